@@ -1,0 +1,26 @@
+# What we stand on, found where the system keeps it (design: docs/architecture.md). Nothing is
+# downloaded. A missing package stops the configure step with the name apt knows it by.
+find_package(Threads REQUIRED)
+find_package(PkgConfig REQUIRED)
+
+function(stoker_need target pkg_config_name debian_package)
+  pkg_check_modules(${target} QUIET IMPORTED_TARGET GLOBAL ${pkg_config_name})
+  if(NOT ${target}_FOUND)
+    message(FATAL_ERROR "${pkg_config_name} is missing: apt-get install ${debian_package}")
+  endif()
+endfunction()
+
+stoker_need(URING liburing liburing-dev)
+stoker_need(XXHASH libxxhash libxxhash-dev)
+stoker_need(ISAL libisal libisal-dev)
+stoker_need(CRYPTO libcrypto libssl-dev)
+find_package(fmt REQUIRED)
+find_package(nlohmann_json REQUIRED)
+if(STOKER_CLI)
+  find_package(CLI11 REQUIRED)
+endif()
+if(STOKER_DEVELOPER_MODE)
+  find_package(GTest REQUIRED)
+  find_package(benchmark REQUIRED)
+  include(GoogleTest)
+endif()

@@ -1,0 +1,34 @@
+# stoker_layer(<name> [PUBLIC_HEADERS h...] SOURCES s... [DEPS layer...] [LIBRARIES target...])
+#
+# One architectural layer. DEPS is the whole list of layers it may include, the same list that
+# layers.toml grants (tools/check_layers.py compares the two). LIBRARIES are third-party targets:
+# they stay private, because public headers name no third-party type.
+function(stoker_layer name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "PUBLIC_HEADERS;SOURCES;DEPS;LIBRARIES")
+  add_library(stoker_${name} STATIC ${arg_SOURCES})
+  add_library(stoker::${name} ALIAS stoker_${name})
+  target_sources(stoker_${name} PUBLIC FILE_SET HEADERS
+    BASE_DIRS ${PROJECT_SOURCE_DIR}/include FILES ${arg_PUBLIC_HEADERS})
+  target_include_directories(stoker_${name} PRIVATE ${PROJECT_SOURCE_DIR}/src)
+  target_compile_features(stoker_${name} PUBLIC cxx_std_20)
+  set_target_properties(stoker_${name} PROPERTIES
+    EXPORT_NAME ${name} POSITION_INDEPENDENT_CODE ON VERIFY_INTERFACE_HEADER_SETS ON)
+  list(TRANSFORM arg_DEPS PREPEND stoker::)
+  target_link_libraries(stoker_${name} PUBLIC ${arg_DEPS}
+    PRIVATE ${arg_LIBRARIES} $<BUILD_INTERFACE:stoker::warnings>)
+  set_property(GLOBAL APPEND PROPERTY STOKER_LAYERS stoker_${name})
+endfunction()
+
+# stoker_test(<name> LABEL <kind> SOURCES s... LAYERS layer... [LIBRARIES target...])
+#
+# One GoogleTest program; each test in it becomes a ctest of its own, with one label.
+function(stoker_test name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "LABEL" "SOURCES;LAYERS;LIBRARIES")
+  add_executable(${name} ${arg_SOURCES})
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/tests)
+  list(TRANSFORM arg_LAYERS PREPEND stoker::)
+  target_link_libraries(${name} PRIVATE ${arg_LAYERS} ${arg_LIBRARIES} stoker::warnings GTest::gtest_main)
+  set_target_properties(${name} PROPERTIES CXX_CLANG_TIDY "")  # .clang-tidy says why
+  gtest_discover_tests(${name} PROPERTIES LABELS ${arg_LABEL} TIMEOUT 300
+    DISCOVERY_TIMEOUT 60 DISCOVERY_MODE PRE_TEST)
+endfunction()

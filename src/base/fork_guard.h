@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "stoker/status.h"
+
+namespace stoker {
+
+/// How many forks lie between this process and the one that started the program. Changes in the
+/// child of every fork(); costs one load. (getpid would be a system call on every submit.)
+std::uint64_t fork_generation() noexcept;
+
+/// Remembers the process it was made in, so that an object with threads or kernel state can refuse
+/// to work in a forked child, where its threads do not exist and its rings belong to the parent.
+///
+/// Thread safety: immutable.
+class ForkGuard {
+ public:
+  bool is_here() const noexcept { return fork_generation() == made_in_; }
+
+  /// `unsupported` in a child, naming `what`; OK in the process that made it.
+  Status check(std::string_view what) const;
+
+ private:
+  std::uint64_t made_in_ = fork_generation();
+};
+
+}  // namespace stoker

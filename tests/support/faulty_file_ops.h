@@ -1,0 +1,106 @@
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <string>
+#include <vector>
+
+#include "io/file_ops.h"
+
+namespace stoker::testing {
+
+/// Forwards to another FileOps and fails the `fail_at`-th operation, counted from zero, once.
+/// Writes are always short, so that every caller has to continue them. Clean-up (unlink, rmdir) is
+/// never the injected fault. Also a base for other troublemakers.
+class FaultyFileOps : public FileOps {
+ public:
+  static constexpr int kNever = -1;
+
+  FaultyFileOps(FileOps& target, int fail_at, int os_error)
+      : target_(target), fail_at_(fail_at), os_error_(os_error) {}
+
+  bool fired() const { return fail_at_ != kNever && calls_ > fail_at_; }
+  /// The operation that was failed: "fsync".
+  const std::string& failed_op() const { return failed_op_; }
+  int call_count() const { return calls_; }
+
+  Result<UniqueFd> open(const std::string& path, int flags) override {
+    STOKER_TRY(next("open"));
+    return target_.open(path, flags);
+  }
+  Result<std::size_t> pwrite(int fd, std::span<const std::byte> data,
+                             std::uint64_t offset_bytes) override {
+    STOKER_TRY(next("pwrite"));
+    return target_.pwrite(fd, data.first(std::max<std::size_t>(data.size() / 2, 1)), offset_bytes);
+  }
+  Status fallocate(int fd, std::uint64_t size_bytes) override {
+    STOKER_TRY(next("fallocate"));
+    return target_.fallocate(fd, size_bytes);
+  }
+  Status ftruncate(int fd, std::uint64_t size_bytes) override {
+    STOKER_TRY(next("ftruncate"));
+    return target_.ftruncate(fd, size_bytes);
+  }
+  Status fdatasync(int fd) override {
+    STOKER_TRY(next("fdatasync"));
+    return target_.fdatasync(fd);
+  }
+  Status fsync(int fd) override {
+    STOKER_TRY(next("fsync"));
+    return target_.fsync(fd);
+  }
+  Status close(UniqueFd fd) override {
+    STOKER_TRY(next("close"));
+    return target_.close(std::move(fd));
+  }
+  Status rename(const std::string& from, const std::string& to) override {
+    STOKER_TRY(next("rename"));
+    return target_.rename(from, to);
+  }
+  Status rename_noreplace(const std::string& from, const std::string& to) override {
+    STOKER_TRY(next("rename_noreplace"));
+    return target_.rename_noreplace(from, to);
+  }
+  Status link(const std::string& from, const std::string& to) override {
+    STOKER_TRY(next("link"));
+    return target_.link(from, to);
+  }
+  Status symlink(const std::string& target, const std::string& path) override {
+    STOKER_TRY(next("symlink"));
+    return target_.symlink(target, path);
+  }
+  Status unlink(const std::string& path) override { return target_.unlink(path); }
+  Status mkdir(const std::string& path) override {
+    STOKER_TRY(next("mkdir"));
+    return target_.mkdir(path);
+  }
+  Status rmdir(const std::string& path) override { return target_.rmdir(path); }
+  Result<std::vector<std::string>> list(const std::string& path) override {
+    STOKER_TRY(next("list"));
+    return target_.list(path);
+  }
+  Status fsync_dir(const std::string& path) override {
+    STOKER_TRY(next("fsync_dir"));
+    return target_.fsync_dir(path);
+  }
+  Status try_lock(int fd, LockMode mode) override {
+    STOKER_TRY(next("try_lock"));
+    return target_.try_lock(fd, mode);
+  }
+  void reached(std::string_view crash_point) override { target_.reached(crash_point); }
+
+ private:
+  Status next(const char* op) {
+    if (calls_++ != fail_at_) return {};
+    failed_op_ = op;
+    return Status::from_errno(os_error_, op, "(injected)");
+  }
+
+  FileOps& target_;
+  const int fail_at_;
+  const int os_error_;
+  int calls_ = 0;
+  std::string failed_op_;
+};
+
+}  // namespace stoker::testing
