@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "base/unique_fd.h"
+#include "stoker/status.h"
+
+namespace stoker {
+
+/// How it will be read, for madvise(2).
+enum class MapAdvice : std::uint8_t { normal, sequential, random };
+
+/// A whole file mapped for reading.
+///
+/// A mapping relies on nobody shortening the file: reading past a new end is SIGBUS, and no check
+/// of the size removes that (docs/durability.md). So we map what we published ourselves, by rename
+/// and unchanged since, and a user's file only when the user asked for it.
+///
+/// Thread safety: immutable; the bytes may be read from any thread.
+class MappedFile {
+ public:
+  static Result<MappedFile> open(const std::string& path, MapAdvice advice = MapAdvice::normal);
+  MappedFile(MappedFile&& other) noexcept;
+  MappedFile& operator=(MappedFile&&) = delete;
+  ~MappedFile();
+
+  std::span<const std::byte> bytes() const noexcept { return bytes_; }
+
+  /// Asks the kernel to start reading a range; does not wait.
+  Status will_need(std::uint64_t offset_bytes, std::size_t size_bytes) const;
+
+ private:
+  MappedFile(UniqueFd fd, std::span<std::byte> bytes) : fd_(std::move(fd)), bytes_(bytes) {}
+
+  UniqueFd fd_;
+  std::span<std::byte> bytes_;
+};
+
+}  // namespace stoker

@@ -1,0 +1,122 @@
+#include "stoker/probe.h"
+
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+
+#include "io/arena.h"
+#include "io/buffer_pool.h"
+#include "io/engine.h"
+#include "io/file.h"
+#include "io/filesystem.h"
+#include "io/residency.h"
+
+namespace stoker {
+namespace {
+
+constexpr std::size_t kArenaBytes = std::size_t{4} << 20;
+
+/// A directory of our own inside the probed one, removed with all it holds.
+class ScratchDirectory {
+ public:
+  static Result<ScratchDirectory> make(const std::string& parent) {
+    std::string name = parent + "/.stoker-probe-XXXXXX";
+    if (::mkdtemp(name.data()) == nullptr)
+      return Status::from_errno(errno, "cannot write to", parent);
+    return ScratchDirectory(std::move(name));
+  }
+  ScratchDirectory(ScratchDirectory&& other) noexcept : path_(std::exchange(other.path_, {})) {}
+  ScratchDirectory& operator=(ScratchDirectory&&) = delete;
+  ~ScratchDirectory() {
+    std::error_code ignored;
+    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
+  }
+  std::string file(const char* name) const { return path_ + "/" + name; }
+  const std::string& path() const { return path_; }
+
+ private:
+  explicit ScratchDirectory(std::string path) : path_(std::move(path)) {}
+  std::string path_;
+};
+
+void probe_engines(StorageProbe& found) {
+  const EngineChoice choice = probe_engine();
+  found.engine = engine_kind_name(choice.kind);
+  found.engine_reason = choice.reason;
+  const Result<BufferPool> pool = BufferPool::make({.budget_bytes = kArenaBytes});
+  if (!pool.ok()) {
+    found.huge_pages = "none";
+    found.registered_buffers_reason = pool.status().message();
+    return;
+  }
+  found.huge_pages = arena_pages_name(pool->pages());
+  Result<std::unique_ptr<Engine>> engine = make_engine(choice.kind, {.depth = 2});
+  const Status status = engine.ok() ? (*engine)->register_buffers(pool->memory()) : engine.status();
+  found.registered_buffers = status.ok();
+  found.registered_buffers_reason = status.message();
+}
+
+/// Writes a small file the way the product would, and looks at what the kernel made of it.
+Status probe_file(FileOps& ops, const ScratchDirectory& scratch, StorageProbe& found) {
+  DirectAdvisor advisor;
+  STOKER_ASSIGN(File file, File::create(ops, scratch.file("data"),
+                                        {.policy = CachePolicy::automatic, .advisor = &advisor}));
+  STOKER_ASSIGN(const FilesystemKind kind, filesystem_of(file.buffered_fd()));
+  STOKER_ASSIGN(const Residency cached, residency(file.buffered_fd(), 0, 0));
+  STOKER_ASSIGN(const MappedArena memory, MappedArena::map(64 << 10, false, true));
+  STOKER_ASSIGN(const std::unique_ptr<Engine> engine, make_sync_engine({.depth = 1}));
+  STOKER_ASSIGN(const Request request, file.plan_write(0, 5000, memory.bytes()));
+  STOKER_ASSIGN(const std::size_t moved, perform(*engine, request));
+  static_cast<void>(moved);
+  STOKER_TRY(file.finish(5000));
+
+  found.filesystem = kind.name;
+  found.cachestat = cached.by_cachestat;
+  found.direct_memory_align_bytes = file.alignment().memory_bytes;
+  found.direct_offset_align_bytes = file.alignment().offset_bytes;
+  found.write_path = io_path_name(file.write_path());
+  found.read_path = found.write_path;  // a cold file: the same question, the same answer
+
+  const Result<File> direct = File::open(ops, file.path(), {.policy = CachePolicy::direct});
+  if (direct.ok()) found.direct_io = direct->read(*engine, 0, 5000, memory.bytes()).ok();
+  STOKER_ASSIGN(const File dropping,
+                File::open(ops, file.path(), {.policy = CachePolicy::drop_behind}));
+  STOKER_TRY(evict(dropping.buffered_fd()));
+  STOKER_ASSIGN(const ReadPlan plan, dropping.plan_read(0, 5000, memory.bytes()));
+  found.dont_cache = plan.path == IoPath::dont_cache;
+  return {};
+}
+
+void probe_names(FileOps& ops, const ScratchDirectory& scratch, StorageProbe& found) {
+  found.hard_links = ops.link(scratch.file("data"), scratch.file("linked")).ok();
+  found.directory_fsync = ops.fsync_dir(scratch.path()).ok();
+  found.rename_noreplace = ops.mkdir(scratch.file("from")).ok() &&
+                           ops.rename_noreplace(scratch.file("from"), scratch.file("to")).ok();
+}
+
+}  // namespace
+
+Result<StorageProbe> probe(const std::string& directory) {
+  struct stat info{};
+  if (::stat(directory.c_str(), &info) != 0) return Status::from_errno(errno, "probe", directory);
+  if (!S_ISDIR(info.st_mode))
+    return Status(Code::invalid_argument, "probe " + directory + ": not a directory", ENOTDIR);
+  StorageProbe found;
+  found.path = directory;
+  if (utsname name{}; ::uname(&name) == 0) found.kernel = name.release;
+  if (rlimit limit{}; ::getrlimit(RLIMIT_MEMLOCK, &limit) == 0)
+    found.memlock_bytes = limit.rlim_cur == RLIM_INFINITY ? UINT64_MAX : limit.rlim_cur;
+
+  STOKER_ASSIGN(const ScratchDirectory scratch, ScratchDirectory::make(directory));
+  probe_engines(found);
+  STOKER_TRY(probe_file(posix_file_ops(), scratch, found).with_context("probe"));
+  probe_names(posix_file_ops(), scratch, found);
+  return found;
+}
+
+}  // namespace stoker

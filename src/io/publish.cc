@@ -1,0 +1,115 @@
+#include "io/publish.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <filesystem>
+
+namespace stoker {
+namespace {
+
+constexpr int kTreeDepthMax = 64;
+
+Status write_all(FileOps& ops, int fd, std::span<const std::byte> data) {
+  for (std::uint64_t offset = 0; !data.empty();) {
+    const Result<std::size_t> written = ops.pwrite(fd, data, offset);
+    if (!written.ok() && written.status().os_error() == EINTR) continue;  // nothing was moved
+    if (!written.ok()) return written.status();
+    if (*written == 0) return Status(Code::io_error, "pwrite wrote nothing");
+    data = data.subspan(*written);
+    offset += *written;
+  }
+  return {};
+}
+
+/// A name no other publisher uses: two writers of one path must not share a staging file.
+std::string staged_name(const std::string& path) {
+  static std::atomic<std::uint64_t> serial{0};  // relaxed: only uniqueness matters
+  return path + ".staged-" + std::to_string(::getpid()) + "-" +
+         std::to_string(serial.fetch_add(1, std::memory_order_relaxed));
+}
+
+// Steps 1 to 3 of publish_file.
+Status stage_and_switch(FileOps& ops, const std::string& staged, const std::string& path,
+                        std::span<const std::byte> data) {
+  STOKER_ASSIGN(UniqueFd fd, ops.open(staged, O_WRONLY | O_CREAT | O_EXCL));
+  STOKER_TRY(write_all(ops, fd.get(), data));
+  ops.reached("publish_file.staged");
+  STOKER_TRY(ops.fsync(fd.get()));
+  ops.reached("publish_file.synced");
+  STOKER_TRY(ops.close(std::move(fd)));
+  return ops.rename(staged, path);
+}
+
+Status fsync_file(FileOps& ops, const std::string& path) {
+  STOKER_ASSIGN(UniqueFd fd, ops.open(path, O_RDONLY | O_NOFOLLOW));
+  STOKER_TRY(ops.fsync(fd.get()));
+  return ops.close(std::move(fd));
+}
+
+/// Children first, so that a directory is synced after everything it names.
+Status fsync_tree(FileOps& ops, const std::string& directory, int depth) {
+  if (depth > kTreeDepthMax)
+    return Status(Code::invalid_argument, directory + ": directories are nested too deeply");
+  STOKER_ASSIGN(const std::vector<std::string> names, ops.list(directory));
+  for (const std::string& name : names) {
+    const std::string path = directory + "/" + name;
+    struct stat info{};
+    if (::lstat(path.c_str(), &info) != 0) return Status::from_errno(errno, "lstat", path);
+    if (S_ISDIR(info.st_mode)) STOKER_TRY(fsync_tree(ops, path, depth + 1));
+    if (S_ISREG(info.st_mode)) STOKER_TRY(fsync_file(ops, path));
+  }
+  return ops.fsync_dir(directory);
+}
+
+Status rename_without_replacing(FileOps& ops, const std::string& from, const std::string& to) {
+  Status status = ops.rename_noreplace(from, to);
+  if (status.code() != Code::unsupported) return status;
+  // Where the flag is refused (NFS), a plain rename cannot replace a directory that holds
+  // anything. An empty one of that name would be lost, and nothing with it.
+  return ops.rename(from, to);
+}
+
+}  // namespace
+
+std::string parent_of(const std::string& path) {
+  const std::filesystem::path parent = std::filesystem::path(path).parent_path();
+  return parent.empty() ? "." : parent.string();  // "manifest" lives in the current directory
+}
+
+// 1. Write the bytes under a private name.  2. fsync them.  3. Rename over `path`.  4. fsync the
+// parent. A crash between any two leaves the old file or the new one, never a mix
+// (docs/durability.md). An error returns at once: fsync is never retried, because the kernel may
+// have dropped the dirty pages when it reported the first failure.
+Status publish_file(FileOps& ops, const std::string& path, std::span<const std::byte> data) {
+  const std::string staged = staged_name(path);
+  if (Status status = stage_and_switch(ops, staged, path, data); !status.ok()) {
+    static_cast<void>(ops.unlink(staged));  // best effort: the first error is the one to report
+    return status.with_context("publish " + path);
+  }
+  ops.reached("publish_file.switched");
+  STOKER_TRY(ops.fsync_dir(parent_of(path)).with_context("publish " + path));
+  ops.reached("publish_file.durable");
+  return {};
+}
+
+// 1. fsync every file, then every directory, bottom up.  2. Rename without replacing.  3. fsync the
+// parent. Before step 2 nothing has the final name; after it everything under it is durable, so a
+// reader who sees the name sees all of it, whatever the disk does with step 3.
+Status publish_directory(FileOps& ops, const std::string& staged, const std::string& path) {
+  const std::string context = "publish " + path;
+  STOKER_TRY(fsync_tree(ops, staged, 0).with_context(context));
+  ops.reached("publish_directory.synced");
+  STOKER_TRY(rename_without_replacing(ops, staged, path).with_context(context));
+  ops.reached("publish_directory.renamed");
+  STOKER_TRY(ops.fsync_dir(parent_of(path)).with_context(context));
+  if (parent_of(staged) != parent_of(path))
+    STOKER_TRY(ops.fsync_dir(parent_of(staged)).with_context(context));
+  ops.reached("publish_directory.durable");
+  return {};
+}
+
+}  // namespace stoker

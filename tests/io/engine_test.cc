@@ -1,0 +1,20 @@
+#include "conformance/engine_suite.h"
+
+namespace stoker::testing {
+namespace {
+
+Result<std::unique_ptr<Engine>> make_polled_uring(const EngineOptions& options) {
+  EngineOptions polled = options;
+  polled.kernel_polling = true;
+  return make_uring_engine(polled);
+}
+
+INSTANTIATE_TEST_SUITE_P(engines, EngineSuite,
+                         ::testing::Values(EngineMaker{"uring", make_uring_engine},
+                                           EngineMaker{"polled_uring", make_polled_uring},
+                                           EngineMaker{"threads", make_threads_engine},
+                                           EngineMaker{"sync", make_sync_engine}),
+                         engine_maker_name);
+
+}  // namespace
+}  // namespace stoker::testing
