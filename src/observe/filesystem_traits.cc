@@ -1,0 +1,106 @@
+#include "observe/filesystem_traits.h"
+
+#include <algorithm>
+#include <array>
+
+namespace stoker {
+namespace {
+
+using enum FilesystemType;
+
+// In the order of the enum: filesystem_traits() indexes it.
+constexpr std::array kTraits{
+    FilesystemTraits{ext4, "ext4", "atomic", "durable", "yes", "yes", false},
+    FilesystemTraits{xfs, "XFS", "atomic", "durable", "yes", "yes", false},
+    FilesystemTraits{zfs, "ZFS", "atomic", "durable unless sync=disabled",
+                     "since OpenZFS 2.3, before that through the ARC", "yes", false},
+    FilesystemTraits{btrfs, "btrfs", "atomic inside a subvolume", "durable",
+                     "yes, but buffered for compressed files", "inside a subvolume", false},
+    FilesystemTraits{tmpfs, "tmpfs", "atomic", "without effect: this is memory",
+                     "without meaning: this is memory", "yes", false},
+    FilesystemTraits{nfs, "NFS", "atomic on the server, RENAME_NOREPLACE refused",
+                     "durable once the server has committed; errors may come only here or at close",
+                     "yes, past the client's cache", "yes", true},
+    FilesystemTraits{lustre, "Lustre", "atomic", "durable", "yes, in whole pages", "yes", true},
+    FilesystemTraits{gpfs, "GPFS", "atomic", "durable", "yes", "yes", true},
+    FilesystemTraits{beegfs, "BeeGFS", "atomic", "durable with tuneRemoteFSync=true", "yes",
+                     "only inside one directory", true},
+    FilesystemTraits{weka, "Weka", "atomic", "durable", "yes", "yes", true},
+    FilesystemTraits{cephfs, "CephFS", "atomic", "durable", "yes", "yes", true},
+    FilesystemTraits{ceph_fuse, "CephFS through ceph-fuse", "atomic", "durable",
+                     "only by the daemon's own choice", "yes", true},
+    FilesystemTraits{fuse, "FUSE", "up to the daemon", "up to the daemon", "up to the daemon",
+                     "up to the daemon", true},
+    FilesystemTraits{object_fuse, "an object store through FUSE",
+                     "refused, or copy and delete: not atomic",
+                     "uploads at close, if it does at all", "no", "no", true},
+    FilesystemTraits{overlay, "overlay", "EXDEV for directories of a lower layer",
+                     "durable in the upper layer, which goes with the container",
+                     "as the upper filesystem does", "of a lower file: copied first", false},
+    FilesystemTraits{unknown, "unknown", "unknown", "unknown", "unknown", "unknown", false},
+};
+static_assert(kTraits.size() == static_cast<std::size_t>(unknown) + 1);
+
+struct MagicRow {
+  std::uint64_t magic;
+  FilesystemType kind;
+};
+// linux/magic.h, and for the others the modules' own sources.
+constexpr std::array kMagics{
+    MagicRow{0xef53, ext4},       MagicRow{0x58465342, xfs},    MagicRow{0x2fc12fc1, zfs},
+    MagicRow{0x9123683e, btrfs},  MagicRow{0x01021994, tmpfs},  MagicRow{0x858458f6, tmpfs},
+    MagicRow{0x6969, nfs},        MagicRow{0x0bd00bd0, lustre}, MagicRow{0x47504653, gpfs},
+    MagicRow{0x19830326, beegfs}, MagicRow{0x18031977, weka},   MagicRow{0x00c36400, cephfs},
+    MagicRow{0x65735546, fuse},   MagicRow{0x794c7630, overlay}};
+
+struct TypeRow {
+  std::string_view type;
+  FilesystemType kind;
+};
+constexpr std::array kTypes{TypeRow{"ext4", ext4},
+                            TypeRow{"ext3", ext4},
+                            TypeRow{"xfs", xfs},
+                            TypeRow{"zfs", zfs},
+                            TypeRow{"btrfs", btrfs},
+                            TypeRow{"tmpfs", tmpfs},
+                            TypeRow{"ramfs", tmpfs},
+                            TypeRow{"nfs", nfs},
+                            TypeRow{"nfs4", nfs},
+                            TypeRow{"lustre", lustre},
+                            TypeRow{"gpfs", gpfs},
+                            TypeRow{"beegfs", beegfs},
+                            TypeRow{"beegfs_nodev", beegfs},
+                            TypeRow{"wekafs", weka},
+                            TypeRow{"ceph", cephfs},
+                            TypeRow{"overlay", overlay}};
+
+// The names their mounts go by, as a type ("fuse.s3fs") or as a source ("mountpoint-s3").
+constexpr std::array<std::string_view, 9> kObjectDaemons{"s3fs",      "mountpoint-s3", "goofys",
+                                                         "geesefs",   "gcsfuse",       "blobfuse",
+                                                         "blobfuse2", "rclone",        "s3ql"};
+
+FilesystemType fuse_kind(const MountEntry& mount) {
+  const std::string_view type = mount.type;
+  const std::string_view daemon = type.starts_with("fuse.") ? type.substr(5) : mount.source;
+  if (daemon == "ceph" || daemon == "ceph-fuse" || mount.source == "ceph-fuse") return ceph_fuse;
+  for (const std::string_view name : kObjectDaemons)
+    if (daemon == name || mount.source == name) return object_fuse;
+  return fuse;
+}
+
+}  // namespace
+
+const FilesystemTraits& filesystem_traits(FilesystemType kind) {
+  return kTraits[std::min<std::size_t>(static_cast<std::size_t>(kind), kTraits.size() - 1)];
+}
+
+FilesystemType filesystem_type(std::uint64_t type_magic, const MountEntry& mount) {
+  if (mount.type == "ext2") return unknown;  // ext4's magic without ext4's journal
+  for (const MagicRow& row : kMagics)
+    if (row.magic == type_magic) return row.kind == fuse ? fuse_kind(mount) : row.kind;
+  for (const TypeRow& row : kTypes)
+    if (row.type == mount.type) return row.kind;
+  return std::string_view(mount.type).starts_with("fuse") ? fuse_kind(mount) : unknown;
+}
+
+}  // namespace stoker
