@@ -109,7 +109,10 @@ std::optional<Finding> find_old_files(Machine& machine, const Target& target,
 
 std::string format_command(const std::vector<std::string>& argv) {
   std::string line;
-  for (const std::string& word : argv) line += (line.empty() ? "" : " ") + shell_quote(word);
+  for (const std::string& word : argv) {
+    if (!line.empty()) line.push_back(' ');
+    line.append(shell_quote(word));
+  }
   return line;
 }
 

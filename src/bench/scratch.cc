@@ -1,0 +1,114 @@
+#include "bench/scratch.h"
+
+#include <fcntl.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <span>
+
+#include "base/hex.h"
+#include "base/units.h"
+#include "io/filesystem.h"
+
+namespace stoker {
+namespace {
+
+constexpr std::string_view kStagedPrefix = ".stoker-bench-new-";
+constexpr std::string_view kFilePrefix = ".stoker-bench-file-";
+constexpr std::string_view kDirectoryPrefix = ".stoker-bench-dir-";
+constexpr std::uint64_t kReserveBytesMax = std::uint64_t{256} << 20;
+constexpr std::string_view kLockName = "lock";
+
+/// "1234-89abcdef01234567": the process for people, the rest so that no two are the same.
+Result<std::string> make_private_name() {
+  std::array<std::byte, 8> random{};
+  if (::getrandom(random.data(), random.size(), 0) != std::ssize(random))
+    return Status::from_errno(errno, "getrandom", "");
+  return std::to_string(::getpid()) + "-" + format_hex(random);
+}
+
+/// Removes a flat directory, best effort: the lock last, so that a half-removed one stays findable.
+void remove_flat(FileOps& ops, const std::string& path) {
+  const Result<std::vector<std::string>> names = ops.list(path);
+  if (!names.ok()) return;
+  for (const std::string& name : *names) {
+    if (name != kLockName) static_cast<void>(ops.unlink(path + "/" + name));
+  }
+  static_cast<void>(ops.unlink(path + "/" + std::string(kLockName)));
+  static_cast<void>(ops.rmdir(path));
+}
+
+}  // namespace
+
+Result<ScratchFile> ScratchFile::create(FileOps& ops, const std::string& directory,
+                                        const File::Options& options) {
+  STOKER_ASSIGN(const std::string name, make_private_name());
+  const std::string path = directory + "/" + std::string(kFilePrefix) + name;
+  STOKER_ASSIGN(File file, File::create(ops, path, options));
+  STOKER_TRY(ops.unlink(path));
+  return ScratchFile(std::move(file));
+}
+
+std::string ScratchFile::reopen_path() const {
+  return "/proc/self/fd/" + std::to_string(file_.buffered_fd());
+}
+
+// 1. mkdir under a name that no sweep looks at. 2. Create and lock the lock file in it. 3. Rename
+// it to a name that sweeps look at. So whoever finds the final name with a free lock knows that its
+// owner is dead: the lock alone decides.
+Result<ScratchDirectory> ScratchDirectory::create(FileOps& ops, const std::string& parent) {
+  STOKER_ASSIGN(const std::string name, make_private_name());
+  const std::string staged = parent + "/" + std::string(kStagedPrefix) + name;
+  const std::string path = parent + "/" + std::string(kDirectoryPrefix) + name;
+  STOKER_TRY(ops.mkdir(staged));
+  const auto give_up = [&](const Status& status) {
+    remove_flat(ops, staged);
+    return status;
+  };
+  Result<UniqueFd> lock = ops.open(staged + "/" + std::string(kLockName), O_RDWR | O_CREAT);
+  if (!lock.ok()) return give_up(lock.status());
+  if (Status status = ops.try_lock(lock->get(), LockMode::exclusive); !status.ok())
+    return give_up(status.with_context(staged));
+  if (Status status = ops.rename(staged, path); !status.ok()) return give_up(status);
+  return ScratchDirectory(ops, path, *std::move(lock));
+}
+
+ScratchDirectory::~ScratchDirectory() {
+  if (lock_) remove_flat(*ops_, path_);  // a moved-from one has no lock
+}
+
+std::size_t sweep_scratch(FileOps& ops, const std::string& parent) {
+  const Result<std::vector<std::string>> names = ops.list(parent);
+  if (!names.ok()) return 0;
+  std::size_t count = 0;
+  for (const std::string& name : *names) {
+    if (!name.starts_with(kDirectoryPrefix)) continue;
+    const std::string path = parent + "/" + name;
+    const Result<UniqueFd> lock = ops.open(path + "/" + std::string(kLockName), O_RDWR);
+    if (!lock.ok() || !ops.try_lock(lock->get(), LockMode::exclusive).ok()) continue;
+    remove_flat(ops, path);
+    ++count;
+  }
+  return count;
+}
+
+Status check_room(const std::string& directory, std::uint64_t size_bytes, std::string_view flag) {
+  struct stat info{};
+  if (::stat(directory.c_str(), &info) != 0) return Status::from_errno(errno, "stat", directory);
+  if (!S_ISDIR(info.st_mode))
+    return Status(Code::invalid_argument, "--path " + directory + " is not a directory");
+  STOKER_ASSIGN(const std::uint64_t free_bytes, free_bytes_of(directory));
+  const std::uint64_t reserve_bytes = std::min(size_bytes / 20, kReserveBytesMax);
+  if (free_bytes >= reserve_bytes && free_bytes - reserve_bytes >= size_bytes) return {};
+  return Status(Code::no_space, directory + " has " + format_bytes(free_bytes) + " free, and " +
+                                    std::string(flag) + " " + format_bytes(size_bytes) +
+                                    " needs that and " + format_bytes(reserve_bytes) +
+                                    " in reserve: lower " + std::string(flag) +
+                                    " or choose another --path");
+}
+
+}  // namespace stoker

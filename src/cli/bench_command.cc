@@ -1,0 +1,88 @@
+#include "cli/bench_command.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <ostream>
+
+#include "base/units.h"
+#include "bench/bar.h"
+
+namespace stoker::cli {
+namespace {
+
+constexpr const char* kEngineVariable = "STOKER_ENGINE";
+constexpr std::size_t kBarWidth = 20;
+
+constexpr const char* kFooter = R"(Examples:
+  stoker bench disk --quick               some seconds, 256 MiB in the current directory
+  stoker bench disk --path /data          about a minute, 4 GiB
+  stoker bench cliff --path /data         how much the drive absorbs before it slows down)";
+
+/// What to do, by what went wrong; empty where the message says it already.
+std::string_view advice_for(const Status& status) {
+  switch (status.code()) {
+    case Code::denied: return "; choose a directory you may write to with --path";
+    case Code::not_found: return "; --path takes a directory that exists";
+    case Code::no_space:
+      return status.os_error() == 0 ? ""
+                                    : "; write less (--size, --bytes) or choose another --path";
+    case Code::io_error: return "; the device or its filesystem failed: look at the kernel log";
+    case Code::cancelled: return "; nothing was left behind";
+    default: return "";
+  }
+}
+
+}  // namespace
+
+Result<EngineKind> choose_engine(const std::string& flag) {
+  if (!flag.empty()) {
+    Result<EngineKind> kind = parse_engine_kind(flag);
+    return kind.ok() ? kind : kind.status().with_context("--engine");
+  }
+  const char* wish = std::getenv(kEngineVariable);
+  if (wish == nullptr || *wish == '\0') return EngineKind::automatic;
+  Result<EngineKind> kind = parse_engine_kind(wish);
+  return kind.ok() ? kind : kind.status().with_context(kEngineVariable);
+}
+
+Result<std::uint64_t> parse_size_option(std::string_view option, const std::string& text) {
+  Result<std::uint64_t> bytes = parse_bytes(text);
+  return bytes.ok() ? bytes : bytes.status().with_context(option);
+}
+
+void fail_with_advice(const Status& status) {
+  throw CommandFailed(Status(
+      status.code(), std::string(status.message()).append(advice_for(status)), status.os_error()));
+}
+
+void ProgressLine::show(const Progress& progress) {
+  if (context_.err_is_terminal) {
+    const double share =
+        static_cast<double>(progress.step) / static_cast<double>(progress.step_count);
+    // Carriage return, text, "erase to the end of the line" (ECMA-48).
+    context_.err << fmt::format("\r{} {}/{} {}\x1b[K", format_bar(share, kBarWidth),
+                                progress.step + 1, progress.step_count, progress.what)
+                 << std::flush;
+    is_shown_ = true;
+  } else if (verbose_) {
+    context_.err << fmt::format("[{}/{}] {}\n", progress.step + 1, progress.step_count,
+                                progress.what)
+                 << std::flush;
+  }
+}
+
+void ProgressLine::clear() {
+  if (is_shown_) context_.err << "\r\x1b[K" << std::flush;
+  is_shown_ = false;
+}
+
+void add_bench_command(CLI::App& app, Context& context) {
+  CLI::App* bench = app.add_subcommand("bench", "Measure storage the way training uses it.");
+  bench->require_subcommand(1);
+  bench->footer(kFooter);
+  add_bench_disk_command(*bench, context);
+  add_bench_cliff_command(*bench, context);
+}
+
+}  // namespace stoker::cli

@@ -1,0 +1,48 @@
+/// \file
+/// What the subcommands of `stoker bench` share.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "bench/disk_bench.h"
+#include "cli/command.h"
+#include "io/engine.h"
+
+namespace stoker::cli {
+
+void add_bench_disk_command(CLI::App& bench, Context& context);
+void add_bench_cliff_command(CLI::App& bench, Context& context);
+
+/// The engine that `flag` names; if that is empty the one that STOKER_ENGINE names; else automatic.
+Result<EngineKind> choose_engine(const std::string& flag);
+
+/// parse_bytes with the option's name before the refusal.
+Result<std::uint64_t> parse_size_option(std::string_view option, const std::string& text);
+
+/// Throws CommandFailed with what the user can do about it. One line.
+[[noreturn]] void fail_with_advice(const Status& status);
+
+/// Says on `err` what is going on: on a terminal one line that is written over and over, otherwise
+/// one line for each step if `verbose`, else nothing.
+///
+/// Thread safety: none.
+class ProgressLine {
+ public:
+  ProgressLine(Context& context, bool verbose) : context_(context), verbose_(verbose) {}
+  ProgressLine(const ProgressLine&) = delete;
+  ProgressLine& operator=(const ProgressLine&) = delete;
+  ~ProgressLine() { clear(); }
+
+  void show(const Progress& progress);
+  void clear();  ///< Before anything else is written.
+
+ private:
+  Context& context_;
+  bool verbose_;
+  bool is_shown_ = false;
+};
+
+}  // namespace stoker::cli

@@ -1,0 +1,93 @@
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "cli/command.h"
+#include "observe/doctor.h"
+#include "observe/lustre.h"
+#include "observe/render_findings.h"
+
+namespace stoker::cli {
+namespace {
+
+constexpr const char* kFooter =
+    "Exit status: 0 no problem found (there may be warnings), 1 problems found or a path cannot "
+    "be\n"
+    "examined, 2 misused. Everything it looks at is listed in docs/doctor.md.";
+
+struct DoctorArguments {
+  std::vector<std::string> paths;
+  std::string role = "both";
+  bool json = false;
+  bool set_stripe = false;
+};
+
+Role parse_role(const std::string& name) {  // CLI11 has let no other name pass
+  if (name == "dataset") return Role::dataset;
+  return name == "checkpoint" ? Role::checkpoint : Role::both;
+}
+
+/// Prints the layout command for each path, then runs it.
+Status set_stripes(Machine& machine, const DoctorOptions& options, std::ostream& out) {
+  for (const std::string& path : options.paths) {
+    STOKER_ASSIGN(const Target target, make_target(machine, path, options.role));
+    STOKER_ASSIGN(const std::vector<std::string> argv, plan_set_stripe(machine, target));
+    out << format_command(argv) << std::endl;  // flushed: the command may take a while
+    const Result<CommandResult> result = machine.run(argv, kCommandTimeout);
+    if (!result.ok())
+      return result.status().with_context("install the Lustre client utilities and try again");
+    if (result->exit_code != 0)
+      return Status(Code::io_error,
+                    fmt::format("lfs setstripe ended with {}; run the command above by hand to see "
+                                "why",
+                                result->exit_code));
+  }
+  return {};
+}
+
+Status run(const DoctorArguments& arguments, Context& context) {
+  const std::unique_ptr<Machine> machine = make_host_machine();
+  DoctorOptions options{
+      .paths = arguments.paths, .role = parse_role(arguments.role), .stop = context.stop};
+  if (options.paths.empty()) options.paths = {"."};
+  if (arguments.set_stripe) return set_stripes(*machine, options, context.out);
+
+  STOKER_ASSIGN(const Findings findings, examine(*machine, options));
+  const bool color = context.out_is_terminal && std::getenv("NO_COLOR") == nullptr;
+  context.out << (arguments.json ? render_json(findings) : render_text(findings, {.color = color}));
+  const std::size_t problem_count =
+      count_by_severity(findings)[static_cast<std::size_t>(Severity::problem)];
+  if (problem_count != 0) context.exit_code = kExitFailed;
+  return {};
+}
+
+}  // namespace
+
+void add_doctor_command(CLI::App& app, Context& context) {
+  CLI::App* command = app.add_subcommand(
+      "doctor", "Say what this machine and these paths do to training, and how to mend it.");
+  const auto arguments = std::make_shared<DoctorArguments>();
+  command->add_option("PATH", arguments->paths,
+                      "What to examine (default: the current directory).");
+  CLI::Option* json =
+      command->add_flag("--json", arguments->json, "Print findings as JSON, for programs.");
+  command
+      ->add_option("--role", arguments->role,
+                   "What the paths are for: dataset, checkpoint or both (default).")
+      ->check(CLI::IsMember({"dataset", "checkpoint", "both"}));
+  command
+      ->add_flag("--set-stripe", arguments->set_stripe,
+                 "Give each PATH, a directory on Lustre, the layout for its role: prints the `lfs "
+                 "setstripe` command and runs it.")
+      ->excludes(json);
+  command->footer(kFooter);
+  command->callback([arguments, &context] {
+    if (Status status = run(*arguments, context); !status.ok())
+      throw CommandFailed(std::move(status));
+  });
+}
+
+}  // namespace stoker::cli

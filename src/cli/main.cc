@@ -1,0 +1,107 @@
+// The command line: one subcommand per file, each a thin shell around the library. Results go to
+// stdout, progress and diagnostics to stderr. Exit status: 0 done, 1 failed or bad news found,
+// 2 misused, 130 interrupted.
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <iostream>
+#include <thread>
+
+#include "cli/command.h"
+#include "stoker/version.h"
+
+namespace stoker::cli {
+namespace {
+
+constexpr int kExitInterrupted = 130;
+
+/// Turns SIGINT and SIGTERM into a stop request. A thread waits for them with sigwait, because
+/// nothing that a stop callback does would be allowed inside a signal handler. A second signal
+/// ends the process at once.
+class InterruptWatch {
+ public:
+  InterruptWatch() {
+    ::sigemptyset(&signals_);
+    ::sigaddset(&signals_, SIGINT);
+    ::sigaddset(&signals_, SIGTERM);
+    ::pthread_sigmask(SIG_BLOCK, &signals_, nullptr);  // inherited by every later thread
+    watcher_ = std::jthread([this](const std::stop_token& done) { watch(done); });
+  }
+  std::stop_token token() const { return source_.get_token(); }
+
+ private:
+  void watch(const std::stop_token& done) {
+    const timespec slice{.tv_sec = 0, .tv_nsec = 100'000'000};
+    while (!done.stop_requested()) {
+      if (::sigtimedwait(&signals_, nullptr, &slice) < 0) continue;
+      source_.request_stop();
+      ::pthread_sigmask(SIG_UNBLOCK, &signals_, nullptr);  // the next one ends the process
+    }
+  }
+
+  sigset_t signals_{};
+  std::stop_source source_;
+  std::jthread watcher_;  // last: it uses the members above
+};
+
+int exit_code_for(const Status& status) {
+  if (status.code() == Code::invalid_argument) return kExitMisused;
+  if (status.code() == Code::cancelled) return kExitInterrupted;
+  return kExitFailed;
+}
+
+/// A standard descriptor that the caller closed would be the number of the first file we open, and
+/// results would end up in it. /dev/null takes its place, for reading: a write to it fails and is
+/// reported.
+void fill_standard_descriptors() {
+  int fd = 0;
+  while ((fd = ::open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0 && fd <= STDERR_FILENO) {
+  }
+  if (fd > STDERR_FILENO) ::close(fd);
+}
+
+int run(int argc, char** argv) {
+  fill_standard_descriptors();
+  ::signal(SIGPIPE, SIG_IGN);  // a reader that went away is a failed write, reported at the end
+  InterruptWatch interrupt;
+  Context context{.out = std::cout,
+                  .err = std::cerr,
+                  .stop = interrupt.token(),
+                  .out_is_terminal = ::isatty(STDOUT_FILENO) == 1,
+                  .err_is_terminal = ::isatty(STDERR_FILENO) == 1};
+  CLI::App app("No accelerator waits for storage, and no committed checkpoint is ever lost.",
+               "stoker");
+  app.set_version_flag("--version", std::string("stoker ") + kVersion);
+  app.require_subcommand(1);
+  app.failure_message(CLI::FailureMessage::simple);
+  add_bench_command(app, context);
+  add_doctor_command(app, context);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    // --help and --version come here with 0 and still have to be written out.
+    if (app.exit(error, context.out, context.err) != 0) return kExitMisused;
+  } catch (const CommandFailed& failure) {
+    std::string name = "stoker";
+    for (const CLI::App* command = &app; !command->get_subcommands().empty();) {
+      command = command->get_subcommands().front();
+      name.append(" ").append(command->get_name());
+    }
+    context.err << name << ": " << failure.status().message() << '\n';
+    return exit_code_for(failure.status());
+  }
+  context.out.flush();
+  if (!context.out) {
+    context.err << "stoker: cannot write to standard output (is the disk full?)\n";
+    return kExitFailed;
+  }
+  return context.exit_code;
+}
+
+}  // namespace
+}  // namespace stoker::cli
+
+int main(int argc, char** argv) {
+  return stoker::cli::run(argc, argv);
+}

@@ -1,0 +1,131 @@
+// `stoker bench` when the place is bad: each failure is one line that says what to do.
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+
+#include "cli/run_command.h"
+#include "support/temp_dir.h"
+
+namespace stoker::testing {
+namespace {
+
+std::vector<std::string> disk(const std::string& path, const std::vector<std::string>& more = {}) {
+  std::vector<std::string> args = {"bench",  "disk", "--path", path,
+                                   "--size", "8MiB", "--time", "2ms"};
+  args.insert(args.end(), more.begin(), more.end());
+  return args;
+}
+
+/// A small tmpfs in a mount namespace of the child's own: nobody else sees it, and it is gone with
+/// the child. False if we may not mount.
+std::function<bool()> with_tmpfs(const std::string& path, const char* options,
+                                 unsigned long flags) {
+  return [=] {
+    return ::unshare(CLONE_NEWNS) == 0 &&
+           ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+           ::mount("stoker-test", path.c_str(), "tmpfs", flags, options) == 0;
+  };
+}
+
+#define SKIP_IF_NOT_SET_UP(ran, why) \
+  if ((ran).exit_code == kCannotSetUp) GTEST_SKIP() << (why)
+
+TEST(BenchFaultsCliTest, directory_that_is_not_there) {
+  const TempDir dir;
+  const Ran ran = run_stoker({.args = disk(dir.file("nothing"))});
+  EXPECT_EQ(ran.exit_code, 1);
+  EXPECT_TRUE(is_one_line_with(ran.err, {"No such file", "--path"})) << ran.err;
+}
+
+TEST(BenchFaultsCliTest, file_instead_of_a_directory_is_misuse) {
+  const TempDir dir;
+  std::ofstream(dir.file("file")) << "x";
+  const Ran ran = run_stoker({.args = disk(dir.file("file"))});
+  EXPECT_EQ(ran.exit_code, 2);
+  EXPECT_TRUE(is_one_line_with(ran.err, {"not a directory"})) << ran.err;
+}
+
+TEST(BenchFaultsCliTest, directory_of_somebody_else) {
+  const TempDir dir;
+  for (const mode_t mode : {0755, 0700}) {  // not writable; not even readable
+    ASSERT_EQ(::chmod(dir.path().c_str(), mode), 0);
+    const Ran ran = run_stoker({.args = disk(dir.path()), .in_child = become_nobody});
+    SKIP_IF_NOT_SET_UP(ran, "only root can become nobody");
+    EXPECT_EQ(ran.exit_code, 1);
+    EXPECT_TRUE(is_one_line_with(ran.err, {"Permission denied", "--path"})) << ran.err;
+    EXPECT_EQ(dir.entry_count(), 0);
+  }
+}
+
+TEST(BenchFaultsCliTest, ordinary_user_with_little_locked_memory_measures) {
+  const TempDir dir;
+  ASSERT_EQ(::chmod(dir.path().c_str(), 0777), 0);
+  const Ran ran = run_stoker({.args = disk(dir.path(), {"--json"}), .in_child = become_nobody});
+  SKIP_IF_NOT_SET_UP(ran, "only root can become nobody");
+  EXPECT_EQ(ran.exit_code, 0) << ran.err;
+  EXPECT_EQ(dir.entry_count(), 0);
+}
+
+TEST(BenchFaultsCliTest, read_only_filesystem) {
+  const TempDir dir;
+  const Ran ran = run_stoker(
+      {.args = disk(dir.path()), .in_child = with_tmpfs(dir.path(), "size=64m", MS_RDONLY)});
+  SKIP_IF_NOT_SET_UP(ran, "only root can mount");
+  EXPECT_EQ(ran.exit_code, 1);
+  EXPECT_TRUE(is_one_line_with(ran.err, {"Read-only file system", "--path"})) << ran.err;
+}
+
+TEST(BenchFaultsCliTest, too_little_room_is_refused_before_a_byte_is_written) {
+  const TempDir dir;
+  for (const char* command : {"disk", "cliff"}) {
+    std::vector<std::string> args = {"bench", command, "--path", dir.path()};
+    args.insert(args.end(), {std::string(command) == "disk" ? "--size" : "--bytes", "1PiB"});
+    const Ran ran = run_stoker({.args = args});
+    EXPECT_EQ(ran.exit_code, 1);
+    EXPECT_TRUE(is_one_line_with(ran.err, {"free", "--path", args[4]})) << ran.err;
+    EXPECT_EQ(dir.entry_count(), 0);
+  }
+}
+
+/// Room was there when it was looked at, and then it was not: inodes run out at the small files.
+TEST(BenchFaultsCliTest, disk_that_fills_up_on_the_way) {
+  const TempDir dir;
+  const Ran ran = run_stoker(
+      {.args = {"bench", "disk", "--path", dir.path(), "--size", "8MiB", "--only", "small_create"},
+       .in_child = with_tmpfs(dir.path(), "size=64m,nr_inodes=20", 0)});
+  SKIP_IF_NOT_SET_UP(ran, "only root can mount");
+  EXPECT_EQ(ran.exit_code, 1);
+  EXPECT_TRUE(is_one_line_with(ran.err, {"No space left", "--size"})) << ran.err;
+}
+
+TEST(BenchFaultsCliTest, tmpfs_is_measured_and_nothing_there_is_called_cold) {
+  const TempDir dir;
+  const Ran ran = run_stoker(
+      {.args = disk(dir.path(), {"--json"}), .in_child = with_tmpfs(dir.path(), "size=64m", 0)});
+  SKIP_IF_NOT_SET_UP(ran, "only root can mount");
+  EXPECT_EQ(ran.exit_code, 0) << ran.err;
+  EXPECT_EQ(ran.out.find("\"cold\""), std::string::npos) << "tmpfs evicts nothing";
+}
+
+/// Every file it makes may grow to 2 MiB and no further: EFBIG stands in for a device that fails.
+TEST(BenchFaultsCliTest, write_that_the_system_refuses) {
+  const TempDir dir;
+  const Ran ran = run_stoker({.args = disk(dir.path(), {"--only", "seq_write"}), .in_child = [] {
+                                constexpr rlimit kSmall{2 << 20, 2 << 20};
+                                ::signal(SIGXFSZ, SIG_IGN);
+                                return ::setrlimit(RLIMIT_FSIZE, &kSmall) == 0;
+                              }});
+  EXPECT_EQ(ran.exit_code, 1) << ran.signal;
+  EXPECT_TRUE(is_one_line_with(ran.err, {"File too large"})) << ran.err;
+  EXPECT_EQ(dir.entry_count(), 0);
+}
+
+}  // namespace
+}  // namespace stoker::testing
