@@ -1,0 +1,158 @@
+# From a bare Debian 12 or Ubuntu 24.04 machine to a running Stoker. Every target installs what it
+# needs and is missing, and says so in one line; a second run finds everything in place.
+# What is built, and how, is in CMakeLists.txt and CMakePresets.json: this file only calls them.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+.NOTPARALLEL:
+
+PYTHON ?= python3
+JOBS ?= $(shell nproc)
+FUZZ_SECONDS ?= 60
+
+VENV_PYTHON := $(CURDIR)/.venv/bin/python
+RESULTS := build/results
+SAY = @printf '%s: %s\n' '$@'
+
+# Packages by the names Debian 12 and Ubuntu 24.04 share (in Ubuntu, clang-*-19 come from universe).
+APT_BUILD := g++ cmake ninja-build pkg-config liburing-dev libxxhash-dev libisal-dev libssl-dev \
+  libzstd-dev zlib1g-dev \
+  nlohmann-json3-dev libcli11-dev libfmt-dev python3-dev python3-venv
+APT_TEST := $(APT_BUILD) libgtest-dev libbenchmark-dev clang-format-19
+APT_LINT := $(APT_TEST) clang-19 clang-tidy-19
+APT_FUZZ := $(APT_BUILD) clang-19 libclang-rt-19-dev
+APT_BENCH := $(APT_TEST) fio
+
+# The checks of the tree that are no C++ tests: pointless under a sanitizer.
+NOT_CPP := ^(check|install)$$
+
+.PHONY: help
+help:
+	@echo "Stoker: no accelerator waits for storage, and no committed checkpoint is ever lost."
+	@echo
+	@echo "  make demo     build, look at this machine's storage, measure it for a moment"
+	@echo "  make test     build and run every test; the last line counts them"
+	@echo
+	@echo "  make build    build/release/stoker, and the Python package in .venv"
+	@echo "  make bench    micro-benchmarks, and the comparison with fio (minutes)"
+	@echo "  make lint     format, layers, ruff, mypy, clang thread-safety and clang-tidy (minutes)"
+	@echo "  make asan     tests under AddressSanitizer and UndefinedBehaviorSanitizer"
+	@echo "  make tsan     tests under ThreadSanitizer"
+	@echo "  make fuzz     each fuzz target for FUZZ_SECONDS ($(FUZZ_SECONDS))"
+	@echo "  make format   rewrite C++ and Python sources in the project's format"
+	@echo "  make stubs    regenerate python/stoker/_native.pyi after an API change"
+	@echo "  make clean    remove build/, .venv/ and what tools left behind"
+
+# --- Set-up ---------------------------------------------------------------------------------------
+
+.PHONY: apt-build apt-test apt-lint apt-fuzz apt-bench
+apt-build: ; @tools/setup_apt.sh $(APT_BUILD)
+apt-test: ; @tools/setup_apt.sh $(APT_TEST)
+apt-lint: ; @tools/setup_apt.sh $(APT_LINT)
+apt-fuzz: ; @tools/setup_apt.sh $(APT_FUZZ)
+apt-bench: ; @tools/setup_apt.sh $(APT_BENCH)
+
+# The stamp lies inside .venv, so that whoever removes one removes the other.
+VENV := .venv/.stoker-ready
+$(VENV): tools/requirements-dev.txt tools/setup_venv.sh | apt-build
+	@tools/setup_venv.sh $(PYTHON) .venv tools/requirements-dev.txt
+	@touch $@
+
+# --- Builds ---------------------------------------------------------------------------------------
+
+# Ninja decides what there is to do. Configuring again is left to it as well: it knows the presets
+# only through CMakeLists.txt, hence the dependency on them here.
+build/%/build.ninja: CMakePresets.json Makefile $(VENV)
+	@printf '%s: configuring\n' 'build/$*'
+	@mkdir -p build
+	@cmake --preset $* -DPython_EXECUTABLE=$(VENV_PYTHON) \
+	  $(if $(filter release,$*),-DSTOKER_PYTHON=ON) >build/$*.configure.log 2>&1 \
+	  || { cat build/$*.configure.log; exit 1; }
+	@touch $@
+.PRECIOUS: build/%/build.ninja
+
+.PHONY: build
+build: apt-build build/release/build.ninja
+	$(SAY) "compiling the command and the Python module (a minute or two the first time)"
+	@cmake --build build/release --parallel $(JOBS)
+
+.PHONY: build-dev
+build-dev: apt-test build/dev/build.ninja
+	$(SAY) "compiling the tests (some minutes the first time)"
+	@cmake --build build/dev --parallel $(JOBS) --target all stoker_headers_alone
+
+# --- What people run ------------------------------------------------------------------------------
+
+.PHONY: demo
+demo: build
+	@tools/demo.sh build/release/stoker
+
+# Both runs go on after a failure; the summary counts and decides.
+.PHONY: test
+test: apt-test build build-dev
+	$(SAY) "running the C++ tests, the checks of the tree, and the Python tests"
+	@rm -rf $(RESULTS) && mkdir -p $(RESULTS)
+	@status=0; \
+	ctest --test-dir build/dev --parallel $(JOBS) --output-on-failure --no-tests=error \
+	  --output-junit $(CURDIR)/$(RESULTS)/ctest.xml || status=1; \
+	$(VENV_PYTHON) -m pytest --junitxml=$(RESULTS)/pytest.xml || status=1; \
+	$(VENV_PYTHON) tools/test_summary.py $(RESULTS)/ctest.xml $(RESULTS)/pytest.xml || status=1; \
+	exit $$status
+
+.PHONY: lint
+lint: apt-lint $(VENV) build/tidy/build.ninja
+	$(SAY) "format, layers, ruff, mypy"
+	@tools/check_format.sh
+	@$(VENV_PYTHON) tools/check_layers.py
+	@$(VENV_PYTHON) -m ruff check --quiet .
+	@$(VENV_PYTHON) -m ruff format --quiet --check .
+	@$(VENV_PYTHON) -m mypy
+	$(SAY) "clang-19 with thread-safety warnings as errors, and clang-tidy-19 (minutes)"
+	@cmake --build build/tidy --parallel $(JOBS)
+
+.PHONY: asan
+asan: export ASAN_OPTIONS = detect_leaks=1:halt_on_error=1:strict_string_checks=1
+asan: export UBSAN_OPTIONS = print_stacktrace=1:halt_on_error=1
+asan: apt-test build/asan/build.ninja
+	$(SAY) "building and testing under AddressSanitizer and UndefinedBehaviorSanitizer"
+	@cmake --build build/asan --parallel $(JOBS)
+	@ctest --test-dir build/asan --parallel $(JOBS) --output-on-failure --no-tests=error \
+	  --label-exclude '$(NOT_CPP)'
+
+.PHONY: tsan
+tsan: export TSAN_OPTIONS = halt_on_error=1:second_deadlock_stack=1
+tsan: apt-test build/tsan/build.ninja
+	$(SAY) "building and testing under ThreadSanitizer"
+	@cmake --build build/tsan --parallel $(JOBS)
+	@ctest --test-dir build/tsan --parallel $(JOBS) --output-on-failure --no-tests=error \
+	  --label-exclude '$(NOT_CPP)'
+
+.PHONY: fuzz
+fuzz: apt-fuzz build/fuzz/build.ninja
+	$(SAY) "each fuzz target for $(FUZZ_SECONDS) seconds"
+	@cmake --build build/fuzz --parallel $(JOBS)
+	@tools/run_fuzz.sh build/fuzz/fuzz build/fuzz-corpus $(FUZZ_SECONDS)
+
+.PHONY: bench
+bench: apt-bench build/bench/build.ninja
+	$(SAY) "micro-benchmarks, then the comparison with fio (minutes)"
+	@cmake --build build/bench --parallel $(JOBS)
+	@tools/run_bench.sh build/bench/bench
+	@$(VENV_PYTHON) tools/bench_fio.py build/bench/stoker
+
+.PHONY: format
+format: apt-test $(VENV)
+	@tools/check_format.sh --fix
+	@$(VENV_PYTHON) -m ruff check --quiet --fix .
+	@$(VENV_PYTHON) -m ruff format --quiet .
+
+.PHONY: stubs
+stubs: build
+	@$(VENV_PYTHON) tools/make_stubs.py --write
+
+.PHONY: clean
+clean:
+	rm -rf build dist .venv .mypy_cache .ruff_cache .pytest_cache python/stoker/*.so
+	find python tests tools -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,60 @@
+"""The layer checker must find what it claims to find: each test plants one violation."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+CHECKER = Path(__file__).parents[2] / "tools" / "check_layers.py"
+
+CLEAN_TREE = {
+    "layers.toml": 'base = []\nio = ["base"]\nbench = ["base", "io"]\npython = ["io"]\n',
+    "include/stoker/status.h": "#pragma once\n#include <string>\n",
+    "include/stoker/probe.h": '#include <string>\n#include "stoker/status.h"\n',
+    "src/base/CMakeLists.txt": "stoker_layer(base\n  PUBLIC_HEADERS "
+    "${PROJECT_SOURCE_DIR}/include/stoker/status.h\n  SOURCES a.cc)\n",
+    "src/base/a.cc": '#include "base/a.h"\n#include <unistd.h>\n',
+    "src/io/CMakeLists.txt": "stoker_layer(io SOURCES b.cc DEPS base PUBLIC_HEADERS "
+    "${PROJECT_SOURCE_DIR}/include/stoker/probe.h LIBRARIES PkgConfig::URING)\n",
+    "src/io/b.cc": '#include "base/a.h"\n#include "stoker/probe.h"\n',
+    "python/src/bind.cc": '#include "io/b.h"\n',
+}
+
+
+def check(root: Path, tree: dict[str, str]) -> str:
+    for name, text in tree.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    done = subprocess.run(
+        [sys.executable, CHECKER, root], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode == 0) == (done.stdout == ""), done.stderr
+    return done.stdout
+
+
+def test_a_clean_tree_passes(tmp_path: Path) -> None:
+    assert check(tmp_path, CLEAN_TREE) == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "complaint"),
+    [
+        ("src/base/up.cc", '#include "io/b.h"\n', "src/base/up.cc:1: base may not include io"),
+        ("src/io/up.h", '\n# include "bench/c.h"\n', "src/io/up.h:2: io may not include bench"),
+        ("python/src/x.cc", '#include "base/a.h"\n', "python may not include base"),
+        ("src/store/s.cc", "", "layers.toml: src/store is not listed"),
+        ("layers.toml", 'base = ["io"]\nio = ["base"]\npython = ["io"]\n', "cycle"),
+        ("layers.toml", 'base = []\nio = ["base", "disk"]\npython = ["io"]\n', "no layer"),
+        ("src/io/CMakeLists.txt", "stoker_layer(io SOURCES b.cc)\n", "io has DEPS []"),
+        ("include/stoker/probe.h", "#include <liburing.h>\n", "may not include <liburing.h>"),
+        ("include/stoker/probe.h", "#include <fmt/core>\n", "may not include <fmt/core>"),
+        ("include/stoker/probe.h", '#include "io/b.h"\n', 'may not include "io/b.h"'),
+        ("include/stoker/lost.h", "#pragma once\n", "no stoker_layer() lists it"),
+    ],
+)
+def test_a_planted_violation_is_found(tmp_path: Path, name: str, text: str, complaint: str) -> None:
+    assert complaint in check(tmp_path, CLEAN_TREE | {name: text})

@@ -1,0 +1,138 @@
+"""Holds the tree to layers.toml: who may include whom.
+
+Fails, naming file and line, if
+
+* a file under src/ or python/src/ includes a layer that its own is not granted,
+* the grants form a cycle, or name a layer that does not exist,
+* a folder under src/ is missing from layers.toml,
+* the DEPS of a stoker_layer() are not the grants of that layer,
+* a public header includes anything but the C++ library and other public headers,
+* a public header belongs to no layer, and so would not be installed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import graphlib
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    try:
+        import tomli as tomllib
+    except ModuleNotFoundError:
+        sys.exit("check_layers: Python 3.10 has no TOML reader; pip install tomli, or use 3.11")
+
+Grants = Mapping[str, list[str]]
+
+INCLUDE = re.compile(r'\s*#\s*include\s*([<"])([^>"]+)[>"]')
+LAYER_CALL = re.compile(r"stoker_layer\(\s*(\w+)(.*?)\)", re.DOTALL)
+KEYWORDS = {"PUBLIC_HEADERS", "SOURCES", "DEPS", "LIBRARIES"}
+
+
+def includes(path: Path) -> Iterator[tuple[int, bool, str]]:
+    """Yields line number, whether it is an <angled> one, and the name, of each include."""
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        if match := INCLUDE.match(line):
+            yield number, match[1] == "<", match[2]
+
+
+def sources(folder: Path) -> Iterator[Path]:
+    """Yields every C++ file below ``folder``, in a stable order."""
+    return (path for path in sorted(folder.rglob("*")) if path.suffix in {".h", ".cc"})
+
+
+def check_grants(grants: Grants) -> Iterator[str]:
+    """Grants must name known layers and must not form a cycle."""
+    for layer, granted in grants.items():
+        for name in granted:
+            if name not in grants:
+                yield f"layers.toml: {layer} is granted {name}, which is no layer"
+    try:
+        graphlib.TopologicalSorter(grants).prepare()
+    except graphlib.CycleError as error:
+        yield f"layers.toml: the grants form a cycle: {' -> '.join(error.args[1])}"
+
+
+def check_includes(root: Path, grants: Grants) -> Iterator[str]:
+    """Each file includes its own layer, granted layers, and public headers."""
+    folders = [path for path in sorted((root / "src").iterdir()) if path.is_dir()]
+    layers = [(path.name, path) for path in folders]
+    if (root / "python" / "src").is_dir():
+        layers.append(("python", root / "python" / "src"))
+    for layer, folder in layers:
+        files = list(sources(folder))
+        if layer not in grants:
+            if files:
+                yield f"layers.toml: src/{layer} is not listed"
+            continue
+        for path in files:
+            for number, _, name in includes(path):
+                target = name.split("/")[0]
+                if target in grants and target != layer and target not in grants[layer]:
+                    place = f"{path.relative_to(root)}:{number}"
+                    yield f"{place}: {layer} may not include {target}"
+
+
+def check_public_headers(root: Path, owned: set[str]) -> Iterator[str]:
+    """Public headers stand on the C++ library alone, and each belongs to a layer."""
+    for path in sources(root / "include"):
+        place = path.relative_to(root)
+        if place.as_posix() not in owned:
+            yield f"{place}: no stoker_layer() lists it under PUBLIC_HEADERS"
+        for number, angled, name in includes(path):
+            # The C++ library's headers have neither a folder nor an extension.
+            if angled and ("/" in name or "." in name):
+                yield f"{place}:{number}: a public header may not include <{name}>"
+            if not angled and not name.startswith("stoker/"):
+                yield f'{place}:{number}: a public header may not include "{name}"'
+
+
+def layer_calls(root: Path) -> Iterator[tuple[Path, str, dict[str, list[str]]]]:
+    """Yields file, layer and keyword arguments of every stoker_layer() call."""
+    for path in sorted((root / "src").rglob("CMakeLists.txt")):
+        text = re.sub(r"#[^\n]*", "", path.read_text(encoding="utf-8"))
+        # ${...} holds no parenthesis, so the first ")" ends the call.
+        for match in LAYER_CALL.finditer(text):
+            arguments: dict[str, list[str]] = {keyword: [] for keyword in KEYWORDS}
+            current: list[str] = []
+            for word in match[2].split():
+                if word in KEYWORDS:
+                    current = arguments[word]
+                else:
+                    current.append(word)
+            yield path, match[1], arguments
+
+
+def check_tree(root: Path) -> list[str]:
+    """Returns one line per violation in the tree at ``root``."""
+    grants = tomllib.loads((root / "layers.toml").read_text(encoding="utf-8"))
+    errors = [*check_grants(grants), *check_includes(root, grants)]
+    owned: set[str] = set()
+    for path, layer, arguments in layer_calls(root):
+        for header in arguments["PUBLIC_HEADERS"]:
+            owned.add(header.removeprefix("${PROJECT_SOURCE_DIR}/"))
+        if sorted(arguments["DEPS"]) != sorted(grants.get(layer, [])):
+            declared, granted = " ".join(arguments["DEPS"]), " ".join(grants.get(layer, []))
+            place = path.relative_to(root)
+            errors.append(f"{place}: {layer} has DEPS [{declared}], layers.toml says [{granted}]")
+    errors.extend(check_public_headers(root, owned))
+    return errors
+
+
+def main() -> int:
+    """Checks one tree and prints what is wrong with it."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("root", nargs="?", type=Path, default=Path(__file__).parents[1])
+    errors = check_tree(parser.parse_args().root.resolve())
+    for error in errors:
+        print(error)
+    return 1 if errors else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# setup_venv.sh PYTHON VENV REQUIREMENTS: a virtual environment with the tools we work with, and
+# with this checkout's python/ folder on its path, so that what `make build` compiles is imported.
+set -euo pipefail
+
+python=$1 venv=$2 requirements=$3
+command -v "$python" >/dev/null || { echo "setup: $python is not on this machine" >&2; exit 1; }
+"$python" -c 'import sys; sys.exit(sys.version_info < (3, 10))' || {
+  echo "setup: Stoker needs CPython 3.10 or later, and $python is older; try make PYTHON=..." >&2
+  exit 1
+}
+
+echo "setup: Python tools into $venv ($requirements)" >&2
+[[ -x "$venv/bin/python" ]] || "$python" -m venv "$venv"
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+"$venv/bin/python" -m pip install --quiet --disable-pip-version-check \
+  --requirement "$requirements" >"$log" 2>&1 || {
+  tail -n 15 "$log" >&2
+  echo "setup: pip could not install (no network?). These packages are missing or too old:" >&2
+  sed -e 's/#.*//' -e '/^[[:space:]]*$/d' -e 's/^/setup:   /' "$requirements" >&2
+  exit 1
+}
+site=$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("platlib"))')
+printf '%s\n' "$(cd "$(dirname "${BASH_SOURCE[0]}")/../python" && pwd)" >"$site/stoker-checkout.pth"
