@@ -1,0 +1,121 @@
+// An input is an index, then a NUL, then a chunk. Any of them may be refused, never do harm. Where
+// the index is no good, the chunk is read with each of a few that are.
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "formats/litdata_chunk.h"
+#include "formats/litdata_inflate.h"
+
+namespace stoker {
+namespace {
+
+using Bytes = std::span<const std::byte>;
+
+void require(bool condition) {
+  if (!condition) std::abort();
+}
+
+void require_refusal(const Status& status) {
+  require(status.code() == Code::corrupt || status.code() == Code::unsupported);
+  require(!status.message().empty());
+}
+
+class Records final : public RecordSink {
+ public:
+  Status add(ByteRange record, std::string_view /*key*/) override {
+    list.push_back(record);
+    return {};
+  }
+  std::vector<ByteRange> list;
+};
+
+Status scan(const ShardReader& reader, Bytes chunk, std::uint32_t seed, Records& records) {
+  STOKER_ASSIGN(const auto scanner, reader.scan(chunk.size()));
+  for (ByteRange want; (want = scanner->wants()).size_bytes > 0;) {
+    require(want.offset_bytes <= chunk.size());
+    require(want.size_bytes <= chunk.size() - want.offset_bytes);
+    seed = seed * 1664525 + 1013904223;
+    const std::uint64_t left = chunk.size() - want.offset_bytes;
+    const auto fed = chunk.subspan(want.offset_bytes,
+                                   std::min<std::uint64_t>(want.size_bytes + (seed >> 24), left));
+    const std::vector<std::byte> copy(fed.begin(), fed.end());
+    STOKER_TRY(scanner->feed(copy, records));
+  }
+  return {};
+}
+
+void read_chunk(const LitdataIndex& index, Bytes file) {
+  const LitdataChunk none = {
+      .filename = "chunk", .size_bytes = 4096, .sample_count = 0, .token_count = {}};
+  const auto plain =
+      inflate_litdata_chunk(index, index.chunks.empty() ? none : index.chunks.front(), file,
+                            {.output_bytes_max = 1 << 20});
+  if (!plain.ok()) return require_refusal(plain.status());
+  for (const std::uint64_t block_tokens : {0U, 3U}) {
+    if (block_tokens > 0 && !index.is_tokens) continue;
+    const auto reader = LitdataReader::make(index, {.block_tokens = block_tokens});
+    require(reader.ok());
+    Records records;
+    const Status status =
+        scan(**reader, *plain, static_cast<std::uint32_t>(file.size() * 2654435761U), records);
+    if (!status.ok()) require_refusal(status);
+    SampleView sample;
+    for (const ByteRange& record : records.list) {
+      require(record.end_bytes() <= plain->size());
+      const Status split =
+          (*reader)->split(Bytes(*plain).subspan(record.offset_bytes, record.size_bytes),
+                           record.offset_bytes, sample);
+      if (!split.ok()) require_refusal(split);
+    }
+  }
+}
+
+LitdataIndex index_of(LitdataIndex::Compression compression,
+                      const std::vector<std::string>& formats) {
+  LitdataIndex index;
+  index.compression = compression;
+  for (const std::string& format : formats) {
+    index.leaves.push_back(*parse_litdata_format(std::to_string(index.leaves.size()), format));
+  }
+  return index;
+}
+
+const std::vector<LitdataIndex>& known_indexes() {
+  using Compression = LitdataIndex::Compression;
+  static const std::vector<LitdataIndex> indexes = [] {
+    std::vector<LitdataIndex> list = {
+        index_of(Compression::none, {"json"}),
+        index_of(Compression::none, {"numpy"}),
+        index_of(Compression::none, {"tensor"}),
+        index_of(Compression::none, {"int", "str", "no_header_tensor:16", "bool"}),
+        index_of(Compression::chunk, {"bytes"}),
+        index_of(Compression::batch, {"bytes"}),
+        index_of(Compression::sample, {"bytes"}),
+        index_of(Compression::none, {"no_header_numpy:5"}),
+    };
+    list.back().is_tokens = true;
+    return list;
+  }();
+  return indexes;
+}
+
+}  // namespace
+}  // namespace stoker
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::span<const std::byte> input = std::as_bytes(std::span(data, size));
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  const std::size_t end = std::min(text.find('\0'), size);
+  const auto index = stoker::parse_litdata_index(text.substr(0, end));
+  if (index.ok()) {
+    stoker::read_chunk(*index, input.subspan(std::min(end + 1, size)));
+    return 0;
+  }
+  stoker::require_refusal(index.status());
+  for (const stoker::LitdataIndex& known : stoker::known_indexes())
+    stoker::read_chunk(known, input);
+  return 0;
+}

@@ -1,0 +1,142 @@
+// An input is three things in one: a shard, an index, and samples for a round trip. Any shard and
+// any index may be refused, never do harm; what we wrote we read back equal.
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "formats/mds_compression.h"
+#include "formats/mds_shard.h"
+#include "formats/mds_writer.h"
+
+namespace stoker {
+namespace {
+
+using Bytes = std::span<const std::byte>;
+
+void require(bool condition) {
+  if (!condition) std::abort();
+}
+
+void require_refusal(const Status& status) {
+  require(status.code() == Code::corrupt || status.code() == Code::unsupported);
+  require(!status.message().empty());
+}
+
+class Records final : public RecordSink {
+ public:
+  Status add(ByteRange record, std::string_view /*key*/) override {
+    list.push_back(record);
+    return {};
+  }
+  std::vector<ByteRange> list;
+};
+
+class Memory final : public ByteSink {
+ public:
+  Status write(Bytes piece) override {
+    bytes.insert(bytes.end(), piece.begin(), piece.end());
+    return {};
+  }
+  std::vector<std::byte> bytes;
+};
+
+/// Scans with amounts of read ahead that `seed` decides, each from memory of exactly that size.
+Status scan(const ShardReader& reader, Bytes shard, std::uint32_t seed, Records& records) {
+  STOKER_ASSIGN(const auto scanner, reader.scan(shard.size()));
+  for (ByteRange want; (want = scanner->wants()).size_bytes > 0;) {
+    require(want.offset_bytes <= shard.size());
+    require(want.size_bytes <= shard.size() - want.offset_bytes);
+    seed = seed * 1664525 + 1013904223;
+    const std::uint64_t left = shard.size() - want.offset_bytes;
+    const auto fed = shard.subspan(want.offset_bytes,
+                                   std::min<std::uint64_t>(want.size_bytes + (seed >> 24), left));
+    const std::vector<std::byte> copy(fed.begin(), fed.end());
+    STOKER_TRY(scanner->feed(copy, records));
+  }
+  return {};
+}
+
+void read_shard(Bytes shard, std::uint32_t seed) {
+  const auto reader = make_mds_reader_from_shard(shard);
+  if (!reader.ok()) return require_refusal(reader.status());
+  Records records;
+  const Status status = scan(**reader, shard, seed, records);
+  if (!status.ok()) require_refusal(status);
+  SampleView sample;
+  for (const ByteRange& record : records.list) {
+    require(record.end_bytes() <= shard.size());
+    const Status split = (*reader)->split(shard.subspan(record.offset_bytes, record.size_bytes),
+                                          record.offset_bytes, sample);
+    if (!split.ok()) require_refusal(split);
+  }
+}
+
+void read_index(std::string_view text, Bytes file) {
+  const auto shards = parse_mds_index(text);
+  if (!shards.ok()) return require_refusal(shards.status());
+  const std::string again = format_mds_index(*shards);
+  const auto parsed = parse_mds_index(again);
+  require(parsed.ok() && format_mds_index(*parsed) == again);
+  for (const MdsShard& shard : *shards) {
+    if (!shard.zip) continue;
+    const auto raw = inflate_mds_shard(shard, file);
+    if (!raw.ok()) require_refusal(raw.status());
+  }
+}
+
+/// Cuts the input into values of three columns and expects them back.
+void round_trip(Bytes input) {
+  Memory sink;
+  const auto writer =
+      MdsWriter::make({.columns = {{"b", "bytes"}, {"n", "int"}, {"a", "ndarray:uint8"}}}, sink);
+  require(writer.ok());
+  std::vector<std::array<Bytes, 3>> expected;
+  while (input.size() >= 10) {
+    const std::size_t size = std::to_integer<std::size_t>(input[0]);
+    const std::size_t elements = std::to_integer<std::size_t>(input[1]) + 1;
+    const Bytes number = input.subspan(2, 8);
+    input = input.subspan(10);
+    const Bytes blob = input.first(std::min(size, input.size()));
+    const Bytes array = input.first(std::min(elements, input.size()));
+    const std::array<std::uint64_t, 2> shape = {array.size(), 1};
+    SampleView sample;
+    sample.fields = {
+        {.name = "n", .bytes = number, .type = FieldType::int64},
+        {.name = "b", .bytes = blob},
+        {.name = "a", .bytes = array, .type = FieldType::array, .dtype = "|u1", .shape = shape}};
+    const Status status = (*writer)->append(sample);
+    require(status.ok() == !array.empty());
+    if (status.ok()) expected.push_back({array, blob, number});
+    input = input.subspan(blob.size());
+  }
+  const std::uint64_t size = (*writer)->size_bytes();
+  require((*writer)->finish().ok() && sink.bytes.size() == size);
+  const MdsReader reader((*writer)->shard().config.columns);
+  Records records;
+  require(scan(reader, sink.bytes, 1, records).ok() && records.list.size() == expected.size());
+  SampleView sample;
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    const ByteRange& record = records.list[i];
+    const Bytes bytes = Bytes(sink.bytes).subspan(record.offset_bytes, record.size_bytes);
+    require(reader.split(bytes, record.offset_bytes, sample).ok());
+    for (std::size_t k = 0; k < 3; ++k)
+      require(std::ranges::equal(sample.fields[k].bytes, expected[i][k]));
+  }
+}
+
+}  // namespace
+}  // namespace stoker
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::span<const std::byte> input = std::as_bytes(std::span(data, size));
+  stoker::read_shard(input, static_cast<std::uint32_t>(size * 2654435761U));
+  stoker::round_trip(input);
+  // An index, then a NUL, then a file for its shards.
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  const std::size_t end = std::min(text.find('\0'), size);
+  stoker::read_index(text.substr(0, end), input.subspan(std::min(end + 1, size)));
+  return 0;
+}

@@ -1,0 +1,30 @@
+// Any text into the strict parser: what it accepts, the library's own parser reads as the same
+// value, and a refusal says why in printable ASCII.
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+
+#include "formats/strict_json.h"
+
+namespace {
+
+void require(bool condition) {
+  if (!condition) std::abort();
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  const auto parsed = stoker::parse_strict_json(text, "input", {.depth_max = 8});
+  const nlohmann::json expected = nlohmann::json::parse(text, nullptr, false);
+  if (parsed.ok()) {
+    require(!expected.is_discarded() && *parsed == expected);
+    return 0;
+  }
+  const std::string_view message = parsed.status().message();
+  require(parsed.status().code() == stoker::Code::corrupt && message.starts_with("input: "));
+  require(std::ranges::all_of(message, [](char c) { return c >= ' ' && c <= '~'; }));
+  return 0;
+}

@@ -1,0 +1,129 @@
+// Any bytes as a shard, with any read-ahead, and as an Example: nothing crashes, views stay inside,
+// and what was read is written and read back as itself.
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "formats/tf_example.h"
+#include "formats/tfrecord.h"
+
+namespace stoker {
+namespace {
+
+using Bytes = std::span<const std::byte>;
+
+void require(bool condition) {
+  if (!condition) std::abort();
+}
+
+void require_readable(const Status& status) {
+  require(status.code() == Code::corrupt || status.code() == Code::unsupported);
+  require(std::ranges::all_of(status.message(), [](char c) { return c >= ' ' && c <= '~'; }));
+}
+
+class RecordList : public RecordSink {
+ public:
+  Status add(ByteRange record, std::string_view) override {
+    records.push_back(record);
+    return {};
+  }
+  std::vector<ByteRange> records;
+};
+
+class MemorySink : public ByteSink {
+ public:
+  Status write(Bytes piece) override {
+    bytes.insert(bytes.end(), piece.begin(), piece.end());
+    return {};
+  }
+  std::vector<std::byte> bytes;
+};
+
+void require_inside(Bytes record, const SampleView& sample) {
+  const auto inside = [](Bytes whole, Bytes part) {
+    return std::less_equal<>()(whole.data(), part.data()) &&
+           std::less_equal<>()(part.data() + part.size(), whole.data() + whole.size());
+  };
+  for (const FieldView& field : sample.fields)
+    require(field.bytes.empty() || inside(record, field.bytes) ||
+            std::ranges::any_of(sample.storage, [&](const std::vector<std::byte>& owned) {
+              return inside(owned, field.bytes);
+            }));
+}
+
+void require_equal(const SampleView& a, const SampleView& b) {
+  require(a.fields.size() == b.fields.size());
+  for (std::size_t i = 0; i < a.fields.size(); ++i) {
+    require(a.fields[i].name == b.fields[i].name && a.fields[i].type == b.fields[i].type);
+    require(std::ranges::equal(a.fields[i].bytes, b.fields[i].bytes));
+    require(std::ranges::equal(a.fields[i].shape, b.fields[i].shape));
+  }
+}
+
+/// The shard's records, fed with read-ahead that the input itself decides.
+std::vector<ByteRange> scan(Bytes shard, std::uint8_t ahead) {
+  Result<std::unique_ptr<ShardScanner>> scanner = make_tfrecord_reader()->scan(shard.size());
+  RecordList found;
+  for (ByteRange want; (want = (*scanner)->wants()).size_bytes > 0;) {
+    require(want.end_bytes() <= shard.size());
+    const std::uint64_t size =
+        std::min<std::uint64_t>(want.size_bytes + ahead * ahead, shard.size() - want.offset_bytes);
+    const Bytes fed = shard.subspan(want.offset_bytes, size);
+    const std::vector<std::byte> copy(fed.begin(), fed.end());
+    if (const Status status = (*scanner)->feed(copy, found); !status.ok()) require_readable(status);
+  }
+  return found.records;
+}
+
+void read_shard(Bytes shard, std::uint8_t ahead) {
+  const std::vector<ByteRange> records = scan(shard, ahead);
+  require(records == scan(shard, 0));
+  for (const ByteRange& record : records) {
+    const Bytes bytes = shard.subspan(record.offset_bytes, record.size_bytes);
+    for (const bool raw : {false, true}) {
+      SampleView sample;
+      const Status status =
+          make_tfrecord_reader({.raw = raw})->split(bytes, record.offset_bytes, sample);
+      if (!status.ok()) require_readable(status);
+      require_inside(bytes, sample);
+    }
+  }
+}
+
+void read_example(Bytes example) {
+  SampleView sample;
+  if (const Status status = split_example(example, 0, sample); !status.ok())
+    return require_readable(status);
+  require_inside(example, sample);
+  MemorySink sink;
+  const std::unique_ptr<ShardWriter> writer = make_tfrecord_writer(sink);
+  require(writer->append(sample).ok());
+  require(scan(sink.bytes, 7) == std::vector<ByteRange>{writer->last_record()});
+  SampleView again;
+  require(make_tfrecord_reader()->split(sink.bytes, 0, again).ok());
+  require_equal(sample, again);
+}
+
+void frame_and_read(Bytes data) {
+  MemorySink sink;
+  SampleView sample;
+  sample.fields = {{.name = kTfRecordRawField, .bytes = data}};
+  require(make_tfrecord_writer(sink, {.raw = true})->append(sample).ok());
+  SampleView again;
+  require(make_tfrecord_reader({.raw = true})->split(sink.bytes, 0, again).ok());
+  require_equal(sample, again);
+}
+
+}  // namespace
+}  // namespace stoker
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const auto bytes = std::as_bytes(std::span(data, size));
+  stoker::read_shard(bytes, size == 0 ? 0 : data[size - 1]);
+  stoker::read_example(bytes);
+  stoker::frame_and_read(bytes);
+  return 0;
+}

@@ -1,0 +1,197 @@
+#include "formats/decompress.h"
+
+#include <fmt/format.h>
+#include <zlib.h>
+#include <zstd.h>
+#include <zstd_errors.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace stoker {
+namespace {
+
+constexpr std::size_t kOutputBytes = std::size_t{128} << 10;
+/// zlib counts input in 32 bits.
+constexpr std::size_t kInputPieceBytes = std::size_t{1} << 30;
+
+struct FreeZstd {
+  void operator()(ZSTD_DCtx* context) const noexcept { ZSTD_freeDCtx(context); }
+};
+
+struct FreeZlib {
+  void operator()(z_stream* stream) const noexcept {
+    inflateEnd(stream);
+    delete stream;
+  }
+};
+
+class VectorSink final : public ByteSink {
+ public:
+  Status write(std::span<const std::byte> piece) override {
+    bytes.insert(bytes.end(), piece.begin(), piece.end());
+    return {};
+  }
+  std::vector<std::byte> bytes;
+};
+
+}  // namespace
+
+struct Decompressor::State {
+  Codec codec = Codec::zstd;
+  DecompressLimits limits;
+  std::unique_ptr<ZSTD_DCtx, FreeZstd> zstd;
+  std::unique_ptr<z_stream, FreeZlib> zlib;
+  std::vector<std::byte> buffer = std::vector<std::byte>(kOutputBytes);
+  std::uint64_t input_bytes = 0;
+  std::uint64_t output_bytes = 0;
+  bool started = false;  ///< A frame has been begun at all.
+  bool inside = false;   ///< One is unfinished.
+  Status failure;
+
+  Status corrupt(std::string_view reason) const {
+    return {Code::corrupt, fmt::format("compressed byte {}: {}", input_bytes, reason)};
+  }
+
+  /// Passes on the first `size` bytes of the buffer, if the limits allow them.
+  Status emit(std::size_t size, ByteSink& output) {
+    if (size == 0) return {};
+    output_bytes += size;
+    if (output_bytes > limits.output_bytes_max) {
+      return corrupt(fmt::format("decompresses to more than {} bytes", limits.output_bytes_max));
+    }
+    if (output_bytes > limits.ratio_free_bytes && output_bytes / limits.ratio_max > input_bytes) {
+      return corrupt(fmt::format("decompresses to more than {} times its size", limits.ratio_max));
+    }
+    return output.write(std::span(buffer).first(size));
+  }
+
+  Status feed_zstd(std::span<const std::byte> input, ByteSink& output);
+  Status feed_gzip(std::span<const std::byte> input, ByteSink& output);
+};
+
+Status Decompressor::State::feed_zstd(std::span<const std::byte> input, ByteSink& output) {
+  ZSTD_inBuffer in = {input.data(), input.size(), 0};
+  bool more = false;  // the buffer was filled, so the library may hold back output
+  while (in.pos < in.size || (more && inside)) {
+    ZSTD_outBuffer out = {buffer.data(), buffer.size(), 0};
+    const std::size_t before = in.pos;
+    const std::size_t hint = ZSTD_decompressStream(zstd.get(), &out, &in);
+    if (ZSTD_isError(hint) != 0) {
+      if (ZSTD_getErrorCode(hint) == ZSTD_error_frameParameter_windowTooLarge) {
+        return {Code::unsupported,
+                fmt::format("compressed byte {}: the zstd window is larger than 2^{} bytes; "
+                            "compress without --long",
+                            input_bytes, limits.window_log_max)};
+      }
+      return corrupt(fmt::format("zstd: {}", ZSTD_getErrorName(hint)));
+    }
+    started = true;
+    input_bytes += in.pos - before;
+    inside = hint != 0;
+    more = out.pos == out.size;
+    STOKER_TRY(emit(out.pos, output));
+  }
+  return {};
+}
+
+Status Decompressor::State::feed_gzip(std::span<const std::byte> input, ByteSink& output) {
+  while (!input.empty()) {
+    if (!inside) {
+      if (started && input.front() == std::byte{0}) {
+        input = input.subspan(1);
+        ++input_bytes;
+        continue;
+      }
+      if (inflateReset(zlib.get()) != Z_OK) return corrupt("gzip: cannot be started again");
+      started = true;
+      inside = true;
+    }
+    const std::size_t piece = std::min(input.size(), kInputPieceBytes);
+    // zlib promises not to write through next_in.
+    zlib->next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(input.data()));
+    zlib->avail_in = static_cast<uInt>(piece);
+    int result = Z_OK;
+    do {
+      zlib->next_out = reinterpret_cast<Bytef*>(buffer.data());
+      zlib->avail_out = static_cast<uInt>(buffer.size());
+      const uInt before = zlib->avail_in;
+      result = inflate(zlib.get(), Z_NO_FLUSH);
+      input_bytes += before - zlib->avail_in;
+      if (result != Z_OK && result != Z_STREAM_END && result != Z_BUF_ERROR) {
+        return corrupt(fmt::format("gzip: {}", zlib->msg == nullptr ? "damaged" : zlib->msg));
+      }
+      STOKER_TRY(emit(buffer.size() - zlib->avail_out, output));
+    } while (result == Z_OK && (zlib->avail_in > 0 || zlib->avail_out == 0));
+    inside = result != Z_STREAM_END;
+    input = input.subspan(piece - zlib->avail_in);
+  }
+  return {};
+}
+
+Decompressor::Decompressor(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Decompressor::Decompressor(Decompressor&&) noexcept = default;
+Decompressor& Decompressor::operator=(Decompressor&&) noexcept = default;
+Decompressor::~Decompressor() = default;
+
+Result<Decompressor> Decompressor::make(Codec codec, const DecompressLimits& limits) {
+  if (limits.ratio_max == 0) {
+    return Status(Code::invalid_argument, "decompress: ratio_max must be at least 1");
+  }
+  auto state = std::make_unique<State>();
+  state->codec = codec;
+  state->limits = limits;
+  if (codec == Codec::zstd) {
+    state->zstd.reset(ZSTD_createDCtx());
+    if (state->zstd == nullptr ||
+        ZSTD_isError(ZSTD_DCtx_setParameter(state->zstd.get(), ZSTD_d_windowLogMax,
+                                            limits.window_log_max)) != 0) {
+      return Status(Code::unsupported, fmt::format("zstd: cannot start with a window of 2^{} bytes",
+                                                   limits.window_log_max));
+    }
+  } else {
+    auto stream = std::make_unique<z_stream>();
+    constexpr int kGzipOnly = 16 + MAX_WBITS;
+    if (inflateInit2(stream.get(), kGzipOnly) != Z_OK) {
+      return Status(Code::unsupported, "gzip: zlib cannot start");
+    }
+    state->zlib.reset(stream.release());
+  }
+  return Decompressor(std::move(state));
+}
+
+Status Decompressor::feed(std::span<const std::byte> input, ByteSink& output) {
+  STOKER_TRY(state_->failure);
+  state_->failure = state_->codec == Codec::zstd ? state_->feed_zstd(input, output)
+                                                 : state_->feed_gzip(input, output);
+  return state_->failure;
+}
+
+Status Decompressor::finish() {
+  STOKER_TRY(state_->failure);
+  if (!state_->started) return state_->corrupt("empty, not a compressed file");
+  if (state_->inside) return state_->corrupt("the compressed data ends too early");
+  return {};
+}
+
+void Decompressor::restart(std::uint64_t output_bytes_max) {
+  // gzip starts again by itself with each member.
+  if (state_->zstd != nullptr) ZSTD_DCtx_reset(state_->zstd.get(), ZSTD_reset_session_only);
+  state_->limits.output_bytes_max = output_bytes_max;
+  state_->input_bytes = 0;
+  state_->output_bytes = 0;
+  state_->started = false;
+  state_->inside = false;
+  state_->failure = Status();
+}
+
+Result<std::vector<std::byte>> decompress(Codec codec, std::span<const std::byte> input,
+                                          const DecompressLimits& limits) {
+  STOKER_ASSIGN(Decompressor decompressor, Decompressor::make(codec, limits));
+  VectorSink sink;
+  STOKER_TRY(decompressor.feed(input, sink));
+  STOKER_TRY(decompressor.finish());
+  return std::move(sink.bytes);
+}
+
+}  // namespace stoker

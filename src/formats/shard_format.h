@@ -1,0 +1,156 @@
+/// \file
+/// What every shard format offers: find the records of a shard, split a record into its fields,
+/// write a shard. Pure: bytes in, views or a typed error out. Who reads and writes the bytes is the
+/// business of the layers above.
+///
+/// Conformance: a format is done when it passes tests/conformance/shard_format_suite.h, has golden
+/// bytes, a hostile corpus with reasons, a fuzz target, and an interop test with the real peer.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "stoker/status.h"
+
+namespace stoker {
+
+/// A part of a shard.
+struct ByteRange {
+  std::uint64_t offset_bytes = 0;
+  std::uint64_t size_bytes = 0;
+
+  std::uint64_t end_bytes() const noexcept { return offset_bytes + size_bytes; }
+  bool operator==(const ByteRange&) const = default;
+};
+
+/// What a field's bytes are, where the format says so. Numbers are little-endian.
+enum class FieldType : std::uint8_t {
+  bytes,    ///< Anything: an image, a tensor, or nothing known.
+  text,     ///< UTF-8.
+  json,     ///< UTF-8 JSON.
+  int64,    ///< One or more.
+  float32,  ///< One or more.
+  float64,  ///< One or more.
+  array,    ///< Elements of `dtype`, `shape` given.
+};
+
+/// One field of a sample: views into the record it was split from, or into SampleView::storage.
+struct FieldView {
+  std::string_view name;
+  std::span<const std::byte> bytes;
+  FieldType type = FieldType::bytes;
+  std::string_view dtype = {};                ///< NumPy's name ("<f4") for `array`.
+  std::span<const std::uint64_t> shape = {};  ///< For `array`.
+};
+
+/// One sample. Reused from record to record: clear() keeps the memory. Moved, never copied: a copy's
+/// views would still look into the storage of the original.
+///
+/// Thread safety: none.
+struct SampleView {
+  SampleView() = default;
+  SampleView(SampleView&&) = default;
+  SampleView& operator=(SampleView&&) = default;
+  SampleView(const SampleView&) = delete;
+  SampleView& operator=(const SampleView&) = delete;
+
+  std::string_view key;  ///< Empty where the format has none.
+  std::vector<FieldView> fields;
+  /// Owns what could not be a view into the record: decoded varints, converted shapes.
+  std::deque<std::vector<std::byte>> storage;
+
+  void clear() {
+    key = {};
+    fields.clear();
+    storage.clear();
+  }
+  /// The field of that name, or null.
+  const FieldView* find(std::string_view name) const noexcept {
+    for (const FieldView& field : fields)
+      if (field.name == name) return &field;
+    return nullptr;
+  }
+};
+
+/// Told of each record that a scanner finds, in the order of the shard.
+class RecordSink {
+ public:
+  virtual ~RecordSink() = default;
+  /// `record` is what split() wants later, read whole. `key` is valid during the call only, and
+  /// empty where the format has none.
+  virtual Status add(ByteRange record, std::string_view key) = 0;
+};
+
+/// Finds the records of one shard without reading their contents. It says which bytes it wants,
+/// gets them, and goes on from there, so that a shard of gigabytes costs its headers only.
+///
+/// Thread safety: none.
+class ShardScanner {
+ public:
+  virtual ~ShardScanner() = default;
+
+  /// The bytes it wants next, inside the shard; empty (size 0) when the shard is finished.
+  virtual ByteRange wants() const = 0;
+
+  /// Takes bytes from `wants().offset_bytes` on: all that were wanted, or more (what a read ahead
+  /// brought). `corrupt` names the offset; the scanner is finished then.
+  virtual Status feed(std::span<const std::byte> bytes, RecordSink& sink) = 0;
+};
+
+/// Reads the shards of one dataset.
+///
+/// Thread safety: const methods from any thread.
+class ShardReader {
+ public:
+  virtual ~ShardReader() = default;
+
+  /// A scanner for a shard of `size_bytes`.
+  virtual Result<std::unique_ptr<ShardScanner>> scan(std::uint64_t size_bytes) const = 0;
+
+  /// Splits a record that scan() found into key and fields. `record_offset_bytes` is where it lies
+  /// in its shard, for messages. Every view is inside `record` or `out.storage`.
+  virtual Status split(std::span<const std::byte> record, std::uint64_t record_offset_bytes,
+                       SampleView& out) const = 0;
+};
+
+/// Where a writer's bytes go, in order.
+class ByteSink {
+ public:
+  virtual ~ByteSink() = default;
+  virtual Status write(std::span<const std::byte> bytes) = 0;
+};
+
+/// Writes one shard.
+///
+/// Thread safety: none.
+class ShardWriter {
+ public:
+  /// A file that belongs to the shard beside its own bytes: "<shard>" + suffix.
+  struct Sidecar {
+    std::string suffix;
+    std::vector<std::byte> bytes;
+  };
+
+  virtual ~ShardWriter() = default;
+
+  /// Adds a sample. `invalid_argument` if the format cannot hold it (and how to fix that); the
+  /// shard is then as before.
+  virtual Status append(const SampleView& sample) = 0;
+
+  /// Writes what is still missing. Nothing may be appended afterwards.
+  virtual Result<std::vector<Sidecar>> finish() = 0;
+
+  virtual std::uint64_t sample_count() const noexcept = 0;
+  /// Size of the shard if it were finished now: for cutting shards by bytes.
+  virtual std::uint64_t size_bytes() const noexcept = 0;
+  /// Where the sample appended last will lie, for an index written along with the shard.
+  virtual ByteRange last_record() const noexcept = 0;
+};
+
+}  // namespace stoker

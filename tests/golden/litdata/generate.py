@@ -1,0 +1,71 @@
+"""Prints litdata_golden.h: what litdata 0.2.76 writes.
+
+Run in the environment of tests/interop/peers/requirements-litdata.txt:
+    PYTHONPATH=tests/interop/peers/standins python tests/golden/litdata/generate.py
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from litdata.streaming.item_loader import TokensLoader
+from litdata.streaming.writer import BinaryWriter
+
+
+def tree(i: int) -> dict[str, Any]:
+    array = np.arange(6, dtype=np.int16).reshape(2, 3)
+    return {"a": i, "b": f"hi{i}", "c": ["x", "y"], "d": (array, torch.arange(4).reshape(2, 2))}
+
+
+TREES = [tree(i) for i in range(3)]
+TOKENS = [torch.arange(5, dtype=torch.int32), torch.arange(7, dtype=torch.int32)]
+CASES: list[tuple[str, list[Any], dict[str, Any]]] = [
+    ("Tree", TREES, {"chunk_size": 10}),
+    ("Tokens", TOKENS, {"chunk_bytes": 1000, "item_loader": TokensLoader()}),
+    ("Whole", TREES, {"chunk_size": 10, "compression": "zstd:4", "compression_level": "chunk"}),
+    (
+        "Batch",
+        TREES,
+        {
+            "chunk_size": 10,
+            "compression": "zstd",
+            "compression_level": "batch",
+            "compression_batch_size": 2,
+        },
+    ),
+    ("Sample", TREES, {"chunk_size": 10, "compression": "zstd", "compression_level": "sample"}),
+]
+
+
+def literal(text: str) -> str:
+    lines = [text[at : at + 90] for at in range(0, len(text), 90)]
+    return "\n".join(f'    "{line}"' for line in lines)
+
+
+def main() -> None:
+    """Prints the header."""
+    print("/// \\file")
+    print("/// Written by generate.py, with litdata 0.2.76: chunks in hexadecimal, and their")
+    print("/// index.json.\n#pragma once\n\nnamespace stoker::testing {\n\n// clang-format off")
+    for name, samples, options in CASES:
+        with tempfile.TemporaryDirectory() as folder:
+            writer = BinaryWriter(folder, **options)
+            for i, sample in enumerate(samples):
+                writer[i] = sample
+            writer.done()
+            writer.merge()
+            index = json.loads(Path(folder, "index.json").read_text())
+            index["updated_at"] = "0"
+            chunk = Path(folder, index["chunks"][0]["filename"]).read_bytes()
+        print(f"inline constexpr char kLitdata{name}Chunk[] =\n{literal(chunk.hex())};")
+        print(f'inline constexpr char kLitdata{name}Index[] = R"json({json.dumps(index)})json";\n')
+    print("// clang-format on\n\n}  // namespace stoker::testing")
+
+
+if __name__ == "__main__":
+    main()
