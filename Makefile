@@ -36,6 +36,7 @@ help:
 	@echo "  make test     build and run every test; the last line counts them"
 	@echo
 	@echo "  make build    build/release/stoker, and the Python package in .venv"
+	@echo "  make interop  our formats beside webdataset, streaming, litdata, tfrecord, megatron"
 	@echo "  make bench    micro-benchmarks, and the comparison with fio (minutes)"
 	@echo "  make lint     format, layers, ruff, mypy, clang thread-safety and clang-tidy (minutes)"
 	@echo "  make asan     tests under AddressSanitizer and UndefinedBehaviorSanitizer"
@@ -134,6 +135,12 @@ fuzz: apt-fuzz build/fuzz/build.ninja
 	$(SAY) "each fuzz target for $(FUZZ_SECONDS) seconds"
 	@cmake --build build/fuzz --parallel $(JOBS)
 	@tools/run_fuzz.sh build/fuzz/fuzz build/fuzz-corpus $(FUZZ_SECONDS)
+
+.PHONY: interop
+interop: apt-test build/dev/build.ninja
+	$(SAY) "our formats beside the real packages (installs them the first time)"
+	@cmake --build build/dev --parallel $(JOBS) --target format_tool dataset_tool tokens_tool
+	@tools/run_interop.sh $(PYTHON) build/dev/tests/interop
 
 .PHONY: bench
 bench: apt-bench build/bench/build.ninja

@@ -1,6 +1,6 @@
 """Prints litdata_golden.h: what litdata 0.2.76 writes.
 
-Run in the environment of tests/interop/peers/requirements-litdata.txt:
+Run in the environment of tests/interop/peers/requirements.txt:
     PYTHONPATH=tests/interop/peers/standins python tests/golden/litdata/generate.py
 """
 

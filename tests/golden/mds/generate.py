@@ -1,6 +1,6 @@
 """Prints mds_golden.h: what mosaicml-streaming 0.13.0 writes.
 
-Run in the environment of tests/interop/peers/requirements-mds.txt:
+Run in the environment of tests/interop/peers/requirements.txt:
     PYTHONPATH=tests/interop/peers/standins python tests/golden/mds/generate.py
 """
 

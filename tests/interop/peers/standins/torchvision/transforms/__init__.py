@@ -1,0 +1,1 @@
+"""Package of the one function below."""

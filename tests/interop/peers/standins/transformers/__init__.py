@@ -1,0 +1,1 @@
+"""Stands in for transformers: `streaming` names three of its types."""

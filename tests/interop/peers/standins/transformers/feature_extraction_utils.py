@@ -1,0 +1,5 @@
+"""What `streaming.base.dataloader` imports."""
+
+
+class BatchFeature:
+    """No object is one."""

@@ -1,0 +1,5 @@
+"""What `streaming.base.dataloader` imports."""
+
+
+class BatchEncoding:
+    """No object is one."""
