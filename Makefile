@@ -57,7 +57,7 @@ apt-bench: ; @tools/setup_apt.sh $(APT_BENCH)
 
 # The stamp lies inside .venv, so that whoever removes one removes the other.
 VENV := .venv/.stoker-ready
-$(VENV): tools/requirements-dev.txt tools/setup_venv.sh | apt-build
+$(VENV): tools/requirements-dev.txt tools/requirements-torch.txt tools/setup_venv.sh | apt-build
 	@tools/setup_venv.sh $(PYTHON) .venv tools/requirements-dev.txt
 	@touch $@
 

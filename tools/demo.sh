@@ -19,3 +19,16 @@ show doctor "$scratch" || {
   [[ $status -eq 1 ]] || exit "$status"
 }
 show bench disk --quick --path "$scratch"
+
+# A small tree that looks like a dataset of images: a folder for each class, files of some kilobytes.
+for class in cat dog owl; do
+  mkdir -p "$scratch/images/$class"
+  for number in {001..040}; do
+    head -c $((20000 + RANDOM)) /dev/urandom >"$scratch/images/$class/$number.jpg"
+  done
+done
+cd "$scratch"
+show pack images/ shards/ --samples-per-shard 50
+show ls shards/ --limit 5
+show stats shards/
+show verify shards/

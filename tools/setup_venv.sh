@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # setup_venv.sh PYTHON VENV REQUIREMENTS: a virtual environment with the tools we work with, and
 # with this checkout's python/ folder on its path, so that what `make build` compiles is imported.
+# REQUIREMENTS must be installed; requirements-torch.txt beside it only if that works.
 set -euo pipefail
 
 python=$1 venv=$2 requirements=$3
@@ -21,5 +22,10 @@ trap 'rm -f "$log"' EXIT
   sed -e 's/#.*//' -e '/^[[:space:]]*$/d' -e 's/^/setup:   /' "$requirements" >&2
   exit 1
 }
+optional=$(dirname "$requirements")/requirements-torch.txt
+if [[ -f "$optional" ]] && ! timeout 300 "$venv/bin/python" -m pip install --quiet \
+  --disable-pip-version-check --requirement "$optional" >"$log" 2>&1; then
+  echo "setup: torch cannot be installed here ($optional): tests that need it will be skipped" >&2
+fi
 site=$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("platlib"))')
 printf '%s\n' "$(cd "$(dirname "${BASH_SOURCE[0]}")/../python" && pwd)" >"$site/stoker-checkout.pth"

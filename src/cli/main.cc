@@ -76,7 +76,14 @@ int run(int argc, char** argv) {
   app.require_subcommand(1);
   app.failure_message(CLI::FailureMessage::simple);
   add_bench_command(app, context);
+  add_cat_command(app, context);
+  add_convert_command(app, context);
   add_doctor_command(app, context);
+  add_index_command(app, context);
+  add_ls_command(app, context);
+  add_pack_command(app, context);
+  add_stats_command(app, context);
+  add_verify_command(app, context);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -49,14 +49,14 @@ struct FieldView {
   std::span<const std::uint64_t> shape = {};  ///< For `array`.
 };
 
-/// One sample. Reused from record to record: clear() keeps the memory. Moved, never copied: a copy's
-/// views would still look into the storage of the original.
+/// One sample. Reused from record to record: clear() keeps the memory. Moved, never copied: a
+/// copy's views would still look into the storage of the original.
 ///
 /// Thread safety: none.
 struct SampleView {
   SampleView() = default;
-  SampleView(SampleView&&) = default;
-  SampleView& operator=(SampleView&&) = default;
+  SampleView(SampleView&&) noexcept = default;
+  SampleView& operator=(SampleView&&) noexcept = default;
   SampleView(const SampleView&) = delete;
   SampleView& operator=(const SampleView&) = delete;
 

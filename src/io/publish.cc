@@ -32,10 +32,20 @@ std::string staged_name(const std::string& path) {
          std::to_string(serial.fetch_add(1, std::memory_order_relaxed));
 }
 
-// Steps 1 to 3 of publish_file.
-Status stage_and_switch(FileOps& ops, const std::string& staged, const std::string& path,
-                        std::span<const std::byte> data) {
-  STOKER_ASSIGN(UniqueFd fd, ops.open(staged, O_WRONLY | O_CREAT | O_EXCL));
+/// Creates a staging file. A name may be taken: in a container that was killed and started again
+/// the process has the same number, and what it left behind is still there.
+Result<UniqueFd> create_staged(FileOps& ops, const std::string& path, std::string& staged) {
+  constexpr int kAttemptsMax = 100;
+  for (int attempt = 1;; ++attempt) {
+    staged = staged_name(path);
+    Result<UniqueFd> fd = ops.open(staged, O_WRONLY | O_CREAT | O_EXCL);
+    if (fd.status().code() != Code::already_exists || attempt == kAttemptsMax) return fd;
+  }
+}
+
+// Steps 1 to 3 of publish_file, from the open staging file on.
+Status stage_and_switch(FileOps& ops, UniqueFd fd, const std::string& staged,
+                        const std::string& path, std::span<const std::byte> data) {
   STOKER_TRY(write_all(ops, fd.get(), data));
   ops.reached("publish_file.staged");
   STOKER_TRY(ops.fsync(fd.get()));
@@ -85,8 +95,10 @@ std::string parent_of(const std::string& path) {
 // (docs/durability.md). An error returns at once: fsync is never retried, because the kernel may
 // have dropped the dirty pages when it reported the first failure.
 Status publish_file(FileOps& ops, const std::string& path, std::span<const std::byte> data) {
-  const std::string staged = staged_name(path);
-  if (Status status = stage_and_switch(ops, staged, path, data); !status.ok()) {
+  std::string staged;
+  Result<UniqueFd> fd = create_staged(ops, path, staged);
+  if (!fd.ok()) return fd.status().with_context("publish " + path);
+  if (Status status = stage_and_switch(ops, *std::move(fd), staged, path, data); !status.ok()) {
     static_cast<void>(ops.unlink(staged));  // best effort: the first error is the one to report
     return status.with_context("publish " + path);
   }

@@ -96,6 +96,19 @@ TEST_F(PublishTest, an_interrupted_write_goes_on_and_an_interrupted_fsync_does_n
   }
 }
 
+TEST_F(PublishTest, staging_files_of_a_killed_process_with_the_same_number_are_no_obstacle) {
+  const ChildEnd end = in_child([&] {
+    for (int n = 0; n < 50; ++n) {
+      std::ofstream(path_ + ".staged-" + std::to_string(::getpid()) + "-" + std::to_string(n))
+          << "x";
+    }
+    return publish(posix_file_ops(), "new!").ok() ? 0 : 1;
+  });
+  EXPECT_EQ(end.exit_code, 0);
+  EXPECT_EQ(contents_of(path_), "new!");
+  EXPECT_EQ(dir_.entry_count(), 51) << "what belongs to another process is not removed";
+}
+
 TEST_F(PublishTest, a_full_disk_reports_no_space_and_keeps_the_old_file) {
   ASSERT_TRUE(publish(posix_file_ops(), "old").ok());
   FaultyFileOps ops(posix_file_ops(), /*fail_at=*/1, ENOSPC);

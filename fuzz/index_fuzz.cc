@@ -1,0 +1,17 @@
+// The index parser on any bytes: whatever it accepts, it can look up every sample of.
+#include <cstddef>
+#include <cstdint>
+
+#include "dataset/index.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const stoker::Result<stoker::Index> index =
+      stoker::Index::parse({reinterpret_cast<const std::byte*>(data), size});
+  if (!index.ok()) return 0;
+  for (std::uint64_t i = 0; i < index->sample_count(); ++i) {
+    const auto at = index->locate(i);
+    if (at.ok() && at->record.end_bytes() > index->shards()[at->shard].plain_size_bytes)
+      __builtin_trap();
+  }
+  return 0;
+}

@@ -1,0 +1,213 @@
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <charconv>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bind.h"
+#include "dataset/dataset.h"
+#include "parallel_samples.h"
+#include "raise.h"
+#include "sample_object.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace stoker::python {
+namespace {
+
+using SampleIds = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using OutArray = nb::ndarray<nb::c_contig, nb::device::cpu>;
+
+/// What a message that begins with "PATH: offset N: ", as all about damaged shards do, tells.
+std::optional<CorruptPlace> place_in(std::string_view message) {
+  constexpr std::string_view kOffset = ": offset ";
+  const std::size_t path_bytes = message.find(kOffset);
+  if (path_bytes == std::string_view::npos) return std::nullopt;
+  const std::string_view rest = message.substr(path_bytes + kOffset.size());
+  CorruptPlace place{.path = std::string(message.substr(0, path_bytes)), .key = {}};
+  const auto [end, failure] =
+      std::from_chars(rest.data(), rest.data() + rest.size(), place.offset_bytes);
+  if (failure != std::errc()) return std::nullopt;
+  return place;
+}
+
+std::shared_ptr<const Dataset> open_dataset(const std::vector<std::string>& patterns,
+                                            const std::string& format, const std::string& dtype,
+                                            bool checksums, const std::string& cache_directory) {
+  Dataset::Options options;
+  options.source.format = format;
+  if (!dtype.empty()) options.source.dtype = value_or_raise(parse_dtype(dtype));
+  options.index.checksums = checksums;
+  options.index.cache_directory = cache_directory;
+  auto opened = interruptible([&](std::stop_token stop) {
+    options.index.stop = std::move(stop);
+    return Dataset::open(patterns, options);
+  });
+  const std::optional<CorruptPlace> place = place_in(opened.status().message());
+  raise_if_failed(opened.status(), place ? &*place : nullptr);
+  return *std::move(opened);
+}
+
+/// Raises for a sample that could not be read. `key` is empty if it could not be read either.
+void raise_for_sample(const Dataset& dataset, std::uint64_t sample, const Status& status,
+                      const std::string& key = {}) {
+  CorruptPlace place;
+  if (const Result<SampleLocation> at = dataset.index().locate(sample); at.ok()) {
+    const IndexedShard& shard = dataset.index().shards()[at->shard];
+    place.path = dataset.source().shards()[at->shard].path;
+    place.offset_bytes = at->record.offset_bytes;
+    place.key = std::filesystem::path(shard.name).stem().string() + "/" +
+                std::to_string(sample - shard.first_sample);
+  }
+  if (!key.empty()) place.key = key;
+  raise_if_failed(status, place.path.empty() ? nullptr : &place);
+}
+
+nb::dict to_sample(const Dataset& dataset, std::uint64_t sample,
+                   std::unique_ptr<SampleRecord> record) {
+  const std::string key(key_of(*record));
+  Result<nb::dict> made = make_sample(std::move(record), dataset.source().format());
+  if (!made.ok())
+    raise_for_sample(dataset, sample, made.status().with_context(dataset.describe(sample)), key);
+  return *std::move(made);
+}
+
+nb::dict read(const Dataset& dataset, std::uint64_t sample) {
+  auto record = std::make_unique<SampleRecord>();
+  const Status status = without_gil([&] { return dataset.read(sample, *record); });
+  if (!status.ok()) raise_for_sample(dataset, sample, status);
+  return to_sample(dataset, sample, std::move(record));
+}
+
+/// Reads samples side by side, without the GIL, and gives each to `take(position, record)`, which
+/// runs without it too.
+template <typename Take>
+void read_each(const Dataset& dataset, const SampleIds& ids, const Take& take) {
+  const std::int64_t* samples = ids.data();
+  const FirstFailure failure = without_gil([&] {
+    return for_each_position(ids.size(), [&](std::size_t position) -> Status {
+      auto record = std::make_unique<SampleRecord>();
+      STOKER_TRY(dataset.read(static_cast<std::uint64_t>(samples[position]), *record));
+      return take(position, std::move(record));
+    });
+  });
+  if (!failure.status.ok())
+    raise_for_sample(dataset, static_cast<std::uint64_t>(samples[failure.position]),
+                     failure.status);
+}
+
+nb::list read_many(const Dataset& dataset, const SampleIds& ids) {
+  std::vector<std::unique_ptr<SampleRecord>> records(ids.size());
+  read_each(dataset, ids, [&](std::size_t position, std::unique_ptr<SampleRecord> record) {
+    records[position] = std::move(record);
+    return Status();
+  });
+  nb::list samples;
+  for (std::size_t i = 0; i < records.size(); ++i)
+    samples.append(
+        to_sample(dataset, static_cast<std::uint64_t>(ids.data()[i]), std::move(records[i])));
+  return samples;
+}
+
+nb::list keys(const Dataset& dataset, const SampleIds& ids) {
+  std::vector<std::string> found(ids.size());
+  read_each(dataset, ids, [&](std::size_t position, std::unique_ptr<SampleRecord> record) {
+    found[position] = key_of(*record);
+    return Status();
+  });
+  nb::list names;
+  for (const std::string& key : found) names.append(make_str(key));
+  return names;
+}
+
+/// Only a check: views would cost the GIL.
+void check(const Dataset& dataset, const SampleIds& ids) {
+  read_each(dataset, ids,
+            [](std::size_t, const std::unique_ptr<SampleRecord>&) { return Status(); });
+}
+
+void gather(const Dataset& dataset, const SampleIds& ids, const std::string& field_name,
+            const std::string& dtype, const std::vector<std::uint64_t>& shape, OutArray out) {
+  if (ids.size() == 0) return;
+  const std::size_t row_bytes = out.nbytes() / ids.size();
+  auto* rows = static_cast<std::byte*>(out.data());
+  read_each(dataset, ids, [&](std::size_t position, const std::unique_ptr<SampleRecord>& record) {
+    const FieldView* field = record->view().find(field_name);
+    const std::string sample = "sample " + std::to_string(ids.data()[position]);
+    if (field == nullptr)
+      return Status(Code::invalid_argument, sample + " has no field '" + field_name + "'");
+    const bool is_flat = field->type != FieldType::array;  // its size says it all
+    if (numpy_dtype(*field) != dtype || field->bytes.size() != row_bytes ||
+        !(is_flat ||
+          std::equal(field->shape.begin(), field->shape.end(), shape.begin(), shape.end())))
+      return Status(Code::invalid_argument,
+                    sample + ": field '" + field_name + "' has " +
+                        std::to_string(field->bytes.size()) + " bytes of " +
+                        std::string(numpy_dtype(*field)) + ", and the first one had " +
+                        std::to_string(row_bytes) + " of " + dtype +
+                        " or another shape: gather() wants fields of one shape");
+    if (row_bytes > 0) std::memcpy(rows + position * row_bytes, field->bytes.data(), row_bytes);
+    return Status();
+  });
+}
+
+nb::list shards(const Dataset& dataset) {
+  nb::list found;
+  for (std::size_t i = 0; i < dataset.index().shards().size(); ++i) {
+    const IndexedShard& shard = dataset.index().shards()[i];
+    found.append(nb::make_tuple(make_str(shard.name), make_str(dataset.source().shards()[i].path),
+                                shard.size_bytes, shard.sample_count));
+  }
+  return found;
+}
+
+}  // namespace
+
+// Our threads never take the GIL: records are read without it and become Python objects with it.
+void bind_dataset(nb::module_& module) {
+  nb::class_<Dataset>(module, "Dataset", "Use stoker.Dataset.")
+      .def("__len__", &Dataset::sample_count)
+      .def("read", &read, "sample"_a, nb::sig("def read(self, sample: int) -> dict[str, Any]"),
+           "One sample, its arrays backed by the bytes that were read.")
+      .def("read_many", &read_many, "samples"_a,
+           nb::sig("def read_many(self, samples: NDArray[numpy.int64]) -> list[dict[str, Any]]"))
+      .def("keys", &keys, "samples"_a,
+           nb::sig("def keys(self, samples: NDArray[numpy.int64]) -> list[str]"))
+      .def("check", &check, "samples"_a,
+           nb::sig("def check(self, samples: NDArray[numpy.int64]) -> None"),
+           "Reads samples and raises for the first that cannot be.")
+      .def("gather", &gather, "samples"_a, "field"_a, "dtype"_a, "shape"_a, "out"_a,
+           nb::sig("def gather(self, samples: NDArray[numpy.int64], field: str, dtype: str, "
+                   "shape: Sequence[int], out: NDArray[Any]) -> None"),
+           "Copies a field of each sample into the rows of `out`.")
+      .def_prop_ro("fingerprint",
+                   [](const Dataset& self) { return self.index().fingerprint().hex(); })
+      .def_prop_ro("format",
+                   [](const Dataset& self) { return std::string(self.source().format()); })
+      .def_prop_ro("directory", [](const Dataset& self) { return self.source().directory(); })
+      .def_prop_ro("has_checksums",
+                   [](const Dataset& self) { return self.index().has_checksums(); })
+      .def_prop_ro("shards", &shards,
+                   nb::sig("def shards(self) -> list[tuple[str, str, int, int]]"),
+                   "Name, path, bytes and samples of each.");
+  module.def(
+      "open_dataset",
+      [](const std::vector<std::string>& patterns, const std::string& format,
+         const std::string& dtype, bool checksums, const std::string& cache_directory) {
+        return std::const_pointer_cast<Dataset>(
+            open_dataset(patterns, format, dtype, checksums, cache_directory));
+      },
+      "patterns"_a, "format"_a = "", "dtype"_a = "", "checksums"_a = false,
+      "cache_directory"_a = "", "Opens shards and their index, which is built if there is none.");
+}
+
+}  // namespace stoker::python

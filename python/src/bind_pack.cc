@@ -1,0 +1,146 @@
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/units.h"
+#include "bind.h"
+#include "dataset/pack.h"
+#include "dataset/sample_source.h"
+#include "ingest_writer.h"
+#include "raise.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace stoker::python {
+namespace {
+
+FieldType parse_field_type(const std::string& name) {
+  if (name == "text") return FieldType::text;
+  if (name == "json") return FieldType::json;
+  if (name == "int64") return FieldType::int64;
+  if (name == "float64") return FieldType::float64;
+  if (name == "array") return FieldType::array;
+  return FieldType::bytes;
+}
+
+/// Samples are (key, [(name, type, dtype, shape, bytes)]). The bytes objects outlive the result:
+/// the caller's list holds them, and they never change.
+std::vector<IngestedSample> to_samples(const nb::list& list) {
+  std::vector<IngestedSample> samples;
+  samples.reserve(list.size());
+  for (nb::handle item : list) {
+    IngestedSample& sample = samples.emplace_back();
+    sample.key = nb::cast<std::string>(item[0]);
+    for (nb::handle field : nb::borrow<nb::list>(item[1])) {
+      const auto bytes = nb::cast<nb::bytes>(field[4]);
+      sample.fields.push_back(
+          {.name = nb::cast<std::string>(field[0]),
+           .type = parse_field_type(nb::cast<std::string>(field[1])),
+           .dtype = nb::cast<std::string>(field[2]),
+           .shape = nb::cast<std::vector<std::uint64_t>>(field[3]),
+           .bytes = {static_cast<const std::byte*>(bytes.data()), bytes.size()}});
+    }
+  }
+  return samples;
+}
+
+struct PackArguments {
+  std::string source;
+  std::string directory;
+  SampleSourceOptions from;
+  PackOptions options;
+};
+
+Result<PackReport> run_pack(PackArguments& arguments, std::stop_token stop) {
+  arguments.options.stop = std::move(stop);
+  STOKER_ASSIGN(const std::unique_ptr<SampleSource> source,
+                open_sample_source(arguments.source, arguments.from));
+  return pack(posix_file_ops(), *source, arguments.directory, arguments.options);
+}
+
+PackReport pack_tree(const std::string& source, const std::string& directory,
+                     const std::string& format, std::uint64_t samples_per_shard,
+                     const std::string& shard_size, std::optional<std::uint64_t> shuffle_seed,
+                     unsigned threads, std::uint64_t task, std::uint64_t task_count,
+                     const std::string& kind, const std::string& dtype,
+                     std::uint64_t sequence_length) {
+  PackArguments arguments{.source = source, .directory = directory, .from = {}, .options = {}};
+  arguments.from.kind = kind;
+  if (!dtype.empty()) arguments.from.dtype = value_or_raise(parse_dtype(dtype));
+  arguments.from.sequence_length = sequence_length;
+  arguments.from.excluded_directory = directory;
+  arguments.options.plan.format = format;
+  arguments.options.plan.samples_per_shard = samples_per_shard;
+  if (!shard_size.empty())
+    arguments.options.plan.shard_bytes = value_or_raise(parse_bytes(shard_size));
+  arguments.options.plan.shuffle_seed = shuffle_seed;
+  arguments.options.thread_count = threads;
+  arguments.options.task = task;
+  arguments.options.task_count = task_count;
+  return value_or_raise(
+      interruptible([&](std::stop_token stop) { return run_pack(arguments, std::move(stop)); }));
+}
+
+std::string to_repr(const PackReport& self) {
+  return "PackReport(format='" + self.format +
+         "', shard_count=" + std::to_string(self.shard_count) +
+         ", sample_count=" + std::to_string(self.sample_count) +
+         ", size_bytes=" + std::to_string(self.size_bytes) +
+         ", shards_found=" + std::to_string(self.shards_found) +
+         ", is_complete=" + (self.is_complete ? "True" : "False") + ")";
+}
+
+}  // namespace
+
+void bind_pack(nb::module_& module) {
+  nb::class_<PackReport>(module, "PackReport", "What pack() and ingest() have written.")
+      .def_ro("format", &PackReport::format)
+      .def_ro("shard_count", &PackReport::shard_count)
+      .def_ro("sample_count", &PackReport::sample_count)
+      .def_ro("size_bytes", &PackReport::size_bytes)
+      .def_ro("shards_found", &PackReport::shards_found, "Finished by an earlier run.")
+      .def_ro("is_complete", &PackReport::is_complete, "The manifest is written.")
+      .def("__repr__", &to_repr);
+  module.def("pack", &pack_tree, "source"_a, "directory"_a, "format"_a, "samples_per_shard"_a,
+             "shard_size"_a, "shuffle_seed"_a.none(), "threads"_a, "task"_a, "task_count"_a,
+             "kind"_a, "dtype"_a, "sequence_length"_a, "Use stoker.pack.");
+  module.def(
+      "merge_pack",
+      [](const std::string& directory) {
+        return value_or_raise(without_gil([&] { return merge_pack(posix_file_ops(), directory); }));
+      },
+      "directory"_a, "Joins the tasks of one pack.");
+  module.def(
+      "parse_bytes", [](const std::string& text) { return value_or_raise(parse_bytes(text)); },
+      "text"_a, "\"256MiB\" as a number.");
+  nb::class_<IngestWriter>(module, "IngestWriter", "Use stoker.ingest.")
+      .def(
+          "write_shard",
+          [](IngestWriter& self, const nb::list& list) {
+            const std::vector<IngestedSample> samples = to_samples(list);
+            raise_if_failed(without_gil([&] { return self.write_shard(samples); }));
+          },
+          "samples"_a,
+          nb::sig("def write_shard(self, samples: list[tuple[str, list[tuple[str, str, str, "
+                  "tuple[int, ...], bytes]]]]) -> None"))
+      .def("abandon", &IngestWriter::abandon, "Removes what was written.")
+      .def("finish", [](IngestWriter& self) {
+        return value_or_raise(without_gil([&] { return self.finish(); }));
+      });
+  module.def(
+      "make_ingest_writer",
+      [](const std::string& directory, const std::string& format) {
+        return value_or_raise(
+            without_gil([&] { return IngestWriter::make(posix_file_ops(), directory, format); }));
+      },
+      "directory"_a, "format"_a);
+}
+
+}  // namespace stoker::python

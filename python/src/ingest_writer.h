@@ -1,0 +1,68 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/fork_guard.h"
+#include "base/unique_fd.h"
+#include "dataset/pack.h"
+#include "dataset/pack_writer.h"
+#include "formats/shard_format.h"
+#include "io/file_ops.h"
+#include "stoker/status.h"
+
+namespace stoker::python {
+
+/// A sample in memory that somebody else owns.
+struct IngestedSample {
+  struct Field {
+    std::string name;
+    FieldType type = FieldType::bytes;
+    std::string dtype;
+    std::vector<std::uint64_t> shape;
+    std::span<const std::byte> bytes;
+  };
+  std::string key;
+  std::vector<Field> fields;
+};
+
+/// Writes shards, one at a time, from samples that nobody knows beforehand. Shards become visible
+/// whole, as in pack(); index and manifest come at the end. A run that ends early takes its shards
+/// back, unless it is killed: the directory has no manifest then, and is refused the next time.
+///
+/// Thread safety: none.
+class IngestWriter {
+ public:
+  /// `already_exists` unless `directory` is new or empty.
+  static Result<std::unique_ptr<IngestWriter>> make(FileOps& ops, std::string directory,
+                                                    std::string format);
+  IngestWriter(const IngestWriter&) = delete;
+  IngestWriter& operator=(const IngestWriter&) = delete;
+  /// Abandons what is not finished.
+  ~IngestWriter();
+
+  /// Writes the next shard. The first sample of the first one decides the columns of MDS, and the
+  /// dtype of tokens.
+  Status write_shard(const std::vector<IngestedSample>& samples);
+  /// `invalid_argument` if there is no shard.
+  Result<PackReport> finish();
+  /// Takes the shards back, unless finish() has succeeded, and lets go of the directory. Does
+  /// nothing in a forked child: the parent may still go on.
+  void abandon();
+
+ private:
+  IngestWriter(FileOps& ops, std::string directory, std::string format);
+  Status begin(const SampleSource& source);
+
+  FileOps& ops_;
+  std::string directory_;
+  UniqueFd lock_;
+  PackJob job_;
+  PackWriterOptions writer_;
+  ForkGuard guard_;
+  bool is_finished_ = false;
+};
+
+}  // namespace stoker::python

@@ -1,0 +1,18 @@
+// stoker._native: the C++ library as Python sees it. One bind_*() per header; the package
+// around it (python/stoker) gives the names people import.
+#include <nanobind/nanobind.h>
+
+#include "bind.h"
+#include "raise.h"
+#include "stoker/version.h"
+
+namespace nb = nanobind;
+
+NB_MODULE(_native, module) {
+  module.doc() = "Stoker's native core. Import stoker instead.";
+  module.attr("version") = stoker::kVersion;
+  stoker::python::bind_errors(module);
+  stoker::python::bind_probe(module);
+  stoker::python::bind_dataset(module);
+  stoker::python::bind_pack(module);
+}

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <thread>
+#include <vector>
+
+#include "base/mutex.h"
+#include "stoker/status.h"
+
+namespace stoker::python {
+
+/// How the first of many, in their order, failed.
+struct FirstFailure {
+  Status status;
+  std::size_t position = 0;
+};
+
+/// Calls `work(position)` for every position below `count`, from several threads where there are
+/// enough of them to pay. The threads are gone on return, so it works in a forked child too. After
+/// a failure later positions may be left out; of several failures the first by position is told.
+template <typename Work>
+FirstFailure for_each_position(std::size_t count, const Work& work) {
+  constexpr std::size_t kThreadsMax = 8;
+  constexpr std::size_t kPositionsPerThread = 8;
+  FirstFailure first{.status = {}, .position = count};
+  Mutex mutex;
+  std::atomic<std::size_t> next{0};
+  std::atomic<std::size_t> end{count};
+  const auto run = [&] {
+    for (;;) {
+      // relaxed: positions are all that is shared here; results are read after the join.
+      const std::size_t position = next.fetch_add(1, std::memory_order_relaxed);
+      if (position >= end.load(std::memory_order_relaxed)) return;
+      const Status status = work(position);
+      if (status.ok()) continue;
+      MutexLock lock(mutex);
+      if (position >= first.position) continue;
+      first = {status, position};
+      end.store(position, std::memory_order_relaxed);
+    }
+  };
+  std::vector<std::jthread> threads;
+  const std::size_t wanted = std::min(kThreadsMax, count / kPositionsPerThread);
+  for (std::size_t i = 1; i < wanted; ++i) threads.emplace_back(run);
+  run();
+  threads.clear();
+  return first;
+}
+
+}  // namespace stoker::python

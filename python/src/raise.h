@@ -1,0 +1,66 @@
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <chrono>
+#include <cstdint>
+#include <future>
+#include <stop_token>
+#include <string>
+#include <utility>
+
+#include "stoker/status.h"
+
+namespace stoker::python {
+
+/// Runs `work` with the GIL released and returns what it returns.
+template <typename Work>
+auto without_gil(Work&& work) {
+  nanobind::gil_scoped_release nogil;
+  return std::forward<Work>(work)();
+}
+
+/// Runs `work(stop_token)` in a thread of its own, without the GIL, and lets Ctrl-C stop it: for
+/// what may take minutes. The token is fired and the thread awaited before KeyboardInterrupt is
+/// raised.
+template <typename Work>
+auto interruptible(Work&& work) {
+  constexpr auto kSignalPoll = std::chrono::milliseconds(50);
+  std::stop_source stop;
+  auto done =
+      std::async(std::launch::async, [&work, token = stop.get_token()] { return work(token); });
+  while (without_gil([&] { return done.wait_for(kSignalPoll); }) != std::future_status::ready) {
+    if (PyErr_CheckSignals() == 0) continue;
+    nanobind::python_error interrupt;
+    stop.request_stop();
+    without_gil([&] { done.wait(); });
+    throw interrupt;
+  }
+  return done.get();
+}
+
+/// Where wrong bytes were found.
+struct CorruptPlace {
+  std::string path;
+  std::uint64_t offset_bytes = 0;
+  std::string key;
+};
+
+/// Creates stoker.CorruptError, a ValueError, and adds it to `module`. Call once, before anything
+/// can fail.
+void bind_errors(nanobind::module_& module);
+
+/// Raises the Python exception for `status`, if it is not OK: stoker.CorruptError for `corrupt`,
+/// ValueError for an `invalid_argument` that no system call reported, and OSError otherwise, with
+/// the errno of the failed call or the one nearest in meaning; Python then picks the subclass.
+/// `place`, if there is one, becomes the attributes of a CorruptError. The GIL must be held.
+void raise_if_failed(const Status& status, const CorruptPlace* place = nullptr);
+
+/// The value of `result`, or the exception for its Status. The GIL must be held.
+template <typename T>
+T value_or_raise(Result<T> result) {
+  raise_if_failed(result.status());
+  return *std::move(result);
+}
+
+}  // namespace stoker::python

@@ -1,0 +1,154 @@
+#include "sample_object.h"
+
+#include <nanobind/ndarray.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "dataset/sample_source.h"
+#include "formats/dtype.h"
+#include "formats/tf_example.h"
+
+namespace nb = nanobind;
+
+namespace stoker::python {
+namespace {
+
+nb::dlpack::dtype dlpack_dtype(Dtype dtype) {
+  switch (dtype) {
+    case Dtype::uint8: return nb::dtype<std::uint8_t>();
+    case Dtype::int8: return nb::dtype<std::int8_t>();
+    case Dtype::uint16: return nb::dtype<std::uint16_t>();
+    case Dtype::int16: return nb::dtype<std::int16_t>();
+    case Dtype::uint32: return nb::dtype<std::uint32_t>();
+    case Dtype::int32: return nb::dtype<std::int32_t>();
+    case Dtype::uint64: return nb::dtype<std::uint64_t>();
+    case Dtype::int64: return nb::dtype<std::int64_t>();
+    case Dtype::float16: return {static_cast<std::uint8_t>(nb::dlpack::dtype_code::Float), 16, 1};
+    case Dtype::float32: return nb::dtype<float>();
+    case Dtype::float64: return nb::dtype<double>();
+    case Dtype::bfloat16: return nb::dtype<std::uint16_t>();  // NumPy has no name for its bits
+    case Dtype::boolean: return nb::dtype<bool>();
+  }
+  return nb::dtype<std::uint8_t>();
+}
+
+nb::object make_array(std::span<const std::byte> bytes, Dtype dtype,
+                      std::span<const std::uint64_t> shape, nb::handle owner) {
+  static constexpr std::byte kNothing{};
+  const std::vector<std::size_t> sizes(shape.begin(), shape.end());
+  const void* data = bytes.empty() ? &kNothing : bytes.data();
+  return nb::cast(nb::ndarray<nb::numpy, nb::ro>(data, sizes.size(), sizes.data(), owner, nullptr,
+                                                 dlpack_dtype(dtype)));
+}
+
+nb::object make_bytes(std::span<const std::byte> bytes, nb::handle owner) {
+  const std::uint64_t size = bytes.size();
+  return make_array(bytes, Dtype::uint8, {&size, 1}, owner);
+}
+
+Status bad_field(const FieldView& field, std::string_view what) {
+  return {Code::corrupt, "field '" + std::string(field.name) + "': " + std::string(what)};
+}
+
+/// A field of numbers whose shape must agree with its bytes: a wrong one would be read past its
+/// end.
+Result<nb::object> make_typed(const FieldView& field, std::string_view format, nb::handle owner) {
+  STOKER_ASSIGN(const Dtype dtype, dtype_from_descr(numpy_dtype(field)));
+  const std::uint64_t count = field.bytes.size() / dtype_size_bytes(dtype);
+  std::span<const std::uint64_t> shape = field.shape;
+  // An Example has lists alone; elsewhere a number without a shape is one number.
+  if (field.type != FieldType::array && shape.empty() && (count != 1 || format == "tfrecord"))
+    shape = {&count, 1};
+  std::uint64_t elements = 1;
+  for (const std::uint64_t size : shape)
+    if (__builtin_mul_overflow(elements, size, &elements))
+      return bad_field(field, "its shape is too large");
+  if (elements != count || count * dtype_size_bytes(dtype) != field.bytes.size())
+    return bad_field(field, "its shape does not fit its size");
+  return make_array(field.bytes, dtype, shape, owner);
+}
+
+Result<nb::object> make_bytes_list(const FieldView& field, nb::handle owner) {
+  nb::list values;
+  BytesListReader reader(field.bytes);
+  for (;;) {
+    std::span<const std::byte> value;
+    STOKER_ASSIGN(const bool is_more, reader.next(value));
+    if (!is_more) return nb::object(values);
+    values.append(make_bytes(value, owner));
+  }
+}
+
+Result<nb::object> make_text(const FieldView& field) {
+  const auto* chars = reinterpret_cast<const char*>(field.bytes.data());
+  PyObject* text =
+      PyUnicode_DecodeUTF8(chars, static_cast<Py_ssize_t>(field.bytes.size()), nullptr);
+  if (text != nullptr) return nb::steal(text);
+  if (PyErr_ExceptionMatches(PyExc_UnicodeDecodeError) == 0) throw nb::python_error();
+  PyErr_Clear();
+  return bad_field(field, "is text, but not UTF-8");
+}
+
+Result<nb::object> make_json(const FieldView& field) {
+  STOKER_ASSIGN(const nb::object text, make_text(field));
+  try {
+    return nb::object(nb::module_::import_("json").attr("loads")(text));
+  } catch (nb::python_error& error) {
+    if (!error.matches(PyExc_ValueError) && !error.matches(PyExc_RecursionError)) throw;
+    return bad_field(field, "is JSON, but cannot be parsed");
+  }
+}
+
+Result<nb::object> make_field(const FieldView& field, std::string_view format, nb::handle owner) {
+  if (field.type == FieldType::bytes) return make_bytes(field.bytes, owner);
+  if (field.type == FieldType::text || field.type == FieldType::json) {
+    Result<nb::object> value = field.type == FieldType::text ? make_text(field) : make_json(field);
+    // In a tar the type is only what the name's ending promised.
+    if (!value.ok() && format == "tar") return make_bytes(field.bytes, owner);
+    return value;
+  }
+  if (field.dtype == kBytesListDtype) return make_bytes_list(field, owner);
+  return make_typed(field, format, owner);
+}
+
+}  // namespace
+
+std::string_view key_of(const SampleRecord& record) noexcept {
+  const FieldView* field = record.view().find(kKeyField);
+  if (field == nullptr || (field->type != FieldType::bytes && field->type != FieldType::text))
+    return record.key();
+  return {reinterpret_cast<const char*>(field->bytes.data()), field->bytes.size()};
+}
+
+nb::str make_str(std::string_view text) {
+  return nb::steal<nb::str>(
+      PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "surrogateescape"));
+}
+
+std::string_view numpy_dtype(const FieldView& field) noexcept {
+  switch (field.type) {
+    case FieldType::int64: return "<i8";
+    case FieldType::float32: return "<f4";
+    case FieldType::float64: return "<f8";
+    case FieldType::array: return field.dtype;
+    default: return "|u1";
+  }
+}
+
+Result<nb::dict> make_sample(std::unique_ptr<SampleRecord> record, std::string_view format) {
+  const SampleRecord& sample = *record;
+  const nb::capsule owner(record.release(),
+                          [](void* held) noexcept { delete static_cast<SampleRecord*>(held); });
+  nb::dict fields;
+  fields["__key__"] = make_str(key_of(sample));
+  for (const FieldView& field : sample.view().fields) {
+    if (field.name == kKeyField) continue;
+    STOKER_ASSIGN(const nb::object value, make_field(field, format, owner));
+    fields[make_str(field.name)] = value;
+  }
+  return fields;
+}
+
+}  // namespace stoker::python

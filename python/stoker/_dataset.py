@@ -1,0 +1,267 @@
+"""stoker.Dataset: the samples of a set of shards, by number."""
+
+from __future__ import annotations
+
+import html
+import operator
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, SupportsIndex, TypeAlias, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from stoker import _manifest, _native, _select
+
+Source: TypeAlias = str | os.PathLike[str]
+Sample: TypeAlias = dict[str, Any]
+Ids: TypeAlias = Sequence[int] | npt.NDArray[np.integer[Any]]
+
+
+@dataclass(frozen=True)
+class Shard:
+    """One file of a dataset."""
+
+    name: str
+    path: str
+    size_bytes: int
+    sample_count: int
+
+
+@dataclass(frozen=True)
+class _Arguments:
+    """What a dataset was opened with: enough to open it again in another process."""
+
+    patterns: tuple[str, ...]
+    format: str
+    dtype: str
+    checksums: bool
+    manifest_sha256: str | None
+
+    def open(self) -> _native.Dataset:
+        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()) / "stoker"
+        return _native.open_dataset(
+            self.patterns, self.format, self.dtype, self.checksums, str(cache)
+        )
+
+
+def _absolute(pattern: str) -> str:
+    """So that shards are found after a chdir, and in another process."""
+    here = str(Path.cwd())
+    if pattern.startswith(("/", "{/")) or any(special in here for special in "{*?["):
+        return pattern
+    return os.path.join(here, pattern)  # noqa: PTH118 (keeps a trailing slash)
+
+
+def _dtype_name(dtype: npt.DTypeLike | None) -> str:
+    if dtype is None:
+        return ""
+    return "bfloat16" if dtype == "bfloat16" else np.dtype(dtype).name  # NumPy has no bfloat16
+
+
+class Dataset:
+    """The samples of shards in any readable format, by number.
+
+    ``ds[i]`` is a dict: ``"__key__"`` is a str, text fields are str, JSON fields are what
+    ``json.loads`` makes of them. All other fields are read-only NumPy arrays that look into the
+    bytes that were read, without a copy: of their dtype and shape where the format says them, uint8
+    otherwise. A record stays in memory as long as one of its arrays does.
+
+    ``ds[a:b]``, :meth:`select` and :meth:`split` give datasets of some of the samples, which share
+    what is open. A dataset may be used from any thread and in forked children, and be pickled: it
+    is then opened again by its arguments, and refuses to be another dataset than it was.
+
+    Args:
+        source: A path, or several. Each may hold ``{000..999}``, ``{a,b}``, ``*``, ``?`` and
+            ``[...]``; one directory stands for the shards in it.
+        format: "tar", "tfrecord", "mds", "litdata", "megatron", "npy", "raw", "counted" or
+            "shard001"; by content if not given. "raw" and "counted" must be named.
+        dtype: Of token arrays that do not say theirs.
+        checksums: Check every sample against a CRC32C, made by reading all shards once if the
+            index has none yet.
+        verify: "manifest" compares sizes and SHA-256 of the shards with ``manifest.json`` now;
+            "full" also reads every sample.
+        manifest_sha256: What the SHA-256 of ``manifest.json`` must be.
+
+    Raises:
+        FileNotFoundError: A name or a pattern matches nothing.
+        ValueError: The shards cannot be opened as asked, or the manifest is another one.
+        CorruptError: A shard is damaged.
+    """
+
+    def __init__(
+        self,
+        source: Source | Sequence[Source],
+        *,
+        format: str | None = None,  # noqa: A002 (the word of the command line, too)
+        dtype: npt.DTypeLike | None = None,
+        checksums: bool = False,
+        verify: Literal["manifest", "full"] | None = None,
+        manifest_sha256: str | None = None,
+    ) -> None:
+        if verify not in (None, "manifest", "full"):
+            raise ValueError(f'verify={verify!r}: "manifest", "full" or None')
+        paths = [source] if isinstance(source, (str, os.PathLike)) else source
+        patterns = tuple(_absolute(os.fspath(path)) for path in paths)
+        name = _dtype_name(dtype)
+        arguments = _Arguments(patterns, format or "", name, checksums, manifest_sha256)
+        self._open(arguments)
+        self._ids: range | npt.NDArray[np.int64] = range(len(self._native))
+        if verify is not None:
+            is_directory = len(patterns) == 1 and Path(patterns[0]).is_dir()
+            names = None if is_directory else [shard.name for shard in self.shards]
+            _manifest.verify(Path(self.directory), names)
+        if verify == "full":
+            self._check_every_sample()
+
+    def _open(self, arguments: _Arguments) -> None:
+        self._arguments = arguments
+        self._native = arguments.open()
+        if arguments.manifest_sha256 is not None:
+            _manifest.check_pin(Path(self.directory), arguments.manifest_sha256)
+
+    def _check_every_sample(self) -> None:
+        step = 4096  # between two of them Ctrl-C is heard
+        for start in range(0, len(self._native), step):
+            stop = min(start + step, len(self._native))
+            self._native.check(np.arange(start, stop, dtype=np.int64))
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    @overload
+    def __getitem__(self, index: SupportsIndex) -> Sample: ...
+    @overload
+    def __getitem__(self, index: slice) -> Dataset: ...
+    def __getitem__(self, index: SupportsIndex | slice) -> Sample | Dataset:
+        if isinstance(index, slice):
+            return self._with_ids(self._ids[index])
+        position = operator.index(index)
+        if not -len(self) <= position < len(self):
+            raise IndexError(f"sample {position} of a dataset of {len(self)}")
+        return self._native.read(int(self._ids[position]))
+
+    def __getitems__(self, indexes: Ids) -> list[Sample]:
+        """Several samples at once, read side by side; torch's DataLoader calls it."""
+        return self._native.read_many(_select.take(self._ids, indexes))
+
+    def __iter__(self) -> Iterator[Sample]:
+        for sample in self._ids:
+            yield self._native.read(int(sample))
+
+    def keys(self, start: int = 0, stop: int | None = None) -> list[str]:
+        """The keys of samples ``start`` to ``stop``, as a slice counts them.
+
+        Reads their records: keys lie in the shards.
+        """
+        ids = self._ids[slice(start, stop)]
+        return self._native.keys(np.asarray(ids, dtype=np.int64))
+
+    def gather(self, ids: Ids, out: Any = None, *, field: str | None = None) -> Any:
+        """One field of many samples as one array, a row for each; read side by side.
+
+        Args:
+            ids: Positions in this dataset.
+            out: Filled and returned: a C-contiguous array, or anything that ``numpy.asarray``
+                makes one of without a copy, such as a tensor in host memory. A new array if None.
+            field: Which field; may be left out where samples have just one.
+
+        Raises:
+            ValueError: The field has not the same dtype and shape in all of them, or ``out`` has
+                not ``(len(ids), *shape)``.
+        """
+        samples = _select.take(self._ids, ids)
+        if len(samples) == 0:
+            if out is None:
+                raise ValueError("gather() of no samples has no shape: give out=")
+            return out
+        first = self._native.read(int(samples[0]))
+        name, model = _select.only_array(first, field)
+        shape = (len(samples), *model.shape)
+        rows = np.empty(shape, model.dtype) if out is None else _select.writable(out)
+        if rows.shape != shape or rows.dtype != model.dtype:
+            raise ValueError(
+                f"out is {rows.dtype} {rows.shape}, and field {name!r} needs {model.dtype} {shape}"
+            )
+        self._native.gather(samples, name, model.dtype.str, model.shape, rows)
+        return rows if out is None else out
+
+    def select(self, ids: Ids) -> Dataset:
+        """A dataset of these samples, in this order; they may repeat."""
+        return self._with_ids(_select.take(self._ids, ids))
+
+    def split(self, parts: Sequence[float], *, seed: int | None = None) -> list[Dataset]:
+        """Disjoint datasets that together have every sample.
+
+        Args:
+            parts: Fractions that sum to 1, or counts that sum to ``len(ds)``.
+            seed: Deals samples out at random, the same for a seed on every machine and version;
+                None cuts the dataset in its order. Either way a part keeps its order.
+        """
+        counts = _select.part_counts(parts, len(self))
+        pieces = _select.split_ids(len(self), counts, seed)
+        return [self._with_ids(_select.part_of(self._ids, piece)) for piece in pieces]
+
+    def _with_ids(self, ids: range | npt.NDArray[np.int64]) -> Dataset:
+        part = Dataset.__new__(Dataset)
+        part._arguments, part._native, part._ids = self._arguments, self._native, ids
+        return part
+
+    @property
+    def fingerprint(self) -> str:
+        """Identifies the samples and their order, whatever machine and directory they are on."""
+        if isinstance(self._ids, range) and self._ids == range(len(self._native)):
+            return self._native.fingerprint
+        return _select.fingerprint(self._native.fingerprint, self._ids)
+
+    @property
+    def format(self) -> str:
+        """The shards' format: "tar"."""
+        return self._native.format
+
+    @property
+    def directory(self) -> str:
+        """The directory that holds all shards."""
+        return self._native.directory
+
+    @property
+    def shards(self) -> list[Shard]:
+        """The files of the dataset, all of them, also if only some samples were selected."""
+        return [Shard(*shard) for shard in self._native.shards]
+
+    def __getstate__(self) -> tuple[_Arguments, str, range | npt.NDArray[np.int64]]:
+        return self._arguments, self._native.fingerprint, self._ids
+
+    def __setstate__(self, state: tuple[_Arguments, str, range | npt.NDArray[np.int64]]) -> None:
+        arguments, fingerprint, self._ids = state
+        self._open(arguments)
+        if self._native.fingerprint != fingerprint:
+            raise ValueError(
+                f"{self.directory}: fingerprint {self._native.fingerprint}, and the pickled dataset"
+                f" had {fingerprint}: the shards have changed, or differ on this machine"
+            )
+
+    def __repr__(self) -> str:
+        source = ", ".join(repr(pattern) for pattern in self._arguments.patterns[:3])
+        if len(self._arguments.patterns) > 3:
+            source += ", ..."
+        return (
+            f"Dataset({source}, format={self.format!r}, samples={len(self)}, "
+            f"shards={len(self._native.shards)})"
+        )
+
+    def _repr_html_(self) -> str:
+        rows = {
+            "source": ", ".join(self._arguments.patterns[:3]),
+            "format": self.format,
+            "samples": f"{len(self):,}",
+            "shards": f"{len(self.shards):,}",
+            "bytes": f"{sum(shard.size_bytes for shard in self.shards):,}",
+            "fingerprint": self.fingerprint,
+        }
+        cells = "".join(
+            f"<tr><th>{name}</th><td>{html.escape(value)}</td></tr>" for name, value in rows.items()
+        )
+        return f"<table><caption>stoker.Dataset</caption>{cells}</table>"

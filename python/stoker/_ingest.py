@@ -1,0 +1,192 @@
+"""stoker.ingest and stoker.pack: from iterables and files to shards."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from stoker import _native
+
+Format: TypeAlias = Literal["tar", "mds", "tfrecord", "tokens"]
+Field: TypeAlias = tuple[str, str, str, tuple[int, ...], bytes]  # name, type, dtype, shape, bytes
+FORMATS = ("tar", "mds", "tfrecord", "tokens")
+
+
+def _size(size: int | str | None) -> int | None:
+    return _native.parse_bytes(size) if isinstance(size, str) else size
+
+
+def _array_field(name: str, value: npt.NDArray[Any]) -> Field:
+    if value.dtype.byteorder == ">":
+        value = value.astype(value.dtype.newbyteorder("<"))
+    return name, "array", value.dtype.str, value.shape, value.tobytes()
+
+
+def _json_field(name: str, value: Any) -> Field:
+    try:
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValueError(f"field {name!r}: {type(value).__name__} is no JSON: {error}") from None
+    return name, "json", "", (), text.encode()
+
+
+def to_field(name: str, value: Any, *, keep_arrays: bool = False) -> Field:
+    """One value of a sample as the native writers take it.
+
+    Arrays of bytes in one dimension are bytes, which is how a Dataset gives them back;
+    ``keep_arrays`` leaves them what they are.
+    """
+    if isinstance(value, np.generic):
+        value = value.item() if value.dtype.kind in "biuf" else np.asarray(value)
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return name, "bytes", "", (), bytes(value)
+    if isinstance(value, str):
+        return name, "text", "", (), value.encode()
+    if isinstance(value, (bool, dict, list, tuple)) or value is None:
+        return _json_field(name, value)
+    if isinstance(value, int):
+        if not -(2**63) <= value < 2**63:
+            raise ValueError(f"field {name!r}: {value} does not fit 64 bits: give it as text")
+        return name, "int64", "", (), value.to_bytes(8, "little", signed=True)
+    if isinstance(value, float):
+        return name, "float64", "", (), np.float64(value).tobytes()
+    if not hasattr(value, "__array__"):
+        kind = type(value).__name__
+        raise ValueError(f"field {name!r}: {kind} has no form in a shard: give bytes or an array")
+    array = np.asarray(value)
+    if array.dtype == np.uint8 and array.ndim == 1 and not keep_arrays:
+        return name, "bytes", "", (), array.tobytes()
+    return _array_field(name, array)
+
+
+def _to_sample(
+    number: int, sample: Mapping[str, Any], keep_arrays: bool
+) -> tuple[str, list[Field]]:
+    if not isinstance(sample, Mapping):
+        raise ValueError(f"sample {number} is {type(sample).__name__}: give dicts of fields")
+    key = sample.get("__key__", f"{number:09d}")
+    if not isinstance(key, str):
+        raise ValueError(f"sample {number}: __key__ is {type(key).__name__}, not str")
+    try:
+        fields = [
+            to_field(name, value, keep_arrays=keep_arrays)
+            for name, value in sample.items()
+            if name != "__key__"
+        ]
+    except ValueError as error:
+        raise ValueError(f"sample {number} ({key!r}): {error}") from None
+    return key, fields
+
+
+def ingest(
+    samples: Iterable[Mapping[str, Any]],
+    dst: str | os.PathLike[str],
+    *,
+    format: Format = "tar",  # noqa: A002 (the word of the command line, too)
+    samples_per_shard: int = 1000,
+    shard_size: int | str | None = None,
+) -> _native.PackReport:
+    """Writes shards, an index with checksums, and a manifest from any iterable of dicts.
+
+    Values may be bytes, str, int, float, NumPy arrays and what ``numpy.asarray`` takes for one
+    (tensors in host memory); dicts, lists, bools and None become JSON. ``"__key__"`` is the key of
+    the sample, else samples are numbered. A shard's worth of samples is held in memory. What a
+    format has no type for is written in the nearest one: numbers in a tar become text, arrays
+    ``.npy`` files.
+
+    Shards get their names when they are whole and durable, the manifest comes last. If the iterable
+    raises, what was written is removed.
+
+    Args:
+        samples: The samples, in the order of the shards.
+        dst: A directory that is new or empty.
+        format: "tar", "mds", "tfrecord", or "tokens" for samples of one array each.
+        samples_per_shard: At most.
+        shard_size: A shard ends when its samples have that many bytes: 268435456, "256MiB".
+
+    Raises:
+        FileExistsError: There is something in ``dst``.
+        ValueError: A sample cannot be written; the message names it. Or there are none.
+    """
+    if format not in FORMATS:
+        raise ValueError(f"format={format!r} cannot be written: one of {', '.join(FORMATS)}")
+    if samples_per_shard < 1:
+        raise ValueError(f"samples_per_shard={samples_per_shard}: at least 1")
+    limit_bytes = _size(shard_size)
+    writer = _native.make_ingest_writer(os.fspath(dst), format)
+    try:
+        shard: list[tuple[str, list[Field]]] = []
+        size_bytes = 0
+        for number, sample in enumerate(samples):
+            entry = _to_sample(number, sample, keep_arrays=format == "tokens")
+            shard.append(entry)
+            size_bytes += sum(len(field[4]) for field in entry[1])
+            is_full = limit_bytes is not None and size_bytes >= limit_bytes
+            if is_full or len(shard) == samples_per_shard:
+                writer.write_shard(shard)
+                shard, size_bytes = [], 0
+        writer.write_shard(shard)
+        return writer.finish()
+    except BaseException:
+        writer.abandon()
+        raise
+
+
+def pack(
+    src: str | os.PathLike[str],
+    dst: str | os.PathLike[str],
+    *,
+    format: Format = "tar",  # noqa: A002
+    samples_per_shard: int | None = None,
+    shard_size: int | str = "256MiB",
+    shuffle_seed: int | None = None,
+    threads: int = 0,
+    task: tuple[int, int] | None = None,
+    kind: Literal["classes", "tree", "jsonl", "tokens"] | None = None,
+    dtype: str | None = None,
+    sequence_length: int | None = None,
+) -> _native.PackReport:
+    """Packs files into shards, an index and a manifest, as ``stoker pack`` does.
+
+    A second call with the same arguments goes on where the first was stopped.
+
+    Args:
+        src: A tree of a directory for each class, any tree (files grouped by stem), a JSONL file,
+            or ``.npy`` and ``.bin`` arrays.
+        dst: A directory that is new, empty, or of the same job.
+        format: "tar", "mds", "tfrecord" or "tokens".
+        samples_per_shard: At most.
+        shard_size: About: 268435456, "256MiB".
+        shuffle_seed: Shuffles; None keeps the order of the source.
+        threads: Shards at a time; 0: one for each core.
+        task: ``(i, n)``: packs the i-th of n parts, counted from 0. Join them by
+            :func:`merge_pack` when all are done.
+        kind: What ``src`` is; by what is there if not given.
+        dtype: Of raw token arrays.
+        sequence_length: Cuts token arrays.
+    """
+    number, count = task or (0, 1)
+    return _native.pack(
+        os.fspath(src),
+        os.fspath(dst),
+        format,
+        samples_per_shard or 0,
+        str(shard_size),
+        shuffle_seed,
+        threads,
+        number,
+        count,
+        kind or "",
+        dtype or "",
+        sequence_length or 0,
+    )
+
+
+def merge_pack(dst: str | os.PathLike[str]) -> _native.PackReport:
+    """Joins the tasks of one pack() into one index and one manifest."""
+    return _native.merge_pack(os.fspath(dst))

@@ -1,0 +1,92 @@
+"""manifest.json: sizes and SHA-256 of a dataset's files, and the check against them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from stoker._native import CorruptError
+
+NAME = "manifest.json"
+
+
+def _corrupt(path: Path, message: str) -> CorruptError:
+    error = CorruptError(f"{path}: {message}")
+    error.path = str(path)
+    return error
+
+
+def _sha256(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb", buffering=0) as file:
+        while piece := file.read(1 << 20):
+            digest.update(piece)
+    return digest.hexdigest()
+
+
+def check_pin(directory: Path, sha256: str) -> None:
+    """ValueError naming both, if the SHA-256 of the manifest is not ``sha256``."""
+    path = directory / NAME
+    found = _sha256(path)
+    if found != sha256.lower():
+        raise ValueError(f"{path}: its SHA-256 is {found}, and manifest_sha256 says {sha256}")
+
+
+def _read_entries(path: Path) -> tuple[dict[str, tuple[int, str]], list[str]]:
+    """Size and SHA-256 of every file the manifest names; the names of those that are no shards."""
+    text = path.read_bytes()
+    try:
+        manifest: dict[str, Any] = json.loads(text)
+        version = manifest["version"]
+        others = manifest.get("files", [])
+        files = [*manifest["shards"], *others]
+        entries = {
+            str(file["name"]): (int(file["size_bytes"]), str(file["sha256"])) for file in files
+        }
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise _corrupt(path, f"not a manifest: {error!r}") from None
+    if version != 1:
+        raise ValueError(f"{path}: version {version} is newer than this Stoker: update it")
+    for name in entries:
+        if Path(name).name != name:
+            raise _corrupt(path, f"{name!r} is no file beside it")
+    return entries, [str(file["name"]) for file in others]
+
+
+def _check_file(path: Path, size_bytes: int, sha256: str) -> None:
+    found_bytes = path.stat().st_size
+    if found_bytes != size_bytes:
+        raise _corrupt(path, f"{found_bytes} bytes, and the manifest says {size_bytes}")
+    found = _sha256(path)
+    if found != sha256.lower():
+        raise _corrupt(path, f"SHA-256 {found}, and the manifest says {sha256}")
+
+
+def verify(directory: Path, shards: Sequence[str] | None) -> None:
+    """Compares files with the manifest, several at a time.
+
+    Args:
+        directory: Has the manifest; FileNotFoundError if it has none.
+        shards: The names to compare, and all files that are no shards; None: all there are.
+
+    Raises:
+        CorruptError: For the first file, in the order of the manifest, that is not what it was.
+        FileNotFoundError: A file is missing.
+        ValueError: A shard is not in the manifest.
+    """
+    entries, others = _read_entries(directory / NAME)
+    names = list(entries) if shards is None else [*shards, *others]
+    for name in names:
+        if name not in entries:
+            raise ValueError(f"{directory / name}: not in the manifest: pack the dataset again")
+    with ThreadPoolExecutor(max_workers=min(8, len(names) or 1)) as pool:
+        checks = [pool.submit(_check_file, directory / name, *entries[name]) for name in names]
+        try:
+            for check in checks:
+                check.result()
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)

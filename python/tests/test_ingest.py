@@ -1,0 +1,210 @@
+"""stoker.ingest and stoker.pack: shards that stoker and Python's own tools read back."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import stoker
+
+
+def samples(count: int) -> Iterator[dict[str, Any]]:
+    for i in range(count):
+        yield {
+            "__key__": f"k{i:03}",
+            "jpg": bytes([i]) * 5,
+            "txt": f"text {i} ä",
+            "n": i,
+            "x": i / 4,
+            "vector": np.full((2, 3), i, np.int16),
+            "meta.json": {"i": i, "list": [1, None, True]},
+        }
+
+
+def test_a_tar_is_read_back_by_pythons_tarfile(tmp_path: Path) -> None:
+    report = stoker.ingest(samples(25), tmp_path / "out", samples_per_shard=10)
+    assert (report.shard_count, report.sample_count, report.is_complete) == (3, 25, True)
+    names = sorted(path.name for path in (tmp_path / "out").iterdir() if path.name[0] != ".")
+    assert names == ["manifest.json", *(f"shard-{i:06}.tar" for i in range(3))]
+    with tarfile.open(tmp_path / "out" / "shard-000002.tar") as archive:
+        content = {m.name: archive.extractfile(m).read() for m in archive}  # type: ignore[union-attr]
+    assert content["k024.jpg"] == bytes([24]) * 5
+    assert content["k024.txt"] == "text 24 ä".encode()
+    assert content["k024.n"] == b"24"
+    assert content["k024.x"] == b"6"
+    assert json.loads(content["k024.meta.json"]) == {"i": 24, "list": [1, None, True]}
+    vector = np.load(io.BytesIO(content["k024.vector.npy"]))
+    assert vector.dtype == np.int16
+    assert np.array_equal(vector, np.full((2, 3), 24))
+
+
+def test_what_is_ingested_verifies_and_has_checksums(tmp_path: Path) -> None:
+    stoker.ingest(samples(12), tmp_path / "out", samples_per_shard=5)
+    ds = stoker.Dataset(tmp_path / "out", verify="full", checksums=True)
+    assert len(ds) == 12
+    assert ds[7]["__key__"] == "k007"
+    assert ds[7]["meta.json"] == {"i": 7, "list": [1, None, True]}
+
+
+def test_mds_keeps_every_type(tmp_path: Path) -> None:
+    rows = ({key: v for key, v in s.items() if key != "jpg"} for s in samples(6))
+    stoker.ingest(rows, tmp_path / "out", format="mds", samples_per_shard=4)
+    ds = stoker.Dataset(tmp_path / "out", verify="full")
+    sample = ds[5]
+    assert (ds.format, len(ds)) == ("mds", 6)
+    assert (sample["__key__"], ds.keys(5)) == ("k005", ["k005"])
+    assert sample["txt"] == "text 5 ä"
+    assert (sample["n"].shape, int(sample["n"]), float(sample["x"])) == ((), 5, 1.25)
+    assert sample["n"].dtype == np.int64
+    assert np.array_equal(sample["vector"], np.full((2, 3), 5, np.int16))
+    assert sample["vector"].dtype == np.int16
+    assert sample["meta.json"] == {"i": 5, "list": [1, None, True]}
+
+
+def test_tfrecord_keeps_lists(tmp_path: Path) -> None:
+    rows = ({"n": i, "v": np.arange(i, dtype=np.float32), "b": b"x"} for i in range(4))
+    stoker.ingest(rows, tmp_path / "out", format="tfrecord")
+    sample = stoker.Dataset(tmp_path / "out", verify="full")[3]
+    assert sample["n"].tolist() == [3]
+    assert sample["v"].tolist() == [0.0, 1.0, 2.0]
+    assert sample["b"].tobytes() == b"x"
+    assert sample["__key__"] == "000000003"
+
+
+def test_big_endian_arrays_become_little(tmp_path: Path) -> None:
+    rows = [{"v": np.array([[1, 258]], ">i4")}]
+    stoker.ingest(rows, tmp_path / "out", format="mds")
+    assert stoker.Dataset(tmp_path / "out")[0]["v"].tolist() == [[1, 258]]
+
+
+def test_tokens_keep_their_dtype(tmp_path: Path) -> None:
+    rows = ({"tokens": np.arange(i + 1, dtype=np.uint16)} for i in range(5))
+    stoker.ingest(rows, tmp_path / "out", format="tokens", samples_per_shard=2)
+    ds = stoker.Dataset(tmp_path / "out")
+    assert (ds.format, len(ds)) == ("megatron", 5)
+    assert ds[4]["tokens"].dtype == np.uint16
+    assert ds[4]["tokens"].tolist() == [0, 1, 2, 3, 4]
+
+
+def test_a_dataset_can_be_ingested_again(shards: Path, tmp_path: Path) -> None:
+    ds = stoker.Dataset(shards)
+    stoker.ingest(ds.select([40, 3]), tmp_path / "out")
+    again = stoker.Dataset(tmp_path / "out")
+    assert again.keys() == ["s040", "s003"]
+    assert again[0]["bin"].tobytes() == ds[40]["bin"].tobytes()
+    assert again[0]["cls"] == "40"
+
+
+def test_samples_without_keys_are_numbered(tmp_path: Path) -> None:
+    stoker.ingest([{"n": 1}, {"n": np.float32(2)}], tmp_path / "out")
+    assert stoker.Dataset(tmp_path / "out").keys() == ["000000000", "000000001"]
+
+
+def test_shards_are_cut_by_size_too(tmp_path: Path) -> None:
+    rows = ({"bin": bytes(1024)} for _ in range(10))
+    assert stoker.ingest(rows, tmp_path / "out", shard_size="3KiB").shard_count == 4
+
+
+def test_if_the_iterable_raises_nothing_is_left(tmp_path: Path) -> None:
+    def broken() -> Iterator[dict[str, Any]]:
+        yield from samples(5)
+        raise RuntimeError("the source broke")
+
+    with pytest.raises(RuntimeError, match="the source broke") as raised:
+        stoker.ingest(broken(), tmp_path / "out", samples_per_shard=2)
+    assert raised.tb is not None  # its frames, and what is in them, are still there
+    left = [path for path in (tmp_path / "out").rglob("*") if path.is_file()]
+    assert [path.name for path in left] == ["pack.lock"]
+    assert stoker.ingest(samples(5), tmp_path / "out").sample_count == 5
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (object(), "object has no form"),
+        ({"x": object()}, "is no JSON"),
+        (float, "type has no form"),
+        (2**70, "does not fit 64 bits"),
+        (np.array([1 + 2j]), "complex|<c16"),
+        ([float("nan")], "is no JSON"),
+    ],
+)
+def test_what_has_no_form_is_named(tmp_path: Path, value: object, message: str) -> None:
+    with pytest.raises((ValueError, OSError), match=message) as raised:
+        stoker.ingest([{"a": 1}, {"field": value}], tmp_path / "out")
+    assert "sample 1" in str(raised.value)
+    assert "field" in str(raised.value)
+
+
+def test_arguments_are_checked(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="no samples"):
+        stoker.ingest([], tmp_path / "none")
+    with pytest.raises(ValueError, match="cannot be written"):
+        stoker.ingest([{}], tmp_path / "x", format="zip")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="at least 1"):
+        stoker.ingest([{}], tmp_path / "x", samples_per_shard=0)
+    with pytest.raises(ValueError, match="give dicts"):
+        stoker.ingest([b"x"], tmp_path / "y")  # type: ignore[list-item]
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "file").write_bytes(b"")
+    with pytest.raises(FileExistsError, match="not empty"):
+        stoker.ingest(samples(1), tmp_path / "full")
+
+
+def test_a_forked_child_takes_nothing_back(tmp_path: Path) -> None:
+    def forking() -> Iterator[dict[str, Any]]:
+        for sample in samples(4):
+            yield sample
+            child = os.fork()
+            if child == 0:
+                raise SystemExit  # through ingest(), as in the parent
+            os.waitpid(child, 0)
+
+    try:
+        report = stoker.ingest(forking(), tmp_path / "out", samples_per_shard=1)
+    except SystemExit:
+        os._exit(0)
+    assert report.shard_count == 4
+    assert len(stoker.Dataset(tmp_path / "out", verify="full")) == 4
+
+
+def image_tree(folder: Path) -> Path:
+    for name in ("cat", "dog"):
+        (folder / name).mkdir(parents=True)
+        for i in range(6):
+            (folder / name / f"{i}.jpg").write_bytes(name.encode() + bytes([i]))
+    return folder
+
+
+def test_pack_takes_a_tree_of_classes(tmp_path: Path) -> None:
+    report = stoker.pack(image_tree(tmp_path / "src"), tmp_path / "out", samples_per_shard=5)
+    assert (report.sample_count, report.shard_count, report.format) == (12, 3, "tar")
+    assert repr(report).startswith("PackReport(format='tar', shard_count=3, sample_count=12")
+    ds = stoker.Dataset(tmp_path / "out", verify="full")
+    assert sorted(bytes(sample["jpg"][:3]) for sample in ds) == [b"cat"] * 6 + [b"dog"] * 6
+    again = stoker.pack(tmp_path / "src", tmp_path / "out", samples_per_shard=5)
+    assert again.shards_found == 3
+
+
+def test_pack_in_tasks_is_merged(tmp_path: Path) -> None:
+    source = image_tree(tmp_path / "src")
+    for i in range(2):
+        report = stoker.pack(source, tmp_path / "out", samples_per_shard=3, task=(i, 2))
+        assert not report.is_complete
+    assert stoker.merge_pack(tmp_path / "out").sample_count == 12
+    assert len(stoker.Dataset(tmp_path / "out", verify="full")) == 12
+
+
+def test_pack_says_what_is_wrong(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        stoker.pack(tmp_path / "nowhere", tmp_path / "out")
+    with pytest.raises(ValueError, match="12 parsecs"):
+        stoker.pack(image_tree(tmp_path / "src"), tmp_path / "out", shard_size="12 parsecs")

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <stop_token>
+#include <string>
+
+#include "dataset/dataset.h"
+
+namespace stoker::cli {
+
+/// Sizes of many things.
+struct SizeStats {
+  std::uint64_t count = 0;
+  std::uint64_t min_bytes = 0;
+  std::uint64_t max_bytes = 0;
+  std::uint64_t total_bytes = 0;
+
+  void add(std::uint64_t size_bytes);
+  std::uint64_t mean_bytes() const noexcept { return count == 0 ? 0 : total_bytes / count; }
+};
+
+/// Counts sizes by powers of two: bucket 0 holds empty ones, bucket k those of [2^(k-1), 2^k).
+struct SizeHistogram {
+  std::array<std::uint64_t, 65> counts{};
+
+  void add(std::uint64_t size_bytes);
+  static std::uint64_t lowest_in(std::size_t bucket) noexcept;
+};
+
+struct DatasetStats {
+  SizeStats records;        ///< Of every sample, as it lies in its shard, from the index.
+  SizeHistogram histogram;  ///< Of the same.
+  std::uint64_t read_count = 0;
+  std::map<std::string, SizeStats> fields;  ///< Of the samples that were read.
+};
+
+/// Looks at every index entry, and reads at most `read_max` samples, evenly spread. `cancelled`
+/// when asked to stop.
+Result<DatasetStats> gather_stats(const Dataset& dataset, std::uint64_t read_max,
+                                  const std::stop_token& stop);
+
+}  // namespace stoker::cli

@@ -1,0 +1,75 @@
+#include <fmt/format.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "cli/dataset_arguments.h"
+#include "cli/sample_text.h"
+
+namespace stoker::cli {
+namespace {
+
+constexpr const char* kFooter =
+    "Other commands and the library build a missing index by themselves; this one shows it, adds\n"
+    "checksums, or makes it anew. It lies in DATASET/.stoker, or in $XDG_CACHE_HOME/stoker/index "
+    "where\n"
+    "that cannot be written to. --json prints one object for each dataset.";
+
+struct IndexArguments {
+  DatasetArguments dataset;
+  bool json = false;
+};
+
+std::string render_text(const std::string& name, const Dataset& dataset) {
+  return fmt::format(
+      "{}: {}\n"
+      "  index        {}\n"
+      "  checksums    {}\n"
+      "  fingerprint  {}",
+      name, describe_dataset(dataset), dataset.index_path(), explain_checks(dataset),
+      dataset.index().fingerprint().hex());
+}
+
+std::string render_json(const std::string& name, const Dataset& dataset) {
+  return to_line({{"dataset", name},
+                  {"format", dataset.index().format()},
+                  {"samples", dataset.sample_count()},
+                  {"shards", dataset.index().shards().size()},
+                  {"size_bytes", shard_bytes_of(dataset)},
+                  {"index", dataset.index_path()},
+                  {"checks", checks_of(dataset)},
+                  {"fingerprint", dataset.index().fingerprint().hex()}});
+}
+
+Status run(const IndexArguments& arguments, Context& context) {
+  ResultWriter out(context);
+  for (const std::vector<std::string>& patterns : group_datasets(arguments.dataset.uris)) {
+    STOKER_ASSIGN(const std::shared_ptr<const Dataset> dataset,
+                  open_dataset(patterns, arguments.dataset, context));
+    STOKER_TRY(dataset->index().verify());
+    const std::string name = dataset_name(patterns, *dataset);
+    STOKER_TRY(
+        out.line(arguments.json ? render_json(name, *dataset) : render_text(name, *dataset)));
+  }
+  return out.flush();
+}
+
+}  // namespace
+
+void add_index_command(CLI::App& app, Context& context) {
+  CLI::App* command = app.add_subcommand(
+      "index", "Find every sample of a dataset, so that it can be read in any order.");
+  const auto arguments = std::make_shared<IndexArguments>();
+  add_dataset_arguments(*command, arguments->dataset);
+  command->add_flag("--checksums", arguments->dataset.checksums,
+                    "A checksum for each sample, checked on every read; reads every byte once.");
+  command->add_flag("--rebuild", arguments->dataset.rebuild, "Even if there is one that fits.");
+  command->add_flag("--json", arguments->json, "For programs.");
+  command->footer(kFooter);
+  command->callback([arguments, &context] {
+    if (Status status = run(*arguments, context); !status.ok())
+      throw CommandFailed(std::move(status));
+  });
+}
+
+}  // namespace stoker::cli

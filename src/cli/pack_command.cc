@@ -1,0 +1,100 @@
+#include <fmt/format.h>
+
+#include <memory>
+#include <ostream>
+
+#include "cli/pack_arguments.h"
+#include "dataset/sample_source.h"
+
+namespace stoker::cli {
+namespace {
+
+constexpr const char* kFooter =
+    R"(SRC is a directory of class directories with images (classes.json and a field "cls" are
+written), any other directory (files with one stem are one sample), a .jsonl file (a sample per
+line), or .npy and .bin arrays of tokens. A run that was killed goes on where it was when it is
+started again; finished shards stay. `stoker verify DST` checks every byte.
+
+Examples:
+  stoker pack images/train shards/train --format tar --shuffle-seed 7
+  stoker pack text.jsonl shards/text --format mds --shard-size 64MiB
+  stoker pack tokens.bin shards/tokens --format tokens --dtype uint16 --sequence-length 4096
+  stoker pack images/train shards/train --format tar --task 3/16     (0/16 to 15/16, then)
+  stoker pack --merge shards/train
+
+Exit status: 0 done, 1 failed, 2 misused, 130 interrupted.)";
+
+struct Arguments {
+  PackArguments pack;
+  std::string source;
+  std::string kind;
+  std::string dtype;
+  std::uint64_t sequence_length = 0;
+  std::string merge;
+};
+
+constexpr std::size_t kLeftOutShown = 5;
+
+void show_left_out(const SampleSource& source, std::ostream& err) {
+  const std::vector<std::string> left_out = source.left_out();
+  for (std::size_t i = 0; i < left_out.size() && i < kLeftOutShown; ++i)
+    err << "left out: " << left_out[i] << '\n';
+  if (left_out.size() > kLeftOutShown)
+    err << "left out: " << left_out.size() - kLeftOutShown << " more\n";
+}
+
+Status run(const Arguments& arguments, Context& context) {
+  const PackArguments& pack_arguments = arguments.pack;
+  if (!arguments.merge.empty()) {
+    STOKER_ASSIGN(const PackReport report, merge_pack(posix_file_ops(), arguments.merge));
+    context.out << render_pack_report(report, arguments.merge, pack_arguments.json);
+    return {};
+  }
+  if (arguments.source.empty() || pack_arguments.destination.empty())
+    return Status(Code::invalid_argument, "SRC and DST are needed, or --merge DST");
+  WorkProgress progress(context, "packing", "samples");
+  STOKER_ASSIGN(const PackOptions options, pack_options_from(pack_arguments, context, progress));
+  SampleSourceOptions source_options{.kind = arguments.kind,
+                                     .sequence_length = arguments.sequence_length,
+                                     .excluded_directory = pack_arguments.destination};
+  // Whoever wants tokens means the arrays in a directory, not files to be stored as they are.
+  if (source_options.kind.empty() && pack_arguments.format == "tokens")
+    source_options.kind = "tokens";
+  if (!arguments.dtype.empty()) {
+    STOKER_ASSIGN(source_options.dtype, parse_dtype(arguments.dtype));
+  }
+  STOKER_ASSIGN(const std::unique_ptr<SampleSource> source,
+                open_sample_source(arguments.source, source_options));
+  show_left_out(*source, context.err);
+  STOKER_ASSIGN(const PackReport report,
+                pack(posix_file_ops(), *source, pack_arguments.destination, options));
+  progress.clear();
+  context.out << render_pack_report(report, pack_arguments.destination, pack_arguments.json);
+  return {};
+}
+
+}  // namespace
+
+void add_pack_command(CLI::App& app, Context& context) {
+  CLI::App* command =
+      app.add_subcommand("pack", "Turn files into large shards, with checksums and an index.");
+  const auto arguments = std::make_shared<Arguments>();
+  command->add_option("SRC", arguments->source, "What to pack: a directory, .jsonl, .npy, .bin.");
+  command->add_option("DST", arguments->pack.destination,
+                      "Where the shards go: a new directory, or that of an earlier run.");
+  add_pack_options(*command, arguments->pack);
+  command->add_option("--from", arguments->kind,
+                      "What SRC is (by default seen from it): classes, tree, jsonl or tokens.");
+  command->add_option("--dtype", arguments->dtype, "What a raw .bin holds: uint16, int32, ...");
+  command->add_option("--sequence-length", arguments->sequence_length,
+                      "Cut token arrays into sequences of that many tokens.");
+  command->add_option("--merge", arguments->merge,
+                      "Join what the tasks have packed into this directory.");
+  command->footer(kFooter);
+  command->callback([arguments, &context] {
+    if (Status status = run(*arguments, context); !status.ok())
+      throw CommandFailed(std::move(status));
+  });
+}
+
+}  // namespace stoker::cli

@@ -1,0 +1,32 @@
+/// \file
+/// Samples and their fields as text and JSON, for the commands that print them.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+#include "formats/shard_format.h"
+
+namespace stoker::cli {
+
+/// Fields up to this size are shown with their contents.
+inline constexpr std::size_t kSmallFieldBytes = 64 << 10;
+
+/// "bytes", "text", "json", "int64", ...
+std::string_view field_type_name(FieldType type) noexcept;
+
+/// Without what a terminal would take for a command: names come from files of anybody.
+std::string printable(std::string_view text);
+
+/// One line. Bytes that are not UTF-8 are replaced, for JSON has no others.
+std::string to_line(const nlohmann::ordered_json& value);
+
+/// {"size_bytes", "type"}, and "dtype" and "shape" of arrays.
+nlohmann::ordered_json describe_field(const FieldView& field);
+
+/// The contents of a small field: a string, a number or a list of them, JSON as it is. Of a field
+/// that is large, or bytes that are nothing of the kind, describe_field().
+nlohmann::ordered_json field_value(const FieldView& field);
+
+}  // namespace stoker::cli

@@ -1,0 +1,109 @@
+#include "dataset/convert.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+
+#include "dataset/shard_names.h"
+#include "dataset/shard_output.h"
+#include "formats/decompress.h"
+
+namespace stoker {
+namespace {
+
+/// As long as the output of a tar is below this many times its input, it is data, not a bomb.
+constexpr std::uint64_t kInflatedBytesMax = std::uint64_t{1} << 50;
+constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
+
+Result<bool> is_gzip(const std::string& path) {
+  if (std::filesystem::is_directory(path)) return false;
+  STOKER_ASSIGN(const std::vector<std::byte> head, internal::read_head(path, 2));
+  return head.size() == 2 && head[0] == std::byte{0x1f} && head[1] == std::byte{0x8b};
+}
+
+/// The plan of a conversion includes the times of its shards, so a later run must see the same one
+/// whenever it inflates them.
+Status take_times(const std::string& from, const std::string& to) {
+  struct stat info{};
+  if (::stat(from.c_str(), &info) != 0) return Status::from_errno(errno, "stat", from);
+  const timespec times[2] = {info.st_mtim, info.st_mtim};
+  if (::utimensat(AT_FDCWD, to.c_str(), times, 0) != 0)
+    return Status::from_errno(errno, "utimensat", to);
+  return {};
+}
+
+/// Another for each file, and for each state of it.
+Result<std::string> inflated_name(const std::string& path) {
+  struct stat info{};
+  if (::stat(path.c_str(), &info) != 0) return Status::from_errno(errno, "stat", path);
+  const std::string text =
+      std::filesystem::absolute(path).string() + " " + std::to_string(info.st_size) + " " +
+      std::to_string(info.st_mtim.tv_sec) + " " + std::to_string(info.st_mtim.tv_nsec);
+  return xxh3_128(std::as_bytes(std::span(text))).hex() + ".tar";
+}
+
+Status inflate(FileOps& ops, const std::string& path, const std::string& to,
+               const std::stop_token& stop) {
+  STOKER_ASSIGN(const UniqueFd fd, ops.open(path, O_RDONLY));
+  struct stat info{};
+  if (::fstat(fd.get(), &info) != 0) return Status::from_errno(errno, "stat", path);
+  STOKER_ASSIGN(const std::unique_ptr<ShardOutput> output, ShardOutput::make(ops, to));
+  STOKER_ASSIGN(Decompressor plain,
+                Decompressor::make(Codec::gzip, {.output_bytes_max = kInflatedBytesMax}));
+  const auto size_bytes = static_cast<std::uint64_t>(info.st_size);
+  std::vector<std::byte> piece(kPieceBytes);
+  for (std::uint64_t at = 0; at < size_bytes;) {
+    if (stop.stop_requested()) return Status(Code::cancelled, "stopped while inflating " + path);
+    const auto bytes =
+        std::span(piece).first(std::min<std::uint64_t>(kPieceBytes, size_bytes - at));
+    STOKER_TRY(internal::read_exactly(fd.get(), path, at, bytes));
+    STOKER_TRY(plain.feed(bytes, *output).with_context(path));
+    at += bytes.size();
+  }
+  STOKER_TRY(plain.finish().with_context(path));
+  STOKER_TRY(output->sync());
+  STOKER_TRY(output->publish());
+  return take_times(path, to);
+}
+
+}  // namespace
+
+Result<PackReport> convert(FileOps& ops, std::span<const std::string> patterns,
+                           const std::string& directory, const Dataset::Options& source,
+                           const PackOptions& options) {
+  std::vector<std::string> paths;
+  for (const std::string& pattern : patterns) {
+    STOKER_ASSIGN(const std::vector<std::string> found, find_shards(pattern));
+    paths.insert(paths.end(), found.begin(), found.end());
+  }
+  const std::string inflated = directory + "/.stoker/inflated";
+  bool has_inflated = false;
+  for (std::string& path : paths) {
+    STOKER_ASSIGN(const bool is_packed, is_gzip(path));
+    if (!is_packed) continue;
+    has_inflated = true;
+    std::error_code failed;
+    std::filesystem::create_directories(inflated, failed);
+    if (failed) return Status::from_errno(failed.value(), "mkdir", inflated);
+    STOKER_ASSIGN(const std::string name, inflated_name(path));
+    const std::string plain = inflated + "/" + name;
+    if (!std::filesystem::exists(plain)) STOKER_TRY(inflate(ops, path, plain, options.stop));
+    path = plain;
+  }
+  Dataset::Options open_options = source;
+  open_options.index.stop = options.stop;
+  Result<std::shared_ptr<const Dataset>> dataset = Dataset::open(paths, open_options);
+  if (!dataset.ok()) return dataset.status();
+  const std::unique_ptr<SampleSource> samples = make_dataset_source(*std::move(dataset));
+  STOKER_ASSIGN(const PackReport report, pack(ops, *samples, directory, options));
+  if (has_inflated && report.is_complete) {
+    std::error_code ignored;
+    std::filesystem::remove_all(inflated, ignored);
+  }
+  return report;
+}
+
+}  // namespace stoker

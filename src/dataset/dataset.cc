@@ -1,0 +1,140 @@
+#include "dataset/dataset.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <new>
+
+#include "base/checksum.h"
+#include "io/engine.h"
+
+namespace stoker {
+namespace {
+
+constexpr std::size_t kMemoryAlignBytes = 4096;
+
+std::shared_ptr<std::byte[]> aligned_memory(std::size_t size_bytes) {
+  constexpr std::align_val_t kAlign{kMemoryAlignBytes};
+  return {static_cast<std::byte*>(::operator new(size_bytes, kAlign)),
+          [](std::byte* memory) { ::operator delete(memory, kAlign); }};
+}
+
+}  // namespace
+
+std::span<std::byte> SampleRecord::room(std::size_t size_bytes) {
+  // Somebody who still holds views of the last sample keeps its memory; this takes new.
+  if (memory_bytes_ < size_bytes || memory_.use_count() > 1) {
+    memory_bytes_ = (size_bytes / kMemoryAlignBytes + 1) * kMemoryAlignBytes;
+    memory_ = aligned_memory(memory_bytes_);
+  }
+  return {memory_.get(), memory_bytes_};
+}
+
+Dataset::Dataset(std::unique_ptr<ShardSource> source, IndexFile index, CachePolicy policy)
+    : source_(std::move(source)),
+      index_(std::move(index.index)),
+      index_path_(std::move(index.path)),
+      policy_(policy),
+      open_(std::make_unique<std::atomic<const File*>[]>(
+          std::min(source_->shards().size(), kOpenShardsMax))) {}
+
+Dataset::~Dataset() {
+  for (std::size_t i = 0; i < std::min(source_->shards().size(), kOpenShardsMax); ++i)
+    delete open_[i].load(std::memory_order_acquire);
+}
+
+Result<std::shared_ptr<const Dataset>> Dataset::open(std::span<const std::string> patterns,
+                                                     const Options& options) {
+  STOKER_ASSIGN(std::unique_ptr<ShardSource> source, open_shards(patterns, options.source));
+  STOKER_ASSIGN(IndexFile index, open_index_file(*source, options.index));
+  return std::shared_ptr<const Dataset>(
+      new Dataset(std::move(source), std::move(index), options.policy));
+}
+
+template <typename Use>
+Status Dataset::with_shard(std::size_t shard, Use use) const {
+  const bool stays_open = shard < kOpenShardsMax;
+  if (stays_open) {
+    if (const File* file = open_[shard].load(std::memory_order_acquire)) return use(*file);
+  }
+  const ShardFile& info = source_->shards()[shard];
+  STOKER_ASSIGN(File opened, File::open(posix_file_ops(), info.path, {.policy = policy_}));
+  STOKER_TRY(internal::check_unchanged(opened.buffered_fd(), info));
+  if (!stays_open) return use(opened);
+  auto mine = std::make_unique<const File>(std::move(opened));
+  const File* seen = nullptr;
+  if (open_[shard].compare_exchange_strong(seen, mine.get(), std::memory_order_acq_rel,
+                                           std::memory_order_acquire))
+    return use(*mine.release());
+  return use(*seen);  // another thread was faster
+}
+
+Result<InflatedCache::Bytes> Dataset::inflate_shard(std::size_t shard) const {
+  if (InflatedCache::Bytes bytes = inflated_.find(shard)) return bytes;
+  const ShardFile& info = source_->shards()[shard];
+  STOKER_ASSIGN(const std::vector<std::byte> packed, internal::read_packed(info));
+  STOKER_ASSIGN(std::vector<std::byte> plain, source_->inflate(shard, packed));
+  auto bytes = std::make_shared<const std::vector<std::byte>>(std::move(plain));
+  inflated_.put(shard, bytes);
+  return InflatedCache::Bytes(std::move(bytes));
+}
+
+Result<std::span<const std::byte>> Dataset::read_record(const SampleLocation& at,
+                                                        SampleRecord& out) const {
+  if (source_->is_compressed(at.shard)) {
+    STOKER_ASSIGN(const InflatedCache::Bytes plain, inflate_shard(at.shard));
+    if (at.record.end_bytes() > plain->size())
+      return Status(Code::corrupt, "the record lies outside its shard");
+    const std::span<std::byte> memory = out.room(at.record.size_bytes).first(at.record.size_bytes);
+    std::ranges::copy(std::span(*plain).subspan(at.record.offset_bytes, at.record.size_bytes),
+                      memory.begin());
+    return std::span<const std::byte>(memory);
+  }
+  std::span<const std::byte> bytes;
+  STOKER_TRY(with_shard(at.shard, [&](const File& file) -> Status {
+    STOKER_ASSIGN(const std::unique_ptr<Engine> engine, make_sync_engine({.depth = 1}));
+    const std::span<std::byte> memory =
+        out.room(file.scratch_bytes(at.record.offset_bytes, at.record.size_bytes));
+    STOKER_ASSIGN(bytes, file.read(*engine, at.record.offset_bytes, at.record.size_bytes, memory));
+    return {};
+  }));
+  if (bytes.size() != at.record.size_bytes)
+    return Status(Code::corrupt, "the shard ends inside the record");
+  return bytes;
+}
+
+Status Dataset::read_and_split(std::uint64_t sample, const SampleLocation& at,
+                               SampleRecord& out) const {
+  STOKER_ASSIGN(const std::span<const std::byte> record, read_record(at, out));
+  if (index_.has_checksums() && crc32c(record) != at.crc32c)
+    return Status(Code::corrupt,
+                  "its checksum is wrong: the shard was damaged after it was indexed; restore it "
+                  "from its source");
+  STOKER_TRY(source_->reader().split(record, at.record.offset_bytes, out.view_));
+  out.key_ = out.view_.key.empty() ? numbered_key(sample, at.shard) : out.view_.key;
+  return {};
+}
+
+Status Dataset::read(std::uint64_t sample, SampleRecord& out) const {
+  out.view_.clear();
+  out.key_.clear();
+  STOKER_ASSIGN(const SampleLocation at, index_.locate(sample));
+  const Status status = read_and_split(sample, at, out);
+  if (status.ok()) return status;
+  out.view_.clear();
+  return status.with_context(describe(sample));
+}
+
+std::string Dataset::numbered_key(std::uint64_t sample, std::size_t shard) const {
+  const IndexedShard& info = index_.shards()[shard];
+  return std::filesystem::path(info.name).stem().string() + "/" +
+         std::to_string(sample - info.first_sample);
+}
+
+std::string Dataset::describe(std::uint64_t sample) const {
+  const Result<SampleLocation> at = index_.locate(sample);
+  if (!at.ok()) return "sample " + std::to_string(sample);
+  return source_->shards()[at->shard].path + ": sample " + std::to_string(sample) + " at byte " +
+         std::to_string(at->record.offset_bytes);
+}
+
+}  // namespace stoker

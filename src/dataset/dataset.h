@@ -1,0 +1,106 @@
+/// \file
+/// Dataset: the samples of a set of shards, by number.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "dataset/index.h"
+#include "dataset/index_store.h"
+#include "dataset/inflated_cache.h"
+#include "dataset/shard_source.h"
+#include "formats/shard_format.h"
+#include "io/file.h"
+#include "stoker/status.h"
+
+namespace stoker {
+
+/// One sample's bytes and what is in them. Reused from read to read.
+///
+/// Thread safety: none.
+class SampleRecord {
+ public:
+  const SampleView& view() const noexcept { return view_; }
+  /// The sample's key; "<shard stem>/<number in the shard>" where the format has none.
+  const std::string& key() const noexcept { return key_; }
+
+ private:
+  friend class Dataset;
+  std::span<std::byte> room(std::size_t size_bytes);
+
+  std::shared_ptr<std::byte[]> memory_;  // aligned for direct reads
+  std::size_t memory_bytes_ = 0;
+  std::string key_;
+  SampleView view_;
+};
+
+/// Opens shards and reads samples from them, checked where the index has checksums.
+///
+/// Thread safety: const methods from any thread, also in a forked child: it holds descriptors and
+/// maps, no threads and no rings.
+class Dataset {
+ public:
+  /// Shards that stay open, with two descriptors each.
+  static constexpr std::size_t kOpenShardsMax = 256;
+
+  struct Options {
+    ShardSourceOptions source = {};
+    IndexOptions index = {};
+    CachePolicy policy = CachePolicy::automatic;
+  };
+
+  /// Opens the shards and their index, which is built now if there is none that fits.
+  static Result<std::shared_ptr<const Dataset>> open(std::span<const std::string> patterns,
+                                                     const Options& options);
+  static Result<std::shared_ptr<const Dataset>> open(const std::string& pattern) {
+    return open({&pattern, 1}, Options());
+  }
+  Dataset(const Dataset&) = delete;
+  Dataset& operator=(const Dataset&) = delete;
+  ~Dataset();
+
+  std::uint64_t sample_count() const noexcept { return index_.sample_count(); }
+  const Index& index() const noexcept { return index_; }
+  /// The file that the index was opened from.
+  const std::string& index_path() const noexcept { return index_path_; }
+  const ShardSource& source() const noexcept { return *source_; }
+
+  /// Reads one sample. `corrupt` names shard, offset and sample; `unavailable` if the shard was
+  /// changed between the opening of the dataset and its own, which happens when it is first read.
+  /// After a failure `out` holds no fields.
+  Status read(std::uint64_t sample, SampleRecord& out) const;
+
+  /// The key of a sample whose format has none: "<shard stem>/<number in the shard>".
+  std::string numbered_key(std::uint64_t sample, std::size_t shard) const;
+
+  /// "shard.tar: sample 17 at byte 4096": for messages.
+  std::string describe(std::uint64_t sample) const;
+
+ private:
+  Dataset(std::unique_ptr<ShardSource> source, IndexFile index, CachePolicy policy);
+
+  /// Calls `use` with the open shard.
+  template <typename Use>
+  Status with_shard(std::size_t shard, Use use) const;
+  Result<InflatedCache::Bytes> inflate_shard(std::size_t shard) const;
+  Result<std::span<const std::byte>> read_record(const SampleLocation& at, SampleRecord& out) const;
+  Status read_and_split(std::uint64_t sample, const SampleLocation& at, SampleRecord& out) const;
+
+  std::unique_ptr<ShardSource> source_;
+  Index index_;
+  std::string index_path_;
+  CachePolicy policy_;
+  /// Shards that stay open: installed once, never replaced, deleted with the dataset. Plain
+  /// pointers, because atomic<shared_ptr> has a lock inside, and a fork in the middle of it would
+  /// leave the child waiting for ever. Shards past the first kOpenShardsMax are opened for each
+  /// read. Acquire and release: whoever sees the pointer sees the File.
+  std::unique_ptr<std::atomic<const File*>[]> open_;
+  mutable InflatedCache inflated_;
+};
+
+}  // namespace stoker

@@ -1,0 +1,81 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <type_traits>
+
+#include "base/checksum.h"
+
+// The index file's bytes (docs/formats/index.md), little-endian throughout:
+//
+//   header      4096 bytes: IndexHeader, zeros, and in the last 16 the XXH3-128 of all before
+//   records     sample_count entries of 16 bytes, padded with zeros to whole blocks of 64 KiB
+//   shards      the shard table, `shards_bytes` long
+//   digests     one XXH3-128 for each block of the records
+//
+// Sections follow each other without gaps, and the file ends with the last.
+
+namespace stoker::index_layout {
+
+inline constexpr std::array<char, 8> kMagic = {'S', 'T', 'K', 'I', 'N', 'D', 'E', 'X'};
+inline constexpr std::uint16_t kVersionMajor = 1;
+inline constexpr std::uint16_t kVersionMinor = 0;
+inline constexpr std::size_t kHeaderBytes = 4096;
+inline constexpr std::size_t kBlockBytes = 64 << 10;
+inline constexpr std::size_t kRecordBytes = 16;
+inline constexpr std::size_t kRecordsPerBlock = kBlockBytes / kRecordBytes;
+inline constexpr std::size_t kDigestBytes = 16;
+inline constexpr std::uint32_t kFlagChecksums = 1;
+
+struct Header {
+  std::array<char, 8> magic;
+  std::uint16_t version_major;
+  std::uint16_t version_minor;
+  std::uint32_t flags;
+  std::array<char, 16> format;  ///< NUL-padded.
+  std::uint64_t sample_count;
+  std::uint64_t shard_count;
+  std::uint64_t shards_bytes;
+  std::uint64_t fingerprint_low;
+  std::uint64_t fingerprint_high;
+  std::uint64_t shards_digest_low;
+  std::uint64_t shards_digest_high;
+  std::uint64_t digests_digest_low;
+  std::uint64_t digests_digest_high;
+};
+static_assert(sizeof(Header) == 104 && std::is_trivially_copyable_v<Header>);
+
+struct Record {
+  std::uint64_t offset_bytes;
+  std::uint32_t size_bytes;
+  std::uint32_t crc32c;
+};
+static_assert(sizeof(Record) == kRecordBytes);
+
+/// A shard table entry: this, then `name_bytes` of name.
+struct Shard {
+  std::uint64_t size_bytes;
+  std::uint64_t plain_size_bytes;
+  std::int64_t mtime_ns;
+  std::uint64_t sample_count;
+  std::uint32_t name_bytes;
+  std::uint32_t reserved;
+};
+static_assert(sizeof(Shard) == 40);
+
+/// Copies a struct out of bytes, which need not be aligned. The caller has checked the size.
+template <typename T>
+T load(std::span<const std::byte> bytes) {
+  T value;
+  std::memcpy(&value, bytes.data(), sizeof value);
+  return value;
+}
+
+inline std::uint64_t block_count(std::uint64_t sample_count) {
+  return sample_count / kRecordsPerBlock + (sample_count % kRecordsPerBlock != 0 ? 1 : 0);
+}
+
+}  // namespace stoker::index_layout

@@ -1,0 +1,299 @@
+#include "dataset/index_store.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <filesystem>
+#include <optional>
+#include <system_error>
+#include <thread>
+
+#include "base/mutex.h"
+#include "base/unique_fd.h"
+#include "dataset/shard_scan.h"
+#include "io/arena.h"
+#include "io/publish.h"
+
+namespace stoker {
+namespace {
+
+constexpr auto kLockPoll = std::chrono::milliseconds(20);
+
+struct ScannedShard {
+  std::vector<ByteRange> records = {};
+  std::vector<std::uint32_t> checksums = {};
+  std::uint64_t plain_size_bytes = 0;
+};
+
+/// Finds records in bytes that are all there.
+class Collect final : public RecordSink {
+ public:
+  Status add(ByteRange record, std::string_view /*key*/) override {
+    records.push_back(record);
+    return {};
+  }
+  std::vector<ByteRange> records;
+};
+
+Result<ScannedShard> scan_compressed(const ShardSource& source, std::size_t shard,
+                                     const IndexOptions& options) {
+  const ShardFile& file = source.shards()[shard];
+  STOKER_ASSIGN(const std::vector<std::byte> packed, internal::read_packed(file));
+  Result<std::vector<std::byte>> plain = source.inflate(shard, packed);
+  if (!plain.ok()) return plain.status().with_context(file.path);
+  STOKER_ASSIGN(const std::unique_ptr<ShardScanner> scanner, source.scan(shard, plain->size()));
+  Collect found;
+  for (ByteRange wanted = scanner->wants(); wanted.size_bytes > 0; wanted = scanner->wants())
+    STOKER_TRY(scanner->feed(std::span(*plain).subspan(wanted.offset_bytes), found)
+                   .with_context(file.path));
+  ScannedShard scanned{.records = std::move(found.records), .plain_size_bytes = plain->size()};
+  for (const ByteRange& record : scanned.records) {
+    if (!options.checksums) break;
+    scanned.checksums.push_back(
+        crc32c(std::span(*plain).subspan(record.offset_bytes, record.size_bytes)));
+  }
+  return scanned;
+}
+
+Result<ScannedShard> scan_one(const ShardSource& source, std::size_t shard, Engine& engine,
+                              std::span<std::byte> memory, const IndexOptions& options) {
+  if (source.is_compressed(shard)) return scan_compressed(source, shard, options);
+  const ShardFile& info = source.shards()[shard];
+  STOKER_ASSIGN(const File file, File::open(posix_file_ops(), info.path, {}));
+  STOKER_TRY(internal::check_unchanged(file.buffered_fd(), info));
+  STOKER_ASSIGN(const std::unique_ptr<ShardScanner> scanner, source.scan(shard, file.size_bytes()));
+  ScannedShard scanned{.plain_size_bytes = file.size_bytes()};
+  STOKER_ASSIGN(scanned.records, scan_shard(file, *scanner, engine, memory, options.stop));
+  if (options.checksums) {
+    STOKER_ASSIGN(scanned.checksums,
+                  checksum_records(file, scanned.records, engine, memory, options.stop));
+  }
+  // Looked at last, so that a shard rewritten during the scan is not indexed as a mix.
+  STOKER_TRY(internal::check_unchanged(file.buffered_fd(), info));
+  return scanned;
+}
+
+/// A shard that cannot be scanned may be one of another format among them, and that is the better
+/// message.
+Status explain(const Status& status, const ShardSource& source, const std::string& path) {
+  const bool by_content = source.format() == "tar" || source.format() == "tfrecord";
+  if (status.code() != Code::corrupt || !by_content) return status;
+  const Result<std::string> format = internal::recognise_shard(path);
+  if (!format.ok() && format.status().code() == Code::unsupported) return format.status();
+  if (!format.ok() || *format == source.format()) return status;
+  return Status(Code::invalid_argument, path + ": its format is " + *format + ", the others are " +
+                                            std::string(source.format()) +
+                                            "; name shards of one format");
+}
+
+/// Shards dealt to threads one by one. The first failure stops the others.
+class ParallelScan {
+ public:
+  ParallelScan(const ShardSource& source, const IndexOptions& options)
+      : source_(source), options_(options), scanned_(source.shards().size()) {}
+
+  Result<std::vector<ScannedShard>> run() {
+    const unsigned wanted = options_.thread_count != 0
+                                ? options_.thread_count
+                                : 2 * std::max(1U, std::thread::hardware_concurrency());
+    const std::size_t count = std::min<std::size_t>(wanted, scanned_.size());
+    {
+      std::vector<std::jthread> threads;
+      try {
+        for (std::size_t i = 1; i < count; ++i) threads.emplace_back([this] { work(); });
+      } catch (const std::system_error&) {
+        // No more threads to be had: those there are, and this one, do it.
+      }
+      work();
+    }
+    MutexLock lock(mutex_);
+    if (!failure_.ok()) return failure_;
+    return std::move(scanned_);
+  }
+
+ private:
+  void work() {
+    const Status status = scan_until_done();
+    MutexLock lock(mutex_);
+    if (failure_.ok()) failure_ = status;
+  }
+
+  Status scan_until_done() {
+    STOKER_ASSIGN(const std::unique_ptr<Engine> engine, make_sync_engine({.depth = 1}));
+    STOKER_ASSIGN(const MappedArena memory, MappedArena::map(kScanBytes, false, true));
+    for (;;) {
+      // relaxed: the number is all that is shared; results are read after the threads are joined.
+      const std::size_t shard = next_.fetch_add(1, std::memory_order_relaxed);
+      if (shard >= source_.shards().size()) return {};
+      if (options_.stop.stop_requested()) return Status(Code::cancelled, "stopped while indexing");
+      {
+        MutexLock lock(mutex_);
+        if (!failure_.ok()) return {};
+      }
+      Result<ScannedShard> result = scan_one(source_, shard, *engine, memory.bytes(), options_);
+      if (!result.ok()) return explain(result.status(), source_, source_.shards()[shard].path);
+      ScannedShard scanned = *std::move(result);
+      MutexLock lock(mutex_);
+      progress_.shards_done += 1;
+      progress_.shard_count = source_.shards().size();
+      progress_.samples_found += scanned.records.size();
+      scanned_[shard] = std::move(scanned);
+      if (options_.progress) options_.progress(progress_);
+    }
+  }
+
+  const ShardSource& source_;
+  const IndexOptions& options_;
+  std::atomic<std::size_t> next_{0};
+  Mutex mutex_;
+  Status failure_ STOKER_GUARDED_BY(mutex_);
+  IndexProgress progress_ STOKER_GUARDED_BY(mutex_);
+  std::vector<ScannedShard> scanned_ STOKER_GUARDED_BY(mutex_);
+};
+
+/// Where the index may be, the best place first.
+std::vector<std::string> places(const ShardSource& source, const IndexOptions& options) {
+  std::vector<std::string> found = {source.directory() + "/.stoker"};
+  if (!options.cache_directory.empty()) {
+    std::error_code ignored;
+    const std::string absolute =
+        std::filesystem::weakly_canonical(source.directory(), ignored).string();
+    found.push_back(options.cache_directory + "/" +
+                    xxh3_128(std::as_bytes(std::span(absolute))).hex());
+  }
+  return found;
+}
+
+std::optional<Index> open_if_it_fits(const std::string& path, const ShardSource& source,
+                                     const IndexOptions& options) {
+  if (options.rebuild) return std::nullopt;
+  Result<Index> index = Index::open(path);
+  if (!index.ok() || !fits(*index, source)) return std::nullopt;
+  if (options.checksums && !index->has_checksums()) return std::nullopt;
+  return *std::move(index);
+}
+
+/// The one builder's lock, which dies with its process. Unlocked by name and not by close alone: a
+/// child forked meanwhile has the descriptor too, and would keep the lock as long as it lives.
+class BuilderLock {
+ public:
+  static Result<BuilderLock> wait(FileOps& ops, const std::string& path,
+                                  const std::stop_token& stop) {
+    STOKER_ASSIGN(UniqueFd fd, ops.open(path, O_RDWR | O_CREAT));
+    for (;;) {
+      const Status status = ops.try_lock(fd.get(), LockMode::exclusive);
+      // Without locks several may build, and each publishes a whole index.
+      if (status.ok() || status.code() == Code::unsupported) return BuilderLock(std::move(fd));
+      if (status.code() != Code::unavailable) return status.with_context(path);
+      if (stop.stop_requested())
+        return Status(Code::cancelled, "stopped while another process builds the index");
+      std::this_thread::sleep_for(kLockPoll);
+    }
+  }
+  BuilderLock(BuilderLock&&) = default;
+  BuilderLock& operator=(BuilderLock&&) = delete;
+  ~BuilderLock() {
+    if (fd_) ::flock(fd_.get(), LOCK_UN);
+  }
+
+ private:
+  explicit BuilderLock(UniqueFd fd) : fd_(std::move(fd)) {}
+  UniqueFd fd_;
+};
+
+/// What builders that were killed left behind. Under the lock nobody else stages this index.
+void sweep(FileOps& ops, const std::string& directory, const std::string& name) {
+  const Result<std::vector<std::string>> names = ops.list(directory);
+  if (!names.ok()) return;
+  for (const std::string& found : *names)
+    if (found.starts_with(name + ".staged-"))
+      static_cast<void>(ops.unlink(directory + "/" + found));  // the next builder tries again
+}
+
+Result<IndexFile> build_in(const std::string& directory, const ShardSource& source,
+                           const IndexOptions& options) {
+  FileOps& ops = options.ops != nullptr ? *options.ops : posix_file_ops();
+  std::error_code failed;
+  std::filesystem::create_directories(directory, failed);
+  if (failed) return Status::from_errno(failed.value(), "mkdir", directory);
+  const std::string name = index_name(source);
+  const std::string path = directory + "/" + name;
+  STOKER_ASSIGN(const BuilderLock lock, BuilderLock::wait(ops, path + ".lock", options.stop));
+  if (auto index = open_if_it_fits(path, source, options))
+    return IndexFile{.index = *std::move(index), .path = path};
+  sweep(ops, directory, name);
+  STOKER_ASSIGN(const std::vector<std::byte> bytes, build_index(source, options));
+  STOKER_TRY(publish_file(ops, path, bytes));
+  STOKER_ASSIGN(Index index, Index::open(path));
+  return IndexFile{.index = std::move(index), .path = path, .is_new = true};
+}
+
+}  // namespace
+
+std::string index_name(const ShardSource& source) {
+  Xxh3Stream names;
+  for (const ShardFile& shard : source.shards()) {
+    names.update(std::as_bytes(std::span(shard.name)));
+    names.update(std::array{std::byte{0}});
+  }
+  for (const ShardFile& sidecar : source.sidecars()) {
+    const std::array<std::uint64_t, 2> state = {sidecar.size_bytes,
+                                                static_cast<std::uint64_t>(sidecar.mtime_ns)};
+    names.update(std::as_bytes(std::span(sidecar.name)));
+    names.update(std::as_bytes(std::span(state)));
+  }
+  return "index-" + names.digest().hex();
+}
+
+bool fits(const Index& index, const ShardSource& source) {
+  return index.format() == source.format() &&
+         std::equal(index.shards().begin(), index.shards().end(), source.shards().begin(),
+                    source.shards().end(), [](const IndexedShard& was, const ShardFile& is) {
+                      return was.name == is.name && was.size_bytes == is.size_bytes &&
+                             was.mtime_ns == is.mtime_ns;
+                    });
+}
+
+Result<std::vector<std::byte>> build_index(const ShardSource& source, const IndexOptions& options) {
+  STOKER_ASSIGN(const std::vector<ScannedShard> scanned, ParallelScan(source, options).run());
+  IndexWriter writer(std::string(source.format()), options.checksums);
+  for (std::size_t i = 0; i < scanned.size(); ++i) {
+    const ShardFile& shard = source.shards()[i];
+    writer.add_shard(shard.name, shard.size_bytes, scanned[i].plain_size_bytes, shard.mtime_ns);
+    for (std::size_t k = 0; k < scanned[i].records.size(); ++k)
+      STOKER_TRY(
+          writer.add_sample(scanned[i].records[k], options.checksums ? scanned[i].checksums[k] : 0)
+              .with_context(shard.path));
+  }
+  return writer.finish();
+}
+
+Result<IndexFile> open_index_file(const ShardSource& source, const IndexOptions& options) {
+  const std::vector<std::string> directories = places(source, options);
+  for (const std::string& directory : directories) {
+    const std::string path = directory + "/" + index_name(source);
+    if (auto index = open_if_it_fits(path, source, options))
+      return IndexFile{.index = *std::move(index), .path = path};
+  }
+  Status refused;
+  for (const std::string& directory : directories) {
+    Result<IndexFile> index = build_in(directory, source, options);
+    const Code code = index.status().code();
+    if (index.ok() || (code != Code::denied && code != Code::no_space)) return index;
+    refused = index.status();  // a read-only or full place: the cache directory is next
+  }
+  return refused.with_context(options.cache_directory.empty()
+                                  ? "no place for the index; make the directory writable or name "
+                                    "a cache directory"
+                                  : "no place for the index; make one of its two places writable");
+}
+
+Result<Index> open_index(const ShardSource& source, const IndexOptions& options) {
+  STOKER_ASSIGN(IndexFile file, open_index_file(source, options));
+  return std::move(file.index);
+}
+
+}  // namespace stoker

@@ -1,0 +1,84 @@
+#include "dataset/key_search.h"
+
+#include <charconv>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "dataset/shard_scan.h"
+#include "io/arena.h"
+
+namespace stoker {
+namespace {
+
+/// Counts records up to the one with the key, and ends the scan there.
+class KeySink final : public RecordSink {
+ public:
+  explicit KeySink(std::string_view key) : key_(key) {}
+  Status add(ByteRange /*record*/, std::string_view key) override {
+    if (key == key_) {
+      found_ = true;
+      return Status(Code::cancelled, "found");
+    }
+    ++before_;
+    return {};
+  }
+  bool found() const { return found_; }
+  std::uint64_t before() const { return before_; }
+
+ private:
+  std::string_view key_;
+  std::uint64_t before_ = 0;
+  bool found_ = false;
+};
+
+/// "<shard stem>/<number in the shard>".
+std::optional<std::uint64_t> find_numbered(const Index& index, std::string_view key) {
+  const std::size_t slash = key.rfind('/');
+  if (slash == std::string_view::npos) return std::nullopt;
+  const std::string_view digits = key.substr(slash + 1);
+  std::uint64_t number = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  if (digits.empty() || error != std::errc() || end != digits.data() + digits.size())
+    return std::nullopt;
+  for (const IndexedShard& shard : index.shards())
+    if (number < shard.sample_count &&
+        std::filesystem::path(shard.name).stem() == key.substr(0, slash))
+      return shard.first_sample + number;
+  return std::nullopt;
+}
+
+Result<std::optional<std::uint64_t>> find_scanning(const Dataset& dataset, std::string_view key,
+                                                   const std::stop_token& stop) {
+  STOKER_ASSIGN(const std::unique_ptr<Engine> engine, make_sync_engine({.depth = 1}));
+  STOKER_ASSIGN(const MappedArena memory, MappedArena::map(kScanBytes, false, true));
+  for (std::size_t i = 0; i < dataset.source().shards().size(); ++i) {
+    const ShardFile& shard = dataset.source().shards()[i];
+    STOKER_ASSIGN(const File file, File::open(posix_file_ops(), shard.path, {}));
+    STOKER_TRY(internal::check_unchanged(file.buffered_fd(), shard));
+    STOKER_ASSIGN(const auto scanner, dataset.source().scan(i, file.size_bytes()));
+    KeySink sink(key);
+    const Status status = scan_shard(file, *scanner, *engine, memory.bytes(), sink, stop);
+    if (sink.found())
+      return std::optional(dataset.index().shards()[i].first_sample + sink.before());
+    STOKER_TRY(status);
+  }
+  return std::optional<std::uint64_t>();
+}
+
+}  // namespace
+
+Result<std::uint64_t> find_key(const Dataset& dataset, std::string_view key,
+                               const std::stop_token& stop) {
+  std::optional<std::uint64_t> sample;
+  if (dataset.index().format() == "tar") {
+    STOKER_ASSIGN(sample, find_scanning(dataset, key, stop));
+  } else {
+    sample = find_numbered(dataset.index(), key);
+  }
+  if (sample) return *sample;
+  return Status(Code::not_found, dataset.source().directory() + ": no sample has the key \"" +
+                                     std::string(key) + "\"; `stoker ls` shows the keys");
+}
+
+}  // namespace stoker

@@ -1,0 +1,63 @@
+/// \file
+/// manifest.json: what a packed dataset consists of, file by file. docs/formats/manifest.md has the
+/// rules. It is written last, so a directory that has one was packed to its end.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/checksum.h"
+#include "io/file_ops.h"
+#include "stoker/status.h"
+
+namespace stoker {
+
+inline constexpr std::string_view kManifestName = "manifest.json";
+inline constexpr std::size_t kManifestBytesMax = std::size_t{256} << 20;
+
+/// A file of the dataset that holds no samples: "index.json", "classes.json", Megatron's ".idx".
+struct ManifestFile {
+  std::string name;
+  std::uint64_t size_bytes = 0;
+  Sha256Digest sha256 = {};
+
+  bool operator==(const ManifestFile&) const = default;
+};
+
+struct ManifestShard {
+  ManifestFile file;
+  std::uint64_t sample_count = 0;
+
+  bool operator==(const ManifestShard&) const = default;
+};
+
+struct Manifest {
+  std::string format;  ///< "tar", "mds", "tfrecord", "megatron".
+  std::vector<ManifestShard> shards;
+  std::vector<ManifestFile> files;
+  std::string created_by;
+
+  std::uint64_t sample_count() const noexcept;
+  std::uint64_t size_bytes() const noexcept;  ///< Of the shards.
+  bool operator==(const Manifest&) const = default;
+};
+
+/// Whether `name` is the name of a file in the directory itself: not empty, no slash, no control
+/// character, neither "." nor "..", UTF-8, at most 255 bytes.
+bool is_plain_file_name(std::string_view name);
+
+/// `corrupt` names the place: a missing or mistyped key, a name that is none or comes twice, a
+/// digest that is none, totals that are not the sums. `unsupported` for a newer version. Keys it
+/// does not know are passed over.
+Result<Manifest> parse_manifest(std::string_view text);
+std::string format_manifest(const Manifest& manifest);
+
+/// Reads "<directory>/manifest.json"; `not_found` if there is none.
+Result<Manifest> read_manifest(const std::string& directory);
+
+/// Atomically and durably.
+Status publish_manifest(FileOps& ops, const std::string& directory, const Manifest& manifest);
+
+}  // namespace stoker

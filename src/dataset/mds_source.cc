@@ -1,0 +1,71 @@
+#include <filesystem>
+
+#include "dataset/shard_source.h"
+#include "formats/mds_compression.h"
+#include "formats/mds_index.h"
+#include "formats/mds_shard.h"
+
+namespace stoker {
+namespace {
+
+/// MDS: index.json knows the shards, their columns and their digests.
+class MdsSource final : public ShardSource {
+ public:
+  MdsSource(const std::string& directory, std::vector<ShardFile> files,
+            std::vector<MdsShard> shards, std::vector<MdsColumn> columns)
+      : ShardSource("mds", directory, std::move(files)),
+        shards_(std::move(shards)),
+        reader_(std::move(columns)) {}
+
+  const ShardReader& reader() const noexcept override { return reader_; }
+  Result<std::unique_ptr<ShardScanner>> scan(std::size_t shard,
+                                             std::uint64_t size_bytes) const override {
+    return reader_.scan_shard(shards_[shard], size_bytes);
+  }
+  bool is_compressed(std::size_t shard) const override { return shards_[shard].zip.has_value(); }
+  Result<std::vector<std::byte>> inflate(std::size_t shard,
+                                         std::span<const std::byte> file) const override {
+    return inflate_mds_shard(shards_[shard], file);
+  }
+
+ private:
+  std::vector<MdsShard> shards_;
+  MdsReader reader_;
+};
+
+}  // namespace
+
+namespace internal {
+
+Result<std::unique_ptr<ShardSource>> open_mds(const std::string& directory,
+                                              std::string_view index) {
+  Result<std::vector<MdsShard>> shards = parse_mds_index(index);
+  if (!shards.ok()) return shards.status().with_context(directory + "/index.json");
+  if (shards->empty()) return Status(Code::not_found, directory + ": index.json names no shards");
+  std::vector<std::string> paths;
+  for (MdsShard& shard : *shards) {
+    // The peer keeps the plain shard beside the compressed one if asked to; then that one is read.
+    if (shard.zip && std::filesystem::exists(directory + "/" + shard.raw.basename))
+      shard.zip.reset();
+    paths.push_back(directory + "/" + (shard.zip ? shard.zip->basename : shard.raw.basename));
+  }
+  const std::vector<MdsColumn> columns = shards->front().config.columns;
+  for (const MdsShard& shard : *shards) {
+    if (!same_mds_columns(columns, shard.config.columns))
+      return Status(Code::unsupported, directory + ": shard " + shard.raw.basename +
+                                           " has other columns than the first one");
+  }
+  STOKER_ASSIGN(std::vector<ShardFile> files, stat_shards(paths, directory));
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    const MdsFile& said = (*shards)[i].zip ? *(*shards)[i].zip : (*shards)[i].raw;
+    if (files[i].size_bytes != said.size_bytes)
+      return Status(Code::corrupt, files[i].path + ": has " + std::to_string(files[i].size_bytes) +
+                                       " bytes, index.json says " +
+                                       std::to_string(said.size_bytes) + "; copy it again");
+  }
+  return std::unique_ptr<ShardSource>(
+      std::make_unique<MdsSource>(directory, std::move(files), *std::move(shards), columns));
+}
+
+}  // namespace internal
+}  // namespace stoker

@@ -1,0 +1,121 @@
+#include "dataset/pack_fields.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "dataset/sample_source.h"
+#include "formats/npy.h"
+#include "formats/strict_json.h"
+
+namespace stoker {
+namespace {
+
+template <typename T>
+T load_at(std::span<const std::byte> bytes, std::size_t index) {
+  T value;
+  std::memcpy(&value, bytes.data() + index * sizeof value, sizeof value);
+  return value;
+}
+
+Result<Dtype> dtype_of(const FieldView& field) {
+  switch (field.type) {
+    case FieldType::int64: return Dtype::int64;
+    case FieldType::float32: return Dtype::float32;
+    case FieldType::float64: return Dtype::float64;
+    default: break;
+  }
+  Result<Dtype> dtype = dtype_from_descr(field.dtype);
+  if (!dtype.ok())
+    return Status(Code::invalid_argument, fmt::format("field {}: {} has no form in this format",
+                                                      quote_for_message(field.name), field.dtype));
+  return dtype;
+}
+
+bool is_number(const FieldView& field) {
+  return field.type == FieldType::int64 || field.type == FieldType::float32 ||
+         field.type == FieldType::float64;
+}
+
+/// Digits enough to read the same number back.
+std::string text_of(const FieldView& field) {
+  if (field.type == FieldType::int64)
+    return fmt::format("{}", load_at<std::int64_t>(field.bytes, 0));
+  if (field.type == FieldType::float32) return fmt::format("{}", load_at<float>(field.bytes, 0));
+  return fmt::format("{}", load_at<double>(field.bytes, 0));
+}
+
+Status fit_tar(SampleView& sample, FieldView& field) {
+  STOKER_ASSIGN(const Dtype dtype, dtype_of(field));
+  if (is_number(field) && field.bytes.size() == dtype_size_bytes(dtype)) {
+    const std::string_view text = internal::keep_text(sample, text_of(field));
+    field = {.name = field.name, .bytes = std::as_bytes(std::span(text)), .type = FieldType::text};
+    return {};
+  }
+  const std::uint64_t count = field.bytes.size() / dtype_size_bytes(dtype);
+  const std::span<const std::uint64_t> shape =
+      field.type == FieldType::array ? field.shape : std::span(&count, 1);
+  STOKER_ASSIGN(std::vector<std::byte> npy, make_npy_head(dtype, shape));
+  npy.insert(npy.end(), field.bytes.begin(), field.bytes.end());
+  const std::vector<std::byte>& kept = sample.storage.emplace_back(std::move(npy));
+  std::string name(field.name);
+  if (!name.ends_with("npy")) name += ".npy";
+  field = {.name = internal::keep_text(sample, name), .bytes = kept, .type = FieldType::bytes};
+  return {};
+}
+
+template <typename From, typename To>
+std::vector<std::byte> convert_all(std::span<const std::byte> bytes) {
+  const std::size_t count = bytes.size() / sizeof(From);
+  std::vector<std::byte> out(count * sizeof(To));
+  for (std::size_t i = 0; i < count; ++i) {
+    // NOLINTNEXTLINE(bugprone-signed-char-misuse): an int8 is a number here, no letter
+    const To value = static_cast<To>(load_at<From>(bytes, i));
+    std::memcpy(out.data() + i * sizeof value, &value, sizeof value);
+  }
+  return out;
+}
+
+/// An Example has int64 and float32, and nothing else for numbers.
+Result<std::vector<std::byte>> example_numbers(Dtype dtype, std::span<const std::byte> bytes) {
+  switch (dtype) {
+    case Dtype::boolean:
+    case Dtype::uint8: return convert_all<std::uint8_t, std::int64_t>(bytes);
+    case Dtype::int8: return convert_all<std::int8_t, std::int64_t>(bytes);
+    case Dtype::uint16: return convert_all<std::uint16_t, std::int64_t>(bytes);
+    case Dtype::int16: return convert_all<std::int16_t, std::int64_t>(bytes);
+    case Dtype::uint32: return convert_all<std::uint32_t, std::int64_t>(bytes);
+    case Dtype::int32: return convert_all<std::int32_t, std::int64_t>(bytes);
+    case Dtype::int64: return convert_all<std::int64_t, std::int64_t>(bytes);
+    case Dtype::float32: return convert_all<float, float>(bytes);
+    case Dtype::float64: return convert_all<double, float>(bytes);
+    default: break;
+  }
+  return Status(Code::invalid_argument,
+                fmt::format("TFRecord has no {}; convert to mds or tar", dtype_name(dtype)));
+}
+
+Status fit_tfrecord(SampleView& sample, FieldView& field) {
+  if (field.type == FieldType::int64 || field.type == FieldType::float32) return {};
+  STOKER_ASSIGN(const Dtype dtype, dtype_of(field));
+  STOKER_ASSIGN(std::vector<std::byte> numbers, example_numbers(dtype, field.bytes));
+  const bool is_float = dtype == Dtype::float32 || dtype == Dtype::float64;
+  field = {.name = field.name,
+           .bytes = sample.storage.emplace_back(std::move(numbers)),
+           .type = is_float ? FieldType::float32 : FieldType::int64};
+  return {};
+}
+
+}  // namespace
+
+Status fit_fields(std::string_view format, SampleView& sample) {
+  for (FieldView& field : sample.fields) {
+    if (!is_number(field) && field.type != FieldType::array) continue;
+    if (format == "tar") STOKER_TRY(fit_tar(sample, field));
+    if (format == "tfrecord") STOKER_TRY(fit_tfrecord(sample, field));
+  }
+  return {};
+}
+
+}  // namespace stoker

@@ -1,0 +1,145 @@
+#include "dataset/pack_shard.h"
+
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <optional>
+
+#include "dataset/pack_fields.h"
+#include "dataset/pack_prefetch.h"
+#include "dataset/shard_output.h"
+
+namespace stoker {
+namespace {
+
+std::optional<std::uint64_t> size_of(const std::string& path) {
+  struct stat info{};
+  if (::lstat(path.c_str(), &info) != 0) return std::nullopt;
+  return static_cast<std::uint64_t>(info.st_size);
+}
+
+/// MDS knows where its records lie once the last is in, and writes only then.
+Status add_mds_records(const PackWriter& writer, std::span<const std::uint64_t> sizes,
+                       RecordChecksums& checksums) {
+  std::uint64_t total = 0;
+  for (const std::uint64_t size : sizes) total += size;
+  std::uint64_t at = writer.mds->size_bytes() - total;
+  for (const std::uint64_t size : sizes) {
+    STOKER_TRY(checksums.add({at, size}));
+    at += size;
+  }
+  return {};
+}
+
+Status write_samples(const SampleSource& source, const PackWriterOptions& options,
+                     const ShardJob& job, const PackWriter& writer, RecordChecksums& checksums) {
+  SamplePrefetch samples(source, job.samples, job.reader_count);
+  std::vector<std::uint64_t> sizes;
+  SourceSample sample;
+  for (const std::uint64_t number : job.samples) {
+    if (job.stop.stop_requested()) return Status(Code::cancelled, "stopped while packing");
+    STOKER_TRY(samples.next(sample));
+    const auto append = [&]() -> Status {
+      STOKER_TRY(fit_fields(options.format, sample.view));
+      return writer.writer->append(sample.view);
+    };
+    if (Status status = append(); !status.ok())
+      return status.code() == Code::invalid_argument ? status.with_context(source.describe(number))
+                                                     : status;
+    if (writer.mds != nullptr)
+      sizes.push_back(writer.mds->last_record().size_bytes);
+    else
+      STOKER_TRY(checksums.add(writer.writer->last_record()));
+    if (job.on_sample) {
+      std::uint64_t size_bytes = 0;
+      for (const FieldView& field : sample.view.fields) size_bytes += field.bytes.size();
+      job.on_sample(size_bytes);
+    }
+  }
+  return writer.mds != nullptr ? add_mds_records(writer, sizes, checksums) : Status();
+}
+
+struct StagedSidecar {
+  std::string path;
+  std::unique_ptr<ShardOutput> output;
+};
+
+Result<std::vector<StagedSidecar>> stage_sidecars(FileOps& ops, const ShardJob& job,
+                                                  std::span<const ShardWriter::Sidecar> sidecars,
+                                                  PackPart& part) {
+  std::vector<StagedSidecar> staged;
+  for (const ShardWriter::Sidecar& sidecar : sidecars) {
+    const std::string name = std::filesystem::path(job.name).stem().string() + sidecar.suffix;
+    const std::string path = job.directory + "/" + name;
+    STOKER_ASSIGN(std::unique_ptr<ShardOutput> output, ShardOutput::make(ops, path));
+    STOKER_TRY(output->write(sidecar.bytes));
+    STOKER_TRY(output->sync());
+    part.files.push_back(
+        {.name = name, .size_bytes = output->size_bytes(), .sha256 = output->sha256()});
+    staged.push_back({.path = path, .output = std::move(output)});
+  }
+  return staged;
+}
+
+/// Step 3. A failure takes back what has its final name already.
+Status publish_all(FileOps& ops, const std::string& path, ShardOutput& shard,
+                   std::span<const StagedSidecar> sidecars) {
+  STOKER_TRY(shard.publish());
+  for (std::size_t i = 0; i < sidecars.size(); ++i) {
+    Status status = sidecars[i].output->publish();
+    if (status.ok()) continue;
+    for (std::size_t k = 0; k < i; ++k) static_cast<void>(ops.unlink(sidecars[k].path));
+    static_cast<void>(ops.unlink(path));
+    return status;
+  }
+  return {};
+}
+
+}  // namespace
+
+Status pack_shard(FileOps& ops, const SampleSource& source, const PackWriterOptions& options,
+                  const ShardJob& job) {
+  const std::string path = job.directory + "/" + job.name;
+  STOKER_ASSIGN(const std::unique_ptr<ShardOutput> output, ShardOutput::make(ops, path));
+  STOKER_ASSIGN(const PackWriter writer, make_pack_writer(options, job.name, *output));
+  STOKER_TRY(write_samples(source, options, job, writer, output->checksums()));
+  STOKER_ASSIGN(const std::vector<ShardWriter::Sidecar> sidecars, writer.writer->finish());
+  STOKER_TRY(output->sync());
+  PackPart part{.plan_hash = job.plan_hash,
+                .shard = {.file = {.name = job.name,
+                                   .size_bytes = output->size_bytes(),
+                                   .sha256 = output->sha256()},
+                          .sample_count = job.samples.size()},
+                .files = {},
+                .mds_index = writer.mds != nullptr ? format_mds_index({writer.mds->shard()}) : ""};
+  STOKER_ASSIGN(const std::vector<StagedSidecar> staged, stage_sidecars(ops, job, sidecars, part));
+  STOKER_ASSIGN(const std::vector<std::uint32_t> checksums, output->checksums().finish());
+  STOKER_TRY(publish_pack_part(ops, job.directory, part, output->checksums().records(), checksums));
+  return publish_all(ops, path, *output, staged);
+}
+
+bool is_part_complete(const std::string& directory, const PackPart& part) {
+  if (size_of(directory + "/" + part.shard.file.name) != part.shard.file.size_bytes) return false;
+  for (const ManifestFile& file : part.files)
+    if (size_of(directory + "/" + file.name) != file.size_bytes) return false;
+  return true;
+}
+
+Result<bool> is_shard_finished(FileOps& ops, const std::string& directory, const std::string& name,
+                               const std::string& plan_hash) {
+  const std::string path = directory + "/" + name;
+  const Result<PackPart> part = read_pack_part(directory, name);
+  if (!part.ok() || part->plan_hash != plan_hash) {
+    if (!size_of(path)) return false;
+    return Status(Code::already_exists,
+                  path + ": is there, and this job has not finished it; move it away");
+  }
+  if (is_part_complete(directory, *part)) return true;
+  // Killed, or failed, between the renames of step 3. The part proves that the files are ours.
+  if (size_of(path)) STOKER_TRY(ops.unlink(path));
+  for (const ManifestFile& file : part->files)
+    if (size_of(directory + "/" + file.name)) STOKER_TRY(ops.unlink(directory + "/" + file.name));
+  return false;
+}
+
+}  // namespace stoker

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <stop_token>
+#include <string>
+
+#include "dataset/pack_part.h"
+#include "dataset/pack_writer.h"
+#include "dataset/sample_source.h"
+#include "io/file_ops.h"
+#include "stoker/status.h"
+
+namespace stoker {
+
+struct ShardJob {
+  std::string directory;
+  std::string name;
+  std::string plan_hash;
+  std::span<const std::uint64_t> samples;  ///< Of the source, in the order of the shard.
+  unsigned reader_count = 0;               ///< Samples read at a time, besides.
+  std::function<void(std::uint64_t size_bytes)> on_sample = {};
+  std::stop_token stop = {};
+};
+
+/// Packs one shard, so that its final name stands for all of it or does not exist:
+///
+/// 1. The samples are written to a staging file, which is fsynced; so are the shard's sidecars.
+/// 2. The part (what the manifest and the index will say of it) is published.
+/// 3. The staging file is renamed, then the sidecars: a shard with all its files was finished.
+Status pack_shard(FileOps& ops, const SampleSource& source, const PackWriterOptions& options,
+                  const ShardJob& job);
+
+/// Whether the shard was finished by an earlier run of the same plan. What such a run left behind
+/// unfinished is removed. `already_exists` for a file of that name that no run of ours has left.
+Result<bool> is_shard_finished(FileOps& ops, const std::string& directory, const std::string& name,
+                               const std::string& plan_hash);
+
+/// Whether the files of the part are there in their sizes.
+bool is_part_complete(const std::string& directory, const PackPart& part);
+
+}  // namespace stoker

@@ -1,0 +1,78 @@
+#include "dataset/sample_source.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+namespace stoker {
+namespace {
+
+/// By the name; a directory is looked at when it has been walked.
+Result<std::string> kind_of(const std::string& path) {
+  const std::string extension = std::filesystem::path(path).extension().string();
+  if (extension == ".jsonl" || extension == ".ndjson") return std::string("jsonl");
+  if (extension == ".npy" || extension == ".bin") return std::string("tokens");
+  return Status(Code::invalid_argument,
+                path +
+                    ": a directory, .jsonl, .npy or .bin can be packed; say --from jsonl or "
+                    "--from tokens if it is one under another name");
+}
+
+}  // namespace
+
+Result<std::unique_ptr<SampleSource>> open_sample_source(const std::string& path,
+                                                         const SampleSourceOptions& options) {
+  struct stat info{};
+  if (::stat(path.c_str(), &info) != 0) return Status::from_errno(errno, "open", path);
+  const bool is_directory = S_ISDIR(info.st_mode);
+  std::string kind = options.kind;
+  if (kind.empty() && is_directory)
+    return internal::open_tree(path, std::nullopt, options.excluded_directory);
+  if (kind.empty()) {
+    STOKER_ASSIGN(kind, kind_of(path));
+  }
+  if (kind == "jsonl") return internal::open_jsonl(path);
+  if (kind == "tokens") return internal::open_token_arrays(path, options);
+  if (kind != "classes" && kind != "tree")
+    return Status(Code::invalid_argument,
+                  "source \"" + kind + "\" is not known: classes, tree, jsonl or tokens");
+  if (!is_directory)
+    return Status(Code::invalid_argument, path + ": not a directory, as --from " + kind + " needs");
+  return internal::open_tree(path, kind == "classes", options.excluded_directory);
+}
+
+namespace internal {
+
+std::string_view keep_text(SampleView& sample, std::string_view text) {
+  const auto bytes = std::as_bytes(std::span(text));
+  const std::vector<std::byte>& kept = sample.storage.emplace_back(bytes.begin(), bytes.end());
+  return {reinterpret_cast<const char*>(kept.data()), kept.size()};
+}
+
+std::span<const std::byte> keep_number(SampleView& sample, const void* value) {
+  std::vector<std::byte>& kept = sample.storage.emplace_back(8);
+  std::memcpy(kept.data(), value, kept.size());
+  return kept;
+}
+
+Status read_exactly(int fd, const std::string& path, std::uint64_t offset_bytes,
+                    std::span<std::byte> out) {
+  while (!out.empty()) {
+    const ssize_t n = ::pread(fd, out.data(), out.size(), static_cast<off_t>(offset_bytes));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return Status::from_errno(errno, "read", path);
+    if (n == 0)
+      return Status(Code::unavailable, path +
+                                           ": shorter than when it was listed; pack it again "
+                                           "when nobody writes to it");
+    out = out.subspan(static_cast<std::size_t>(n));
+    offset_bytes += static_cast<std::uint64_t>(n);
+  }
+  return {};
+}
+
+}  // namespace internal
+}  // namespace stoker

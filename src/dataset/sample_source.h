@@ -1,0 +1,112 @@
+/// \file
+/// Where the samples of `stoker pack` and `stoker convert` come from.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/checksum.h"
+#include "dataset/dataset.h"
+#include "formats/dtype.h"
+#include "formats/shard_format.h"
+#include "stoker/status.h"
+
+namespace stoker {
+
+/// A sample on its way into a shard. Views look into `view.storage`, `record` or the source.
+///
+/// Thread safety: none.
+struct SourceSample {
+  SampleView view;
+  SampleRecord record;  ///< What a Dataset read, for sources that are one.
+};
+
+/// A list of samples, known in full before the first is read, so that shards can be planned.
+///
+/// Thread safety: const methods from any thread.
+class SampleSource {
+ public:
+  virtual ~SampleSource() = default;
+
+  virtual std::uint64_t sample_count() const noexcept = 0;
+
+  /// How large a sample is, for cutting shards.
+  struct Extent {
+    std::uint64_t size_bytes = 0;
+    std::uint64_t field_count = 1;
+  };
+  virtual Result<Extent> extent(std::uint64_t sample) const = 0;
+
+  /// Reads one sample: key and fields, typed where the source knows the type. The message of a
+  /// failure names file and place.
+  virtual Status read(std::uint64_t sample, SourceSample& out) const = 0;
+
+  /// What the message about a sample calls it: "data.jsonl: line 17".
+  virtual std::string describe(std::uint64_t sample) const = 0;
+
+  /// Changes when the list of samples, their sizes or their times do.
+  virtual Digest128 fingerprint() const = 0;
+
+  /// Names and encodings of the columns an MDS dataset of these samples has, without the key.
+  /// `invalid_argument` if they have no columns in common.
+  virtual Result<std::vector<std::pair<std::string, std::string>>> mds_columns() const = 0;
+
+  /// What its arrays are made of, where all of them are the same; for tokens.
+  virtual std::optional<Dtype> token_dtype() const { return std::nullopt; }
+
+  /// Files to write beside the shards: "classes.json" and its text.
+  virtual std::vector<std::pair<std::string, std::string>> extra_files() const { return {}; }
+
+  /// Files that were left out, and why; for the report.
+  virtual std::vector<std::string> left_out() const { return {}; }
+
+  /// Whether a sample costs an open of its own, so that several should be read at a time.
+  virtual bool is_scattered() const noexcept { return false; }
+};
+
+struct SampleSourceOptions {
+  /// "classes": a directory for each class, images in it. "tree": files grouped by stem. "jsonl".
+  /// "tokens": .npy and .bin arrays. Empty: by what is there.
+  std::string kind = {};
+  std::optional<Dtype> dtype = {};      ///< Of raw token arrays.
+  std::uint64_t sequence_length = 0;    ///< Cuts token arrays into sequences; 0: as they are.
+  std::string excluded_directory = {};  ///< Left out of trees: where the shards go.
+};
+
+/// Opens what `path` names. `not_found` if there is nothing, `invalid_argument` if it holds nothing
+/// to pack; both say what was looked for.
+Result<std::unique_ptr<SampleSource>> open_sample_source(const std::string& path,
+                                                         const SampleSourceOptions& options = {});
+
+/// The samples of a dataset that is there already. A field "__key__" becomes the key.
+std::unique_ptr<SampleSource> make_dataset_source(std::shared_ptr<const Dataset> dataset);
+
+/// The field that carries the key in formats that have none.
+inline constexpr std::string_view kKeyField = "__key__";
+
+namespace internal {
+
+/// `has_classes` empty: by what is there.
+Result<std::unique_ptr<SampleSource>> open_tree(const std::string& directory,
+                                                std::optional<bool> has_classes,
+                                                const std::string& excluded_directory);
+Result<std::unique_ptr<SampleSource>> open_jsonl(const std::string& path);
+Result<std::unique_ptr<SampleSource>> open_token_arrays(const std::string& path,
+                                                        const SampleSourceOptions& options);
+
+/// Copies `text` into the sample's storage.
+std::string_view keep_text(SampleView& sample, std::string_view text);
+/// The same for one number, little-endian.
+std::span<const std::byte> keep_number(SampleView& sample, const void* value);
+
+/// Reads exactly `out.size()` bytes; `corrupt` if the file has become shorter.
+Status read_exactly(int fd, const std::string& path, std::uint64_t offset_bytes,
+                    std::span<std::byte> out);
+
+}  // namespace internal
+}  // namespace stoker

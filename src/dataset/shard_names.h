@@ -1,0 +1,26 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "stoker/status.h"
+
+namespace stoker {
+
+/// Names that one pattern may stand for at most: a typo must not eat the memory.
+inline constexpr std::size_t kShardNamesMax = 10'000'000;
+
+/// Expands braces as a shell and webdataset do: "a-{000..002}.tar" counts with the width of its
+/// first number, "{x,y}.tar" lists, several braces combine left to right, "{}" and a brace without
+/// a comma or two dots stand for themselves. `invalid_argument` for a brace that is not closed, a
+/// count backwards, or too many names.
+Result<std::vector<std::string>> expand_braces(std::string_view pattern);
+
+/// The files a pattern names: braces expanded, then "*", "?" and "[...]" matched in the filesystem,
+/// each glob's matches in bytewise order whatever the locale. `not_found` for a name or a glob that
+/// matches nothing, because a dataset that silently lost a shard is worse than an error. "file://"
+/// may precede a path; other schemes are `unsupported`.
+Result<std::vector<std::string>> find_shards(std::string_view pattern);
+
+}  // namespace stoker

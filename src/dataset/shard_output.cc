@@ -1,0 +1,156 @@
+#include "dataset/shard_output.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+
+#include "io/publish.h"
+
+namespace stoker {
+namespace {
+
+constexpr std::size_t kBufferBytes = std::size_t{1} << 20;
+constexpr std::string_view kStagedMark = ".staged-";
+
+std::string staged_name(const std::string& path) {
+  static std::atomic<std::uint64_t> serial{0};  // relaxed: only uniqueness matters
+  return path + std::string(kStagedMark) + std::to_string(::getpid()) + "-" +
+         std::to_string(serial.fetch_add(1, std::memory_order_relaxed));
+}
+
+}  // namespace
+
+Status RecordChecksums::add(ByteRange record) {
+  const std::uint64_t last_end = records_.empty() ? 0 : records_.back().end_bytes();
+  const bool is_whole =
+      record.offset_bytes >= position_bytes_ ||
+      (record.offset_bytes == tail_begin_bytes_ && checksums_.size() == records_.size());
+  if (record.offset_bytes < last_end || !is_whole)
+    return Status(Code::invalid_argument, "the record at byte " +
+                                              std::to_string(record.offset_bytes) +
+                                              " is not behind the one before it");
+  if (record.end_bytes() < position_bytes_)
+    return Status(Code::invalid_argument, "the writer has written past the record at byte " +
+                                              std::to_string(record.offset_bytes));
+  if (checksums_.size() == records_.size() && record.offset_bytes != tail_begin_bytes_)
+    crc_.reset();  // what came before belongs to no record
+  records_.push_back(record);
+  update({});  // it may be complete already
+  return {};
+}
+
+void RecordChecksums::update(std::span<const std::byte> bytes) {
+  for (;;) {
+    const bool is_open = checksums_.size() == records_.size();  // nobody knows yet whose they are
+    const ByteRange current = is_open ? ByteRange{} : records_[checksums_.size()];
+    // Bytes before a record whose place is known belong to no record.
+    const bool is_before = !is_open && position_bytes_ < current.offset_bytes;
+    std::uint64_t size = bytes.size();
+    if (is_before) size = std::min(size, current.offset_bytes - position_bytes_);
+    if (!is_open && !is_before) size = std::min(size, current.end_bytes() - position_bytes_);
+    if (!is_before) crc_.update(bytes.first(size));
+    position_bytes_ += size;
+    bytes = bytes.subspan(size);
+    if (is_before && position_bytes_ == current.offset_bytes) {
+      crc_.reset();
+      tail_begin_bytes_ = position_bytes_;
+      if (current.size_bytes != 0 && bytes.empty()) return;
+      continue;
+    }
+    if (!is_open && !is_before && position_bytes_ == current.end_bytes()) {
+      checksums_.push_back(crc_.digest());
+      crc_.reset();
+      tail_begin_bytes_ = position_bytes_;
+      continue;
+    }
+    return;
+  }
+}
+
+Result<std::vector<std::uint32_t>> RecordChecksums::finish() const {
+  if (checksums_.size() != records_.size())
+    return Status(Code::invalid_argument, "the shard ended before its last record did");
+  return checksums_;
+}
+
+ShardOutput::ShardOutput(FileOps& ops, std::string path, std::string staged, UniqueFd fd)
+    : ops_(ops), path_(std::move(path)), staged_(std::move(staged)), fd_(std::move(fd)) {
+  buffer_.reserve(kBufferBytes);
+}
+
+Result<std::unique_ptr<ShardOutput>> ShardOutput::make(FileOps& ops, std::string path) {
+  std::string staged = staged_name(path);
+  STOKER_ASSIGN(UniqueFd fd, ops.open(staged, O_WRONLY | O_CREAT | O_EXCL));
+  return std::unique_ptr<ShardOutput>(
+      new ShardOutput(ops, std::move(path), std::move(staged), std::move(fd)));
+}
+
+ShardOutput::~ShardOutput() {
+  if (is_staged_) static_cast<void>(ops_.unlink(staged_));  // best effort; nobody reads it
+}
+
+Status ShardOutput::write(std::span<const std::byte> bytes) {
+  sha256_.update(bytes);
+  checksums_.update(bytes);
+  while (!bytes.empty()) {
+    const std::size_t size = std::min(bytes.size(), kBufferBytes - buffer_.size());
+    buffer_.insert(buffer_.end(), bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(size));
+    bytes = bytes.subspan(size);
+    if (buffer_.size() == kBufferBytes) STOKER_TRY(flush());
+  }
+  return {};
+}
+
+Status ShardOutput::flush() {
+  for (std::span<const std::byte> rest(buffer_); !rest.empty();) {
+    const Result<std::size_t> written = ops_.pwrite(fd_.get(), rest, position_bytes_);
+    if (!written.ok() && written.status().os_error() == EINTR) continue;  // nothing was moved
+    if (!written.ok()) return written.status().with_context("write " + path_);
+    if (*written == 0) return Status(Code::io_error, "write " + path_ + ": wrote nothing");
+    rest = rest.subspan(*written);
+    position_bytes_ += *written;
+  }
+  buffer_.clear();
+  return {};
+}
+
+Status ShardOutput::sync() {
+  STOKER_TRY(flush());
+  ops_.reached("shard_output.staged");
+  STOKER_ASSIGN(digest_, sha256_.digest());
+  STOKER_TRY(ops_.fsync(fd_.get()).with_context("write " + path_));
+  STOKER_TRY(ops_.close(std::move(fd_)).with_context("write " + path_));
+  ops_.reached("shard_output.synced");
+  return {};
+}
+
+Status ShardOutput::rename_to_final() {
+  Status status = ops_.rename_noreplace(staged_, path_);
+  if (status.ok()) is_staged_ = false;
+  if (status.code() != Code::unsupported) return status;
+  // Where the flag is refused (NFS), a hard link does not replace either. The destructor removes
+  // the other name.
+  return ops_.link(staged_, path_);
+}
+
+Status ShardOutput::publish() {
+  STOKER_TRY(rename_to_final().with_context("publish " + path_));
+  ops_.reached("shard_output.switched");
+  if (Status status = ops_.fsync_dir(parent_of(path_)); !status.ok()) {
+    // The name may not survive; whoever retries must find none.
+    static_cast<void>(ops_.unlink(path_));
+    return status.with_context("publish " + path_);
+  }
+  ops_.reached("shard_output.durable");
+  return {};
+}
+
+std::string_view final_name_of_staged(std::string_view name) {
+  const std::size_t mark = name.rfind(kStagedMark);
+  return mark == std::string_view::npos ? std::string_view() : name.substr(0, mark);
+}
+
+}  // namespace stoker

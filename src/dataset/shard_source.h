@@ -1,0 +1,121 @@
+/// \file
+/// A dataset's shards, whatever their format: found by name, recognised by content.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "formats/dtype.h"
+#include "formats/shard_format.h"
+#include "io/file_ops.h"
+#include "stoker/status.h"
+
+namespace stoker {
+
+/// A shard as it lies in the filesystem now.
+struct ShardFile {
+  std::string name;  ///< Relative to the dataset's directory.
+  std::string path;
+  std::uint64_t size_bytes = 0;
+  std::int64_t mtime_ns = 0;
+};
+
+/// Reads the shards of one dataset: which files they are, and how records are found in them.
+/// An implementation adds what its format keeps outside the shards (index.json, .idx).
+///
+/// Thread safety: const methods from any thread.
+class ShardSource {
+ public:
+  ShardSource(std::string format, std::string directory, std::vector<ShardFile> shards,
+              std::vector<ShardFile> sidecars = {})
+      : format_(std::move(format)),
+        directory_(std::move(directory)),
+        shards_(std::move(shards)),
+        sidecars_(std::move(sidecars)) {}
+  ShardSource(const ShardSource&) = delete;
+  ShardSource& operator=(const ShardSource&) = delete;
+  virtual ~ShardSource() = default;
+
+  std::string_view format() const noexcept { return format_; }
+  /// The directory that holds all shards; the index lives in its `.stoker`.
+  const std::string& directory() const noexcept { return directory_; }
+  const std::vector<ShardFile>& shards() const noexcept { return shards_; }
+  /// Files beside the shards that decide where samples lie (.idx): when one of them changes, so
+  /// does the dataset.
+  const std::vector<ShardFile>& sidecars() const noexcept { return sidecars_; }
+
+  virtual const ShardReader& reader() const noexcept = 0;
+
+  /// A scanner for one shard, given the size of its plain form.
+  virtual Result<std::unique_ptr<ShardScanner>> scan(std::size_t shard,
+                                                     std::uint64_t size_bytes) const {
+    static_cast<void>(shard);
+    return reader().scan(size_bytes);
+  }
+
+  /// Whether a shard is compressed as a whole, so that records lie in its inflated bytes only.
+  virtual bool is_compressed(std::size_t /*shard*/) const { return false; }
+  /// The plain bytes of a compressed shard, from all of its file.
+  virtual Result<std::vector<std::byte>> inflate(std::size_t /*shard*/,
+                                                 std::span<const std::byte> /*file*/) const {
+    return Status(Code::unsupported, "these shards are not compressed");
+  }
+
+ private:
+  std::string format_;
+  std::string directory_;
+  std::vector<ShardFile> shards_;
+  std::vector<ShardFile> sidecars_;
+};
+
+struct ShardSourceOptions {
+  /// "tar", "tfrecord", "mds", "litdata", "megatron", "npy", "raw", "counted", "shard001"; empty:
+  /// by content. `raw` and `counted` have nothing to be recognised by and must be named.
+  std::string format = {};
+  std::optional<Dtype> dtype = {};  ///< For token arrays that do not say theirs.
+};
+
+/// Opens what the patterns name (see find_shards()): shard files, or one directory that holds
+/// shards. `not_found` if there are none, `invalid_argument` if they are not of one format (files
+/// with the same ending are taken to be of one, until a scan finds otherwise), `unsupported` with
+/// the way out for what cannot be read in place.
+Result<std::unique_ptr<ShardSource>> open_shards(std::span<const std::string> patterns,
+                                                 const ShardSourceOptions& options = {});
+
+namespace internal {
+
+// One for each family that keeps something outside its shards; open_shards() calls them.
+Result<std::unique_ptr<ShardSource>> open_mds(const std::string& directory, std::string_view index);
+Result<std::unique_ptr<ShardSource>> open_litdata(const std::string& directory,
+                                                  std::string_view index);
+Result<std::unique_ptr<ShardSource>> open_tokens(std::string format,
+                                                 std::span<const std::string> paths,
+                                                 std::optional<Dtype> dtype);
+
+/// Stats `paths`, which get names relative to their common directory.
+Result<std::vector<ShardFile>> stat_shards(std::span<const std::string> paths,
+                                           const std::string& directory);
+/// The longest directory that holds all of them.
+std::string common_directory(std::span<const std::string> paths);
+/// The format that a file's first bytes show, or else its ending. `invalid_argument` if neither
+/// does; `unsupported` for gzip.
+Result<std::string> recognise_shard(const std::string& path);
+/// `unavailable` if the open file is not the one that was stat'ed, or was changed since.
+Status check_unchanged(int fd, const ShardFile& file);
+
+/// At most `size_max` bytes from the start of a file.
+Result<std::vector<std::byte>> read_head(const std::string& path, std::size_t size_max);
+/// All of a file; `unsupported` if it is larger than `size_max`.
+Result<std::string> read_whole(const std::string& path, std::size_t size_max);
+/// All of a shard that is compressed as a whole, still compressed and unchanged; `unsupported` for
+/// 4 GiB and more.
+Result<std::vector<std::byte>> read_packed(const ShardFile& shard);
+
+}  // namespace internal
+}  // namespace stoker

@@ -1,0 +1,212 @@
+#include "dataset/sample_source.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include "dataset/pack_support.h"
+#include "formats/npy.h"
+
+namespace stoker::testing {
+namespace {
+
+struct Read {
+  std::string key;
+  Fields fields;
+  std::map<std::string, FieldType> types;
+};
+
+std::vector<Read> read_source(const SampleSource& source) {
+  std::vector<Read> all;
+  for (std::uint64_t i = 0; i < source.sample_count(); ++i) {
+    SourceSample sample;
+    const Status status = source.read(i, sample);
+    EXPECT_TRUE(status.ok()) << status.message();
+    Read read;
+    read.key = sample.view.key;
+    for (const FieldView& field : sample.view.fields) {
+      read.fields[std::string(field.name)] = text_of(field.bytes);
+      read.types[std::string(field.name)] = field.type;
+    }
+    all.push_back(std::move(read));
+  }
+  return all;
+}
+
+Status open_fails(const std::string& path, const SampleSourceOptions& options = {}) {
+  return open_sample_source(path, options).status();
+}
+
+TEST(SampleSourceTest, class_directories_become_numbers_in_bytewise_order) {
+  const PackDir dir;
+  write_text(dir.file("b/x.jpg"), "1");
+  write_text(dir.file("a/y.PNG"), "2");
+  write_text(dir.file("Z/z.jpeg"), "3");
+  const auto source = open_source(dir.path());
+  ASSERT_TRUE(source);
+  const auto all = read_source(*source);
+  ASSERT_EQ(all.size(), 3U);
+  EXPECT_EQ(all[0].key, "Z/z");
+  EXPECT_EQ(all[0].fields, (Fields{{"jpeg", "3"}, {"cls", int64_bytes(0)}}));
+  EXPECT_EQ(all[1].fields, (Fields{{"png", "2"}, {"cls", int64_bytes(1)}}));
+  EXPECT_EQ(all[2].fields, (Fields{{"jpg", "1"}, {"cls", int64_bytes(2)}}));
+  ASSERT_EQ(source->extra_files().size(), 1U);
+  EXPECT_EQ(source->extra_files()[0].first, "classes.json");
+  EXPECT_EQ(source->extra_files()[0].second, "{\n \"Z\": 0,\n \"a\": 1,\n \"b\": 2\n}\n");
+}
+
+TEST(SampleSourceTest, other_trees_are_grouped_by_stem_as_webdataset_does) {
+  const PackDir dir;
+  write_text(dir.file("p/a.jpg"), "1");
+  write_text(dir.file("p/a.seg.png"), "2");
+  write_text(dir.file("p/a-b.txt"), "3");
+  write_text(dir.file("q.json"), "{}");
+  write_text(dir.file("README"), "no extension");
+  write_text(dir.file(".hidden/x.jpg"), "hidden");
+  const auto source = open_source(dir.path());
+  ASSERT_TRUE(source);
+  const auto all = read_source(*source);
+  ASSERT_EQ(all.size(), 3U);
+  EXPECT_EQ(all[0].key, "p/a-b");
+  EXPECT_EQ(all[0].types.at("txt"), FieldType::text);
+  EXPECT_EQ(all[1].key, "p/a");
+  EXPECT_EQ(all[1].fields, (Fields{{"jpg", "1"}, {"seg.png", "2"}}));
+  EXPECT_EQ(all[2].key, "q");
+  EXPECT_TRUE(source->extra_files().empty());
+  ASSERT_EQ(source->left_out().size(), 1U);
+  EXPECT_NE(source->left_out()[0].find("README"), std::string::npos);
+}
+
+TEST(SampleSourceTest, what_is_ambiguous_or_empty_is_refused) {
+  const PackDir dir;
+  write_text(dir.file("one/a.jpg"), "1");
+  write_text(dir.file("one/a.JPG"), "2");
+  EXPECT_EQ(open_fails(dir.file("one"), {.kind = "tree"}).code(), Code::invalid_argument);
+  std::filesystem::create_directory(dir.file("none"));
+  EXPECT_EQ(open_fails(dir.file("none")).code(), Code::invalid_argument);
+  EXPECT_EQ(open_fails(dir.file("absent")).code(), Code::not_found);
+  write_text(dir.file("what.xyz"), "?");
+  EXPECT_EQ(open_fails(dir.file("what.xyz")).code(), Code::invalid_argument);
+  EXPECT_EQ(open_fails(dir.file("one"), {.kind = "magic"}).code(), Code::invalid_argument);
+}
+
+TEST(SampleSourceTest, links_to_directories_and_the_destination_are_not_walked) {
+  const PackDir dir;
+  write_text(dir.file("p/a.txt"), "1");
+  write_text(dir.file("out/shard.txt"), "2");
+  std::filesystem::create_directory_symlink(dir.path(), dir.file("p/loop.d"));
+  std::filesystem::create_symlink(dir.file("p/a.txt"), dir.file("p/b.txt"));
+  const auto source = open_source(dir.path(), {.excluded_directory = dir.file("out")});
+  ASSERT_TRUE(source);
+  const auto all = read_source(*source);
+  ASSERT_EQ(all.size(), 2U);
+  EXPECT_EQ(all[1].key, "p/b");
+  EXPECT_EQ(all[1].fields.at("txt"), "1");
+  EXPECT_EQ(source->left_out().size(), 1U);
+}
+
+TEST(SampleSourceTest, a_file_that_changes_under_the_packer_is_reported) {
+  const PackDir dir;
+  write_text(dir.file("t/a.txt"), "four");
+  const auto source = open_source(dir.path());
+  SourceSample sample;
+  write_text(dir.file("t/a.txt"), "longer than it was");
+  EXPECT_EQ(source->read(0, sample).code(), Code::unavailable);
+  write_text(dir.file("t/a.txt"), "x");
+  EXPECT_EQ(source->read(0, sample).code(), Code::unavailable);
+}
+
+TEST(SampleSourceTest, json_lines_keep_their_types) {
+  const PackDir dir;
+  write_text(
+      dir.file("a.jsonl"),
+      "{\"s\": \"h\\u00e9\", \"i\": -3, \"f\": 1.5, \"b\": true, \"n\": {\"x\": [1]}, \"m\": "
+      "1}\r\n\n"
+      "{\"__key__\": \"mine\", \"s\": \"t\", \"i\": 4, \"f\": 2, \"b\": false, \"m\": "
+      "\"mixed\", \"z\": null}");
+  const auto source = open_source(dir.file("a.jsonl"));
+  ASSERT_TRUE(source);
+  const auto all = read_source(*source);
+  ASSERT_EQ(all.size(), 2U);
+  EXPECT_EQ(all[0].key, "000000000");
+  EXPECT_EQ(all[1].key, "mine");
+  EXPECT_EQ(all[0].fields.at("s"), "h\xc3\xa9");
+  EXPECT_EQ(all[0].types.at("s"), FieldType::text);
+  EXPECT_EQ(all[0].fields.at("i"), int64_bytes(-3));
+  EXPECT_EQ(all[0].fields.at("b"), int64_bytes(1));
+  EXPECT_EQ(all[0].types.at("f"), FieldType::float64);
+  EXPECT_EQ(all[1].types.at("f"), FieldType::float64) << "an integer among floats is one";
+  EXPECT_EQ(all[0].fields.at("n"), "{\"x\":[1]}");
+  EXPECT_EQ(all[0].types.at("m"), FieldType::json) << "a mixture is JSON";
+  EXPECT_EQ(all[1].fields.at("m"), "\"mixed\"");
+  EXPECT_FALSE(all[1].fields.contains("z"));
+  EXPECT_EQ(source->describe(1), dir.file("a.jsonl") + ": line 3");
+  EXPECT_EQ(source->mds_columns().status().code(), Code::invalid_argument) << "n is not in all";
+}
+
+TEST(SampleSourceTest, lines_that_are_no_samples_are_named) {
+  const PackDir dir;
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"{\"a\": 1}\n[1]\n", "line 2"},
+      {"{\"a\": 1}\n{\"a\": 1\n", "line 2"},
+      {"{\"a\": 1, \"a\": 2}\n", "line 1"},
+      {"{\"__key__\": 7, \"a\": 1}\n", "line 1"},
+      {"{}\n", "line 1"},
+      {"{\"__key__\": \"k\"}\n", "line 1"},
+      {"\n\n", "no samples"}};
+  for (const auto& [text, part] : cases) {
+    write_text(dir.file("a.jsonl"), text);
+    const Status status = open_fails(dir.file("a.jsonl"));
+    EXPECT_FALSE(status.ok()) << text;
+    EXPECT_NE(status.message().find(part), std::string::npos) << status.message();
+  }
+}
+
+TEST(SampleSourceTest, lines_longer_than_a_read_are_whole) {
+  const PackDir dir;
+  std::string text;
+  for (int i = 0; i < 5; ++i)
+    text += "{\"t\": \"" + std::string(3'000'000, static_cast<char>('a' + i)) + "\"}\n";
+  write_text(dir.file("a.jsonl"), text);
+  const auto all = read_source(*open_source(dir.file("a.jsonl")));
+  ASSERT_EQ(all.size(), 5U);
+  for (int i = 0; i < 5; ++i)
+    EXPECT_EQ(all[static_cast<std::size_t>(i)].fields.at("t"),
+              std::string(3'000'000, static_cast<char>('a' + i)));
+}
+
+TEST(SampleSourceTest, token_arrays_are_cut_into_sequences) {
+  const PackDir dir;
+  write_text(dir.file("t.bin"), std::string("\1\0\2\0\3\0\4\0\5\0", 10));
+  EXPECT_EQ(open_fails(dir.file("t.bin")).code(), Code::invalid_argument) << "no dtype";
+  const auto whole = open_source(dir.file("t.bin"), {.dtype = Dtype::uint16});
+  ASSERT_TRUE(whole);
+  EXPECT_EQ(whole->sample_count(), 1U);
+  const auto cut = open_source(dir.file("t.bin"), {.dtype = Dtype::uint16, .sequence_length = 2});
+  ASSERT_TRUE(cut);
+  const auto all = read_source(*cut);
+  ASSERT_EQ(all.size(), 3U);
+  EXPECT_EQ(all[2].fields.at("tokens"), std::string("\5\0", 2)) << "the rest is short";
+  EXPECT_EQ(cut->token_dtype(), Dtype::uint16);
+
+  const std::array<std::uint64_t, 2> shape = {2, 3};
+  const auto head = make_npy_head(Dtype::uint8, shape);
+  ASSERT_TRUE(head.ok());
+  write_text(dir.file("n.npy"), text_of(*head) + "abcdef");
+  const auto rows = read_source(*open_source(dir.file("n.npy")));
+  ASSERT_EQ(rows.size(), 2U);
+  EXPECT_EQ(rows[1].fields.at("tokens"), "def");
+}
+
+TEST(SampleSourceTest, the_fingerprint_follows_names_sizes_and_times) {
+  const PackDir dir;
+  write_text(dir.file("t/a.txt"), "1");
+  const Digest128 before = open_source(dir.path())->fingerprint();
+  EXPECT_EQ(open_source(dir.path())->fingerprint(), before);
+  const timespec times[2] = {{1, 0}, {1, 0}};
+  ASSERT_EQ(::utimensat(AT_FDCWD, dir.file("t/a.txt").c_str(), times, 0), 0);
+  EXPECT_NE(open_source(dir.path())->fingerprint(), before);
+}
+
+}  // namespace
+}  // namespace stoker::testing
