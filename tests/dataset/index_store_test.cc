@@ -186,7 +186,7 @@ TEST_F(IndexStoreTest, of_many_processes_one_builds) {
       ::alarm(60);
       ::close(gate[1]);
       char byte = 0;
-      static_cast<void>(::read(gate[0], &byte, 1));  // until the parent closes its end
+      if (::read(gate[0], &byte, 1) != 0) ::_exit(3);  // ends when the parent closes its end
       const auto file = open_index_file(*source(), {});
       ::_exit(!file.ok() || file->index.sample_count() != 33 ? 2 : file->is_new ? 1 : 0);
     }

@@ -126,7 +126,7 @@ def test_nested_values_become_json(tmp_path: Path) -> None:
         [0.1, 1e300, 3.0, math.inf],
         [True, False],
         [1, "mixed", None],
-        {"x": {"y": [1.5]}, "z": None, "t": True, "s": "q\"\\", "f": 2.0, "i": 7},
+        {"x": {"y": [1.5]}, "z": None, "t": True, "s": 'q"\\', "f": 2.0, "i": 7},
         [{"k": 1, "v": "a"}, {"k": None, "v": "b"}],
         [[1], [2, [3]]],
     ]
@@ -136,13 +136,15 @@ def test_nested_values_become_json(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "dtype",
-    "uint8 int8 int16 int32 int64 float16 float32 float64 bool uint16".split(),
+    ["uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "bool", "uint16"],
 )
 def test_every_type_of_tensor(tmp_path: Path, dtype: str) -> None:
     samples = [
-        {"flat": torch.ones(3, dtype=getattr(torch, dtype)),
-         "deep": torch.zeros(2, 2, dtype=getattr(torch, dtype)),
-         "numpy": np.ones((2, 3), dtype=dtype)}
+        {
+            "flat": torch.ones(3, dtype=getattr(torch, dtype)),
+            "deep": torch.zeros(2, 2, dtype=getattr(torch, dtype)),
+            "numpy": np.ones((2, 3), dtype=dtype),
+        }
     ]
     write_by_peer(tmp_path / "d", samples)
     (got,) = read_by_us(tmp_path / "d")
@@ -152,16 +154,26 @@ def test_every_type_of_tensor(tmp_path: Path, dtype: str) -> None:
 
 
 @pytest.mark.parametrize("compression", [None, "zstd"])
-@pytest.mark.parametrize("make", [
-    lambda i: torch.arange(i, i + 10 + i, dtype=torch.int32),
-    lambda i: np.arange(i, i + 10 + i, dtype=np.uint16),
-], ids=["torch", "numpy"])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda i: torch.arange(i, i + 10 + i, dtype=torch.int32),
+        lambda i: np.arange(i, i + 10 + i, dtype=np.uint16),
+    ],
+    ids=["torch", "numpy"],
+)
 def test_tokens_come_as_written_and_in_blocks(
     tmp_path: Path, compression: str | None, make: Any
 ) -> None:
     items = [make(i) for i in range(9)]
-    write_by_peer(tmp_path / "d", items, chunk_bytes=200, item_loader=TokensLoader(),
-                  compression=compression, compression_level="chunk" if compression else None)
+    write_by_peer(
+        tmp_path / "d",
+        items,
+        chunk_bytes=200,
+        item_loader=TokensLoader(),
+        compression=compression,
+        compression_level="chunk" if compression else None,
+    )
     got = read_by_us(tmp_path / "d")
     assert [value(one["item"]).tolist() for one in got] == [one.tolist() for one in items]
 

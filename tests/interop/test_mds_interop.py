@@ -72,7 +72,8 @@ def sample(i: int) -> dict[str, Any]:
         "e_f32": i / 3,
         "f_f64": i / 7,
         "g_u16": 65535 - i,
-        "h_any": np.arange(np.prod(shape)).astype([np.uint8, np.float64, np.int64][i % 3])
+        "h_any": np.arange(np.prod(shape))
+        .astype([np.uint8, np.float64, np.int64][i % 3])
         .reshape(shape),
         "i_typed": np.arange(np.prod(shape)).astype(np.int16).reshape(shape),
         "j_fixed": np.full((2, 3), i, np.float32),
