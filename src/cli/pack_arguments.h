@@ -14,7 +14,7 @@ namespace stoker::cli {
 /// The options as they were typed.
 struct PackArguments {
   std::string destination;
-  std::string format;
+  std::string format;  ///< Where a command has no usual one, the user must name it.
   std::uint64_t samples_per_shard = 0;
   std::string shard_size;
   unsigned threads = 0;

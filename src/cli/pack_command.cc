@@ -79,6 +79,7 @@ void add_pack_command(CLI::App& app, Context& context) {
   CLI::App* command =
       app.add_subcommand("pack", "Turn files into large shards, with checksums and an index.");
   const auto arguments = std::make_shared<Arguments>();
+  arguments->pack.format = "tar";  // unless said
   command->add_option("SRC", arguments->source, "What to pack: a directory, .jsonl, .npy, .bin.");
   command->add_option("DST", arguments->pack.destination,
                       "Where the shards go: a new directory, or that of an earlier run.");

@@ -48,6 +48,14 @@ TEST(PackCliTest, packs_verifies_and_says_so) {
   EXPECT_TRUE(is_one_line_with(ran.out, {"3 shards there already"})) << ran.out;
 }
 
+TEST(PackCliTest, the_format_is_tar_unless_said) {
+  const TempDir dir;
+  write_images(dir, 2);
+  const Ran ran = run_stoker({.args = {"pack", dir.file("src"), dir.file("dst")}});
+  ASSERT_EQ(ran.exit_code, 0) << ran.err;
+  EXPECT_TRUE(is_one_line_with(ran.out, {"2 samples", "(tar)"})) << ran.out;
+}
+
 TEST(PackCliTest, json_is_for_programs) {
   const TempDir dir;
   write_images(dir, 10);
@@ -126,7 +134,6 @@ TEST(PackCliTest, misuse_is_one_line_with_the_fix_and_exit_2) {
   const std::string dst = dir.file("dst");
   const std::vector<std::pair<std::vector<std::string>, std::string>> misuses = {
       {{"pack"}, "SRC and DST"},
-      {{"pack", src, dst}, "--format"},
       {{"pack", src, dst, "--format", "zip"}, "tar, mds, tfrecord or tokens"},
       {{"pack", src, dst, "--format", "tar", "--shard-size", "big"}, "--shard-size"},
       {{"pack", src, dst, "--format", "tar", "--task", "2/2"}, "0 to N - 1"},
