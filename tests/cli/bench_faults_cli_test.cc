@@ -11,6 +11,7 @@
 #include <functional>
 
 #include "cli/run_command.h"
+#include "support/loop_disk.h"
 #include "support/temp_dir.h"
 
 namespace stoker::testing {
@@ -114,7 +115,7 @@ TEST(BenchFaultsCliTest, tmpfs_is_measured_and_nothing_there_is_called_cold) {
   EXPECT_EQ(ran.out.find("\"cold\""), std::string::npos) << "tmpfs evicts nothing";
 }
 
-/// Every file it makes may grow to 2 MiB and no further: EFBIG stands in for a device that fails.
+/// Every file it makes may grow to 2 MiB and no further.
 TEST(BenchFaultsCliTest, write_that_the_system_refuses) {
   const TempDir dir;
   const Ran ran = run_stoker({.args = disk(dir.path(), {"--only", "seq_write"}), .in_child = [] {
@@ -125,6 +126,35 @@ TEST(BenchFaultsCliTest, write_that_the_system_refuses) {
   EXPECT_EQ(ran.exit_code, 1) << ran.signal;
   EXPECT_TRUE(is_one_line_with(ran.err, {"File too large"})) << ran.err;
   EXPECT_EQ(dir.entry_count(), 0);
+}
+
+/// A real one: the loop device under a mounted ext4 loses its bytes while they are being read.
+TEST(BenchFaultsCliTest, device_that_vanishes_in_the_middle) {
+  const TempDir dir;
+  const std::string mount_point = dir.file("mounted");
+  ASSERT_EQ(::mkdir(mount_point.c_str(), 0700), 0);
+  LoopDisk device(dir.file("image"), 64 << 20);
+  if (!device.is_there()) GTEST_SKIP() << "no loop devices here";
+  bool vanished = false;
+  const Ran ran = run_stoker(
+      {.args = {"bench", "disk", "--path", mount_point, "--size", "16MiB", "--policy", "direct",
+                "--only", "rand_read", "--block", "4KiB", "--depth", "32", "--time", "60s", "-v"},
+       .in_child =
+           [&] {
+             return ::unshare(CLONE_NEWNS) == 0 &&
+                    ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+                    ::mount(device.name().c_str(), mount_point.c_str(), "ext4", 0, nullptr) == 0;
+           },
+       .on_err_line =
+           [&](pid_t, std::string_view line) {
+             if (line.find("random read") != std::string_view::npos) vanished = device.vanish();
+           }});
+  SKIP_IF_NOT_SET_UP(ran, "only root can mount");
+  ASSERT_TRUE(vanished) << ran.err;
+  EXPECT_EQ(ran.exit_code, 1) << ran.signal << ran.err;
+  const std::size_t last = ran.err.rfind('\n', ran.err.size() - 2) + 1;
+  EXPECT_TRUE(is_one_line_with(ran.err.substr(last), {"Input/output error", "kernel log"}))
+      << ran.err;
 }
 
 }  // namespace

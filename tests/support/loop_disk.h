@@ -1,0 +1,73 @@
+#pragma once
+
+#include <fcntl.h>
+#include <linux/loop.h>
+#include <spawn.h>
+#include <sys/ioctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <string>
+#include <utility>
+
+#include "base/unique_fd.h"
+
+extern char** environ;
+
+namespace stoker::testing {
+
+/// A block device of our own with an ext4 on it: a loop device over an image. It can vanish while
+/// it is mounted, as a disk does whose cable is pulled: every transfer then fails with EIO.
+///
+/// Thread safety: none.
+class LoopDisk {
+ public:
+  LoopDisk(const std::string& image, off_t size_bytes) {
+    image_ = UniqueFd(::open(image.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+    if (::ftruncate(image_.get(), size_bytes) != 0 || !make_filesystem(image)) return;
+    const UniqueFd control(::open("/dev/loop-control", O_RDWR | O_CLOEXEC));
+    // Another process may take the number that we were told: ask again.
+    for (int attempt = 0; attempt < kAttempts && control.get() >= 0; ++attempt) {
+      const int number = ::ioctl(control.get(), LOOP_CTL_GET_FREE);
+      const std::string name = "/dev/loop" + std::to_string(number);
+      UniqueFd device(::open(name.c_str(), O_RDWR | O_CLOEXEC));
+      if (device.get() < 0) return;
+      loop_config config{};
+      config.fd = static_cast<__u32>(image_.get());
+      config.info.lo_flags = LO_FLAGS_AUTOCLEAR;  // free with its last user, whatever happens
+      if (::ioctl(device.get(), LOOP_CONFIGURE, &config) != 0) continue;
+      device_ = std::move(device);
+      name_ = name;
+      return;
+    }
+  }
+
+  /// Whether there is a device: not in containers, nor for ordinary users.
+  bool is_there() const { return device_.get() >= 0; }
+  const std::string& name() const { return name_; }
+
+  /// From now on the device ends before its first byte.
+  bool vanish() {
+    return ::ftruncate(image_.get(), 0) == 0 && ::ioctl(device_.get(), LOOP_SET_CAPACITY, 0) == 0;
+  }
+
+ private:
+  static constexpr int kAttempts = 20;
+
+  static bool make_filesystem(const std::string& image) {
+    std::string program = "mkfs.ext4";
+    std::string quiet = "-q";
+    std::string path = image;
+    char* const args[] = {program.data(), quiet.data(), path.data(), nullptr};
+    pid_t child = -1;
+    int status = -1;
+    return ::posix_spawnp(&child, program.c_str(), nullptr, nullptr, args, environ) == 0 &&
+           ::waitpid(child, &status, 0) == child && status == 0;
+  }
+
+  UniqueFd image_;
+  UniqueFd device_;
+  std::string name_;
+};
+
+}  // namespace stoker::testing
