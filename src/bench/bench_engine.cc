@@ -3,6 +3,12 @@
 #include <utility>
 
 namespace stoker {
+namespace {
+
+/// A measurement has a core to itself, as fio takes one.
+constexpr nanoseconds kSpin = std::chrono::microseconds(50);
+
+}  // namespace
 
 Result<BenchEngine> make_bench_engine(EngineKind kind, std::uint32_t depth) {
   std::string reason = "asked for";
@@ -11,7 +17,7 @@ Result<BenchEngine> make_bench_engine(EngineKind kind, std::uint32_t depth) {
     kind = choice.kind;
     reason = std::move(choice.reason);
   }
-  Result<std::unique_ptr<Engine>> engine = make_engine(kind, {.depth = depth});
+  Result<std::unique_ptr<Engine>> engine = make_engine(kind, {.depth = depth, .spin = kSpin});
   if (engine.ok()) return BenchEngine{*std::move(engine), std::move(reason)};
   std::string message = "the engine ";
   message.append(engine_kind_name(kind)).append(" does not work here (");

@@ -127,11 +127,8 @@ class Stream {
     return {};
   }
 
-  /// Waits for a quarter of the queue at once: each wake-up and each doorbell of a virtual disk
-  /// then serves several transfers, which is worth up to a fifth of the rate at 4 KiB.
   Status reap() {
-    const std::size_t count_min = std::max<std::size_t>(1, places_.size() / 4);
-    STOKER_ASSIGN(const std::size_t count, engine_.reap(completions_, count_min, kStopLatency));
+    STOKER_ASSIGN(const std::size_t count, engine_.reap(completions_, 1, kStopLatency));
     now_ = Clock::now();
     for (const Completion& completion : std::span(completions_).first(count)) {
       Place& place = places_[completion.tag];

@@ -53,6 +53,7 @@ class UringEngine final : public Engine {
   explicit UringEngine(const EngineOptions& options)
       : caps_{.kind = EngineKind::uring, .depth_max = options.depth},
         tamper_(options.tamper),
+        spin_(options.spin),
         slots_(options.depth) {
     for (std::uint32_t i = options.depth; i-- > 0;) free_.push_back(i);
   }
@@ -108,6 +109,7 @@ class UringEngine final : public Engine {
       const std::size_t wanted = std::min({count_min, out.size(), count + in_flight()});
       const nanoseconds left = time_left(deadline);
       if (count >= wanted || left.count() == 0) break;
+      if (spin(std::min(left, spin_))) continue;
       STOKER_TRY(wait(wanted - count, std::min(left, kWaitSlice)));
     }
     if (::io_uring_sq_ready(&ring_) > 0) static_cast<void>(::io_uring_submit(&ring_));
@@ -289,6 +291,17 @@ class UringEngine final : public Engine {
     return true;
   }
 
+  /// Looks for a completion until `time_max` has passed. True if there is one.
+  bool spin(nanoseconds time_max) {
+    if (time_max.count() == 0 || ::io_uring_sq_ready(&ring_) > 0) return false;
+    const Deadline end = deadline_after(time_max);
+    io_uring_cqe* first = nullptr;
+    do {
+      if (::io_uring_peek_cqe(&ring_, &first) == 0) return true;
+    } while (Clock::now() < end);
+    return false;
+  }
+
   /// Submits what is queued and waits for `count` completions or until `timeout` has passed.
   /// Interruptions and a busy kernel are not errors: the caller looks again until its deadline.
   Status wait(std::size_t count, nanoseconds timeout) {
@@ -307,6 +320,7 @@ class UringEngine final : public Engine {
 
   EngineCaps caps_;
   const std::function<std::int64_t(const Request&, std::int64_t)> tamper_;
+  const nanoseconds spin_;
   const ForkGuard fork_guard_;
   io_uring ring_{};
   bool ready_ = false;
