@@ -143,32 +143,46 @@ std::size_t File::scratch_bytes(std::uint64_t offset_bytes, std::size_t size_byt
   return round_up(offset_bytes + size_bytes, unit) - round_down(offset_bytes, unit);
 }
 
-Result<IoPath> File::read_path_for(std::uint64_t offset_bytes, std::size_t size_bytes) const {
+IoPath File::read_path(bool is_resident) const noexcept {
   switch (policy_) {
     case CachePolicy::buffered: return IoPath::buffered;
     case CachePolicy::direct: return IoPath::direct;
-    case CachePolicy::drop_behind: {
+    case CachePolicy::drop_behind:
       if (dont_cache_) return IoPath::dont_cache;
-      STOKER_ASSIGN(const Residency cached, residency(buffered_.get(), offset_bytes, size_bytes));
       // What was warm before us is somebody's: reading it is free, and dropping it would not be.
-      return cached.resident_bytes == 0 ? IoPath::fadvise_drop : IoPath::buffered;
-    }
+      return is_resident ? IoPath::buffered : IoPath::fadvise_drop;
     case CachePolicy::automatic: break;
   }
-  if (!direct_pays_) return IoPath::buffered;
+  return is_resident || !direct_pays_ ? IoPath::buffered : IoPath::direct;
+}
+
+Result<IoPath> File::read_path_for(std::uint64_t offset_bytes, std::size_t size_bytes) const {
+  if (read_path(true) == read_path(false)) return read_path(true);
   STOKER_ASSIGN(const Residency cached, residency(buffered_.get(), offset_bytes, size_bytes));
-  return cached.resident_bytes * 2 > cached.size_bytes ? IoPath::buffered : IoPath::direct;
+  const bool is_resident = policy_ == CachePolicy::drop_behind
+                               ? cached.resident_bytes > 0
+                               : cached.resident_bytes * 2 > cached.size_bytes;
+  return read_path(is_resident);
 }
 
 Result<ReadPlan> File::plan_read(std::uint64_t offset_bytes, std::size_t size_bytes,
                                  std::span<std::byte> memory) const {
+  IoPath path = IoPath::buffered;
+  if (size_bytes > 0 && offset_bytes < size_bytes_) {
+    STOKER_ASSIGN(path, read_path_for(offset_bytes, size_bytes));
+  }
+  return plan_read(offset_bytes, size_bytes, memory, path);
+}
+
+Result<ReadPlan> File::plan_read(std::uint64_t offset_bytes, std::size_t size_bytes,
+                                 std::span<std::byte> memory, IoPath path) const {
   ReadPlan plan;
   if (size_bytes == 0 || offset_bytes >= size_bytes_) {
     plan.request = {.op = Op::read, .fd = buffered_.get(), .offset_bytes = offset_bytes};
     return plan;
   }
   plan.size_bytes = std::min<std::uint64_t>(size_bytes, size_bytes_ - offset_bytes);
-  STOKER_ASSIGN(plan.path, read_path_for(offset_bytes, plan.size_bytes));
+  plan.path = path;
   const bool is_direct = plan.path == IoPath::direct;
   const std::uint64_t unit = is_direct ? alignment_.offset_bytes : 1;
   const std::uint64_t first = round_down(offset_bytes, unit);

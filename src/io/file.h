@@ -61,6 +61,7 @@ class File {
   DirectAlignment alignment() const noexcept { return alignment_; }
   int buffered_fd() const noexcept { return buffered_.get(); }
   int direct_fd() const noexcept { return direct_.get(); }  ///< -1 where there is none.
+  CachePolicy policy() const noexcept { return policy_; }
 
   /// Memory that plan_read() needs for a range, whichever path it takes.
   std::size_t scratch_bytes(std::uint64_t offset_bytes, std::size_t size_bytes) const;
@@ -69,6 +70,17 @@ class File {
   /// long and aligned to 4096. Under `automatic` it looks whether the page cache has the range.
   Result<ReadPlan> plan_read(std::uint64_t offset_bytes, std::size_t size_bytes,
                              std::span<std::byte> memory) const;
+
+  /// The same by a path that the caller has chosen: one that read_path() gave.
+  Result<ReadPlan> plan_read(std::uint64_t offset_bytes, std::size_t size_bytes,
+                             std::span<std::byte> memory, IoPath path) const;
+
+  /// The path of a range that the page cache holds, or does not: for callers who know, and spare
+  /// plan_read() the look.
+  IoPath read_path(bool is_resident) const noexcept;
+
+  /// The path of a range: looks whether the page cache holds it where that decides.
+  Result<IoPath> read_path_for(std::uint64_t offset_bytes, std::size_t size_bytes) const;
 
   /// To be called with a completed plan: drops what this read brought into the cache, where the
   /// policy asks for it and the kernel has not done it already.
@@ -104,7 +116,6 @@ class File {
       : ops_(&ops), path_(std::move(path)), policy_(options.policy) {}
 
   Status open_direct(int flags, const Options& options, bool for_writes);
-  Result<IoPath> read_path_for(std::uint64_t offset_bytes, std::size_t size_bytes) const;
 
   FileOps* ops_;
   std::string path_;

@@ -43,15 +43,26 @@ Result<UniqueFd> create_staged(FileOps& ops, const std::string& path, std::strin
   }
 }
 
-// Steps 1 to 3 of publish_file, from the open staging file on.
-Status stage_and_switch(FileOps& ops, UniqueFd fd, const std::string& staged,
-                        const std::string& path, std::span<const std::byte> data) {
+// Steps 1 and 2 of publish_file, from the open staging file on.
+Status stage(FileOps& ops, UniqueFd fd, std::span<const std::byte> data) {
   STOKER_TRY(write_all(ops, fd.get(), data));
   ops.reached("publish_file.staged");
   STOKER_TRY(ops.fsync(fd.get()));
   ops.reached("publish_file.synced");
-  STOKER_TRY(ops.close(std::move(fd)));
-  return ops.rename(staged, path);
+  return ops.close(std::move(fd));
+}
+
+// Step 3.
+Status switch_name(FileOps& ops, const std::string& staged, const std::string& path,
+                   IfExists if_exists) {
+  if (if_exists == IfExists::replace) return ops.rename(staged, path);
+  Status status = ops.rename_noreplace(staged, path);
+  if (status.code() != Code::unsupported) return status;
+  // Where the flag is refused (NFS), a hard link does not replace either. The second name is
+  // nobody's: that it may stay behind is no failure.
+  STOKER_TRY(ops.link(staged, path));
+  static_cast<void>(ops.unlink(staged));
+  return {};
 }
 
 Status fsync_file(FileOps& ops, const std::string& path) {
@@ -90,15 +101,18 @@ std::string parent_of(const std::string& path) {
   return parent.empty() ? "." : parent.string();  // "manifest" lives in the current directory
 }
 
-// 1. Write the bytes under a private name.  2. fsync them.  3. Rename over `path`.  4. fsync the
-// parent. A crash between any two leaves the old file or the new one, never a mix
-// (docs/durability.md). An error returns at once: fsync is never retried, because the kernel may
-// have dropped the dirty pages when it reported the first failure.
-Status publish_file(FileOps& ops, const std::string& path, std::span<const std::byte> data) {
+// 1. Write the bytes under a private name.  2. fsync them.  3. Rename over `path`, or without
+// replacing.  4. fsync the parent. A crash between any two leaves the old file or the new one,
+// never a mix (docs/durability.md). An error returns at once: fsync is never retried, because the
+// kernel may have dropped the dirty pages when it reported the first failure.
+Status publish_file(FileOps& ops, const std::string& path, std::span<const std::byte> data,
+                    IfExists if_exists) {
   std::string staged;
   Result<UniqueFd> fd = create_staged(ops, path, staged);
   if (!fd.ok()) return fd.status().with_context("publish " + path);
-  if (Status status = stage_and_switch(ops, *std::move(fd), staged, path, data); !status.ok()) {
+  Status status = stage(ops, *std::move(fd), data);
+  if (status.ok()) status = switch_name(ops, staged, path, if_exists);
+  if (!status.ok()) {
     static_cast<void>(ops.unlink(staged));  // best effort: the first error is the one to report
     return status.with_context("publish " + path);
   }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 
@@ -8,12 +9,17 @@
 
 namespace stoker {
 
-/// Replaces `path` with `data`, atomically and durably. Crash points: publish_file.staged, .synced,
-/// .switched, .durable.
+/// What publish_file() does when there is a file of that name.
+enum class IfExists : std::uint8_t { replace, fail };
+
+/// Makes `data` the file `path`, atomically and durably. Crash points: publish_file.staged,
+/// .synced, .switched, .durable.
 ///
 /// On failure `path` holds the old bytes, or the new ones if only the last step failed; nothing is
-/// left beside it unless the disk refuses the clean-up too.
-Status publish_file(FileOps& ops, const std::string& path, std::span<const std::byte> data);
+/// left beside it unless the disk refuses the clean-up too. With IfExists::fail a name that is
+/// taken is `already_exists`, and of several publishers at once one succeeds.
+Status publish_file(FileOps& ops, const std::string& path, std::span<const std::byte> data,
+                    IfExists if_exists = IfExists::replace);
 
 /// Gives the finished directory `staged` its final name, atomically and durably: every file and
 /// directory in it is fsynced, then it is renamed without replacing anything, then the parent is

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <thread>
 
 #include "cli/run_command.h"
 #include "support/loop_disk.h"
@@ -133,6 +134,7 @@ TEST(BenchFaultsCliTest, device_that_vanishes_in_the_middle) {
   const TempDir dir;
   const std::string mount_point = dir.file("mounted");
   ASSERT_EQ(::mkdir(mount_point.c_str(), 0700), 0);
+  constexpr std::uint64_t kFileBytes = 16 << 20;
   LoopDisk device(dir.file("image"), 64 << 20);
   if (!device.is_there()) GTEST_SKIP() << "no loop devices here";
   bool vanished = false;
@@ -146,8 +148,12 @@ TEST(BenchFaultsCliTest, device_that_vanishes_in_the_middle) {
                     ::mount(device.name().c_str(), mount_point.c_str(), "ext4", 0, nullptr) == 0;
            },
        .on_err_line =
-           [&](pid_t, std::string_view line) {
-             if (line.find("random read") != std::string_view::npos) vanished = device.vanish();
+           [&](pid_t child, std::string_view line) {
+             if (line.find("random read") == std::string_view::npos) return;
+             // Not before its file is nearly there: else it would be the open that fails.
+             while (device.used_bytes() < kFileBytes * 3 / 4 && ::kill(child, 0) == 0)
+               std::this_thread::yield();
+             vanished = device.vanish();
            }});
   SKIP_IF_NOT_SET_UP(ran, "only root can mount");
   ASSERT_TRUE(vanished) << ran.err;

@@ -163,6 +163,39 @@ TEST_F(PublishTest, two_publishers_of_one_path_do_not_share_a_staging_file) {
   EXPECT_EQ(dir_.entry_count(), 1);
 }
 
+TEST_F(PublishTest, a_file_that_must_be_new_never_replaces_one) {
+  constexpr std::string_view kText = "new!";
+  NfsLikeFileOps nfs_like;
+  for (FileOps* ops : {&posix_file_ops(), static_cast<FileOps*>(&nfs_like)}) {
+    const auto publish_new = [&] {
+      return publish_file(*ops, path_, std::as_bytes(std::span(kText)), IfExists::fail);
+    };
+    ASSERT_TRUE(publish(posix_file_ops(), "old").ok());
+    EXPECT_EQ(publish_new().code(), Code::already_exists);
+    EXPECT_EQ(contents_of(path_), "old");
+    EXPECT_EQ(dir_.entry_count(), 1) << "a staging file was left behind";
+    std::filesystem::remove(path_);
+    EXPECT_TRUE(publish_new().ok());
+    EXPECT_EQ(contents_of(path_), "new!");
+    EXPECT_EQ(dir_.entry_count(), 1);
+  }
+}
+
+TEST_F(PublishTest, any_single_fault_leaves_a_new_file_whole_or_absent) {
+  constexpr std::string_view kText = "new!";
+  bool finished = false;
+  for (int fault = 0; !finished; ++fault) {
+    SCOPED_TRACE(fault);
+    std::filesystem::remove(path_);
+    FaultyFileOps ops(posix_file_ops(), fault, EIO);
+    finished = publish_file(ops, path_, std::as_bytes(std::span(kText)), IfExists::fail).ok();
+    EXPECT_EQ(ops.fired(), !finished);
+    const bool is_there = finished || ops.failed_op() == "fsync_dir";
+    EXPECT_EQ(contents_of(path_), is_there ? "new!" : "");
+    EXPECT_EQ(dir_.entry_count(), is_there ? 1 : 0);
+  }
+}
+
 TEST_F(PublishTest, a_directory_appears_whole_under_its_final_name) {
   const std::string staged = stage();
   const std::string final_path = dir_.file("step-1");

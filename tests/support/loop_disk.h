@@ -4,9 +4,11 @@
 #include <linux/loop.h>
 #include <spawn.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdint>
 #include <string>
 #include <utility>
 
@@ -45,6 +47,13 @@ class LoopDisk {
   /// Whether there is a device: not in containers, nor for ordinary users.
   bool is_there() const { return device_.get() >= 0; }
   const std::string& name() const { return name_; }
+
+  /// What has been written to it so far.
+  std::uint64_t used_bytes() const {
+    struct stat about{};
+    return ::fstat(image_.get(), &about) == 0 ? static_cast<std::uint64_t>(about.st_blocks) * 512
+                                              : 0;
+  }
 
   /// From now on the device ends before its first byte.
   bool vanish() {
