@@ -12,6 +12,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const auto at = index->locate(i);
     if (at.ok() && at->record.end_bytes() > index->shards()[at->shard].plain_size_bytes)
       __builtin_trap();
+    if (at.ok() && at->record.size_bytes > index->record_bytes_max()) __builtin_trap();
   }
+  if (index->worst_case_bytes(index->sample_count()) < index->worst_case_bytes(1)) __builtin_trap();
   return 0;
 }

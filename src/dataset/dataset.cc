@@ -1,5 +1,7 @@
 #include "dataset/dataset.h"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <new>
@@ -11,6 +13,14 @@ namespace stoker {
 namespace {
 
 constexpr std::size_t kMemoryAlignBytes = 4096;
+constexpr std::size_t kOpenShardsFallback = 256;
+
+/// Two descriptors each: half of what the process may have, at most.
+std::size_t open_shards_by_limit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return kOpenShardsFallback;
+  return std::max<std::size_t>(limit.rlim_cur / 4, 1);
+}
 
 std::shared_ptr<std::byte[]> aligned_memory(std::size_t size_bytes) {
   constexpr std::align_val_t kAlign{kMemoryAlignBytes};
@@ -29,43 +39,45 @@ std::span<std::byte> SampleRecord::room(std::size_t size_bytes) {
   return {memory_.get(), memory_bytes_};
 }
 
-Dataset::Dataset(std::unique_ptr<ShardSource> source, IndexFile index, CachePolicy policy)
+Dataset::Dataset(std::unique_ptr<ShardSource> source, IndexFile index, const Options& options)
     : source_(std::move(source)),
       index_(std::move(index.index)),
       index_path_(std::move(index.path)),
-      policy_(policy),
-      open_(std::make_unique<std::atomic<const File*>[]>(
-          std::min(source_->shards().size(), kOpenShardsMax))) {}
+      policy_(options.policy),
+      open_count_(std::min(source_->shards().size(), options.open_shards_max != 0
+                                                         ? options.open_shards_max
+                                                         : open_shards_by_limit())),
+      open_(std::make_unique<std::atomic<const File*>[]>(open_count_)) {}
 
 Dataset::~Dataset() {
-  for (std::size_t i = 0; i < std::min(source_->shards().size(), kOpenShardsMax); ++i)
-    delete open_[i].load(std::memory_order_acquire);
+  for (std::size_t i = 0; i < open_count_; ++i) delete open_[i].load(std::memory_order_acquire);
 }
 
 Result<std::shared_ptr<const Dataset>> Dataset::open(std::span<const std::string> patterns,
                                                      const Options& options) {
   STOKER_ASSIGN(std::unique_ptr<ShardSource> source, open_shards(patterns, options.source));
   STOKER_ASSIGN(IndexFile index, open_index_file(*source, options.index));
-  return std::shared_ptr<const Dataset>(
-      new Dataset(std::move(source), std::move(index), options.policy));
+  return std::shared_ptr<const Dataset>(new Dataset(std::move(source), std::move(index), options));
 }
 
-template <typename Use>
-Status Dataset::with_shard(std::size_t shard, Use use) const {
-  const bool stays_open = shard < kOpenShardsMax;
+Result<std::shared_ptr<const File>> Dataset::lend_shard(std::size_t shard) const {
+  const auto lent = [](const File* file) {
+    return std::shared_ptr<const File>(std::shared_ptr<const void>(), file);  // owns nothing
+  };
+  const bool stays_open = shard < open_count_;
   if (stays_open) {
-    if (const File* file = open_[shard].load(std::memory_order_acquire)) return use(*file);
+    if (const File* file = open_[shard].load(std::memory_order_acquire)) return lent(file);
   }
   const ShardFile& info = source_->shards()[shard];
   STOKER_ASSIGN(File opened, File::open(posix_file_ops(), info.path, {.policy = policy_}));
   STOKER_TRY(internal::check_unchanged(opened.buffered_fd(), info));
-  if (!stays_open) return use(opened);
   auto mine = std::make_unique<const File>(std::move(opened));
+  if (!stays_open) return std::shared_ptr<const File>(std::move(mine));
   const File* seen = nullptr;
   if (open_[shard].compare_exchange_strong(seen, mine.get(), std::memory_order_acq_rel,
                                            std::memory_order_acquire))
-    return use(*mine.release());
-  return use(*seen);  // another thread was faster
+    return lent(mine.release());
+  return lent(seen);  // another thread was faster
 }
 
 Result<InflatedCache::Bytes> Dataset::inflate_shard(std::size_t shard) const {
@@ -89,26 +101,28 @@ Result<std::span<const std::byte>> Dataset::read_record(const SampleLocation& at
                       memory.begin());
     return std::span<const std::byte>(memory);
   }
-  std::span<const std::byte> bytes;
-  STOKER_TRY(with_shard(at.shard, [&](const File& file) -> Status {
-    STOKER_ASSIGN(const std::unique_ptr<Engine> engine, make_sync_engine({.depth = 1}));
-    const std::span<std::byte> memory =
-        out.room(file.scratch_bytes(at.record.offset_bytes, at.record.size_bytes));
-    STOKER_ASSIGN(bytes, file.read(*engine, at.record.offset_bytes, at.record.size_bytes, memory));
-    return {};
-  }));
+  STOKER_ASSIGN(const std::shared_ptr<const File> file, lend_shard(at.shard));
+  STOKER_ASSIGN(const std::unique_ptr<Engine> engine, make_sync_engine({.depth = 1}));
+  const std::span<std::byte> memory =
+      out.room(file->scratch_bytes(at.record.offset_bytes, at.record.size_bytes));
+  STOKER_ASSIGN(const std::span<const std::byte> bytes,
+                file->read(*engine, at.record.offset_bytes, at.record.size_bytes, memory));
   if (bytes.size() != at.record.size_bytes)
     return Status(Code::corrupt, "the shard ends inside the record");
   return bytes;
 }
 
+Status Dataset::check_record(const SampleLocation& at, std::span<const std::byte> record) const {
+  if (!index_.has_checksums() || crc32c(record) == at.crc32c) return {};
+  return Status(Code::corrupt,
+                "its checksum is wrong: the shard was damaged after it was indexed; restore it "
+                "from its source");
+}
+
 Status Dataset::read_and_split(std::uint64_t sample, const SampleLocation& at,
                                SampleRecord& out) const {
   STOKER_ASSIGN(const std::span<const std::byte> record, read_record(at, out));
-  if (index_.has_checksums() && crc32c(record) != at.crc32c)
-    return Status(Code::corrupt,
-                  "its checksum is wrong: the shard was damaged after it was indexed; restore it "
-                  "from its source");
+  STOKER_TRY(check_record(at, record));
   STOKER_TRY(source_->reader().split(record, at.record.offset_bytes, out.view_));
   out.key_ = out.view_.key.empty() ? numbered_key(sample, at.shard) : out.view_.key;
   return {};
@@ -119,7 +133,7 @@ Status Dataset::read(std::uint64_t sample, SampleRecord& out) const {
   out.key_.clear();
   STOKER_ASSIGN(const SampleLocation at, index_.locate(sample));
   const Status status = read_and_split(sample, at, out);
-  if (status.ok()) return status;
+  if (status.ok()) return {};
   out.view_.clear();
   return status.with_context(describe(sample));
 }

@@ -45,13 +45,12 @@ class SampleRecord {
 /// maps, no threads and no rings.
 class Dataset {
  public:
-  /// Shards that stay open, with two descriptors each.
-  static constexpr std::size_t kOpenShardsMax = 256;
-
   struct Options {
     ShardSourceOptions source = {};
     IndexOptions index = {};
     CachePolicy policy = CachePolicy::automatic;
+    /// Shards that stay open, with two descriptors each. 0: a quarter of the process's limit.
+    std::size_t open_shards_max = 0;
   };
 
   /// Opens the shards and their index, which is built now if there is none that fits.
@@ -75,6 +74,18 @@ class Dataset {
   /// After a failure `out` holds no fields.
   Status read(std::uint64_t sample, SampleRecord& out) const;
 
+  /// A shard, open for reading and unchanged since the dataset was opened, else `unavailable`.
+  /// The first open_shards_max() stay open as long as the dataset, and their pointer owns nothing;
+  /// others close with their pointer.
+  Result<std::shared_ptr<const File>> lend_shard(std::size_t shard) const;
+  std::size_t open_shards_max() const noexcept { return open_count_; }
+
+  /// All of a compressed shard, inflated; the last few are kept.
+  Result<InflatedCache::Bytes> inflate_shard(std::size_t shard) const;
+
+  /// `corrupt` if the bytes are not those that were indexed; OK where the index has no checksums.
+  Status check_record(const SampleLocation& at, std::span<const std::byte> record) const;
+
   /// The key of a sample whose format has none: "<shard stem>/<number in the shard>".
   std::string numbered_key(std::uint64_t sample, std::size_t shard) const;
 
@@ -82,12 +93,8 @@ class Dataset {
   std::string describe(std::uint64_t sample) const;
 
  private:
-  Dataset(std::unique_ptr<ShardSource> source, IndexFile index, CachePolicy policy);
+  Dataset(std::unique_ptr<ShardSource> source, IndexFile index, const Options& options);
 
-  /// Calls `use` with the open shard.
-  template <typename Use>
-  Status with_shard(std::size_t shard, Use use) const;
-  Result<InflatedCache::Bytes> inflate_shard(std::size_t shard) const;
   Result<std::span<const std::byte>> read_record(const SampleLocation& at, SampleRecord& out) const;
   Status read_and_split(std::uint64_t sample, const SampleLocation& at, SampleRecord& out) const;
 
@@ -97,8 +104,9 @@ class Dataset {
   CachePolicy policy_;
   /// Shards that stay open: installed once, never replaced, deleted with the dataset. Plain
   /// pointers, because atomic<shared_ptr> has a lock inside, and a fork in the middle of it would
-  /// leave the child waiting for ever. Shards past the first kOpenShardsMax are opened for each
+  /// leave the child waiting for ever. Shards past the first `open_count_` are opened for each
   /// read. Acquire and release: whoever sees the pointer sees the File.
+  std::size_t open_count_;
   std::unique_ptr<std::atomic<const File*>[]> open_;
   mutable InflatedCache inflated_;
 };

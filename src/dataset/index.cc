@@ -1,7 +1,6 @@
 #include "dataset/index.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "dataset/index_layout.h"
 #include "io/mapped_file.h"
@@ -15,20 +14,19 @@ Status damaged(const std::string& what) {
   return Status(Code::corrupt, "index: " + what + "; rebuild it with `stoker index`");
 }
 
-Digest128 digest_at(std::span<const std::byte> bytes) {
-  return {.low = load<std::uint64_t>(bytes), .high = load<std::uint64_t>(bytes.subspan(8))};
-}
-
 Result<Header> check_header(std::span<const std::byte> bytes) {
   if (bytes.size() < kHeaderBytes) return damaged("shorter than its header");
   const auto header = load<Header>(bytes);
   if (header.magic != kMagic) return damaged("not an index file");
-  if (header.version_major > kVersionMajor)
-    return Status(Code::unsupported, "index: written by a newer Stoker (format " +
+  if (header.version_major != kVersionMajor) {
+    const bool is_newer = header.version_major > kVersionMajor;
+    return Status(Code::unsupported, std::string("index: written by ") +
+                                         (is_newer ? "a newer" : "an older") + " Stoker (format " +
                                          std::to_string(header.version_major) +
                                          "); rebuild it with `stoker index`");
+  }
   const std::size_t digested = kHeaderBytes - kDigestBytes;
-  if (xxh3_128(bytes.first(digested)) != digest_at(bytes.subspan(digested)))
+  if (xxh3_128(bytes.first(digested)) != load_digest(bytes.subspan(digested)))
     return damaged("the header is damaged");
   return header;
 }
@@ -42,6 +40,13 @@ Status check_sections(const Header& header, std::uint64_t file_bytes) {
   const std::uint64_t blocks = block_count(header.sample_count);
   if (blocks * (kBlockBytes + kDigestBytes) + header.shards_bytes != body)
     return damaged("its size does not match its header");
+  std::uint64_t counted = 0;
+  for (const std::uint64_t count : header.size_classes) {
+    if (count > header.sample_count - counted)
+      return damaged("it counts more sizes than it has samples");
+    counted += count;
+  }
+  if (counted != header.sample_count) return damaged("it counts fewer sizes than it has samples");
   return {};
 }
 
@@ -89,14 +94,13 @@ Result<Index> Index::parse(std::span<const std::byte> bytes) {
   STOKER_TRY(check_sections(header, bytes.size()));
   const std::uint64_t blocks = block_count(header.sample_count);
   Index index;
-  index.bytes_ = bytes;
-  index.records_ = bytes.subspan(kHeaderBytes, blocks * kBlockBytes);
-  const auto table = bytes.subspan(kHeaderBytes + index.records_.size(), header.shards_bytes);
-  index.block_digests_ = bytes.last(blocks * kDigestBytes);
+  const auto records = bytes.subspan(kHeaderBytes, blocks * kBlockBytes);
+  const auto table = bytes.subspan(kHeaderBytes + records.size(), header.shards_bytes);
+  const auto digests = bytes.last(blocks * kDigestBytes);
   if (xxh3_128(table) !=
       Digest128{.low = header.shards_digest_low, .high = header.shards_digest_high})
     return damaged("the shard table is damaged");
-  if (xxh3_128(index.block_digests_) !=
+  if (xxh3_128(digests) !=
       Digest128{.low = header.digests_digest_low, .high = header.digests_digest_high})
     return damaged("the table of checksums is damaged");
   STOKER_ASSIGN(index.shards_, parse_shards(table, header));
@@ -104,42 +108,51 @@ Result<Index> Index::parse(std::span<const std::byte> bytes) {
   index.format_.assign(header.format.begin(), end);
   index.has_checksums_ = (header.flags & kFlagChecksums) != 0;
   index.sample_count_ = header.sample_count;
+  index.record_bytes_max_ = header.record_bytes_max;
+  index.size_classes_ = header.size_classes;
   index.fingerprint_ = {.low = header.fingerprint_low, .high = header.fingerprint_high};
-  index.checked_ = std::make_unique<std::atomic<bool>[]>(blocks);
+  index.records_ = CheckedBlocks(records, digests);
   return index;
 }
 
 Status Index::check_block(std::uint64_t block) const {
-  if (checked_[block].load(std::memory_order_relaxed)) return {};
-  const Digest128 expected = digest_at(block_digests_.subspan(block * kDigestBytes, kDigestBytes));
-  if (xxh3_128(records_.subspan(block * kBlockBytes, kBlockBytes)) != expected)
-    return damaged("the entries from sample " + std::to_string(block * kRecordsPerBlock) +
-                   " on are damaged");
-  checked_[block].store(true, std::memory_order_relaxed);
-  return {};
+  if (records_.is_good(block)) return {};
+  return damaged("the entries from sample " + std::to_string(block * kRecordsPerBlock) +
+                 " on are damaged");
 }
 
-Result<SampleLocation> Index::locate(std::uint64_t sample) const {
+void Index::prefetch(std::uint64_t sample) const noexcept {
+  if (sample < sample_count_) __builtin_prefetch(records_.bytes().data() + sample * kRecordBytes);
+}
+
+Result<SampleLocation> Index::locate(std::uint64_t sample, std::uint32_t shard_hint) const {
   if (sample >= sample_count_)
     return Status(Code::invalid_argument, "sample " + std::to_string(sample) + " of " +
                                               std::to_string(sample_count_) + " does not exist");
   STOKER_TRY(check_block(sample / kRecordsPerBlock));
-  const auto record = load<Record>(records_.subspan(sample * kRecordBytes, kRecordBytes));
-  const auto after = std::upper_bound(
-      shards_.begin(), shards_.end(), sample,
-      [](std::uint64_t wanted, const IndexedShard& shard) { return wanted < shard.first_sample; });
-  const IndexedShard& shard = *(after - 1);
+  const auto entry = load<Record>(records_.bytes().subspan(sample * kRecordBytes, kRecordBytes));
+  const ByteRange record = entry.place();
+  std::uint32_t number = shard_hint;
+  // Unsigned: a sample before the shard gives a number larger than any count.
+  if (number >= shards_.size() ||
+      sample - shards_[number].first_sample >= shards_[number].sample_count) {
+    const auto after = std::upper_bound(shards_.begin(), shards_.end(), sample,
+                                        [](std::uint64_t wanted, const IndexedShard& shard) {
+                                          return wanted < shard.first_sample;
+                                        });
+    number = static_cast<std::uint32_t>(after - 1 - shards_.begin());
+  }
+  const IndexedShard& shard = shards_[number];
   if (record.offset_bytes > shard.plain_size_bytes ||
       record.size_bytes > shard.plain_size_bytes - record.offset_bytes)
     return damaged("sample " + std::to_string(sample) + " lies outside its shard");
-  return SampleLocation{.shard = static_cast<std::uint32_t>(after - 1 - shards_.begin()),
-                        .record = {record.offset_bytes, record.size_bytes},
-                        .crc32c = record.crc32c};
+  if (record.size_bytes > record_bytes_max_)
+    return damaged("sample " + std::to_string(sample) + " is larger than the largest");
+  return SampleLocation{.shard = number, .record = record, .crc32c = entry.crc32c};
 }
 
 Status Index::verify() const {
-  for (std::uint64_t block = 0; block < block_count(sample_count_); ++block)
-    STOKER_TRY(check_block(block));
+  for (std::uint64_t block = 0; block < records_.count(); ++block) STOKER_TRY(check_block(block));
   return {};
 }
 

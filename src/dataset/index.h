@@ -3,7 +3,6 @@
 /// has its bytes.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -13,6 +12,8 @@
 #include <vector>
 
 #include "base/checksum.h"
+#include "dataset/checked_blocks.h"
+#include "dataset/size_classes.h"
 #include "formats/shard_format.h"
 #include "stoker/status.h"
 
@@ -48,7 +49,7 @@ class IndexWriter {
   /// Begins the next shard; the samples that follow are in it.
   void add_shard(std::string name, std::uint64_t size_bytes, std::uint64_t plain_size_bytes,
                  std::int64_t mtime_ns);
-  /// `unsupported` for a record of 4 GiB or more.
+  /// `unsupported` for a record that does not end below 256 TiB.
   Status add_sample(ByteRange record, std::uint32_t crc32c = 0);
 
   std::vector<std::byte> finish();
@@ -58,6 +59,8 @@ class IndexWriter {
   bool has_checksums_;
   std::vector<IndexedShard> shards_;
   std::vector<std::byte> records_;
+  std::uint64_t record_bytes_max_ = 0;
+  SizeClasses::Counts size_classes_{};
 };
 
 /// An open index. Opening costs the same for ten samples and for a billion, but for the shard
@@ -67,7 +70,7 @@ class IndexWriter {
 class Index {
  public:
   /// Opens a published index file. `corrupt` if its frame is damaged, `unsupported` if it was
-  /// written by a newer major version: rebuild it with `stoker index`.
+  /// written in another major version: rebuild it with `stoker index`.
   static Result<Index> open(const std::string& path);
   /// The same over bytes that outlive the index.
   static Result<Index> parse(std::span<const std::byte> bytes);
@@ -78,7 +81,20 @@ class Index {
   const std::vector<IndexedShard>& shards() const noexcept { return shards_; }
 
   /// `invalid_argument` past the end; `corrupt` if the block that holds the entry is damaged.
-  Result<SampleLocation> locate(std::uint64_t sample) const;
+  /// `shard_hint`: the shard it may be in, which spares a search if it is.
+  Result<SampleLocation> locate(std::uint64_t sample, std::uint32_t shard_hint = 0) const;
+
+  /// Asks the CPU for the entry that locate() will want; for many lookups in a row.
+  void prefetch(std::uint64_t sample) const noexcept;
+
+  /// The size of the largest record; 0 if there are none.
+  std::uint64_t record_bytes_max() const noexcept { return record_bytes_max_; }
+  /// What the `count` largest records take together, at most a quarter too high; where there are
+  /// fewer samples, the largest counts again for each that is missing. In constant time, from
+  /// counts by size in the header. Saturates.
+  std::uint64_t worst_case_bytes(std::uint64_t count) const noexcept {
+    return SizeClasses::largest_sum(size_classes_, record_bytes_max_, count);
+  }
 
   /// Identifies the samples and their order: shard base names, sizes and the sample table. The same
   /// on every node and tier, whatever the directory, the times and the checksums.
@@ -91,18 +107,15 @@ class Index {
   Index() = default;
   Status check_block(std::uint64_t block) const;
 
-  std::shared_ptr<const void> mapping_;  // keeps bytes_ alive
-  std::span<const std::byte> bytes_;
-  std::span<const std::byte> records_;
-  std::span<const std::byte> block_digests_;
+  std::shared_ptr<const void> mapping_;  // keeps records_ alive
+  CheckedBlocks records_;
   std::string format_;
   bool has_checksums_ = false;
   std::uint64_t sample_count_ = 0;
+  std::uint64_t record_bytes_max_ = 0;
+  SizeClasses::Counts size_classes_{};
   Digest128 fingerprint_;
   std::vector<IndexedShard> shards_;
-  /// One flag for each block found good. Relaxed: two threads may both check a block, and the
-  /// bytes they check never change.
-  std::unique_ptr<std::atomic<bool>[]> checked_;
 };
 
 }  // namespace stoker

@@ -7,7 +7,9 @@
 #include <span>
 #include <type_traits>
 
-#include "base/checksum.h"
+#include "dataset/checked_blocks.h"
+#include "dataset/size_classes.h"
+#include "formats/shard_format.h"
 
 // The index file's bytes (docs/formats/index.md), little-endian throughout:
 //
@@ -21,14 +23,15 @@
 namespace stoker::index_layout {
 
 inline constexpr std::array<char, 8> kMagic = {'S', 'T', 'K', 'I', 'N', 'D', 'E', 'X'};
-inline constexpr std::uint16_t kVersionMajor = 1;
+inline constexpr std::uint16_t kVersionMajor = 2;
 inline constexpr std::uint16_t kVersionMinor = 0;
 inline constexpr std::size_t kHeaderBytes = 4096;
-inline constexpr std::size_t kBlockBytes = 64 << 10;
+inline constexpr std::size_t kBlockBytes = CheckedBlocks::kBlockBytes;
 inline constexpr std::size_t kRecordBytes = 16;
 inline constexpr std::size_t kRecordsPerBlock = kBlockBytes / kRecordBytes;
-inline constexpr std::size_t kDigestBytes = 16;
+inline constexpr std::size_t kDigestBytes = CheckedBlocks::kDigestBytes;
 inline constexpr std::uint32_t kFlagChecksums = 1;
+inline constexpr std::uint64_t kPlaceMax = (std::uint64_t{1} << 48) - 1;  // of offsets and sizes
 
 struct Header {
   std::array<char, 8> magic;
@@ -45,13 +48,28 @@ struct Header {
   std::uint64_t shards_digest_high;
   std::uint64_t digests_digest_low;
   std::uint64_t digests_digest_high;
+  std::uint64_t record_bytes_max;
+  SizeClasses::Counts size_classes;
 };
-static_assert(sizeof(Header) == 104 && std::is_trivially_copyable_v<Header>);
+static_assert(sizeof(Header) == 112 + 8 * SizeClasses::kCount);
+static_assert(sizeof(Header) <= kHeaderBytes - kDigestBytes);
+static_assert(std::is_trivially_copyable_v<Header>);
 
+/// Offset and size have six bytes each, so that a record of any size fits into sixteen.
 struct Record {
-  std::uint64_t offset_bytes;
-  std::uint32_t size_bytes;
+  std::uint64_t offset_and_size_low;  ///< The offset in the lower 48 bits.
+  std::uint32_t size_high;            ///< All of the size but its lowest 16 bits.
   std::uint32_t crc32c;
+
+  static Record make(ByteRange place, std::uint32_t crc32c) noexcept {
+    return {.offset_and_size_low = place.offset_bytes | place.size_bytes << 48,
+            .size_high = static_cast<std::uint32_t>(place.size_bytes >> 16),
+            .crc32c = crc32c};
+  }
+  ByteRange place() const noexcept {
+    return {.offset_bytes = offset_and_size_low & kPlaceMax,
+            .size_bytes = std::uint64_t{size_high} << 16 | offset_and_size_low >> 48};
+  }
 };
 static_assert(sizeof(Record) == kRecordBytes);
 

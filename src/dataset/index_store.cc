@@ -1,26 +1,19 @@
 #include "dataset/index_store.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
-
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <filesystem>
 #include <optional>
 #include <system_error>
 #include <thread>
 
 #include "base/mutex.h"
-#include "base/unique_fd.h"
+#include "dataset/derived_file.h"
 #include "dataset/shard_scan.h"
 #include "io/arena.h"
-#include "io/publish.h"
 
 namespace stoker {
 namespace {
-
-constexpr auto kLockPoll = std::chrono::milliseconds(20);
 
 struct ScannedShard {
   std::vector<ByteRange> records = {};
@@ -154,83 +147,6 @@ class ParallelScan {
   std::vector<ScannedShard> scanned_ STOKER_GUARDED_BY(mutex_);
 };
 
-/// Where the index may be, the best place first.
-std::vector<std::string> places(const ShardSource& source, const IndexOptions& options) {
-  std::vector<std::string> found = {source.directory() + "/.stoker"};
-  if (!options.cache_directory.empty()) {
-    std::error_code ignored;
-    const std::string absolute =
-        std::filesystem::weakly_canonical(source.directory(), ignored).string();
-    found.push_back(options.cache_directory + "/" +
-                    xxh3_128(std::as_bytes(std::span(absolute))).hex());
-  }
-  return found;
-}
-
-std::optional<Index> open_if_it_fits(const std::string& path, const ShardSource& source,
-                                     const IndexOptions& options) {
-  if (options.rebuild) return std::nullopt;
-  Result<Index> index = Index::open(path);
-  if (!index.ok() || !fits(*index, source)) return std::nullopt;
-  if (options.checksums && !index->has_checksums()) return std::nullopt;
-  return *std::move(index);
-}
-
-/// The one builder's lock, which dies with its process. Unlocked by name and not by close alone: a
-/// child forked meanwhile has the descriptor too, and would keep the lock as long as it lives.
-class BuilderLock {
- public:
-  static Result<BuilderLock> wait(FileOps& ops, const std::string& path,
-                                  const std::stop_token& stop) {
-    STOKER_ASSIGN(UniqueFd fd, ops.open(path, O_RDWR | O_CREAT));
-    for (;;) {
-      const Status status = ops.try_lock(fd.get(), LockMode::exclusive);
-      // Without locks several may build, and each publishes a whole index.
-      if (status.ok() || status.code() == Code::unsupported) return BuilderLock(std::move(fd));
-      if (status.code() != Code::unavailable) return status.with_context(path);
-      if (stop.stop_requested())
-        return Status(Code::cancelled, "stopped while another process builds the index");
-      std::this_thread::sleep_for(kLockPoll);
-    }
-  }
-  BuilderLock(BuilderLock&&) = default;
-  BuilderLock& operator=(BuilderLock&&) = delete;
-  ~BuilderLock() {
-    if (fd_) ::flock(fd_.get(), LOCK_UN);
-  }
-
- private:
-  explicit BuilderLock(UniqueFd fd) : fd_(std::move(fd)) {}
-  UniqueFd fd_;
-};
-
-/// What builders that were killed left behind. Under the lock nobody else stages this index.
-void sweep(FileOps& ops, const std::string& directory, const std::string& name) {
-  const Result<std::vector<std::string>> names = ops.list(directory);
-  if (!names.ok()) return;
-  for (const std::string& found : *names)
-    if (found.starts_with(name + ".staged-"))
-      static_cast<void>(ops.unlink(directory + "/" + found));  // the next builder tries again
-}
-
-Result<IndexFile> build_in(const std::string& directory, const ShardSource& source,
-                           const IndexOptions& options) {
-  FileOps& ops = options.ops != nullptr ? *options.ops : posix_file_ops();
-  std::error_code failed;
-  std::filesystem::create_directories(directory, failed);
-  if (failed) return Status::from_errno(failed.value(), "mkdir", directory);
-  const std::string name = index_name(source);
-  const std::string path = directory + "/" + name;
-  STOKER_ASSIGN(const BuilderLock lock, BuilderLock::wait(ops, path + ".lock", options.stop));
-  if (auto index = open_if_it_fits(path, source, options))
-    return IndexFile{.index = *std::move(index), .path = path};
-  sweep(ops, directory, name);
-  STOKER_ASSIGN(const std::vector<std::byte> bytes, build_index(source, options));
-  STOKER_TRY(publish_file(ops, path, bytes));
-  STOKER_ASSIGN(Index index, Index::open(path));
-  return IndexFile{.index = std::move(index), .path = path, .is_new = true};
-}
-
 }  // namespace
 
 std::string index_name(const ShardSource& source) {
@@ -272,23 +188,25 @@ Result<std::vector<std::byte>> build_index(const ShardSource& source, const Inde
 }
 
 Result<IndexFile> open_index_file(const ShardSource& source, const IndexOptions& options) {
-  const std::vector<std::string> directories = places(source, options);
-  for (const std::string& directory : directories) {
-    const std::string path = directory + "/" + index_name(source);
-    if (auto index = open_if_it_fits(path, source, options))
-      return IndexFile{.index = *std::move(index), .path = path};
-  }
-  Status refused;
-  for (const std::string& directory : directories) {
-    Result<IndexFile> index = build_in(directory, source, options);
-    const Code code = index.status().code();
-    if (index.ok() || (code != Code::denied && code != Code::no_space)) return index;
-    refused = index.status();  // a read-only or full place: the cache directory is next
-  }
-  return refused.with_context(options.cache_directory.empty()
-                                  ? "no place for the index; make the directory writable or name "
-                                    "a cache directory"
-                                  : "no place for the index; make one of its two places writable");
+  std::optional<Index> taken;
+  const auto take = [&](const std::string& path) -> Status {
+    STOKER_ASSIGN(Index index, Index::open(path));
+    if (!fits(index, source)) return Status(Code::not_found, path + ": of other shards");
+    if (options.checksums && !index.has_checksums())
+      return Status(Code::not_found, path + ": without checksums");
+    taken.emplace(std::move(index));
+    return {};
+  };
+  STOKER_ASSIGN(
+      DerivedFile file,
+      open_derived_file({.places = derived_places(source.directory(), options.cache_directory),
+                         .name = index_name(source),
+                         .what = "the index",
+                         .rebuild = options.rebuild,
+                         .stop = options.stop,
+                         .ops = options.ops},
+                        take, [&] { return build_index(source, options); }));
+  return IndexFile{.index = *std::move(taken), .path = std::move(file.path), .is_new = file.is_new};
 }
 
 Result<Index> open_index(const ShardSource& source, const IndexOptions& options) {

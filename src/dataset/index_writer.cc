@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <limits>
 
 #include "dataset/index.h"
 #include "dataset/index_layout.h"
@@ -80,12 +79,12 @@ void IndexWriter::add_shard(std::string name, std::uint64_t size_bytes,
 }
 
 Status IndexWriter::add_sample(ByteRange record, std::uint32_t crc32c) {
-  if (record.size_bytes > std::numeric_limits<std::uint32_t>::max())
-    return Status(Code::unsupported, "a sample of 4 GiB or more cannot be indexed: split it");
-  put(records_, Record{.offset_bytes = record.offset_bytes,
-                       .size_bytes = static_cast<std::uint32_t>(record.size_bytes),
-                       .crc32c = crc32c});
+  if (record.offset_bytes > kPlaceMax || record.size_bytes > kPlaceMax)
+    return Status(Code::unsupported, "a shard of 256 TiB or more cannot be indexed: split it");
+  put(records_, Record::make(record, crc32c));
   ++shards_.back().sample_count;
+  ++size_classes_[SizeClasses::index_of(record.size_bytes)];
+  record_bytes_max_ = std::max(record_bytes_max_, record.size_bytes);
   return {};
 }
 
@@ -116,7 +115,9 @@ std::vector<std::byte> IndexWriter::finish() {
                 .shards_digest_low = shards_digest.low,
                 .shards_digest_high = shards_digest.high,
                 .digests_digest_low = digests_digest.low,
-                .digests_digest_high = digests_digest.high};
+                .digests_digest_high = digests_digest.high,
+                .record_bytes_max = record_bytes_max_,
+                .size_classes = size_classes_};
   format_.copy(header.format.data(), header.format.size() - 1);  // the last byte stays NUL
 
   std::vector<std::byte> file;

@@ -16,6 +16,9 @@ class LitdataSource final : public ShardSource {
         reader_(std::move(reader)) {}
 
   const ShardReader& reader() const noexcept override { return *reader_; }
+  std::optional<Dtype> token_dtype() const noexcept override {
+    return index_.is_tokens ? index_.leaves.front().dtype : std::nullopt;
+  }
   Result<std::unique_ptr<ShardScanner>> scan(std::size_t shard,
                                              std::uint64_t size_bytes) const override {
     return reader_->scan_chunk(index_.chunks[shard], size_bytes);

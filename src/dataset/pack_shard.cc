@@ -7,7 +7,6 @@
 
 #include "dataset/pack_fields.h"
 #include "dataset/pack_prefetch.h"
-#include "dataset/shard_output.h"
 
 namespace stoker {
 namespace {
@@ -31,46 +30,18 @@ Status add_mds_records(const PackWriter& writer, std::span<const std::uint64_t> 
   return {};
 }
 
-Status write_samples(const SampleSource& source, const PackWriterOptions& options,
-                     const ShardJob& job, const PackWriter& writer, RecordChecksums& checksums) {
-  SamplePrefetch samples(source, job.samples, job.reader_count);
-  std::vector<std::uint64_t> sizes;
-  SourceSample sample;
-  for (const std::uint64_t number : job.samples) {
-    if (job.stop.stop_requested()) return Status(Code::cancelled, "stopped while packing");
-    STOKER_TRY(samples.next(sample));
-    const auto append = [&]() -> Status {
-      STOKER_TRY(fit_fields(options.format, sample.view));
-      return writer.writer->append(sample.view);
-    };
-    if (Status status = append(); !status.ok())
-      return status.code() == Code::invalid_argument ? status.with_context(source.describe(number))
-                                                     : status;
-    if (writer.mds != nullptr)
-      sizes.push_back(writer.mds->last_record().size_bytes);
-    else
-      STOKER_TRY(checksums.add(writer.writer->last_record()));
-    if (job.on_sample) {
-      std::uint64_t size_bytes = 0;
-      for (const FieldView& field : sample.view.fields) size_bytes += field.bytes.size();
-      job.on_sample(size_bytes);
-    }
-  }
-  return writer.mds != nullptr ? add_mds_records(writer, sizes, checksums) : Status();
-}
-
 struct StagedSidecar {
   std::string path;
   std::unique_ptr<ShardOutput> output;
 };
 
-Result<std::vector<StagedSidecar>> stage_sidecars(FileOps& ops, const ShardJob& job,
+Result<std::vector<StagedSidecar>> stage_sidecars(FileOps& ops, const ShardPacker::Options& shard,
                                                   std::span<const ShardWriter::Sidecar> sidecars,
                                                   PackPart& part) {
   std::vector<StagedSidecar> staged;
   for (const ShardWriter::Sidecar& sidecar : sidecars) {
-    const std::string name = std::filesystem::path(job.name).stem().string() + sidecar.suffix;
-    const std::string path = job.directory + "/" + name;
+    const std::string name = std::filesystem::path(shard.name).stem().string() + sidecar.suffix;
+    const std::string path = shard.directory + "/" + name;
     STOKER_ASSIGN(std::unique_ptr<ShardOutput> output, ShardOutput::make(ops, path));
     STOKER_TRY(output->write(sidecar.bytes));
     STOKER_TRY(output->sync());
@@ -97,25 +68,66 @@ Status publish_all(FileOps& ops, const std::string& path, ShardOutput& shard,
 
 }  // namespace
 
+Result<std::unique_ptr<ShardPacker>> ShardPacker::make(FileOps& ops,
+                                                       const PackWriterOptions& writer,
+                                                       Options options) {
+  std::unique_ptr<ShardPacker> packer(new ShardPacker(ops, writer.format, std::move(options)));
+  const std::string path = packer->options_.directory + "/" + packer->options_.name;
+  STOKER_ASSIGN(packer->output_, ShardOutput::make(ops, path));
+  STOKER_ASSIGN(packer->writer_, make_pack_writer(writer, packer->options_.name, *packer->output_));
+  return packer;
+}
+
+Status ShardPacker::append(SampleView& sample) {
+  STOKER_TRY(fit_fields(format_, sample));
+  STOKER_TRY(writer_.writer->append(sample));
+  if (writer_.mds == nullptr) return output_->checksums().add(writer_.writer->last_record());
+  sizes_.push_back(writer_.mds->last_record().size_bytes);
+  return {};
+}
+
+Status ShardPacker::finish() {
+  if (writer_.mds != nullptr) STOKER_TRY(add_mds_records(writer_, sizes_, output_->checksums()));
+  const std::uint64_t sample_count = writer_.writer->sample_count();
+  STOKER_ASSIGN(const std::vector<ShardWriter::Sidecar> sidecars, writer_.writer->finish());
+  STOKER_TRY(output_->sync());
+  PackPart part{
+      .plan_hash = options_.plan_hash,
+      .shard = {.file = {.name = options_.name,
+                         .size_bytes = output_->size_bytes(),
+                         .sha256 = output_->sha256()},
+                .sample_count = sample_count},
+      .files = {},
+      .mds_index = writer_.mds != nullptr ? format_mds_index({writer_.mds->shard()}) : ""};
+  STOKER_ASSIGN(const std::vector<StagedSidecar> staged,
+                stage_sidecars(ops_, options_, sidecars, part));
+  STOKER_ASSIGN(const std::vector<std::uint32_t> checksums, output_->checksums().finish());
+  STOKER_TRY(
+      publish_pack_part(ops_, options_.directory, part, output_->checksums().records(), checksums));
+  return publish_all(ops_, options_.directory + "/" + options_.name, *output_, staged);
+}
+
 Status pack_shard(FileOps& ops, const SampleSource& source, const PackWriterOptions& options,
                   const ShardJob& job) {
-  const std::string path = job.directory + "/" + job.name;
-  STOKER_ASSIGN(const std::unique_ptr<ShardOutput> output, ShardOutput::make(ops, path));
-  STOKER_ASSIGN(const PackWriter writer, make_pack_writer(options, job.name, *output));
-  STOKER_TRY(write_samples(source, options, job, writer, output->checksums()));
-  STOKER_ASSIGN(const std::vector<ShardWriter::Sidecar> sidecars, writer.writer->finish());
-  STOKER_TRY(output->sync());
-  PackPart part{.plan_hash = job.plan_hash,
-                .shard = {.file = {.name = job.name,
-                                   .size_bytes = output->size_bytes(),
-                                   .sha256 = output->sha256()},
-                          .sample_count = job.samples.size()},
-                .files = {},
-                .mds_index = writer.mds != nullptr ? format_mds_index({writer.mds->shard()}) : ""};
-  STOKER_ASSIGN(const std::vector<StagedSidecar> staged, stage_sidecars(ops, job, sidecars, part));
-  STOKER_ASSIGN(const std::vector<std::uint32_t> checksums, output->checksums().finish());
-  STOKER_TRY(publish_pack_part(ops, job.directory, part, output->checksums().records(), checksums));
-  return publish_all(ops, path, *output, staged);
+  STOKER_ASSIGN(const std::unique_ptr<ShardPacker> packer,
+                ShardPacker::make(
+                    ops, options,
+                    {.directory = job.directory, .name = job.name, .plan_hash = job.plan_hash}));
+  SamplePrefetch samples(source, job.samples, job.reader_count);
+  SourceSample sample;
+  for (const std::uint64_t number : job.samples) {
+    if (job.stop.stop_requested()) return Status(Code::cancelled, "stopped while packing");
+    STOKER_TRY(samples.next(sample));
+    if (Status status = packer->append(sample.view); !status.ok())
+      return status.code() == Code::invalid_argument ? status.with_context(source.describe(number))
+                                                     : status;
+    if (job.on_sample) {
+      std::uint64_t size_bytes = 0;
+      for (const FieldView& field : sample.view.fields) size_bytes += field.bytes.size();
+      job.on_sample(size_bytes);
+    }
+  }
+  return packer->finish();
 }
 
 bool is_part_complete(const std::string& directory, const PackPart& part) {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <stop_token>
 #include <string>
@@ -9,10 +10,49 @@
 #include "dataset/pack_part.h"
 #include "dataset/pack_writer.h"
 #include "dataset/sample_source.h"
+#include "dataset/shard_output.h"
 #include "io/file_ops.h"
 #include "stoker/status.h"
 
 namespace stoker {
+
+/// Packs one shard from samples that are handed to it, so that its final name stands for all of it
+/// or does not exist:
+///
+/// 1. The samples are written to a staging file, which is fsynced; so are the shard's sidecars.
+/// 2. The part (what the manifest and the index will say of it) is published.
+/// 3. The staging file is renamed, then the sidecars: a shard with all its files was finished.
+///
+/// Destroyed before finish(), it leaves nothing.
+///
+/// Thread safety: none; several shards may be packed at the same time.
+class ShardPacker {
+ public:
+  struct Options {
+    std::string directory;
+    std::string name;
+    std::string plan_hash;
+  };
+  static Result<std::unique_ptr<ShardPacker>> make(FileOps& ops, const PackWriterOptions& writer,
+                                                   Options options);
+
+  /// Turns the fields into what the format can hold (fit_fields), and adds the sample.
+  /// `invalid_argument` if it cannot hold them; the message does not say which sample it was.
+  Status append(SampleView& sample);
+  /// Steps 2 and 3; nothing may be appended afterwards.
+  Status finish();
+
+ private:
+  ShardPacker(FileOps& ops, std::string format, Options options)
+      : ops_(ops), format_(std::move(format)), options_(std::move(options)) {}
+
+  FileOps& ops_;
+  const std::string format_;
+  const Options options_;
+  std::unique_ptr<ShardOutput> output_;
+  PackWriter writer_;                 // writes to output_
+  std::vector<std::uint64_t> sizes_;  // of MDS's records, whose places are known at the end
+};
 
 struct ShardJob {
   std::string directory;
@@ -24,11 +64,7 @@ struct ShardJob {
   std::stop_token stop = {};
 };
 
-/// Packs one shard, so that its final name stands for all of it or does not exist:
-///
-/// 1. The samples are written to a staging file, which is fsynced; so are the shard's sidecars.
-/// 2. The part (what the manifest and the index will say of it) is published.
-/// 3. The staging file is renamed, then the sidecars: a shard with all its files was finished.
+/// Packs one shard of a source with a ShardPacker.
 Status pack_shard(FileOps& ops, const SampleSource& source, const PackWriterOptions& options,
                   const ShardJob& job);
 

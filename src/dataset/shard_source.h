@@ -52,6 +52,10 @@ class ShardSource {
 
   virtual const ShardReader& reader() const noexcept = 0;
 
+  /// The dtype of tokens, where records are nothing but tokens and follow each other in each shard
+  /// without gaps; else nothing.
+  virtual std::optional<Dtype> token_dtype() const noexcept { return std::nullopt; }
+
   /// A scanner for one shard, given the size of its plain form.
   virtual Result<std::unique_ptr<ShardScanner>> scan(std::size_t shard,
                                                      std::uint64_t size_bytes) const {

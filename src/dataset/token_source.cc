@@ -17,6 +17,7 @@ constexpr std::size_t kIdxBytesMax = std::size_t{4} << 30;  // 200 million seque
 class TokenReader final : public ShardReader {
  public:
   explicit TokenReader(Dtype dtype) : dtype_(dtype) {}
+  Dtype dtype() const noexcept { return dtype_; }
 
   Result<std::unique_ptr<ShardScanner>> scan(std::uint64_t /*size_bytes*/) const override {
     return Status(Code::unsupported, "token files are scanned by their layout");
@@ -74,6 +75,7 @@ class TokenSource final : public ShardSource {
         reader_(layouts_.front().dtype) {}
 
   const ShardReader& reader() const noexcept override { return reader_; }
+  std::optional<Dtype> token_dtype() const noexcept override { return reader_.dtype(); }
   Result<std::unique_ptr<ShardScanner>> scan(std::size_t shard,
                                              std::uint64_t /*size_bytes*/) const override {
     return std::unique_ptr<ShardScanner>(
@@ -95,6 +97,7 @@ class MegatronSource final : public ShardSource {
         reader_(dtype) {}
 
   const ShardReader& reader() const noexcept override { return reader_; }
+  std::optional<Dtype> token_dtype() const noexcept override { return reader_.dtype(); }
   Result<std::unique_ptr<ShardScanner>> scan(std::size_t shard,
                                              std::uint64_t size_bytes) const override {
     const std::string& path = sidecars()[shard].path;

@@ -292,7 +292,7 @@ TEST_F(DatasetTest, a_shard_that_was_open_when_it_was_replaced_goes_on) {
 }
 
 TEST_F(DatasetTest, more_shards_than_stay_open) {
-  constexpr std::size_t kShards = Dataset::kOpenShardsMax + 20;
+  constexpr std::size_t kShards = 40;
   std::vector<Expected> expected;
   for (std::size_t i = 0; i < kShards; ++i) {
     const std::string stem = std::to_string(1000 + i);
@@ -300,10 +300,14 @@ TEST_F(DatasetTest, more_shards_than_stay_open) {
     write_tar(dir_.file(stem + ".tar"), samples);
     for (const OwnedSample& sample : samples) expected.push_back(expected_of(sample, sample.key));
   }
-  const auto dataset = open(dir_.path());
+  const auto dataset = open(dir_.path(), {.open_shards_max = 20});
   ASSERT_NE(dataset, nullptr);
+  EXPECT_EQ(dataset->open_shards_max(), 20U);
   for (unsigned round = 0; round < 2; ++round)
     EXPECT_EQ(compare(*dataset, expected, shuffled(expected.size(), round)), "");
+  EXPECT_EQ(dataset->lend_shard(19)->use_count(), 0) << "lent: the dataset's own";
+  EXPECT_EQ(dataset->lend_shard(20)->use_count(), 1);
+  EXPECT_EQ(open(dir_.path())->open_shards_max(), kShards);
 }
 
 TEST_F(DatasetTest, empty_shards_among_others_do_no_harm) {

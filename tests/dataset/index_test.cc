@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
+#include <functional>
 #include <random>
 
 #include "support/temp_dir.h"
@@ -80,11 +82,74 @@ TEST(IndexTest, the_fingerprint_ignores_times_directories_and_checksums) {
   EXPECT_NE(fingerprint(changed.finish()), fingerprint(one));
 }
 
-TEST(IndexTest, samples_of_four_gigabytes_are_refused) {
+TEST(IndexTest, samples_of_any_size_are_indexed) {
+  constexpr std::uint64_t kLast = (std::uint64_t{1} << 48) - 1;
+  IndexWriter writer("tar", true);
+  writer.add_shard("x", kLast, kLast, 0);
+  const std::vector<ByteRange> records = {
+      {0, 0xFFFFFFFF}, {7, std::uint64_t{1} << 32}, {kLast - 3, 3}, {0, kLast}, {kLast, 0}};
+  for (const ByteRange& record : records) EXPECT_TRUE(writer.add_sample(record, 0xABCDEF01).ok());
+  EXPECT_EQ(writer.add_sample({0, kLast + 1}).code(), Code::unsupported);
+  EXPECT_EQ(writer.add_sample({kLast + 1, 0}).code(), Code::unsupported);
+  const std::vector<std::byte> bytes = writer.finish();
+  const Result<Index> index = Index::parse(bytes);
+  ASSERT_TRUE(index.ok()) << index.status().message();
+  for (std::size_t i = 0; i < records.size(); ++i) {
+    EXPECT_EQ(index->locate(i)->record, records[i]);
+    EXPECT_EQ(index->locate(i)->crc32c, 0xABCDEF01U);
+  }
+  EXPECT_EQ(index->record_bytes_max(), kLast);
+}
+
+TEST(IndexTest, a_hint_of_the_shard_changes_nothing_but_the_search) {
+  const std::vector<std::byte> bytes = sample_index();
+  const Result<Index> index = Index::parse(bytes);
+  for (const std::uint64_t sample : {0ULL, 4999ULL, 5000ULL, 9999ULL})
+    for (const std::uint32_t hint : {0U, 1U, 2U, 3U, ~0U}) {
+      EXPECT_EQ(index->locate(sample, hint)->shard, sample < 5000 ? 0U : 2U);
+      EXPECT_EQ(index->locate(sample, hint)->record, range_of(sample));
+    }
+}
+
+TEST(IndexTest, the_worst_batch_is_at_least_the_largest_records_and_a_quarter_more_at_most) {
+  std::mt19937_64 random(1);
+  std::vector<std::uint64_t> sizes;
   IndexWriter writer("tar", false);
   writer.add_shard("x", std::uint64_t{1} << 40, std::uint64_t{1} << 40, 0);
-  EXPECT_TRUE(writer.add_sample({0, 0xFFFFFFFF}).ok());
-  EXPECT_EQ(writer.add_sample({0, std::uint64_t{1} << 32}).code(), Code::unsupported);
+  for (int i = 0; i < 3000; ++i) {
+    sizes.push_back(random() >> (30 + random() % 34));
+    ASSERT_TRUE(writer.add_sample({0, sizes.back()}).ok());
+  }
+  const std::vector<std::byte> bytes = writer.finish();
+  const Result<Index> index = Index::parse(bytes);
+  ASSERT_TRUE(index.ok());
+  std::ranges::sort(sizes, std::greater());
+  EXPECT_EQ(index->record_bytes_max(), sizes.front());
+  EXPECT_EQ(index->worst_case_bytes(0), 0U);
+  std::uint64_t sum = 0;
+  for (std::size_t count = 1; count <= sizes.size(); ++count) {
+    sum += sizes[count - 1];
+    ASSERT_GE(index->worst_case_bytes(count), sum) << count;
+    ASSERT_LE(index->worst_case_bytes(count), sum + sum / 4) << count;
+  }
+  EXPECT_EQ(index->worst_case_bytes(3010),
+            index->worst_case_bytes(3000) + 10 * index->record_bytes_max())
+      << "some of them twice";
+  EXPECT_EQ(index->worst_case_bytes(~std::uint64_t{0}), ~std::uint64_t{0});
+  EXPECT_EQ(Index::parse(IndexWriter("tar", false).finish())->worst_case_bytes(9), 0U);
+}
+
+TEST(SizeClassesTest, every_size_is_in_the_class_that_ends_at_or_above_it) {
+  std::uint64_t last = 0;
+  for (std::size_t i = 0; i < SizeClasses::kCount; ++i) {
+    const std::uint64_t largest = SizeClasses::largest_in(i);
+    if (largest >> 48 != 0) break;
+    EXPECT_EQ(SizeClasses::index_of(largest), i);
+    EXPECT_EQ(SizeClasses::index_of(largest + 1), i + 1);
+    EXPECT_LE(largest, (i < 4 ? i : last + 1) * 5 / 4);
+    last = largest;
+  }
+  EXPECT_LT(SizeClasses::index_of((std::uint64_t{1} << 48) - 1), SizeClasses::kCount);
 }
 
 TEST(IndexTest, every_flipped_byte_is_found_when_it_is_looked_at) {
@@ -123,10 +188,14 @@ TEST(IndexTest, opening_a_file_names_it_when_it_is_damaged) {
   EXPECT_NE(status.message().find("stoker index"), std::string::npos);
 }
 
-TEST(IndexTest, a_newer_major_version_is_named) {
+TEST(IndexTest, other_major_versions_are_named) {
   std::vector<std::byte> bytes = sample_index();
-  bytes[8] = std::byte{2};
+  bytes[8] = std::byte{3};
   EXPECT_EQ(Index::parse(bytes).status().code(), Code::unsupported);
+  EXPECT_NE(Index::parse(bytes).status().message().find("newer"), std::string::npos);
+  bytes[8] = std::byte{1};
+  EXPECT_EQ(Index::parse(bytes).status().code(), Code::unsupported);
+  EXPECT_NE(Index::parse(bytes).status().message().find("older"), std::string::npos);
 }
 
 }  // namespace

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "base/checksum.h"
+
+namespace stoker {
+
+/// Bytes in blocks of 64 KiB, each with its XXH3-128 in a table, checked when they are first looked
+/// at: what lets a mapped file of any size be opened in no time and still be trusted.
+///
+/// Thread safety: const methods from any thread.
+class CheckedBlocks {
+ public:
+  static constexpr std::size_t kBlockBytes = 64 << 10;
+  static constexpr std::size_t kDigestBytes = 16;
+
+  CheckedBlocks() = default;
+  /// `bytes` are whole blocks, `digests` one for each; both outlive this.
+  CheckedBlocks(std::span<const std::byte> bytes, std::span<const std::byte> digests)
+      : bytes_(bytes),
+        digests_(digests),
+        good_(std::make_unique<std::atomic<bool>[]>(bytes.size() / kBlockBytes)) {}
+
+  std::span<const std::byte> bytes() const noexcept { return bytes_; }
+  std::uint64_t count() const noexcept { return bytes_.size() / kBlockBytes; }
+
+  /// Whether block `block` < count() is as it was written.
+  bool is_good(std::uint64_t block) const {
+    return good_[block].load(std::memory_order_relaxed) || check(block);
+  }
+
+ private:
+  bool check(std::uint64_t block) const;
+
+  std::span<const std::byte> bytes_;
+  std::span<const std::byte> digests_;
+  /// One flag for each block found good. Relaxed: two threads may both check a block, and the
+  /// bytes they check never change.
+  std::unique_ptr<std::atomic<bool>[]> good_;
+};
+
+/// The digest stored at the begin of `bytes`.
+Digest128 load_digest(std::span<const std::byte> bytes);
+
+}  // namespace stoker

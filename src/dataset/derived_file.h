@@ -1,0 +1,50 @@
+/// \file
+/// Files that are made from a dataset and kept beside it: its index, its packs.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "io/file_ops.h"
+#include "stoker/status.h"
+
+namespace stoker {
+
+/// Where such files may lie, the best place first: `<dataset>/.stoker`, then, if there is a cache
+/// directory, a directory in it named by the hash of the dataset's.
+std::vector<std::string> derived_places(const std::string& dataset_directory,
+                                        const std::string& cache_directory);
+
+struct DerivedFileOptions {
+  std::vector<std::string> places;
+  std::string name;
+  std::string what;      ///< "the index", "the packs": for messages.
+  bool rebuild = false;  ///< Even if there is one that fits.
+  std::stop_token stop = {};
+  FileOps* ops = nullptr;  ///< What publishes it; null: posix_file_ops(). For crash tests.
+};
+
+struct DerivedFile {
+  std::string path;
+  bool is_new = false;  ///< Built by this call.
+};
+
+/// Finds the file, or builds it.
+///
+/// `take` opens the file of that path and keeps it, or says why it is of no use: not there,
+/// damaged, out of date. `build` makes its bytes.
+///
+/// 1. Each place is asked for a file that can be taken.
+/// 2. Else, in the first place that can be written to: the builder's flock is waited for, what
+///    another process has built meanwhile is taken, what killed builders left is removed, the
+///    bytes are built and published by rename, and taken.
+///
+/// `denied` or `no_space`, with the way out, if no place takes it; `cancelled` if `stop` fires.
+Result<DerivedFile> open_derived_file(const DerivedFileOptions& options,
+                                      const std::function<Status(const std::string& path)>& take,
+                                      const std::function<Result<std::vector<std::byte>>()>& build);
+
+}  // namespace stoker

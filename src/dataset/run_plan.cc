@@ -1,0 +1,170 @@
+#include "dataset/run_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "dataset/fetch_planner.h"
+#include "io/buffer_pool.h"
+
+namespace stoker::internal {
+namespace {
+
+Status check_windows(const LoaderOptions& options) {
+  if (options.windows.size() != options.datasets.size())
+    return Status(Code::invalid_argument,
+                  fmt::format("{} datasets need as many token windows, and {} were given",
+                              options.datasets.size(), options.windows.size()));
+  for (const auto& windows : options.windows) {
+    if (!windows) return Status(Code::invalid_argument, "token windows are missing (null)");
+    const TokenWindows& first = *options.windows.front();
+    if (windows->tokens_per_row() != first.tokens_per_row() || windows->dtype() != first.dtype())
+      return Status(Code::invalid_argument,
+                    fmt::format("the datasets of a mixture need windows alike: {} tokens of {} "
+                                "in one, {} of {} in another",
+                                first.tokens_per_row(), dtype_name(first.dtype()),
+                                windows->tokens_per_row(), dtype_name(windows->dtype())));
+  }
+  if (options.fields.size() > 1 ||
+      (options.fields.size() == 1 && options.fields[0].kind != FieldKind::tokens))
+    return Status(Code::invalid_argument, "token windows have one column, of the kind \"tokens\"");
+  return check_fields(options.fields);
+}
+
+Status check_options(const LoaderOptions& options) {
+  if (options.datasets.empty()) return Status(Code::invalid_argument, "a loader needs a dataset");
+  for (const auto& dataset : options.datasets)
+    if (!dataset) return Status(Code::invalid_argument, "a dataset is missing (null)");
+  if (!options.order) return Status(Code::invalid_argument, "a loader needs an order");
+  if (options.order->dataset_count() != options.datasets.size())
+    return Status(Code::invalid_argument,
+                  fmt::format("the order is one of {} datasets, and there are {}",
+                              options.order->dataset_count(), options.datasets.size()));
+  if (options.cursor.position > options.order->epoch_samples())
+    return Status(Code::invalid_argument,
+                  fmt::format("the cursor stands at position {}, past the {} samples of an epoch",
+                              options.cursor.position, options.order->epoch_samples()));
+  return {};
+}
+
+bool is_integer(Dtype dtype) {
+  return dtype != Dtype::float16 && dtype != Dtype::float32 && dtype != Dtype::float64 &&
+         dtype != Dtype::bfloat16;
+}
+
+FieldPlan token_plan(const LoaderOptions& options) {
+  const TokenWindows& windows = *options.windows.front();
+  FieldPlan plan;
+  PlannedColumn& column = plan.columns.emplace_back();
+  if (!options.fields.empty()) column.spec = options.fields.front();
+  if (column.spec.name.empty()) column.spec.name = "tokens";
+  column.spec.kind = FieldKind::tokens;
+  column.dtype = column.spec.dtype.value_or(windows.dtype());
+  column.shape = {windows.tokens_per_row()};
+  column.row_bytes = windows.tokens_per_row() * dtype_size_bytes(column.dtype);
+  return plan;
+}
+
+}  // namespace
+
+Result<RunPlan> RunPlan::make(LoaderOptions options) {
+  STOKER_TRY(check_options(options));
+  options.cut.epoch_samples = options.order->epoch_samples();
+  STOKER_ASSIGN(const BatchCut cut, BatchCut::make(options.cut));
+  options.cursor.tail = options.cut.tail;
+  options.cursor.global_batch_size = options.cut.global_batch_size;
+  FieldPlan fields;
+  if (options.windows.empty()) {
+    STOKER_ASSIGN(fields, make_field_plan(options.fields, *options.datasets.front()));
+  } else {
+    STOKER_TRY(check_windows(options));
+    fields = token_plan(options);
+    if (fields.columns.front().spec.dtype && !is_integer(options.windows.front()->dtype()))
+      return Status(Code::invalid_argument,
+                    fmt::format("tokens of {} cannot be widened to int64",
+                                dtype_name(options.windows.front()->dtype())));
+  }
+  auto datasets = std::make_shared<const DatasetList>(options.datasets);
+  return RunPlan{.options = std::move(options),
+                 .cut = cut,
+                 .fields = std::move(fields),
+                 .datasets = std::move(datasets)};
+}
+
+RunPlan::Place RunPlan::place(std::uint64_t number) const noexcept {
+  const Cursor& start = options.cursor;
+  const std::uint64_t size = cut.options().global_batch_size;
+  const std::uint64_t first = cut.batches_from(start.position);
+  if (number < first) return {start.epoch, start.position + number * size};
+  const std::uint64_t per_epoch = cut.batches_from(0);
+  return {start.epoch + 1 + (number - first) / per_epoch, (number - first) % per_epoch * size};
+}
+
+std::optional<std::uint64_t> RunPlan::batch_count() const noexcept {
+  if (!options.end_epoch) return std::nullopt;
+  const Cursor& start = options.cursor;
+  if (start.epoch >= *options.end_epoch) return 0;
+  return cut.batches_from(start.position) +
+         (*options.end_epoch - start.epoch - 1) * cut.batches_from(0);
+}
+
+void RunPlan::begin_batch(std::uint64_t number, BatchData& out) const {
+  const Place at = place(number);
+  const BatchCut::Part part = cut.part(at.position);
+  out.number = number;
+  out.epoch = at.epoch;
+  out.cursor = options.cursor;
+  out.cursor.epoch = at.epoch;
+  out.cursor.position = cut.next_position(at.position);
+  out.positions.resize(part.count);
+  for (std::uint64_t slot = 0; slot < part.count; ++slot)
+    out.positions[slot] = cut.position_of(part, slot);
+  out.samples.resize(part.count);
+  options.order->fill(at.epoch, part.first_position, out.samples);
+  out.valid.assign(part.count, 0);
+  std::fill_n(out.valid.begin(), part.valid_count, std::uint8_t{1});
+  out.datasets = is_tokens() ? nullptr : datasets;
+}
+
+std::uint64_t RunPlan::unit_count(std::uint32_t dataset) const noexcept {
+  return is_tokens() ? options.windows[dataset]->count() : (*datasets)[dataset]->sample_count();
+}
+
+std::size_t RunPlan::BatchMemory::pooled_bytes() const noexcept {
+  std::size_t total = 0;
+  if (records_bytes > 0) total += BufferPool::size_class_bytes(records_bytes);
+  if (arrays_bytes > 0) total += BufferPool::size_class_bytes(arrays_bytes);
+  return total;
+}
+
+RunPlan::BatchMemory RunPlan::batch_memory_max() const {
+  const std::uint64_t rows = cut.rank_batch_size();
+  if (is_tokens()) {
+    const std::size_t overhead = FetchPlanner::room_overhead_bytes(
+        {.gap_bytes = options.fetch.gap_bytes, .piece_bytes = options.fetch.piece_bytes});
+    return {.records_bytes = rows * (options.windows.front()->row_bytes() + overhead),
+            .arrays_bytes = rows * fields.columns.front().row_bytes};
+  }
+  // Of a mixture any split is possible: all of a batch from each, or the largest sample in every
+  // slot, whichever is less, is never exceeded.
+  std::size_t from_each = 0;
+  for (const auto& dataset : *datasets)
+    from_each += RecordFetcher::memory_bytes_max(*dataset, rows, options.fetch);
+  const std::size_t records = std::min(from_each, rows * largest_sample_bytes());
+  return {.records_bytes = records, .arrays_bytes = fields.arrays_bytes(rows, records)};
+}
+
+std::size_t RunPlan::largest_sample_bytes() const {
+  std::size_t largest = 0;
+  for (const auto& dataset : *datasets)
+    largest =
+        std::max<std::size_t>(largest, RecordFetcher::memory_bytes_max(*dataset, 1, options.fetch));
+  return largest;
+}
+
+std::size_t RunPlan::memory_needed() const {
+  const std::size_t largest = is_tokens() ? 0 : largest_sample_bytes();
+  return 3 * batch_memory_max().pooled_bytes() + BufferPool::size_class_bytes(largest);
+}
+
+}  // namespace stoker::internal

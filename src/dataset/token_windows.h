@@ -1,0 +1,71 @@
+/// \file
+/// Windows over token arrays that may be larger than memory.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "dataset/dataset.h"
+#include "formats/dtype.h"
+#include "formats/shard_format.h"
+#include "stoker/status.h"
+
+namespace stoker {
+
+/// Where a unit of tokens lies.
+struct TokenSpan {
+  std::uint32_t shard = 0;
+  ByteRange range;  ///< In the shard, uncompressed.
+
+  bool operator==(const TokenSpan&) const = default;
+};
+
+/// Cuts the tokens of each shard, all its sequences one after the other, into windows of a fixed
+/// length: window w of a shard begins at token w * stride and has window + extra tokens. None
+/// crosses from one shard to the next; what is left at the end of a shard and is shorter is
+/// dropped. Units are numbered over all shards in their order. All arithmetic, no table but two
+/// words for each shard: a trillion tokens cost what a million do.
+///
+/// Thread safety: immutable.
+class TokenWindows {
+ public:
+  struct Options {
+    std::uint64_t window = 0;  ///< Tokens.
+    std::uint64_t stride = 0;  ///< Tokens from one window's begin to the next one's; 0: `window`.
+    std::uint64_t extra = 0;   ///< Tokens more in each window: 1 for targets shifted by one.
+  };
+
+  /// Over a dataset of tokens: Megatron, .npy, raw, counted, shard001, and LitData's token chunks.
+  /// `invalid_argument` for other datasets, for a window of 0, and if no shard has one window.
+  static Result<TokenWindows> make(const Dataset& dataset, const Options& options);
+
+  std::uint64_t count() const noexcept { return count_; }
+  Dtype dtype() const noexcept { return dtype_; }
+  std::uint64_t tokens_per_row() const noexcept { return tokens_per_row_; }  ///< window + extra.
+  std::uint64_t row_bytes() const noexcept { return tokens_per_row_ * dtype_size_bytes(dtype_); }
+
+  /// Window `unit`; `invalid_argument` if it is not less than count(). In time logarithmic in the
+  /// number of shards.
+  Result<TokenSpan> locate(std::uint64_t unit) const;
+
+  /// Tokens of the dataset, those in no window included.
+  std::uint64_t token_count() const noexcept { return token_count_; }
+
+ private:
+  struct Stream {
+    std::uint64_t first_unit = 0;
+    std::uint64_t offset_bytes = 0;
+    std::uint32_t shard = 0;
+  };
+
+  TokenWindows() = default;
+
+  Dtype dtype_ = Dtype::int32;
+  std::uint64_t tokens_per_row_ = 0;
+  std::uint64_t stride_bytes_ = 0;
+  std::uint64_t count_ = 0;
+  std::uint64_t token_count_ = 0;
+  std::vector<Stream> streams_;  // shards that have a window
+};
+
+}  // namespace stoker
