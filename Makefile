@@ -37,7 +37,7 @@ help:
 	@echo
 	@echo "  make build    build/release/stoker, and the Python package in .venv"
 	@echo "  make interop  our formats beside webdataset, streaming, litdata, tfrecord, megatron"
-	@echo "  make bench    micro-benchmarks, and the comparison with fio (minutes)"
+	@echo "  make bench    micro-benchmarks, and comparisons with fio and other loaders (minutes)"
 	@echo "  make lint     format, layers, ruff, mypy, clang thread-safety and clang-tidy (minutes)"
 	@echo "  make asan     tests under AddressSanitizer and UndefinedBehaviorSanitizer"
 	@echo "  make tsan     tests under ThreadSanitizer"
@@ -143,11 +143,14 @@ interop: apt-test build/dev/build.ninja
 	@tools/run_interop.sh $(PYTHON) build/dev/tests/interop
 
 .PHONY: bench
-bench: apt-bench build/bench/build.ninja
-	$(SAY) "micro-benchmarks, then the comparison with fio (minutes)"
+bench: apt-bench build build/bench/build.ninja
+	$(SAY) "micro-benchmarks, then the comparisons with fio and with other loaders (a quarter of an hour)"
 	@cmake --build build/bench --parallel $(JOBS)
 	@tools/run_bench.sh build/bench/bench
 	@$(VENV_PYTHON) tools/bench_fio.py build/bench/stoker
+	@tools/setup_peers.sh $(PYTHON)
+	@PYTHONPATH=python build/peers/bin/python bench/loader_peers.py
+	@build/peers/bin/python bench/pack_peers.py build/bench/stoker
 
 .PHONY: format
 format: apt-test $(VENV)

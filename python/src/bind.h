@@ -7,6 +7,13 @@ namespace stoker::python {
 /// Each adds the classes and functions of one header to the module.
 void bind_probe(nanobind::module_& module);
 void bind_dataset(nanobind::module_& module);
+void bind_tokens(nanobind::module_& module);
+void bind_order(nanobind::module_& module);
+void bind_cursor(nanobind::module_& module);
+void bind_batch(nanobind::module_& module);
+void bind_loader(nanobind::module_& module);
+void bind_import(nanobind::module_& module);
+void bind_io(nanobind::module_& module);
 void bind_pack(nanobind::module_& module);
 
 }  // namespace stoker::python

@@ -14,6 +14,7 @@
 
 #include "bind.h"
 #include "dataset/dataset.h"
+#include "dataset/sample_source.h"
 #include "parallel_samples.h"
 #include "raise.h"
 #include "sample_object.h"
@@ -41,13 +42,7 @@ std::optional<CorruptPlace> place_in(std::string_view message) {
 }
 
 std::shared_ptr<const Dataset> open_dataset(const std::vector<std::string>& patterns,
-                                            const std::string& format, const std::string& dtype,
-                                            bool checksums, const std::string& cache_directory) {
-  Dataset::Options options;
-  options.source.format = format;
-  if (!dtype.empty()) options.source.dtype = value_or_raise(parse_dtype(dtype));
-  options.index.checksums = checksums;
-  options.index.cache_directory = cache_directory;
+                                            Dataset::Options options) {
   auto opened = interruptible([&](std::stop_token stop) {
     options.index.stop = std::move(stop);
     return Dataset::open(patterns, options);
@@ -160,6 +155,12 @@ void gather(const Dataset& dataset, const SampleIds& ids, const std::string& fie
   });
 }
 
+bool has_key_field(const Dataset& dataset) {
+  SampleRecord record;
+  return dataset.sample_count() > 0 && without_gil([&] { return dataset.read(0, record); }).ok() &&
+         record.view().find(kKeyField) != nullptr;
+}
+
 nb::list shards(const Dataset& dataset) {
   nb::list found;
   for (std::size_t i = 0; i < dataset.index().shards().size(); ++i) {
@@ -196,18 +197,27 @@ void bind_dataset(nb::module_& module) {
       .def_prop_ro("directory", [](const Dataset& self) { return self.source().directory(); })
       .def_prop_ro("has_checksums",
                    [](const Dataset& self) { return self.index().has_checksums(); })
+      .def_prop_ro("has_key_field", &has_key_field,
+                   "Whether the first sample has its key in a field, as formats without keys may.")
       .def_prop_ro("shards", &shards,
                    nb::sig("def shards(self) -> list[tuple[str, str, int, int]]"),
                    "Name, path, bytes and samples of each.");
   module.def(
       "open_dataset",
       [](const std::vector<std::string>& patterns, const std::string& format,
-         const std::string& dtype, bool checksums, const std::string& cache_directory) {
-        return std::const_pointer_cast<Dataset>(
-            open_dataset(patterns, format, dtype, checksums, cache_directory));
+         const std::string& dtype, bool checksums, const std::string& cache_directory,
+         const std::string& policy) {
+        Dataset::Options options;
+        options.source.format = format;
+        if (!dtype.empty()) options.source.dtype = value_or_raise(parse_dtype(dtype));
+        options.index.checksums = checksums;
+        options.index.cache_directory = cache_directory;
+        options.policy = value_or_raise(parse_cache_policy(policy));
+        return std::const_pointer_cast<Dataset>(open_dataset(patterns, std::move(options)));
       },
       "patterns"_a, "format"_a = "", "dtype"_a = "", "checksums"_a = false,
-      "cache_directory"_a = "", "Opens shards and their index, which is built if there is none.");
+      "cache_directory"_a = "", "policy"_a = "auto",
+      "Opens shards and their index, which is built if there is none.");
 }
 
 }  // namespace stoker::python

@@ -2,7 +2,6 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/unique_ptr.h>
-#include <nanobind/stl/vector.h>
 
 #include <optional>
 #include <string>
@@ -12,6 +11,7 @@
 #include "bind.h"
 #include "dataset/pack.h"
 #include "dataset/sample_source.h"
+#include "ingest_arguments.h"
 #include "ingest_writer.h"
 #include "raise.h"
 
@@ -20,36 +20,6 @@ using namespace nb::literals;
 
 namespace stoker::python {
 namespace {
-
-FieldType parse_field_type(const std::string& name) {
-  if (name == "text") return FieldType::text;
-  if (name == "json") return FieldType::json;
-  if (name == "int64") return FieldType::int64;
-  if (name == "float64") return FieldType::float64;
-  if (name == "array") return FieldType::array;
-  return FieldType::bytes;
-}
-
-/// Samples are (key, [(name, type, dtype, shape, bytes)]). The bytes objects outlive the result:
-/// the caller's list holds them, and they never change.
-std::vector<IngestedSample> to_samples(const nb::list& list) {
-  std::vector<IngestedSample> samples;
-  samples.reserve(list.size());
-  for (nb::handle item : list) {
-    IngestedSample& sample = samples.emplace_back();
-    sample.key = nb::cast<std::string>(item[0]);
-    for (nb::handle field : nb::borrow<nb::list>(item[1])) {
-      const auto bytes = nb::cast<nb::bytes>(field[4]);
-      sample.fields.push_back(
-          {.name = nb::cast<std::string>(field[0]),
-           .type = parse_field_type(nb::cast<std::string>(field[1])),
-           .dtype = nb::cast<std::string>(field[2]),
-           .shape = nb::cast<std::vector<std::uint64_t>>(field[3]),
-           .bytes = {static_cast<const std::byte*>(bytes.data()), bytes.size()}});
-    }
-  }
-  return samples;
-}
 
 struct PackArguments {
   std::string source;

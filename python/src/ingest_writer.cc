@@ -6,67 +6,9 @@
 #include "dataset/pack_merge.h"
 #include "dataset/pack_part.h"
 #include "dataset/pack_shard.h"
-#include "dataset/sample_source.h"
-#include "formats/mds_encoding.h"
 #include "io/publish.h"
 
 namespace stoker::python {
-namespace {
-
-/// The samples of one shard, as pack_shard() wants them.
-class MemorySource final : public SampleSource {
- public:
-  MemorySource(const std::vector<IngestedSample>& samples, std::uint64_t first)
-      : samples_(samples), first_(first) {}
-
-  std::uint64_t sample_count() const noexcept override { return samples_.size(); }
-  Result<Extent> extent(std::uint64_t sample) const override {
-    Extent extent{.size_bytes = 0, .field_count = samples_[sample].fields.size()};
-    for (const auto& field : samples_[sample].fields) extent.size_bytes += field.bytes.size();
-    return extent;
-  }
-  Status read(std::uint64_t sample, SourceSample& out) const override {
-    out.view.clear();
-    out.view.key = samples_[sample].key;
-    for (const auto& field : samples_[sample].fields)
-      out.view.fields.push_back({.name = field.name,
-                                 .bytes = field.bytes,
-                                 .type = field.type,
-                                 .dtype = field.dtype,
-                                 .shape = field.shape});
-    return {};
-  }
-  std::string describe(std::uint64_t sample) const override {
-    return "sample " + std::to_string(first_ + sample) + " ('" + samples_[sample].key + "')";
-  }
-  Digest128 fingerprint() const override { return {}; }  // planned by nobody, so never compared
-
-  Result<std::vector<std::pair<std::string, std::string>>> mds_columns() const override {
-    std::vector<std::pair<std::string, std::string>> columns;
-    SourceSample first;
-    STOKER_TRY(read(0, first));
-    for (const FieldView& field : first.view.fields) {
-      Result<MdsEncoding> encoding = choose_mds_encoding(field);
-      if (!encoding.ok())
-        return encoding.status().with_context(describe(0) + ": field '" + std::string(field.name) +
-                                              "'");
-      columns.emplace_back(field.name, encoding->text);
-    }
-    return columns;
-  }
-  std::optional<Dtype> token_dtype() const override {
-    const std::vector<IngestedSample::Field>& fields = samples_.front().fields;
-    if (fields.size() != 1 || fields[0].type != FieldType::array) return std::nullopt;
-    const Result<Dtype> dtype = dtype_from_descr(fields[0].dtype);
-    return dtype.ok() ? std::optional(*dtype) : std::nullopt;
-  }
-
- private:
-  const std::vector<IngestedSample>& samples_;
-  const std::uint64_t first_;
-};
-
-}  // namespace
 
 IngestWriter::IngestWriter(FileOps& ops, std::string directory, std::string format)
     : ops_(ops), directory_(std::move(directory)) {

@@ -9,24 +9,11 @@
 #include "base/unique_fd.h"
 #include "dataset/pack.h"
 #include "dataset/pack_writer.h"
-#include "formats/shard_format.h"
 #include "io/file_ops.h"
+#include "memory_source.h"
 #include "stoker/status.h"
 
 namespace stoker::python {
-
-/// A sample in memory that somebody else owns.
-struct IngestedSample {
-  struct Field {
-    std::string name;
-    FieldType type = FieldType::bytes;
-    std::string dtype;
-    std::vector<std::uint64_t> shape;
-    std::span<const std::byte> bytes;
-  };
-  std::string key;
-  std::vector<Field> fields;
-};
 
 /// Writes shards, one at a time, from samples that nobody knows beforehand. Shards become visible
 /// whole, as in pack(); index and manifest come at the end. A run that ends early takes its shards

@@ -14,5 +14,12 @@ NB_MODULE(_native, module) {
   stoker::python::bind_errors(module);
   stoker::python::bind_probe(module);
   stoker::python::bind_dataset(module);
+  stoker::python::bind_tokens(module);
+  stoker::python::bind_order(module);
+  stoker::python::bind_cursor(module);
+  stoker::python::bind_batch(module);
+  stoker::python::bind_loader(module);
   stoker::python::bind_pack(module);
+  stoker::python::bind_import(module);
+  stoker::python::bind_io(module);
 }

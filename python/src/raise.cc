@@ -48,9 +48,9 @@ void bind_errors(nb::module_& module) {
 
 void raise_if_failed(const Status& status, const CorruptPlace* place) {
   if (status.ok()) return;
-  const std::string message(status.message());
+  const nb::str message = printable(std::string(status.message()));
   if (status.code() == Code::corrupt) {
-    nb::object error = nb::borrow(corrupt_error)(printable(message));
+    nb::object error = nb::borrow(corrupt_error)(message);
     if (place != nullptr) {
       error.attr("path") = printable(place->path);
       error.attr("offset") = place->offset_bytes;
@@ -58,10 +58,10 @@ void raise_if_failed(const Status& status, const CorruptPlace* place) {
     }
     PyErr_SetObject(corrupt_error, error.ptr());
   } else if (status.code() == Code::invalid_argument && status.os_error() == 0) {
-    PyErr_SetString(PyExc_ValueError, message.c_str());
+    PyErr_SetObject(PyExc_ValueError, message.ptr());
   } else {
     const int os_error = status.os_error() != 0 ? status.os_error() : errno_for(status.code());
-    PyErr_SetObject(PyExc_OSError, nb::make_tuple(os_error, message.c_str()).ptr());
+    PyErr_SetObject(PyExc_OSError, nb::make_tuple(os_error, message).ptr());
   }
   throw nb::python_error();
 }

@@ -1,11 +1,10 @@
 #include "sample_object.h"
 
-#include <nanobind/ndarray.h>
-
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "array_object.h"
 #include "dataset/sample_source.h"
 #include "formats/dtype.h"
 #include "formats/tf_example.h"
@@ -14,39 +13,6 @@ namespace nb = nanobind;
 
 namespace stoker::python {
 namespace {
-
-nb::dlpack::dtype dlpack_dtype(Dtype dtype) {
-  switch (dtype) {
-    case Dtype::uint8: return nb::dtype<std::uint8_t>();
-    case Dtype::int8: return nb::dtype<std::int8_t>();
-    case Dtype::uint16: return nb::dtype<std::uint16_t>();
-    case Dtype::int16: return nb::dtype<std::int16_t>();
-    case Dtype::uint32: return nb::dtype<std::uint32_t>();
-    case Dtype::int32: return nb::dtype<std::int32_t>();
-    case Dtype::uint64: return nb::dtype<std::uint64_t>();
-    case Dtype::int64: return nb::dtype<std::int64_t>();
-    case Dtype::float16: return {static_cast<std::uint8_t>(nb::dlpack::dtype_code::Float), 16, 1};
-    case Dtype::float32: return nb::dtype<float>();
-    case Dtype::float64: return nb::dtype<double>();
-    case Dtype::bfloat16: return nb::dtype<std::uint16_t>();  // NumPy has no name for its bits
-    case Dtype::boolean: return nb::dtype<bool>();
-  }
-  return nb::dtype<std::uint8_t>();
-}
-
-nb::object make_array(std::span<const std::byte> bytes, Dtype dtype,
-                      std::span<const std::uint64_t> shape, nb::handle owner) {
-  static constexpr std::byte kNothing{};
-  const std::vector<std::size_t> sizes(shape.begin(), shape.end());
-  const void* data = bytes.empty() ? &kNothing : bytes.data();
-  return nb::cast(nb::ndarray<nb::numpy, nb::ro>(data, sizes.size(), sizes.data(), owner, nullptr,
-                                                 dlpack_dtype(dtype)));
-}
-
-nb::object make_bytes(std::span<const std::byte> bytes, nb::handle owner) {
-  const std::uint64_t size = bytes.size();
-  return make_array(bytes, Dtype::uint8, {&size, 1}, owner);
-}
 
 Status bad_field(const FieldView& field, std::string_view what) {
   return {Code::corrupt, "field '" + std::string(field.name) + "': " + std::string(what)};

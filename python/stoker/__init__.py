@@ -17,25 +17,61 @@ if not sys.platform.startswith("linux"):
         "A container or a virtual machine with Linux will do."
     )
 
+from stoker import io
+from stoker._batch import Batch
+from stoker._columns import RaggedColumn
+from stoker._cursors import CursorDifference, CursorMismatch
 from stoker._dataset import Dataset, Shard
+from stoker._fields import Array, Json, Npy, Pad, Ragged
 from stoker._importers import ingest_arrow, ingest_hdf5, ingest_lmdb, ingest_parquet
-from stoker._ingest import ingest, merge_pack, pack
-from stoker._native import CorruptError, PackReport, StorageProbe, probe
+from stoker._ingest import ingest
+from stoker._loader import Loader
+from stoker._loader_stats import LoaderStats
+from stoker._map_job import MapError
+from stoker._mixture import Mixture
+from stoker._native import BytesColumn, CorruptError, Cursor, PackReport, StorageProbe, probe
 from stoker._native import version as __version__
+from stoker._pack import merge_pack, pack
+from stoker._profile import Profile, profile
+from stoker._shuffle import BlockShuffle
+from stoker._sweep import Sweep, sweep_workers
+from stoker._tokens import Tokens
 
 __all__ = [
+    "Array",
+    "Batch",
+    "BlockShuffle",
+    "BytesColumn",
     "CorruptError",
+    "Cursor",
+    "CursorDifference",
+    "CursorMismatch",
     "Dataset",
+    "Json",
+    "Loader",
+    "LoaderStats",
+    "MapError",
+    "Mixture",
+    "Npy",
     "PackReport",
+    "Pad",
+    "Profile",
+    "Ragged",
+    "RaggedColumn",
     "Shard",
     "StorageProbe",
+    "Sweep",
+    "Tokens",
     "__version__",
     "ingest",
     "ingest_arrow",
     "ingest_hdf5",
     "ingest_lmdb",
     "ingest_parquet",
+    "io",
     "merge_pack",
     "pack",
     "probe",
+    "profile",
+    "sweep_workers",
 ]

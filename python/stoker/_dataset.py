@@ -8,15 +8,18 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, SupportsIndex, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, TypeAlias, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from stoker import _manifest, _native, _select
+from stoker._sample_reader import Sample, SampleReader
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 Source: TypeAlias = str | os.PathLike[str]
-Sample: TypeAlias = dict[str, Any]
 Ids: TypeAlias = Sequence[int] | npt.NDArray[np.integer[Any]]
 
 
@@ -40,10 +43,10 @@ class _Arguments:
     checksums: bool
     manifest_sha256: str | None
 
-    def open(self) -> _native.Dataset:
+    def open(self, policy: str = "auto") -> _native.Dataset:
         cache = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()) / "stoker"
         return _native.open_dataset(
-            self.patterns, self.format, self.dtype, self.checksums, str(cache)
+            self.patterns, self.format, self.dtype, self.checksums, str(cache), policy
         )
 
 
@@ -108,7 +111,7 @@ class Dataset:
         name = _dtype_name(dtype)
         arguments = _Arguments(patterns, format or "", name, checksums, manifest_sha256)
         self._open(arguments)
-        self._ids: range | npt.NDArray[np.int64] = range(len(self._native))
+        self._ids: range | npt.NDArray[np.int64] = range(len(self._reader))
         if verify is not None:
             is_directory = len(patterns) == 1 and Path(patterns[0]).is_dir()
             names = None if is_directory else [shard.name for shard in self.shards]
@@ -119,6 +122,7 @@ class Dataset:
     def _open(self, arguments: _Arguments) -> None:
         self._arguments = arguments
         self._native = arguments.open()
+        self._reader: SampleReader = self._native
         if arguments.manifest_sha256 is not None:
             _manifest.check_pin(Path(self.directory), arguments.manifest_sha256)
 
@@ -134,22 +138,22 @@ class Dataset:
     @overload
     def __getitem__(self, index: SupportsIndex) -> Sample: ...
     @overload
-    def __getitem__(self, index: slice) -> Dataset: ...
-    def __getitem__(self, index: SupportsIndex | slice) -> Sample | Dataset:
+    def __getitem__(self, index: slice) -> Self: ...
+    def __getitem__(self, index: SupportsIndex | slice) -> Sample | Self:
         if isinstance(index, slice):
             return self._with_ids(self._ids[index])
         position = operator.index(index)
         if not -len(self) <= position < len(self):
             raise IndexError(f"sample {position} of a dataset of {len(self)}")
-        return self._native.read(int(self._ids[position]))
+        return self._reader.read(int(self._ids[position]))
 
     def __getitems__(self, indexes: Ids) -> list[Sample]:
         """Several samples at once, read side by side; torch's DataLoader calls it."""
-        return self._native.read_many(_select.take(self._ids, indexes))
+        return self._reader.read_many(_select.take(self._ids, indexes))
 
     def __iter__(self) -> Iterator[Sample]:
         for sample in self._ids:
-            yield self._native.read(int(sample))
+            yield self._reader.read(int(sample))
 
     def keys(self, start: int = 0, stop: int | None = None) -> list[str]:
         """The keys of samples ``start`` to ``stop``, as a slice counts them.
@@ -157,7 +161,7 @@ class Dataset:
         Reads their records: keys lie in the shards.
         """
         ids = self._ids[slice(start, stop)]
-        return self._native.keys(np.asarray(ids, dtype=np.int64))
+        return self._reader.keys(np.asarray(ids, dtype=np.int64))
 
     def gather(self, ids: Ids, out: Any = None, *, field: str | None = None) -> Any:
         """One field of many samples as one array, a row for each; read side by side.
@@ -177,7 +181,7 @@ class Dataset:
             if out is None:
                 raise ValueError("gather() of no samples has no shape: give out=")
             return out
-        first = self._native.read(int(samples[0]))
+        first = self._reader.read(int(samples[0]))
         name, model = _select.only_array(first, field)
         shape = (len(samples), *model.shape)
         rows = np.empty(shape, model.dtype) if out is None else _select.writable(out)
@@ -185,14 +189,14 @@ class Dataset:
             raise ValueError(
                 f"out is {rows.dtype} {rows.shape}, and field {name!r} needs {model.dtype} {shape}"
             )
-        self._native.gather(samples, name, model.dtype.str, model.shape, rows)
+        self._reader.gather(samples, name, model.dtype.str, model.shape, rows)
         return rows if out is None else out
 
-    def select(self, ids: Ids) -> Dataset:
+    def select(self, ids: Ids) -> Self:
         """A dataset of these samples, in this order; they may repeat."""
         return self._with_ids(_select.take(self._ids, ids))
 
-    def split(self, parts: Sequence[float], *, seed: int | None = None) -> list[Dataset]:
+    def split(self, parts: Sequence[float], *, seed: int | None = None) -> list[Self]:
         """Disjoint datasets that together have every sample.
 
         Args:
@@ -204,17 +208,23 @@ class Dataset:
         pieces = _select.split_ids(len(self), counts, seed)
         return [self._with_ids(_select.part_of(self._ids, piece)) for piece in pieces]
 
-    def _with_ids(self, ids: range | npt.NDArray[np.int64]) -> Dataset:
-        part = Dataset.__new__(Dataset)
-        part._arguments, part._native, part._ids = self._arguments, self._native, ids
+    def _with_ids(self, ids: range | npt.NDArray[np.int64]) -> Self:
+        part = object.__new__(type(self))
+        part.__dict__.update(self.__dict__, _ids=ids)
         return part
 
     @property
     def fingerprint(self) -> str:
         """Identifies the samples and their order, whatever machine and directory they are on."""
-        if isinstance(self._ids, range) and self._ids == range(len(self._native)):
-            return self._native.fingerprint
-        return _select.fingerprint(self._native.fingerprint, self._ids)
+        if self._is_whole():
+            return self._whole_fingerprint()
+        return _select.fingerprint(self._whole_fingerprint(), self._ids)
+
+    def _is_whole(self) -> bool:
+        return isinstance(self._ids, range) and self._ids == range(len(self._reader))
+
+    def _whole_fingerprint(self) -> str:
+        return self._native.fingerprint
 
     @property
     def format(self) -> str:
@@ -248,7 +258,7 @@ class Dataset:
         if len(self._arguments.patterns) > 3:
             source += ", ..."
         return (
-            f"Dataset({source}, format={self.format!r}, samples={len(self)}, "
+            f"{type(self).__name__}({source}, format={self.format!r}, samples={len(self)}, "
             f"shards={len(self._native.shards)})"
         )
 
@@ -264,4 +274,4 @@ class Dataset:
         cells = "".join(
             f"<tr><th>{name}</th><td>{html.escape(value)}</td></tr>" for name, value in rows.items()
         )
-        return f"<table><caption>stoker.Dataset</caption>{cells}</table>"
+        return f"<table><caption>stoker.{type(self).__name__}</caption>{cells}</table>"

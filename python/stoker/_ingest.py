@@ -1,4 +1,4 @@
-"""stoker.ingest and stoker.pack: from iterables and files to shards."""
+"""stoker.ingest: from any iterable to shards."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ Field: TypeAlias = tuple[str, str, str, tuple[int, ...], bytes]  # name, type, d
 FORMATS = ("tar", "mds", "tfrecord", "tokens")
 
 
-def _size(size: int | str | None) -> int | None:
+def parse_size(size: int | str | None) -> int | None:
+    """A number as it is, "256MiB" as a number."""
     return _native.parse_bytes(size) if isinstance(size, str) else size
 
 
@@ -64,9 +65,8 @@ def to_field(name: str, value: Any, *, keep_arrays: bool = False) -> Field:
     return _array_field(name, array)
 
 
-def _to_sample(
-    number: int, sample: Mapping[str, Any], keep_arrays: bool
-) -> tuple[str, list[Field]]:
+def to_sample(number: int, sample: Mapping[str, Any], keep_arrays: bool) -> tuple[str, list[Field]]:
+    """A sample as the native writers take it; its number is its key if it has none."""
     if not isinstance(sample, Mapping):
         raise ValueError(f"sample {number} is {type(sample).__name__}: give dicts of fields")
     key = sample.get("__key__", f"{number:09d}")
@@ -117,13 +117,13 @@ def ingest(
         raise ValueError(f"format={format!r} cannot be written: one of {', '.join(FORMATS)}")
     if samples_per_shard < 1:
         raise ValueError(f"samples_per_shard={samples_per_shard}: at least 1")
-    limit_bytes = _size(shard_size)
+    limit_bytes = parse_size(shard_size)
     writer = _native.make_ingest_writer(os.fspath(dst), format)
     try:
         shard: list[tuple[str, list[Field]]] = []
         size_bytes = 0
         for number, sample in enumerate(samples):
-            entry = _to_sample(number, sample, keep_arrays=format == "tokens")
+            entry = to_sample(number, sample, keep_arrays=format == "tokens")
             shard.append(entry)
             size_bytes += sum(len(field[4]) for field in entry[1])
             is_full = limit_bytes is not None and size_bytes >= limit_bytes
@@ -135,58 +135,3 @@ def ingest(
     except BaseException:
         writer.abandon()
         raise
-
-
-def pack(
-    src: str | os.PathLike[str],
-    dst: str | os.PathLike[str],
-    *,
-    format: Format = "tar",  # noqa: A002
-    samples_per_shard: int | None = None,
-    shard_size: int | str = "256MiB",
-    shuffle_seed: int | None = None,
-    threads: int = 0,
-    task: tuple[int, int] | None = None,
-    kind: Literal["classes", "tree", "jsonl", "tokens"] | None = None,
-    dtype: str | None = None,
-    sequence_length: int | None = None,
-) -> _native.PackReport:
-    """Packs files into shards, an index and a manifest, as ``stoker pack`` does.
-
-    A second call with the same arguments goes on where the first was stopped.
-
-    Args:
-        src: A tree of a directory for each class, any tree (files grouped by stem), a JSONL file,
-            or ``.npy`` and ``.bin`` arrays.
-        dst: A directory that is new, empty, or of the same job.
-        format: "tar", "mds", "tfrecord" or "tokens".
-        samples_per_shard: At most.
-        shard_size: About: 268435456, "256MiB".
-        shuffle_seed: Shuffles; None keeps the order of the source.
-        threads: Shards at a time; 0: one for each core.
-        task: ``(i, n)``: packs the i-th of n parts, counted from 0. Join them by
-            :func:`merge_pack` when all are done.
-        kind: What ``src`` is; by what is there if not given.
-        dtype: Of raw token arrays.
-        sequence_length: Cuts token arrays.
-    """
-    number, count = task or (0, 1)
-    return _native.pack(
-        os.fspath(src),
-        os.fspath(dst),
-        format,
-        samples_per_shard or 0,
-        str(shard_size),
-        shuffle_seed,
-        threads,
-        number,
-        count,
-        kind or "",
-        dtype or "",
-        sequence_length or 0,
-    )
-
-
-def merge_pack(dst: str | os.PathLike[str]) -> _native.PackReport:
-    """Joins the tasks of one pack() into one index and one manifest."""
-    return _native.merge_pack(os.fspath(dst))

@@ -1,4 +1,5 @@
 from collections.abc import Sequence
+import enum
 import os
 
 import numpy
@@ -128,11 +129,404 @@ class Dataset:
     def has_checksums(self) -> bool: ...
 
     @property
+    def has_key_field(self) -> bool:
+        """
+        Whether the first sample has its key in a field, as formats without keys may.
+        """
+
+    @property
     def shards(self) -> list[tuple[str, str, int, int]]:
         """Name, path, bytes and samples of each."""
 
-def open_dataset(patterns: Sequence[str], format: str = '', dtype: str = '', checksums: bool = False, cache_directory: str = '') -> Dataset:
+def open_dataset(patterns: Sequence[str], format: str = '', dtype: str = '', checksums: bool = False, cache_directory: str = '', policy: str = 'auto') -> Dataset:
     """Opens shards and their index, which is built if there is none."""
+
+class TokenWindows:
+    """Use stoker.Tokens."""
+
+    @staticmethod
+    def make(dataset: Dataset, window: int, stride: int, extra: int) -> TokenWindows: ...
+
+    def __len__(self) -> int: ...
+
+    @property
+    def dtype(self) -> str: ...
+
+    @property
+    def tokens_per_row(self) -> int: ...
+
+    @property
+    def token_count(self) -> int: ...
+
+    def read(self, dataset: Dataset, units: NDArray[numpy.int64], out: NDArray[Any]) -> None:
+        """Windows into the rows of `out`, in the file's own dtype."""
+
+class OrderOptions:
+    """What an order is made from."""
+
+    def __init__(self, shuffle: str, seed: int, sample_count: int) -> None: ...
+
+    @property
+    def shuffle(self) -> str: ...
+
+    @property
+    def seed(self) -> int: ...
+
+    @property
+    def sample_count(self) -> int: ...
+
+    @property
+    def block_samples(self) -> int: ...
+
+    @block_samples.setter
+    def block_samples(self, arg: int, /) -> None: ...
+
+    @property
+    def window_blocks(self) -> int: ...
+
+    @window_blocks.setter
+    def window_blocks(self, arg: int, /) -> None: ...
+
+    @property
+    def lanes(self) -> int: ...
+
+    @lanes.setter
+    def lanes(self, arg: int, /) -> None: ...
+
+    @property
+    def deal_samples(self) -> int: ...
+
+    @deal_samples.setter
+    def deal_samples(self, arg: int, /) -> None: ...
+
+    def resolve(self) -> OrderOptions:
+        """With every default put in."""
+
+class Order:
+    """Which sample comes at which position: a function."""
+
+    @property
+    def epoch_samples(self) -> int: ...
+
+    @property
+    def dataset_count(self) -> int: ...
+
+    def fill(self, epoch: int, position: int, count: int) -> tuple[NDArray[numpy.int64], NDArray[numpy.int64]]:
+        """Dataset and sample of each position from this one on."""
+
+def make_order(options: OrderOptions) -> Order: ...
+
+def make_mixture_order(order: OrderOptions, counts: Sequence[int], weights: Sequence[float]) -> Order: ...
+
+def resolve_mixture(order: OrderOptions, counts: Sequence[int], weights: Sequence[float]) -> OrderOptions: ...
+
+def mixture_fingerprint(fingerprints: Sequence[str], counts: Sequence[int], weights: Sequence[float]) -> str: ...
+
+def make_explicit_order(items: NDArray[numpy.uint64], sample_count: int) -> Order: ...
+
+def explicit_order_fingerprint(dataset: str, items: NDArray[numpy.uint64]) -> str: ...
+
+def make_selected_order(order: Order, selections: list[tuple[int, int, int] | NDArray[numpy.uint64]], sample_counts: Sequence[int]) -> Order:
+    """
+    The order over some samples of its datasets: (first, step, count), or an array.
+    """
+
+class BatchCut:
+    """Which positions of an epoch are whose."""
+
+    @staticmethod
+    def make(global_batch_size: int, rank: int, world_size: int, tail: str, epoch_samples: int) -> BatchCut: ...
+
+    def batches_from(self, position: int) -> int: ...
+
+    @property
+    def global_batch_size(self) -> int: ...
+
+    @property
+    def rank(self) -> int: ...
+
+    @property
+    def world_size(self) -> int: ...
+
+    @property
+    def tail(self) -> str: ...
+
+    @property
+    def rank_batch_size(self) -> int: ...
+
+class Cursor:
+    """
+    Where a run stands in its data, and which data that was; the same on every rank. Made by batches; `bytes()` and `str()` of it are what to keep.
+    """
+
+    def __init__(self, order: OrderOptions, fingerprint: str, tail: str, global_batch_size: int) -> None: ...
+
+    @staticmethod
+    def decode(encoded: bytes) -> Cursor:
+        """Of what bytes() gave."""
+
+    @staticmethod
+    def parse(json: str) -> Cursor:
+        """Of what str() gave."""
+
+    def __bytes__(self) -> bytes: ...
+
+    def __str__(self) -> str: ...
+
+    def __repr__(self) -> str: ...
+
+    def __eq__(self, other: object) -> bool: ...
+
+    def __hash__(self) -> int: ...
+
+    def __getstate__(self) -> bytes: ...
+
+    def __setstate__(self, arg: bytes, /) -> None: ...
+
+    def at(self, epoch: int, position: int) -> Cursor:
+        """The same run, elsewhere."""
+
+    def differences(self, run: Cursor) -> list[tuple[str, str, str, bool]]:
+        """
+        Every field in which it differs from a cursor of `run`: name, was, is, may be allowed.
+        """
+
+    def check(self, run: Cursor, allow: Sequence[str]) -> str:
+        """What is wrong with going on with `run` from here; empty if nothing."""
+
+    @property
+    def order(self) -> OrderOptions: ...
+
+    @property
+    def shuffle(self) -> str: ...
+
+    @property
+    def seed(self) -> int: ...
+
+    @property
+    def fingerprint(self) -> str: ...
+
+    @property
+    def tail(self) -> str: ...
+
+    @property
+    def global_batch_size(self) -> int: ...
+
+    @property
+    def epoch(self) -> int:
+        """Counted from 0."""
+
+    @property
+    def position(self) -> int:
+        """Samples of this epoch that were received."""
+
+class BytesColumn:
+    """
+    A field of each sample of a batch, as bytes: a sequence of read-only uint8 arrays that look into the batch, each made when it is looked at. None for a sample without the field.
+    """
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: int) -> NDArray[numpy.uint8]: ...
+
+    def tolist(self) -> list[bytes]:
+        """Copies."""
+
+    @property
+    def sizes(self) -> NDArray[numpy.int64]:
+        """The bytes of each."""
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all."""
+
+    def copy_to(self, out: NDArray[numpy.uint8]) -> None:
+        """All of them, one after the other, into an array of just their size."""
+
+    def __reduce__(self) -> tuple[Any, ...]: ...
+
+    def __repr__(self) -> str: ...
+
+class Batch:
+    """
+    A batch in the loader's memory, which it and its columns keep. stoker.Batch is the dict made of it.
+    """
+
+    def __len__(self) -> int: ...
+
+    @property
+    def names(self) -> tuple[str, ...]: ...
+
+    def column(self, name: str) -> Any:
+        """
+        An array; a BytesColumn; a list of str; of ragged ones values and offsets.
+        """
+
+    def dtype(self, name: str) -> str: ...
+
+    def lengths(self, name: str) -> NDArray[numpy.int64]:
+        """Of a padded array: how many rows of each sample are its own."""
+
+    def keys(self) -> list[str]: ...
+
+    @property
+    def positions(self) -> NDArray[numpy.int64]: ...
+
+    @property
+    def samples(self) -> tuple[NDArray[numpy.int64], NDArray[numpy.int64]]:
+        """Which dataset, and which sample of it."""
+
+    @property
+    def valid(self) -> NDArray[numpy.bool_]: ...
+
+    @property
+    def cursor(self) -> Cursor: ...
+
+    @property
+    def epoch(self) -> int: ...
+
+    @property
+    def number(self) -> int: ...
+
+    @property
+    def leased_bytes(self) -> int: ...
+
+def silence_leak_warnings() -> None: ...
+
+class FieldSpec:
+    """One column of a batch."""
+
+    def __init__(self, name: str, kind: str, field: str = '') -> None: ...
+
+    @property
+    def json_path(self) -> str: ...
+
+    @json_path.setter
+    def json_path(self, arg: str, /) -> None: ...
+
+    @property
+    def json_type(self) -> str: ...
+
+    @json_type.setter
+    def json_type(self, arg: str, /) -> None: ...
+
+    @property
+    def dtype(self) -> str: ...
+
+    @dtype.setter
+    def dtype(self, arg: str, /) -> None: ...
+
+    @property
+    def shape(self) -> list[int] | None: ...
+
+    @shape.setter
+    def shape(self, arg: Sequence[int], /) -> None: ...
+
+    @property
+    def pad_length(self) -> int: ...
+
+    @pad_length.setter
+    def pad_length(self, arg: int, /) -> None: ...
+
+    @property
+    def pad_value(self) -> float: ...
+
+    @pad_value.setter
+    def pad_value(self, arg: float, /) -> None: ...
+
+    @property
+    def pad_cut(self) -> bool: ...
+
+    @pad_cut.setter
+    def pad_cut(self, arg: bool, /) -> None: ...
+
+class LoaderOptions:
+    """What a loader is made from."""
+
+    def __init__(self, datasets: Sequence[Dataset], windows: Sequence[TokenWindows], order: Order, cut: BatchCut) -> None: ...
+
+    @property
+    def fields(self) -> list[FieldSpec]: ...
+
+    @fields.setter
+    def fields(self, arg: Sequence[FieldSpec], /) -> None: ...
+
+    @property
+    def cursor(self) -> Cursor: ...
+
+    @cursor.setter
+    def cursor(self, arg: Cursor, /) -> None: ...
+
+    @property
+    def end_epoch(self) -> int | None: ...
+
+    @end_epoch.setter
+    def end_epoch(self, arg: int | None) -> None: ...
+
+    @property
+    def on_error(self) -> str: ...
+
+    @on_error.setter
+    def on_error(self, arg: str, /) -> None: ...
+
+    @property
+    def engine(self) -> str: ...
+
+    @engine.setter
+    def engine(self, arg: str, /) -> None: ...
+
+    @property
+    def seed(self) -> int: ...
+
+    @seed.setter
+    def seed(self, arg: int, /) -> None: ...
+
+    @property
+    def memory_bytes(self) -> int: ...
+
+    @memory_bytes.setter
+    def memory_bytes(self, arg: int, /) -> None: ...
+
+    @property
+    def threads(self) -> int: ...
+
+    @threads.setter
+    def threads(self, arg: int, /) -> None: ...
+
+    @property
+    def depth(self) -> int: ...
+
+    @depth.setter
+    def depth(self, arg: int, /) -> None: ...
+
+    def set_held_limits(self, warning_s: float, limit_s: float) -> None: ...
+
+    def memory_needed(self) -> int:
+        """The least memory_bytes. Checks the options, and may read a sample."""
+
+class NoBatch(enum.Enum):
+    """What Loader.next() gives when it has no batch to give."""
+
+    end = 0
+
+    timeout = 1
+
+    stopped = 2
+
+class Loader:
+    """One run of batches. Use stoker.Loader."""
+
+    def __init__(self, options: LoaderOptions) -> None: ...
+
+    def next(self, timeout_s: float) -> Batch | NoBatch:
+        """
+        The next batch. BufferError if the caller's batches hold the memory: ask again.
+        """
+
+    def close(self) -> None:
+        """Ends the run. Batches stay valid."""
+
+    def stats(self) -> dict[str, Any]: ...
 
 class PackReport:
     """What pack() and ingest() have written."""
@@ -179,3 +573,88 @@ class IngestWriter:
     def finish(self) -> PackReport: ...
 
 def make_ingest_writer(directory: str, format: str) -> IngestWriter: ...
+
+class ImportOptions:
+    """Use stoker.pack."""
+
+    def __init__(self) -> None: ...
+
+    @property
+    def format(self) -> str: ...
+
+    @format.setter
+    def format(self, arg: str, /) -> None: ...
+
+    @property
+    def prefix(self) -> str: ...
+
+    @prefix.setter
+    def prefix(self, arg: str, /) -> None: ...
+
+    def set_shards(self, samples: int, size_bytes: int) -> None: ...
+
+    def set_shuffle_seed(self, seed: int) -> None: ...
+
+    def set_task(self, task: int, count: int) -> None: ...
+
+    def set_rows(self, count: int, mean_bytes: int, fingerprint: str) -> None: ...
+
+    def set_sizes(self, sizes: NDArray[Any]) -> None: ...
+
+class ImportShard:
+    """Use stoker.pack."""
+
+    def append(self, samples: list[tuple[str, list[tuple[str, str, str, tuple[int, ...], bytes]]]]) -> None: ...
+
+    def finish(self) -> None: ...
+
+    def abandon(self) -> None: ...
+
+class ImportSession:
+    """Use stoker.pack."""
+
+    @property
+    def finished(self) -> PackReport | None: ...
+
+    @property
+    def shard_count(self) -> int: ...
+
+    @property
+    def sample_count(self) -> int: ...
+
+    def find_pending(self) -> list[int]: ...
+
+    def range(self, shard: int) -> tuple[int, int]:
+        """The positions of a shard in the dataset."""
+
+    def order(self, shard: int) -> NDArray[numpy.uint64]:
+        """The rows of a shard in their order."""
+
+    def begin_shard(self, shard: int) -> ImportShard: ...
+
+    def close(self) -> PackReport: ...
+
+def open_import(directory: str, options: ImportOptions, first: list[tuple[str, list[tuple[str, str, str, tuple[int, ...], bytes]]]]) -> ImportSession: ...
+
+def import_kind_of(path: str) -> str:
+    """"parquet", "arrow", "hdf5", "lmdb", or nothing."""
+
+def format_bytes(count: int) -> str:
+    """"1.5 GiB"."""
+
+def format_rate(bytes_per_second: int) -> str:
+    """"4.97 GB/s"."""
+
+def format_count(count: int) -> str:
+    """"174k"."""
+
+def read_many(paths: list[bytes], table: NDArray[numpy.uint64], places: list[NDArray[numpy.uint8]] | None, policy: str, engine: str) -> list[NDArray[numpy.uint8]] | None:
+    """Rows of `table`: file, offset, size. Use stoker.io.read_many."""
+
+def write_durable(path: bytes, data: Any, must_be_new: bool) -> None:
+    """Use stoker.io.write_durable."""
+
+def residency(path: bytes, offset: int, size: int, evict_first: bool) -> tuple[int, int]:
+    """
+    Resident bytes and size of a range; 0 is to the end. Use stoker.io.residency.
+    """

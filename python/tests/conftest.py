@@ -3,14 +3,38 @@
 from __future__ import annotations
 
 import io
+import json
+import subprocess
+import sys
 import tarfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import pytest
 
 WriteTar: TypeAlias = Callable[[Path, Mapping[str, Mapping[str, bytes]]], Path]
+VisibleFiles: TypeAlias = Callable[[Path], dict[str, bytes]]
+PackUntilKilled: TypeAlias = Callable[..., None]
+
+# Packs as stoker.pack() does, and is killed once as many samples as sys.argv[1] are in shards.
+_KILLED = """
+import json, os, signal, sys
+import stoker
+from stoker import _pack_rows
+
+left = int(sys.argv[1])
+
+def killing(self, samples):
+    global left
+    left -= len(samples)
+    if left <= 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+_pack_rows._RowPacker._count = killing
+arguments = json.loads(sys.argv[2])
+stoker.pack(arguments.pop("src"), arguments.pop("dst"), threads=1, **arguments)
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -48,3 +72,35 @@ def shards(tmp_path: Path, write_tar: WriteTar) -> Path:
         }
         write_tar(folder / f"train-{shard:03}.tar", samples)
     return folder
+
+
+@pytest.fixture
+def arrow() -> Any:
+    """Pyarrow, with pyarrow.parquet; skips where it is missing."""
+    reason = "pyarrow is not installed: pip install 'stoker[parquet]'"
+    pytest.importorskip("pyarrow.parquet", reason=reason)
+    return pytest.importorskip("pyarrow", reason=reason)
+
+
+@pytest.fixture
+def visible_files() -> VisibleFiles:
+    """Everything in a folder with a final name, and its bytes."""
+
+    def read(folder: Path) -> dict[str, bytes]:
+        files = (p for p in folder.iterdir() if p.name[0] != "." and ".staged-" not in p.name)
+        return {p.name: p.read_bytes() for p in files}
+
+    return read
+
+
+@pytest.fixture
+def pack_until_killed() -> PackUntilKilled:
+    """Runs stoker.pack() with one thread in a process that is killed after some samples."""
+
+    def pack(samples: int, src: Path, dst: Path, **options: Any) -> None:
+        arguments = json.dumps({"src": str(src), "dst": str(dst), **options})
+        command = [sys.executable, "-c", _KILLED, str(samples), arguments]
+        ran = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        assert ran.returncode == -9, ran.stderr
+
+    return pack

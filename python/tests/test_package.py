@@ -72,7 +72,9 @@ def test_the_wheel_holds_the_package_and_the_command_alone(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     body = [name for name in names if ".dist-info/" not in name]
     (native,) = [name for name in body if name.startswith("stoker/_native.") and ".so" in name]
-    sources = [f"stoker/{path.name}" for path in (ROOT / "python" / "stoker").glob("*.py*")]
+    package = ROOT / "python"
+    found = (p for p in (package / "stoker").rglob("*.py*") if "__pycache__" not in p.parts)
+    sources = [str(path.relative_to(package)) for path in found]
     expected = [*sources, "stoker/py.typed", native]
     scripts = [name for name in body if ".data/scripts/" in name]
     assert [Path(name).name for name in scripts] == ["stoker"]

@@ -4,6 +4,7 @@
 #include <ostream>
 
 #include "cli/pack_arguments.h"
+#include "cli/pack_import.h"
 #include "dataset/sample_source.h"
 
 namespace stoker::cli {
@@ -12,13 +13,17 @@ namespace {
 constexpr const char* kFooter =
     R"(SRC is a directory of class directories with images (classes.json and a field "cls" are
 written), any other directory (files with one stem are one sample), a .jsonl file (a sample per
-line), or .npy and .bin arrays of tokens. A run that was killed goes on where it was when it is
-started again; finished shards stay. `stoker verify DST` checks every byte.
+line), or .npy and .bin arrays of tokens. Parquet, Petastorm, Arrow (Hugging Face's folders), HDF5
+and LMDB, and text through a tokenizer, are packed by Stoker's Python package: STOKER_PYTHON says
+which Python, if not the one beside this command or `python3`. A run that was killed goes on where
+it was when it is started again; finished shards stay. `stoker verify DST` checks every byte.
 
 Examples:
   stoker pack images/train shards/train --format tar --shuffle-seed 7
   stoker pack text.jsonl shards/text --format mds --shard-size 64MiB
   stoker pack tokens.bin shards/tokens --format tokens --dtype uint16 --sequence-length 4096
+  stoker pack rows.parquet shards/rows --columns image,label --where "label < 10"
+  stoker pack docs.jsonl shards/docs --tokenizer tokenizer.json --eod 0
   stoker pack images/train shards/train --format tar --task 3/16     (0/16 to 15/16, then)
   stoker pack --merge shards/train
 
@@ -26,6 +31,7 @@ Exit status: 0 done, 1 failed, 2 misused, 130 interrupted.)";
 
 struct Arguments {
   PackArguments pack;
+  ImportArguments import;
   std::string source;
   std::string kind;
   std::string dtype;
@@ -43,8 +49,8 @@ void show_left_out(const SampleSource& source, std::ostream& err) {
     err << "left out: " << left_out.size() - kLeftOutShown << " more\n";
 }
 
-Status run(const Arguments& arguments, Context& context) {
-  const PackArguments& pack_arguments = arguments.pack;
+Status run(Arguments& arguments, Context& context) {
+  PackArguments& pack_arguments = arguments.pack;
   if (!arguments.merge.empty()) {
     STOKER_ASSIGN(const PackReport report, merge_pack(posix_file_ops(), arguments.merge));
     context.out << render_pack_report(report, arguments.merge, pack_arguments.json);
@@ -52,8 +58,17 @@ Status run(const Arguments& arguments, Context& context) {
   }
   if (arguments.source.empty() || pack_arguments.destination.empty())
     return Status(Code::invalid_argument, "SRC and DST are needed, or --merge DST");
+  if (pack_arguments.format.empty())
+    pack_arguments.format = arguments.import.tokenizer.empty() ? "tar" : "tokens";
   WorkProgress progress(context, "packing", "samples");
   STOKER_ASSIGN(const PackOptions options, pack_options_from(pack_arguments, context, progress));
+  STOKER_ASSIGN(const std::string python_kind,
+                python_kind_of(arguments.source, arguments.kind, arguments.import));
+  if (!python_kind.empty()) {
+    if (!arguments.dtype.empty() || arguments.sequence_length != 0)
+      return Status(Code::invalid_argument, "--dtype and --sequence-length are for arrays");
+    return hand_over_to_python(arguments.source, python_kind, pack_arguments, arguments.import);
+  }
   SampleSourceOptions source_options{.kind = arguments.kind,
                                      .sequence_length = arguments.sequence_length,
                                      .excluded_directory = pack_arguments.destination};
@@ -79,16 +94,20 @@ void add_pack_command(CLI::App& app, Context& context) {
   CLI::App* command =
       app.add_subcommand("pack", "Turn files into large shards, with checksums and an index.");
   const auto arguments = std::make_shared<Arguments>();
-  arguments->pack.format = "tar";  // unless said
-  command->add_option("SRC", arguments->source, "What to pack: a directory, .jsonl, .npy, .bin.");
+  command->add_option(
+      "SRC", arguments->source,
+      "What to pack: a directory, .jsonl, .npy, .bin, .parquet, .arrow, .h5, data.mdb.");
   command->add_option("DST", arguments->pack.destination,
                       "Where the shards go: a new directory, or that of an earlier run.");
   add_pack_options(*command, arguments->pack);
-  command->add_option("--from", arguments->kind,
-                      "What SRC is (by default seen from it): classes, tree, jsonl or tokens.");
+  command->add_option(
+      "--from", arguments->kind,
+      "What SRC is (by default seen from it): classes, tree, jsonl, tokens, parquet, "
+      "petastorm, arrow, hf, hdf5, lmdb or text.");
   command->add_option("--dtype", arguments->dtype, "What a raw .bin holds: uint16, int32, ...");
   command->add_option("--sequence-length", arguments->sequence_length,
                       "Cut token arrays into sequences of that many tokens.");
+  add_import_options(*command, arguments->import);
   command->add_option("--merge", arguments->merge,
                       "Join what the tasks have packed into this directory.");
   command->footer(kFooter);

@@ -1,0 +1,191 @@
+#!/usr/bin/env python3
+"""Compares ``stoker pack`` with GNU tar and webdataset's ShardWriter: from files to durable shards.
+
+A folder of image-like files in class folders becomes tar shards; the clock stops when shards and
+their names are fsynced. GNU tar gets a list of files for each shard and runs as many at a time as
+there are cores; ShardWriter is one process, as its users run it. Ours also writes the class of each
+sample, checksums, an index and a manifest with SHA-256. Rounds are interleaved, as in
+loader_peers.py. Run it with the interpreter of build/peers (tools/setup_peers.sh).
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import importlib.metadata
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "tools")]
+
+from peers import data, report  # noqa: E402
+from peers.report import Row  # noqa: E402
+from peers.turns import Answer, CallSide, ProcessSide, in_turns  # noqa: E402
+
+from bench_fio import parse_size, size_text  # noqa: E402
+
+IMAGE_BYTES = 110 << 10
+OURS, TAR, WRITER = "stoker pack", "GNU tar", "webdataset ShardWriter"
+CLASSES = 20
+
+
+def fsync(path: Path) -> None:
+    """Makes a file, or a directory's names, durable."""
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def make_files(folder: Path, total_bytes: int) -> dict[str, Any]:
+    """Class folders with files of about the size of an ImageNet JPEG."""
+
+    def make(into: Path) -> dict[str, Any]:
+        for number in range(CLASSES):
+            (into / "files" / f"class{number:02}").mkdir(parents=True)
+        count = size = 0
+        for key, image, _ in data.samples_of(total_bytes, IMAGE_BYTES):
+            (into / "files" / f"class{count % CLASSES:02}" / f"{key}.jpg").write_bytes(image)
+            count += 1
+            size += len(image)
+        return {"samples": count, "bytes": size}
+
+    return data.made_once(folder, {"kind": "files", "total": total_bytes, "version": 1}, make)
+
+
+class Bench:
+    """The three sides, and where they work."""
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        self.args = args
+        self.folder = Path(args.path)
+        self.source = self.folder / "files"
+        self.target = self.folder.with_name(self.folder.name + "-shards")
+        self.facts = make_files(self.folder, args.size)
+
+    def clear(self, *, cold: bool) -> None:
+        """Before every run: no shards, nothing waiting to be written, the source cold or warm."""
+        shutil.rmtree(self.target, ignore_errors=True)
+        self.target.mkdir()
+        os.sync()
+        (data.evict if cold else data.warm)(self.source)
+
+    def checked(self, seconds: float) -> Answer:
+        """The answer, if all bytes are there."""
+        written = sum(path.stat().st_size for path in self.target.rglob("*.tar"))
+        if written < self.facts["bytes"]:
+            sys.exit(f"pack_peers: {written} bytes of shards for {self.facts['bytes']} of files")
+        return {"mb_per_s": self.facts["bytes"] / seconds / 1e6, "seconds": seconds}
+
+    def pack(self) -> Answer:
+        """Runs our command."""
+        command = [self.args.stoker, "pack", str(self.source), str(self.target), "--format", "tar"]
+        options = ["--shard-size", str(self.args.shard)]
+        begin = time.perf_counter()
+        done = subprocess.run([*command, *options], capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            sys.exit(f"pack_peers: {' '.join(command)}\n{done.stderr}")
+        return self.checked(time.perf_counter() - begin)
+
+    def tar(self) -> Answer:
+        """One tar for each shard, as many at a time as there are cores."""
+        begin = time.perf_counter()
+        names = sorted(str(p.relative_to(self.source)) for p in self.source.glob("*/*.jpg"))
+        per_shard = max(1, self.args.shard // (IMAGE_BYTES + 1024))
+        lists = [names[i : i + per_shard] for i in range(0, len(names), per_shard)]
+
+        def one(number: int) -> None:
+            shard = self.target / f"shard-{number:06}.tar"
+            command = ["tar", "--format=ustar", "-C", str(self.source), "-cf", str(shard)]
+            files = "\n".join(lists[number])
+            subprocess.run([*command, "-T", "-"], input=files, text=True, check=True)
+            fsync(shard)
+
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            list(pool.map(one, range(len(lists))))
+        fsync(self.target)
+        return self.checked(time.perf_counter() - begin)
+
+    def compare(self, *, cold: bool) -> list[Row]:
+        """All rounds with a cold or a warm source."""
+        writer = functools.partial(
+            ProcessSide,
+            "webdataset_pack",
+            source=str(self.source),
+            target=str(self.target),
+            shard_bytes=self.args.shard,
+        )
+        sides = {OURS: lambda: CallSide(self.pack), TAR: lambda: CallSide(self.tar), WRITER: writer}
+        clear = functools.partial(self.clear, cold=cold)
+        answers = in_turns(sides, self.args.rounds, before=clear, warm_up=False)
+        rates = {
+            label: [self.facts["bytes"] / answer["seconds"] / 1e6 for answer in found]
+            for label, found in answers.items()
+        }
+        work = f"{self.facts['samples']:,} files of 110 KiB, {'cold' if cold else 'warm'}"
+        for label, found in rates.items():
+            print(f"pack_peers: {work}: {label}: {found[-1]:,.0f} MB/s", file=sys.stderr)
+        return [Row("A1", work, peer, "MB/s", rates[OURS], rates[peer]) for peer in (TAR, WRITER)]
+
+
+def facts_of(args: argparse.Namespace) -> dict[str, str]:
+    """Where and how the figures were taken."""
+    tar = subprocess.run(["tar", "--version"], capture_output=True, text=True, check=True)
+    sizes = f"--size {size_text(args.size)} --shard {size_text(args.shard)}"
+    return {
+        **report.machine_facts(Path(args.path)),
+        "against": f"{tar.stdout.splitlines()[0]}, webdataset "
+        + importlib.metadata.version("webdataset"),
+        "command": f"bench/pack_peers.py {sizes} --rounds {args.rounds}",
+        "cache": "cold: pages of the source evicted before each run, names not; warm: read once",
+        "rounds": f"{args.rounds}, interleaved; all sides end with shards and directory fsynced",
+    }
+
+
+def parse_args() -> argparse.Namespace:
+    """Reads the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("stoker", nargs="?", default="build/bench/stoker", help="the command")
+    parser.add_argument("--path", default="build/bench/pack", help="directory to work in")
+    parser.add_argument("--size", type=parse_size, default=512 << 20, help="of all files (512MiB)")
+    parser.add_argument("--shard", type=parse_size, default=64 << 20, help="of a shard (64MiB)")
+    parser.add_argument("--rounds", type=int, default=5, help="at least 5 for publication")
+    parser.add_argument("--quick", action="store_true", help="2 rounds of 64 MiB")
+    parser.add_argument("--output", default="build/bench/pack.json", help="where the data goes")
+    parser.add_argument("--write-docs", action="store_true", help="update docs/benchmarks.md")
+    args = parser.parse_args()
+    if args.quick:
+        args.rounds, args.size, args.shard = 2, 64 << 20, 16 << 20
+    if not Path(args.stoker).exists():
+        parser.error(f"{args.stoker} is not there: run `make bench`")
+    return args
+
+
+def main() -> None:
+    """Runs the comparison."""
+    args = parse_args()
+    bench = Bench(args)
+    try:
+        rows = bench.compare(cold=True) + bench.compare(cold=False)
+    finally:
+        shutil.rmtree(bench.target, ignore_errors=True)
+    facts, table = facts_of(args), report.table_of(rows)
+    output = Path(args.output)
+    output.parent.mkdir(parents=True, exist_ok=True)
+    found = {**facts, "results": [row.to_dict() for row in rows]}
+    output.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+    print("\n".join(f"{key}: {value}" for key, value in facts.items()), table, sep="\n\n")
+    if args.write_docs:
+        report.write_docs("pack_peers", facts, table)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,105 @@
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bind.h"
+#include "dataset/cursor.h"
+#include "raise.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace stoker::python {
+namespace {
+
+nb::bytes encode(const Cursor& cursor) {
+  const std::vector<std::byte> bytes = encode_cursor(cursor);
+  return nb::bytes(bytes.data(), bytes.size());
+}
+
+Cursor decode(const nb::bytes& bytes) {
+  return value_or_raise(decode_cursor(std::as_bytes(std::span(bytes.c_str(), bytes.size()))));
+}
+
+nb::list differences(const Cursor& cursor, const Cursor& run) {
+  nb::list out;
+  for (const CursorDifference& found : compare_cursor(cursor, run))
+    out.append(nb::make_tuple(std::string(found.field), found.was, found.is, found.may_be_allowed));
+  return out;
+}
+
+std::string check(const Cursor& cursor, const Cursor& run, const std::vector<std::string>& allow) {
+  const std::vector<std::string_view> allowed(allow.begin(), allow.end());
+  return std::string(check_cursor(cursor, run, allowed).message());
+}
+
+Cursor moved(const Cursor& cursor, std::uint64_t epoch, std::uint64_t position) {
+  Cursor out = cursor;
+  out.epoch = epoch;
+  out.position = position;
+  return out;
+}
+
+}  // namespace
+
+void bind_cursor(nb::module_& module) {
+  nb::class_<Cursor>(module, "Cursor",
+                     "Where a run stands in its data, and which data that was; the same on every "
+                     "rank. Made by batches; `bytes()` and `str()` of it are what to keep.")
+      .def(
+          "__init__",
+          [](Cursor* self, const OrderOptions& order, const std::string& fingerprint,
+             const std::string& tail, std::uint64_t global_batch_size) {
+            new (self) Cursor{.order = order,
+                              .fingerprint = value_or_raise(Digest128::from_hex(fingerprint)),
+                              .tail = value_or_raise(parse_tail(tail)),
+                              .global_batch_size = global_batch_size};
+          },
+          "order"_a, "fingerprint"_a, "tail"_a, "global_batch_size"_a)
+      .def_static("decode", &decode, "encoded"_a, "Of what bytes() gave.")
+      .def_static(
+          "parse", [](const std::string& json) { return value_or_raise(parse_cursor(json)); },
+          "json"_a, "Of what str() gave.")
+      .def("__bytes__", &encode)
+      .def("__str__", &format_cursor)
+      .def("__repr__",
+           [](const Cursor& self) {
+             return "<stoker.Cursor: epoch " + std::to_string(self.epoch) + ", position " +
+                    std::to_string(self.position) + " of " +
+                    std::to_string(self.order.sample_count) + ">";
+           })
+      .def(
+          "__eq__",
+          [](const Cursor& self, nb::handle other) {
+            return nb::isinstance<Cursor>(other) && self == nb::cast<const Cursor&>(other);
+          },
+          "other"_a.none(), nb::sig("def __eq__(self, other: object) -> bool"))
+      .def(
+          "__hash__", [](const Cursor& self) { return encode(self).attr("__hash__")(); },
+          nb::sig("def __hash__(self) -> int"))
+      .def("__getstate__", &encode)
+      .def("__setstate__",
+           [](Cursor& self, const nb::bytes& state) { new (&self) Cursor(decode(state)); })
+      .def("at", &moved, "epoch"_a, "position"_a, "The same run, elsewhere.")
+      .def("differences", &differences, "run"_a,
+           nb::sig("def differences(self, run: Cursor) -> list[tuple[str, str, str, bool]]"),
+           "Every field in which it differs from a cursor of `run`: name, was, is, may be allowed.")
+      .def("check", &check, "run"_a, "allow"_a,
+           "What is wrong with going on with `run` from here; empty if nothing.")
+      .def_ro("order", &Cursor::order)
+      .def_prop_ro("shuffle",
+                   [](const Cursor& self) { return std::string(shuffle_name(self.order.shuffle)); })
+      .def_prop_ro("seed", [](const Cursor& self) { return self.order.seed; })
+      .def_prop_ro("fingerprint", [](const Cursor& self) { return self.fingerprint.hex(); })
+      .def_prop_ro("tail", [](const Cursor& self) { return std::string(tail_name(self.tail)); })
+      .def_ro("global_batch_size", &Cursor::global_batch_size)
+      .def_ro("epoch", &Cursor::epoch, "Counted from 0.")
+      .def_ro("position", &Cursor::position, "Samples of this epoch that were received.");
+}
+
+}  // namespace stoker::python

@@ -1,0 +1,218 @@
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "bind.h"
+#include "dataset/loader.h"
+#include "loader_report.h"
+#include "raise.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace stoker::python {
+namespace {
+
+constexpr std::array kFieldKinds = {FieldKind::bytes,   FieldKind::text, FieldKind::int64,
+                                    FieldKind::float64, FieldKind::json, FieldKind::array,
+                                    FieldKind::ragged,  FieldKind::pad,  FieldKind::tokens};
+
+FieldKind parse_field_kind(std::string_view name) {
+  for (const FieldKind kind : kFieldKinds)
+    if (field_kind_name(kind) == name) return kind;
+  throw nb::value_error("no such kind of field");
+}
+
+constexpr std::array<std::string_view, 3> kJsonTypes = {"int64", "float64", "text"};
+
+JsonType parse_json_type(std::string_view name) {
+  const auto found = std::ranges::find(kJsonTypes, name);
+  if (found == kJsonTypes.end()) throw nb::value_error("no such type of JSON value");
+  return static_cast<JsonType>(found - kJsonTypes.begin());
+}
+
+nanoseconds seconds_of(double seconds) {
+  return std::chrono::duration_cast<nanoseconds>(std::chrono::duration<double>(seconds));
+}
+
+/// A loader that can be closed while others still wait in it. The GIL guards the pointer, and
+/// nothing that takes time is done while it is held.
+class LoaderHandle {
+ public:
+  explicit LoaderHandle(std::unique_ptr<Loader> loader) : loader_(std::move(loader)) {}
+  LoaderHandle(const LoaderHandle&) = delete;
+  LoaderHandle& operator=(const LoaderHandle&) = delete;
+  ~LoaderHandle() { close(); }
+
+  std::shared_ptr<Loader> get() const {
+    if (!loader_) throw nb::value_error("this loader is closed");
+    return loader_;
+  }
+  /// Whoever is the last to let go of it joins its threads.
+  void close() {
+    if (std::shared_ptr<Loader> mine = std::move(loader_)) {
+      const nb::gil_scoped_release nogil;
+      mine->stop();
+      mine.reset();
+    }
+  }
+
+ private:
+  std::shared_ptr<Loader> loader_;
+};
+
+/// What next() gives instead of a batch.
+enum class NoBatch : std::uint8_t { end, timeout, stopped };
+
+nb::object next(const LoaderHandle& handle, double timeout_s) {
+  NextBatch next;
+  {
+    std::shared_ptr<Loader> loader = handle.get();
+    const nb::gil_scoped_release nogil;
+    next = loader->next(deadline_after(seconds_of(timeout_s)));
+    loader.reset();  // without the GIL: it may be the last, and join
+  }
+  switch (next.kind) {
+    case NextBatch::Kind::batch: return nb::cast(std::move(next.batch));
+    case NextBatch::Kind::end: return nb::cast(NoBatch::end);
+    case NextBatch::Kind::timeout: return nb::cast(NoBatch::timeout);
+    case NextBatch::Kind::stopped: return nb::cast(NoBatch::stopped);
+    case NextBatch::Kind::memory_held:
+      PyErr_SetString(PyExc_BufferError, std::string(next.status.message()).c_str());
+      throw nb::python_error();
+    case NextBatch::Kind::failed: break;
+  }
+  raise_for_batch(next.status);
+  return nb::none();
+}
+
+void bind_field_spec(nb::module_& module) {
+  nb::class_<FieldSpec>(module, "FieldSpec", "One column of a batch.")
+      .def(
+          "__init__",
+          [](FieldSpec* self, const std::string& name, const std::string& kind,
+             const std::string& field) {
+            new (self) FieldSpec{.name = name, .field = field, .kind = parse_field_kind(kind)};
+          },
+          "name"_a, "kind"_a, "field"_a = "")
+      .def_rw("json_path", &FieldSpec::json_path)
+      .def_prop_rw(
+          "json_type",
+          [](const FieldSpec& self) {
+            return std::string(kJsonTypes[static_cast<std::size_t>(self.json_type)]);
+          },
+          [](FieldSpec& self, const std::string& name) { self.json_type = parse_json_type(name); })
+      .def_prop_rw(
+          "dtype",
+          [](const FieldSpec& self) {
+            return self.dtype ? std::string(dtype_name(*self.dtype)) : std::string();
+          },
+          [](FieldSpec& self, const std::string& name) {
+            self.dtype = value_or_raise(parse_dtype(name));
+          })
+      .def_rw("shape", &FieldSpec::shape)
+      .def_rw("pad_length", &FieldSpec::pad_length)
+      .def_rw("pad_value", &FieldSpec::pad_value)
+      .def_rw("pad_cut", &FieldSpec::pad_cut);
+}
+
+void set_on_error(LoaderOptions& options, const std::string& name) {
+  if (name != "raise" && name != "skip") throw nb::value_error(R"(on_error is "raise" or "skip")");
+  options.on_error = name == "skip" ? OnError::skip : OnError::raise;
+}
+
+/// Names and meanings are those of LoaderOptions in loader.h.
+void bind_loader_options(nb::module_& module) {
+  using SharedDatasets = std::vector<std::shared_ptr<Dataset>>;
+  using SharedWindows = std::vector<std::shared_ptr<TokenWindows>>;
+  nb::class_<LoaderOptions>(module, "LoaderOptions", "What a loader is made from.")
+      .def(
+          "__init__",
+          [](LoaderOptions* self, const SharedDatasets& datasets, const SharedWindows& windows,
+             const std::shared_ptr<SampleOrder>& order, const BatchCut& cut) {
+            new (self) LoaderOptions{.datasets = {datasets.begin(), datasets.end()},
+                                     .windows = {windows.begin(), windows.end()},
+                                     .order = order,
+                                     .cut = cut.options()};
+          },
+          "datasets"_a, "windows"_a, "order"_a, "cut"_a)
+      .def_rw("fields", &LoaderOptions::fields)
+      .def_rw("cursor", &LoaderOptions::cursor)
+      .def_rw("end_epoch", &LoaderOptions::end_epoch, nb::arg().none())
+      .def_prop_rw(
+          "on_error",
+          [](const LoaderOptions& self) {
+            return std::string(self.on_error == OnError::skip ? "skip" : "raise");
+          },
+          &set_on_error)
+      .def_prop_rw(
+          "engine",
+          [](const LoaderOptions& self) {
+            return std::string(engine_kind_name(self.fetch.engine));
+          },
+          [](LoaderOptions& self, const std::string& name) {
+            self.fetch.engine = value_or_raise(parse_engine_kind(name));
+          })
+      .def_rw("seed", &LoaderOptions::seed)
+      .def_rw("memory_bytes", &LoaderOptions::memory_bytes)
+      .def_rw("threads", &LoaderOptions::threads)
+      .def_rw("depth", &LoaderOptions::depth)
+      .def(
+          "set_held_limits",
+          [](LoaderOptions& self, double warning_s, double limit_s) {
+            self.held_warning = seconds_of(warning_s);
+            self.held_limit = seconds_of(limit_s);
+          },
+          "warning_s"_a, "limit_s"_a)
+      .def(
+          "memory_needed",
+          [](const LoaderOptions& self) {
+            const auto needed = without_gil([&] { return Loader::memory_needed(self); });
+            raise_for_batch(needed.status());
+            return *needed;
+          },
+          "The least memory_bytes. Checks the options, and may read a sample.");
+}
+
+}  // namespace
+
+void bind_loader(nb::module_& module) {
+  module.def("silence_leak_warnings", [] { nb::set_leak_warnings(false); });
+  bind_field_spec(module);
+  bind_loader_options(module);
+  nb::enum_<NoBatch>(module, "NoBatch", "What Loader.next() gives when it has no batch to give.")
+      .value("end", NoBatch::end)
+      .value("timeout", NoBatch::timeout)
+      .value("stopped", NoBatch::stopped);
+  nb::class_<LoaderHandle>(module, "Loader", "One run of batches. Use stoker.Loader.")
+      .def(
+          "__init__",
+          [](LoaderHandle* self, const LoaderOptions& options) {
+            Result<std::unique_ptr<Loader>> started =
+                without_gil([&] { return Loader::start(options); });
+            raise_for_batch(started.status());
+            new (self) LoaderHandle(*std::move(started));
+          },
+          "options"_a)
+      .def("next", &next, "timeout_s"_a,
+           nb::sig("def next(self, timeout_s: float) -> Batch | NoBatch"),
+           "The next batch. BufferError if the caller's batches hold the memory: ask again.")
+      .def("close", &LoaderHandle::close, "Ends the run. Batches stay valid.")
+      .def(
+          "stats", [](const LoaderHandle& self) { return report_stats(self.get()->stats()); },
+          nb::sig("def stats(self) -> dict[str, Any]"));
+}
+
+}  // namespace stoker::python

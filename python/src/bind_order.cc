@@ -1,0 +1,192 @@
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/operators.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "array_object.h"
+#include "bind.h"
+#include "dataset/batch_cut.h"
+#include "dataset/cursor.h"
+#include "dataset/explicit_order.h"
+#include "dataset/mixture.h"
+#include "dataset/order.h"
+#include "dataset/selected_order.h"
+#include "raise.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace stoker::python {
+namespace {
+
+using Items = nb::ndarray<const std::uint64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using SharedOrder = std::shared_ptr<SampleOrder>;
+
+std::vector<std::uint64_t> vector_of(const Items& items) {
+  return {items.data(), items.data() + items.size()};
+}
+
+Digest128 digest_of(const std::string& hex) {
+  return value_or_raise(Digest128::from_hex(hex));
+}
+
+MixtureOptions mixture_of(const OrderOptions& order, const std::vector<std::uint64_t>& counts,
+                          const std::vector<double>& weights) {
+  if (counts.size() != weights.size()) throw nb::value_error("as many weights as counts");
+  MixtureOptions options{.order = order, .parts = {}};
+  for (std::size_t i = 0; i < counts.size(); ++i) options.parts.push_back({counts[i], weights[i]});
+  return options;
+}
+
+/// A tuple (first, step, count), or an array of samples.
+Selection selection_of(nb::handle selection) {
+  if (!nb::isinstance<nb::tuple>(selection)) return vector_of(nb::cast<Items>(selection));
+  const auto slice = nb::borrow<nb::tuple>(selection);
+  return SampleSlice{.first = nb::cast<std::uint64_t>(slice[0]),
+                     .step = nb::cast<std::int64_t>(slice[1]),
+                     .count = nb::cast<std::uint64_t>(slice[2])};
+}
+
+SharedOrder select_order(const SharedOrder& order, const nb::list& selections,
+                         const std::vector<std::uint64_t>& sample_counts) {
+  std::vector<Selection> chosen;
+  for (const nb::handle selection : selections) chosen.push_back(selection_of(selection));
+  return value_or_raise(make_selected_order(order, std::move(chosen), sample_counts));
+}
+
+nb::tuple fill(const SampleOrder& order, std::uint64_t epoch, std::uint64_t position,
+               std::size_t count) {
+  std::vector<SampleRef> refs(count);
+  without_gil([&] { order.fill(epoch, position, refs); });
+  std::vector<std::uint64_t> datasets;
+  std::vector<std::uint64_t> samples;
+  for (const SampleRef& ref : refs) {
+    datasets.push_back(ref.dataset);
+    samples.push_back(ref.sample);
+  }
+  return nb::make_tuple(make_int64_array(datasets), make_int64_array(samples));
+}
+
+void bind_order_options(nb::module_& module) {
+  nb::class_<OrderOptions>(module, "OrderOptions", "What an order is made from.")
+      .def(
+          "__init__",
+          [](OrderOptions* self, const std::string& shuffle, std::uint64_t seed,
+             std::uint64_t sample_count) {
+            new (self) OrderOptions{.shuffle = value_or_raise(parse_shuffle(shuffle)),
+                                    .seed = seed,
+                                    .sample_count = sample_count};
+          },
+          "shuffle"_a, "seed"_a, "sample_count"_a)
+      .def_prop_ro("shuffle",
+                   [](const OrderOptions& self) { return std::string(shuffle_name(self.shuffle)); })
+      .def_ro("seed", &OrderOptions::seed)
+      .def_ro("sample_count", &OrderOptions::sample_count)
+      .def_rw("block_samples", &OrderOptions::block_samples)
+      .def_rw("window_blocks", &OrderOptions::window_blocks)
+      .def_rw("lanes", &OrderOptions::lanes)
+      .def_rw("deal_samples", &OrderOptions::deal_samples)
+      .def(
+          "resolve", [](const OrderOptions& self) { return value_or_raise(resolve_order(self)); },
+          "With every default put in.");
+}
+
+void bind_orders(nb::module_& module) {
+  nb::class_<SampleOrder>(module, "Order", "Which sample comes at which position: a function.")
+      .def_prop_ro("epoch_samples", &SampleOrder::epoch_samples)
+      .def_prop_ro("dataset_count", &SampleOrder::dataset_count)
+      .def("fill", &fill, "epoch"_a, "position"_a, "count"_a,
+           nb::sig("def fill(self, epoch: int, position: int, count: int) -> "
+                   "tuple[NDArray[numpy.int64], NDArray[numpy.int64]]"),
+           "Dataset and sample of each position from this one on.");
+  module.def(
+      "make_order",
+      [](const OrderOptions& options) -> SharedOrder {
+        return value_or_raise(make_order(options));
+      },
+      "options"_a);
+  module.def(
+      "make_mixture_order",
+      [](const OrderOptions& order, const std::vector<std::uint64_t>& counts,
+         const std::vector<double>& weights) -> SharedOrder {
+        return value_or_raise(make_mixture_order(mixture_of(order, counts, weights)));
+      },
+      "order"_a, "counts"_a, "weights"_a);
+  module.def(
+      "resolve_mixture",
+      [](const OrderOptions& order, const std::vector<std::uint64_t>& counts,
+         const std::vector<double>& weights) {
+        return value_or_raise(resolve_mixture(mixture_of(order, counts, weights)));
+      },
+      "order"_a, "counts"_a, "weights"_a);
+  module.def(
+      "mixture_fingerprint",
+      [](const std::vector<std::string>& fingerprints, const std::vector<std::uint64_t>& counts,
+         const std::vector<double>& weights) {
+        std::vector<Digest128> digests;
+        for (const std::string& hex : fingerprints) digests.push_back(digest_of(hex));
+        const MixtureOptions options = mixture_of({}, counts, weights);
+        return value_or_raise(mixture_fingerprint(digests, options.parts)).hex();
+      },
+      "fingerprints"_a, "counts"_a, "weights"_a);
+  module.def(
+      "make_explicit_order",
+      [](const Items& items, std::uint64_t sample_count) -> SharedOrder {
+        return value_or_raise(make_explicit_order(vector_of(items), sample_count));
+      },
+      "items"_a, "sample_count"_a,
+      nb::sig("def make_explicit_order(items: NDArray[numpy.uint64], sample_count: int) -> "
+              "Order"));
+  module.def(
+      "explicit_order_fingerprint",
+      [](const std::string& dataset, const Items& items) {
+        return explicit_order_fingerprint(digest_of(dataset), {items.data(), items.size()}).hex();
+      },
+      "dataset"_a, "items"_a,
+      nb::sig("def explicit_order_fingerprint(dataset: str, items: NDArray[numpy.uint64]) "
+              "-> str"));
+  module.def("make_selected_order", &select_order, "order"_a, "selections"_a, "sample_counts"_a,
+             nb::sig("def make_selected_order(order: Order, selections: list[tuple[int, int, int] "
+                     "| NDArray[numpy.uint64]], sample_counts: Sequence[int]) -> Order"),
+             "The order over some samples of its datasets: (first, step, count), or an array.");
+}
+
+void bind_batch_cut(nb::module_& module) {
+  nb::class_<BatchCut>(module, "BatchCut", "Which positions of an epoch are whose.")
+      .def_static(
+          "make",
+          [](std::uint64_t global_batch_size, std::uint64_t rank, std::uint64_t world_size,
+             const std::string& tail, std::uint64_t epoch_samples) {
+            return value_or_raise(BatchCut::make({.global_batch_size = global_batch_size,
+                                                  .rank = rank,
+                                                  .world_size = world_size,
+                                                  .tail = value_or_raise(parse_tail(tail)),
+                                                  .epoch_samples = epoch_samples}));
+          },
+          "global_batch_size"_a, "rank"_a, "world_size"_a, "tail"_a, "epoch_samples"_a)
+      .def("batches_from", &BatchCut::batches_from, "position"_a)
+      .def_prop_ro("global_batch_size",
+                   [](const BatchCut& self) { return self.options().global_batch_size; })
+      .def_prop_ro("rank", [](const BatchCut& self) { return self.options().rank; })
+      .def_prop_ro("world_size", [](const BatchCut& self) { return self.options().world_size; })
+      .def_prop_ro("tail",
+                   [](const BatchCut& self) { return std::string(tail_name(self.options().tail)); })
+      .def_prop_ro("rank_batch_size", &BatchCut::rank_batch_size);
+}
+
+}  // namespace
+
+void bind_order(nb::module_& module) {
+  bind_order_options(module);
+  bind_orders(module);
+  bind_batch_cut(module);
+}
+
+}  // namespace stoker::python

@@ -1,0 +1,79 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/fork_guard.h"
+#include "dataset/pack.h"
+#include "dataset/pack_session.h"
+#include "dataset/pack_shard.h"
+#include "io/file_ops.h"
+#include "memory_source.h"
+#include "stoker/status.h"
+
+namespace stoker::python {
+
+/// What is known of rows before they are read.
+struct ImportedRows {
+  std::uint64_t count = 0;
+  std::uint64_t mean_bytes = 0;            ///< Of a row, where `sizes_bytes` is empty.
+  std::vector<std::uint64_t> sizes_bytes;  ///< Of each, about.
+  std::string fingerprint;                 ///< Changes when the rows, or what is taken of them, do.
+};
+
+/// One shard of an import, on its way to its name.
+///
+/// Thread safety: none.
+class ImportShard {
+ public:
+  ImportShard(std::unique_ptr<ShardPacker> packer, std::uint64_t first)
+      : packer_(std::move(packer)), next_(first) {}
+  ImportShard(ImportShard&&) = default;
+  ImportShard& operator=(ImportShard&&) = default;
+  /// Leaves nothing of what is not finished; in a forked child it touches nothing.
+  ~ImportShard() { abandon(); }
+
+  /// Adds samples. The message of a failure names the one at fault.
+  Status append(const std::vector<IngestedSample>& samples);
+  Status finish();
+  void abandon();
+
+ private:
+  std::unique_ptr<ShardPacker> packer_;
+  std::uint64_t next_;  // number of the next sample in the dataset
+  ForkGuard guard_;
+};
+
+/// Packs rows that Python reads, by the plan and in the directory of a PackSession: so that Python
+/// threads pull rows and hand them over, and no native thread ever asks for the GIL.
+///
+/// Thread safety: begin_shard() and the const methods from any thread; close() once, when all
+/// shards are finished.
+class ImportSession {
+ public:
+  /// Plans and claims the directory. `first` is the first row, which decides the columns of MDS
+  /// and the dtype of tokens, in every task alike.
+  static Result<std::unique_ptr<ImportSession>> open(FileOps& ops, const std::string& directory,
+                                                     const PackOptions& options,
+                                                     const ImportedRows& rows,
+                                                     const IngestedSample& first);
+
+  const PackSession& session() const noexcept { return *session_; }
+  /// This task's shards that are not packed yet. Removes what a killed run left of them.
+  Result<std::vector<std::uint64_t>> find_pending();
+  Result<std::unique_ptr<ImportShard>> begin_shard(std::uint64_t shard);
+  Result<PackReport> close();
+
+ private:
+  ImportSession(FileOps& ops, std::unique_ptr<PackSession> session)
+      : ops_(ops), session_(std::move(session)) {}
+
+  FileOps& ops_;
+  std::unique_ptr<PackSession> session_;
+  std::uint64_t found_ = 0;
+};
+
+}  // namespace stoker::python

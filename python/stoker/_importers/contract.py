@@ -1,0 +1,129 @@
+"""What every importer offers: numbered rows, known in number before the first is read."""
+
+from __future__ import annotations
+
+import abc
+import contextlib
+import hashlib
+import importlib
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from stoker import _native
+
+Sample: TypeAlias = dict[str, Any]  # as stoker.ingest() takes them
+Rows: TypeAlias = "range | npt.NDArray[np.uint64]"
+
+BATCH_BYTES = 4 << 20  # of samples that a thread holds as Python objects
+BATCH_ROWS = 1024
+SHUFFLE_LATER = (
+    "pack without a seed, then `stoker convert PACKED SHUFFLED --format tar --shuffle-seed S`"
+)
+
+
+class RowSource(abc.ABC):
+    """Somebody else's files as a list of rows.
+
+    Whoever opens one has read what the files say about themselves, and no rows. The same files and
+    options give the same rows under the same numbers, in every process: that is what lets tasks
+    share a job, and a restart go on with it.
+
+    Thread safety: read() from any thread, several at a time; close() when none is running.
+
+    Attributes:
+        path: What was opened, for messages.
+        count: Of rows.
+        size_bytes: Of all rows, about: shards are cut by it.
+        sizes: Of each row, where that is known.
+        starts: The rows that reading may begin at without passing over others, ascending from 0;
+            None: all.
+        no_shuffle: Why rows in a random order are out of reach; empty if they are not.
+        fingerprint: Changes when the rows, or what is taken of them, do.
+        token_bytes: Of one token, where rows are arrays of tokens; else 0.
+    """
+
+    path: str
+    count: int
+    size_bytes: int
+    sizes: npt.NDArray[np.uint64] | None = None
+    starts: npt.NDArray[np.int64] | None = None
+    no_shuffle: str = ""
+    fingerprint: str
+    token_bytes: int = 0
+
+    @abc.abstractmethod
+    def read(self, rows: Rows) -> Iterator[list[Sample]]:
+        """The rows in that order, some at a time; a range, unless ``no_shuffle`` is empty."""
+
+    def notes(self) -> list[str]:
+        """What a user should know of the rows read so far."""
+        return []
+
+    def close(self) -> None:  # noqa: B027 (most have nothing to let go of)
+        """Lets go of the files."""
+
+    def __enter__(self) -> RowSource:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def batch_rows(self) -> int:
+        """Rows to hold at a time: memory is bounded whatever their size."""
+        mean = max(1, self.size_bytes // max(1, self.count))
+        return min(BATCH_ROWS, max(1, BATCH_BYTES // mean))
+
+
+def need(package: str, extra: str) -> Any:
+    """Imports an optional package; the error has the command that installs it."""
+    try:
+        return importlib.import_module(package)
+    except ImportError as error:
+        name = package.partition(".")[0]
+        raise ImportError(
+            f"{name} is needed to read this: pip install 'stoker[{extra}]' ({error})"
+        ) from None
+
+
+@contextlib.contextmanager
+def reading(path: str | os.PathLike[str], *errors: type[Exception]) -> Iterator[None]:
+    """Turns a package's own errors, and OSErrors that no system call made, into CorruptError."""
+    try:
+        yield
+    except Exception as error:
+        is_ours = isinstance(error, OSError) and error.errno is None
+        if not is_ours and not isinstance(error, errors):
+            raise
+        message = " ".join(str(error).split())
+        raise _native.CorruptError(f"{os.fspath(path)}: {message}") from None
+
+
+def fingerprint_of(files: Sequence[str | os.PathLike[str]], *choices: object) -> str:
+    """Of the files' names, sizes and times, and of what was chosen of them."""
+    digest = hashlib.sha256()
+    for file in files:
+        info = Path(file).stat()
+        digest.update(f"{Path(file).name}\0{info.st_size}\0{info.st_mtime_ns}\0".encode())
+    digest.update(repr(choices).encode())
+    return digest.hexdigest()
+
+
+def with_key(sample: Sample, key: str | None) -> Sample:
+    """The sample with one of its fields as its key."""
+    if key is None:
+        return sample
+    if sample.get(key) is None:
+        raise ValueError(f"key={key!r}: there is no such column, or it is null")
+    return {"__key__": str(sample.pop(key)), **sample}
+
+
+def pieces(rows: Rows, size: int) -> Iterator[Rows]:
+    """Cuts rows into runs of at most ``size``."""
+    for start in range(0, len(rows), size):
+        yield rows[start : start + size]

@@ -1,0 +1,126 @@
+"""HDF5: row i of every dataset is sample i."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from stoker._importers.contract import (
+    SHUFFLE_LATER,
+    Rows,
+    RowSource,
+    Sample,
+    fingerprint_of,
+    need,
+    pieces,
+    reading,
+    with_key,
+)
+
+_ROWS_SEEN = 64  # to guess what a row takes
+
+
+def _field(dataset: str) -> str:
+    """What a dataset is called in a sample: "group/x" has a slash, which no field may have."""
+    return dataset.strip("/").replace("/", ".")
+
+
+class Hdf5Rows(RowSource):
+    """The rows of the datasets of an HDF5 file."""
+
+    def __init__(
+        self, path: str, *, datasets: Sequence[str] | None = None, key: str | None = None
+    ) -> None:
+        """Opens the file.
+
+        Args:
+            path: The file.
+            datasets: Names in the file; all at its top if None. "group/x" becomes "group.x".
+            key: The dataset that has the keys.
+        """
+        self._h5py = need("h5py", "hdf5")
+        self.path = path
+        self._key = None if key is None else _field(key)
+        with reading(path):
+            self._file = self._h5py.File(path, "r")
+        try:
+            names = self._names(datasets, key)
+            self._arrays = {_field(name): self._dataset(name) for name in names}
+            if len(self._arrays) < len(names):
+                raise ValueError(f"{path}: datasets whose fields would have one name: {names}")
+            self._measure()
+        except BaseException:
+            self.close()
+            raise
+        self.fingerprint = fingerprint_of([path], "hdf5", list(self._arrays), key)
+
+    def _names(self, datasets: Sequence[str] | None, key: str | None) -> list[str]:
+        h5py = self._h5py
+        names = list(datasets or [])
+        if not names:
+            names = [n for n in self._file if isinstance(self._file.get(n), h5py.Dataset)]
+        if not names:
+            raise ValueError(f"{self.path}: no datasets at its top; name some by datasets=")
+        return list(dict.fromkeys([*names, key] if key is not None else names))
+
+    def _dataset(self, name: str) -> Any:
+        """Of this file: what links and external storage lead elsewhere is not packed."""
+        h5py = self._h5py
+        array = self._file.get(name)
+        if not isinstance(array, h5py.Dataset):
+            raise ValueError(f"{self.path}: no dataset {name!r} in it")
+        is_elsewhere = array.external is not None or array.is_virtual
+        if is_elsewhere or array.file.filename != self._file.filename:
+            raise ValueError(f"{self.path}: dataset {name!r} lies in another file; pack that one")
+        if not array.shape:
+            raise ValueError(f"{self.path}: dataset {name!r} has no rows")
+        return array
+
+    def _measure(self) -> None:
+        counts = {name: array.shape[0] for name, array in self._arrays.items()}
+        if len(set(counts.values())) != 1:
+            raise ValueError(f"datasets of different lengths: {counts}; choose some by datasets=")
+        self.count = next(iter(counts.values()))
+        chunked = [name for name, array in self._arrays.items() if array.chunks is not None]
+        if chunked:
+            self.no_shuffle = (
+                f"dataset {chunked[0]!r} is stored in chunks, and each row would cost one: "
+                f"{SHUFFLE_LATER}"
+            )
+        self.size_bytes = sum(a.size * a.dtype.itemsize for a in self._arrays.values())
+        texts = {n for n, a in self._arrays.items() if self._h5py.check_string_dtype(a.dtype)}
+        self._texts = texts
+        seen = min(_ROWS_SEEN, self.count)
+        variable = [a for a in self._arrays.values() if a.dtype.hasobject]
+        if variable and seen:
+            found = sum(getattr(v, "nbytes", len(v)) for a in variable for v in a[:seen])
+            self.size_bytes += found * self.count // seen
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._file.close()
+
+    def _take(self, array: Any, rows: Rows) -> Any:
+        if isinstance(rows, range):
+            return array[rows.start : rows.stop]
+        order = np.argsort(rows)  # h5py wants them ascending
+        values = array[rows[order].tolist()]
+        back = np.empty_like(order)
+        back[order] = np.arange(len(order))
+        return values[back]
+
+    def read(self, rows: Rows) -> Iterator[list[Sample]]:
+        """Some rows of each dataset at a time."""
+        for piece in pieces(rows, self.batch_rows):
+            with reading(self.path):
+                columns = {name: self._take(array, piece) for name, array in self._arrays.items()}
+            yield [self._sample(columns, i) for i in range(len(piece))]
+
+    def _sample(self, columns: dict[str, Any], row: int) -> Sample:
+        sample = {
+            name: values[row].decode() if name in self._texts else values[row]
+            for name, values in columns.items()
+        }
+        return with_key(sample, self._key)

@@ -1,0 +1,115 @@
+"""Row filters as people type them: ``label < 10 and split == 'train'``.
+
+A grammar of its own, with nothing in it that could be run:
+
+    filter     condition { "and" condition }
+    condition  column operator literal
+    operator   <  <=  >  >=  =  ==  !=
+    column     a word (letters, digits, "_", "."), or any text in double or back quotes
+    literal    a number, true, false, or a text in single or double quotes
+
+A null is neither less, equal, nor unequal to anything: rows that have one are left out.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+_CONDITIONS_MAX = 64
+_TOKEN = re.compile(
+    r"""\s*(?:
+        (?P<number>[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)(?![\w.])
+      | (?P<word>[^\W\d][\w.]*)
+      | (?P<operator><=|>=|==|!=|<|>|=)
+      | (?P<quoted>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|`[^`]*`)
+    )""",
+    re.VERBOSE | re.DOTALL,
+)
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A column compared with a literal."""
+
+    column: str
+    operator: str  # "==" for "="
+    value: bool | int | float | str
+
+
+def _tokens(text: str) -> list[tuple[str, str]]:
+    tokens = []
+    at = 0
+    end = len(text.rstrip())
+    while at < end:
+        match = _TOKEN.match(text, at)
+        if match is None:
+            raise ValueError(f"where {text!r}: not understood from {text[at:].strip()!r} on")
+        kind = str(match.lastgroup)
+        tokens.append((kind, match.group(kind)))
+        at = match.end()
+    return tokens
+
+
+def _unquoted(text: str) -> str:
+    return text[1:-1] if text[0] == "`" else re.sub(r"\\(.)", r"\1", text[1:-1], flags=re.DOTALL)
+
+
+def _literal(kind: str, token: str) -> bool | int | float | str:
+    if kind == "number":
+        return float(token) if re.search(r"[.eE]", token) else int(token)
+    if kind == "quoted" and token[0] != "`":
+        return _unquoted(token)
+    if token in ("true", "false"):
+        return token == "true"
+    raise ValueError(f"{token} is no literal: a number, true, false, or a text in quotes")
+
+
+def parse_row_filter(text: str) -> list[Condition]:
+    """The conditions, all of which must hold; ValueError with the place that is not understood."""
+    tokens = _tokens(text)
+    conditions: list[Condition] = []
+    while True:
+        head, tokens = tokens[:3], tokens[3:]
+        if len(head) < 3:
+            raise ValueError(
+                f"where {text!r}: a condition is COLUMN OPERATOR LITERAL: 'label < 10'"
+            )
+        (name_kind, name), (operator_kind, operator), (kind, literal) = head
+        is_name = name_kind == "word" or (name_kind == "quoted" and name[0] != "'")
+        if not is_name or operator_kind != "operator":
+            raise ValueError(
+                f"where {text!r}: {name} {operator} {literal} is not COLUMN OPERATOR "
+                "LITERAL, as in 'label < 10'"
+            )
+        try:
+            value = _literal(kind, literal)
+        except ValueError as error:
+            raise ValueError(f"where {text!r}: {error}") from None
+        column = name if name_kind == "word" else _unquoted(name)
+        conditions.append(Condition(column, "==" if operator == "=" else operator, value))
+        if len(conditions) > _CONDITIONS_MAX:
+            raise ValueError(f"where: more than {_CONDITIONS_MAX} conditions")
+        if not tokens:
+            return conditions
+        if tokens[0] != ("word", "and"):
+            raise ValueError(f"where {text!r}: conditions are joined by 'and', not {tokens[0][1]}")
+        tokens = tokens[1:]
+
+
+def to_arrow(conditions: list[Condition], compute: Any) -> Any:
+    """As an expression of pyarrow.compute."""
+    expression = None
+    for condition in conditions:
+        field = compute.field(condition.column)
+        one = {
+            "<": field.__lt__,
+            "<=": field.__le__,
+            ">": field.__gt__,
+            ">=": field.__ge__,
+            "==": field.__eq__,
+            "!=": field.__ne__,
+        }[condition.operator](compute.scalar(condition.value))
+        expression = one if expression is None else expression & one
+    return expression

@@ -1,0 +1,127 @@
+"""One iter() of a Loader."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from time import perf_counter
+from typing import Any, Protocol
+
+from stoker import _native
+from stoker._loader_stats import LoaderStats, StatsCounter
+from stoker._native_run import RunStopped
+
+OTHER_PROCESS = (
+    "this Loader was made in process {made} and cannot be used in its fork {here}, such as a "
+    "worker of a torch DataLoader. A Loader has threads of its own and needs no workers: iterate "
+    "over it where it was made; or give the DataLoader a stoker.Dataset"
+)
+
+
+class Run(Protocol):
+    """Batches one after the other."""
+
+    def next(self) -> tuple[Any, _native.Cursor, int, float] | None:
+        """Batch, cursor after it, samples, seconds that were waited for a map; None at the end."""
+
+    def stats(self) -> dict[str, Any]:
+        """The core's counters."""
+
+    def close(self) -> None:
+        """Ends it."""
+
+
+class Iteration(Iterator[Any]):
+    """Hands out ``count`` batches of a run, endlessly many if None.
+
+    After an error or the end it stays there. A BufferError may be tried again. ``owner`` lives as
+    long as it does: ``for batch in stoker.Loader(...)`` has no other reference to the loader.
+
+    Thread safety: every method from any thread; each batch goes to one of them.
+    """
+
+    def __init__(
+        self,
+        owner: object,
+        run: Run,
+        count: int | None,
+        received: Callable[[_native.Cursor], None],
+        ended: Callable[[Run | None, LoaderStats], None],
+    ) -> None:
+        self._pid = os.getpid()
+        self._owner = owner
+        self._turn = threading.Lock()
+        self._run: Run | None = run
+        self._left = count
+        self._received = received
+        self._ended = ended
+        self._error: BaseException | None = None
+        self._counter = StatsCounter(run.stats())
+
+    def __iter__(self) -> Iteration:
+        return self
+
+    def __next__(self) -> Any:
+        if self._pid != os.getpid():
+            raise RuntimeError(OTHER_PROCESS.format(made=self._pid, here=os.getpid()))
+        with self._turn:
+            return self._next()
+
+    def _next(self) -> Any:
+        if self._error is not None:
+            raise self._error
+        if self._left == 0:
+            raise StopIteration
+        if self._run is None:
+            raise RunStopped("this iteration is over: the Loader was closed, or iterated again")
+        called = perf_counter()
+        try:
+            got = self._run.next()
+        except BufferError:
+            raise  # the caller may let go of batches and ask again
+        except Exception as error:
+            self._error = error
+            self.close()
+            raise
+        if got is None:
+            self._left = 0
+            self._end()
+            raise StopIteration
+        batch, cursor, size, waited_for_map = got
+        self._counter.count(called, perf_counter(), size, waited_for_map)
+        self._received(cursor)
+        if self._left is not None:
+            self._left -= 1
+            if self._left == 0:
+                self._end()
+        return batch
+
+    @property
+    def is_live(self) -> bool:
+        """Whether there may be more."""
+        return self._run is not None
+
+    def stats(self) -> LoaderStats:
+        """Figures so far, of one that is live."""
+        assert self._run is not None
+        return self._counter.stats(self._run.stats())
+
+    def _end(self) -> None:
+        """Gives the run back: the next iter() may go on with it."""
+        if self._run is not None:
+            run, self._run = self._run, None
+            self._ended(run, self._counter.stats(run.stats()))
+
+    def close(self) -> None:
+        """Ends the iteration in the middle."""
+        if self._run is None or self._pid != os.getpid():
+            return
+        run, self._run = self._run, None
+        stats = self._counter.stats(run.stats())
+        run.close()
+        self._ended(None, stats)
+
+    def __del__(self) -> None:
+        if getattr(self, "_run", None) is not None:
+            self.close()

@@ -1,0 +1,266 @@
+"""stoker.Loader: batches of a dataset, in native threads, resumable anywhere."""
+
+from __future__ import annotations
+
+import atexit
+import html
+import os
+import weakref
+from collections.abc import Iterable, Iterator
+from typing import Any, Literal
+
+from stoker import _native
+from stoker._columns import ColumnMaker
+from stoker._cursors import State, state_of
+from stoker._fields import Fields, columns_of
+from stoker._iteration import OTHER_PROCESS
+from stoker._line import line_of
+from stoker._loader_plan import LoaderPlan, Settings, Tail, global_batch, tail_of
+from stoker._loader_stats import LoaderStats
+from stoker._map_job import Collate, MapFunction
+from stoker._mapping import Mapping
+from stoker._out import Out, batch_finisher
+from stoker._progress import Progress, checked_epochs, figures_of
+from stoker._ranks import find_ranks
+from stoker._runs import Runs
+from stoker._shuffle import BlockShuffle
+from stoker._sources import Data, Parts, dataset_of
+from stoker._torch import torch_if_wanted
+
+_open: weakref.WeakSet[Loader] = weakref.WeakSet()
+
+
+class Loader:
+    """Batches of a dataset, made by native threads ahead of the caller.
+
+    ``for batch in loader`` goes through the next ``epochs`` epochs. What comes when is a function
+    of the arguments alone: it does not depend on the number of ranks, threads or workers, and a run
+    that is resumed at any batch, on any number of ranks, goes on as if it had never stopped.
+
+    Args:
+        data: A Dataset, Tokens or Mixture, or the paths of shards.
+        batch_size: Samples of a batch on each rank.
+        global_batch_size: Instead: samples of a step over all ranks.
+        shuffle: "global" (a uniform permutation; the default), "block" or a BlockShuffle (reads
+            whole blocks of neighbours, for media that want it), "off", or "resampled" (with
+            replacement).
+        seed: Of the order, of ``map``'s random numbers, and of ``on_error="skip"``.
+        epochs: How many one ``iter()`` runs through; None for endlessly many.
+        tail: What becomes of the samples at an epoch's end that fill no batch: "drop" them (the
+            default if shuffled), "keep" a short batch (the default if not), "wrap" round to the
+            epoch's start, or "pad" likewise and mark what was filled in ``batch["__valid__"]``.
+        fields: The columns: ``{"jpg": bytes, "cls": int, "meta": stoker.Json("box.x", float)}``.
+            Every field as bytes if not given.
+        memory_bytes: All memory for batches, on this machine: "8GiB". It is shared among the
+            machine's ranks. If not given: 512 MiB, or what is needed if that is more.
+        threads: Native threads; "auto" finds out from what the caller waits for.
+        depth: Batches to prepare ahead; likewise.
+        policy: How to treat the page cache: "automatic", "buffered", "direct" or "drop_behind".
+        rank: Which part of each global batch this process has. If not given: ``mesh``'s, else that
+            of torch.distributed, else of RANK and WORLD_SIZE, SLURM or Open MPI, else 0 of 1.
+        world_size: How many parts there are. They divide the global batch.
+        mesh: A dimension of a DeviceMesh: the data-parallel one.
+        map: ``map(sample, rng)`` returns another sample. ``rng`` is a NumPy Generator that depends
+            on the seed, the epoch and the sample's position alone; it is good for this call only.
+        map_in: "thread", or "process" for functions that hold the GIL.
+        map_workers: How many of these; as many as there are cores if not given.
+        collate: ``collate(samples)`` makes the batch. If not given, arrays are stacked.
+        on_error: "raise" at the batch of a sample that cannot be read; "skip" puts another one in
+            its place, chosen by the seed and the position.
+        order: An array of sample numbers instead of a shuffle, or a sampler that gives one each
+            epoch.
+        out: Arrays or tensors to fill, by column; or a list of such dicts, used in turn.
+        torch: Whether batches have tensors; if not given, they do where torch is installed.
+
+    Raises:
+        ValueError: What can never work; for ``memory_bytes``, with what is needed.
+
+    A loader belongs to the process that made it. One iteration runs at a time: a new ``iter()``
+    ends the one before.
+    """
+
+    _held_limits_s = (1.0, 30.0)  # of waiting for batches that the caller holds: warn, raise
+
+    def __init__(
+        self,
+        data: Data,
+        *,
+        batch_size: int | None = None,
+        global_batch_size: int | None = None,
+        shuffle: str | bool | BlockShuffle | None = None,
+        seed: int = 0,
+        epochs: int | None = 1,
+        tail: Tail | None = None,
+        fields: Fields | None = None,
+        memory_bytes: int | str | None = None,
+        threads: int | Literal["auto"] = "auto",
+        depth: int | Literal["auto"] = "auto",
+        policy: str = "automatic",
+        rank: int | None = None,
+        world_size: int | None = None,
+        mesh: Any = None,
+        map: MapFunction | None = None,  # noqa: A002 (Python's own word for it)
+        map_in: Literal["thread", "process"] = "thread",
+        map_workers: int | None = None,
+        collate: Collate | None = None,
+        on_error: Literal["raise", "skip"] = "raise",
+        order: Any = None,
+        out: Out | None = None,
+        torch: bool | None = None,
+    ) -> None:
+        self._pid = os.getpid()
+        self._is_closed = False
+        epochs = checked_epochs(epochs, order)
+        self._data = dataset_of(data)
+        columns = columns_of(fields)
+        ranks = find_ranks(rank, world_size, mesh)
+        parts = Parts.of(self._data, policy)
+        line, wanted = line_of(self._data, parts, shuffle, seed, order)
+        settings = Settings(
+            global_batch_size=global_batch(batch_size, global_batch_size, ranks),
+            tail=tail_of(tail, wanted.shuffle != "off"),
+            seed=seed,
+            on_error=on_error,
+            memory_bytes=memory_bytes,
+            threads=threads,
+            depth=depth,
+            held_limits_s=self._held_limits_s,
+        )
+        self._plan = LoaderPlan(parts, line, wanted, columns, ranks, settings)
+        maker = ColumnMaker(
+            torch_if_wanted(torch), columns.padded, has_valid=settings.tail == "pad"
+        )
+        mapping = None
+        if map is not None or collate is not None:
+            if out is not None:
+                raise ValueError("out= takes what is read, and map= or collate= make batches: one")
+            mapping = Mapping(map, collate, map_in, map_workers, seed)
+        finish = batch_finisher(out, maker, self._plan.cut.rank_batch_size)
+        self._progress = Progress(self._plan, epochs)
+        self._runs = Runs(self._plan, self._progress, maker, mapping, finish)
+        _open.add(self)
+
+    # Iterating:
+
+    def __iter__(self) -> Iterator[Any]:
+        self._check_usable()
+        return self._runs.iterate(self)
+
+    def __len__(self) -> int:
+        """Batches of one ``iter()``; TypeError if there is no end."""
+        if self._progress.epochs is None:
+            raise TypeError("a Loader with epochs=None has no length")
+        return self._progress.epochs * self._plan.batches_in_epoch()
+
+    def steps(self, start: int | None = None, every: int = 1) -> Iterator[tuple[int, Any]]:
+        """``(step, batch)`` for each batch of an ``iter()``: how many were received by then.
+
+        The first batch of a run is 1, and a resumed run counts on: the cursor knows.
+
+        Args:
+            start: Steps done before; to be given when batches had another size then.
+            every: Batches of a step, under gradient accumulation: the number goes up with the last
+                of them.
+        """
+        if every < 1:
+            raise ValueError(f"every={every}")
+        iteration = iter(self)
+        number = self._progress.batches_done() if start is None else 0
+        for batch in iteration:
+            number += 1
+            yield (start or 0) + number // every, batch
+            del batch  # or it would be held while the next one is awaited
+
+    # Where it stands:
+
+    @property
+    def cursor(self) -> _native.Cursor:
+        """Where a run stands that has received what the caller has."""
+        return self._progress.at
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the last batch that was handed out leaves the run: str and int, for any checkpoint.
+
+        The same on every rank. What was only prepared ahead does not count. If something between
+        the loader and the model fetches ahead, keep ``batch.cursor`` instead.
+        """
+        return state_of(self._progress.at)
+
+    def load_state_dict(self, state: State, allow: Iterable[str] = ()) -> None:
+        """The next ``iter()`` goes on from there.
+
+        Args:
+            state: What ``state_dict()`` gave, or a batch's cursor, or its bytes or JSON.
+            allow: What may differ, since the samples come in the same order all the same:
+                "global_batch_size", "tail", and "fingerprint" for who knows that the samples are
+                the same ones.
+
+        Raises:
+            CursorMismatch: It is the state of another run; the message has every difference.
+        """
+        self._check_usable()
+        self._progress.load(state, allow)
+        self._runs.end_all()
+
+    def set_epoch(self, epoch: int) -> None:
+        """The next ``iter()`` begins with this epoch; nothing happens if it would anyway.
+
+        So a framework that says so before each epoch does not set back one that was resumed.
+        """
+        self._progress.set_epoch(epoch, is_running=self._runs.live() is not None)
+
+    def stats(self) -> LoaderStats:
+        """Figures of the iteration that runs, or of the last one."""
+        return self._runs.stats()
+
+    # The end:
+
+    def close(self) -> None:
+        """Ends its threads and processes. Batches that were handed out stay good."""
+        if self._is_closed or self._pid != os.getpid():
+            return
+        self._is_closed = True
+        self._runs.close()
+
+    def _check_usable(self) -> None:
+        if self._pid != os.getpid():
+            raise RuntimeError(OTHER_PROCESS.format(made=self._pid, here=os.getpid()))
+        if self._is_closed:
+            raise ValueError("this Loader is closed")
+
+    def __enter__(self) -> Loader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if getattr(self, "_runs", None) is not None:
+            self.close()
+
+    def __repr__(self) -> str:
+        figures = figures_of(self._data, self._plan, self._progress)
+        return f"Loader({', '.join(f'{name}={value}' for name, value in figures.items())})"
+
+    def _repr_html_(self) -> str:
+        figures = figures_of(self._data, self._plan, self._progress)
+        cells = "".join(
+            f"<tr><th>{name}</th><td>{html.escape(value)}</td></tr>"
+            for name, value in figures.items()
+        )
+        return f"<table><caption>stoker.Loader</caption>{cells}</table>"
+
+    def __reduce__(self) -> Any:
+        raise TypeError(
+            "a Loader has threads and cannot be pickled: pickle its dataset and its state_dict()"
+        )
+
+
+# What a child inherits from live loaders is left alone there, and nanobind would call that a leak.
+os.register_at_fork(after_in_child=_native.silence_leak_warnings)
+
+
+@atexit.register
+def _close_all() -> None:
+    for loader in list(_open):
+        loader.close()

@@ -1,0 +1,124 @@
+"""What a Loader has done, and what its caller has waited for."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import deque
+from typing import Any
+
+import numpy as np
+
+_WAITS_KEPT = 4096
+
+
+@dataclasses.dataclass(frozen=True)
+class LoaderStats:
+    """Figures of one iteration of a Loader, so far.
+
+    Attributes:
+        batches: Received.
+        samples: In them.
+        bytes: Of their records, as read for them and for those that are ready.
+        seconds: From the first call to the last batch.
+        samples_per_s: Over these seconds.
+        bytes_per_s: Likewise.
+        wait_p50_s: What half of the batches were waited for at most, of the last 4,096.
+        wait_p99_s: What 99 of 100 were.
+        stall_share: The part of the time that the caller waited.
+        waited_in_s: Its waiting by what the batch was doing meanwhile: "queue" (no thread had begun
+            it), "memory" (batches before it, or those that the caller holds, had the memory),
+            "read", "decode", "collate", and "map" (in a Python function).
+        unchecked: Samples whose bytes nothing could check: their index has no checksums.
+        replaced: Samples that others stand for (``on_error="skip"``).
+        held_warnings: Times that the caller's own batches made it wait for a second.
+        threads: Of the core, working now.
+        depth: Batches that may be under way or ready in the core.
+        memory_bytes: The core's memory.
+        leased_bytes: Of it, in use by batches under way, ready, and held by the caller.
+        fetch: How the records came, since the run began: reads and bytes by path, and times.
+    """
+
+    batches: int = 0
+    samples: int = 0
+    bytes: int = 0
+    seconds: float = 0.0
+    samples_per_s: float = 0.0
+    bytes_per_s: float = 0.0
+    wait_p50_s: float = 0.0
+    wait_p99_s: float = 0.0
+    stall_share: float = 0.0
+    waited_in_s: dict[str, float] = dataclasses.field(default_factory=dict)
+    unchecked: int = 0
+    replaced: int = 0
+    held_warnings: int = 0
+    threads: int = 0
+    depth: int = 0
+    memory_bytes: int = 0
+    leased_bytes: int = 0
+    fetch: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """For logs: numbers and dicts of numbers."""
+        return dataclasses.asdict(self)
+
+    def __str__(self) -> str:
+        worst = max(self.waited_in_s, key=self.waited_in_s.__getitem__, default="")
+        where = f", most of it in {worst!r}" if worst and self.stall_share > 0.005 else ""
+        return (
+            f"{self.samples:,} samples in {self.seconds:.2f} s: {self.samples_per_s:,.0f}/s, "
+            f"{self.bytes_per_s / 1e6:,.1f} MB/s; waited {self.stall_share:.1%} of the time{where} "
+            f"(p50 {self.wait_p50_s * 1e3:.2f} ms, p99 {self.wait_p99_s * 1e3:.2f} ms)"
+        )
+
+
+class StatsCounter:
+    """Counts one iteration. ``before`` is what the core had counted when it began."""
+
+    def __init__(self, before: dict[str, Any]) -> None:
+        self._before = before
+        self._waits: deque[float] = deque(maxlen=_WAITS_KEPT)
+        self._batches = self._samples = 0
+        self._waited = self._waited_for_map = 0.0
+        self._first = self._last = 0.0
+
+    def count(self, called: float, returned: float, size: int, waited_for_map: float) -> None:
+        """One batch of ``size`` samples, asked for and handed out at these times."""
+        if self._batches == 0:
+            self._first = called
+        self._last = returned
+        self._batches += 1
+        self._samples += size
+        self._waits.append(returned - called)
+        self._waited += returned - called
+        self._waited_for_map += waited_for_map
+
+    def _waited_in(self, core: dict[str, Any]) -> dict[str, float]:
+        """What was not waited for a map is shared out as the core saw its own caller wait."""
+        before = self._before["waited_in_s"]
+        stages = {name: s - before[name] for name, s in core["waited_in_s"].items()}
+        total = sum(stages.values())
+        left = max(0.0, self._waited - self._waited_for_map)
+        shares = {name: left * s / total if total > 0 else 0.0 for name, s in stages.items()}
+        return {**shares, "map": self._waited_for_map}
+
+    def stats(self, core: dict[str, Any]) -> LoaderStats:
+        """With the core's counters of now."""
+        seconds = self._last - self._first
+        read = core["bytes"] - self._before["bytes"]
+        p50, p99 = np.quantile(self._waits, [0.5, 0.99]).tolist() if self._waits else (0.0, 0.0)
+        same = ("held_warnings", "threads", "depth", "memory_bytes", "leased_bytes", "fetch")
+        return LoaderStats(
+            batches=self._batches,
+            samples=self._samples,
+            bytes=read,
+            seconds=seconds,
+            samples_per_s=self._samples / seconds if seconds > 0 else 0.0,
+            bytes_per_s=read / seconds if seconds > 0 else 0.0,
+            wait_p50_s=p50,
+            wait_p99_s=p99,
+            stall_share=min(1.0, self._waited / seconds) if seconds > 0 else 0.0,
+            waited_in_s=self._waited_in(core),
+            unchecked=core["unchecked"] - self._before["unchecked"],
+            replaced=core["replaced"] - self._before["replaced"],
+            **{name: core[name] for name in same},
+        )

@@ -1,0 +1,183 @@
+"""Batches mapped by Python functions, ahead of the caller and in order."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from stoker import _native
+from stoker._columns import ColumnMaker
+from stoker._map_job import Job, JobRunner, Stopped
+from stoker._map_processes import MapProcess
+from stoker._native_run import NativeRun, RunStopped
+
+_WAIT_S = 0.05
+_JOIN_S = 2.0  # a function that takes longer is left to itself
+
+# What maps a batch; the second argument says whether to give up.
+Worker = Callable[[Job, Callable[[], bool]], Any]
+
+
+def thread_worker(runner: JobRunner) -> Worker:
+    """Maps in the calling thread."""
+    return runner.run
+
+
+def process_worker(process: MapProcess) -> Worker:
+    """Maps in another process, for which the calling thread waits."""
+    return lambda job, _: process.run(job)
+
+
+class _Result(NamedTuple):
+    fetched: float  # when the core had given it
+    batch: Any = None
+    cursor: _native.Cursor | None = None  # None: there is no batch, at the end or for an error
+    size: int = 0
+    error: BaseException | None = None
+
+
+class MapRun:
+    """A thread for each worker: takes the next batch from the core, maps it, puts it down.
+
+    They take batches in turn, so each has a number; the caller takes them by number. At most
+    ``depth`` are under way or ready.
+
+    Thread safety: next() by one thread; close() from any. In a forked child close() does nothing.
+    """
+
+    def __init__(
+        self,
+        options: _native.LoaderOptions,
+        maker: ColumnMaker,
+        workers: Sequence[Worker],
+        finish: Callable[[Any, _native.Batch], Any],
+    ) -> None:
+        self._pid = os.getpid()
+        self._native = NativeRun(options)
+        self._maker = maker
+        self._finish = finish
+        self._depth = len(workers) + 2
+        self._turn = threading.Lock()  # to take the next batch
+        self._changed = threading.Condition()  # guards all below
+        self._results: dict[int, _Result] = {}
+        self._begun = 0
+        self._taken = 0
+        self._is_wanted = False  # the caller waits
+        self._is_stopped = False
+        self._held: BufferError | None = None
+        self._threads = [
+            threading.Thread(target=self._work, args=(worker,), name="stoker-map", daemon=True)
+            for worker in workers
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    # The workers:
+
+    def _work(self, worker: Worker) -> None:
+        while (number := self._begin()) is not None:
+            result = self._make(number, worker)
+            with self._changed:
+                self._results[number] = result
+                self._changed.notify_all()
+            if result.cursor is None:  # the end, or an error: nothing comes after it
+                return
+            del result
+
+    def _begin(self) -> int | None:
+        """Takes the turn, and keeps it until _take() has a batch."""
+        with self._changed:
+            while not self._is_stopped and self._begun - self._taken >= self._depth:
+                self._changed.wait()
+        self._turn.acquire()
+        with self._changed:
+            if self._is_stopped or self._begun - self._taken >= self._depth:
+                self._turn.release()
+                return None if self._is_stopped else self._begin()
+            self._begun += 1
+            return self._begun - 1
+
+    def _make(self, number: int, worker: Worker) -> _Result:
+        fetched = 0.0
+        try:
+            try:
+                native = self._take(number)
+            finally:
+                self._turn.release()
+            fetched = time.perf_counter()
+            if native is None:
+                return _Result(fetched)
+            mapped = worker(Job.of(native, self._maker), self._stopped)
+            batch = self._finish(mapped, native)
+            return _Result(fetched, batch, native.cursor, len(native))
+        except BaseException as error:  # whatever it is, it is the caller's
+            if isinstance(error, Stopped):
+                error = RunStopped("this iteration is over")
+            return _Result(fetched, error=error)
+
+    def _take(self, number: int) -> _native.Batch | None:
+        while True:
+            try:
+                return self._native.next()
+            except BufferError as error:
+                # Only the caller can let go of batches, and only if it waits for this one is it
+                # they that have the memory, and not batches that are being mapped.
+                with self._changed:
+                    if self._is_wanted and self._taken == number:
+                        self._held = error
+                        self._changed.notify_all()
+
+    def _stopped(self) -> bool:
+        return self._is_stopped
+
+    # The caller:
+
+    def next(self) -> tuple[Any, _native.Cursor, int, float] | None:
+        """Batch, cursor after it, samples, seconds that were waited while it was being mapped."""
+        started = time.perf_counter()
+        with self._changed:
+            self._is_wanted = True
+            try:
+                result = self._due()
+            finally:
+                self._is_wanted = False
+            if result.error is not None:
+                raise result.error
+            if result.cursor is None:
+                return None
+            del self._results[self._taken]
+            self._taken += 1
+            self._changed.notify_all()
+        waited_for_map = time.perf_counter() - max(started, result.fetched)
+        return result.batch, result.cursor, result.size, waited_for_map
+
+    def _due(self) -> _Result:
+        while (result := self._results.get(self._taken)) is None:
+            if self._is_stopped:
+                raise RunStopped("this iteration is over: the Loader was closed")
+            if self._held is not None:
+                error, self._held = self._held, None
+                raise error
+            self._changed.wait(_WAIT_S)
+        return result
+
+    def stats(self) -> dict[str, Any]:
+        """The core's counters."""
+        return self._native.stats()
+
+    def close(self) -> None:
+        """Stops the workers and the core's threads, and waits for them."""
+        if os.getpid() != self._pid:
+            return
+        self._is_stopped = True
+        self._native.close()
+        with self._changed:
+            self._changed.notify_all()
+            self._results.clear()
+        deadline = time.monotonic() + _JOIN_S
+        for thread in self._threads:
+            if thread is not threading.current_thread():
+                thread.join(max(0.0, deadline - time.monotonic()))

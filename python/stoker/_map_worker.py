@@ -1,0 +1,74 @@
+"""A process that maps batches for a Loader. Started by _map_processes, ends with its socket."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import signal
+import socket
+import sys
+import traceback
+from multiprocessing import spawn
+from typing import Any, NamedTuple
+
+from stoker import _packets
+from stoker._map_job import JobRunner, MapError
+
+ENVIRONMENT = "STOKER_MAP_WORKER"
+
+
+class Setup(NamedTuple):
+    """What a worker is told first."""
+
+    preparation: dict[str, Any]  # how to become like the parent: see multiprocessing.spawn
+    functions: bytes  # map, collate and seed, pickled; to be read once __main__ is there
+
+
+class Failure(NamedTuple):
+    """What a worker answers instead of a batch."""
+
+    error: MapError | None
+    text: str  # a traceback
+
+
+def _failure(error: BaseException) -> Failure:
+    text = "".join(traceback.format_exception(error))
+    return Failure(error if isinstance(error, MapError) else None, text)
+
+
+def _set_up(connection: socket.socket) -> JobRunner:
+    setup: Setup = _packets.receive(connection)
+    spawn.prepare(setup.preparation)  # type: ignore[attr-defined, unused-ignore]
+    return JobRunner(*pickle.loads(setup.functions))
+
+
+def serve(connection: socket.socket) -> None:
+    """Answers jobs until the parent is gone."""
+    try:
+        runner = _set_up(connection)
+    except Exception as error:
+        _packets.send(connection, _failure(error))
+        return
+    _packets.send(connection, None)
+    while True:
+        job = _packets.receive(connection)
+        try:
+            answer = runner.run(job)
+        except Exception as error:
+            answer = _failure(error)
+        del job
+        try:
+            _packets.send(connection, answer)
+        except (pickle.PicklingError, TypeError, AttributeError) as error:
+            _packets.send(connection, _failure(error))
+        del answer
+
+
+def main() -> None:
+    """The program of a worker: its one argument is the descriptor of its socket."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which then ends us
+    os.environ[ENVIRONMENT] = "1"
+    connection = socket.socket(fileno=int(sys.argv[1]))
+    with contextlib.suppress(EOFError, OSError):  # the parent has closed the socket, or is dead
+        serve(connection)

@@ -1,0 +1,89 @@
+"""A Loader's map and collate functions, and who runs them."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Literal
+
+import numpy as np
+
+from stoker import _native
+from stoker._batch import Batch
+from stoker._columns import KEY, VALID, ColumnMaker
+from stoker._map_job import Collate, JobRunner, MapFunction
+from stoker._map_processes import MapProcess, pickled_functions
+from stoker._map_run import MapRun, Worker, process_worker, thread_worker
+from stoker._torch import tensor_of
+
+_WORKERS_MAX = 16
+
+
+def _worker_count(given: int | None) -> int:
+    if given is None:
+        return min(len(os.sched_getaffinity(0)), _WORKERS_MAX)
+    if given < 1:
+        raise ValueError(f"map_workers={given}")
+    return given
+
+
+class Mapping:
+    """Runs functions over batches, in threads of this process or in processes that stay."""
+
+    def __init__(
+        self,
+        function: MapFunction | None,
+        collate: Collate | None,
+        where: Literal["thread", "process"],
+        workers: int | None,
+        seed: int,
+    ) -> None:
+        if where not in ("thread", "process"):
+            raise ValueError(f'map_in={where!r}: "thread" or "process"')
+        self._functions = (function, collate, seed)
+        self._has_collate = collate is not None
+        self._count = _worker_count(workers)
+        self._pickled = pickled_functions(*self._functions) if where == "process" else None
+        self._processes: list[MapProcess] = []
+
+    def start(self, options: _native.LoaderOptions, maker: ColumnMaker) -> MapRun:
+        """A run whose batches are mapped. Samples have NumPy arrays, whatever the batch has."""
+        plain = maker.without_torch()
+        return MapRun(
+            options, plain, self._workers(), lambda made, native: self._batch(made, native, maker)
+        )
+
+    def _workers(self) -> list[Worker]:
+        if self._pickled is None:
+            return [thread_worker(JobRunner(*self._functions)) for _ in range(self._count)]
+        if not self._processes:
+            self._processes = [MapProcess(self._pickled) for _ in range(self._count)]
+        return [process_worker(process) for process in self._processes]
+
+    def _batch(self, made: Any, native: _native.Batch, maker: ColumnMaker) -> Any:
+        """A Batch, of what was made if that is a dict; anything else is the caller's own affair."""
+        if not isinstance(made, dict):
+            return made
+        torch = None if self._has_collate else maker.torch
+        batch = Batch({name: _tensors(value, torch) for name, value in made.items()})
+        for name in (KEY, VALID):
+            if name in maker.names(native) and name not in batch:
+                batch[name] = maker.column(native, name)
+        batch.cursor, batch.size = native.cursor, len(native)
+        return batch
+
+    def close(self) -> None:
+        """Ends the processes."""
+        for process in self._processes:
+            process.close()
+        self._processes = []
+
+
+def _tensors(value: Any, torch: Any) -> Any:
+    """Arrays as tensors, if there is torch; in the dicts of a dict too."""
+    if torch is None:
+        return value
+    if isinstance(value, dict):
+        return {name: _tensors(item, torch) for name, item in value.items()}
+    if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
+        return tensor_of(value, torch)
+    return value

@@ -1,0 +1,86 @@
+"""One run of the core's loader, as an endless or ending series of batches."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from stoker import _native
+
+_log = logging.getLogger("stoker")
+_SLICE_S = 0.05  # between two of them Ctrl-C is heard
+
+
+class RunStopped(RuntimeError):  # noqa: N818 (nothing has failed)
+    """The iteration was ended: by close(), or by a later iter()."""
+
+
+class NativeRun:
+    """Batches of the core, in order.
+
+    Thread safety: every method from any thread.
+    """
+
+    def __init__(self, options: _native.LoaderOptions) -> None:
+        self._native = _native.Loader(options)
+        self._warned = 0
+
+    def next(self) -> _native.Batch | None:
+        """The next one; None if there are no more. BufferError may be tried again."""
+        while True:
+            got = self._native.next(_SLICE_S)
+            if isinstance(got, _native.Batch):
+                return got
+            if got == _native.NoBatch.end:
+                return None
+            if got == _native.NoBatch.stopped:
+                raise RunStopped("this iteration is over: the Loader was closed, or iterated again")
+            self._warn_if_held()
+
+    def _warn_if_held(self) -> None:
+        stats = self.stats()
+        if stats["held_warnings"] <= self._warned:
+            return
+        self._warned = stats["held_warnings"]
+        _log.warning(
+            "loader: waiting for memory that batches hold which were handed out before: %d of %d "
+            "bytes. Let go of a batch before asking for the next but one (Batch.clone() is for "
+            "what is to stay), or raise memory_bytes",
+            stats["leased_bytes"],
+            stats["memory_bytes"],
+        )
+
+    def stats(self) -> dict[str, Any]:
+        """The core's counters."""
+        return self._native.stats()
+
+    def close(self) -> None:
+        """Stops the threads and waits for them."""
+        self._native.close()
+
+
+class PlainRun:
+    """Batches as the core makes them, each turned into what the caller gets."""
+
+    def __init__(
+        self, options: _native.LoaderOptions, finish: Callable[[_native.Batch], Any]
+    ) -> None:
+        self._native = NativeRun(options)
+        self._finish = finish
+
+    def next(self) -> tuple[Any, _native.Cursor, int, float] | None:
+        """Batch, cursor after it, samples, seconds that the caller waited for a map: none."""
+        native = self._native.next()
+        if native is None:
+            return None
+        cursor, size = native.cursor, len(native)
+        return self._finish(native), cursor, size, 0.0
+
+    def stats(self) -> dict[str, Any]:
+        """The core's counters."""
+        return self._native.stats()
+
+    def close(self) -> None:
+        """Stops the threads and waits for them."""
+        self._native.close()

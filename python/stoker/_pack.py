@@ -1,0 +1,95 @@
+"""stoker.pack: from files to shards."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Literal, TypeAlias
+
+from stoker import _importers, _native, _pack_rows
+from stoker._ingest import Format, parse_size
+
+Kind: TypeAlias = Literal[
+    "classes", "tree", "jsonl", "tokens",
+    "parquet", "petastorm", "arrow", "hf", "hdf5", "lmdb", "text",
+]  # fmt: skip
+
+
+def pack(
+    src: str | os.PathLike[str],
+    dst: str | os.PathLike[str],
+    *,
+    format: Format | None = None,  # noqa: A002 (the word of the command line, too)
+    samples_per_shard: int | None = None,
+    shard_size: int | str = "256MiB",
+    shuffle_seed: int | None = None,
+    threads: int = 0,
+    task: tuple[int, int] | None = None,
+    kind: Kind | None = None,
+    dtype: str | None = None,
+    sequence_length: int | None = None,
+    **source_options: Any,
+) -> _native.PackReport:
+    """Packs files into shards, an index and a manifest, as ``stoker pack`` does.
+
+    A second call with the same arguments goes on where the first was stopped.
+
+    Args:
+        src: A tree of a directory for each class, any tree (files grouped by stem), a JSONL file,
+            ``.npy`` and ``.bin`` arrays; Parquet, Arrow, HDF5 or LMDB (with the extras of those
+            names); text and JSONL, with a tokenizer.
+        dst: A directory that is new, empty, or of the same job.
+        format: "tar" (default), "mds", "tfrecord" or "tokens" (default with a tokenizer).
+        samples_per_shard: At most.
+        shard_size: About: 268435456, "256MiB".
+        shuffle_seed: Shuffles; None keeps the order of the source.
+        threads: Shards at a time; 0: one for each core.
+        task: ``(i, n)``: packs the i-th of n parts, counted from 0. Join them by
+            :func:`merge_pack` when all are done.
+        kind: What ``src`` is; by what is there if not given.
+        dtype: Of raw token arrays.
+        sequence_length: Cuts token arrays.
+        **source_options: ``columns``, ``where`` (``"label < 10 and split == 'train'"``) and ``key``
+            (the column with the keys) of Parquet and Arrow; ``schema`` of Petastorm, too;
+            ``datasets`` and ``key`` of HDF5; ``field`` of LMDB; ``tokenizer`` (a tokenizer.json),
+            ``eod`` (the token behind each document), ``lines`` (a document for each line of text)
+            and ``text_field`` (of JSONL) of text.
+    """
+    source, directory = os.fspath(src), os.fspath(dst)
+    options = {name: value for name, value in source_options.items() if value is not None}
+    importer = _importers.import_kind(source, kind, options)
+    if importer is not None:
+        if dtype is not None or sequence_length is not None:
+            raise ValueError("dtype and sequence_length are for arrays of tokens")
+        plan = _pack_rows.RowPack(
+            format=format or ("tokens" if importer == "text" else "tar"),
+            samples_per_shard=samples_per_shard or 0,
+            shard_bytes=parse_size(shard_size) or 0,
+            shuffle_seed=shuffle_seed,
+            threads=threads,
+            task=task or (0, 1),
+        )
+        if importer == "text" and kind == "jsonl":
+            options["is_jsonl"] = True
+        return _pack_rows.pack_rows(importer, source, directory, options, plan)
+    if options:
+        raise ValueError(f"{next(iter(options))}: these files have no such option")
+    number, count = task or (0, 1)
+    return _native.pack(
+        source,
+        directory,
+        format or "tar",
+        samples_per_shard or 0,
+        str(shard_size),
+        shuffle_seed,
+        threads,
+        number,
+        count,
+        kind or "",
+        dtype or "",
+        sequence_length or 0,
+    )
+
+
+def merge_pack(dst: str | os.PathLike[str]) -> _native.PackReport:
+    """Joins the tasks of one pack() into one index and one manifest."""
+    return _native.merge_pack(os.fspath(dst))

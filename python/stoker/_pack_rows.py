@@ -1,0 +1,214 @@
+"""Packs a RowSource: plans shards, reads rows in threads, hands them to the native writers."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from itertools import islice
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from stoker import _native
+from stoker._importers import open_source
+from stoker._importers.contract import Rows, RowSource
+from stoker._ingest import FORMATS, Field, to_sample
+
+_WAIT_S = 0.1  # between two looks at signals and progress
+
+Packed: TypeAlias = tuple[str, list[Field]]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a pack is; bytes are those of samples that this run has packed."""
+
+    samples_done: int
+    sample_count: int
+    samples_found: int
+    bytes_done: int
+    token_bytes: int = 0  # of one token, where samples are tokens
+
+
+@dataclass(frozen=True)
+class RowPack:
+    """What stoker.pack() was asked for."""
+
+    format: str
+    samples_per_shard: int
+    shard_bytes: int
+    shuffle_seed: int | None = None
+    threads: int = 0
+    task: tuple[int, int] = (0, 1)
+    prefix: str = "shard"
+    progress: Callable[[Progress], None] | None = None
+    note: Callable[[str], None] | None = None
+
+
+class _StoppedError(Exception):
+    """Another thread has failed, or somebody pressed Ctrl-C."""
+
+
+def make_runs(
+    session: _native.ImportSession, pending: list[int], starts: npt.NDArray[np.int64] | None
+) -> list[list[int]]:
+    """Shards that one thread packs one after the other.
+
+    Neighbours that begin in the same piece of the source (a row group) are read in one go, because
+    each would have to read that piece again otherwise.
+    """
+    if starts is None:
+        return [[shard] for shard in pending]
+    runs: list[list[int]] = []
+    last = (-2, -1)  # shard, piece
+    for shard in pending:
+        piece = int(np.searchsorted(starts, session.range(shard)[0], side="right"))
+        if last == (shard - 1, piece):
+            runs[-1].append(shard)
+        else:
+            runs.append([shard])
+        last = (shard, piece)
+    return runs
+
+
+class _RowPacker:
+    """One job at work. Thread safety: pack_run() from any thread, the rest from one."""
+
+    def __init__(self, source: RowSource, session: _native.ImportSession, plan: RowPack) -> None:
+        self._source = source
+        self._session = session
+        self._plan = plan
+        self._stop = threading.Event()
+        self._lock = threading.Lock()
+        self._samples = 0
+        self._bytes = 0
+
+    def _batches(self, rows: Rows) -> Iterator[list[Packed]]:
+        at = 0
+        for batch in self._source.read(rows):
+            if self._stop.is_set():
+                raise _StoppedError
+            numbers = rows[at : at + len(batch)]
+            yield [
+                to_sample(int(number), sample, keep_arrays=self._plan.format == "tokens")
+                for number, sample in zip(numbers, batch, strict=True)
+            ]
+            at += len(batch)
+
+    def pack_run(self, shards: list[int]) -> None:
+        """Packs neighbouring shards."""
+        if self._stop.is_set():
+            raise _StoppedError
+        rows: Rows = range(self._session.range(shards[0])[0], self._session.range(shards[-1])[1])
+        if self._plan.shuffle_seed is not None:
+            rows = np.concatenate([self._session.order(shard) for shard in shards])
+        batches = self._batches(rows)
+        samples: list[Packed] = []
+        for shard in shards:
+            begin, end = self._session.range(shard)
+            writer = self._session.begin_shard(shard)
+            try:
+                while begin < end:
+                    samples = samples or next(batches, [])
+                    if not samples:
+                        raise OSError(
+                            f"{self._source.path}: fewer rows than were counted; pack it "
+                            "when nobody writes to it"
+                        )
+                    part, samples = samples[: end - begin], samples[end - begin :]
+                    writer.append(part)
+                    begin += len(part)
+                    self._count(part)
+                writer.finish()
+            finally:
+                writer.abandon()
+
+    def _count(self, samples: list[Packed]) -> None:
+        size = sum(len(field[4]) for _, fields in samples for field in fields)
+        with self._lock:
+            self._samples += len(samples)
+            self._bytes += size
+
+    def _report(self, found: int) -> None:
+        if self._plan.progress is None:
+            return
+        with self._lock:
+            done, size = self._samples, self._bytes
+        count = self._session.sample_count
+        token_bytes = self._source.token_bytes
+        self._plan.progress(Progress(done + found, count, found, size, token_bytes))
+
+    def run(self) -> _native.PackReport:
+        """All shards that are missing, then the manifest."""
+        pending = self._session.find_pending()
+        spans = (self._session.range(shard) for shard in pending)
+        found = self._session.sample_count - sum(end - begin for begin, end in spans)
+        runs = make_runs(self._session, pending, self._source.starts)
+        workers = min(self._plan.threads or os.cpu_count() or 1, max(1, len(runs)))
+        pool = ThreadPoolExecutor(workers, thread_name_prefix="stoker-pack")
+        try:
+            todo = iter(runs)
+            left: set[Future[None]] = set()
+            while True:
+                more = islice(todo, 2 * workers - len(left))
+                left |= {pool.submit(self.pack_run, run) for run in more}
+                if not left:
+                    break
+                done, left = wait(left, timeout=_WAIT_S, return_when=FIRST_COMPLETED)
+                for future in done:
+                    future.result()
+                self._report(found)
+        finally:
+            self._stop.set()
+            pool.shutdown(wait=True, cancel_futures=True)
+        return self._session.close()
+
+
+def _check(plan: RowPack, kind: str, source: RowSource) -> None:
+    if plan.format not in FORMATS:
+        raise ValueError(f"format {plan.format!r} cannot be written: one of {', '.join(FORMATS)}")
+    if (kind == "text") != (plan.format == "tokens") and kind == "text":
+        raise ValueError(f"a tokenizer makes tokens, not {plan.format}: leave the format out")
+    if plan.shuffle_seed is not None and source.no_shuffle:
+        raise ValueError(
+            f"{source.path}: cannot be shuffled while it is packed: {source.no_shuffle}"
+        )
+    if source.count == 0:
+        raise ValueError(f"{source.path}: no rows to pack")
+
+
+def pack_rows(
+    kind: str, path: str, directory: str, source_options: dict[str, object], plan: RowPack
+) -> _native.PackReport:
+    """Packs the files of an importer; raises as stoker.pack() does."""
+    with open_source(kind, path, source_options) as source:
+        _check(plan, kind, source)
+        options = _native.ImportOptions()
+        options.format = plan.format
+        options.prefix = plan.prefix
+        options.set_shards(plan.samples_per_shard, plan.shard_bytes)
+        options.set_task(*plan.task)
+        options.set_rows(source.count, source.size_bytes // source.count, source.fingerprint)
+        if plan.shuffle_seed is not None:
+            options.set_shuffle_seed(plan.shuffle_seed)
+        if source.sizes is not None:
+            options.set_sizes(source.sizes)
+        try:
+            first = next(source.read(range(1)))[:1]
+            sample = to_sample(0, first[0], keep_arrays=plan.format == "tokens")
+            session = _native.open_import(directory, options, [sample])
+            if session.finished is not None:
+                return session.finished
+            report = _RowPacker(source, session, plan).run()
+        except _native.CorruptError:
+            raise
+        except ValueError as error:
+            message = str(error)
+            raise ValueError(message if path in message else f"{path}: {message}") from None
+        for note in source.notes() if plan.note is not None else []:
+            plan.note(note)  # type: ignore[misc]
+        return report

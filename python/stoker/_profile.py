@@ -1,0 +1,231 @@
+"""stoker.profile: how well a loader, anybody's, feeds a consumer."""
+
+from __future__ import annotations
+
+import dataclasses
+import html
+import math
+import time
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol
+
+import numpy as np
+
+from stoker._batch_count import count_bytes, count_samples
+from stoker._processes import CpuUse, cpu_use
+
+_STALL_SHARE_NONE = 0.01  # below it nobody would notice
+
+
+class Meter(Protocol):
+    """The clock, the consumer and the CPU; tests bring their own."""
+
+    def now(self) -> float:
+        """Seconds."""
+
+    def compute(self, seconds: float) -> None:
+        """Does as if it computed for so long."""
+
+    def cpu(self) -> CpuUse:
+        """What this process and its children have used so far."""
+
+
+class SystemMeter:
+    """The real one. It computes like an accelerator: without a CPU."""
+
+    def now(self) -> float:
+        """Seconds of a clock that never goes back."""
+        return time.perf_counter()
+
+    def compute(self, seconds: float) -> None:
+        """Sleeps."""
+        time.sleep(seconds)
+
+    def cpu(self) -> CpuUse:
+        """From /proc."""
+        return cpu_use()
+
+
+@dataclasses.dataclass(frozen=True)
+class Profile:
+    """What :func:`stoker.profile` has measured; ``print`` it for a table."""
+
+    source: str
+    """The type of what was measured."""
+    batches: int
+    warmup_batches: int
+    samples: int
+    size_bytes: int
+    elapsed_s: float
+    first_batch_ms: float
+    """From the call of ``iter()`` on: worker processes start in it."""
+    wait_mean_ms: float
+    wait_p50_ms: float
+    wait_p99_ms: float
+    wait_max_ms: float
+    step_ms: float | None
+    stall_share: float | None
+    """The part of the time in which the consumer waited; None without a step."""
+    cpu_cores: float
+    """CPU seconds per second, of this process and its children."""
+    processes: int
+    limit: str
+    """What holds the other up, in words."""
+
+    @property
+    def samples_per_s(self) -> float:
+        """Samples per second."""
+        return self.samples / self.elapsed_s if self.elapsed_s > 0 else math.inf
+
+    @property
+    def bytes_per_s(self) -> float:
+        """Bytes per second, as counted in the batches."""
+        return self.size_bytes / self.elapsed_s if self.elapsed_s > 0 else math.inf
+
+    def to_dict(self) -> dict[str, Any]:
+        """Every figure by name, ready for JSON."""
+        rates = {"samples_per_s": self.samples_per_s, "bytes_per_s": self.bytes_per_s}
+        return dataclasses.asdict(self) | rates
+
+    def _rows(self) -> list[tuple[str, str]]:
+        wait = f"p50 {self.wait_p50_ms:.2f} ms, p99 {self.wait_p99_ms:.2f} ms"
+        rows = [
+            ("batches", f"{self.batches:,} after {self.warmup_batches:,} to warm up"),
+            ("first batch", f"{self.first_batch_ms:.1f} ms"),
+            ("wait", f"{wait}, most {self.wait_max_ms:.2f} ms"),
+            ("samples", f"{self.samples_per_s:,.0f}/s"),
+            ("bytes", f"{self.bytes_per_s / 1e6:,.1f} MB/s"),
+            ("CPU", f"{self.cpu_cores:.2f} cores, {self.processes} processes"),
+        ]
+        if self.step_ms is not None and self.stall_share is not None:
+            stalled = f"{100 * self.stall_share:.1f} % of the time, with steps of"
+            rows.append(("stalled", f"{stalled} {self.step_ms:g} ms"))
+        return [*rows, ("limit", self.limit)]
+
+    def __str__(self) -> str:
+        lines = [f"  {name:<12}{text}" for name, text in self._rows()]
+        return "\n".join([f"{self.source}:", *lines])
+
+    def _repr_html_(self) -> str:
+        cells = "".join(
+            f"<tr><th>{name}</th><td>{html.escape(text)}</td></tr>" for name, text in self._rows()
+        )
+        return f"<table><caption>{html.escape(self.source)}</caption>{cells}</table>"
+
+
+def _limit(step_ms: float | None, stall_share: float | None, wait_mean_ms: float) -> str:
+    if step_ms is None or stall_share is None:
+        return f"a batch every {wait_mean_ms:.2f} ms: steps that take longer need not wait"
+    if stall_share < _STALL_SHARE_NONE:
+        return "storage is ahead of the consumer"
+    return (
+        f"storage is {wait_mean_ms:.2f} ms short for each batch: steps of {step_ms:g} ms take "
+        f"{step_ms + wait_mean_ms:.2f} ms"
+    )
+
+
+class _Run:
+    """What one call of profile() gathers."""
+
+    def __init__(self, meter: Meter, step_s: float, samples: Callable[[Any], int]) -> None:
+        self.meter, self.step_s, self.count_samples = meter, step_s, samples
+        self.waits_s: list[float] = []
+        self.samples = self.size_bytes = 0
+        self.first_s = self.began = self.ended = 0.0
+        self.after = CpuUse(0, 0)
+
+    def take(self, iterable: Iterable[Any], warmup: int, batches: int) -> CpuUse:
+        """Goes through the batches; returns the CPU use at the end of the warm-up."""
+        meter = self.meter
+        asked = meter.now()
+        iterator = iter(iterable)
+        before = CpuUse(0, 0)
+        for number in range(warmup + batches):
+            if number == warmup:
+                before = meter.cpu()
+                asked = self.began = meter.now()
+            try:
+                batch = next(iterator)
+            except StopIteration:
+                break
+            got = meter.now()
+            if number == 0:
+                self.first_s = got - asked
+            if number >= warmup:
+                self.waits_s.append(got - asked)
+                self.samples += self.count_samples(batch)
+                self.size_bytes += count_bytes(batch)
+            # Counting is a part of the step, or of the time between two batches.
+            left = self.step_s - (meter.now() - got)
+            if left > 0:
+                meter.compute(left)
+            asked = self.ended = meter.now()
+        self.after = meter.cpu()  # while the worker processes are still there
+        if hasattr(iterator, "close"):
+            iterator.close()
+        return before
+
+
+def profile(
+    iterable: Iterable[Any],
+    batches: int = 100,
+    step_ms: float | None = None,
+    warmup: int = 5,
+    *,
+    samples: int | None = None,
+    meter: Meter | None = None,
+) -> Profile:
+    """Measures how fast batches come, from any loader, ours or another.
+
+    >>> print(stoker.profile(loader, batches=200, step_ms=12))
+
+    Args:
+        iterable: A :class:`stoker.Loader`, a torch DataLoader, or whatever gives batches. It is
+            begun anew and left after ``batches``.
+        batches: How many to measure; fewer are measured if it ends before.
+        step_ms: Between two batches, do as an accelerator that computes for so long. None takes
+            batches as fast as they come.
+        warmup: Batches before, which do not count. The first one never does; its time is told
+            apart.
+        samples: Samples in a batch, where they cannot be guessed from it: by the first dimension
+            of its arrays, or its length.
+        meter: The clock, for tests.
+
+    Raises:
+        ValueError: The iterable ended during the warm-up, or an argument makes no sense.
+    """
+    if batches < 1 or warmup < 0 or (samples is not None and samples < 0):
+        raise ValueError(f"batches={batches}, warmup={warmup}, samples={samples}: too small")
+    if step_ms is not None and not (math.isfinite(step_ms) and step_ms >= 0):
+        raise ValueError(f"step_ms={step_ms}: a time of 0 or more, or None")
+    meter = meter or SystemMeter()
+    counter = count_samples if samples is None else lambda _: samples
+    run = _Run(meter, (step_ms or 0) / 1e3, counter)
+    warmup = max(warmup, 1)
+    before = run.take(iterable, warmup, batches)
+    if not run.waits_s:
+        raise ValueError(
+            f"{type(iterable).__name__} has no more than {warmup} batches, and those are for the "
+            "warm-up: give it more, or lower warmup"
+        )
+    elapsed = run.ended - run.began
+    waits_ms = np.array(run.waits_s) * 1e3
+    stalled = sum(run.waits_s) / elapsed if step_ms is not None and elapsed > 0 else None
+    return Profile(
+        source=type(iterable).__name__,
+        batches=len(run.waits_s),
+        warmup_batches=warmup,
+        samples=run.samples,
+        size_bytes=run.size_bytes,
+        elapsed_s=elapsed,
+        first_batch_ms=run.first_s * 1e3,
+        wait_mean_ms=float(waits_ms.mean()),
+        wait_p50_ms=float(np.percentile(waits_ms, 50)),
+        wait_p99_ms=float(np.percentile(waits_ms, 99)),
+        wait_max_ms=float(waits_ms.max()),
+        step_ms=step_ms,
+        stall_share=stalled,
+        cpu_cores=(run.after.seconds - before.seconds) / elapsed if elapsed > 0 else 0.0,
+        processes=run.after.processes,
+        limit=_limit(step_ms, stalled, float(waits_ms.mean())),
+    )

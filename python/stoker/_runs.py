@@ -1,0 +1,104 @@
+"""The runs of a Loader: the one that is iterated over, and one that waits for the next iter()."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from stoker import _native
+from stoker._columns import ColumnMaker
+from stoker._iteration import Iteration, Run
+from stoker._loader_plan import LoaderPlan
+from stoker._loader_stats import LoaderStats
+from stoker._mapping import Mapping
+from stoker._native_run import PlainRun
+from stoker._progress import Progress
+
+
+class Runs:
+    """Starts and ends runs.
+
+    A run that has given all batches of an iteration is kept: it is already at work on the next
+    epoch, with its threads and its memory, so that the border between two epochs costs nothing. One
+    that was left in the middle is ended.
+    """
+
+    def __init__(
+        self,
+        plan: LoaderPlan,
+        progress: Progress,
+        maker: ColumnMaker,
+        mapping: Mapping | None,
+        finish: Callable[[_native.Batch], Any],
+    ) -> None:
+        self._plan = plan
+        self._progress = progress
+        self._maker = maker
+        self._mapping = mapping
+        self._finish = finish
+        self._iteration: weakref.ref[Iteration] | None = None
+        self._idle: tuple[Run, int] | None = None  # at the start of that epoch
+        self._last_stats = LoaderStats()
+        self._is_closed = False
+
+    def iterate(self, owner: object) -> Iteration:
+        """The next iter() of ``owner``; ends the one before."""
+        self.end_iteration()
+        epoch, position = self._progress.next
+        self._plan.go_to_epoch(epoch)
+        run = self._run_at(epoch, position)
+        count = self._progress.batches_ahead()
+        iteration = Iteration(owner, run, count, self._progress.receive, self._ended)
+        self._iteration = weakref.ref(iteration)
+        return iteration
+
+    def _run_at(self, epoch: int, position: int) -> Run:
+        idle, self._idle = self._idle, None
+        if idle is not None:
+            run, at_epoch = idle
+            if (at_epoch, 0) == (epoch, position):
+                return run
+            run.close()
+        options = self._plan.options(self._plan.cursor(epoch, position))
+        if self._mapping is not None:
+            return self._mapping.start(options, self._maker)
+        return PlainRun(options, self._finish)
+
+    def _ended(self, run: Run | None, stats: LoaderStats) -> None:
+        self._last_stats = stats
+        if run is None:
+            return
+        if self._is_closed or not self._plan.is_endless:
+            run.close()
+        else:
+            self._idle = (run, self._progress.next[0])
+
+    def live(self) -> Iteration | None:
+        """The iteration that may have more batches to give."""
+        iteration = self._iteration() if self._iteration is not None else None
+        return iteration if iteration is not None and iteration.is_live else None
+
+    def stats(self) -> LoaderStats:
+        """Of the iteration that is live, or of the last one."""
+        live = self.live()
+        return live.stats() if live is not None else self._last_stats
+
+    def end_iteration(self) -> None:
+        """Closes the iteration that is live."""
+        if (live := self.live()) is not None:
+            live.close()
+
+    def end_all(self) -> None:
+        """Closes every run: another order or place comes."""
+        self.end_iteration()
+        idle, self._idle = self._idle, None
+        if idle is not None:
+            idle[0].close()
+
+    def close(self) -> None:
+        """Closes all runs and the workers of the mapping, for good."""
+        self._is_closed = True
+        if self._mapping is not None:
+            self._mapping.close()  # first: it wakes those who wait for a worker
+        self.end_all()

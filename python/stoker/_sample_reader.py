@@ -1,0 +1,31 @@
+"""What gives samples by number."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+Sample: TypeAlias = dict[str, Any]
+Int64s: TypeAlias = npt.NDArray[np.int64]
+
+
+class SampleReader(Protocol):
+    """The shards of a dataset, or windows over them."""
+
+    def __len__(self) -> int: ...
+    def read(self, sample: int) -> Sample:
+        """One sample."""
+
+    def read_many(self, samples: Int64s) -> list[Sample]:
+        """Several, read side by side."""
+
+    def keys(self, samples: Int64s) -> list[str]:
+        """The keys of several."""
+
+    def gather(
+        self, samples: Int64s, field: str, dtype: str, shape: Sequence[int], out: npt.NDArray[Any]
+    ) -> None:
+        """A field of several into the rows of ``out``."""

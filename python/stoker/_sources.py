@@ -1,0 +1,68 @@
+"""What a Loader reads from: shards, windows, selections."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from stoker import _native
+from stoker._dataset import Dataset, Source
+from stoker._mixture import Mixture
+from stoker._tokens import Tokens
+
+Data: TypeAlias = Dataset | Mixture | Source | Sequence[Source]
+Selection: TypeAlias = tuple[int, int, int] | npt.NDArray[np.uint64]
+
+_POLICIES = {"automatic": "auto", "drop_behind": "drop-behind"}
+
+
+def dataset_of(data: Data) -> Dataset | Mixture:
+    """The dataset itself, or the one that a path names."""
+    return data if isinstance(data, (Dataset, Mixture)) else Dataset(data)
+
+
+def _selection_of(dataset: Dataset) -> Selection:
+    ids = dataset._ids
+    if isinstance(ids, range):
+        return (ids.start if len(ids) > 0 else 0), ids.step, len(ids)
+    return np.ascontiguousarray(ids).astype(np.uint64)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The datasets of a loader, as its core wants them."""
+
+    natives: list[_native.Dataset]
+    windows: list[_native.TokenWindows]
+    dtype: str  # of token windows
+    selections: list[Selection]
+    whole_counts: list[int]
+    is_whole: bool
+
+    @staticmethod
+    def of(data: Dataset | Mixture, policy: str) -> Parts:
+        """Opens datasets again where ``policy`` asks for another treatment of the page cache."""
+        datasets = data.datasets if isinstance(data, Mixture) else (data,)
+        tokens = [dataset for dataset in datasets if isinstance(dataset, Tokens)]
+        name = _POLICIES.get(policy, policy)
+        return Parts(
+            natives=[
+                dataset._native if name == "auto" else dataset._arguments.open(name)
+                for dataset in datasets
+            ],
+            windows=[dataset._windows for dataset in tokens],
+            dtype=tokens[0]._cut.dtype if tokens else "",
+            selections=[_selection_of(dataset) for dataset in datasets],
+            whole_counts=[len(dataset._reader) for dataset in datasets],
+            is_whole=all(dataset._is_whole() for dataset in datasets),
+        )
+
+    def selected(self, order: _native.Order) -> _native.Order:
+        """``order``, whose samples are those of the selections, over the datasets' own."""
+        if self.is_whole:
+            return order
+        return _native.make_selected_order(order, self.selections, self.whole_counts)

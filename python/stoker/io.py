@@ -1,0 +1,195 @@
+"""Storage as plain functions: many reads at once, durable writes, and what the page cache holds.
+
+>>> import stoker.io
+>>> first, second = stoker.io.read_many([("a.bin", 0, 4096), ("b.bin", 100, 28)])
+>>> stoker.io.write_durable("state.json", b"{}")
+>>> stoker.io.residency("a.bin").share
+1.0
+
+All of it works in any thread, several at once, and in forked children. The GIL is released while
+the storage works.
+"""
+
+from __future__ import annotations
+
+import operator
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, SupportsIndex, TypeAlias, TypeVar, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from stoker import _native
+
+__all__ = ["Residency", "evict", "read_many", "residency", "write_durable"]
+
+Path: TypeAlias = "str | bytes | os.PathLike[str] | os.PathLike[bytes]"
+Request: TypeAlias = "tuple[Path, SupportsIndex, SupportsIndex | None]"
+Array: TypeAlias = npt.NDArray[np.uint8]
+Policy = Literal["automatic", "buffered", "direct", "drop_behind"]
+Engine = Literal["auto", "uring", "threads", "sync"]
+Places = TypeVar("Places", bound="Sequence[Any] | npt.NDArray[Any]")
+
+_TO_END = (1 << 64) - 1
+_SIZE_MAX = (1 << 63) - 1  # what the kernel takes for an offset
+_POLICIES = {
+    "automatic": "auto",
+    "buffered": "buffered",
+    "direct": "direct",
+    "drop_behind": "drop-behind",
+}
+
+
+@dataclass(frozen=True)
+class Residency:
+    """How much of a range of a file is in the page cache: counted, not touched."""
+
+    resident_bytes: int
+    """Whole pages; never more than ``size_bytes``."""
+    size_bytes: int
+    """The part of the range that lies inside the file."""
+
+    @property
+    def share(self) -> float:
+        """0 for a cold range, 1 for a warm one; 0 for an empty one."""
+        return self.resident_bytes / self.size_bytes if self.size_bytes else 0.0
+
+
+def _range(path: Path, offset: SupportsIndex, size: SupportsIndex | None) -> tuple[int, int]:
+    """Both as numbers; a size of None as _TO_END."""
+    start = operator.index(offset)
+    length = _TO_END if size is None else operator.index(size)
+    if not 0 <= start <= _SIZE_MAX or not (0 <= length <= _SIZE_MAX or size is None):
+        raise ValueError(
+            f"read {os.fsdecode(path)}, offset {start}, length {size}: "
+            "both are 0 or more, and at most 2**63 - 1"
+        )
+    return start, length
+
+
+def _table(requests: Iterable[Request]) -> tuple[list[bytes], npt.NDArray[np.uint64]]:
+    """The files, each once, and a row for each request: file, offset, size."""
+    files: dict[bytes, int] = {}
+    rows: list[int] = []
+    for path, offset, size in requests:
+        file = files.setdefault(os.fsencode(path), len(files))
+        rows += (file, *_range(path, offset, size))
+    return list(files), np.array(rows, dtype=np.uint64)
+
+
+def _place(item: Any, number: int) -> Array:
+    """A given array as bytes, without a copy."""
+    array = np.asarray(item)
+    if not (array.flags.c_contiguous and array.flags.writeable):
+        raise ValueError(f"out[{number}] is not a writable C-contiguous array")
+    if not np.may_share_memory(array, np.asarray(item)) and array.size:
+        raise ValueError(f"out[{number}] is a {type(item).__name__} that NumPy would copy")
+    return array.reshape(-1).view(np.uint8)
+
+
+def _engine_name(engine: Engine | None) -> str:
+    return engine or os.environ.get("STOKER_ENGINE") or "auto"
+
+
+@overload
+def read_many(
+    requests: Iterable[Request],
+    out: None = None,
+    policy: Policy = "automatic",
+    engine: Engine | None = None,
+) -> list[Array]: ...
+@overload
+def read_many(
+    requests: Iterable[Request],
+    out: Places,
+    policy: Policy = "automatic",
+    engine: Engine | None = None,
+) -> Places: ...
+def read_many(
+    requests: Iterable[Request],
+    out: Places | None = None,
+    policy: Policy = "automatic",
+    engine: Engine | None = None,
+) -> list[Array] | Places:
+    """Reads ranges of files, with many in flight, and returns their bytes in the same order.
+
+    Args:
+        requests: ``(path, offset, size)`` each; a size of None means to the end of the file. Any
+            order, any number of files; ranges may overlap.
+        out: One writable C-contiguous array for each request, or one array with a row for each, of
+            exactly that many bytes: filled and returned. Tensors in host memory will do. Reusing
+            arrays is what makes repeated calls fast: fresh memory costs more than a fast disk.
+        policy: ``automatic`` reads from the page cache what is there, and the rest past it where
+            that pays; ``buffered`` goes through it; ``direct`` past it, or fails where the
+            filesystem cannot; ``drop_behind`` leaves in it what was there before.
+        engine: ``uring``, ``threads`` or ``sync``; None takes STOKER_ENGINE, or what works here.
+
+    Returns:
+        uint8 arrays, views of one buffer that lives as long as any of them; or ``out``.
+
+    Raises:
+        OSError: A file is missing, cannot be read, or ends before a range does (EIO). The message
+            names path, offset and length. What ``out`` holds then is not defined.
+        ValueError: A negative offset or size, a path that is no regular file, an ``out`` of another
+            size.
+    """
+    if policy not in _POLICIES:
+        raise ValueError(f"policy={policy!r}: one of {', '.join(_POLICIES)}")
+    paths, table = _table(requests)
+    places = None if out is None else [_place(item, i) for i, item in enumerate(out)]
+    if places is not None and 3 * len(places) != len(table):
+        raise ValueError(f"out has {len(places)} arrays for {len(table) // 3} requests")
+    arrays = _native.read_many(paths, table, places, _POLICIES[policy], _engine_name(engine))
+    if out is not None:
+        return out
+    assert arrays is not None
+    return arrays
+
+
+def write_durable(path: Path, data: Any, mode: Literal["replace", "new"] = "replace") -> None:
+    """Makes ``data`` the contents of ``path``, atomically and durably.
+
+    The bytes are written under another name in the same directory, fsynced, renamed, and the
+    directory is fsynced. Whenever the machine stops, readers find the old file or the new one,
+    whole; when this returns, it is the new one for good.
+
+    Args:
+        path: The file. Its directory must exist; a symbolic link of that name is replaced.
+        data: bytes, memoryview, array or tensor in host memory, contiguous; not copied.
+        mode: ``replace`` what is there, or ``new``: FileExistsError if anything is.
+
+    Raises:
+        OSError: Nothing was changed, except if only the last fsync failed: then the new file may be
+            there and not be durable.
+    """
+    if mode not in ("replace", "new"):
+        raise ValueError(f'mode={mode!r}: "replace" or "new"')
+    try:
+        view = memoryview(data)
+    except TypeError:
+        if not hasattr(data, "__array__"):  # a tensor has; a str or a list has no bytes of its own
+            raise TypeError(f"data is a {type(data).__name__}, which has no bytes") from None
+        view = np.asarray(data).data
+    if not view.c_contiguous:
+        raise ValueError("data is not C-contiguous: copy it, or write what it is a view of")
+    _native.write_durable(os.fsencode(path), view, mode == "new")
+
+
+def evict(path: Path) -> Residency:
+    """Asks the kernel to drop a file from the page cache, after writing what is dirty.
+
+    It drops the pages for every process, and may keep some: what is left is returned.
+    """
+    return Residency(*_native.residency(os.fsencode(path), 0, 0, True))
+
+
+def residency(
+    path: Path, offset: SupportsIndex = 0, size: SupportsIndex | None = None
+) -> Residency:
+    """How much of a file, or of ``size`` bytes from ``offset``, is in the page cache."""
+    start, length = _range(path, offset, size)
+    to_end = size is None
+    found = _native.residency(os.fsencode(path), start, 0 if to_end else length, False)
+    return Residency(*found) if to_end or length > 0 else Residency(0, 0)

@@ -1,0 +1,179 @@
+"""The columns of a batch: what fields= makes of a sample's fields."""
+
+from __future__ import annotations
+
+import io
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import stoker
+
+
+def npy(array: Any) -> bytes:
+    out = io.BytesIO()
+    np.save(out, array)
+    return out.getvalue()
+
+
+def rows(i: int) -> np.ndarray[Any, np.dtype[np.float32]]:
+    return np.full((i % 4, 2), i, np.float32)
+
+
+@pytest.fixture
+def arrays(tmp_path: Path, write_tar: Any) -> Path:
+    """Twelve samples with fields of every kind."""
+    samples = {
+        f"k{i}": {
+            "npy": npy(np.full((2, 3), i, np.int16)),
+            "rows.npy": npy(rows(i)),
+            "raw": np.full(3, i, np.float64).tobytes(),
+            "x": b" 1.5e%d\n" % i,
+            "json": b'{"a": {"b": [%d, %d.5]}, "name": "n\\u00e4me %d", "whole": 7}' % (i, i, i),
+            "txt": f"tëxt {i}".encode(),
+        }
+        for i in range(12)
+    }
+    return write_tar(tmp_path / "arrays.tar", samples)  # type: ignore[no-any-return]
+
+
+def first(path: Path, fields: Any, **options: Any) -> stoker.Batch:
+    settings: dict[str, Any] = {"batch_size": 4, "shuffle": "off", "torch": False}
+    with stoker.Loader(path, fields=fields, **(settings | options)) as loader:
+        return next(iter(loader))  # type: ignore[no-any-return]
+
+
+def test_numbers_are_read_from_text(shards: Path, arrays: Path) -> None:
+    batch = first(shards, {"cls": int})
+    assert (batch["cls"].dtype, batch["cls"].tolist()) == (np.dtype("int64"), [0, 1, 2, 3])
+    batch = first(arrays, {"x": float})
+    assert batch["x"].dtype == np.float64
+    assert batch["x"].tolist() == [1.5, 15.0, 150.0, 1500.0]
+
+
+def test_text_is_str(arrays: Path) -> None:
+    assert first(arrays, {"txt": str})["txt"] == [f"tëxt {i}" for i in range(4)]
+
+
+def test_json_values_are_found_by_path(arrays: Path) -> None:
+    batch = first(
+        arrays,
+        {
+            "b": stoker.Json("a.b.0", int, field="json"),
+            "half": stoker.Json("a.b.1", float, field="json"),
+            "name": stoker.Json("name", str, field="json"),
+            "json": stoker.Json("whole", int),
+        },
+    )
+    assert batch["b"].tolist() == [0, 1, 2, 3]
+    assert batch["half"].tolist() == [0.5, 1.5, 2.5, 3.5]
+    assert batch["name"] == [f"näme {i}" for i in range(4)]
+    assert batch["json"].tolist() == [7] * 4
+
+
+def test_npy_arrays_are_stacked(arrays: Path) -> None:
+    batch = first(arrays, {"npy": stoker.Npy()})
+    assert batch["npy"].dtype == np.int16
+    assert np.array_equal(batch["npy"], np.stack([np.full((2, 3), i) for i in range(4)]))
+    assert batch["npy"].flags.c_contiguous
+
+
+@pytest.mark.parametrize("kind", [np.float64, "float64", np.dtype("<f8"), stoker.Array("float64")])
+def test_plain_elements_take_their_dtype_from_the_caller(arrays: Path, kind: Any) -> None:
+    batch = first(arrays, {"raw": kind})
+    assert batch["raw"].dtype == np.float64
+    assert batch["raw"].tolist() == [[i] * 3 for i in range(4)]
+
+
+def test_an_array_may_be_told_its_shape(arrays: Path) -> None:
+    batch = first(arrays, {"v": stoker.Array(np.float64, (3, 1), field="raw")})
+    assert batch["v"].shape == (4, 3, 1)
+
+
+def test_ragged_arrays_are_values_and_offsets(arrays: Path) -> None:
+    column = first(arrays, {"rows.npy": stoker.Ragged(np.float32)})["rows.npy"]
+    assert isinstance(column, stoker.RaggedColumn)
+    assert column.offsets.tolist() == [0, 0, 1, 3, 6]
+    assert column.values.shape == (6, 2)
+    assert len(column) == 4
+    for i, array in enumerate(column):
+        assert np.array_equal(array, rows(i))
+        assert np.array_equal(column[i], rows(i))
+    assert np.array_equal(column[-1], rows(3))
+    assert [len(array) for array in column[1:3]] == [1, 2]
+    assert np.shares_memory(column[3], column.values)
+    with pytest.raises(IndexError):
+        column[4]
+    again = pickle.loads(pickle.dumps(column))
+    assert again.offsets.tolist() == [0, 0, 1, 3, 6]
+
+
+def test_padded_arrays_say_their_lengths(arrays: Path) -> None:
+    batch = first(arrays, {"r": stoker.Pad(3, value=-1, field="rows.npy")})
+    assert batch["r"].shape == (4, 3, 2)
+    assert batch["r_length"].tolist() == [0, 1, 2, 3]
+    assert batch["r"][1].tolist() == [[1, 1], [-1, -1], [-1, -1]]
+    cut = first(arrays, {"r": stoker.Pad(1, cut=True, field="rows.npy")})
+    assert cut["r"].shape == (4, 1, 2)
+    assert cut["r_length"].tolist() == [0, 1, 1, 1]
+
+
+def test_a_row_that_does_not_fit_is_named_with_its_sample(arrays: Path) -> None:
+    with pytest.raises(ValueError, match=r"k2.*'?rows\.npy") as raised:
+        first(arrays, {"r": stoker.Pad(1, field="rows.npy")})
+    assert "arrays.tar" in str(raised.value)
+
+
+def test_what_is_no_number_is_named_with_its_sample(shards: Path) -> None:
+    with pytest.raises(stoker.CorruptError, match='key "s000"') as raised:
+        first(shards, {"bin": int})
+    assert raised.value.key == "s000"
+    assert raised.value.path is not None
+    assert raised.value.path.endswith("train-000.tar")
+    assert raised.value.offset == 0
+
+
+def test_a_field_that_no_sample_has_is_an_error_that_names_it(shards: Path) -> None:
+    with pytest.raises((ValueError, stoker.CorruptError), match="jpg"):
+        first(shards, {"jpg": bytes})
+
+
+def test_names_alone_mean_bytes(shards: Path) -> None:
+    batch = first(shards, ["cls", "bin"])
+    assert list(batch) == ["cls", "bin", "__key__"]
+    assert bytes(batch["cls"][3]) == b"3"
+
+
+def test_one_field_may_be_several_columns(shards: Path) -> None:
+    batch = first(shards, {"cls": int, "n": stoker.Json("n", int, field="json"), "json": bytes})
+    assert batch["n"].tolist() == batch["cls"].tolist()
+    assert bytes(batch["json"][2]) == b'{"n": 2}'
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"cls": list}, r"fields\['cls'\] is <class 'list'>: give bytes"),
+        ({"cls": bool}, r"give bytes, str"),
+        ({"cls": stoker.Json("n", list)}, "int, float or str"),
+        ("cls", r"give \['cls'\]"),
+        ({}, "empty"),
+        ({"__key__": str}, "leave it out"),
+        ({"r": stoker.Pad(3), "r_length": int}, "lengths of 'r'"),
+        ({"r": stoker.Pad(0)}, "length"),
+    ],
+)
+def test_fields_that_make_no_sense_are_refused_at_once(
+    shards: Path, fields: Any, message: str
+) -> None:
+    with pytest.raises((TypeError, ValueError), match=message):
+        stoker.Loader(shards, batch_size=2, fields=fields, torch=False)
+
+
+def test_field_kinds_can_be_pickled_and_compared() -> None:
+    for kind in (stoker.Json("a", int), stoker.Npy(), stoker.Ragged("int32"), stoker.Pad(3)):
+        assert pickle.loads(pickle.dumps(kind)) == kind
+    assert stoker.Pad(3) != stoker.Pad(4)

@@ -1,0 +1,137 @@
+"""stoker.Mixture: several datasets in one order."""
+
+from __future__ import annotations
+
+import pickle
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import stoker
+
+
+@pytest.fixture
+def parts(tmp_path: Path, write_tar: Any) -> list[stoker.Dataset]:
+    """Three datasets of 100, 40 and 7 samples; cls tells them apart."""
+    made = []
+    for name, count, base in (("a", 100, 0), ("b", 40, 1000), ("c", 7, 2000)):
+        samples = {f"{name}{i:03}": {"cls": b"%d" % (base + i)} for i in range(count)}
+        made.append(stoker.Dataset(write_tar(tmp_path / f"{name}.tar", samples)))
+    return made
+
+
+def load(data: Any, **options: Any) -> stoker.Loader:
+    settings: dict[str, Any] = {"global_batch_size": 8, "fields": {"cls": int}, "torch": False}
+    return stoker.Loader(data, **({"seed": 4} | settings | options))
+
+
+def numbers(loader: Any) -> list[int]:
+    return [n for batch in loader for n in batch["cls"].tolist()]
+
+
+def test_shares_are_as_asked_for(parts: list[stoker.Dataset]) -> None:
+    mix = stoker.Mixture([(parts[0], 7), (parts[1], 2), (parts[2], 1)], epoch_samples=4096)
+    assert len(mix) == 4096
+    assert mix.shares == (0.7, 0.2, 0.1)
+    seen = Counter(n // 1000 for n in numbers(load(mix, epochs=16)))
+    total = sum(seen.values())
+    assert total == 65536
+    assert [round(seen[d] / total, 4) for d in range(3)] == [0.7, 0.2, 0.1]
+
+
+def test_each_dataset_is_gone_through_before_it_begins_again(parts: list[stoker.Dataset]) -> None:
+    mix = stoker.Mixture([(parts[0], 0.5), (parts[2], 0.5)], epoch_samples=4000)
+    seen = numbers(load(mix))
+    small = [n for n in seen if n >= 2000]
+    # Uses inside one cycle of slots come in any order, so whole rounds are seen in counts only.
+    counts = Counter(small)
+    assert max(counts.values()) - min(counts.values()) <= max(3, len(small) // 7)
+    assert set(small) == set(range(2000, 2007))
+
+
+def test_an_epoch_is_the_sum_unless_said(parts: list[stoker.Dataset]) -> None:
+    mix = stoker.Mixture([(parts[0], 1), (parts[1], 1)])
+    assert len(mix) == 140
+    assert len(load(mix)) == 17
+    first, second = numbers(loader := load(mix)), numbers(loader)
+    assert first != second
+
+
+def test_any_cut_is_resumed_on_any_number_of_ranks(parts: list[stoker.Dataset]) -> None:
+    mix = stoker.Mixture([(parts[0], 0.6), (parts[1][5:], 0.3), (parts[2], 0.1)])
+    whole = [(b["cls"].tolist(), b.cursor) for b in load(mix, epochs=2)]
+    for cut in range(0, len(whole) - 1, 4):
+        for size in (1, 2, 4):
+            ranks = [load(mix, epochs=2, rank=r, world_size=size) for r in range(size)]
+            for loader in ranks:
+                loader.load_state_dict(whole[cut][1])
+            seen = [[n for p in ps for n in p["cls"].tolist()] for ps in zip(*ranks, strict=True)]
+            assert seen == [batch for batch, _ in whole[cut + 1 :]]
+
+
+def test_other_parts_or_weights_are_another_run(parts: list[stoker.Dataset]) -> None:
+    mix = stoker.Mixture([(parts[0], 0.6), (parts[1], 0.4)])
+    state = load(mix).state_dict()
+    load(stoker.Mixture([(parts[0], 6), (parts[1], 4)])).load_state_dict(state)
+    for other in (
+        stoker.Mixture([(parts[0], 0.5), (parts[1], 0.5)]),
+        stoker.Mixture([(parts[1], 0.4), (parts[0], 0.6)]),
+    ):
+        with pytest.raises(stoker.CursorMismatch, match="fingerprint"):
+            load(other).load_state_dict(state)
+    with pytest.raises(stoker.CursorMismatch, match="epoch_samples"):
+        load(stoker.Mixture([(parts[0], 0.6), (parts[1], 0.4)], epoch_samples=99)).load_state_dict(
+            state
+        )
+
+
+def test_it_is_a_map_style_dataset(parts: list[stoker.Dataset]) -> None:
+    mix = stoker.Mixture([(parts[0], 0.5), (parts[1], 0.5)])
+    assert mix[3] == mix[3]
+    assert mix[-1]["__key__"] == mix[139]["__key__"]
+    assert [s["__key__"] for s in mix.__getitems__([3, 0])] == [
+        mix[3]["__key__"],
+        mix[0]["__key__"],
+    ]
+    assert len(list(mix)) == 140
+    off = load(mix, shuffle="off", seed=0)
+    assert [s["cls"] for s in mix] == [str(n) for n in numbers(off)]
+    with pytest.raises(IndexError, match="sample 140 of a dataset of 140"):
+        mix[140]
+    again = pickle.loads(pickle.dumps(mix))
+    assert again.fingerprint == mix.fingerprint
+    assert again[7]["__key__"] == mix[7]["__key__"]
+    assert "epoch_samples=140" in repr(mix)
+
+
+def test_tokens_mix_with_tokens(tmp_path: Path) -> None:
+    for name, base in (("a", 0), ("b", 10_000)):
+        np.save(tmp_path / f"{name}.npy", np.arange(base, base + 1024, dtype=np.int32))
+    a, b = (stoker.Tokens(tmp_path / f"{name}.npy", window=16) for name in "ab")
+    batch = next(iter(stoker.Loader(stoker.Mixture([(a, 1), (b, 1)]), batch_size=32, torch=False)))
+    assert batch["tokens"].shape == (32, 16)
+    assert {int(n) // 10_000 for n in batch["tokens"][:, 0]} == {0, 1}
+    other = stoker.Tokens(tmp_path / "b.npy", window=8)
+    with pytest.raises(ValueError, match="windows alike"):
+        stoker.Loader(stoker.Mixture([(a, 1), (other, 1)]), batch_size=2, torch=False)
+
+
+def test_what_cannot_be_mixed_is_refused(parts: list[stoker.Dataset], tmp_path: Path) -> None:
+    np.save(tmp_path / "t.npy", np.arange(64))
+    tokens = stoker.Tokens(tmp_path / "t.npy", window=8)
+    with pytest.raises(ValueError, match="not of both"):
+        stoker.Mixture([(parts[0], 1), (tokens, 1)])
+    with pytest.raises(TypeError, match="not of str"):
+        stoker.Mixture([("a.tar", 1)])  # type: ignore[list-item]
+    for weight in (0, -1, float("nan"), 1e-9):
+        with pytest.raises(ValueError, match="dataset 1"):
+            stoker.Mixture([(parts[0], 1), (parts[1], weight)])
+    with pytest.raises(ValueError, match="no datasets"):
+        stoker.Mixture([])
+    with pytest.raises(ValueError, match="epoch_samples=0"):
+        stoker.Mixture([(parts[0], 1)], epoch_samples=0)
+    with pytest.raises(ValueError, match="order of its own"):
+        load(stoker.Mixture([(parts[0], 1)]), order=[0])
