@@ -139,7 +139,7 @@ fuzz: apt-fuzz build/fuzz/build.ninja
 .PHONY: interop
 interop: apt-test build/dev/build.ninja
 	$(SAY) "our formats beside the real packages (installs them the first time)"
-	@cmake --build build/dev --parallel $(JOBS) --target format_tool dataset_tool tokens_tool
+	@cmake --build build/dev --parallel $(JOBS) --target format_tool dataset_tool tokens_tool stoker_cli
 	@tools/run_interop.sh $(PYTHON) build/dev/tests/interop
 
 .PHONY: bench

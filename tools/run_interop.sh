@@ -10,5 +10,5 @@ peers=build/peers
 tools/setup_peers.sh "$python"
 
 STOKER_FORMAT_TOOL=$tools/format_tool STOKER_DATASET_TOOL=$tools/dataset_tool \
-  STOKER_TOKENS_TOOL=$tools/tokens_tool \
+  STOKER_TOKENS_TOOL=$tools/tokens_tool STOKER_COMMAND=$tools/../../stoker \
   "$peers/bin/python" -m pytest -q -p no:cacheprovider -c /dev/null --rootdir tests/interop -ra tests/interop
