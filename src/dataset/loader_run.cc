@@ -1,6 +1,7 @@
 #include "dataset/loader_run.h"
 
 #include <fmt/format.h>
+#include <pthread.h>
 
 #include <algorithm>
 #include <exception>
@@ -63,6 +64,7 @@ struct Loader::Run::Registered {
 };
 
 void Loader::Run::work(std::size_t worker) {
+  ::pthread_setname_np(::pthread_self(), "stoker-loader");  // what top and profilers show
   Status status;
   try {
     status = work_until_stopped(worker);

@@ -24,7 +24,8 @@ void widen(std::span<std::byte> room, std::size_t count) {
   while (count > 0) {
     const std::size_t step = std::min(count, kStep);
     std::memcpy(narrow.data(), from, step * sizeof(T));
-    for (std::size_t i = 0; i < kStep; ++i) wide[i] = static_cast<std::int64_t>(narrow[i]);
+    for (std::size_t i = 0; i < kStep; ++i)
+      wide[i] = static_cast<std::int64_t>(narrow[i]);  // NOLINT(bugprone-signed-char-misuse)
     std::memcpy(to, wide.data(), step * sizeof(std::int64_t));
     from += step * sizeof(T);
     to += step * sizeof(std::int64_t);
@@ -104,7 +105,7 @@ class TokenBatches final : public BatchMaker {
   Status mend(std::size_t row, std::span<std::byte> narrow, BatchData& out,
               const std::stop_token& stop) {
     SampleRef& ref = out.samples[row];
-    const Status failure = statuses_[row].with_context(fmt::format("token window {}", ref.sample));
+    Status failure = statuses_[row].with_context(fmt::format("token window {}", ref.sample));
     if (plan_.options.on_error == OnError::raise) return failure;
     Status last;
     for (std::uint64_t attempt = 0; attempt < kReplacementTries; ++attempt) {

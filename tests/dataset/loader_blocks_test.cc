@@ -111,6 +111,20 @@ TEST_F(LoaderBlocksTest, a_run_may_begin_in_the_middle_of_a_window) {
   }
 }
 
+TEST_F(LoaderBlocksTest, a_stop_while_blocks_are_read_is_no_failure) {
+  LoaderOptions with = options();
+  with.end_epoch = std::nullopt;
+  for (int batches = 0; batches < 100; ++batches) {
+    const auto loader = start_loader(with);
+    for (int i = 0; i < batches % 20; ++i) ASSERT_EQ(loader->next().kind, Kind::batch);
+    loader->stop();
+    for (int i = 0; i < 3; ++i) {
+      EXPECT_EQ(loader->next().kind, Kind::stopped);
+      static_cast<void>(loader->stats());
+    }
+  }
+}
+
 TEST(BlockStoreTest, each_block_of_the_next_window_is_said_once) {
   const auto order = make_order({.shuffle = Shuffle::block,
                                  .seed = 1,

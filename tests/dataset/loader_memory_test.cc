@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "dataset/loader_support.h"
+#include "io/buffer_pool.h"
 
 namespace stoker::testing {
 namespace {
@@ -22,6 +23,29 @@ TEST(LoaderMemoryTest, too_little_is_refused_with_the_figure) {
   EXPECT_NE(message.find("lower the batch size"), std::string::npos);
   options.memory_bytes = *needed;
   EXPECT_EQ(all_batches(options).size(), 6U);
+}
+
+TEST(LoaderMemoryTest, the_figure_is_three_worst_batches_and_the_largest_sample) {
+  const LoaderData data(60);
+  LoaderOptions options = data.options(10);
+  options.cut.world_size = 2;  // this rank has 5
+  const auto room = [&](std::uint64_t samples) {
+    return BufferPool::size_class_bytes(
+        RecordFetcher::memory_bytes_max(*data.dataset(), samples, options.fetch));
+  };
+  EXPECT_EQ(*Loader::memory_needed(options), 3 * room(5) + room(1));
+  options.fields = {{.name = "cls", .kind = FieldKind::int64}};  // a page for the array
+  EXPECT_EQ(*Loader::memory_needed(options), 3 * (room(5) + 4096) + room(1));
+}
+
+TEST(LoaderMemoryTest, records_that_no_column_looks_into_go_at_once) {
+  const LoaderData data(60);
+  LoaderOptions options = data.options(10);
+  options.fields = {{.name = "cls", .kind = FieldKind::int64}};
+  const auto loader = start_loader(options);
+  const NextBatch next = loader->next();
+  ASSERT_EQ(next.kind, Kind::batch);
+  EXPECT_EQ(next.batch.leased_bytes(), 4096U);
 }
 
 TEST(LoaderMemoryTest, the_least_is_enough_for_every_order_and_fields) {
