@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+import stoker
 
 ROOT = Path(__file__).parents[2]
 
@@ -36,5 +37,9 @@ def test_the_first_program_of_the_readme_runs(
 ) -> None:
     match = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
     assert match is not None
-    exec(match[1].replace("/data", str(tmp_path)), {})
-    assert str(tmp_path) in capsys.readouterr().out
+    samples = ({"jpg": b"an image", "cls": i % 3} for i in range(200))
+    stoker.ingest(samples, tmp_path / "shards")
+    names: dict[str, object] = {}
+    exec(match[1].replace("/data", str(tmp_path)), names)
+    assert names["step"] == 200 // 64
+    assert "192 samples" in capsys.readouterr().out

@@ -1,0 +1,62 @@
+"""docs/training.md as a new user follows it: every Python block runs, in order, in one program."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import stoker
+from stoker import _loader_plan, _mapping
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "training.md"
+TUNING = ROOT / "docs" / "tuning.md"
+
+
+def blocks(page: Path) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+
+
+def test_every_block_of_the_training_page_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("torch", reason="the page trains a model")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    for name in ("RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"):
+        monkeypatch.delenv(name, raising=False)
+    names: dict[str, Any] = {"__name__": "training"}
+    for block in blocks(PAGE):
+        exec(compile(block, PAGE.name, "exec"), names)
+    assert "31 [" in capsys.readouterr().out
+    assert (tmp_path / "checkpoint.pt").exists()
+    assert not (tmp_path / "cache").exists()
+    for block in blocks(TUNING):
+        exec(compile(block, TUNING.name, "exec"), names)
+    assert "'map': 0.0" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("page", [PAGE, TUNING])
+def test_every_name_on_the_pages_exists(page: Path) -> None:
+    text = page.read_text()
+    names = set(re.findall(r"stoker\.([A-Za-z]\w*)", text))
+    assert names
+    assert [name for name in names if not hasattr(stoker, name)] == []
+    settings = set(inspect.signature(stoker.Loader).parameters)
+    settings |= set(inspect.signature(stoker.Loader.load_state_dict).parameters)
+    assert set(re.findall(r"`(\w+)=", text)) - settings == set()
+
+
+def test_the_tables_have_what_the_loader_has() -> None:
+    text = TUNING.read_text()
+    rows = set(re.findall(r"^\| `([a-z_]+)` \|", text, re.MULTILINE))
+    stages = {"queue", "memory", "read", "decode", "collate", "map"}
+    assert stages <= rows
+    settings = set(inspect.signature(stoker.Loader).parameters)
+    assert rows - stages - settings == set()
+    assert f"{_loader_plan._MEMORY_DEFAULT >> 20} MiB" in text
+    assert f"up to {_mapping._WORKERS_MAX} " in text
