@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+
 import stoker
 
 ROOT = Path(__file__).parents[2]
