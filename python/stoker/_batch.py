@@ -43,9 +43,9 @@ class Batch(dict[str, Any]):
     _maker: ColumnMaker | None = None
 
     @classmethod
-    def _of(cls, native: _native.Batch, maker: ColumnMaker) -> Batch:
-        batch = cls(dict.fromkeys(maker.names(native), _PENDING))
-        batch.cursor = native.cursor
+    def _of(cls, native: _native.Batch, maker: ColumnMaker, cursor: _native.Cursor) -> Batch:
+        batch: Batch = cls.fromkeys(maker.names(native), _PENDING)  # type: ignore[assignment]
+        batch.cursor = cursor
         batch.size = len(native)
         batch._source = native
         batch._maker = maker

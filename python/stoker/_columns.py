@@ -9,6 +9,7 @@ from typing import Any, overload
 import numpy as np
 
 from stoker import _native
+from stoker._fields import Columns
 from stoker._torch import is_tensor, tensor_of
 
 KEY, VALID = "__key__", "__valid__"
@@ -64,20 +65,22 @@ class RaggedColumn:
 class ColumnMaker:
     """Makes the columns of native batches, each when somebody asks for it."""
 
-    def __init__(self, torch: Any, padded: dict[str, str], *, has_valid: bool) -> None:
+    def __init__(self, torch: Any, columns: Columns, *, has_valid: bool) -> None:
         self.torch = torch
-        self._padded = padded
+        self._columns = columns
+        self._padded = columns.padded
         self._has_valid = has_valid
-        extra = (*padded, VALID) if has_valid else tuple(padded)
+        extra = (*columns.padded, VALID) if has_valid else tuple(columns.padded)
         self._extra_names = (*extra, KEY)
+        self._fixed = None if columns.names is None else (*columns.names, *self._extra_names)
 
     def without_torch(self) -> ColumnMaker:
         """One that makes NumPy arrays."""
-        return ColumnMaker(None, self._padded, has_valid=self._has_valid)
+        return ColumnMaker(None, self._columns, has_valid=self._has_valid)
 
     def names(self, native: _native.Batch) -> tuple[str, ...]:
         """The names of all columns, which are the keys of the batch."""
-        return (*native.names, *self._extra_names)
+        return self._fixed or (*native.names, *self._extra_names)
 
     def column(self, native: _native.Batch, name: str) -> Any:
         """One column: it looks into the batch's memory and keeps it."""

@@ -127,9 +127,7 @@ class Loader:
             held_limits_s=self._held_limits_s,
         )
         self._plan = LoaderPlan(parts, line, wanted, columns, ranks, settings)
-        maker = ColumnMaker(
-            torch_if_wanted(torch), columns.padded, has_valid=settings.tail == "pad"
-        )
+        maker = ColumnMaker(torch_if_wanted(torch), columns, has_valid=settings.tail == "pad")
         mapping = None
         if map is not None or collate is not None:
             if out is not None:

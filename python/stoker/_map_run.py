@@ -68,11 +68,21 @@ class MapRun:
         self._is_wanted = False  # the caller waits
         self._is_stopped = False
         self._held: BufferError | None = None
-        self._threads = [
-            threading.Thread(target=self._work, args=(worker,), name="stoker-map", daemon=True)
-            for worker in workers
-        ]
-        for thread in self._threads:
+        self._workers = list(workers)
+        self._threads: list[threading.Thread] = []
+
+    def _start(self) -> None:
+        """At the first next(), when somebody has us who will close us, whatever interrupts.
+
+        Threads hold us, too: had they been started in the constructor, and had Ctrl-C come in it,
+        nobody could.
+        """
+        while self._workers:
+            worker = self._workers.pop()
+            thread = threading.Thread(
+                target=self._work, args=(worker,), name="stoker-map", daemon=True
+            )
+            self._threads.append(thread)
             thread.start()
 
     # The workers:
@@ -137,6 +147,7 @@ class MapRun:
 
     def next(self) -> tuple[Any, _native.Cursor, int, float] | None:
         """Batch, cursor after it, samples, seconds that were waited while it was being mapped."""
+        self._start()
         started = time.perf_counter()
         with self._changed:
             self._is_wanted = True
@@ -179,5 +190,7 @@ class MapRun:
             self._results.clear()
         deadline = time.monotonic() + _JOIN_S
         for thread in self._threads:
-            if thread is not threading.current_thread():
+            if thread.is_alive() and thread is not threading.current_thread():
                 thread.join(max(0.0, deadline - time.monotonic()))
+        if any(thread.is_alive() for thread in self._threads):
+            _native.silence_leak_warnings()  # it keeps what its function has, to the very end

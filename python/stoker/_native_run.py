@@ -64,7 +64,9 @@ class PlainRun:
     """Batches as the core makes them, each turned into what the caller gets."""
 
     def __init__(
-        self, options: _native.LoaderOptions, finish: Callable[[_native.Batch], Any]
+        self,
+        options: _native.LoaderOptions,
+        finish: Callable[[_native.Batch, _native.Cursor], Any],
     ) -> None:
         self._native = NativeRun(options)
         self._finish = finish
@@ -74,8 +76,8 @@ class PlainRun:
         native = self._native.next()
         if native is None:
             return None
-        cursor, size = native.cursor, len(native)
-        return self._finish(native), cursor, size, 0.0
+        cursor = native.cursor
+        return self._finish(native, cursor), cursor, len(native), 0.0
 
     def stats(self) -> dict[str, Any]:
         """The core's counters."""

@@ -12,6 +12,7 @@ from stoker._batch import Batch
 from stoker._columns import ColumnMaker
 from stoker._torch import is_tensor
 
+Finish: TypeAlias = Callable[[_native.Batch, _native.Cursor], Batch]
 Out: TypeAlias = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 
 
@@ -34,9 +35,9 @@ class OutFiller:
         self._maker = maker
         self._turn = 0
 
-    def __call__(self, native: _native.Batch) -> Batch:
+    def __call__(self, native: _native.Batch, cursor: _native.Cursor) -> Batch:
         """The batch, with what was given in place of its columns."""
-        batch = Batch._of(native, self._maker)
+        batch = Batch._of(native, self._maker, cursor)
         given = self._sets[self._turn % len(self._sets)]
         self._turn += 1
         for name, room in given.items():
@@ -46,13 +47,11 @@ class OutFiller:
         return batch
 
 
-def batch_finisher(
-    out: Out | None, maker: ColumnMaker, batch_size: int
-) -> Callable[[_native.Batch], Batch]:
+def batch_finisher(out: Out | None, maker: ColumnMaker, batch_size: int) -> Finish:
     """What makes the caller's batches of the core's."""
     if out is not None:
         return OutFiller(out, maker, batch_size)
-    return lambda native: Batch._of(native, maker)
+    return lambda native, cursor: Batch._of(native, maker, cursor)
 
 
 def _filled(name: str, room: Any, column: Any, size: int) -> Any:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
-from typing import Any
 
-from stoker import _native
 from stoker._columns import ColumnMaker
 from stoker._iteration import Iteration, Run
 from stoker._loader_plan import LoaderPlan
 from stoker._loader_stats import LoaderStats
 from stoker._mapping import Mapping
 from stoker._native_run import PlainRun
+from stoker._out import Finish
 from stoker._progress import Progress
 
 
@@ -30,7 +28,7 @@ class Runs:
         progress: Progress,
         maker: ColumnMaker,
         mapping: Mapping | None,
-        finish: Callable[[_native.Batch], Any],
+        finish: Finish,
     ) -> None:
         self._plan = plan
         self._progress = progress

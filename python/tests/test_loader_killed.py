@@ -93,14 +93,16 @@ def test_ctrl_c_reaches_a_loader_that_waits(shards: Path, tmp_path: Path, where:
     script = tmp_path / "waiting.py"
     script.write_text(_WAITING)
     command = [sys.executable, str(script), str(shards), where]
+    pipe = subprocess.PIPE
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, text=True, start_new_session=True
+        command, stdout=pipe, stderr=pipe, text=True, start_new_session=True
     ) as child:
         assert child.stdout is not None
         assert child.stdout.readline() == "waiting\n"
         os.killpg(child.pid, signal.SIGINT)  # as a terminal does: the workers get it, too
-        out, _ = child.communicate(timeout=60)
+        out, errors = child.communicate(timeout=60)
     assert "interrupted" in out
+    assert errors == ""
     assert child.returncode == 7
 
 

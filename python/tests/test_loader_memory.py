@@ -37,9 +37,12 @@ def test_too_little_memory_is_refused_at_once_with_the_figure(shards: Path) -> N
 def test_the_figure_is_for_all_ranks_of_the_machine(
     shards: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    needed = load(shards, rank=0, world_size=4)._plan.memory_needed
+    load(shards, memory_bytes=needed, rank=0, world_size=4)
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "4")
-    with pytest.raises(ValueError, match=r"1,024 for each of 4 processes, .*, 4 times"):
-        load(shards, memory_bytes=4096, rank=0, world_size=4)
+    load(shards, memory_bytes=4 * needed, rank=0, world_size=4)
+    with pytest.raises(ValueError, match=r" for each of 4 processes, .*, 4 times"):
+        load(shards, memory_bytes=4 * needed - 4, rank=0, world_size=4)
 
 
 def test_without_a_figure_there_is_always_enough(tmp_path: Path, write_tar: Any) -> None:

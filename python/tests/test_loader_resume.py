@@ -26,13 +26,6 @@ def batches(loader: Any) -> list[list[int]]:
     return [batch["cls"].tolist() for batch in loader]
 
 
-def joined(loaders: list[stoker.Loader]) -> list[list[int]]:
-    """The global batches of all ranks together."""
-    return [
-        [n for part in parts for n in part["cls"].tolist()] for parts in zip(*loaders, strict=True)
-    ]
-
-
 def world(data: Any, size: int, **options: Any) -> list[stoker.Loader]:
     return [load(data, rank=rank, world_size=size, **options) for rank in range(size)]
 

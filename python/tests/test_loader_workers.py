@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import select
 import signal
@@ -23,16 +24,20 @@ def named(sample, rng):
     return {"pid": os.getpid(), "n": sample["cls"], "x": sample["bin"].astype("float32")}
 
 def main():
-    loader = stoker.Loader(sys.argv[1], batch_size=8, shuffle="off", fields={"cls": int, "bin": bytes},
-                           epochs=None, torch=False, map=named, map_in="process", map_workers=2)
+    loader = stoker.Loader(sys.argv[1], batch_size=8, shuffle="off", epochs=None, torch=False,
+                           fields={"cls": int, "bin": bytes},
+                           map=named, map_in="process", map_workers=2)
     pids = set()
     for step, batch in loader.steps():
         pids |= set(batch["pid"].tolist())
         if step == 1:
             print(batch["n"].tolist(), flush=True)
         if len(pids) == 2:
-            print(*pids, flush=True)
+            child = os.fork()             # which outlives us, and has what we had open
+            if child != 0:
+                print(*pids, child, flush=True)
             sys.stdin.readline()          # until somebody ends us
+            sys.exit()
 
 GUARD
     main()
@@ -67,11 +72,13 @@ def test_functions_of_the_main_script_work_and_workers_die_with_a_killed_parent(
     ) as parent:
         assert parent.stdout is not None
         assert parent.stdout.readline() == f"{list(range(8))}\n"
-        workers = [int(pid) for pid in parent.stdout.readline().split()]
-        parent.send_signal(signal.SIGKILL)
+        *workers, child = (int(pid) for pid in parent.stdout.readline().split())
+        os.kill(parent.pid, signal.SIGKILL)
         parent.wait(60)
-    assert len(workers) == 2
-    assert all(wait_until_gone(pid) for pid in workers)
+        assert len(workers) == 2
+        assert all(wait_until_gone(pid) for pid in workers)
+        os.kill(child, 0)  # it is still there, so it was not its end that they noticed
+    assert wait_until_gone(child)
 
 
 def test_a_script_without_a_guard_is_told_so(shards: Path, tmp_path: Path) -> None:
@@ -100,6 +107,7 @@ def descriptors() -> int:
     ],
 )
 def test_a_packet_brings_back_what_was_put_in(value: Any) -> None:
+    gc.collect()  # what other tests have left
     before = descriptors()
     again = _packets.unpack(_packets.pack(value))
     assert descriptors() <= before + 1  # a map keeps one until its arrays are gone
