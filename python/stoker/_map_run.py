@@ -98,17 +98,25 @@ class MapRun:
             del result
 
     def _begin(self) -> int | None:
-        """Takes the turn, and keeps it until _take() has a batch."""
-        with self._changed:
-            while not self._is_stopped and self._begun - self._taken >= self._depth:
-                self._changed.wait()
-        self._turn.acquire()
-        with self._changed:
-            if self._is_stopped or self._begun - self._taken >= self._depth:
-                self._turn.release()
-                return None if self._is_stopped else self._begin()
-            self._begun += 1
-            return self._begun - 1
+        """Takes the turn, and keeps it until _take() has a batch.
+
+        The turn first: whoever has it may need ``_changed``, so nobody waits for it with that.
+        """
+        while True:
+            with self._changed:
+                while self._is_full():
+                    self._changed.wait()
+            self._turn.acquire()
+            with self._changed:
+                if not self._is_stopped and not self._is_full():
+                    self._begun += 1
+                    return self._begun - 1
+            self._turn.release()
+            if self._is_stopped:
+                return None
+
+    def _is_full(self) -> bool:
+        return not self._is_stopped and self._begun - self._taken >= self._depth
 
     def _make(self, number: int, worker: Worker) -> _Result:
         fetched = 0.0

@@ -250,6 +250,19 @@ def test_mapped_batches_may_be_held_as_long_as_memory_lasts(
         next(stream)
 
 
+def test_many_workers_over_tiny_batches_neither_hang_nor_lose_one(shards: Path) -> None:
+    loader = load(shards, batch_size=1, epochs=40, map=lambda sample, rng: {}, map_workers=12)
+    seen: list[str] = []
+    thread = threading.Thread(
+        target=lambda: seen.extend(batch["__key__"][0] for batch in loader), daemon=True
+    )
+    thread.start()
+    thread.join(120)
+    assert not thread.is_alive()
+    assert seen == [b["__key__"][0] for b in load(shards, batch_size=1, epochs=40)]
+    loader.close()
+
+
 def test_the_wait_for_a_map_is_counted_as_such(shards: Path) -> None:
     def slow(sample: dict[str, Any], rng: np.random.Generator) -> dict[str, Any]:
         return {"x": float(np.sort(rng.random(20_000)).sum())}

@@ -5,6 +5,7 @@
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 #include <filesystem>
 #include <fstream>
@@ -34,6 +35,23 @@ std::function<bool()> with_tmpfs(const std::string& path, const char* options,
            ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
            ::mount("stoker-test", path.c_str(), "tmpfs", flags, options) == 0;
   };
+}
+
+/// What a process has read from block devices so far.
+std::uint64_t read_by(pid_t process) {
+  std::ifstream counters("/proc/" + std::to_string(process) + "/io");
+  std::string name;
+  std::uint64_t bytes = 0;
+  while (counters >> name >> bytes)
+    if (name == "read_bytes:") return bytes;
+  return 0;
+}
+
+/// Whether a child has not ended; it stays to be waited for.
+bool is_running(pid_t child) {
+  siginfo_t ended{};
+  return ::waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+         ended.si_pid == 0;
 }
 
 #define SKIP_IF_NOT_SET_UP(ran, why) \
@@ -150,9 +168,8 @@ TEST(BenchFaultsCliTest, device_that_vanishes_in_the_middle) {
        .on_err_line =
            [&](pid_t child, std::string_view line) {
              if (line.find("random read") == std::string_view::npos) return;
-             // Not before its file is nearly there: else it would be the open that fails.
-             while (device.used_bytes() < kFileBytes * 3 / 4 && ::kill(child, 0) == 0)
-               std::this_thread::yield();
+             // Not before it has read its whole file twice over: else the open would fail.
+             while (read_by(child) < 2 * kFileBytes && is_running(child)) std::this_thread::yield();
              vanished = device.vanish();
            }});
   SKIP_IF_NOT_SET_UP(ran, "only root can mount");

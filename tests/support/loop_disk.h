@@ -1,10 +1,10 @@
 #pragma once
 
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <linux/loop.h>
 #include <spawn.h>
 #include <sys/ioctl.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -48,16 +48,16 @@ class LoopDisk {
   bool is_there() const { return device_.get() >= 0; }
   const std::string& name() const { return name_; }
 
-  /// What has been written to it so far.
-  std::uint64_t used_bytes() const {
-    struct stat about{};
-    return ::fstat(image_.get(), &about) == 0 ? static_cast<std::uint64_t>(about.st_blocks) * 512
-                                              : 0;
-  }
-
   /// From now on the device ends before its first byte.
   bool vanish() {
-    return ::ftruncate(image_.get(), 0) == 0 && ::ioctl(device_.get(), LOOP_SET_CAPACITY, 0) == 0;
+    // A write that is under way makes the image longer again: until none came between.
+    std::uint64_t left_bytes = 1;
+    while (left_bytes > 0) {
+      if (::ftruncate(image_.get(), 0) != 0) return false;
+      if (::ioctl(device_.get(), LOOP_SET_CAPACITY, 0) != 0) return false;
+      if (::ioctl(device_.get(), BLKGETSIZE64, &left_bytes) != 0) return false;
+    }
+    return true;
   }
 
  private:
