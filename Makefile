@@ -12,6 +12,11 @@ PYTHON ?= python3
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 60
 
+# The wheel that the tests build is made of what `make build` has compiled already.
+export CMAKE_CXX_COMPILER_LAUNCHER := ccache
+export CCACHE_DIR ?= $(CURDIR)/build/ccache
+export CCACHE_SLOPPINESS := pch_defines,time_macros
+
 VENV_PYTHON := $(CURDIR)/.venv/bin/python
 RESULTS := build/results
 SAY = @printf '%s: %s\n' '$@'
@@ -19,7 +24,7 @@ SAY = @printf '%s: %s\n' '$@'
 # Packages by the names Debian 12 and Ubuntu 24.04 share (in Ubuntu, clang-*-19 come from universe).
 APT_BUILD := g++ cmake ninja-build pkg-config liburing-dev libxxhash-dev libisal-dev libssl-dev \
   libzstd-dev zlib1g-dev \
-  nlohmann-json3-dev libcli11-dev libfmt-dev python3-dev python3-venv
+  nlohmann-json3-dev libcli11-dev libfmt-dev python3-dev python3-venv ccache
 APT_TEST := $(APT_BUILD) libgtest-dev libbenchmark-dev clang-format-19
 APT_LINT := $(APT_TEST) clang-19 clang-tidy-19
 APT_FUZZ := $(APT_BUILD) clang-19 libclang-rt-19-dev
@@ -32,7 +37,7 @@ NOT_CPP := ^(check|install)$$
 help:
 	@echo "Stoker: no accelerator waits for storage, and no committed checkpoint is ever lost."
 	@echo
-	@echo "  make demo     build, look at this machine's storage, measure it for a moment"
+	@echo "  make demo     build, look at this machine's storage, pack, stream, be killed and resume"
 	@echo "  make test     build and run every test; the last line counts them"
 	@echo
 	@echo "  make build    build/release/stoker, and the Python package in .venv"
@@ -88,7 +93,7 @@ build-dev: apt-test build/dev/build.ninja
 
 .PHONY: demo
 demo: build
-	@tools/demo.sh build/release/stoker
+	@tools/demo.sh build/release/stoker $(VENV_PYTHON)
 
 # Both runs go on after a failure; the summary counts and decides.
 .PHONY: test
@@ -111,7 +116,7 @@ lint: apt-lint $(VENV) build/tidy/build.ninja
 	@$(VENV_PYTHON) -m ruff format --quiet --check .
 	@$(VENV_PYTHON) -m mypy
 	$(SAY) "clang-19 with thread-safety warnings as errors, and clang-tidy-19 (minutes)"
-	@cmake --build build/tidy --parallel $(JOBS)
+	@cmake --build build/tidy --parallel $(JOBS) --target all stoker_headers_alone
 
 .PHONY: asan
 asan: export ASAN_OPTIONS = detect_leaks=1:halt_on_error=1:strict_string_checks=1
@@ -139,7 +144,8 @@ fuzz: apt-fuzz build/fuzz/build.ninja
 .PHONY: interop
 interop: apt-test build/dev/build.ninja
 	$(SAY) "our formats beside the real packages (installs them the first time)"
-	@cmake --build build/dev --parallel $(JOBS) --target format_tool dataset_tool tokens_tool stoker_cli
+	@cmake --build build/dev --parallel $(JOBS) --target format_tool dataset_tool safetensors_tool \
+	  tokens_tool stoker_cli
 	@tools/run_interop.sh $(PYTHON) build/dev/tests/interop
 
 .PHONY: bench

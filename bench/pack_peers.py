@@ -4,8 +4,9 @@
 A folder of image-like files in class folders becomes tar shards; the clock stops when shards and
 their names are fsynced. GNU tar gets a list of files for each shard and runs as many at a time as
 there are cores; ShardWriter is one process, as its users run it. Ours also writes the class of each
-sample, checksums, an index and a manifest with SHA-256. Rounds are interleaved, as in
-loader_peers.py. Run it with the interpreter of build/peers (tools/setup_peers.sh).
+sample, checksums, an index and a manifest with SHA-256. The limit is a copy of the same bytes, with
+and without SHA-256 (peers/raw_copy.py). Rounds are interleaved, as in loader_peers.py. Run it with
+the interpreter of build/peers (tools/setup_peers.sh).
 """
 
 from __future__ import annotations
@@ -19,20 +20,22 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "tools")]
 
-from peers import data, report  # noqa: E402
+from peers import data, raw_copy, report  # noqa: E402
 from peers.report import Row  # noqa: E402
-from peers.turns import Answer, CallSide, ProcessSide, in_turns  # noqa: E402
+from peers.turns import Answer, CallSide, ProcessSide, Side, in_turns  # noqa: E402
 
 from bench_fio import parse_size, size_text  # noqa: E402
 
 IMAGE_BYTES = 110 << 10
 OURS, TAR, WRITER = "stoker pack", "GNU tar", "webdataset ShardWriter"
+COPY, HASHED_COPY = "limit: copy", "limit: copy and SHA-256"
 CLASSES = 20
 
 
@@ -62,7 +65,7 @@ def make_files(folder: Path, total_bytes: int) -> dict[str, Any]:
 
 
 class Bench:
-    """The three sides, and where they work."""
+    """The sides, and where they work."""
 
     def __init__(self, args: argparse.Namespace) -> None:
         self.args = args
@@ -114,6 +117,13 @@ class Bench:
         fsync(self.target)
         return self.checked(time.perf_counter() - begin)
 
+    def copy(self, *, cold: bool, hashed: bool) -> Answer:
+        """The same bytes read and written, with nothing made of them."""
+        begin = time.perf_counter()
+        paths = sorted(self.source.glob("*/*.jpg"))
+        raw_copy.copy(paths, self.target, direct=cold, hashed=hashed)
+        return self.checked(time.perf_counter() - begin)
+
     def compare(self, *, cold: bool) -> list[Row]:
         """All rounds with a cold or a warm source."""
         writer = functools.partial(
@@ -123,7 +133,13 @@ class Bench:
             target=str(self.target),
             shard_bytes=self.args.shard,
         )
-        sides = {OURS: lambda: CallSide(self.pack), TAR: lambda: CallSide(self.tar), WRITER: writer}
+        sides: dict[str, Callable[[], Side]] = {
+            OURS: lambda: CallSide(self.pack),
+            TAR: lambda: CallSide(self.tar),
+            WRITER: writer,
+            COPY: lambda: CallSide(functools.partial(self.copy, cold=cold, hashed=False)),
+            HASHED_COPY: lambda: CallSide(functools.partial(self.copy, cold=cold, hashed=True)),
+        }
         clear = functools.partial(self.clear, cold=cold)
         answers = in_turns(sides, self.args.rounds, before=clear, warm_up=False)
         rates = {
@@ -133,7 +149,8 @@ class Bench:
         work = f"{self.facts['samples']:,} files of 110 KiB, {'cold' if cold else 'warm'}"
         for label, found in rates.items():
             print(f"pack_peers: {work}: {label}: {found[-1]:,.0f} MB/s", file=sys.stderr)
-        return [Row("A1", work, peer, "MB/s", rates[OURS], rates[peer]) for peer in (TAR, WRITER)]
+        peers = [label for label in rates if label != OURS]
+        return [Row("A1", work, peer, "MB/s", rates[OURS], rates[peer]) for peer in peers]
 
 
 def facts_of(args: argparse.Namespace) -> dict[str, str]:

@@ -1,8 +1,11 @@
 #!/usr/bin/env bash
-# demo.sh STOKER: shows what the command at STOKER can do, in a scratch directory that is gone after.
+# demo.sh STOKER PYTHON: shows what the command at STOKER and the package of PYTHON can do, in a
+# scratch directory that is gone after.
 set -euo pipefail
 
 stoker=$(realpath "$1")
+python=$(realpath -s "$2")
+trainer=$(realpath "$(dirname "${BASH_SOURCE[0]}")/../examples/train.py")
 # Not /tmp, which is memory on many machines: a disk is what we want to look at.
 scratch=$(mktemp -d "${TMPDIR:-/var/tmp}/stoker-demo.XXXXXX")
 trap 'rm -rf "$scratch"' EXIT
@@ -32,3 +35,49 @@ show pack images/ shards/ --samples-per-shard 50
 show ls shards/ --limit 5
 show stats shards/
 show verify shards/
+show stream shards/ --batch-size 6 --seed 7
+
+# The same samples twice: in peace, and by a stream that is killed in the middle and goes on.
+stream=(stream shards/ --batch-size 6 --seed 7 --epochs 3 --print-keys)
+printf '\n$ stoker %s > whole.keys\n' "${stream[*]}"
+"$stoker" "${stream[@]}" >whole.keys 2>/dev/null
+
+stream+=(--cursor-file at.json)
+printf '\n$ stoker %s > killed.keys    # kill -9 in the middle\n' "${stream[*]}"
+"$stoker" "${stream[@]}" --consumer-ms 20 >killed.keys 2>/dev/null &
+victim=$!
+until [[ -s at.json ]] && (($(wc -l <killed.keys) >= 150)); do
+  kill -0 "$victim" 2>/dev/null || break
+  sleep 0.02
+done
+kill -KILL "$victim" 2>/dev/null || { echo "demo: the stream ended by itself" >&2; exit 1; }
+{ wait "$victim"; } 2>/dev/null || true
+printf 'killed after %s keys\n' "$(wc -l <killed.keys)"
+
+printf '\n$ stoker %s > rest.keys\n' "${stream[*]}"
+"$stoker" "${stream[@]}" >rest.keys 2>resumed.txt
+head -n 1 resumed.txt
+# What was printed after the last cursor comes again: the list is cut where the cursor stood.
+kept=$(sed -n 's/^resumed at .*: \([0-9]*\) samples\{0,1\} came before$/\1/p' resumed.txt)
+[[ -n $kept && $kept -gt 0 && $kept -le $(wc -l <killed.keys) && -s rest.keys ]] ||
+  { echo "demo: it did not go on where it was" >&2; exit 1; }
+{ head -n "$kept" killed.keys; cat rest.keys; } | cmp - whole.keys ||
+  { echo "demo: the resumed stream has other samples than the unbroken one" >&2; exit 1; }
+printf '%s + %s keys: the same samples in the same order as the unbroken stream of %s\n' \
+  "$kept" "$(wc -l <rest.keys)" "$(wc -l <whole.keys)"
+
+# The same with a training: its model, its place in the data and its losses survive the kill.
+train() {
+  printf '\n$ python examples/train.py shards/ %s\n' "$*"
+  "$python" "$trainer" shards/ "$@"
+}
+train whole/ whole.losses
+{ train killed/ killed.losses --die-at 38; } 2>/dev/null && { echo "demo: it lives" >&2; exit 1; }
+printf 'killed after %s steps\n' "$(wc -l <killed.losses)"
+show checkpoint ls killed/
+train killed/ killed.losses
+cmp killed.losses whole.losses ||
+  { echo "demo: the resumed training has other losses than the unbroken one" >&2; exit 1; }
+printf 'the same %s losses, to the last bit, as the unbroken training\n' "$(wc -l <whole.losses)"
+show checkpoint verify killed/
+show checkpoint diff killed/ 55 60

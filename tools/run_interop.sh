@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # run_interop.sh PYTHON TOOLS: runs the tests that read the files of the real packages, in build/peers,
-# and let them read ours. TOOLS holds format_tool, dataset_tool, tokens_tool.
+# and let them read ours. TOOLS holds format_tool, dataset_tool, safetensors_tool,
+# tokens_tool.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -10,5 +11,6 @@ peers=build/peers
 tools/setup_peers.sh "$python"
 
 STOKER_FORMAT_TOOL=$tools/format_tool STOKER_DATASET_TOOL=$tools/dataset_tool \
-  STOKER_TOKENS_TOOL=$tools/tokens_tool STOKER_COMMAND=$tools/../../stoker \
+  STOKER_SAFETENSORS_TOOL=$tools/safetensors_tool STOKER_TOKENS_TOOL=$tools/tokens_tool \
+  STOKER_COMMAND=$tools/../../stoker \
   "$peers/bin/python" -m pytest -q -p no:cacheprovider -c /dev/null --rootdir tests/interop -ra tests/interop

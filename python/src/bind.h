@@ -15,5 +15,8 @@ void bind_loader(nanobind::module_& module);
 void bind_import(nanobind::module_& module);
 void bind_io(nanobind::module_& module);
 void bind_pack(nanobind::module_& module);
+void bind_checkpoint(nanobind::module_& module);
+void bind_checkpoint_read(nanobind::module_& module);
+void bind_safetensors(nanobind::module_& module);
 
 }  // namespace stoker::python

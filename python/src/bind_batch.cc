@@ -203,6 +203,14 @@ void bind_batch(nb::module_& module) {
           },
           "name"_a, nb::sig("def lengths(self, name: str) -> NDArray[numpy.int64]"),
           "Of a padded array: how many rows of each sample are its own.")
+      .def(
+          "place",
+          [](const Batch& self, std::size_t i) {
+            const Batch::Place at = self.place(i);
+            return nb::make_tuple(make_str(at.path), at.offset_bytes);
+          },
+          "i"_a, nb::sig("def place(self, i: int) -> tuple[str, int]"),
+          "The path of a sample's shard, and the byte at which it begins; of tokens, \"\".")
       .def("keys", &keys, nb::sig("def keys(self) -> list[str]"))
       .def_prop_ro(
           "positions", [](OwnedBatch self) { return int64_view(batch_of(self).positions(), self); },
@@ -215,7 +223,10 @@ void bind_batch(nb::module_& module) {
       .def_prop_ro("cursor", [](const Batch& self) { return self.cursor(); })
       .def_prop_ro("epoch", &Batch::epoch)
       .def_prop_ro("number", &Batch::number)
-      .def_prop_ro("leased_bytes", &Batch::leased_bytes);
+      .def_prop_ro("leased_bytes", &Batch::leased_bytes)
+      .def(
+          "release_arrays", &Batch::release_arrays,
+          "Gives the memory of arrays back, of which nobody may have one: their columns are gone.");
 }
 
 }  // namespace stoker::python

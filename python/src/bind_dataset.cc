@@ -197,6 +197,14 @@ void bind_dataset(nb::module_& module) {
       .def_prop_ro("directory", [](const Dataset& self) { return self.source().directory(); })
       .def_prop_ro("has_checksums",
                    [](const Dataset& self) { return self.index().has_checksums(); })
+      .def_prop_ro(
+          "plain_size_bytes",
+          [](const Dataset& self) {
+            std::uint64_t total = 0;
+            for (const IndexedShard& shard : self.index().shards()) total += shard.plain_size_bytes;
+            return total;
+          },
+          "Bytes of all shards, inflated.")
       .def_prop_ro("has_key_field", &has_key_field,
                    "Whether the first sample has its key in a field, as formats without keys may.")
       .def_prop_ro("shards", &shards,

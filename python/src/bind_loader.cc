@@ -137,17 +137,29 @@ void set_on_error(LoaderOptions& options, const std::string& name) {
 void bind_loader_options(nb::module_& module) {
   using SharedDatasets = std::vector<std::shared_ptr<Dataset>>;
   using SharedWindows = std::vector<std::shared_ptr<TokenWindows>>;
+  using SharedPacks = std::vector<std::shared_ptr<TokenPacks>>;
   nb::class_<LoaderOptions>(module, "LoaderOptions", "What a loader is made from.")
       .def(
           "__init__",
-          [](LoaderOptions* self, const SharedDatasets& datasets, const SharedWindows& windows,
+          [](LoaderOptions* self, const SharedDatasets& datasets,
              const std::shared_ptr<SampleOrder>& order, const BatchCut& cut) {
             new (self) LoaderOptions{.datasets = {datasets.begin(), datasets.end()},
-                                     .windows = {windows.begin(), windows.end()},
                                      .order = order,
                                      .cut = cut.options()};
           },
-          "datasets"_a, "windows"_a, "order"_a, "cut"_a)
+          "datasets"_a, "order"_a, "cut"_a)
+      .def(
+          "set_windows",
+          [](LoaderOptions& self, const SharedWindows& windows) {
+            self.windows.assign(windows.begin(), windows.end());
+          },
+          "windows"_a)
+      .def(
+          "set_packs",
+          [](LoaderOptions& self, const SharedPacks& packs) {
+            self.packs.assign(packs.begin(), packs.end());
+          },
+          "packs"_a)
       .def_rw("fields", &LoaderOptions::fields)
       .def_rw("cursor", &LoaderOptions::cursor)
       .def_rw("end_epoch", &LoaderOptions::end_epoch, nb::arg().none())

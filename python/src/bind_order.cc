@@ -13,6 +13,7 @@
 #include "array_object.h"
 #include "bind.h"
 #include "dataset/batch_cut.h"
+#include "dataset/block_size.h"
 #include "dataset/cursor.h"
 #include "dataset/explicit_order.h"
 #include "dataset/mixture.h"
@@ -99,6 +100,14 @@ void bind_order_options(nb::module_& module) {
 }
 
 void bind_orders(nb::module_& module) {
+  module.def(
+      "choose_block_samples",
+      [](std::uint64_t sample_count, std::uint64_t sample_bytes, std::uint64_t lanes) {
+        return choose_block_samples(
+            {.sample_count = sample_count, .sample_bytes = sample_bytes, .lanes = lanes});
+      },
+      "sample_count"_a, "sample_bytes"_a, "lanes"_a,
+      "Samples of a block where nobody says so, from the bytes of the mean sample.");
   nb::class_<SampleOrder>(module, "Order", "Which sample comes at which position: a function.")
       .def_prop_ro("epoch_samples", &SampleOrder::epoch_samples)
       .def_prop_ro("dataset_count", &SampleOrder::dataset_count)

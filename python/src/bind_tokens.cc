@@ -7,8 +7,12 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
+#include "array_object.h"
 #include "bind.h"
+#include "dataset/token_packs.h"
+#include "dataset/token_rows.h"
 #include "dataset/token_windows.h"
 #include "io/buffer_pool.h"
 #include "parallel_samples.h"
@@ -21,18 +25,17 @@ namespace stoker::python {
 namespace {
 
 using Units = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using OutIds = nb::ndarray<std::int32_t, nb::c_contig, nb::device::cpu>;
 using OutRows = nb::ndarray<nb::c_contig, nb::device::cpu>;
 
-/// Reads one window. Opens nothing but files, so it works in a forked child.
-Status read_window(const Dataset& dataset, const TokenWindows& windows, std::uint64_t unit,
-                   std::span<std::byte> out) {
-  STOKER_ASSIGN(const TokenSpan at, windows.locate(unit));
+/// Reads a part of a shard. Opens nothing but files, so it works in a forked child.
+Status read_span(const Dataset& dataset, const TokenSpan& at, std::span<std::byte> out) {
   const std::uint64_t offset = at.range.offset_bytes;
   const std::string& path = dataset.source().shards()[at.shard].path;
   if (dataset.source().is_compressed(at.shard)) {
     STOKER_ASSIGN(const InflatedCache::Bytes plain, dataset.inflate_shard(at.shard));
     if (at.range.end_bytes() > plain->size())
-      return Status(Code::corrupt, path + ": the window lies outside its shard");
+      return Status(Code::corrupt, path + ": the tokens lie outside their shard");
     std::memcpy(out.data(), plain->data() + offset, out.size());
     return {};
   }
@@ -44,7 +47,7 @@ Status read_window(const Dataset& dataset, const TokenWindows& windows, std::uin
   STOKER_ASSIGN(const Lease lease, pool.try_lease(file->scratch_bytes(offset, out.size())));
   STOKER_ASSIGN(const std::span<std::byte> bytes,
                 file->read(*engine, offset, out.size(), lease.bytes()));
-  if (bytes.size() != out.size()) return Status(Code::corrupt, path + ": ends inside the window");
+  if (bytes.size() != out.size()) return Status(Code::corrupt, path + ": ends inside the tokens");
   std::memcpy(out.data(), bytes.data(), out.size());
   return {};
 }
@@ -55,17 +58,88 @@ void read_windows(const TokenWindows& windows, const Dataset& dataset, const Uni
   if (out.nbytes() != units.size() * row_bytes) throw nb::value_error("out has another size");
   auto* rows = static_cast<std::byte*>(out.data());
   const FirstFailure failure = without_gil([&] {
-    return for_each_position(units.size(), [&](std::size_t row) {
-      return read_window(dataset, windows, static_cast<std::uint64_t>(units.data()[row]),
-                         {rows + row * row_bytes, row_bytes});
+    return for_each_position(units.size(), [&](std::size_t row) -> Status {
+      STOKER_ASSIGN(const TokenSpan at,
+                    windows.locate(static_cast<std::uint64_t>(units.data()[row])));
+      return read_span(dataset, at, {rows + row * row_bytes, row_bytes});
     });
   });
   raise_if_failed(failure.status);
 }
 
+/// Reads one pack into a row that is otherwise left alone, and says what its tokens are of.
+Result<std::uint64_t> read_pack(const Dataset& dataset, const TokenPacks& packs, std::uint64_t unit,
+                                const internal::PackRow& row) {
+  std::vector<PackPiece> pieces;
+  STOKER_TRY(packs.locate(unit, pieces));
+  for (const PackPiece& piece : pieces) {
+    const std::span<std::byte> room = row.tokens.subspan(piece.at_bytes, piece.range.size_bytes);
+    STOKER_TRY(read_span(dataset, {.shard = piece.shard, .range = piece.range}, room));
+    if (!piece.crc32c) continue;
+    const SampleLocation at{.shard = piece.shard, .record = piece.range, .crc32c = *piece.crc32c};
+    STOKER_TRY(dataset.check_record(at, room).with_context(
+        dataset.source().shards()[piece.shard].path + ": " + std::to_string(room.size()) +
+        " bytes at byte " + std::to_string(piece.range.offset_bytes)));
+  }
+  const std::size_t token_bytes = dtype_size_bytes(packs.dtype());
+  const std::vector<std::byte> zero(token_bytes);
+  return internal::finish_pack_row(pieces, token_bytes, zero, row);
+}
+
+/// The lengths of the packs.
+nb::object read_packs(const TokenPacks& packs, const Dataset& dataset, const Units& units,
+                      const OutRows& out, const OutIds& position_ids, const OutIds& document_ids) {
+  const std::size_t length = packs.length();
+  const std::size_t count = units.size();
+  if (out.nbytes() != count * packs.row_bytes() || position_ids.size() != count * length ||
+      document_ids.size() != count * length)
+    throw nb::value_error("out has another size");
+  auto* rows = static_cast<std::byte*>(out.data());
+  std::vector<std::uint64_t> lengths(count);
+  const FirstFailure failure = without_gil([&] {
+    return for_each_position(count, [&](std::size_t row) -> Status {
+      const internal::PackRow place{.tokens = {rows + row * packs.row_bytes(), packs.row_bytes()},
+                                    .position_ids = {position_ids.data() + row * length, length},
+                                    .document_ids = {document_ids.data() + row * length, length}};
+      STOKER_ASSIGN(lengths[row], read_pack(dataset, packs,
+                                            static_cast<std::uint64_t>(units.data()[row]), place));
+      return {};
+    });
+  });
+  raise_if_failed(failure.status);
+  return make_int64_array(lengths);
+}
+
+void bind_packs(nb::module_& module) {
+  nb::class_<TokenPacks>(module, "TokenPacks", "Use stoker.Tokens(pack=).")
+      .def_static(
+          "open",
+          [](const std::shared_ptr<Dataset>& dataset, std::uint64_t length,
+             const std::string& cache_directory) {
+            auto opened = interruptible([&](std::stop_token stop) {
+              return TokenPacks::open(
+                  dataset,
+                  {.length = length, .cache_directory = cache_directory, .stop = std::move(stop)});
+            });
+            return std::make_shared<TokenPacks>(value_or_raise(std::move(opened)));
+          },
+          "dataset"_a, "length"_a, "cache_directory"_a = "",
+          "Builds them if there are none that fit.")
+      .def("__len__", &TokenPacks::count)
+      .def_prop_ro("dtype",
+                   [](const TokenPacks& self) { return std::string(dtype_name(self.dtype())); })
+      .def_prop_ro("length", &TokenPacks::length)
+      .def("read", &read_packs, "dataset"_a, "units"_a, "out"_a, "position_ids"_a, "document_ids"_a,
+           nb::sig("def read(self, dataset: Dataset, units: NDArray[numpy.int64], "
+                   "out: NDArray[Any], position_ids: NDArray[numpy.int32], "
+                   "document_ids: NDArray[numpy.int32]) -> NDArray[numpy.int64]"),
+           "Packs into rows, in the file's own dtype and filled up with 0; how long each is.");
+}
+
 }  // namespace
 
 void bind_tokens(nb::module_& module) {
+  bind_packs(module);
   nb::class_<TokenWindows>(module, "TokenWindows", "Use stoker.Tokens.")
       .def_static(
           "make",

@@ -22,4 +22,7 @@ NB_MODULE(_native, module) {
   stoker::python::bind_pack(module);
   stoker::python::bind_import(module);
   stoker::python::bind_io(module);
+  stoker::python::bind_checkpoint(module);
+  stoker::python::bind_checkpoint_read(module);
+  stoker::python::bind_safetensors(module);
 }

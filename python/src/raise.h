@@ -34,7 +34,7 @@ auto interruptible(Work&& work) {
     nanobind::python_error interrupt;
     stop.request_stop();
     without_gil([&] { done.wait(); });
-    throw interrupt;
+    throw nanobind::python_error(std::move(interrupt));
   }
   return done.get();
 }

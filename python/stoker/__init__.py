@@ -19,6 +19,10 @@ if not sys.platform.startswith("linux"):
 
 from stoker import io
 from stoker._batch import Batch
+from stoker._checkpoint_load import LazyTensor, Loaded, load
+from stoker._checkpoint_pending import Pending
+from stoker._checkpoint_restored import ReferenceMismatch, Restored
+from stoker._checkpointer import Checkpointer
 from stoker._columns import RaggedColumn
 from stoker._cursors import CursorDifference, CursorMismatch
 from stoker._dataset import Dataset, Shard
@@ -42,12 +46,15 @@ __all__ = [
     "Batch",
     "BlockShuffle",
     "BytesColumn",
+    "Checkpointer",
     "CorruptError",
     "Cursor",
     "CursorDifference",
     "CursorMismatch",
     "Dataset",
     "Json",
+    "LazyTensor",
+    "Loaded",
     "Loader",
     "LoaderStats",
     "MapError",
@@ -55,9 +62,12 @@ __all__ = [
     "Npy",
     "PackReport",
     "Pad",
+    "Pending",
     "Profile",
     "Ragged",
     "RaggedColumn",
+    "ReferenceMismatch",
+    "Restored",
     "Shard",
     "StorageProbe",
     "Sweep",
@@ -69,6 +79,7 @@ __all__ = [
     "ingest_lmdb",
     "ingest_parquet",
     "io",
+    "load",
     "merge_pack",
     "pack",
     "probe",

@@ -33,6 +33,11 @@ class Shard:
     sample_count: int
 
 
+def cache_directory() -> Path:
+    """Where an index goes that cannot be written beside its shards."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()) / "stoker"
+
+
 @dataclass(frozen=True)
 class _Arguments:
     """What a dataset was opened with: enough to open it again in another process."""
@@ -44,9 +49,8 @@ class _Arguments:
     manifest_sha256: str | None
 
     def open(self, policy: str = "auto") -> _native.Dataset:
-        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()) / "stoker"
         return _native.open_dataset(
-            self.patterns, self.format, self.dtype, self.checksums, str(cache), policy
+            self.patterns, self.format, self.dtype, self.checksums, str(cache_directory()), policy
         )
 
 

@@ -154,10 +154,10 @@ class Columns:
     padded: dict[str, str]  # the column of the lengths -> that of the array
 
 
-def columns_of(fields: Fields | None) -> Columns:
-    """Checks ``fields`` and makes columns of them."""
+def columns_of(fields: Fields | None, *, packs: bool = False) -> Columns:
+    """Checks ``fields`` and makes columns of them; packs of tokens have lengths besides."""
     if fields is None:
-        return Columns([], None, {})
+        return Columns([], None, {"tokens_length": "tokens"} if packs else {})
     if isinstance(fields, str):
         raise TypeError(f"fields is a mapping or a sequence of names: give [{fields!r}]")
     kinds = dict(fields) if isinstance(fields, Mapping) else dict.fromkeys(fields, bytes)

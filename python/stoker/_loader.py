@@ -13,6 +13,7 @@ from stoker import _native
 from stoker._columns import ColumnMaker
 from stoker._cursors import State, state_of
 from stoker._fields import Fields, columns_of
+from stoker._host_memory import Allocator, FreshMemory, allocator_of
 from stoker._iteration import OTHER_PROCESS
 from stoker._line import line_of
 from stoker._loader_plan import LoaderPlan, Settings, Tail, global_batch, tail_of
@@ -24,7 +25,7 @@ from stoker._progress import Progress, checked_epochs, figures_of
 from stoker._ranks import find_ranks
 from stoker._runs import Runs
 from stoker._shuffle import BlockShuffle
-from stoker._sources import Data, Parts, dataset_of
+from stoker._sources import Data, Parts, dataset_of, is_packed
 from stoker._torch import torch_if_wanted
 
 _open: weakref.WeakSet[Loader] = weakref.WeakSet()
@@ -70,6 +71,10 @@ class Loader:
         order: An array of sample numbers instead of a shuffle, or a sampler that gives one each
             epoch.
         out: Arrays or tensors to fill, by column; or a list of such dicts, used in turn.
+        pin_memory: Whether a batch's tensors are in a new piece of page-locked memory of torch's,
+            from which ``batch.to("cuda", non_blocking=True)`` copies while the program goes on. If
+            not given, they are where torch has a GPU. Or a function that is given a number of bytes
+            and gives a uint8 tensor of that length, for memory of another kind.
         torch: Whether batches have tensors; if not given, they do where torch is installed.
 
     Raises:
@@ -106,13 +111,14 @@ class Loader:
         on_error: Literal["raise", "skip"] = "raise",
         order: Any = None,
         out: Out | None = None,
+        pin_memory: bool | Allocator | None = None,
         torch: bool | None = None,
     ) -> None:
         self._pid = os.getpid()
         self._is_closed = False
         epochs = checked_epochs(epochs, order)
         self._data = dataset_of(data)
-        columns = columns_of(fields)
+        columns = columns_of(fields, packs=is_packed(self._data))
         ranks = find_ranks(rank, world_size, mesh)
         parts = Parts.of(self._data, policy)
         line, wanted = line_of(self._data, parts, shuffle, seed, order)
@@ -127,13 +133,18 @@ class Loader:
             held_limits_s=self._held_limits_s,
         )
         self._plan = LoaderPlan(parts, line, wanted, columns, ranks, settings)
-        maker = ColumnMaker(torch_if_wanted(torch), columns, has_valid=settings.tail == "pad")
+        module = torch_if_wanted(torch)
+        maker = ColumnMaker(module, columns, has_valid=settings.tail == "pad")
+        if out is not None and pin_memory:
+            raise ValueError("out= is memory that is given, and pin_memory= takes it: one")
+        allocate = None if out is not None else allocator_of(pin_memory, module)
+        fresh = None if allocate is None else FreshMemory(allocate)
         mapping = None
         if map is not None or collate is not None:
             if out is not None:
                 raise ValueError("out= takes what is read, and map= or collate= make batches: one")
-            mapping = Mapping(map, collate, map_in, map_workers, seed)
-        finish = batch_finisher(out, maker, self._plan.cut.rank_batch_size)
+            mapping = Mapping(map, collate, map_in, map_workers, seed, fresh)
+        finish = batch_finisher(out, fresh, maker, self._plan.cut.rank_batch_size)
         self._progress = Progress(self._plan, epochs)
         self._runs = Runs(self._plan, self._progress, maker, mapping, finish)
         _open.add(self)

@@ -94,10 +94,11 @@ class LoaderPlan:
         self.memory_bytes = self._memory()
 
     def _field_specs(self, columns: Columns) -> list[_native.FieldSpec]:
-        if self._parts.windows:
+        if self._parts.windows or self._parts.packs:
             if columns.specs:
                 raise ValueError("Tokens have one column, tokens: leave fields out; Tokens(dtype=)")
             spec = _native.FieldSpec("tokens", "tokens")
+            spec.pad_value = self._parts.pad
             if self._parts.dtype:
                 spec.dtype = self._parts.dtype
             return [spec]
@@ -109,6 +110,8 @@ class LoaderPlan:
     def _set_order(self, wanted: _native.OrderOptions) -> None:
         if wanted.shuffle == "block" and wanted.deal_samples == 0 and len(self._parts.natives) == 1:
             wanted = _with_deal(wanted, self.settings.global_batch_size)
+        if wanted.shuffle == "block" and wanted.block_samples == 0:
+            wanted = self._with_blocks(wanted)
         self.order_options = self._line.resolve(wanted)
         self.order = self._line.make(self.order_options)
         self.cut = _native.BatchCut.make(
@@ -118,6 +121,17 @@ class LoaderPlan:
             self.settings.tail,
             self.order.epoch_samples,
         )
+
+    def _with_blocks(self, wanted: _native.OrderOptions) -> _native.OrderOptions:
+        """Blocks of so many bytes. From what is the same on all ranks; a cursor keeps it."""
+        resolved = self._line.resolve(wanted)
+        copy = _copied(wanted, wanted.sample_count)
+        copy.block_samples = _native.choose_block_samples(
+            min(self._line.sample_count or resolved.sample_count, *self._parts.whole_counts),
+            self._parts.sample_bytes,
+            resolved.lanes,
+        )
+        return copy
 
     def _memory(self) -> int:
         """This process's share of the machine's."""
@@ -169,9 +183,9 @@ class LoaderPlan:
     def options(self, cursor: _native.Cursor) -> _native.LoaderOptions:
         """A run from ``cursor`` on: endless, or to the end of an epoch that a sampler gave."""
         settings = self.settings
-        options = _native.LoaderOptions(
-            self._parts.natives, self._parts.windows, self.order, self.cut
-        )
+        options = _native.LoaderOptions(self._parts.natives, self.order, self.cut)
+        options.set_windows(self._parts.windows)
+        options.set_packs(self._parts.packs)
         options.fields = self._fields
         options.cursor = cursor
         options.end_epoch = cursor.epoch + 1 if self._line.is_per_epoch else None

@@ -28,14 +28,45 @@ class MapError(RuntimeError):
         epoch: Of the sample.
         position: Of the sample in its epoch: with the epoch and the seed, what its generator was
             made from.
+        path: Of the shard that the sample lies in; None for a collation and for tokens.
+        offset: Of the sample in its shard; likewise.
     """
 
-    def __init__(self, message: str, key: str | None, epoch: int, position: int) -> None:
+    def __init__(
+        self,
+        message: str,
+        key: str | None,
+        epoch: int,
+        position: int,
+        path: str | None = None,
+        offset: int | None = None,
+    ) -> None:
         super().__init__(message)
         self.key, self.epoch, self.position = key, epoch, position
+        self.path, self.offset = path, offset
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return MapError, (str(self), self.key, self.epoch, self.position)
+        return MapError, (
+            str(self),
+            self.key,
+            self.epoch,
+            self.position,
+            self.path,
+            self.offset,
+        )
+
+    def located(self, native: _native.Batch) -> MapError:
+        """The same error with the place of its sample, which only the batch's owner knows."""
+        slots = np.flatnonzero(native.positions == self.position)
+        if self.key is None or len(slots) == 0:
+            return self
+        path, offset = native.place(int(slots[0]))
+        if not path:
+            return self
+        message = f"{self}; the sample is in {path} at byte {offset}"
+        error = MapError(message, self.key, self.epoch, self.position, path, offset)
+        error.__cause__ = self.__cause__
+        return error
 
 
 class Stopped(Exception):  # noqa: N818 (nobody sees it)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from stoker import _native
 from stoker._columns import ColumnMaker
-from stoker._map_job import Job, JobRunner, Stopped
+from stoker._map_job import Job, JobRunner, MapError, Stopped
 from stoker._map_processes import MapProcess
 from stoker._native_run import NativeRun, RunStopped
 
@@ -128,7 +128,10 @@ class MapRun:
             fetched = time.perf_counter()
             if native is None:
                 return _Result(fetched)
-            mapped = worker(Job.of(native, self._maker), self._stopped)
+            try:
+                mapped = worker(Job.of(native, self._maker), self._stopped)
+            except MapError as error:
+                raise error.located(native) from error.__cause__
             batch = self._finish(mapped, native)
             return _Result(fetched, batch, native.cursor, len(native))
         except BaseException as error:  # whatever it is, it is the caller's

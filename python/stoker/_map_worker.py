@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import pickle
+import select
 import signal
 import socket
 import sys
+import threading
 import traceback
 from multiprocessing import spawn
 from typing import Any, NamedTuple
@@ -43,8 +45,42 @@ def _set_up(connection: socket.socket) -> JobRunner:
     return JobRunner(*pickle.loads(setup.functions))
 
 
+class _Watch:
+    """Ends this process if its parent goes away in the middle of a job, however long that takes.
+
+    Between jobs there is no need: whoever waits for the next one is told.
+    """
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._lock = threading.Lock()  # guards all below
+        self._is_busy = False
+        self._is_alone = False
+        threading.Thread(target=self._wait, name="stoker-watch", daemon=True).start()
+
+    def _wait(self) -> None:
+        poll = select.poll()
+        poll.register(self._connection, select.POLLRDHUP)
+        poll.poll()
+        with self._lock:
+            self._is_alone = True
+            if self._is_busy:
+                os._exit(1)
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._is_busy = True
+            if self._is_alone:
+                os._exit(1)
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._is_busy = False
+
+
 def serve(connection: socket.socket) -> None:
     """Answers jobs until the parent is gone."""
+    watch = _Watch(connection)
     try:
         runner = _set_up(connection)
     except Exception as error:
@@ -54,7 +90,8 @@ def serve(connection: socket.socket) -> None:
     while True:
         job = _packets.receive(connection)
         try:
-            answer = runner.run(job)
+            with watch:
+                answer = runner.run(job)
         except Exception as error:
             answer = _failure(error)
         del job

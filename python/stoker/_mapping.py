@@ -10,6 +10,7 @@ import numpy as np
 from stoker import _native
 from stoker._batch import Batch
 from stoker._columns import KEY, VALID, ColumnMaker
+from stoker._host_memory import FreshMemory
 from stoker._map_job import Collate, JobRunner, MapFunction
 from stoker._map_processes import MapProcess, pickled_functions
 from stoker._map_run import MapRun, Worker, process_worker, thread_worker
@@ -36,10 +37,12 @@ class Mapping:
         where: Literal["thread", "process"],
         workers: int | None,
         seed: int,
+        fresh: FreshMemory | None = None,
     ) -> None:
         if where not in ("thread", "process"):
             raise ValueError(f'map_in={where!r}: "thread" or "process"')
         self._functions = (function, collate, seed)
+        self._fresh = fresh
         self._has_collate = collate is not None
         self._count = _worker_count(workers)
         self._pickled = pickled_functions(*self._functions) if where == "process" else None
@@ -68,6 +71,8 @@ class Mapping:
         for name in (KEY, VALID):
             if name in maker.names(native) and name not in batch:
                 batch[name] = maker.column(native, name)
+        if self._fresh is not None:
+            batch.update(self._fresh.moved(batch))
         batch.cursor, batch.size = native.cursor, len(native)
         return batch
 

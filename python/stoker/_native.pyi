@@ -1,4 +1,4 @@
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 import enum
 import os
 
@@ -129,6 +129,10 @@ class Dataset:
     def has_checksums(self) -> bool: ...
 
     @property
+    def plain_size_bytes(self) -> int:
+        """Bytes of all shards, inflated."""
+
+    @property
     def has_key_field(self) -> bool:
         """
         Whether the first sample has its key in a field, as formats without keys may.
@@ -140,6 +144,26 @@ class Dataset:
 
 def open_dataset(patterns: Sequence[str], format: str = '', dtype: str = '', checksums: bool = False, cache_directory: str = '', policy: str = 'auto') -> Dataset:
     """Opens shards and their index, which is built if there is none."""
+
+class TokenPacks:
+    """Use stoker.Tokens(pack=)."""
+
+    @staticmethod
+    def open(dataset: Dataset, length: int, cache_directory: str = '') -> TokenPacks:
+        """Builds them if there are none that fit."""
+
+    def __len__(self) -> int: ...
+
+    @property
+    def dtype(self) -> str: ...
+
+    @property
+    def length(self) -> int: ...
+
+    def read(self, dataset: Dataset, units: NDArray[numpy.int64], out: NDArray[Any], position_ids: NDArray[numpy.int32], document_ids: NDArray[numpy.int32]) -> NDArray[numpy.int64]:
+        """
+        Packs into rows, in the file's own dtype and filled up with 0; how long each is.
+        """
 
 class TokenWindows:
     """Use stoker.Tokens."""
@@ -201,6 +225,11 @@ class OrderOptions:
 
     def resolve(self) -> OrderOptions:
         """With every default put in."""
+
+def choose_block_samples(sample_count: int, sample_bytes: int, lanes: int) -> int:
+    """
+    Samples of a block where nobody says so, from the bytes of the mean sample.
+    """
 
 class Order:
     """Which sample comes at which position: a function."""
@@ -367,6 +396,11 @@ class Batch:
     def lengths(self, name: str) -> NDArray[numpy.int64]:
         """Of a padded array: how many rows of each sample are its own."""
 
+    def place(self, i: int) -> tuple[str, int]:
+        """
+        The path of a sample's shard, and the byte at which it begins; of tokens, "".
+        """
+
     def keys(self) -> list[str]: ...
 
     @property
@@ -390,6 +424,11 @@ class Batch:
 
     @property
     def leased_bytes(self) -> int: ...
+
+    def release_arrays(self) -> None:
+        """
+        Gives the memory of arrays back, of which nobody may have one: their columns are gone.
+        """
 
 def silence_leak_warnings() -> None: ...
 
@@ -443,7 +482,11 @@ class FieldSpec:
 class LoaderOptions:
     """What a loader is made from."""
 
-    def __init__(self, datasets: Sequence[Dataset], windows: Sequence[TokenWindows], order: Order, cut: BatchCut) -> None: ...
+    def __init__(self, datasets: Sequence[Dataset], order: Order, cut: BatchCut) -> None: ...
+
+    def set_windows(self, windows: Sequence[TokenWindows]) -> None: ...
+
+    def set_packs(self, packs: Sequence[TokenPacks]) -> None: ...
 
     @property
     def fields(self) -> list[FieldSpec]: ...
@@ -658,3 +701,191 @@ def residency(path: bytes, offset: int, size: int, evict_first: bool) -> tuple[i
     """
     Resident bytes and size of a range; 0 is to the end. Use stoker.io.residency.
     """
+
+class CheckpointerSettings:
+    """What a checkpointer is made from."""
+
+    def __init__(self) -> None: ...
+
+    @property
+    def late(self) -> str: ...
+
+    @late.setter
+    def late(self, arg: str, /) -> None: ...
+
+    @property
+    def in_flight(self) -> int: ...
+
+    @in_flight.setter
+    def in_flight(self, arg: int, /) -> None: ...
+
+    @property
+    def memory_bytes(self) -> int | None: ...
+
+    @memory_bytes.setter
+    def memory_bytes(self, arg: int | None) -> None: ...
+
+    @property
+    def rate_limit(self) -> int:
+        """Bytes per second; 0 is none."""
+
+    @rate_limit.setter
+    def rate_limit(self, arg: int, /) -> None: ...
+
+    @property
+    def deadline(self) -> float:
+        """Seconds, as all times here."""
+
+    @deadline.setter
+    def deadline(self, arg: float, /) -> None: ...
+
+    @property
+    def dedup(self) -> bool: ...
+
+    @dedup.setter
+    def dedup(self, arg: bool, /) -> None: ...
+
+    @property
+    def parent(self) -> tuple[int, int] | None:
+        """Step and generation."""
+
+    @parent.setter
+    def parent(self, arg: tuple[int, int] | None) -> None: ...
+
+    @property
+    def lock_timeout(self) -> float | None: ...
+
+    @lock_timeout.setter
+    def lock_timeout(self, arg: float | None) -> None: ...
+
+    @property
+    def lock_ttl(self) -> float: ...
+
+    @lock_ttl.setter
+    def lock_ttl(self, arg: float, /) -> None: ...
+
+    @property
+    def keep_last(self) -> int | None: ...
+
+    @keep_last.setter
+    def keep_last(self, arg: int | None) -> None: ...
+
+    @property
+    def keep_every(self) -> int | None: ...
+
+    @keep_every.setter
+    def keep_every(self, arg: int | None) -> None: ...
+
+    @property
+    def keep_best(self) -> tuple[str, str, int] | None: ...
+
+    @keep_best.setter
+    def keep_best(self, arg: tuple[str, str, int] | None) -> None: ...
+
+    @property
+    def kill_at(self) -> str:
+        """For tests: the crash point to die at."""
+
+    @kill_at.setter
+    def kill_at(self, arg: str, /) -> None: ...
+
+    @property
+    def kill_count(self) -> int:
+        """For tests: when it is reached so often."""
+
+    @kill_count.setter
+    def kill_count(self, arg: int, /) -> None: ...
+
+class PendingSave:
+    """A save that is under way, or was."""
+
+    @property
+    def step(self) -> int: ...
+
+    @property
+    def is_staged(self) -> bool: ...
+
+    @property
+    def is_done(self) -> bool: ...
+
+    @property
+    def outcome(self) -> str | None: ...
+
+    @property
+    def generation(self) -> int: ...
+
+    def wait(self, timeout: float) -> bool:
+        """Whether it is done, after so many seconds at most."""
+
+    def check(self) -> None:
+        """Raises its error, if it has ended with one."""
+
+class Checkpointer:
+    """Use stoker.Checkpointer."""
+
+    def __init__(self, directory: bytes, settings: CheckpointerSettings) -> None: ...
+
+    def save(self, step: int, tensors: list[tuple[Any, ...]], texts: tuple[str, str, str], reference: dict[str, float]) -> PendingSave:
+        """
+        Texts: state, extra, cursor. The tensors' memory may change when it returns.
+        """
+
+    def wait(self, timeout: float | None) -> None: ...
+
+    def close(self, timeout: float | None) -> None: ...
+
+    def progress(self) -> tuple[int, int, int, int, int]:
+        """
+        Of the save being written: step, bytes in all, copied, written; and saves in flight.
+        """
+
+class OpenCheckpoint:
+    """One checkpoint, open for reading."""
+
+    def __init__(self, directory: bytes) -> None: ...
+
+    @property
+    def directory(self) -> str: ...
+
+    @property
+    def step(self) -> int: ...
+
+    @property
+    def generation(self) -> int: ...
+
+    @property
+    def time_s(self) -> float: ...
+
+    @property
+    def reference(self) -> dict[str, float]: ...
+
+    @property
+    def extra(self) -> str: ...
+
+    @property
+    def cursor(self) -> str: ...
+
+    @property
+    def state(self) -> list[str]:
+        """The tree of each rank, as JSON."""
+
+    def tensors(self) -> list[tuple[str, str, tuple[int, ...]]]:
+        """Name, type and shape of each."""
+
+    def read_all(self, targets: list[tuple[Any, ...]]) -> None:
+        """Fills memory: name, box or None, address, strides or None."""
+
+def choose_checkpoint(directory: bytes, name: str, finite: bool, attempt: Any) -> tuple[str, list[tuple[str, str]]]:
+    """
+    Calls `attempt` with checkpoints until one holds: its name, and those passed over.
+    """
+
+def list_checkpoints(directory: bytes) -> list[tuple[str, int, bool, int, str | None]]:
+    """The newest first: name, step, superseded, generation, damage."""
+
+def annotate_checkpoint(directory: bytes, step: int, generation: int, values: Mapping[str, float]) -> None: ...
+
+def pin_checkpoint(directory: bytes, step: int, generation: int, is_pinned: bool) -> None: ...
+
+def list_safetensors(path: bytes) -> list[tuple[str, str, tuple[int, ...], int]]:
+    """Name, type, shape and offset of each tensor in a safetensors file."""

@@ -10,6 +10,7 @@ import numpy as np
 from stoker import _native
 from stoker._batch import Batch
 from stoker._columns import ColumnMaker
+from stoker._host_memory import FreshMemory
 from stoker._torch import is_tensor
 
 Finish: TypeAlias = Callable[[_native.Batch, _native.Cursor], Batch]
@@ -47,10 +48,14 @@ class OutFiller:
         return batch
 
 
-def batch_finisher(out: Out | None, maker: ColumnMaker, batch_size: int) -> Finish:
+def batch_finisher(
+    out: Out | None, fresh: FreshMemory | None, maker: ColumnMaker, batch_size: int
+) -> Finish:
     """What makes the caller's batches of the core's."""
     if out is not None:
         return OutFiller(out, maker, batch_size)
+    if fresh is not None:
+        return lambda native, cursor: fresh.batch(native, maker, cursor)
     return lambda native, cursor: Batch._of(native, maker, cursor)
 
 

@@ -12,7 +12,8 @@ class BlockShuffle:
     """Block order with other figures than the default ones. 0 is the default of each.
 
     Attributes:
-        block_samples: Neighbours that are read together (1024).
+        block_samples: Neighbours that are read together. (As many as make 8 to 16 MiB, a power of
+            two; fewer of a small dataset, so that every lane has a window of blocks.)
         window_blocks: Blocks that are mixed with each other (16).
         lanes: Streams of blocks that a global batch takes its samples from; they divide it. (The
             greatest divisor of the global batch up to 64.)

@@ -25,6 +25,18 @@ def dataset_of(data: Data) -> Dataset | Mixture:
     return data if isinstance(data, (Dataset, Mixture)) else Dataset(data)
 
 
+def is_packed(data: Dataset | Mixture) -> bool:
+    """Whether samples are packs of documents."""
+    first = data.datasets[0] if isinstance(data, Mixture) else data
+    return isinstance(first, Tokens) and first._packs is not None
+
+
+def _mean_bytes(datasets: Sequence[Dataset]) -> int:
+    """Of all samples of the shards, selected or not."""
+    count = sum(len(dataset._reader) for dataset in datasets)
+    return sum(dataset._native.plain_size_bytes for dataset in datasets) // max(count, 1)
+
+
 def _selection_of(dataset: Dataset) -> Selection:
     ids = dataset._ids
     if isinstance(ids, range):
@@ -38,7 +50,10 @@ class Parts:
 
     natives: list[_native.Dataset]
     windows: list[_native.TokenWindows]
-    dtype: str  # of token windows
+    packs: list[_native.TokenPacks]
+    dtype: str  # of tokens
+    pad: int  # of packs
+    sample_bytes: int  # of the mean sample
     selections: list[Selection]
     whole_counts: list[int]
     is_whole: bool
@@ -54,8 +69,11 @@ class Parts:
                 dataset._native if name == "auto" else dataset._arguments.open(name)
                 for dataset in datasets
             ],
-            windows=[dataset._windows for dataset in tokens],
+            windows=[one._windows for one in tokens if one._windows is not None],
+            packs=[one._packs for one in tokens if one._packs is not None],
             dtype=tokens[0]._cut.dtype if tokens else "",
+            pad=tokens[0]._cut.pad if tokens else 0,
+            sample_bytes=tokens[0]._row_bytes if tokens else _mean_bytes(datasets),
             selections=[_selection_of(dataset) for dataset in datasets],
             whole_counts=[len(dataset._reader) for dataset in datasets],
             is_whole=all(dataset._is_whole() for dataset in datasets),

@@ -1,4 +1,4 @@
-"""stoker.Tokens: windows over token arrays, as samples."""
+"""stoker.Tokens: windows over token arrays, or packs of documents, as samples."""
 
 from __future__ import annotations
 
@@ -10,17 +10,21 @@ import numpy as np
 import numpy.typing as npt
 
 from stoker import _native
-from stoker._dataset import Dataset, Source
+from stoker._dataset import Dataset, Source, cache_directory
 from stoker._fields import dtype_name
 from stoker._sample_reader import Int64s, Sample
+
+POSITION_IDS, DOCUMENT_IDS, LENGTH = "position_ids", "document_ids", "tokens_length"
 
 
 class _Cut(NamedTuple):
     """How the tokens are cut, and what they are given out as."""
 
-    window: int
+    window: int  # 0: packs
     stride: int
     extra: int
+    pack: int  # 0: windows
+    pad: int
     dtype: str  # empty: as stored
 
 
@@ -29,26 +33,28 @@ class _WindowReader:
 
     def __init__(self, native: _native.Dataset, cut: _Cut) -> None:
         self.windows = _native.TokenWindows.make(native, cut.window, cut.stride, cut.extra)
-        self.dtype = np.dtype(_storage_dtype(cut.dtype or self.windows.dtype))
+        self.stored, self.row_tokens = self.windows.dtype, self.windows.tokens_per_row
+        self.dtype = np.dtype(_storage_dtype(cut.dtype or self.stored))
         self._native = native
 
     def __len__(self) -> int:
         return len(self.windows)
 
-    def _rows(self, samples: Int64s) -> npt.NDArray[Any]:
+    def columns(self, samples: Int64s) -> dict[str, npt.NDArray[Any]]:
+        """The rows of these windows."""
         shape = (len(samples), self.windows.tokens_per_row)
         rows = np.empty(shape, _storage_dtype(self.windows.dtype))
         self.windows.read(self._native, np.ascontiguousarray(samples, np.int64), rows)
-        return rows.astype(self.dtype, copy=False)
+        return {"tokens": rows.astype(self.dtype, copy=False)}
 
     def read(self, sample: int) -> Sample:
         return self.read_many(np.array([sample], np.int64))[0]
 
     def read_many(self, samples: Int64s) -> list[Sample]:
-        rows = self._rows(samples)
+        columns = self.columns(samples)
         return [
-            {"__key__": str(int(sample)), "tokens": row}
-            for sample, row in zip(samples, rows, strict=True)
+            {"__key__": str(int(sample)), **dict(zip(columns, row, strict=True))}
+            for sample, *row in zip(samples, *columns.values(), strict=True)
         ]
 
     def keys(self, samples: Int64s) -> list[str]:
@@ -57,19 +63,63 @@ class _WindowReader:
     def gather(
         self, samples: Int64s, field: str, dtype: str, shape: Sequence[int], out: npt.NDArray[Any]
     ) -> None:
-        out[...] = self._rows(samples)
+        out[...] = self.columns(samples)[field]
+
+
+class _PackReader(_WindowReader):
+    """The same for packs."""
+
+    def __init__(self, native: _native.Dataset, cut: _Cut) -> None:
+        self.packs = _native.TokenPacks.open(native, cut.pack, str(cache_directory()))
+        self.stored, self.row_tokens = self.packs.dtype, self.packs.length
+        self.dtype = np.dtype(_storage_dtype(cut.dtype or self.stored))
+        self._pad = _exact(cut.pad, self.dtype)
+        self._native = native
+
+    def __len__(self) -> int:
+        return len(self.packs)
+
+    def columns(self, samples: Int64s) -> dict[str, npt.NDArray[Any]]:
+        """The rows of these packs, and what their tokens are of."""
+        shape = (len(samples), self.packs.length)
+        rows = np.empty(shape, _storage_dtype(self.packs.dtype))
+        positions, documents = np.empty(shape, np.int32), np.empty(shape, np.int32)
+        units = np.ascontiguousarray(samples, np.int64)
+        lengths = self.packs.read(self._native, units, rows, positions, documents)
+        rows = rows.astype(self.dtype, copy=False)
+        rows[documents < 0] = self._pad
+        return {
+            "tokens": rows,
+            POSITION_IDS: positions,
+            DOCUMENT_IDS: documents,
+            LENGTH: lengths,
+        }
 
 
 def _storage_dtype(name: str) -> str:
     return "uint16" if name == "bfloat16" else name
 
 
-class Tokens(Dataset):
-    """Windows of a fixed length over token arrays; each is a sample with the field ``tokens``.
+def _exact(pad: int, dtype: np.dtype[Any]) -> int:
+    if dtype.kind in "iu" and not np.iinfo(dtype).min <= pad <= np.iinfo(dtype).max:
+        raise ValueError(f'pad={pad} is no {dtype.name}; dtype="int64" has room for it')
+    return pad
 
-    Window w of a shard begins at its token ``w * stride``, whatever documents there are; none
-    crosses from one shard to the next, and what is left at a shard's end is dropped. Windows are
-    arithmetic: nothing is built or kept for them, whatever the number of tokens.
+
+class Tokens(Dataset):
+    """Token arrays as rows of a fixed length; each is a sample with the field ``tokens``.
+
+    With ``window=``, rows are windows over all tokens of a shard: window w begins at its token
+    ``w * stride``, whatever documents there are; none crosses from one shard to the next, and what
+    is left at a shard's end is dropped. Windows are arithmetic: nothing is built or kept for them,
+    whatever the number of tokens.
+
+    With ``pack=``, rows are packs of whole documents, put together by best fit and filled up with
+    ``pad``. A document longer than a row is cut into rows and a rest. Samples then also have, for
+    each token, ``position_ids`` (from the begin of its document, or of its part of a long one) and
+    ``document_ids`` (which of the row's documents it is of; what fills the row up is one of its
+    own, of the number -1), both int32; and ``tokens_length``, the number of tokens that are real.
+    Which document is in which pack is computed once and kept beside the index.
 
     It is a :class:`stoker.Dataset`: ``len``, ``tokens[i]``, slices, ``select``, ``split``.
 
@@ -79,6 +129,8 @@ class Tokens(Dataset):
         window: Tokens in a window.
         stride: From the begin of one window to that of the next; ``window`` if not given.
         extra: Tokens more in each window: 1 for targets shifted by one.
+        pack: Instead of a window: tokens in a pack.
+        pad: What fills packs up.
         dtype: "int64" widens tokens, as embeddings want them; as stored if not given.
 
     Raises:
@@ -89,41 +141,46 @@ class Tokens(Dataset):
         self,
         source: Source | Sequence[Source] | Dataset,
         *,
-        window: int,
+        window: int | None = None,
         stride: int | None = None,
         extra: int = 0,
+        pack: int | None = None,
+        pad: int = 0,
         dtype: npt.DTypeLike | None = None,
     ) -> None:
+        cut = _checked_cut(window, stride, extra, pack, pad)
         if isinstance(source, Dataset):
             if isinstance(source, Tokens) or not source._is_whole():
                 raise ValueError("Tokens are cut from a whole dataset: select windows instead")
             self._arguments, self._native = source._arguments, source._native
         else:
             super().__init__(source)
-        stride = window if stride is None else stride
-        if window < 1 or stride < 1 or extra < 0:
-            raise ValueError(f"window={window}, stride={stride}, extra={extra}")
-        self._make_windows(_Cut(window, stride, extra, "" if dtype is None else dtype_name(dtype)))
+        self._make_reader(cut._replace(dtype="" if dtype is None else dtype_name(dtype)))
         self._ids = range(len(self._reader))
 
-    def _make_windows(self, cut: _Cut) -> None:
+    def _make_reader(self, cut: _Cut) -> None:
         self._cut = cut
-        reader = _WindowReader(self._native, cut)
-        if cut.dtype not in ("", "int64", reader.windows.dtype):
+        self._reader = reader = (_PackReader if cut.pack else _WindowReader)(self._native, cut)
+        if cut.dtype not in ("", "int64", reader.stored):
             raise ValueError(
                 f"dtype={cut.dtype!r}: tokens are given out as int64, or as stored, which is "
-                f"{reader.windows.dtype}"
+                f"{reader.stored}"
             )
-        self._reader, self._windows = reader, reader.windows
+        self._windows = None if isinstance(reader, _PackReader) else reader.windows
+        self._packs = reader.packs if isinstance(reader, _PackReader) else None
+        self._row_bytes = reader.row_tokens * np.dtype(_storage_dtype(reader.stored)).itemsize
 
     @property
     def token_count(self) -> int:
         """Tokens of all shards, those in no window included."""
-        return self._windows.token_count
+        windows = self._windows or _native.TokenWindows.make(self._native, 1, 1, 0)
+        return windows.token_count
 
     def _whole_fingerprint(self) -> str:
         digest = hashlib.blake2b(bytes.fromhex(self._native.fingerprint), digest_size=16)
-        digest.update(np.array(self._cut[:3], "<u8").tobytes())
+        cut = self._cut
+        numbers = (cut.pack,) if cut.pack else (cut.window, cut.stride, cut.extra)
+        digest.update(np.array(numbers, "<u8").tobytes())
         return digest.hexdigest()
 
     def __getstate__(self) -> Any:
@@ -132,11 +189,34 @@ class Tokens(Dataset):
     def __setstate__(self, state: Any) -> None:
         dataset, cut = state
         super().__setstate__(dataset)
-        self._make_windows(cut)
+        self._make_reader(cut)
 
     def __repr__(self) -> str:
-        cut = f"window={self._cut.window}, stride={self._cut.stride}, extra={self._cut.extra}"
-        return f"{super().__repr__()[:-1]}, {cut}, dtype={self._reader_dtype()!r})"
+        cut = self._cut
+        how = (
+            f"pack={cut.pack}, pad={cut.pad}"
+            if cut.pack
+            else f"window={cut.window}, stride={cut.stride}, extra={cut.extra}"
+        )
+        return f"{super().__repr__()[:-1]}, {how}, dtype={self._reader_dtype()!r})"
 
     def _reader_dtype(self) -> str:
-        return self._cut.dtype or self._windows.dtype
+        return self._cut.dtype or (self._windows or self._packs).dtype  # type: ignore[union-attr]
+
+
+def _checked_cut(
+    window: int | None, stride: int | None, extra: int, pack: int | None, pad: int
+) -> _Cut:
+    if (window is None) == (pack is None):
+        raise ValueError("give window=, or pack= for whole documents")
+    if pack is not None:
+        if pack < 1 or stride is not None or extra != 0:
+            raise ValueError(f"pack={pack}: at least 1, and without stride= and extra=")
+        return _Cut(0, 0, 0, pack, pad, "")
+    assert window is not None
+    if pad != 0:
+        raise ValueError("pad= is for packs: windows are full")
+    stride = window if stride is None else stride
+    if window < 1 or stride < 1 or extra < 0:
+        raise ValueError(f"window={window}, stride={stride}, extra={extra}")
+    return _Cut(window, stride, extra, 0, 0, "")

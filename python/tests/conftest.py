@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import io
 import json
+import struct
 import subprocess
 import sys
 import tarfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import numpy as np
 import pytest
 
+WriteMegatron: TypeAlias = Callable[[Path, str, Sequence[Any]], Path]
 WriteTar: TypeAlias = Callable[[Path, Mapping[str, Mapping[str, bytes]]], Path]
 VisibleFiles: TypeAlias = Callable[[Path], dict[str, bytes]]
 PackUntilKilled: TypeAlias = Callable[..., None]
@@ -72,6 +75,23 @@ def shards(tmp_path: Path, write_tar: WriteTar) -> Path:
         }
         write_tar(folder / f"train-{shard:03}.tar", samples)
     return folder
+
+
+@pytest.fixture
+def write_megatron() -> WriteMegatron:
+    """Writes name.bin and name.idx of uint16 as Megatron-LM does; the path of the latter."""
+
+    def write(folder: Path, name: str, documents: Sequence[Any]) -> Path:
+        np.concatenate(documents).astype("<u2").tofile(folder / f"{name}.bin")
+        lengths = np.array([len(d) for d in documents], "<i4")
+        pointers = (np.cumsum([0, *lengths[:-1]]) * 2).astype("<i8")
+        head = b"MMIDIDX\0\0" + struct.pack("<QBQQ", 1, 8, len(documents), len(documents) + 1)
+        ends = np.arange(len(documents) + 1, dtype="<i8")
+        path = folder / f"{name}.idx"
+        path.write_bytes(head + lengths.tobytes() + pointers.tobytes() + ends.tobytes())
+        return path
+
+    return write
 
 
 @pytest.fixture

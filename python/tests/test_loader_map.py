@@ -150,6 +150,9 @@ def test_an_error_surfaces_at_its_batch_with_the_key(shards: Path, where: Any) -
             with pytest.raises(stoker.MapError, match=r"'s017' \(epoch 0, position 17\)") as raised:
                 next(stream)
         error = raised.value
+        assert error.path == str(shards / "train-000.tar")
+        assert error.offset == 17 * 6 * 512  # a header and a block for each of three members
+        assert f"{error.path} at byte {error.offset}" in str(error)
         assert (error.key, error.epoch, error.position) == ("s017", 0, 17)
         assert "LookupError: 'seventeen'" in str(error) or "seventeen" in str(error)
         assert "seventeen" in str(error.__cause__)

@@ -130,7 +130,7 @@ def descriptors() -> int:
     return len(os.listdir("/proc/self/fd"))  # noqa: PTH208
 
 
-@pytest.mark.parametrize("how", ["go on", "new loader", "broken off", "map"])
+@pytest.mark.parametrize("how", ["go on", "new loader", "broken off", "map", "process"])
 def test_a_hundred_epochs_leave_nothing_behind(tmp_path: Path, write_tar: Any, how: str) -> None:
     samples = {
         f"k{i:03}": {"bin": np.full(16 << 10, i % 256, np.uint8).tobytes()} for i in range(64)
@@ -140,6 +140,8 @@ def test_a_hundred_epochs_leave_nothing_behind(tmp_path: Path, write_tar: Any, h
     options: dict[str, Any] = {"memory_bytes": "16MiB"}
     if how == "map":
         options["map"] = lambda sample, rng: {"n": int(sample["bin"][0]), "bin": sample["bin"]}
+    if how == "process":
+        options |= {"map": _as_it_is, "map_in": "process", "map_workers": 1}
     loader = load(path, **options)
 
     def epoch() -> None:
@@ -174,6 +176,10 @@ def test_nothing_with_a_name_is_left_in_shared_memory(shards: Path) -> None:
     with load(shards, map=_first_byte, map_in="process", map_workers=1) as loader:
         list(loader)
         assert set(os.listdir("/dev/shm")) == before  # noqa: PTH208
+
+
+def _as_it_is(sample: dict[str, Any], rng: Any) -> dict[str, Any]:
+    return sample
 
 
 def _first_byte(sample: dict[str, Any], rng: Any) -> dict[str, Any]:

@@ -268,6 +268,32 @@ def test_a_changed_batch_keeps_the_lanes_of_block_order(shards: Path) -> None:
     assert again.state_dict()["deal_samples"] == 8
 
 
+def test_blocks_are_sized_by_bytes_and_a_resumed_run_keeps_them(
+    tmp_path: Path, write_tar: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    samples = {f"k{i:04}": {"cls": b"%d" % i} for i in range(2048)}  # 1 KiB each in a tar
+    dataset = stoker.Dataset(write_tar(tmp_path / "a.tar", samples))
+    options: dict[str, Any] = {"shuffle": "block", "seed": 5, "fields": {"cls": int}}
+    loader = stoker.Loader(dataset, batch_size=8, torch=False, **options)
+    assert loader.state_dict()["block_samples"] == 16  # 16 for each of 8 lanes
+    few_lanes = stoker.BlockShuffle(lanes=1)
+    one = stoker.Loader(dataset, batch_size=8, torch=False, **(options | {"shuffle": few_lanes}))
+    assert one.state_dict()["block_samples"] == 128
+    given = stoker.BlockShuffle(block_samples=100)
+    by_hand = stoker.Loader(dataset, batch_size=8, torch=False, **(options | {"shuffle": given}))
+    assert by_hand.state_dict()["block_samples"] == 100
+
+    batches = [(batch["cls"].tolist(), batch.cursor) for batch in loader]
+    # Another version may choose otherwise: what counts is what the cursor says.
+    monkeypatch.setattr(stoker._native, "choose_block_samples", lambda *_: 3)
+    other = stoker.Loader(dataset, batch_size=8, torch=False, **options)
+    assert other.state_dict()["block_samples"] == 3
+    other.load_state_dict(batches[99][1])
+    assert [batch["cls"].tolist() for batch in other] == [batch for batch, _ in batches[100:]]
+    with pytest.raises(stoker.CursorMismatch, match="block_samples was 16 and is 100"):
+        by_hand.load_state_dict(batches[99][1])
+
+
 def test_what_is_no_state_is_refused(shards: Path) -> None:
     loader = load(shards)
     state = loader.state_dict()

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import stoker
 from stoker import _packets
 
 _SCRIPT = r"""
@@ -88,6 +89,123 @@ def test_a_script_without_a_guard_is_told_so(shards: Path, tmp_path: Path) -> No
     )
     assert done.returncode == 1
     assert "if __name__ == '__main__':" in done.stderr
+
+
+# Says who its workers are, and then does as it is told: waits in a function that never returns, or
+# ends without closing anything.
+_LIFE = r"""
+import os, signal, sys, threading
+import stoker
+
+def busy(sample, rng):
+    print("worker", os.getpid(), flush=True)
+    threading.Event().wait()
+
+def quick(sample, rng):
+    return {"pid": os.getpid()}
+
+def main():
+    how = sys.argv[2]
+    loader = stoker.Loader(sys.argv[1], batch_size=8, epochs=None, torch=False, map_in="process",
+                           map=quick if how == "exit" else busy, map_workers=2)
+    pids = set()
+    for batch in loader:
+        pids |= set(batch["pid"].tolist())
+        if len(pids) == 2:
+            for pid in pids:
+                print("worker", pid, flush=True)
+            return                    # the loader is left open, and its workers have work
+
+if __name__ == "__main__":
+    try:
+        main()
+    except KeyboardInterrupt:
+        sys.exit(7)
+"""
+
+
+@pytest.mark.parametrize(
+    ("how", "end", "code"),
+    [("busy", signal.SIGINT, 7), ("busy", signal.SIGKILL, -9), ("exit", None, 0)],
+)
+def test_workers_are_gone_when_their_parent_is_whatever_they_do(
+    shards: Path, tmp_path: Path, how: str, end: signal.Signals | None, code: int
+) -> None:
+    script = tmp_path / "life.py"
+    script.write_text(_LIFE)
+    command = [sys.executable, str(script), str(shards), how]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as parent:
+        assert parent.stdout is not None
+        assert parent.stderr is not None
+        workers = {int(parent.stdout.readline().split()[1]) for _ in range(2)}
+        assert len(workers) == 2
+        handles = [os.pidfd_open(pid) for pid in workers if how == "busy"]
+        if end is not None:
+            os.kill(parent.pid, end)
+        assert parent.wait(60) == code
+        assert all(select.select([handle], [], [], 60)[0] for handle in handles)
+        assert all(wait_until_gone(pid) for pid in workers)
+        assert parent.stderr.read() == ""
+        for handle in handles:
+            os.close(handle)
+
+
+def with_pid(sample: dict[str, Any], rng: Any) -> dict[str, Any]:
+    return {"pid": os.getpid()}
+
+
+def test_a_worker_that_somebody_kills_is_an_error_at_a_later_batch(shards: Path) -> None:
+    loader = stoker.Loader(
+        shards, batch_size=4, epochs=None, torch=False, map=with_pid, map_in="process",
+        map_workers=2,
+    )  # fmt: skip
+    stream = iter(loader)
+    os.kill(int(next(stream)["pid"][0]), signal.SIGKILL)
+
+    def until_it_shows() -> None:
+        for _ in range(100):
+            next(stream)
+
+    for _ in range(2):  # and stays
+        with pytest.raises(RuntimeError, match=r"map worker \(process \d+\) died: signal 9"):
+            until_it_shows()
+    loader.close()
+
+
+_FORKED = r"""
+import os, sys
+import stoker
+
+def quick(sample, rng):
+    return {"n": sample["cls"]}
+
+def main():
+    loader = stoker.Loader(sys.argv[1], batch_size=4, epochs=None, torch=False, map=quick,
+                           fields={"cls": int}, map_in="process", map_workers=2)
+    stream = iter(loader)
+    batch = next(stream)
+    child = os.fork()
+    if child == 0:
+        del stream, batch
+        loader.close()
+        sys.exit(3)          # through atexit and all destructors
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    print(code, sum(next(stream).size for _ in range(50)))
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+def test_a_forked_child_leaves_its_parents_workers_alone(shards: Path, tmp_path: Path) -> None:
+    script = tmp_path / "forked.py"
+    script.write_text(_FORKED)
+    done = subprocess.run(
+        [sys.executable, str(script), str(shards)], capture_output=True, text=True, timeout=120
+    )
+    assert (done.stdout, done.stderr, done.returncode) == ("3 200\n", "", 0)
 
 
 def descriptors() -> int:

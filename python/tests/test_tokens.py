@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
-import struct
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,20 +16,8 @@ import stoker
 TOKENS = np.arange(1000, dtype=np.uint16)
 
 
-def write_megatron(folder: Path, name: str, documents: list[Any]) -> Path:
-    """As Megatron-LM writes them: name.bin and name.idx, of uint16."""
-    np.concatenate(documents).astype("<u2").tofile(folder / f"{name}.bin")
-    lengths = np.array([len(d) for d in documents], "<i4")
-    pointers = (np.cumsum([0, *lengths[:-1]]) * 2).astype("<i8")
-    head = b"MMIDIDX\0\0" + struct.pack("<QBQQ", 1, 8, len(documents), len(documents) + 1)
-    ends = np.arange(len(documents) + 1, dtype="<i8")
-    path = folder / f"{name}.idx"
-    path.write_bytes(head + lengths.tobytes() + pointers.tobytes() + ends.tobytes())
-    return path
-
-
 @pytest.fixture
-def corpus(tmp_path: Path) -> Path:
+def corpus(tmp_path: Path, write_megatron: Callable[..., Path]) -> Path:
     """1,000 tokens in three documents."""
     return write_megatron(tmp_path, "corpus", [TOKENS[:100], TOKENS[100:101], TOKENS[101:]])
 

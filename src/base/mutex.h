@@ -4,6 +4,8 @@
 #include <condition_variable>
 #include <mutex>
 
+#include "base/fork_guard.h"
+
 #if defined(__clang__)
 #define STOKER_TSA(x) __attribute__((x))
 #else
@@ -44,10 +46,19 @@ class STOKER_TSA(scoped_lockable) MutexLock {
 /// What a thread that holds a Mutex waits on. Wake-ups may be spurious: wait in a loop that tests
 /// the guarded state, which is also the only form the thread-safety analysis can follow.
 ///
-/// Thread safety: every method from any thread; waiting needs the Mutex held.
+/// Thread safety: every method from any thread; waiting needs the Mutex held. May be destroyed in a
+/// forked child, whose parent's threads may be waiting on it.
 class Condition {
  public:
   using Deadline = std::chrono::steady_clock::time_point;
+
+  Condition() : condition_() {}
+  /// Waits for those who are leaving wait(). In a child they never will.
+  ~Condition() {
+    if (guard_.is_here()) condition_.~condition_variable();
+  }
+  Condition(const Condition&) = delete;
+  Condition& operator=(const Condition&) = delete;
 
   void wait(Mutex& mutex) STOKER_REQUIRES(mutex) {
     std::unique_lock lock(mutex.mutex_, std::adopt_lock);
@@ -67,7 +78,10 @@ class Condition {
   void notify_all() noexcept { condition_.notify_all(); }
 
  private:
-  std::condition_variable condition_;
+  ForkGuard guard_;
+  union {
+    std::condition_variable condition_;  // a union leaves its end to us
+  };
 };
 
 }  // namespace stoker

@@ -12,6 +12,7 @@
 
 #include "base/hex.h"
 #include "base/units.h"
+#include "checkpoint/tree_removal.h"
 #include "io/filesystem.h"
 
 namespace stoker {
@@ -31,12 +32,12 @@ Result<std::string> make_private_name() {
   return std::to_string(::getpid()) + "-" + format_hex(random);
 }
 
-/// Removes a flat directory, best effort: the lock last, so that a half-removed one stays findable.
-void remove_flat(FileOps& ops, const std::string& path) {
+/// Removes a directory, best effort: the lock last, so that a half-removed one stays findable.
+void remove_scratch(FileOps& ops, const std::string& path) {
   const Result<std::vector<std::string>> names = ops.list(path);
   if (!names.ok()) return;
   for (const std::string& name : *names) {
-    if (name != kLockName) static_cast<void>(ops.unlink(path + "/" + name));
+    if (name != kLockName) static_cast<void>(remove_tree(ops, path + "/" + name));
   }
   static_cast<void>(ops.unlink(path + "/" + std::string(kLockName)));
   static_cast<void>(ops.rmdir(path));
@@ -66,7 +67,7 @@ Result<ScratchDirectory> ScratchDirectory::create(FileOps& ops, const std::strin
   const std::string path = parent + "/" + std::string(kDirectoryPrefix) + name;
   STOKER_TRY(ops.mkdir(staged));
   const auto give_up = [&](const Status& status) {
-    remove_flat(ops, staged);
+    remove_scratch(ops, staged);
     return status;
   };
   Result<UniqueFd> lock = ops.open(staged + "/" + std::string(kLockName), O_RDWR | O_CREAT);
@@ -78,7 +79,7 @@ Result<ScratchDirectory> ScratchDirectory::create(FileOps& ops, const std::strin
 }
 
 ScratchDirectory::~ScratchDirectory() {
-  if (lock_) remove_flat(*ops_, path_);  // a moved-from one has no lock
+  if (lock_) remove_scratch(*ops_, path_);  // a moved-from one has no lock
 }
 
 std::size_t sweep_scratch(FileOps& ops, const std::string& parent) {
@@ -90,7 +91,7 @@ std::size_t sweep_scratch(FileOps& ops, const std::string& parent) {
     const std::string path = parent + "/" + name;
     const Result<UniqueFd> lock = ops.open(path + "/" + std::string(kLockName), O_RDWR);
     if (!lock.ok() || !ops.try_lock(lock->get(), LockMode::exclusive).ok()) continue;
-    remove_flat(ops, path);
+    remove_scratch(ops, path);
     ++count;
   }
   return count;

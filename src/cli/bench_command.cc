@@ -17,7 +17,8 @@ constexpr std::size_t kBarWidth = 20;
 constexpr const char* kFooter = R"(Examples:
   stoker bench disk --quick               some seconds, 256 MiB in the current directory
   stoker bench disk --path /data          about a minute, 4 GiB
-  stoker bench cliff --path /data         how much the drive absorbs before it slows down)";
+  stoker bench cliff --path /data         how much the drive absorbs before it slows down
+  stoker bench checkpoint --path /data    how long a save holds training up, and restores)";
 
 /// What to do, by what went wrong; empty where the message says it already.
 std::string_view advice_for(const Status& status) {
@@ -83,6 +84,7 @@ void add_bench_command(CLI::App& app, Context& context) {
   bench->footer(kFooter);
   add_bench_disk_command(*bench, context);
   add_bench_cliff_command(*bench, context);
+  add_bench_checkpoint_command(*bench, context);
 }
 
 }  // namespace stoker::cli

@@ -13,6 +13,7 @@
 
 namespace stoker::cli {
 
+void add_bench_checkpoint_command(CLI::App& bench, Context& context);
 void add_bench_disk_command(CLI::App& bench, Context& context);
 void add_bench_cliff_command(CLI::App& bench, Context& context);
 

@@ -37,12 +37,15 @@ class CommandFailed : public std::exception {
 /// Each adds one subcommand, in a file of its own: <name>_command.cc.
 void add_bench_command(CLI::App& app, Context& context);
 void add_cat_command(CLI::App& app, Context& context);
+void add_checkpoint_command(CLI::App& app, Context& context);
 void add_convert_command(CLI::App& app, Context& context);
 void add_doctor_command(CLI::App& app, Context& context);
 void add_index_command(CLI::App& app, Context& context);
 void add_ls_command(CLI::App& app, Context& context);
 void add_pack_command(CLI::App& app, Context& context);
 void add_stats_command(CLI::App& app, Context& context);
+void add_stream_command(CLI::App& app, Context& context);
+void add_tune_command(CLI::App& app, Context& context);
 void add_verify_command(CLI::App& app, Context& context);
 
 }  // namespace stoker::cli

@@ -109,6 +109,7 @@ Result<std::shared_ptr<const Dataset>> open_dataset(const std::vector<std::strin
   options.index.cache_directory = index_cache_directory();
   options.index.progress = [&line](const IndexProgress& now) { line.show(now); };
   options.index.stop = context.stop;
+  options.policy = arguments.policy;
   return Dataset::open(patterns, options);
 }
 

@@ -19,6 +19,7 @@ struct DatasetArguments {
   bool verbose = false;
   bool checksums = false;
   bool rebuild = false;
+  CachePolicy policy = CachePolicy::automatic;
 };
 
 /// --format, --dtype and --verbose.

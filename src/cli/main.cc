@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "cli/command.h"
+#include "cli/misuse_line.h"
 #include "stoker/version.h"
 
 namespace stoker::cli {
@@ -25,22 +26,36 @@ class InterruptWatch {
     ::sigemptyset(&signals_);
     ::sigaddset(&signals_, SIGINT);
     ::sigaddset(&signals_, SIGTERM);
-    ::pthread_sigmask(SIG_BLOCK, &signals_, nullptr);  // inherited by every later thread
+    sigset_t wake{};
+    ::sigemptyset(&wake);
+    ::sigaddset(&wake, kWake);
+    awaited_ = signals_;
+    ::sigaddset(&awaited_, kWake);
+    ::pthread_sigmask(SIG_BLOCK, &awaited_, nullptr);  // the watcher inherits it
     watcher_ = std::jthread([this](const std::stop_token& done) { watch(done); });
+    ::pthread_sigmask(SIG_UNBLOCK, &wake, nullptr);  // no program that takes our place does
+  }
+  /// Wakes the thread: nobody shall wait for the end of a command that is done.
+  ~InterruptWatch() {
+    watcher_.request_stop();
+    ::pthread_kill(watcher_.native_handle(), kWake);
   }
   std::stop_token token() const { return source_.get_token(); }
 
  private:
+  static constexpr int kWake = SIGUSR1;  // to this thread alone; never unblocked
+
   void watch(const std::stop_token& done) {
-    const timespec slice{.tv_sec = 0, .tv_nsec = 100'000'000};
     while (!done.stop_requested()) {
-      if (::sigtimedwait(&signals_, nullptr, &slice) < 0) continue;
+      const int signal = ::sigwaitinfo(&awaited_, nullptr);
+      if (signal != SIGINT && signal != SIGTERM) continue;
       source_.request_stop();
       ::pthread_sigmask(SIG_UNBLOCK, &signals_, nullptr);  // the next one ends the process
     }
   }
 
   sigset_t signals_{};
+  sigset_t awaited_{};
   std::stop_source source_;
   std::jthread watcher_;  // last: it uses the members above
 };
@@ -74,15 +89,20 @@ int run(int argc, char** argv) {
                "stoker");
   app.set_version_flag("--version", std::string("stoker ") + kVersion);
   app.require_subcommand(1);
-  app.failure_message(CLI::FailureMessage::simple);
+  app.failure_message([](const CLI::App* command, const CLI::Error& error) {
+    return misuse_line(*command, error);
+  });
   add_bench_command(app, context);
   add_cat_command(app, context);
+  add_checkpoint_command(app, context);
   add_convert_command(app, context);
   add_doctor_command(app, context);
   add_index_command(app, context);
   add_ls_command(app, context);
   add_pack_command(app, context);
   add_stats_command(app, context);
+  add_stream_command(app, context);
+  add_tune_command(app, context);
   add_verify_command(app, context);
   try {
     app.parse(argc, argv);
@@ -90,12 +110,7 @@ int run(int argc, char** argv) {
     // --help and --version come here with 0 and still have to be written out.
     if (app.exit(error, context.out, context.err) != 0) return kExitMisused;
   } catch (const CommandFailed& failure) {
-    std::string name = "stoker";
-    for (const CLI::App* command = &app; !command->get_subcommands().empty();) {
-      command = command->get_subcommands().front();
-      name.append(" ").append(command->get_name());
-    }
-    context.err << name << ": " << failure.status().message() << '\n';
+    context.err << command_name(app) << ": " << failure.status().message() << '\n';
     return exit_code_for(failure.status());
   }
   context.out.flush();

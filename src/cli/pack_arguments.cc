@@ -33,9 +33,10 @@ void add_pack_options(CLI::App& command, PackArguments& arguments) {
                      "Shuffle the samples; the same seed gives the same shards.");
   command.add_option("--prefix", arguments.prefix,
                      "What the shards' names begin with (shard); MDS has its own names.");
-  command.add_option("--task", arguments.task,
-                     "I/N: pack every N-th shard from I (0 to N - 1) on, so that N processes share "
-                     "the work; then --merge.");
+  command.add_option(
+      "--task", arguments.task,
+      "I/N: pack the I-th (0 to N - 1) of N parts, so that N processes share the work: "
+      "every N-th shard, or neighbours of what Python reads; then --merge.");
   command.add_flag("--json", arguments.json, "Print the result as JSON, for programs.");
 }
 

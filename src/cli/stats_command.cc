@@ -6,6 +6,7 @@
 
 #include "base/units.h"
 #include "bench/bar.h"
+#include "cli/count_check.h"
 #include "cli/dataset_arguments.h"
 #include "cli/dataset_stats.h"
 #include "cli/sample_text.h"
@@ -120,7 +121,7 @@ void add_stats_command(CLI::App& app, Context& context) {
   command
       ->add_option("--limit", arguments->limit,
                    "Samples to read of each dataset for its fields (default: 10000).")
-      ->check(CLI::PositiveNumber);
+      ->check(count_from(1));
   command->add_flag("--json", arguments->json, "For programs.");
   command->footer(kFooter);
   command->callback([arguments, &context] {

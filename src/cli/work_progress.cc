@@ -13,9 +13,12 @@ std::string render_progress(const std::string& verb, const std::string& unit,
                             const WorkProgress::State& state, std::chrono::nanoseconds elapsed) {
   const double share =
       state.count == 0 ? 0 : static_cast<double>(state.done) / static_cast<double>(state.count);
-  std::string line = fmt::format("{}: {:.0f} %, {}/{} {}, {}", verb, 100 * share,
-                                 format_count(state.done), format_count(state.count), unit,
-                                 format_rate(bytes_per_second(state.bytes, elapsed)));
+  std::string line = state.count == 0
+                         ? fmt::format("{}: {} {}", verb, format_count(state.done), unit)
+                         : fmt::format("{}: {:.0f} %, {}/{} {}", verb, 100 * share,
+                                       format_count(state.done), format_count(state.count), unit);
+  line += ", " + format_rate(bytes_per_second(state.bytes, elapsed));
+  if (!state.note.empty()) line += ", " + state.note;
   const std::uint64_t done_now = state.done - std::min(state.done, state.done_before);
   if (done_now == 0 || state.done >= state.count) return line;
   const double seconds = std::chrono::duration<double>(elapsed).count() /

@@ -16,9 +16,10 @@ class WorkProgress {
  public:
   struct State {
     std::uint64_t done = 0;
-    std::uint64_t count = 0;
+    std::uint64_t count = 0;        ///< 0: nobody knows, or without end.
     std::uint64_t done_before = 0;  ///< Of `done`, what was there at the start.
     std::uint64_t bytes = 0;        ///< Moved since the start.
+    std::string note = {};          ///< What else there is to say, after the rate.
   };
 
   /// "packing", "samples": "packing: 45 %, 450/1.0k samples, 120 MB/s, 12 s left".

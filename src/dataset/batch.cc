@@ -116,6 +116,16 @@ void Batch::release() noexcept {
   shelf_.reset();
 }
 
+void Batch::release_arrays() noexcept {
+  for (Column& column : data_->columns) {
+    if (column.layout == Column::Layout::views) continue;
+    column.shape = {};
+    column.data = {};
+    column.offsets = {};
+  }
+  data_->arrays = {};
+}
+
 std::uint64_t Batch::number() const noexcept {
   return data_->number;
 }
@@ -143,6 +153,15 @@ std::span<const std::uint8_t> Batch::valid() const noexcept {
 }
 std::string Batch::key(std::size_t i) const {
   return data_->key(i);
+}
+Batch::Place Batch::place(std::size_t i) const {
+  const SampleRef& ref = data_->samples[i];
+  if (!data_->datasets) return {};
+  const Dataset& dataset = *(*data_->datasets)[ref.dataset];
+  const Result<SampleLocation> at = dataset.index().locate(ref.sample);
+  if (!at.ok()) return {};
+  return {.path = dataset.source().shards()[at->shard].path,
+          .offset_bytes = at->record.offset_bytes};
 }
 const Cursor& Batch::cursor() const noexcept {
   return data_->cursor;

@@ -65,6 +65,9 @@ class Batch {
   explicit operator bool() const noexcept { return data_ != nullptr; }
   /// Gives the memory back now. Every view of it is dead.
   void release() noexcept;
+  /// Gives back the memory of arrays and ragged values, for a caller that has copied them: these
+  /// columns are empty from now on. The others, keys and the rest stay.
+  void release_arrays() noexcept;
 
   /// Its number in this run of the loader; the first is 0.
   std::uint64_t number() const noexcept;
@@ -85,6 +88,14 @@ class Batch {
   /// The key of a sample; "<shard stem>/<number in the shard>" where its format has none. Made on
   /// demand: batches whose keys nobody asks for cost nothing.
   std::string key(std::size_t i) const;
+
+  /// Where a sample lies: the path of its shard, and the byte at which its record begins. An empty
+  /// path for units of tokens, and where the index is damaged.
+  struct Place {
+    std::string path = {};
+    std::uint64_t offset_bytes = 0;
+  };
+  Place place(std::size_t i) const;
 
   /// Where a run stands that has received this batch and all before it.
   const Cursor& cursor() const noexcept;

@@ -123,21 +123,21 @@ Status FetchDelivery::read_alone(const Run& run, const Item& item, const std::st
 }
 
 void FetchDelivery::deliver(const Run& run, const Item& item, std::span<const std::byte> bytes) {
-  if (plan_->is_rows_) {
-    if (run.way == Way::engine)
-      std::memcpy(target_.rows.data() + item.row_at, bytes.data(), bytes.size());
-    counters_.record_bytes.add(bytes.size());
-    return;
-  }
-  const Dataset& dataset = shards_.dataset(run.dataset);
-  if (checksums_ && dataset.index().has_checksums()) {
-    const Status status = dataset.check_record(
-        {.shard = run.shard, .record = {item.offset_bytes, item.size_bytes}, .crc32c = item.crc32c},
-        bytes);
+  if (checksums_ && item.is_checked) {
+    const Status status = shards_.dataset(run.dataset)
+                              .check_record({.shard = run.shard,
+                                             .record = {item.offset_bytes, item.size_bytes},
+                                             .crc32c = item.crc32c},
+                                            bytes);
     if (!status.ok()) return fail(run, item, status);
     counters_.checked_bytes.add(bytes.size());
   }
   counters_.record_bytes.add(bytes.size());
+  if (plan_->is_rows_) {
+    if (run.way == Way::engine)
+      std::memcpy(target_.rows.data() + item.row_at, bytes.data(), bytes.size());
+    return;
+  }
   FetchedRecord& record = target_.records[item.out];
   record.bytes = bytes;
   record.offset_bytes = item.offset_bytes;

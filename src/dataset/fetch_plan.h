@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -30,6 +31,8 @@ struct RowPiece {
   ByteRange range = {};        ///< In the shard, uncompressed.
   std::uint64_t at_bytes = 0;  ///< Where it belongs in the rows.
   std::uint32_t row = 0;       ///< Whose Status it is if it cannot be read.
+  /// Of the piece, if it is to be compared: a window of a longer sequence has none.
+  std::optional<std::uint32_t> crc32c = {};
 };
 
 /// What a fetcher has done since it was made. Bytes and reads are those of the files: with what
@@ -95,6 +98,7 @@ class FetchPlan {
     std::uint64_t row_at = 0;  ///< Its place in the rows, for pieces of rows.
     std::uint32_t out = 0;     ///< Its entry in `out`.
     std::uint32_t crc32c = 0;
+    bool is_checked = false;  ///< Whether `crc32c` is to be compared.
   };
 
   /// What is known before anything is read: a shard that cannot be opened, a damaged index.

@@ -50,8 +50,8 @@ Status FetchPlanner::plan(std::span<const SampleRef> samples, FetchPlan& out) {
   });
   std::uint32_t shard_hint = 0;
   for (const Wanted& wanted : wanted_) {
-    const Result<SampleLocation> at =
-        shards_.dataset(wanted.dataset).index().locate(wanted.sample, shard_hint);
+    const Index& index = shards_.dataset(wanted.dataset).index();
+    const Result<SampleLocation> at = index.locate(wanted.sample, shard_hint);
     if (!at.ok()) {
       out.failures_.push_back({wanted.out, at.status()});
       continue;
@@ -62,7 +62,8 @@ Status FetchPlanner::plan(std::span<const SampleRef> samples, FetchPlan& out) {
                                .offset_bytes = at->record.offset_bytes,
                                .size_bytes = at->record.size_bytes,
                                .out = wanted.out,
-                               .crc32c = at->crc32c},
+                               .crc32c = at->crc32c,
+                               .is_checked = index.has_checksums()},
                               out);
     if (!status.ok())
       out.failures_.push_back(
@@ -117,7 +118,9 @@ Status FetchPlanner::plan_rows(std::span<const RowPiece> pieces, std::uint64_t r
                         {.offset_bytes = piece.range.offset_bytes,
                          .size_bytes = piece.range.size_bytes,
                          .row_at = piece.at_bytes,
-                         .out = piece.row},
+                         .out = piece.row,
+                         .crc32c = piece.crc32c.value_or(0),
+                         .is_checked = piece.crc32c.has_value()},
                         out);
     if (!status.ok()) out.failures_.push_back({piece.row, std::move(status)});
   }

@@ -58,28 +58,6 @@ bool put_exact(double value, std::vector<std::byte>& out) {
   return static_cast<double>(exact) == value || std::isnan(value);
 }
 
-/// The bytes of one padding element; false if the dtype cannot hold the value exactly.
-bool put_pad(Dtype dtype, double value, std::vector<std::byte>& out) {
-  switch (dtype) {
-    case Dtype::uint8: return put_exact<std::uint8_t>(value, out);
-    case Dtype::int8: return put_exact<std::int8_t>(value, out);
-    case Dtype::uint16: return put_exact<std::uint16_t>(value, out);
-    case Dtype::int16: return put_exact<std::int16_t>(value, out);
-    case Dtype::uint32: return put_exact<std::uint32_t>(value, out);
-    case Dtype::int32: return put_exact<std::int32_t>(value, out);
-    case Dtype::uint64: return put_exact<std::uint64_t>(value, out);
-    case Dtype::int64: return put_exact<std::int64_t>(value, out);
-    case Dtype::float32: return put_exact<float>(value, out);
-    case Dtype::float64: return put_exact<double>(value, out);
-    case Dtype::boolean: return (value == 0 || value == 1) && put_exact<std::uint8_t>(value, out);
-    case Dtype::float16:
-    case Dtype::bfloat16:
-      out.assign(2, std::byte{0});
-      return value == 0;  // no arithmetic for these here
-  }
-  return false;
-}
-
 Status settle_size(PlannedColumn& column) {
   const auto count = element_count_of(column.shape);
   std::uint64_t bytes = 0;
@@ -145,6 +123,27 @@ Status settle(PlannedColumn& column, const SampleView& sample) {
 }
 
 }  // namespace
+
+bool put_pad(Dtype dtype, double value, std::vector<std::byte>& out) {
+  switch (dtype) {
+    case Dtype::uint8: return put_exact<std::uint8_t>(value, out);
+    case Dtype::int8: return put_exact<std::int8_t>(value, out);
+    case Dtype::uint16: return put_exact<std::uint16_t>(value, out);
+    case Dtype::int16: return put_exact<std::int16_t>(value, out);
+    case Dtype::uint32: return put_exact<std::uint32_t>(value, out);
+    case Dtype::int32: return put_exact<std::int32_t>(value, out);
+    case Dtype::uint64: return put_exact<std::uint64_t>(value, out);
+    case Dtype::int64: return put_exact<std::int64_t>(value, out);
+    case Dtype::float32: return put_exact<float>(value, out);
+    case Dtype::float64: return put_exact<double>(value, out);
+    case Dtype::boolean: return (value == 0 || value == 1) && put_exact<std::uint8_t>(value, out);
+    case Dtype::float16:
+    case Dtype::bfloat16:
+      out.assign(2, std::byte{0});
+      return value == 0;  // no arithmetic for these here
+  }
+  return false;
+}
 
 bool FieldPlan::keeps_records() const noexcept {
   return all_fields || std::ranges::any_of(columns, [](const PlannedColumn& column) {

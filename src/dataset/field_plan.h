@@ -43,6 +43,9 @@ struct FieldPlan {
   std::size_t arrays_bytes(std::size_t rows, std::size_t record_bytes) const noexcept;
 };
 
+/// The bytes of one padding element; false if the dtype cannot hold the value exactly.
+bool put_pad(Dtype dtype, double value, std::vector<std::byte>& out);
+
 /// Arrays of a batch begin at multiples of this.
 inline constexpr std::size_t kArrayAlignBytes = 64;
 constexpr std::size_t align_array(std::size_t size_bytes) noexcept {

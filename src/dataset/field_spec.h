@@ -62,7 +62,7 @@ struct FieldSpec {
   std::optional<std::vector<std::uint64_t>> shape = {};
 
   std::uint64_t pad_length = 0;  ///< `pad`: of the first dimension.
-  double pad_value = 0;          ///< `pad`: must be exact in the dtype.
+  double pad_value = 0;          ///< `pad`, `tokens` of packs: must be exact in the dtype.
   bool pad_cut = false;          ///< `pad`: a longer one is cut; else it is an error.
 
   std::string_view source() const noexcept { return field.empty() ? name : field; }

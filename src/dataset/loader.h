@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "base/clock.h"
@@ -17,6 +18,7 @@
 #include "dataset/loader_stats.h"
 #include "dataset/order.h"
 #include "dataset/record_fetch.h"
+#include "dataset/token_packs.h"
 #include "dataset/token_windows.h"
 #include "stoker/status.h"
 
@@ -30,11 +32,20 @@ enum class OnError : std::uint8_t {
   skip,
 };
 
+/// Columns of packs, int32 and of the shape of the tokens: how far each token is from the begin of
+/// its piece of a document, and which piece of the row that is, from 0. What fills a row up counts
+/// as a piece of its own, whose number is -1.
+inline constexpr std::string_view kPositionIds = "position_ids";
+inline constexpr std::string_view kDocumentIds = "document_ids";
+
 struct LoaderOptions {
   /// What SampleRef::dataset counts.
   std::vector<std::shared_ptr<const Dataset>> datasets = {};
   /// Windows over each of them, for token windows instead of samples; all of one length.
   std::vector<std::shared_ptr<const TokenWindows>> windows = {};
+  /// Or packs of each of them, for rows of whole documents; all of one length. Batches then have
+  /// the columns that kPositionIds and kDocumentIds name beside that of the tokens.
+  std::vector<std::shared_ptr<const TokenPacks>> packs = {};
 
   /// See make_order(), make_mixture_order(), make_explicit_order().
   std::shared_ptr<const SampleOrder> order = {};

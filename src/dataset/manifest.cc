@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <unordered_set>
 
@@ -15,17 +14,8 @@ namespace stoker {
 namespace {
 
 constexpr std::uint64_t kVersion = 1;
-constexpr std::size_t kNameBytesMax = 255;
 /// Sizes and counts stay where sums of millions of them cannot wrap.
 constexpr std::uint64_t kNumberMax = std::uint64_t{1} << 62;
-
-bool is_utf8(std::string_view text) {
-  try {
-    return !nlohmann::json(std::string(text)).dump().empty();
-  } catch (const nlohmann::json::exception&) {
-    return false;
-  }
-}
 
 /// Adds without wrapping.
 Status add_to(std::uint64_t& sum, std::uint64_t value, const JsonView& at) {
@@ -131,14 +121,6 @@ std::uint64_t Manifest::size_bytes() const noexcept {
   std::uint64_t sum = 0;
   for (const ManifestShard& shard : shards) sum += shard.file.size_bytes;
   return sum;
-}
-
-bool is_plain_file_name(std::string_view name) {
-  const auto is_bad = [](char c) {
-    return c == '/' || static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
-  };
-  return !name.empty() && name.size() <= kNameBytesMax && name != "." && name != ".." &&
-         std::none_of(name.begin(), name.end(), is_bad) && is_utf8(name);
 }
 
 Result<Manifest> parse_manifest(std::string_view text) {

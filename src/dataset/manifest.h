@@ -9,12 +9,12 @@
 #include <vector>
 
 #include "base/checksum.h"
+#include "formats/plain_name.h"
 #include "io/file_ops.h"
 #include "stoker/status.h"
 
 namespace stoker {
 
-inline constexpr std::string_view kManifestName = "manifest.json";
 inline constexpr std::size_t kManifestBytesMax = std::size_t{256} << 20;
 
 /// A file of the dataset that holds no samples: "index.json", "classes.json", Megatron's ".idx".
@@ -43,10 +43,6 @@ struct Manifest {
   std::uint64_t size_bytes() const noexcept;  ///< Of the shards.
   bool operator==(const Manifest&) const = default;
 };
-
-/// Whether `name` is the name of a file in the directory itself: not empty, no slash, no control
-/// character, neither "." nor "..", UTF-8, at most 255 bytes.
-bool is_plain_file_name(std::string_view name);
 
 /// `corrupt` names the place: a missing or mistyped key, a name that is none or comes twice, a
 /// digest that is none, totals that are not the sums. `unsupported` for a newer version. Keys it

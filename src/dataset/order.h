@@ -34,8 +34,9 @@ Result<Shuffle> parse_shuffle(std::string_view name);
 struct OrderOptions {
   Shuffle shuffle = Shuffle::global;
   std::uint64_t seed = 0;
-  std::uint64_t sample_count = 0;   ///< 1 to 2^62.
-  std::uint64_t block_samples = 0;  ///< S: samples in a block. 0 takes kBlockSamplesDefault.
+  std::uint64_t sample_count = 0;  ///< 1 to 2^62.
+  /// S: samples in a block. 0 takes kBlockSamplesDefault; choose_block_samples() knows better.
+  std::uint64_t block_samples = 0;
   std::uint64_t window_blocks = 0;  ///< K: blocks mixed with each other. 0: kWindowBlocksDefault.
   std::uint64_t lanes = 0;          ///< C: divides `deal_samples`. 0: default_lanes().
   /// G0: the global batch at which the lanes were dealt. The cursor keeps it, so that a later

@@ -13,7 +13,7 @@ namespace stoker {
 
 /// Reads samples in a given order, several at a time, because opening small files one after the
 /// other leaves every storage idle. What has been read and not yet taken is bounded in number and
-/// bytes.
+/// bytes. Memory goes round: what next() is given is used for a later sample.
 ///
 /// Thread safety: next() from one thread.
 class SamplePrefetch {
@@ -38,15 +38,19 @@ class SamplePrefetch {
 
   void work();
   bool may_read(std::uint64_t size_bytes) const STOKER_REQUIRES(mutex_);
+  bool should_wake_readers() const STOKER_REQUIRES(mutex_);
 
   const SampleSource& source_;
   const std::span<const std::uint64_t> samples_;
   Mutex mutex_;
-  Condition changed_;
+  Condition has_room_;    // readers wait for it
+  Condition has_sample_;  // next() does
   std::vector<Slot> slots_ STOKER_GUARDED_BY(mutex_);
   std::uint64_t begun_ STOKER_GUARDED_BY(mutex_) = 0;
   std::uint64_t taken_ STOKER_GUARDED_BY(mutex_) = 0;
   std::uint64_t held_bytes_ STOKER_GUARDED_BY(mutex_) = 0;
+  unsigned idle_readers_ STOKER_GUARDED_BY(mutex_) = 0;
+  bool is_awaited_ STOKER_GUARDED_BY(mutex_) = false;  // next() waits for sample taken_
   bool stop_ STOKER_GUARDED_BY(mutex_) = false;
   std::vector<std::jthread> threads_;  // last: they use the members above
 };

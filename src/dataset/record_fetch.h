@@ -84,8 +84,8 @@ class RecordFetcher {
   /// The same for parts of shards that belong in an array: `rows` are `row_bytes` together, and
   /// every piece lies in them. `out.memory_bytes` is the room for what needs alignment or comes in
   /// merged reads; where everything is in the page cache it is 0. Shards are those of the dataset,
-  /// and ranges inside them (`invalid_argument`). Pieces are not checked against checksums, which
-  /// are those of whole records.
+  /// and ranges inside them (`invalid_argument`). Pieces that have a checksum are compared with it,
+  /// under FetchOptions::checksums.
   Status plan_rows(std::span<const RowPiece> pieces, std::uint64_t row_bytes, std::size_t row_count,
                    FetchPlan& out);
 

@@ -4,32 +4,10 @@
 
 #include <algorithm>
 
-#include "dataset/fetch_planner.h"
 #include "io/buffer_pool.h"
 
 namespace stoker::internal {
 namespace {
-
-Status check_windows(const LoaderOptions& options) {
-  if (options.windows.size() != options.datasets.size())
-    return Status(Code::invalid_argument,
-                  fmt::format("{} datasets need as many token windows, and {} were given",
-                              options.datasets.size(), options.windows.size()));
-  for (const auto& windows : options.windows) {
-    if (!windows) return Status(Code::invalid_argument, "token windows are missing (null)");
-    const TokenWindows& first = *options.windows.front();
-    if (windows->tokens_per_row() != first.tokens_per_row() || windows->dtype() != first.dtype())
-      return Status(Code::invalid_argument,
-                    fmt::format("the datasets of a mixture need windows alike: {} tokens of {} "
-                                "in one, {} of {} in another",
-                                first.tokens_per_row(), dtype_name(first.dtype()),
-                                windows->tokens_per_row(), dtype_name(windows->dtype())));
-  }
-  if (options.fields.size() > 1 ||
-      (options.fields.size() == 1 && options.fields[0].kind != FieldKind::tokens))
-    return Status(Code::invalid_argument, "token windows have one column, of the kind \"tokens\"");
-  return check_fields(options.fields);
-}
 
 Status check_options(const LoaderOptions& options) {
   if (options.datasets.empty()) return Status(Code::invalid_argument, "a loader needs a dataset");
@@ -52,16 +30,46 @@ bool is_integer(Dtype dtype) {
          dtype != Dtype::bfloat16;
 }
 
-FieldPlan token_plan(const LoaderOptions& options) {
-  const TokenWindows& windows = *options.windows.front();
+/// A column of the same shape as the tokens', which says something of each.
+PlannedColumn id_column(std::string_view name, const TokenUnits& units) {
+  PlannedColumn column;
+  column.spec = {.name = std::string(name), .kind = FieldKind::tokens};
+  column.dtype = Dtype::int32;
+  column.shape = {units.tokens_per_row()};
+  column.row_bytes = units.tokens_per_row() * sizeof(std::int32_t);
+  return column;
+}
+
+/// The tokens first; of packs also what tells documents apart.
+Result<FieldPlan> token_plan(const LoaderOptions& options, const TokenUnits& units) {
+  if (options.fields.size() > 1 ||
+      (options.fields.size() == 1 && options.fields[0].kind != FieldKind::tokens))
+    return Status(Code::invalid_argument,
+                  fmt::format("token {} have one column, of the kind \"tokens\"",
+                              units.is_packs() ? "packs" : "windows"));
+  STOKER_TRY(check_fields(options.fields));
   FieldPlan plan;
   PlannedColumn& column = plan.columns.emplace_back();
   if (!options.fields.empty()) column.spec = options.fields.front();
   if (column.spec.name.empty()) column.spec.name = "tokens";
   column.spec.kind = FieldKind::tokens;
-  column.dtype = column.spec.dtype.value_or(windows.dtype());
-  column.shape = {windows.tokens_per_row()};
-  column.row_bytes = windows.tokens_per_row() * dtype_size_bytes(column.dtype);
+  if (column.spec.dtype && !is_integer(units.dtype()))
+    return Status(Code::invalid_argument, fmt::format("tokens of {} cannot be widened to int64",
+                                                      dtype_name(units.dtype())));
+  column.dtype = column.spec.dtype.value_or(units.dtype());
+  column.shape = {units.tokens_per_row()};
+  column.row_bytes = units.tokens_per_row() * dtype_size_bytes(column.dtype);
+  if (!units.is_packs()) return plan;
+  if (column.spec.name == kPositionIds || column.spec.name == kDocumentIds)
+    return Status(Code::invalid_argument,
+                  fmt::format("packs have a column {} beside that of the tokens: name it otherwise",
+                              column.spec.name));
+  if (!put_pad(column.dtype, column.spec.pad_value, column.pad_element))
+    return Status(
+        Code::invalid_argument,
+        fmt::format("the padding {} is no {}", column.spec.pad_value, dtype_name(column.dtype)));
+  plan.columns.push_back(id_column(kPositionIds, units));
+  plan.columns.push_back(id_column(kDocumentIds, units));
   return plan;
 }
 
@@ -73,21 +81,18 @@ Result<RunPlan> RunPlan::make(LoaderOptions options) {
   STOKER_ASSIGN(const BatchCut cut, BatchCut::make(options.cut));
   options.cursor.tail = options.cut.tail;
   options.cursor.global_batch_size = options.cut.global_batch_size;
+  STOKER_ASSIGN(TokenUnits tokens, TokenUnits::make(options));
   FieldPlan fields;
-  if (options.windows.empty()) {
-    STOKER_ASSIGN(fields, make_field_plan(options.fields, *options.datasets.front()));
+  if (tokens.is_any()) {
+    STOKER_ASSIGN(fields, token_plan(options, tokens));
   } else {
-    STOKER_TRY(check_windows(options));
-    fields = token_plan(options);
-    if (fields.columns.front().spec.dtype && !is_integer(options.windows.front()->dtype()))
-      return Status(Code::invalid_argument,
-                    fmt::format("tokens of {} cannot be widened to int64",
-                                dtype_name(options.windows.front()->dtype())));
+    STOKER_ASSIGN(fields, make_field_plan(options.fields, *options.datasets.front()));
   }
   auto datasets = std::make_shared<const DatasetList>(options.datasets);
   return RunPlan{.options = std::move(options),
                  .cut = cut,
                  .fields = std::move(fields),
+                 .tokens = std::move(tokens),
                  .datasets = std::move(datasets)};
 }
 
@@ -127,7 +132,7 @@ void RunPlan::begin_batch(std::uint64_t number, BatchData& out) const {
 }
 
 std::uint64_t RunPlan::unit_count(std::uint32_t dataset) const noexcept {
-  return is_tokens() ? options.windows[dataset]->count() : (*datasets)[dataset]->sample_count();
+  return is_tokens() ? tokens.count(dataset) : (*datasets)[dataset]->sample_count();
 }
 
 std::size_t RunPlan::BatchMemory::pooled_bytes() const noexcept {
@@ -140,10 +145,10 @@ std::size_t RunPlan::BatchMemory::pooled_bytes() const noexcept {
 RunPlan::BatchMemory RunPlan::batch_memory_max() const {
   const std::uint64_t rows = cut.rank_batch_size();
   if (is_tokens()) {
-    const std::size_t overhead = FetchPlanner::room_overhead_bytes(
-        {.gap_bytes = options.fetch.gap_bytes, .piece_bytes = options.fetch.piece_bytes});
-    return {.records_bytes = rows * (options.windows.front()->row_bytes() + overhead),
-            .arrays_bytes = rows * fields.columns.front().row_bytes};
+    const std::uint64_t pieces = std::min<std::uint64_t>(rows * tokens.pieces_max(), kPiecesAtOnce);
+    return {.records_bytes = RecordFetcher::rows_memory_bytes_max(rows * tokens.row_bytes(), pieces,
+                                                                  options.fetch),
+            .arrays_bytes = fields.arrays_bytes(rows, 0)};
   }
   // Of a mixture any split is possible: all of a batch from each, or the largest sample in every
   // slot, whichever is less, is never exceeded.

@@ -12,6 +12,7 @@
 #include "dataset/batch_data.h"
 #include "dataset/field_plan.h"
 #include "dataset/loader.h"
+#include "dataset/token_units.h"
 #include "stoker/status.h"
 
 namespace stoker::internal {
@@ -34,10 +35,14 @@ struct RunPlan {
   /// Fills in all that follows from the number: positions, samples, the valid ones, the cursor.
   void begin_batch(std::uint64_t number, BatchData& out) const;
 
-  /// Whether the loader reads token windows instead of samples.
-  bool is_tokens() const noexcept { return !options.windows.empty(); }
-  /// Samples, or windows, of one of the datasets.
+  /// Whether the loader reads token windows or packs instead of samples.
+  bool is_tokens() const noexcept { return tokens.is_any(); }
+  /// Samples, windows or packs of one of the datasets.
   std::uint64_t unit_count(std::uint32_t dataset) const noexcept;
+
+  /// Pieces of rows that are read at once: more than a device can use, and each takes room for
+  /// alignment. Rows of very short documents have thousands.
+  static constexpr std::size_t kPiecesAtOnce = 512;
 
   /// The most that the records, and the arrays, of one batch take. Constant time.
   struct BatchMemory {
@@ -56,6 +61,7 @@ struct RunPlan {
   LoaderOptions options;
   BatchCut cut;
   FieldPlan fields;
+  TokenUnits tokens;
   std::shared_ptr<const DatasetList> datasets;
 };
 

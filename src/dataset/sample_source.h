@@ -14,16 +14,19 @@
 #include "dataset/dataset.h"
 #include "formats/dtype.h"
 #include "formats/shard_format.h"
+#include "io/whole_file.h"
 #include "stoker/status.h"
 
 namespace stoker {
 
-/// A sample on its way into a shard. Views look into `view.storage`, `record` or the source.
+/// A sample on its way into a shard. Views look into `view.storage`, `record`,
+/// `files` or the source.
 ///
 /// Thread safety: none.
 struct SourceSample {
   SampleView view;
-  SampleRecord record;  ///< What a Dataset read, for sources that are one.
+  SampleRecord record;                 ///< What a Dataset read, for sources that are one.
+  std::vector<FileMemory> files = {};  ///< What files were read into; kept for the next sample.
 };
 
 /// A list of samples, known in full before the first is read, so that shards can be planned.

@@ -1,10 +1,7 @@
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -44,7 +41,7 @@ bool looks_like_classes(const std::vector<TreeFile>& files) {
 class TreeSource final : public SampleSource {
  public:
   TreeSource(std::string root, bool has_classes)
-      : root_(std::move(root)), has_classes_(has_classes) {}
+      : root_(std::move(root)), reader_(root_), has_classes_(has_classes) {}
 
   Status add_files(std::vector<TreeFile> files, std::vector<std::string> left_out) {
     left_out_ = std::move(left_out);
@@ -84,14 +81,14 @@ class TreeSource final : public SampleSource {
   Status read(std::uint64_t sample, SourceSample& out) const override {
     SampleView& view = out.view;
     view.clear();
-    for (const TreeFile& file : files_of(sample)) {
-      const MemberName name = *split_member_name(file.name);
+    const std::span<const TreeFile> files = files_of(sample);
+    if (out.files.size() < files.size()) out.files.resize(files.size());
+    for (std::size_t i = 0; i < files.size(); ++i) {
+      const MemberName name = *split_member_name(files[i].name);
       view.key = name.key;
-      STOKER_TRY(read_file(file, view));
+      STOKER_ASSIGN(const std::span<const std::byte> bytes, read_file(files[i], out.files[i]));
       const std::string_view field = internal::keep_text(view, lower(name.extension));
-      view.fields.push_back({.name = field,
-                             .bytes = view.storage[view.storage.size() - 2],
-                             .type = type_of_extension(field)});
+      view.fields.push_back({.name = field, .bytes = bytes, .type = type_of_extension(field)});
     }
     if (has_classes_) {
       const std::int64_t number = class_of(sample);
@@ -200,21 +197,19 @@ class TreeSource final : public SampleSource {
     return classes_.at(class_name(files_of(sample).front().name));
   }
 
-  Status read_file(const TreeFile& file, SampleView& view) const {
+  Result<std::span<const std::byte>> read_file(const TreeFile& file, FileMemory& memory) const {
     const std::string path = root_ + "/" + file.name;
-    const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-    if (!fd) return Status::from_errno(errno, "open", path);
-    std::vector<std::byte>& bytes = view.storage.emplace_back(file.size_bytes);
-    STOKER_TRY(internal::read_exactly(fd.get(), path, 0, bytes));
-    std::byte more{};
-    if (::pread(fd.get(), &more, 1, static_cast<off_t>(file.size_bytes)) > 0)
-      return Status(Code::unavailable, path +
-                                           ": longer than when it was listed; pack it again "
-                                           "when nobody writes to it");
-    return {};
+    STOKER_ASSIGN(const std::span<const std::byte> bytes,
+                  reader_.read(path, file.size_bytes, memory));
+    if (bytes.size() == file.size_bytes) return bytes;
+    return Status(Code::unavailable,
+                  fmt::format("{}: {} than when it was listed; pack it again when nobody writes "
+                              "to it",
+                              path, bytes.size() < file.size_bytes ? "shorter" : "longer"));
   }
 
   std::string root_;
+  WholeFileReader reader_;
   bool has_classes_;
   std::vector<TreeFile> files_;
   std::vector<Group> samples_;

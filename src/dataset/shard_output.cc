@@ -5,14 +5,12 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
 
 #include "io/publish.h"
 
 namespace stoker {
 namespace {
 
-constexpr std::size_t kBufferBytes = std::size_t{1} << 20;
 constexpr std::string_view kStagedMark = ".staged-";
 
 std::string staged_name(const std::string& path) {
@@ -77,9 +75,7 @@ Result<std::vector<std::uint32_t>> RecordChecksums::finish() const {
 }
 
 ShardOutput::ShardOutput(FileOps& ops, std::string path, std::string staged, UniqueFd fd)
-    : ops_(ops), path_(std::move(path)), staged_(std::move(staged)), fd_(std::move(fd)) {
-  buffer_.reserve(kBufferBytes);
-}
+    : ops_(ops), path_(std::move(path)), staged_(std::move(staged)), file_(ops, std::move(fd)) {}
 
 Result<std::unique_ptr<ShardOutput>> ShardOutput::make(FileOps& ops, std::string path) {
   std::string staged = staged_name(path);
@@ -95,34 +91,18 @@ ShardOutput::~ShardOutput() {
 Status ShardOutput::write(std::span<const std::byte> bytes) {
   sha256_.update(bytes);
   checksums_.update(bytes);
-  while (!bytes.empty()) {
-    const std::size_t size = std::min(bytes.size(), kBufferBytes - buffer_.size());
-    buffer_.insert(buffer_.end(), bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(size));
-    bytes = bytes.subspan(size);
-    if (buffer_.size() == kBufferBytes) STOKER_TRY(flush());
-  }
-  return {};
-}
-
-Status ShardOutput::flush() {
-  for (std::span<const std::byte> rest(buffer_); !rest.empty();) {
-    const Result<std::size_t> written = ops_.pwrite(fd_.get(), rest, position_bytes_);
-    if (!written.ok() && written.status().os_error() == EINTR) continue;  // nothing was moved
-    if (!written.ok()) return written.status().with_context("write " + path_);
-    if (*written == 0) return Status(Code::io_error, "write " + path_ + ": wrote nothing");
-    rest = rest.subspan(*written);
-    position_bytes_ += *written;
-  }
-  buffer_.clear();
-  return {};
+  Status status = file_.append(bytes);
+  return status.ok() ? status : status.with_context("write " + path_);
 }
 
 Status ShardOutput::sync() {
-  STOKER_TRY(flush());
+  const std::string context = "write " + path_;
+  Result<UniqueFd> fd = file_.finish();
+  if (!fd.ok()) return fd.status().with_context(context);
   ops_.reached("shard_output.staged");
   STOKER_ASSIGN(digest_, sha256_.digest());
-  STOKER_TRY(ops_.fsync(fd_.get()).with_context("write " + path_));
-  STOKER_TRY(ops_.close(std::move(fd_)).with_context("write " + path_));
+  STOKER_TRY(ops_.fsync(fd->get()).with_context(context));
+  STOKER_TRY(ops_.close(*std::move(fd)).with_context(context));
   ops_.reached("shard_output.synced");
   return {};
 }

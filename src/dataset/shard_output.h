@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "base/checksum.h"
-#include "base/unique_fd.h"
 #include "formats/shard_format.h"
 #include "io/file_ops.h"
+#include "io/write_behind.h"
 #include "stoker/status.h"
 
 namespace stoker {
@@ -59,8 +59,8 @@ class ShardOutput final : public ByteSink {
   Status write(std::span<const std::byte> bytes) override;
   RecordChecksums& checksums() noexcept { return checksums_; }
 
-  /// 1. Writes what is buffered.  2. fsync.  3. close. The bytes are durable then, their name not
-  /// yet. After a failure the output can only be destroyed.
+  /// 1. Waits until all is written.  2. fsync.  3. close. The bytes are durable then, their name
+  /// not yet. After a failure the output can only be destroyed.
   Status sync();
   /// 4. Renames without replacing: `already_exists` if the final name is taken.  5. fsync of the
   /// directory. sync() has succeeded.
@@ -68,20 +68,17 @@ class ShardOutput final : public ByteSink {
 
   /// After sync().
   const Sha256Digest& sha256() const noexcept { return digest_; }
-  std::uint64_t size_bytes() const noexcept { return position_bytes_ + buffer_.size(); }
+  std::uint64_t size_bytes() const noexcept { return file_.size_bytes(); }
 
  private:
   ShardOutput(FileOps& ops, std::string path, std::string staged, UniqueFd fd);
-  Status flush();
   Status rename_to_final();
 
   FileOps& ops_;
   std::string path_;
   std::string staged_;
-  UniqueFd fd_;
   bool is_staged_ = true;
-  std::vector<std::byte> buffer_;
-  std::uint64_t position_bytes_ = 0;  // written so far
+  WriteBehind file_;
   Sha256Stream sha256_;
   Sha256Digest digest_ = {};
   RecordChecksums checksums_;

@@ -132,6 +132,7 @@ Status TokenPacks::locate(std::uint64_t unit, std::vector<PackPiece>& out) const
   if (begin > end || end > piece_count_ || end - begin > pieces_max_)
     return damaged("pack " + std::to_string(unit) + " has no sensible pieces");
   const std::uint64_t token_bytes = dtype_size_bytes(dtype_);
+  const bool has_checksums = dataset_->index().has_checksums();
   std::uint64_t at = 0;
   std::uint32_t shard_hint = 0;
   for (std::uint64_t i = begin; i < end; ++i) {
@@ -150,6 +151,7 @@ Status TokenPacks::locate(std::uint64_t unit, std::vector<PackPiece>& out) const
                    .range = {found->record.offset_bytes + skip, size},
                    .at_bytes = at,
                    .begins_document = part == 0});
+    if (has_checksums && size == found->record.size_bytes) out.back().crc32c = found->crc32c;
     at += size;
   }
   return {};

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <stop_token>
 #include <string>
@@ -24,6 +25,8 @@ struct PackPiece {
   ByteRange range = {};         ///< In the shard, uncompressed.
   std::uint64_t at_bytes = 0;   ///< Where it begins in its row.
   bool begins_document = true;  ///< False for the later parts of a long one.
+  /// Of the piece, where the index has checksums and the piece is a whole document.
+  std::optional<std::uint32_t> crc32c = {};
 
   bool operator==(const PackPiece&) const = default;
 };

@@ -107,6 +107,9 @@ class MegatronSource final : public ShardSource {
       return Status(Code::corrupt, path + ": shorter than its header");
     Result<TokenLayout> layout = layout_of_megatron(std::as_bytes(std::span(idx)), size_bytes);
     if (!layout.ok()) return layout.status().with_context(path);
+    if (size_bytes == 0 && layout->sequence_count > 0)
+      return Status(Code::invalid_argument,
+                    path + ": all its sequences are empty; leave this pair out");
     return std::unique_ptr<ShardScanner>(std::make_unique<LayoutScanner>(*layout, std::move(idx)));
   }
 

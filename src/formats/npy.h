@@ -22,7 +22,7 @@
 namespace stoker {
 
 /// A longer header is refused; NumPy itself stops at 10,000 unless told otherwise.
-inline constexpr std::uint64_t kNpyHeaderBytesMax = 64 * 1024;
+inline constexpr std::uint64_t kNpyHeaderBytesMax = std::uint64_t{64} << 10;
 /// As much of the beginning of a file as parse_npy() may want.
 inline constexpr std::uint64_t kNpyHeadBytesMax = 12 + kNpyHeaderBytesMax;
 /// NumPy 2 has as many; older ones have 32.

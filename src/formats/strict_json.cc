@@ -139,6 +139,10 @@ Result<Json> parse_strict_json(std::string_view text, std::string_view what,
   if (text.starts_with("\xEF\xBB\xBF")) {
     return Status(Code::corrupt, fmt::format("{}: byte 0: a byte-order mark", what));
   }
+  // The library takes a zero byte for the end of the text, and would pass over what follows.
+  if (const std::size_t zero = text.find('\0'); zero != std::string_view::npos) {
+    return Status(Code::corrupt, fmt::format("{}: byte {}: not valid JSON", what, zero));
+  }
   std::size_t taken = 0;
   Builder builder(limits, taken);
   const char* const begin = text.data();

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <cstdio>
 #include <memory>
 
@@ -37,6 +38,7 @@ class PosixFileOps final : public FileOps {
   Status ftruncate(int fd, std::uint64_t size_bytes) override {
     return done(::ftruncate(fd, static_cast<off_t>(size_bytes)), "ftruncate", "");
   }
+  Status fchmod(int fd, unsigned mode) override { return done(::fchmod(fd, mode), "fchmod", ""); }
   Status fdatasync(int fd) override { return done(::fdatasync(fd), "fdatasync", ""); }
   Status fsync(int fd) override { return done(::fsync(fd), "fsync", ""); }
   Status close(UniqueFd fd) override { return std::move(fd).close(); }
@@ -56,6 +58,20 @@ class PosixFileOps final : public FileOps {
   }
   Status symlink(const std::string& target, const std::string& path) override {
     return done(::symlink(target.c_str(), path.c_str()), "symlink", path);
+  }
+  Result<std::string> read_link(const std::string& path) override {
+    std::string target(PATH_MAX, '\0');  // the longest the kernel makes
+    const ssize_t size = ::readlink(path.c_str(), target.data(), target.size());
+    if (size < 0) return Status::from_errno(errno, "readlink", path);
+    target.resize(static_cast<std::size_t>(size));
+    return target;
+  }
+  Result<FileKind> kind_of(const std::string& path) override {
+    struct stat info{};
+    if (::lstat(path.c_str(), &info) != 0) return Status::from_errno(errno, "lstat", path);
+    if (S_ISREG(info.st_mode)) return FileKind::regular;
+    if (S_ISDIR(info.st_mode)) return FileKind::directory;
+    return S_ISLNK(info.st_mode) ? FileKind::symlink : FileKind::other;
   }
   Status unlink(const std::string& path) override {
     return done(::unlink(path.c_str()), "unlink", path);

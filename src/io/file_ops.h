@@ -15,6 +15,9 @@ namespace stoker {
 /// Whether lock() shares the file with other readers or keeps everybody else out.
 enum class LockMode : std::uint8_t { shared, exclusive };
 
+/// What a name stands for. A symbolic link is one, whatever it points to.
+enum class FileKind : std::uint8_t { regular, directory, symlink, other };
+
 /// The system calls that durability depends on, behind one seam so that tests can fail each of
 /// them, or keep what is durable apart from what is not. One method is one system call.
 ///
@@ -35,6 +38,8 @@ class FileOps {
   /// allocation: `unsupported` is then the answer, and the caller goes on without.
   virtual Status fallocate(int fd, std::uint64_t size_bytes) = 0;
   virtual Status ftruncate(int fd, std::uint64_t size_bytes) = 0;
+  /// fchmod(2): for files that nobody shall change once they are committed.
+  virtual Status fchmod(int fd, unsigned mode) = 0;
   virtual Status fdatasync(int fd) = 0;
   virtual Status fsync(int fd) = 0;
   virtual Status close(UniqueFd fd) = 0;
@@ -45,6 +50,10 @@ class FileOps {
   virtual Status rename_noreplace(const std::string& from, const std::string& to) = 0;
   virtual Status link(const std::string& from, const std::string& to) = 0;
   virtual Status symlink(const std::string& target, const std::string& path) = 0;
+  /// What a symbolic link points to; `invalid_argument` if `path` is none.
+  virtual Result<std::string> read_link(const std::string& path) = 0;
+  /// lstat(2), of which the kind alone is told.
+  virtual Result<FileKind> kind_of(const std::string& path) = 0;
   virtual Status unlink(const std::string& path) = 0;
   virtual Status mkdir(const std::string& path) = 0;
   virtual Status rmdir(const std::string& path) = 0;

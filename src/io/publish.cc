@@ -1,7 +1,6 @@
 #include "io/publish.h"
 
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -78,10 +77,9 @@ Status fsync_tree(FileOps& ops, const std::string& directory, int depth) {
   STOKER_ASSIGN(const std::vector<std::string> names, ops.list(directory));
   for (const std::string& name : names) {
     const std::string path = directory + "/" + name;
-    struct stat info{};
-    if (::lstat(path.c_str(), &info) != 0) return Status::from_errno(errno, "lstat", path);
-    if (S_ISDIR(info.st_mode)) STOKER_TRY(fsync_tree(ops, path, depth + 1));
-    if (S_ISREG(info.st_mode)) STOKER_TRY(fsync_file(ops, path));
+    STOKER_ASSIGN(const FileKind kind, ops.kind_of(path));
+    if (kind == FileKind::directory) STOKER_TRY(fsync_tree(ops, path, depth + 1));
+    if (kind == FileKind::regular) STOKER_TRY(fsync_file(ops, path));
   }
   return ops.fsync_dir(directory);
 }

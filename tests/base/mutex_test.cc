@@ -2,10 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <thread>
 #include <vector>
 
 #include "base/clock.h"
+#include "support/in_child.h"
 
 namespace stoker {
 namespace {
@@ -31,6 +33,29 @@ TEST(MutexTest, lock_excludes_other_threads) {
   }
   MutexLock lock(guarded.mutex);
   EXPECT_EQ(guarded.value, 4000);
+}
+
+// The C library's own destructor would wait for the parent's thread, which the child does not have.
+TEST(MutexTest, condition_with_a_waiter_is_destroyed_in_a_forked_child) {
+  auto guarded = std::make_unique<Guarded>();
+  std::jthread waiter([&] {
+    MutexLock lock(guarded->mutex);
+    guarded->value = 1;
+    guarded->changed.notify_one();
+    while (guarded->value != 2) guarded->changed.wait(guarded->mutex);
+  });
+  {
+    MutexLock lock(guarded->mutex);
+    while (guarded->value != 1) guarded->changed.wait(guarded->mutex);
+    // It has let go of the mutex, so it waits.
+    const auto destroyed = testing::in_child([&] {
+      guarded.reset();
+      return 0;
+    });
+    EXPECT_EQ(destroyed.exit_code, 0);
+    guarded->value = 2;
+  }
+  guarded->changed.notify_one();
 }
 
 // Two threads take turns a hundred times: every wake-up must arrive, and each waiter must own the

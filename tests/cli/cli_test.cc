@@ -64,8 +64,19 @@ TEST(CliTest, misuse_exits_with_2_and_says_so_on_stderr) {
     const Ran ran = run_stoker({.args = args});
     EXPECT_EQ(ran.exit_code, 2);
     EXPECT_EQ(ran.out, "");
-    EXPECT_NE(ran.err, "");
+    EXPECT_TRUE(is_one_line_with(ran.err, {"stoker"})) << ran.err;
   }
+}
+
+TEST(CliTest, a_command_that_does_not_exist_is_answered_with_one_that_does) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> typos = {
+      {{"bnch"}, "stoker: there is no command bnch; did you mean bench? (stoker --help)\n"},
+      {{"steam", "x"}, "stoker: there is no command steam; did you mean stream? (stoker --help)\n"},
+      {{"frobnicate"}, "stoker: there is no command frobnicate (stoker --help)\n"},
+      {{"bench", "dsk"},
+       "stoker bench: there is no command dsk; did you mean disk? (stoker bench --help)\n"},
+      {{}, "stoker: a command is needed (stoker --help)\n"}};
+  for (const auto& [args, line] : typos) EXPECT_EQ(run_stoker({.args = args}).err, line);
 }
 
 TEST(CliTest, results_that_cannot_be_written_are_a_failure) {

@@ -61,16 +61,23 @@ bool read_some(int fd, std::string& text) {
   return n > 0 || (n < 0 && errno == EINTR);
 }
 
+/// Shows the whole lines of `text` from `seen` on, and moves it behind them.
+void show_lines(const std::string& text, std::size_t& seen, pid_t child,
+                const std::function<void(pid_t, std::string_view)>& on_line) {
+  for (std::size_t end; (end = text.find('\n', seen)) != std::string::npos; seen = end + 1)
+    if (on_line) on_line(child, std::string_view(text).substr(seen, end - seen));
+}
+
 void read_both(int out_fd, int err_fd, pid_t child, const Run& run, Ran& ran) {
   std::array<pollfd, 2> waits = {pollfd{out_fd, POLLIN, 0}, pollfd{err_fd, POLLIN, 0}};
-  std::size_t seen = 0;  // of stderr, in whole lines
+  std::size_t out_seen = 0;
+  std::size_t err_seen = 0;
   while (waits[0].fd >= 0 || waits[1].fd >= 0) {
     if (::poll(waits.data(), waits.size(), -1) < 0 && errno != EINTR) return;
     if (waits[0].revents != 0 && !read_some(out_fd, ran.out)) waits[0].fd = -1;
     if (waits[1].revents != 0 && !read_some(err_fd, ran.err)) waits[1].fd = -1;
-    for (std::size_t end; (end = ran.err.find('\n', seen)) != std::string::npos; seen = end + 1)
-      if (run.on_err_line)
-        run.on_err_line(child, std::string_view(ran.err).substr(seen, end - seen));
+    show_lines(ran.out, out_seen, child, run.on_out_line);
+    show_lines(ran.err, err_seen, child, run.on_err_line);
   }
 }
 

@@ -18,6 +18,8 @@ struct Run {
   std::function<bool()> in_child = {};  ///< Before exec; false ends the child with 77.
   /// Sees each line of stderr as it comes, with the running process.
   std::function<void(pid_t, std::string_view)> on_err_line = {};
+  /// The same for stdout, if that is a pipe.
+  std::function<void(pid_t, std::string_view)> on_out_line = {};
 };
 
 struct Ran {

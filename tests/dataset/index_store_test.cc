@@ -109,6 +109,16 @@ TEST_F(IndexStoreTest, a_changed_idx_beside_the_same_bin_means_a_new_index) {
   EXPECT_EQ(count(), 1U);
 }
 
+TEST_F(IndexStoreTest, a_megatron_pair_without_a_token_is_refused_in_so_many_words) {
+  const DatasetDir tokens;
+  const std::string pattern = tokens.file("t.idx");
+  write_megatron(tokens.file("t"), std::vector<std::size_t>{0, 0});
+  const auto index = open_index(**open_shards({&pattern, 1}));
+  ASSERT_EQ(index.status().code(), Code::invalid_argument);
+  EXPECT_NE(index.status().message().find("all its sequences are empty"), std::string_view::npos)
+      << index.status().message();
+}
+
 TEST_F(IndexStoreTest, a_damaged_or_foreign_file_in_its_place_is_replaced) {
   EXPECT_TRUE(builds());
   const std::string good = contents_of(path());

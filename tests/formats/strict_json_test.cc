@@ -25,6 +25,8 @@ TEST(StrictJsonTest, hostile_texts_are_refused_with_the_byte_and_the_reason) {
       {"only spaces", "  ", "not valid JSON"},
       {"unfinished", "{\"a\": [1, 2", "not valid JSON"},
       {"two values", "1 2", "byte 2: not valid JSON"},
+      {"zero byte, then more", std::string("{}\0]", 4), "byte 2: not valid JSON"},
+      {"zero byte at the end", std::string("{}\0", 3), "byte 2: not valid JSON"},
       {"trailing comma", "[1,]", "byte 3: not valid JSON"},
       {"comment", "[1 /* one */]", "not valid JSON"},
       {"byte-order mark", "\xEF\xBB\xBF{}", "byte 0: a byte-order mark"},

@@ -41,6 +41,10 @@ class FaultyFileOps : public FileOps {
     STOKER_TRY(next("ftruncate"));
     return target_.ftruncate(fd, size_bytes);
   }
+  Status fchmod(int fd, unsigned mode) override {
+    STOKER_TRY(next("fchmod"));
+    return target_.fchmod(fd, mode);
+  }
   Status fdatasync(int fd) override {
     STOKER_TRY(next("fdatasync"));
     return target_.fdatasync(fd);
@@ -68,6 +72,14 @@ class FaultyFileOps : public FileOps {
   Status symlink(const std::string& target, const std::string& path) override {
     STOKER_TRY(next("symlink"));
     return target_.symlink(target, path);
+  }
+  Result<std::string> read_link(const std::string& path) override {
+    STOKER_TRY(next("read_link"));
+    return target_.read_link(path);
+  }
+  Result<FileKind> kind_of(const std::string& path) override {
+    STOKER_TRY(next("kind_of"));
+    return target_.kind_of(path);
   }
   Status unlink(const std::string& path) override { return target_.unlink(path); }
   Status mkdir(const std::string& path) override {
@@ -99,7 +111,7 @@ class FaultyFileOps : public FileOps {
   FileOps& target_;
   const int fail_at_;
   const int os_error_;
-  int calls_ = 0;
+  std::atomic<int> calls_{0};  // a writer of checkpoints has a thread of its own
   std::string failed_op_;
 };
 

@@ -1,0 +1,74 @@
+"""A training that may be killed at any moment: python train.py SHARDS CHECKPOINTS LOSSES.
+
+A softmax regression on how often each byte value comes in a sample. Run it again after a kill: it
+goes on from the last committed checkpoint, with the samples and the losses of an unbroken run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import stoker
+
+CLASSES, FEATURES = 3, 256
+
+
+def features(batch: dict[str, Any]) -> NDArray[Any]:
+    """How often each byte value comes in each sample."""
+    counts = [np.bincount(np.frombuffer(jpg, np.uint8), minlength=FEATURES) for jpg in batch["jpg"]]
+    return np.array([count / count.sum() * FEATURES for count in counts])
+
+
+def train_step(model: dict[str, NDArray[Any]], x: NDArray[Any], labels: NDArray[Any]) -> float:
+    """One step of gradient descent; the loss before it."""
+    scores = x @ model["weights"] + model["bias"]
+    likely = np.exp(scores - scores.max(axis=1, keepdims=True))
+    likely /= likely.sum(axis=1, keepdims=True)
+    loss = -np.log(likely[np.arange(len(labels)), labels]).mean()
+    likely[np.arange(len(labels)), labels] -= 1
+    model["weights"] -= 0.01 * x.T @ likely / len(labels)
+    model["bias"] -= 0.01 * likely.mean(axis=0)
+    return float(loss)
+
+
+def main() -> None:
+    """Trains from the last checkpoint, or from the beginning, to the last step."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("shards")
+    parser.add_argument("checkpoints")
+    parser.add_argument("losses", type=Path, help="a line for each step is written here")
+    parser.add_argument("--steps", type=int, default=60)
+    parser.add_argument("--die-at", type=int, help="kill -9 after this step")
+    arguments = parser.parse_args()
+    model = {"weights": np.zeros((FEATURES, CLASSES)), "bias": np.zeros(CLASSES)}
+    loader = stoker.Loader(
+        arguments.shards, batch_size=6, seed=7, epochs=None, fields={"jpg": bytes, "cls": int}
+    )
+    with stoker.Checkpointer(arguments.checkpoints, keep_last=2) as saver:
+        done = saver.restore(model=model, loader=loader) or 0
+        print(f"restored step {done}" if done else "from the beginning", flush=True)
+        # What was logged after the last checkpoint comes again.
+        kept = arguments.losses.read_text().splitlines(keepends=True)[:done] if done else []
+        with arguments.losses.open("w") as lines:
+            lines.writelines(kept)
+            for step, batch in loader.steps():
+                loss = train_step(model, features(batch), np.asarray(batch["cls"]))
+                print(step, loss.hex(), file=lines, flush=True)
+                if saver.due(step, every_steps=5):
+                    saver.save(step, model=model, loader=loader, reference={"loss": loss})
+                if step == arguments.die_at:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                if step == arguments.steps:
+                    break
+    loader.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,70 @@
+// Any text as a checkpoint's manifest and as a part of one. Nobody guesses a checksum, so the text
+// is sealed first: what gets through must lie inside its files, and be written and read again as
+// the same.
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
+#include "checkpoint/manifest.h"
+#include "checkpoint/sealed_json.h"
+
+namespace stoker {
+namespace {
+
+void require(bool condition) {
+  if (!condition) std::abort();
+}
+
+void require_printable(const Status& status) {
+  require(std::ranges::all_of(status.message(), [](char c) { return c >= ' ' && c <= '~'; }));
+}
+
+void check_entries(const std::vector<CheckpointFile>& files,
+                   const std::vector<CheckpointTensor>& tensors) {
+  for (const CheckpointFile& file : files) {
+    require(file.name.find('/') == std::string::npos && file.name != ".." && !file.name.empty());
+    require((file.size_bytes + kCheckpointChunkBytes - 1) / kCheckpointChunkBytes ==
+            file.chunks.size());
+  }
+  for (const CheckpointTensor& tensor : tensors) {
+    require(tensor.begin_bytes <= tensor.end_bytes &&
+            tensor.end_bytes <= files.at(tensor.file).size_bytes);
+    require(tensor.offsets.size() == tensor.shape.size() &&
+            tensor.global_shape.size() == tensor.shape.size());
+  }
+}
+
+/// NaN is not equal to itself, so texts are compared.
+void read_text(std::string_view text) {
+  const Result<CheckpointManifest> manifest = parse_checkpoint_manifest(text, "manifest.json");
+  if (manifest.ok()) {
+    check_entries(manifest->files, manifest->tensors);
+    const std::string written = format_checkpoint_manifest(*manifest);
+    const auto again = parse_checkpoint_manifest(written, "manifest.json");
+    require(again.ok() && format_checkpoint_manifest(*again) == written);
+  } else {
+    require_printable(manifest.status());
+  }
+  const Result<CheckpointPart> part = parse_checkpoint_part(text, "part.json");
+  if (part.ok()) {
+    check_entries(part->files, part->tensors);
+    const auto again = parse_checkpoint_part(format_checkpoint_part(*part), "part.json");
+    require(again.ok() && *again == *part);
+  } else {
+    require_printable(part.status());
+  }
+}
+
+}  // namespace
+}  // namespace stoker
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  stoker::read_text(text);
+  const std::size_t seal = text.rfind("\"xxh3_128\": ");
+  stoker::read_text(stoker::seal_json(std::string(text.substr(0, seal)) +
+                                      (seal == std::string_view::npos ? "\n" : "")));
+  return 0;
+}

@@ -1,0 +1,53 @@
+// Any bytes as a safetensors file: nothing crashes, and what was read lies one behind the other up
+// to the end and is written and read again as the same.
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+
+#include "formats/safetensors.h"
+
+namespace stoker {
+namespace {
+
+void require(bool condition) {
+  if (!condition) std::abort();
+}
+
+void read_file(std::span<const std::byte> file) {
+  const Result<SafetensorsHeader> header = parse_safetensors(file, file.size());
+  if (!header.ok()) {
+    const std::string_view message = header.status().message();
+    require(std::ranges::all_of(message, [](char c) { return c >= ' ' && c <= '~'; }));
+    return;
+  }
+  std::uint64_t end = 0;
+  for (const SafetensorsEntry& entry : header->entries) {
+    require(entry.begin_bytes == end && entry.end_bytes >= end);
+    end = entry.end_bytes;
+  }
+  require(header->data_offset_bytes + end == file.size());
+  std::vector<SafetensorsEntry> entries = header->entries;
+  const Result<std::string> text = format_safetensors(entries, header->metadata, 64);
+  require(text.ok() && text->size() % 64 == 0 && entries == header->entries);
+  const Result<SafetensorsHeader> again =
+      parse_safetensors(std::as_bytes(std::span(*text)), text->size() + end);
+  require(again.ok() && again->entries == entries && again->metadata == header->metadata);
+}
+
+}  // namespace
+}  // namespace stoker
+
+/// Half of the inputs bring their own length; to the others we give the right one.
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const auto bytes = std::as_bytes(std::span(data, size));
+  stoker::read_file(bytes);
+  if (size < 8) return 0;
+  std::vector<std::byte> file(bytes.begin(), bytes.end());
+  const auto end = std::find(file.rbegin(), file.rend(), std::byte{'}'});
+  const auto length =
+      static_cast<std::uint64_t>(std::max<std::ptrdiff_t>(file.rend() - end - 8, 0));
+  for (std::size_t i = 0; i < 8; ++i) file[i] = static_cast<std::byte>(length >> (8 * i));
+  stoker::read_file(file);
+  return 0;
+}

@@ -1,0 +1,203 @@
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/unique_ptr.h>
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <tuple>
+#include <utility>
+
+#include "bind.h"
+#include "checkpoint/checkpointer.h"
+#include "checkpoint/step_removal.h"
+#include "checkpoint_arguments.h"
+#include "killing_file_ops.h"
+#include "raise.h"
+#include "stoker/version.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace stoker::python {
+namespace {
+
+/// What Python says about a checkpointer: plain values with defaults.
+struct CheckpointerSettings {
+  std::string late = "block";
+  std::uint32_t in_flight = 1;
+  std::optional<std::uint64_t> memory_bytes = {};
+  std::uint64_t rate_limit = 0;
+  double deadline = 1800;
+  bool dedup = true;
+  std::optional<std::tuple<std::uint64_t, std::uint64_t>> parent = {};
+  std::optional<double> lock_timeout = {};
+  double lock_ttl = 60;
+  std::optional<std::uint64_t> keep_last = {};
+  std::optional<std::uint64_t> keep_every = {};
+  std::optional<std::tuple<std::string, std::string, std::uint64_t>> keep_best = {};
+  std::string kill_at = {};
+  std::uint32_t kill_count = 1;
+};
+
+LatePolicy late_of(const std::string& name) {
+  if (name == "block") return LatePolicy::block;
+  if (name == "skip") return LatePolicy::skip;
+  if (name == "replace") return LatePolicy::replace;
+  throw nb::value_error("late is \"block\", \"skip\" or \"replace\"");
+}
+
+RetentionRules rules_of(const CheckpointerSettings& settings) {
+  RetentionRules rules{.keep_last = settings.keep_last, .keep_every = settings.keep_every};
+  if (settings.keep_best) {
+    const auto& [metric, order, count] = *settings.keep_best;
+    if (order != "min" && order != "max")
+      throw nb::value_error("keep_best is (metric, \"min\" or \"max\", count)");
+    rules.keep_best =
+        KeepBest{.metric = metric,
+                 .order = order == "min" ? KeepBest::Order::min : KeepBest::Order::max,
+                 .count = count};
+  }
+  return rules;
+}
+
+/// Waits for the lock so that Ctrl-C ends it. It runs on the thread that called save(), which had
+/// the GIL. The exception passes through the core to save() below: nothing was begun yet.
+void pause_for_signals(nanoseconds time) {
+  std::this_thread::sleep_for(time);
+  const nb::gil_scoped_acquire gil;
+  if (PyErr_CheckSignals() != 0) throw nb::python_error();
+}
+
+std::unique_ptr<Checkpointer> make_checkpointer(const nb::bytes& directory,
+                                                const CheckpointerSettings& settings) {
+  CheckpointerOptions options;
+  options.directory = path_of(directory);
+  options.late = late_of(settings.late);
+  options.in_flight = settings.in_flight;
+  options.memory_bytes = settings.memory_bytes;
+  options.rate_limit_bytes_per_s = settings.rate_limit;
+  options.deadline = timeout_of(settings.deadline);
+  options.dedup = settings.dedup;
+  if (settings.parent)
+    options.parent = CheckpointParent{.step = std::get<0>(*settings.parent),
+                                      .generation = std::get<1>(*settings.parent)};
+  options.lock.timeout = timeout_of(settings.lock_timeout);
+  options.lock.ttl = timeout_of(settings.lock_ttl);
+  options.lock.pause = pause_for_signals;
+  options.tool = std::string("stoker ") + kVersion;
+  FileOps* ops = &posix_file_ops();
+  // Never freed: threads of a checkpointer that was given up may still use it.
+  if (!settings.kill_at.empty())
+    ops = make_killing_file_ops(settings.kill_at, settings.kill_count).release();
+  options.ops = ops;
+  const RetentionRules rules = rules_of(settings);
+  if (rules.keep_last || rules.keep_every || rules.keep_best)
+    options.after_commit = [ops, rules, where = options.directory](const CheckpointManifest&) {
+      return apply_retention(*ops, where, rules).status().with_context("retention");
+    };
+  return value_or_raise(without_gil([&] { return Checkpointer::make(std::move(options)); }));
+}
+
+Pending save(Checkpointer& self, std::uint64_t step, const nb::list& tensors,
+             const std::tuple<std::string, std::string, std::string>& texts,
+             const std::map<std::string, double>& reference) {
+  SaveRequest request{.step = step,
+                      .tensors = save_tensors_of(tensors),
+                      .state_json = std::get<0>(texts),
+                      .extra_json = std::get<1>(texts),
+                      .cursor_json = std::get<2>(texts),
+                      .reference = reference};
+  return value_or_raise(without_gil([&]() -> Result<Pending> {
+    STOKER_TRY(check_state_json(request.state_json, "the state"));
+    STOKER_TRY(check_state_json(request.extra_json, "extra"));
+    STOKER_TRY(check_state_json(request.cursor_json, "the loader's state"));
+    return self.save(std::move(request));
+  }));
+}
+
+void bind_settings(nb::module_& module) {
+  using Settings = CheckpointerSettings;
+  nb::class_<Settings>(module, "CheckpointerSettings", "What a checkpointer is made from.")
+      .def(nb::init<>())
+      .def_rw("late", &Settings::late)
+      .def_rw("in_flight", &Settings::in_flight)
+      .def_rw("memory_bytes", &Settings::memory_bytes, nb::arg().none())
+      .def_rw("rate_limit", &Settings::rate_limit, "Bytes per second; 0 is none.")
+      .def_rw("deadline", &Settings::deadline, "Seconds, as all times here.")
+      .def_rw("dedup", &Settings::dedup)
+      .def_rw("parent", &Settings::parent, nb::arg().none(), "Step and generation.")
+      .def_rw("lock_timeout", &Settings::lock_timeout, nb::arg().none())
+      .def_rw("lock_ttl", &Settings::lock_ttl)
+      .def_rw("keep_last", &Settings::keep_last, nb::arg().none())
+      .def_rw("keep_every", &Settings::keep_every, nb::arg().none())
+      .def_rw("keep_best", &Settings::keep_best, nb::arg().none())
+      .def_rw("kill_at", &Settings::kill_at, "For tests: the crash point to die at.")
+      .def_rw("kill_count", &Settings::kill_count, "For tests: when it is reached so often.");
+}
+
+void bind_pending(nb::module_& module) {
+  nb::class_<Pending>(module, "PendingSave", "A save that is under way, or was.")
+      .def_prop_ro("step", &Pending::step)
+      .def_prop_ro("is_staged", &Pending::is_staged)
+      .def_prop_ro("is_done", &Pending::is_done)
+      .def_prop_ro("outcome",
+                   [](const Pending& self) -> std::optional<std::string> {
+                     const std::optional<SaveOutcome> outcome = self.outcome();
+                     if (!outcome) return std::nullopt;
+                     return std::string(outcome_name(*outcome));
+                   })
+      .def_prop_ro("generation", &Pending::generation)
+      .def(
+          "wait",
+          [](const Pending& self, double timeout) {
+            // The error is check()'s to raise.
+            without_gil([&] { static_cast<void>(self.wait(timeout_of(timeout))); });
+            return self.is_done();
+          },
+          "timeout"_a, "Whether it is done, after so many seconds at most.")
+      .def(
+          "check", [](const Pending& self) { raise_if_failed(self.wait(nanoseconds(0))); },
+          "Raises its error, if it has ended with one.");
+}
+
+}  // namespace
+
+// stoker/_checkpointer.py has the names people call.
+void bind_checkpoint(nb::module_& module) {
+  bind_settings(module);
+  bind_pending(module);
+  nb::class_<Checkpointer>(module, "Checkpointer", "Use stoker.Checkpointer.")
+      .def(nb::new_(&make_checkpointer), "directory"_a, "settings"_a)
+      .def("save", &save, "step"_a, "tensors"_a, "texts"_a, "reference"_a,
+           nb::sig("def save(self, step: int, tensors: list[tuple[Any, ...]], "
+                   "texts: tuple[str, str, str], reference: dict[str, float]) -> PendingSave"),
+           "Texts: state, extra, cursor. The tensors' memory may change when it returns.")
+      .def(
+          "wait",
+          [](Checkpointer& self, std::optional<double> timeout) {
+            raise_if_failed(without_gil([&] { return self.wait(timeout_of(timeout)); }));
+          },
+          "timeout"_a.none())
+      .def(
+          "close",
+          [](Checkpointer& self, std::optional<double> timeout) {
+            raise_if_failed(without_gil([&] { return self.close(timeout_of(timeout)); }));
+          },
+          "timeout"_a.none())
+      .def(
+          "progress",
+          [](const Checkpointer& self) {
+            const CheckpointerProgress now = without_gil([&] { return self.progress(); });
+            return std::make_tuple(now.step, now.size_bytes, now.staged_bytes, now.written_bytes,
+                                   now.in_flight);
+          },
+          "Of the save being written: step, bytes in all, copied, written; and saves in flight.");
+}
+
+}  // namespace stoker::python

@@ -1,0 +1,192 @@
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <cerrno>
+#include <exception>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "bind.h"
+#include "checkpoint/catalog.h"
+#include "checkpoint/notes.h"
+#include "checkpoint/reader.h"
+#include "checkpoint/restore_choice.h"
+#include "checkpoint_arguments.h"
+#include "raise.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace stoker::python {
+namespace {
+
+using Reader = std::shared_ptr<const CheckpointReader>;
+
+/// A reader as Python holds it; null where it was lent for a call that is over.
+struct OpenCheckpoint {
+  Reader reader;
+};
+
+const CheckpointReader& reader_of(const OpenCheckpoint& self) {
+  if (self.reader == nullptr) throw nb::value_error("this checkpoint is not open any more");
+  return *self.reader;
+}
+
+const CheckpointManifest& manifest_of(const OpenCheckpoint& self) {
+  return reader_of(self).manifest();
+}
+
+OpenCheckpoint open_checkpoint(const nb::bytes& directory) {
+  const std::string path = path_of(directory);
+  return {std::make_shared<const CheckpointReader>(value_or_raise(
+      without_gil([&] { return CheckpointReader::open(posix_file_ops(), path, {}); })))};
+}
+
+nb::list tensors_of(const OpenCheckpoint& self) {
+  nb::list out;
+  for (const TensorInfo& tensor : reader_of(self).tensors())
+    out.append(nb::make_tuple(text_of(tensor.name), text_of(tensor_type_name(tensor.type)),
+                              nb::tuple(nb::cast(tensor.shape))));
+  return out;
+}
+
+void read_all(const OpenCheckpoint& self, const nb::list& targets) {
+  const std::vector<ReadTarget> wanted = read_targets_of(targets);
+  const CheckpointReader& reader = reader_of(self);
+  // Short reads are not worth a thread.
+  std::uint64_t size_bytes = 0;
+  for (const ReadTarget& target : wanted)
+    if (const TensorInfo* tensor = reader.find(target.name)) size_bytes += tensor->size_bytes;
+  constexpr std::uint64_t kShortBytes = std::uint64_t{64} << 20;
+  if (size_bytes < kShortBytes) {
+    raise_if_failed(without_gil([&] { return reader.read_all(wanted); }));
+    return;
+  }
+  raise_if_failed(
+      interruptible([&](std::stop_token stop) { return reader.read_all(wanted, {.stop = stop}); }));
+}
+
+/// What an exception of `attempt` means to the choice: `corrupt` and `io_error` pass a checkpoint
+/// over; anything else ends it and is raised again.
+Status status_of(const nb::python_error& error, nb::handle corrupt_error) {
+  const std::string message = nb::cast<std::string>(nb::str(error.value()));
+  if (error.matches(corrupt_error)) return Status(Code::corrupt, message);
+  if (error.matches(PyExc_OSError)) {
+    const nb::object number = error.value().attr("errno");
+    if (!number.is_none() && nb::cast<int>(number) == EIO) return Status(Code::io_error, message);
+  }
+  return Status(Code::cancelled, "stopped");
+}
+
+nb::tuple choose(const nb::bytes& directory, const std::string& name, bool finite,
+                 const nb::callable& attempt) {
+  const nb::object corrupt_error = nb::module_::import_("stoker._native").attr("CorruptError");
+  std::exception_ptr raised;
+  // On the thread that called us, which had the GIL: our own threads never take it.
+  const TryCheckpoint try_one = [&](const CheckpointReader& reader) -> Status {
+    const nb::gil_scoped_acquire gil;
+    // Lent: it is the choice's, and whoever keeps the object longer finds it closed.
+    const nb::object lent = nb::cast(OpenCheckpoint{Reader(Reader(), &reader)});
+    Status status;
+    try {
+      attempt(lent);
+    } catch (const nb::python_error& error) {
+      status = status_of(error, corrupt_error);
+      if (status.code() == Code::cancelled) raised = std::current_exception();
+    }
+    nb::cast<OpenCheckpoint&>(lent).reader.reset();
+    return status;
+  };
+  const RestoreRequest request{
+      .ops = posix_file_ops(), .directory = path_of(directory), .name = name, .finite = finite};
+  const Result<RestoreChoice> choice =
+      without_gil([&] { return choose_checkpoint(request, try_one); });
+  if (raised) std::rethrow_exception(raised);
+  raise_if_failed(choice.status());
+  nb::list passed_over;
+  for (const PassedOver& passed : choice->passed_over)
+    passed_over.append(
+        nb::make_tuple(text_of(passed.name), text_of(std::string(passed.reason.message()))));
+  return nb::make_tuple(text_of(choice->name), passed_over);
+}
+
+nb::list list_steps(const nb::bytes& directory) {
+  const std::string path = path_of(directory);
+  const Catalog catalog =
+      value_or_raise(without_gil([&] { return list_checkpoints(posix_file_ops(), path); }));
+  nb::list out;
+  for (const CatalogStep& step : catalog.steps) {
+    nb::object damage = nb::none();
+    if (step.manifest == nullptr) damage = text_of(std::string(step.damage.message()));
+    out.append(nb::make_tuple(text_of(step.name), step.parsed.step, step.is_superseded(),
+                              step.generation, damage));
+  }
+  return out;
+}
+
+void bind_notes(nb::module_& module) {
+  module.def(
+      "annotate_checkpoint",
+      [](const nb::bytes& directory, std::uint64_t step, std::uint64_t generation,
+         const std::map<std::string, double>& values) {
+        const std::string path = path_of(directory);
+        raise_if_failed(without_gil(
+            [&] { return annotate_checkpoint(posix_file_ops(), path, step, generation, values); }));
+      },
+      "directory"_a, "step"_a, "generation"_a, "values"_a);
+  module.def(
+      "pin_checkpoint",
+      [](const nb::bytes& directory, std::uint64_t step, std::uint64_t generation, bool is_pinned) {
+        const std::string path = path_of(directory);
+        raise_if_failed(without_gil(
+            [&] { return pin_checkpoint(posix_file_ops(), path, step, generation, is_pinned); }));
+      },
+      "directory"_a, "step"_a, "generation"_a, "is_pinned"_a);
+}
+
+}  // namespace
+
+void bind_checkpoint_read(nb::module_& module) {
+  nb::class_<OpenCheckpoint>(module, "OpenCheckpoint", "One checkpoint, open for reading.")
+      .def(nb::new_(&open_checkpoint), "directory"_a)
+      .def_prop_ro("directory",
+                   [](const OpenCheckpoint& self) { return text_of(reader_of(self).directory()); })
+      .def_prop_ro("step", [](const OpenCheckpoint& self) { return manifest_of(self).step; })
+      .def_prop_ro("generation",
+                   [](const OpenCheckpoint& self) { return manifest_of(self).generation; })
+      .def_prop_ro("time_s", [](const OpenCheckpoint& self) { return manifest_of(self).time_s; })
+      .def_prop_ro("reference",
+                   [](const OpenCheckpoint& self) { return manifest_of(self).reference; })
+      .def_prop_ro("extra", [](const OpenCheckpoint& self) { return manifest_of(self).extra_json; })
+      .def_prop_ro("cursor",
+                   [](const OpenCheckpoint& self) { return manifest_of(self).cursor_json; })
+      .def_prop_ro(
+          "state", [](const OpenCheckpoint& self) { return manifest_of(self).state_json; },
+          "The tree of each rank, as JSON.")
+      .def("tensors", &tensors_of,
+           nb::sig("def tensors(self) -> list[tuple[str, str, tuple[int, ...]]]"),
+           "Name, type and shape of each.")
+      .def("read_all", &read_all, "targets"_a,
+           nb::sig("def read_all(self, targets: list[tuple[Any, ...]]) -> None"),
+           "Fills memory: name, box or None, address, strides or None.");
+  module.def("choose_checkpoint", &choose, "directory"_a, "name"_a, "finite"_a, "attempt"_a,
+             nb::sig("def choose_checkpoint(directory: bytes, name: str, finite: bool, "
+                     "attempt: Any) -> tuple[str, list[tuple[str, str]]]"),
+             "Calls `attempt` with checkpoints until one holds: its name, and those passed over.");
+  module.def("list_checkpoints", &list_steps, "directory"_a,
+             nb::sig("def list_checkpoints(directory: bytes) -> "
+                     "list[tuple[str, int, bool, int, str | None]]"),
+             "The newest first: name, step, superseded, generation, damage.");
+  bind_notes(module);
+}
+
+}  // namespace stoker::python

@@ -1,0 +1,70 @@
+#include <fcntl.h>
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/vector.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "bind.h"
+#include "checkpoint_arguments.h"
+#include "formats/safetensors.h"
+#include "io/file_ops.h"
+#include "raise.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace stoker::python {
+namespace {
+
+Status read_from_start(int fd, std::vector<std::byte>& into) {
+  std::size_t done = 0;
+  while (done < into.size()) {
+    const ssize_t n = ::pread(fd, into.data() + done, into.size() - done, static_cast<off_t>(done));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return Status::from_errno(errno, "read", "");
+    if (n == 0) return Status(Code::corrupt, "it ends within its header");
+    done += static_cast<std::size_t>(n);
+  }
+  return {};
+}
+
+Result<SafetensorsHeader> read_header(const std::string& path) {
+  STOKER_ASSIGN(const UniqueFd fd, posix_file_ops().open(path, O_RDONLY));
+  struct stat info{};
+  if (::fstat(fd.get(), &info) != 0) return Status::from_errno(errno, "stat", "");
+  const auto size_bytes = static_cast<std::uint64_t>(info.st_size);
+  std::vector<std::byte> bytes(8);
+  STOKER_TRY(read_from_start(fd.get(), bytes));
+  STOKER_ASSIGN(const std::uint64_t header_bytes, safetensors_header_bytes(bytes, size_bytes));
+  bytes.resize(static_cast<std::size_t>(header_bytes));
+  STOKER_TRY(read_from_start(fd.get(), bytes));
+  return parse_safetensors(bytes, size_bytes);
+}
+
+nb::list tensors_of(const nb::bytes& path) {
+  const std::string name = path_of(path);
+  const Result<SafetensorsHeader> header = without_gil([&] { return read_header(name); });
+  raise_if_failed(header.status().with_context(name));
+  nb::list out;
+  for (const SafetensorsEntry& entry : header->entries)
+    out.append(nb::make_tuple(text_of(entry.name), text_of(tensor_type_name(entry.type)),
+                              nb::tuple(nb::cast(entry.shape)),
+                              header->data_offset_bytes + entry.begin_bytes));
+  return out;
+}
+
+}  // namespace
+
+void bind_safetensors(nb::module_& module) {
+  module.def("list_safetensors", &tensors_of, "path"_a,
+             nb::sig("def list_safetensors(path: bytes) -> "
+                     "list[tuple[str, str, tuple[int, ...], int]]"),
+             "Name, type, shape and offset of each tensor in a safetensors file.");
+}
+
+}  // namespace stoker::python

@@ -1,0 +1,74 @@
+#include "checkpoint_arguments.h"
+
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <chrono>
+#include <cstdint>
+#include <utility>
+
+#include "raise.h"
+
+namespace nb = nanobind;
+
+namespace stoker::python {
+namespace {
+
+std::vector<std::int64_t> strides_of(nb::handle strides) {
+  if (strides.is_none()) return {};
+  return nb::cast<std::vector<std::int64_t>>(strides);
+}
+
+std::byte* address_of(nb::handle address) {
+  return reinterpret_cast<std::byte*>(nb::cast<std::uintptr_t>(address));
+}
+
+}  // namespace
+
+std::vector<SaveTensor> save_tensors_of(const nb::list& tensors) {
+  std::vector<SaveTensor> out;
+  out.reserve(tensors.size());
+  for (const nb::handle item : tensors) {
+    const auto tensor = nb::cast<nb::tuple>(item);
+    out.push_back({.name = nb::cast<std::string>(tensor[0]),
+                   .type = value_or_raise(parse_tensor_type(nb::cast<std::string>(tensor[1]))),
+                   .shape = nb::cast<std::vector<std::uint64_t>>(tensor[2]),
+                   .data = address_of(tensor[3]),
+                   .strides_bytes = strides_of(tensor[4])});
+  }
+  return out;
+}
+
+std::vector<ReadTarget> read_targets_of(const nb::list& targets) {
+  std::vector<ReadTarget> out;
+  out.reserve(targets.size());
+  for (const nb::handle item : targets) {
+    const auto target = nb::cast<nb::tuple>(item);
+    ReadTarget made{.name = nb::cast<std::string>(target[0]),
+                    .data = address_of(target[2]),
+                    .strides_bytes = strides_of(target[3])};
+    if (const nb::object box = nb::borrow(target[1]); !box.is_none()) {
+      made.offsets = nb::cast<std::vector<std::uint64_t>>(nb::object(box[0]));
+      made.shape = nb::cast<std::vector<std::uint64_t>>(nb::object(box[1]));
+    }
+    out.push_back(std::move(made));
+  }
+  return out;
+}
+
+nanoseconds timeout_of(std::optional<double> seconds) {
+  constexpr double kForeverSeconds = 1e9;  // a double of nanoseconds would overflow
+  if (!seconds || !(*seconds < kForeverSeconds)) return kForever;
+  return std::chrono::duration_cast<nanoseconds>(std::chrono::duration<double>(*seconds));
+}
+
+std::string path_of(const nb::bytes& path) {
+  return {path.c_str(), path.size()};
+}
+
+nb::str text_of(std::string_view text) {
+  return nb::steal<nb::str>(
+      PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "surrogateescape"));
+}
+
+}  // namespace stoker::python

@@ -1,0 +1,61 @@
+"""One checkpoint, tried: whether the trees in memory fit it, and what they become."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stoker import _native
+from stoker._checkpoint_fit import TreeFit
+from stoker._checkpoint_restored import Restored
+from stoker._checkpoint_tree import decode_tree
+
+
+class Attempt:
+    """Checks everything when it is made. ``finish`` when all targets were read."""
+
+    def __init__(
+        self, checkpoint: _native.OpenCheckpoint, trees: dict[str, Any], loader: Any
+    ) -> None:
+        self._step, self._generation = checkpoint.step, checkpoint.generation
+        self._reference = checkpoint.reference
+        self._extra = decode_tree(checkpoint.extra, "extra")
+        self._trees, self._loader = trees, loader
+        source = f"step {checkpoint.step}"
+        state = checkpoint.state
+        self._saved = decode_tree(state[0], "state") if state else {}
+        self._cursor = decode_tree(checkpoint.cursor, "the loader's state")
+        self._fit = TreeFit(checkpoint, source)
+        for name, have in trees.items():
+            if name not in self._saved:
+                there = ", ".join(self._saved) or "nothing"
+                raise ValueError(f"{name}: not in {source}, which has {there}")
+            if type(have) in (bool, int, float, str, bytes, tuple, complex):
+                raise TypeError(
+                    f"{name}: a {type(have).__name__} cannot be set where it is: put it into a "
+                    "dict, or give None and take it from `trees` of the answer"
+                )
+            self._fit.check(self._saved[name], have, name)
+        if loader is not None:
+            if self._cursor is None:
+                raise ValueError(f"loader: {source} was saved without one")
+            self._fit.check(self._cursor, None, "loader")
+
+    @property
+    def targets(self) -> list[tuple[Any, ...]]:
+        """Where tensors are read to."""
+        return self._fit.targets
+
+    def finish(self, source: str, passed_over: list[tuple[str, str]]) -> Restored:
+        """Sets what is no tensor, the loader first."""
+        if self._loader is not None:  # first: it may refuse
+            self._loader.load_state_dict(self._fit.apply(self._cursor, None))
+        now = {name: self._fit.apply(self._saved[name], have) for name, have in self._trees.items()}
+        return Restored(
+            self._step,
+            source=source,
+            generation=self._generation,
+            skipped=passed_over,
+            reference=self._reference,
+            extra=self._extra,
+            trees=now,
+        )

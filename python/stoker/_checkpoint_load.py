@@ -1,0 +1,244 @@
+"""stoker.load: the tensors of a checkpoint by name, read when they are asked for."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from stoker import _native
+from stoker._checkpoint_memory import UnsupportedValueError, memory_of_array, new_array
+from stoker._checkpoint_tree import TensorNode, decode_tree
+from stoker._safetensors_file import SafetensorsFile
+
+Box = tuple[tuple[int, ...], tuple[int, ...]]  # offsets, shape
+
+
+class Source(Protocol):
+    """Where tensors come from: a checkpoint, or a safetensors file."""
+
+    def read_box(self, name: str, box: Box | None, into: npt.NDArray[Any]) -> None:
+        """Fills an array without gaps."""
+
+
+def _box_of(index: Any, shape: tuple[int, ...]) -> tuple[Box, tuple[Any, ...]]:
+    """The smallest box around what ``index`` selects, and the index into that box."""
+    wanted = list(index) if isinstance(index, tuple) else [index]
+    dots = [i for i, item in enumerate(wanted) if item is Ellipsis]
+    if len(dots) > 1:
+        raise IndexError("an index can only have a single ellipsis ('...')")
+    if not dots:
+        wanted.append(Ellipsis)
+    at = dots[0] if dots else len(wanted) - 1
+    free = len(shape) - (len(wanted) - 1)
+    if free < 0:
+        raise IndexError(f"too many indices for {len(shape)} dimensions")
+    wanted[at : at + 1] = [slice(None)] * free
+    offsets: list[int] = []
+    sizes: list[int] = []
+    inner: list[Any] = []
+    for item, size in zip(wanted, shape, strict=True):
+        if isinstance(item, slice):
+            steps = range(*item.indices(size))
+            first, last = (min(steps), max(steps)) if steps else (0, -1)
+            offsets.append(first)
+            sizes.append(last - first + 1)
+            inner.append(slice(None, None, steps.step))
+        elif isinstance(item, (int, np.integer)) and not isinstance(item, bool):
+            number = int(item)
+            if not -size <= number < size:
+                raise IndexError(f"index {number} is out of bounds for a dimension of {size}")
+            offsets.append(number % size)
+            sizes.append(1)
+            inner.append(0)
+        else:
+            raise TypeError(f"index with numbers and slices, not {type(item).__name__}")
+    return (tuple(offsets), tuple(sizes)), tuple(inner)
+
+
+class LazyTensor:
+    """A tensor that is still on the disk: slices of it are read, and checked, when asked for.
+
+    ``tensor[0:16]``, ``tensor[...]`` and ``np.asarray(tensor)`` give NumPy arrays. bfloat16 and
+    float8, which NumPy lacks, come as unsigned integers of their size.
+
+    Attributes:
+        name: Its name in the files.
+        type: Of its elements, as safetensors spells it: "BF16".
+        shape: Of what is stored.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        name: str,
+        kind: str,
+        shape: tuple[int, ...],
+        element: str | None = None,
+    ) -> None:
+        self._source = source
+        self._element = element
+        self.name = name
+        self.type = kind
+        empty = new_array(kind, tuple(0 for _ in shape), element)
+        self.dtype = empty.dtype
+        self._stored = shape
+        self.shape = shape[: empty.ndim]
+
+    @property
+    def ndim(self) -> int:
+        """How many dimensions it has."""
+        return len(self.shape)
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("a tensor without dimensions has no length")
+        return self.shape[0]
+
+    def __getitem__(self, index: Any) -> Any:
+        (offsets, sizes), inner = _box_of(index, self.shape)
+        last = self._stored[len(self.shape) :]
+        box = (offsets + tuple(0 for _ in last), sizes + last)
+        array = new_array(self.type, box[1], self._element)
+        if array.size:
+            whole = box[1] == self._stored
+            self._source.read_box(self.name, None if whole else box, array)
+        return array[inner]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        if copy is False:
+            raise ValueError("what is on the disk cannot be had without a copy")
+        array: npt.NDArray[Any] = np.asarray(self[...])
+        return array if dtype is None else array.astype(dtype, copy=False)
+
+    def __repr__(self) -> str:
+        return f"<stoker.LazyTensor {self.name}: {self.type} {self.shape}>"
+
+
+class _CheckpointSource:
+    def __init__(self, native: _native.OpenCheckpoint) -> None:
+        self.native = native
+
+    def read_box(self, name: str, box: Box | None, into: npt.NDArray[Any]) -> None:
+        memory = memory_of_array(into)
+        self.native.read_all([(name, box, memory.address, None)])
+
+
+class Loaded(Mapping[str, LazyTensor]):
+    """The tensors of a checkpoint or a safetensors file, by name; nothing is read yet.
+
+    Attributes:
+        source: What it was opened from.
+        step: Of the checkpoint; None of a plain file, as is the rest.
+        reference: The numbers that were saved along.
+        extra: What the caller had saved along.
+        state: The trees by name, with a LazyTensor in the place of each array.
+    """
+
+    def __init__(self, source: str, tensors: dict[str, LazyTensor]) -> None:
+        self.source = source
+        self._tensors = tensors
+        self.step: int | None = None
+        self.reference: dict[str, float] = {}
+        self.extra: Any = None
+        self.state: Any = None
+
+    def __getitem__(self, name: str) -> LazyTensor:
+        try:
+            return self._tensors[name]
+        except KeyError:
+            raise KeyError(f"{self.source} has no tensor {name}") from None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tensors)
+
+    def __len__(self) -> int:
+        return len(self._tensors)
+
+    def __repr__(self) -> str:
+        return f"<stoker.Loaded {self.source}: {len(self)} tensors>"
+
+
+def _load_file(path: str) -> Loaded:
+    file = SafetensorsFile(path)
+    tensors = {}
+    for name, (kind, shape) in file.tensors.items():
+        with contextlib.suppress(UnsupportedValueError):  # elements of less than a byte
+            tensors[name] = LazyTensor(file, name, kind, shape)
+    return Loaded(path, tensors)
+
+
+def _newest(path: str) -> str:
+    """A directory of checkpoints stands for its newest one."""
+    names = os.listdir(path)  # noqa: PTH208
+    if "manifest.json" in names or not any(name.startswith("step-") for name in names):
+        return path
+    for name, _, _, _, damage in _native.list_checkpoints(os.fsencode(path)):
+        if damage is None:
+            return os.path.join(path, name)  # noqa: PTH118 (a string, as everything here)
+    return path
+
+
+def load(path: str | os.PathLike[str]) -> Loaded:
+    """Opens a checkpoint to look into it, whoever writes there meanwhile.
+
+    >>> stoker.load("run/checkpoints/latest")["state.w"][0:16]
+
+    Args:
+        path: A checkpoint, ``latest``, a directory of checkpoints (its newest), or any safetensors
+            file. Of a file there are no checksums to compare with.
+    """
+    path = os.fspath(path)
+    if os.path.isfile(path):  # noqa: PTH113
+        return _load_file(path)
+    native = _native.OpenCheckpoint(os.fsencode(_newest(path)))
+    source = _CheckpointSource(native)
+    stored = {name: (kind, shape) for name, kind, shape in native.tensors()}
+    tensors: dict[str, LazyTensor] = {}
+    for name, (kind, shape) in stored.items():
+        with contextlib.suppress(UnsupportedValueError):  # elements of less than a byte
+            tensors[name] = LazyTensor(source, name, kind, shape)
+    loaded = Loaded(native.directory, tensors)
+    loaded.step = native.step
+    loaded.reference = native.reference
+    loaded.extra = decode_tree(native.extra, "extra")
+    trees = native.state
+    loaded.state = _with_tensors(
+        decode_tree(trees[0], "state") if trees else None, source, stored, tensors, ""
+    )
+    return loaded
+
+
+def _with_tensors(
+    node: Any,
+    source: Source,
+    stored: dict[str, tuple[str, tuple[int, ...]]],
+    tensors: dict[str, LazyTensor],
+    name: str,
+) -> Any:
+    """The tree with tensors in it. Those that are saved under another's name get their own, too."""
+    if isinstance(node, TensorNode):
+        lazy = tensors.get(node.name)
+        if lazy is not None and node.element is not None:
+            lazy = LazyTensor(source, node.name, *stored[node.name], node.element)
+            tensors[node.name] = lazy
+        if lazy is not None:
+            tensors.setdefault(name, lazy)
+        return lazy
+    prefix = f"{name}." if name else ""
+    if isinstance(node, dict):
+        return {
+            key: _with_tensors(item, source, stored, tensors, f"{prefix}{key}")
+            for key, item in node.items()
+        }
+    if isinstance(node, (list, tuple)):
+        items = [
+            _with_tensors(item, source, stored, tensors, f"{prefix}{i}")
+            for i, item in enumerate(node)
+        ]
+        return items if isinstance(node, list) else tuple(items)
+    return node

@@ -1,0 +1,171 @@
+"""A save on its way to the disk."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import logging
+import os
+import queue
+import threading
+import time
+from collections.abc import Generator
+from typing import Any
+
+from stoker import _native
+
+_log = logging.getLogger("stoker")
+_POLL_SECONDS = 0.1  # how soon the thread sees that it is to end; a save that ends wakes it at once
+
+
+class Pending(concurrent.futures.Future[str]):
+    """What ``Checkpointer.save()`` gives: a Future of "committed", "skipped" or "replaced".
+
+    It can be waited for, awaited, and given callbacks, which run in a thread of the checkpointer.
+    A save cannot be cancelled. ``result()`` raises the save's error as often as it is asked.
+    """
+
+    def __init__(self, native: _native.PendingSave, size_bytes: int) -> None:
+        super().__init__()
+        self._native = native
+        self._pid = os.getpid()
+        self._begin = time.monotonic()
+        self.size_bytes = size_bytes
+        self.is_read = False
+        self.set_running_or_notify_cancel()
+
+    @property
+    def step(self) -> int:
+        """The step it saves."""
+        return self._native.step
+
+    @property
+    def staged(self) -> bool:
+        """Whether the state was copied and may change; always, once ``save()`` has returned."""
+        return self._here().is_staged
+
+    @property
+    def durable(self) -> bool:
+        """Whether it survives a power cut from now on."""
+        return self._here().outcome == "committed"
+
+    @property
+    def skipped(self) -> bool:
+        """Whether it was left out because the writer was late, or gave way to a later one."""
+        return self._here().outcome in ("skipped", "replaced")
+
+    @property
+    def outcome(self) -> str | None:
+        """How it ended: committed, skipped, replaced, failed or unknown. None before."""
+        return self._here().outcome
+
+    @property
+    def generation(self) -> int:
+        """Of the committed checkpoint; 0 before."""
+        return self._here().generation
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Waits until it is over; whether it is durable.
+
+        Raises:
+            TimeoutError: It is not over.
+            OSError: It has failed; or what else has gone wrong.
+        """
+        return self.result(timeout) == "committed"
+
+    def done(self) -> bool:
+        """Whether it is over."""
+        self._settle()
+        return super().done()
+
+    def running(self) -> bool:
+        """Whether it is under way."""
+        return not self.done()
+
+    def cancel(self) -> bool:
+        """A save goes on to its end: always False."""
+        return False
+
+    def result(self, timeout: float | None = None) -> str:
+        """How it has ended, waited for; raises its error, and TimeoutError."""
+        self._await_end(timeout)
+        return super().result()
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """Its error, waited for; None if there is none."""
+        self._await_end(timeout)
+        return super().exception()
+
+    def _await_end(self, timeout: float | None) -> None:
+        self._settle()
+        concurrent.futures.wait([self], timeout)
+        if not super().done():
+            raise TimeoutError(f"save step {self.step}: not over after {timeout} s")
+        self.is_read = True
+
+    def __await__(self) -> Generator[Any, None, str]:
+        return asyncio.wrap_future(self).__await__()
+
+    def _here(self) -> _native.PendingSave:
+        if os.getpid() != self._pid:
+            raise RuntimeError(
+                f"this save belongs to process {self._pid}, of which this is a fork: nothing here "
+                "works on it"
+            )
+        return self._native
+
+    def _settle(self) -> None:
+        """Takes over how it has ended. Whoever comes first does, so that nobody lags behind."""
+        if super().done() or not self._here().is_done:
+            return
+        try:
+            error: BaseException | None = None
+            try:
+                self._native.check()
+            except (OSError, ValueError) as raised:
+                error = raised
+            if error is None:
+                self.set_result(self._native.outcome or "")
+            else:
+                self.set_exception(error)
+        except concurrent.futures.InvalidStateError:
+            return  # another thread was faster
+        self._report()
+
+    def _report(self) -> None:
+        seconds = time.monotonic() - self._begin
+        megabytes = self.size_bytes / 1e6
+        _log.info("step %d %s: %.1f MB, %.2f s", self.step, self.outcome, megabytes, seconds)
+
+    def __repr__(self) -> str:
+        state = self.outcome or ("staged" if self.staged else "copying")
+        return f"<stoker.Pending: step {self.step}, {state}>"
+
+
+class Watcher:
+    """The thread that notices when saves end. Waits in native code, without the GIL."""
+
+    def __init__(self) -> None:
+        self._queue: queue.SimpleQueue[Pending | None] = queue.SimpleQueue()
+        self._is_stopped = False
+        self._thread = threading.Thread(target=self._run, name="stoker-saves", daemon=True)
+        self._thread.start()
+
+    def watch(self, pending: Pending) -> None:
+        """In the order of the saves."""
+        self._queue.put(pending)
+
+    def stop(self) -> None:
+        """Ends the thread, which then reports nothing more."""
+        self._is_stopped = True
+        self._queue.put(None)
+        if self._thread is not threading.current_thread():
+            self._thread.join()
+
+    def _run(self) -> None:
+        while (pending := self._queue.get()) is not None:
+            while not pending._native.wait(_POLL_SECONDS):
+                if self._is_stopped:
+                    return
+            pending._settle()
+            del pending

@@ -1,0 +1,161 @@
+"""The native writer of a checkpointer: made when it is first needed, ended when it is not."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import os
+import sys
+import weakref
+from typing import Any, NamedTuple
+
+from stoker import _native
+from stoker._checkpoint_pending import Pending, Watcher
+
+# Who has, or had, the lock of a directory in this process: it is handed over, so that a notebook's
+# cell that is run again does not wait for itself.
+_holders: weakref.WeakValueDictionary[str, Writer] = weakref.WeakValueDictionary()
+
+
+class Progress(NamedTuple):
+    """Of the save that is being written; zeros if there is none."""
+
+    step: int = 0
+    size_bytes: int = 0
+    staged_bytes: int = 0
+    written_bytes: int = 0
+    in_flight: int = 0
+
+
+class Writer:
+    """Saves of one checkpointer, in order. Calls come from one thread at a time."""
+
+    def __init__(self, directory: str, settings: _native.CheckpointerSettings) -> None:
+        self.directory = directory
+        self._settings = settings
+        self._pid = os.getpid()
+        self._native: _native.Checkpointer | None = None
+        self._watcher: Watcher | None = None
+        self._pendings: list[Pending] = []
+        self._last: Pending | None = None  # that is over
+        self._error: BaseException | None = None
+        self._in_flight = settings.in_flight
+        self._waits = settings.late == "block"
+
+    def check_process(self) -> None:
+        """Raises in a forked child."""
+        if os.getpid() != self._pid:
+            raise RuntimeError(
+                f"this Checkpointer belongs to process {self._pid}, of which this is a fork: "
+                "saving is for the process that made it"
+            )
+
+    def save(
+        self,
+        step: int,
+        tensors: list[tuple[Any, ...]],
+        texts: tuple[str, str, str],
+        reference: dict[str, float],
+    ) -> tuple[_native.PendingSave, Watcher]:
+        """Copies and returns; raises the error of an earlier save instead, once."""
+        self.raise_error()
+        if self._waits:
+            # Here and not in native code: Ctrl-C ends it here.
+            while len(self.in_flight()) >= self._in_flight:
+                concurrent.futures.wait(self.in_flight()[:1])
+        if self._native is None:
+            self._take_over()
+            self._native = _native.Checkpointer(os.fsencode(self.directory), self._settings)
+        if self._watcher is None:
+            self._watcher = Watcher()
+        return self._native.save(step, tensors, texts, reference), self._watcher
+
+    def _take_over(self) -> None:
+        key = os.path.realpath(self.directory)
+        holder = _holders.get(key)
+        if holder is not None and holder is not self and holder._pid == self._pid:
+            holder.release(None)
+        _holders[key] = self
+
+    def add(self, pending: Pending, watcher: Watcher) -> None:
+        """One that was begun."""
+        self._pendings = [*self.in_flight(), pending]
+        watcher.watch(pending)
+
+    def in_flight(self) -> list[Pending]:
+        """Saves that are not over, oldest first. Learns from those that are."""
+        going = []
+        for pending in self._pendings:
+            if not pending.done():
+                going.append(pending)
+                continue
+            self._last = pending
+            if pending.durable:
+                self._settings.parent = pending.step, pending.generation
+        self._pendings = going
+        return going
+
+    def await_all(self, timeout: float | None) -> bool:
+        """Whether all are over, after so many seconds at most. Raises nothing."""
+        return not concurrent.futures.wait(self.in_flight(), timeout).not_done
+
+    def progress(self) -> Progress:
+        """How far the oldest save is."""
+        native = self._native
+        return Progress(*native.progress()) if native is not None else Progress()
+
+    def raise_error(self) -> None:
+        """The error of a writer that was ended meanwhile."""
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
+
+    def wait(self, timeout: float | None) -> None:
+        """Waits for all; raises an error that nobody was told yet, and if some are not over."""
+        is_over = self.await_all(timeout)
+        self.raise_error()
+        if self._native is not None:
+            self._native.wait(None if is_over else 0.0)
+
+    def release(self, parent: tuple[int, int] | None) -> None:
+        """Ends the native writer, which frees the lock; the next save makes another.
+
+        What went wrong is raised by the next call. Without ``parent`` it goes on from its own last
+        checkpoint.
+        """
+        self.await_all(None)
+        self.in_flight()  # notes the last one
+        if parent is not None and parent == self._settings.parent:
+            return  # it goes on from there anyway
+        try:
+            self._close_native(None)
+        except (OSError, ValueError) as error:
+            self._error = error
+        if parent is not None:
+            self._settings.parent = parent
+
+    def _close_native(self, timeout: float | None) -> None:
+        native, self._native = self._native, None
+        if native is not None:
+            native.close(timeout)
+
+    def close(self, timeout: float | None) -> None:
+        """Waits, ends everything, and raises an error that nobody was told yet."""
+        is_over = self.await_all(timeout)  # where Ctrl-C changes nothing
+        try:
+            self._close_native(None if is_over else 0.0)
+            self.raise_error()
+        finally:
+            if self._watcher is not None:
+                self._watcher.stop()
+                self._watcher = None
+
+    def close_at_end(self, timeout: float | None) -> None:
+        """When the checkpointer is collected or the interpreter exits: errors are printed."""
+        if os.getpid() != self._pid:
+            return  # in a forked child: the threads are not here, and the lock is not ours
+        try:
+            self.close(timeout)
+        except (OSError, ValueError) as error:
+            self.in_flight()
+            if self._last is None or not self._last.is_read:
+                print(f"stoker.Checkpointer({self.directory!r}): {error}", file=sys.stderr)

@@ -1,0 +1,298 @@
+"""stoker.Checkpointer: the state of a run, saved in the background and restored to the bit."""
+
+from __future__ import annotations
+
+import os
+import time
+import weakref
+from types import TracebackType
+from typing import Any, Literal
+
+from stoker import _native
+from stoker._checkpoint_attempt import Attempt
+from stoker._checkpoint_pending import Pending
+from stoker._checkpoint_restored import Restored, check_reference
+from stoker._checkpoint_settings import make_settings
+from stoker._checkpoint_tree import TreeEncoder
+from stoker._checkpoint_writer import Progress, Writer
+from stoker._durations import parse_duration
+
+_kill_at = ("", 1)  # for tests: die at the n-th time that this crash point is reached
+
+
+class Checkpointer:
+    """Saves and restores checkpoints in one directory.
+
+    ``save`` copies the state and returns; a thread writes it, checks it and makes it durable.
+    Nothing is pickled. An error of a save is raised once, by the next ``save``, ``wait`` or
+    ``close``, and by its own pending as often as it is asked; what nobody asked for is printed at
+    exit. Methods are for one thread at a time.
+
+    Args:
+        path: The directory; made by the first save.
+        keep_last: How many of the newest checkpoints stay. Without this and the next two, all do.
+        keep_every: Steps that are multiples of it stay.
+        keep_best: (metric, "min" or "max", count): the best by a value that was annotated.
+        late: What ``save`` does while ``in_flight`` saves are on their way: "block", "skip", or
+            "replace" the one that waits.
+        in_flight: How many saves may be on their way, each with its copy of the state.
+        memory_bytes: For those copies, in all. Larger states pass through in pieces.
+        rate_limit: Bytes per second at most: "500MB".
+        lock: What the first save does while another process writes here: "wait", "fail", or a time.
+        lock_ttl: After so long without a sign of life a writer on another machine counts as dead.
+        dedup: Whether files that have not changed are linked instead of written.
+        deadline: Of one save.
+        close_timeout: How long ``close`` and the end of the program wait for saves.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        keep_last: int | None = None,
+        keep_every: int | None = None,
+        keep_best: tuple[str, Literal["min", "max"], int] | None = None,
+        late: Literal["block", "skip", "replace"] = "block",
+        in_flight: int = 1,
+        memory_bytes: int | str | None = None,
+        rate_limit: int | str | None = None,
+        lock: Literal["wait", "fail"] | float | str = "wait",
+        lock_ttl: float | str = "60s",
+        dedup: bool = True,
+        deadline: float | str = "30min",
+        close_timeout: float | str = "10min",
+    ) -> None:
+        settings = make_settings(
+            keep=(keep_last, keep_every, keep_best),
+            late=(late, in_flight, memory_bytes),
+            rate_limit=rate_limit,
+            lock=(lock, lock_ttl),
+        )
+        settings.dedup, settings.deadline = dedup, parse_duration(deadline, "deadline")
+        settings.kill_at, settings.kill_count = _kill_at
+        self._close_timeout = parse_duration(close_timeout, "close_timeout")
+        self.path = os.path.abspath(path)  # noqa: PTH100 (whoever changes the directory meanwhile)
+        self._writer = Writer(self.path, settings)
+        self._end = weakref.finalize(self, self._writer.close_at_end, self._close_timeout)
+        self._last_step: int | None = None
+        self._last_time = time.monotonic()
+
+    # Saving:
+
+    def save(
+        self,
+        step: int,
+        *,
+        loader: Any = None,
+        reference: dict[str, Any] | None = None,
+        extra: Any = None,
+        **trees: Any,
+    ) -> Pending:
+        """Saves a step. When it returns the state was copied and may change.
+
+        Args:
+            step: Its number, from 0 on.
+            loader: What has ``state_dict()``: where it stands is committed with the state.
+            reference: Numbers that a resumed run can be compared with: ``{"loss": 2.31}``.
+            extra: Anything that JSON can say, for people: ``{"git": "abc"}``.
+            trees: The state, by any names: dicts, lists, tuples, numbers, str, bytes, None, arrays,
+                torch tensors on the CPU, modules and optimizers.
+
+        Raises:
+            TypeError: Something in a tree can't be saved; names where it is.
+            FileExistsError: This run has saved that step.
+            OSError: No room, no right, a lock; or an earlier save has failed.
+        """
+        self._check_usable()
+        if "finite" in trees:
+            raise ValueError("finite: no name for a tree, because restore() has a setting of it")
+        encoder = TreeEncoder()
+        state = encoder.encode_all(trees)
+        cursor = encoder.encode(loader.state_dict(), "loader") if loader is not None else "null"
+        note = TreeEncoder(arrays=False).encode(extra, "extra")
+        numbers = {name: _number(name, value) for name, value in (reference or {}).items()}
+        tensors = [
+            (name, memory.type, memory.shape, memory.address, memory.strides)
+            for name, memory in encoder.tensors.items()
+        ]
+        native, watcher = self._writer.save(int(step), tensors, (state, note, cursor), numbers)
+        pending = Pending(native, sum(m.size_bytes for m in encoder.tensors.values()))
+        self._writer.add(pending, watcher)
+        self._last_step, self._last_time = int(step), time.monotonic()
+        return pending
+
+    def due(
+        self, step: int, *, every_steps: int | None = None, every: float | str | None = None
+    ) -> bool:
+        """Whether to save now: at multiples of a number of steps, or after some time, "30min".
+
+        A step that was just saved or restored is not due.
+        """
+        if every_steps is None and every is None:
+            raise ValueError("due: every_steps=1000, or every='30min', or both")
+        if step == self._last_step:
+            return False
+        if every_steps is not None and step > 0 and step % every_steps == 0:
+            return True
+        waited = time.monotonic() - self._last_time
+        return every is not None and waited >= parse_duration(every, "every")
+
+    def wait(self, timeout: float | None = None) -> None:
+        """Waits for all saves; raises an error that nobody was told yet."""
+        self._check_usable()
+        self._writer.wait(timeout)
+
+    def progress(self) -> Progress:
+        """How far the save is that is being written."""
+        return self._writer.progress()
+
+    # What is there:
+
+    def steps(self) -> list[int]:
+        """The steps that can be restored, oldest checkpoint first."""
+        found = [step for _, step, old, _, damage in self._list() if damage is None and not old]
+        return found[::-1]
+
+    @property
+    def latest(self) -> int | None:
+        """The step of the newest checkpoint; None if there is none."""
+        return next((step for _, step, _, _, damage in self._list() if damage is None), None)
+
+    def annotate(self, step: int, **values: Any) -> None:
+        """Adds numbers to a checkpoint, for ``keep_best`` and for people; waits until it is there.
+
+        The checkpoint itself never changes: notes lie beside it.
+        """
+        numbers = {name: _number(name, value) for name, value in values.items()}
+        where = os.fsencode(self.path)
+        _native.annotate_checkpoint(where, int(step), self._generation(step), numbers)
+
+    def pin(self, step: int, pinned: bool = True) -> None:
+        """Keeps a checkpoint whatever the rules say; ``pinned=False`` lets it go."""
+        where = os.fsencode(self.path)
+        _native.pin_checkpoint(where, int(step), self._generation(step), pinned)
+
+    def _list(self) -> list[tuple[str, int, bool, int, str | None]]:
+        try:
+            return _native.list_checkpoints(os.fsencode(self.path))
+        except FileNotFoundError:
+            return []
+
+    def _generation(self, step: int) -> int:
+        for pending in self._writer.in_flight():
+            if pending.step == step:
+                pending.wait()
+        for _, number, is_superseded, generation, _ in self._list():
+            if number == step and not is_superseded:
+                return generation
+        raise FileNotFoundError(f"{self.path} has no step {step}")
+
+    # Restoring:
+
+    def restore(
+        self,
+        step: int | str = "latest",
+        *,
+        loader: Any = None,
+        finite: bool = False,
+        **trees: Any,
+    ) -> Restored | None:
+        """Restores the newest checkpoint that holds; damaged ones are reported and passed over.
+
+        Arrays and tensors are filled where they are, and checked first: nothing is touched if a
+        type or shape differs, or a tree has something that was not saved. The rest of each tree is
+        set to what it was. Trees that are not named are left alone.
+
+        Args:
+            step: A number, or the name of a checkpoint, instead of the newest.
+            loader: What has ``load_state_dict()``: goes on where it stood.
+            finite: Passes over checkpoints that brought values that are not finite.
+            trees: As they were given to ``save``. None: the tree is made anew, in ``trees`` of the
+                answer.
+
+        Returns:
+            The step, or None if there is no checkpoint.
+
+        Raises:
+            ValueError: A tree does not fit; names where.
+            CorruptError: There are checkpoints, and none of them holds.
+        """
+        self._check_usable()
+        self._writer.await_all(None)
+        name = "" if step == "latest" else _name_of(step)
+        attempts: list[Attempt] = []
+
+        def attempt(checkpoint: _native.OpenCheckpoint) -> None:
+            attempts[:] = [Attempt(checkpoint, trees, loader)]
+            checkpoint.read_all(attempts[0].targets)
+
+        try:
+            where = os.fsencode(self.path)
+            chosen, passed_over = _native.choose_checkpoint(where, name, finite, attempt)
+        except FileNotFoundError:
+            if name:
+                raise
+            return None
+        if not chosen:
+            return None
+        done = attempts[0].finish(os.path.join(self.path, chosen), passed_over)  # noqa: PTH118
+        self._writer.release((int(done), done.generation))
+        self._last_step, self._last_time = int(done), time.monotonic()
+        return done
+
+    def check(self, done: Restored | None, *, rtol: float = 1e-3, **values: Any) -> None:
+        """Compares numbers of a resumed run with those that were saved as ``reference``.
+
+        Does nothing if nothing was restored.
+
+        Raises:
+            ReferenceMismatch: Some differ by more than ``rtol`` of their value.
+        """
+        check_reference(done, values, rtol)
+
+    # The end:
+
+    def close(self, timeout: float | None = None) -> None:
+        """Waits for all saves and frees the lock; raises an error that nobody was told yet."""
+        if not self._end.alive:
+            return
+        self._writer.check_process()
+        try:
+            self._writer.close(self._close_timeout if timeout is None else timeout)
+        except KeyboardInterrupt:
+            raise  # it is not closed
+        except BaseException:
+            self._end.detach()
+            raise
+        self._end.detach()
+
+    def _check_usable(self) -> None:
+        self._writer.check_process()
+        if not self._end.alive:
+            raise ValueError("this Checkpointer is closed")
+
+    def __enter__(self) -> Checkpointer:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        state = "" if self._end.alive else ", closed"
+        return f"<stoker.Checkpointer {self.path!r}{state}>"
+
+
+def _number(name: str, value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name}: a number, not {type(value).__name__}") from None
+
+
+def _name_of(step: int | str) -> str:
+    return step if isinstance(step, str) else f"step-{int(step):012}"

@@ -1,0 +1,111 @@
+"""stoker.load: names, slices, and nothing read that was not asked for."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import stoker
+
+_CUBE = np.arange(4 * 5 * 6, dtype=np.int32).reshape(4, 5, 6)
+_INDICES: list[Any] = [
+    ...,
+    0,
+    -1,
+    slice(1, 3),
+    slice(None, None, 2),
+    slice(None, None, -2),
+    slice(3, 1),
+    (1, 2, 3),
+    (slice(1, 3), 2),
+    (..., 4),
+    (0, ..., slice(1, 6, 2)),
+    (slice(3, None, -1), slice(4, 0, -3), slice(-2, None)),
+    np.int64(2),
+]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    with stoker.Checkpointer(tmp_path / "c") as saver:
+        tree = {"cube": _CUBE, "z": np.array([1 + 2j, 3j]), "n": 5, "d": np.float32(2.5)}
+        saver.save(3, state=tree, reference={"loss": 1.0}, extra={"git": "abc"})
+    return tmp_path / "c"
+
+
+@pytest.mark.parametrize("index", _INDICES, ids=repr)
+def test_slices_are_those_of_numpy(folder: Path, index: Any) -> None:
+    lazy = stoker.load(folder / "latest")["state.cube"]
+    assert np.array_equal(lazy[index], _CUBE[index])
+    assert np.shape(lazy[index]) == _CUBE[index].shape
+    plain = stoker.load(folder / "latest" / "rank-00000.safetensors")["state.cube"]
+    assert np.array_equal(plain[index], _CUBE[index])
+
+
+@pytest.mark.parametrize("where", ["", "latest", "step-000000000003"])
+def test_a_checkpoint_is_a_mapping_of_what_was_saved(folder: Path, where: str) -> None:
+    loaded = stoker.load(folder / where)
+    assert set(loaded) == {"state.cube", "state.z", "state.d"}
+    assert len(loaded) == 3
+    assert (loaded.step, loaded.reference, loaded.extra) == (3, {"loss": 1.0}, {"git": "abc"})
+    assert loaded.state["state"]["n"] == 5
+    assert np.array_equal(loaded.state["state"]["cube"], _CUBE)
+    assert loaded["state.z"].dtype == np.complex128
+    assert loaded["state.z"][1] == 3j
+    assert loaded["state.d"][()] == 2.5
+    assert np.asarray(loaded["state.cube"], np.float64).dtype == np.float64
+    cube = loaded["state.cube"]
+    assert (cube.shape, len(cube), cube.ndim) == ((4, 5, 6), 4, 3)
+    assert (cube.dtype.type, cube.type) == (np.int32, "I32")
+    with pytest.raises(KeyError, match="has no tensor nope"):
+        loaded["nope"]
+
+
+def test_wrong_indices_are_refused(folder: Path) -> None:
+    cube = stoker.load(folder)["state.cube"]
+    for index in (4, -5, (0, 0, 0, 0), (..., ...)):
+        with pytest.raises(IndexError):
+            cube[index]
+    for odd in ([0, 1], np.array([True]), None, "a"):
+        with pytest.raises(TypeError, match="numbers and slices"):
+            cube[odd]
+
+
+def test_only_the_damaged_part_is_refused(tmp_path: Path) -> None:
+    big = np.arange(4 << 20, dtype=np.float32)  # 16 MiB: four chunks and a bit
+    with stoker.Checkpointer(tmp_path) as saver:
+        saver.save(1, state={"w": big})
+    file = tmp_path / "latest" / "rank-00000.safetensors"
+    file.chmod(0o644)
+    with file.open("r+b") as opened:
+        opened.seek(9 << 20)
+        opened.write(b"\xff")
+    w = stoker.load(tmp_path)["state.w"]
+    assert np.array_equal(w[:1000], big[:1000])
+    assert np.array_equal(w[-1000:], big[-1000:])
+    with pytest.raises(stoker.CorruptError, match=r"rank-00000\.safetensors.*state\.w"):
+        w[2_300_000:2_300_001]
+    loaded = stoker.load(tmp_path)  # and what is open stays readable
+    for path in sorted(tmp_path.rglob("*"), reverse=True):
+        path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
+    assert loaded["state.w"][5] == 5
+
+
+def test_a_file_that_is_no_safetensors_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "x.safetensors"
+    entry = {"dtype": "F32", "shape": [3], "data_offsets": [0, 12]}
+    for header in ({"a": {**entry, "shape": [4]}}, {"a": {**entry, "data_offsets": [4, 16]}}, [1]):
+        text = json.dumps(header).encode()
+        file.write_bytes(len(text).to_bytes(8, "little") + text + bytes(12))
+        with pytest.raises(stoker.CorruptError, match=r"x\.safetensors"):
+            stoker.load(file)
+    for raw in (b"", b"\xff" * 20):
+        file.write_bytes(raw)
+        with pytest.raises(stoker.CorruptError):
+            stoker.load(file)
+    with pytest.raises(FileNotFoundError):
+        stoker.load(tmp_path / "nothing")

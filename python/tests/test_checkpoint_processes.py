@@ -1,0 +1,174 @@
+"""Two writers, forks, Ctrl-C."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import stoker
+
+_HOLDER = """
+import sys, stoker
+saver = stoker.Checkpointer(sys.argv[1])
+saver.save(1, state="held").wait()
+print("held", flush=True)
+sys.stdin.readline()
+saver.save(2, state="held").wait()
+if sys.stdin.readline() == "close\\n":
+    saver.close()
+print("free", flush=True)
+sys.stdin.readline()
+"""
+
+
+@contextmanager
+def holder(folder: Path) -> Iterator[subprocess.Popen[str]]:
+    """Another process that has saved step 1 and holds the lock."""
+    pipe = subprocess.PIPE
+    command = [sys.executable, "-c", _HOLDER, str(folder)]
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "held\n"
+        yield process
+        process.kill()
+
+
+def say(process: subprocess.Popen[str], text: str) -> None:
+    assert process.stdin is not None
+    process.stdin.write(text)
+    process.stdin.flush()
+
+
+def test_of_two_writers_one_is_refused_and_named(tmp_path: Path) -> None:
+    with holder(tmp_path) as other, stoker.Checkpointer(tmp_path, lock="fail") as saver:
+        assert saver.restore(state=None) == 1  # reading needs no lock
+        for _ in range(2):
+            with pytest.raises(BlockingIOError, match=f"another writer holds it.*{other.pid}"):
+                saver.save(5, state="mine")
+        say(other, "\n")  # and the other one goes on
+        say(other, "close\n")
+        assert other.stdout is not None
+        assert other.stdout.readline() == "free\n"
+        assert saver.restore() == 2
+        assert saver.save(5, state="mine").wait()
+        assert saver.steps() == [1, 2, 5]
+
+
+def test_a_writer_that_dies_frees_the_lock_at_once(tmp_path: Path) -> None:
+    with holder(tmp_path) as other:
+        other.kill()
+        other.wait()
+        assert len(list(tmp_path.glob("owner-*"))) == 1
+        with stoker.Checkpointer(tmp_path, lock="fail") as saver:
+            saver.restore()
+            assert saver.save(2, state=1).wait()
+            assert len(list(tmp_path.glob("owner-*"))) == 1
+    assert sorted(p.name for p in tmp_path.iterdir() if p.is_dir() and not p.is_symlink()) == [
+        "step-000000000001",
+        "step-000000000002",
+    ]
+
+
+_WAITER = """
+import sys, stoker
+saver = stoker.Checkpointer(sys.argv[1], lock=sys.argv[2])
+try:
+    print("waiting", flush=True)
+    print(saver.save(5, state=1).wait(), flush=True)
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+"""
+
+
+def waiter(folder: Path, lock: str) -> subprocess.Popen[str]:
+    pipe = subprocess.PIPE
+    command = [sys.executable, "-c", _WAITER, str(folder), lock]
+    process = subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "waiting\n"
+    return process
+
+
+def test_a_second_writer_waits_for_the_first(tmp_path: Path) -> None:
+    with holder(tmp_path) as other, waiter(tmp_path, "wait") as second:
+        say(other, "\nclose\n")
+        out, errors = second.communicate(timeout=60)
+    assert (out, errors) == ("True\n", "")
+
+
+def test_ctrl_c_ends_the_wait_for_the_lock(tmp_path: Path) -> None:
+    with holder(tmp_path), waiter(tmp_path, "5min") as second:
+        descriptors = Path(f"/proc/{second.pid}/fd")
+        while not any(fd.readlink().name == ".lock" for fd in descriptors.iterdir()):
+            continue  # it does not wait yet
+        second.send_signal(signal.SIGINT)
+        out, errors = second.communicate(timeout=60)
+    assert (out, errors) == ("interrupted\n", "")
+
+
+_FORKED = """
+import os, sys, numpy, stoker
+saver = stoker.Checkpointer(sys.argv[1], rate_limit="8MiB/s")
+saver.save(1, state={"w": numpy.zeros(10)}).wait()
+pending = saver.save(2, state={"w": numpy.zeros(5 << 19)})     # on its way while we fork
+child = os.fork()
+if child == 0:
+    refused = 0
+    for work in (lambda: saver.save(3, state=1), saver.wait, saver.close, saver.restore,
+                 pending.done, pending.result, lambda: pending.durable):
+        try:
+            work()
+        except RuntimeError as error:
+            refused += "fork" in str(error)
+    with stoker.Checkpointer(sys.argv[1] + "/own") as own:       # its own is its own
+        refused += own.save(1, state=1).wait()
+    del saver, pending
+    sys.exit(refused)          # through atexit and all destructors
+code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+print(code, pending.wait(), saver.save(3, state=1).wait())
+"""
+
+
+def test_a_forked_child_is_told_so_and_harms_nothing(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", _FORKED, str(tmp_path)]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (ran.stdout, ran.stderr, ran.returncode) == ("8 True True\n", "", 0)
+    with stoker.Checkpointer(tmp_path) as saver:
+        assert saver.steps() == [1, 2, 3]
+
+
+_HEIR = """
+import os, sys, stoker
+saver = stoker.Checkpointer(sys.argv[1])
+saver.save(1, state=1).wait()
+if os.fork() == 0:
+    os.close(1)
+    os.read(int(sys.argv[2]), 1)           # lives on after the trainer
+    os._exit(0)
+print("forked", flush=True)
+sys.stdin.readline()
+"""
+
+
+def test_a_child_that_lives_on_does_not_keep_the_lock(tmp_path: Path) -> None:
+    pipe = subprocess.PIPE
+    read, write = os.pipe()
+    command = [sys.executable, "-c", _HEIR, str(tmp_path), str(read)]
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, pass_fds=[read]) as trainer:
+        assert trainer.stdout is not None
+        assert trainer.stdout.readline() == "forked\n"
+        trainer.kill()
+        trainer.wait()
+        with stoker.Checkpointer(tmp_path, lock="fail") as saver:
+            saver.restore()
+            assert saver.save(2, state=np.zeros(3)).wait()
+    os.close(write)  # only now the child ends
+    os.close(read)

@@ -1,0 +1,172 @@
+"""Tensors, modules and optimizers of torch, on the CPU."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import stoker
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+
+_DTYPES = [
+    *("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32"),
+    *("float64", "complex64", "complex128", "float8_e4m3fn", "float8_e5m2", "uint16", "uint64"),
+]
+
+
+def tensor_of(name: str) -> Any:
+    dtype = getattr(torch, name)
+    raw = torch.randint(0, 2 if name == "bool" else 64, (24 * dtype.itemsize,), dtype=torch.uint8)
+    return raw.view(dtype).reshape(4, 6)
+
+
+def same(left: Any, right: Any) -> bool:
+    as_bytes = [t.contiguous().reshape(-1).view(torch.uint8) for t in (left, right)]
+    return bool(left.dtype == right.dtype and torch.equal(*as_bytes))
+
+
+@pytest.mark.parametrize("name", _DTYPES)
+def test_tensors_of_every_type_come_back(tmp_path: Path, name: str) -> None:
+    whole = tensor_of(name)
+    state = {"a": whole, "t": whole.T[1:], "zero": whole[0, 0], "none": whole[:0]}
+    with stoker.Checkpointer(tmp_path) as saver:
+        saver.save(1, state=state)
+        new = restored(saver)
+        into = {key: torch.empty_like(value) for key, value in state.items()}
+        kept = dict(into)
+        saver.restore(state=into)
+    for key, value in state.items():
+        assert type(new[key]) is torch.Tensor
+        assert same(new[key], value), key
+        assert same(into[key], value), key
+        assert into[key] is kept[key]
+
+
+def restored(saver: stoker.Checkpointer) -> Any:
+    done = saver.restore(state=None)
+    assert done is not None
+    return done.trees["state"]
+
+
+def make() -> tuple[Any, Any, Any]:
+    torch.manual_seed(1)
+    model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.BatchNorm1d(16))
+    model.append(torch.nn.Linear(16, 4, bias=False))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+    return model, optimizer, torch.optim.lr_scheduler.StepLR(optimizer, 3)
+
+
+def train(model: Any, optimizer: Any, scheduler: Any, steps: range) -> list[float]:
+    losses = []
+    for step in steps:
+        x = torch.from_numpy(np.random.default_rng(step).random((16, 8), np.float32))
+        loss = model(x).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        scheduler.step()
+        losses.append(loss.item())
+    return losses
+
+
+def test_a_training_goes_on_to_the_bit(tmp_path: Path) -> None:
+    model, optimizer, scheduler = make()
+    train(model, optimizer, scheduler, range(5))
+    with stoker.Checkpointer(tmp_path) as saver:
+        saver.save(5, model=model, optimizer=optimizer, scheduler=scheduler)
+        unbroken = train(model, optimizer, scheduler, range(5, 12))
+        model, optimizer, scheduler = make()
+        weight = model[0].weight.data_ptr()
+        assert saver.restore(model=model, optimizer=optimizer, scheduler=scheduler) == 5
+        assert model[0].weight.data_ptr() == weight
+        assert train(model, optimizer, scheduler, range(5, 12)) == unbroken
+        # And from where it is now, which is further.
+        assert saver.restore(5, model=model, optimizer=optimizer, scheduler=scheduler) == 5
+        assert train(model, optimizer, scheduler, range(5, 12)) == unbroken
+    names = set(stoker.load(tmp_path))
+    assert {"model.0.weight", "model.1.running_mean", "optimizer.state.0.exp_avg"} <= names
+
+
+def test_a_module_that_differs_is_refused_before_anything_changes(tmp_path: Path) -> None:
+    model, *_ = make()
+    with stoker.Checkpointer(tmp_path) as saver:
+        saver.save(1, model=model)
+        other = torch.nn.Sequential(torch.nn.Linear(8, 16))
+        before = other[0].weight.clone()
+        with pytest.raises(ValueError, match=r"model\['1\.weight'\]: in step 1, but the module"):
+            saver.restore(model=other)
+        larger = torch.nn.Sequential(*make()[0], torch.nn.Linear(4, 4))
+        with pytest.raises(ValueError, match=r"model\['3\.weight'\]: not in step 1"):
+            saver.restore(model=larger)
+        wider = torch.nn.Sequential(torch.nn.Linear(8, 17), *list(model)[1:])
+        with pytest.raises(ValueError, match=r"model\['0\.weight'\]: float32 \(17, 8\), but"):
+            saver.restore(model=wider)
+        assert torch.equal(other[0].weight, before)
+
+
+def test_what_is_no_plain_tensor_is_refused(tmp_path: Path) -> None:
+    bad = {
+        "a tensor on meta": torch.empty(3, device="meta"),
+        "layout torch.sparse_coo": torch.eye(3).to_sparse(),
+    }
+    with stoker.Checkpointer(tmp_path) as saver:
+        for message, tensor in bad.items():
+            with pytest.raises(
+                TypeError, match=rf"state\['x'\]: .*Tensor can't be saved: .*{message}"
+            ):
+                saver.save(1, state={"x": tensor})
+        saver.save(1, state={"x": torch.zeros(3)})
+        with pytest.raises(ValueError, match=r"state\['x'\]: cannot be .* share memory"):
+            saver.restore(state={"x": torch.zeros(1).expand(3)})
+
+
+def test_lazy_values_are_resolved(tmp_path: Path) -> None:
+    z = torch.tensor([1 + 2j, 3 - 4j])
+    with stoker.Checkpointer(tmp_path) as saver:
+        saver.save(1, state={"conj": z.conj(), "neg": z.conj().imag})
+        back = restored(saver)
+    assert torch.equal(back["conj"], torch.tensor([1 - 2j, 3 + 4j]))
+    assert torch.equal(back["neg"], torch.tensor([-2.0, 4.0]))
+
+
+def test_tensors_and_arrays_may_take_each_others_place(tmp_path: Path) -> None:
+    with stoker.Checkpointer(tmp_path) as saver:
+        saver.save(1, state={"a": torch.ones(3), "b": np.ones(3, "c16")})
+        into = {"a": np.zeros(3, "f4"), "b": torch.zeros(3, dtype=torch.complex128)}
+        saver.restore(state=into)
+    assert into["a"].tolist() == [1, 1, 1]
+    assert into["b"].tolist() == [1, 1, 1]
+    assert stoker.load(tmp_path)["state.b"].dtype == np.complex128
+
+
+def test_other_tools_read_the_files(tmp_path: Path) -> None:
+    safetensors = pytest.importorskip("safetensors.torch", reason="safetensors is not installed")
+    tensor = tensor_of("bfloat16")
+    with stoker.Checkpointer(tmp_path) as saver:
+        saver.save(1, state={"w": tensor})
+    read = safetensors.load_file(tmp_path / "latest" / "rank-00000.safetensors")
+    assert same(read["state.w"], tensor)
+
+
+_WITHOUT = """
+import sys, numpy, stoker
+with stoker.Checkpointer(sys.argv[1]) as saver:
+    saver.save(2, state={"w": numpy.zeros(3)})
+    saver.restore(state={"w": numpy.zeros(3)})
+    print(stoker.load(sys.argv[1] + "/step-000000000001")["state.w"][:].dtype)
+assert "torch" not in sys.modules
+"""
+
+
+def test_torch_is_not_imported_for_those_who_do_not_use_it(tmp_path: Path) -> None:
+    with stoker.Checkpointer(tmp_path) as saver:
+        saver.save(1, state={"w": tensor_of("bfloat16")})
+    command = [sys.executable, "-c", _WITHOUT, str(tmp_path)]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (ran.stdout, ran.stderr) == ("uint16\n", "")

@@ -1,0 +1,81 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/mutex.h"
+#include "checkpoint/checkpointer.h"
+#include "checkpoint/save_job.h"
+#include "checkpoint/save_leader.h"
+#include "checkpoint/save_messages.h"
+#include "checkpoint/save_worker.h"
+#include "checkpoint/staging_memory.h"
+#include "io/rate_limiter.h"
+
+namespace stoker {
+
+/// The queue between the caller and the writer's thread, and the rounds by which ranks agree.
+///
+/// Thread safety: save() from one thread at a time; the others from any. The destructor waits for
+/// what is in flight.
+class Checkpointer::Core {
+ public:
+  explicit Core(CheckpointerOptions options);
+  ~Core();
+  Core(const Core&) = delete;
+  Core& operator=(const Core&) = delete;
+
+  /// Starts the writer's thread.
+  Status start();
+  Result<Pending> save(SaveRequest request);
+  Status wait(Deadline deadline);
+  /// False when the deadline has passed first.
+  bool await_idle(Deadline deadline);
+  /// The error that nobody has been told yet, and that is then forgotten.
+  Status take_error();
+  CheckpointerProgress progress() const;
+
+ private:
+  using Job = std::shared_ptr<SaveJob>;
+
+  Status plan(SaveJob& job) const;
+  BeginMessage begin(const SaveJob& job, const Status& planned);
+  Result<Verdict> agree(const SaveJob& job, const BeginMessage& message);
+  Result<Verdict> hear_all(const SaveJob& job, const BeginMessage& message);
+  void settle(const Verdict& verdict);
+  Status stage(const Job& job);
+  Result<Pending> enter(const Job& job);
+  std::uint64_t new_bytes(const CheckpointLayout& layout) const;
+
+  void run(std::stop_token stop);
+  Job next_job(const std::stop_token& stop);
+  void await_filled(const SaveJob& job);
+  void finish(const Job& job, const EndMessage& end);
+
+  const CheckpointerOptions options_;
+  FileOps& ops_;
+  Coordinator& coordinator_;
+  RateLimiter limiter_;
+  StagingMemory memory_;
+  mutable SaveMemory learned_;
+  std::unique_ptr<SaveLeader> leader_;  // rank 0's
+  std::uint64_t number_ = 0;            // the caller's thread's
+
+  mutable Mutex mutex_;
+  Condition changed_;
+  std::deque<Job> queue_ STOKER_GUARDED_BY(mutex_);       // waiting for the writer
+  std::vector<Job> in_flight_ STOKER_GUARDED_BY(mutex_);  // those, and the one it has
+  bool is_held_ STOKER_GUARDED_BY(mutex_) = false;        // the writer takes no job meanwhile
+  std::uint64_t filling_ STOKER_GUARDED_BY(mutex_) = 0;   // number of the save being copied
+  std::uint64_t failed_number_ STOKER_GUARDED_BY(mutex_) = 0;
+  Status error_ STOKER_GUARDED_BY(mutex_);
+  std::uint64_t raised_number_ STOKER_GUARDED_BY(mutex_) = 0;  // errors up to it are told
+  std::jthread writer_;
+};
+
+}  // namespace stoker

@@ -1,0 +1,28 @@
+/// \file
+/// What is learned of a chunk while it is in the processor's cache: its checksum, the values that
+/// are not finite, and whether its tensors have changed since the last save. Pure.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "base/checksum.h"
+#include "checkpoint/layout.h"
+
+namespace stoker {
+
+/// Sums over a tensor's pieces, in whatever order they come.
+struct TensorScan {
+  std::uint64_t nonfinite_count = 0;
+  /// Equal for equal tensors. A tensor of a group is looked at as a whole; of others one part in 64
+  /// suffices, because it only predicts what the checksums of the group will confirm.
+  std::uint64_t fingerprint = 0;
+};
+
+/// Returns the checksum of `bytes`, the given chunk of the file, and adds what it holds to the
+/// entries of its tensors.
+Digest128 scan_chunk(const LayoutFile& file, std::size_t chunk, std::span<const std::byte> bytes,
+                     std::span<const SaveTensor> tensors, std::span<TensorScan> scans) noexcept;
+
+}  // namespace stoker

@@ -1,0 +1,179 @@
+#include "checkpoint/export.h"
+
+#include <fcntl.h>
+
+#include <cerrno>
+#include <span>
+#include <string_view>
+#include <utility>
+
+#include "base/hex.h"
+#include "checkpoint/export_plan.h"
+#include "checkpoint/lock_record.h"
+#include "checkpoint/tensor_boxes.h"
+#include "checkpoint/text_file.h"
+#include "checkpoint/tree_removal.h"
+#include "io/publish.h"
+
+namespace stoker {
+namespace {
+
+constexpr std::size_t kDataAlignBytes = 4096;
+
+/// A file written from its beginning to its end, hashed on the way.
+class SummedFile {
+ public:
+  static Result<SummedFile> create(FileOps& ops, const std::string& path) {
+    SummedFile file(ops, path);
+    STOKER_ASSIGN(file.fd_, ops.open(path, O_WRONLY | O_CREAT | O_EXCL));
+    return file;
+  }
+
+  Status append(std::span<const std::byte> data) {
+    sum_.update(data);
+    while (!data.empty()) {
+      const Result<std::size_t> written = ops_->pwrite(fd_.get(), data, size_bytes_);
+      if (!written.ok() && written.status().os_error() == EINTR) continue;
+      if (!written.ok()) return written.status().with_context(path_);
+      if (*written == 0) return Status(Code::io_error, path_ + ": pwrite wrote nothing");
+      data = data.subspan(*written);
+      size_bytes_ += *written;
+    }
+    return {};
+  }
+
+  /// Makes it durable and returns its line for `sha256sum -c`.
+  Result<std::string> finish(std::string_view name) && {
+    STOKER_TRY(ops_->fsync(fd_.get()).with_context(path_));
+    STOKER_TRY(ops_->close(std::move(fd_)).with_context(path_));
+    STOKER_ASSIGN(const Sha256Digest digest, sum_.digest());
+    return format_hex(digest) + "  " + std::string(name) + "\n";
+  }
+
+  std::uint64_t size_bytes() const { return size_bytes_; }
+
+ private:
+  SummedFile(FileOps& ops, std::string path) : ops_(&ops), path_(std::move(path)) {}
+
+  FileOps* ops_;
+  std::string path_;
+  UniqueFd fd_;
+  Sha256Stream sum_;
+  std::uint64_t size_bytes_ = 0;
+};
+
+struct Export {
+  const CheckpointReader& reader;
+  FileOps& ops;
+  const ExportOptions& options;
+  ExportReport report = {};
+};
+
+/// Writes one file of tensors to `path`; the line of sums has `name`.
+Result<std::string> write_tensors(Export& job, const std::string& path, const std::string& name,
+                                  ExportFile& file) {
+  STOKER_ASSIGN(SummedFile out, SummedFile::create(job.ops, path));
+  STOKER_ASSIGN(const std::string header,
+                format_safetensors(file.entries, {{"format", "pt"}}, kDataAlignBytes));
+  STOKER_TRY(out.append(std::as_bytes(std::span(header))));
+  std::vector<std::byte> piece;
+  for (const TensorInfo* tensor : file.tensors) {
+    const auto append_box = [&](const TensorBox& box) -> Status {
+      piece.resize(box.size_bytes);
+      STOKER_TRY(job.reader.read({.name = tensor->name,
+                                  .offsets = box.offsets,
+                                  .shape = box.shape,
+                                  .data = piece.data()}));
+      return out.append(piece);
+    };
+    STOKER_TRY(for_each_box(tensor->type, tensor->shape, job.options.piece_bytes, append_box));
+  }
+  job.report.size_bytes += out.size_bytes();
+  job.report.tensor_count += file.tensors.size();
+  job.report.files.push_back(name);
+  return std::move(out).finish(name);
+}
+
+/// `sha256sum -c` reads a name with a backslash or a line break differently.
+Status check_sums_name(std::string_view name) {
+  if (name.find_first_of("\\\n\r") == std::string_view::npos) return {};
+  return Status(Code::invalid_argument, "the name of an export has no backslash or line break");
+}
+
+Status fill_directory(Export& job, const std::string& directory) {
+  FileOps& ops = job.ops;
+  STOKER_ASSIGN(std::vector<ExportFile> files,
+                plan_export(job.reader.tensors(), job.options, /*is_split=*/true));
+  STOKER_TRY(ops.mkdir(directory));
+  std::string sums;
+  for (ExportFile& file : files) {
+    STOKER_ASSIGN(const std::string line,
+                  write_tensors(job, directory + "/" + file.name, file.name, file));
+    sums += line;
+  }
+  if (files.size() > 1) {
+    constexpr std::string_view kIndexName = "model.safetensors.index.json";
+    STOKER_ASSIGN(SummedFile index,
+                  SummedFile::create(ops, directory + "/" + std::string(kIndexName)));
+    const std::string text = format_export_index(files);
+    STOKER_TRY(index.append(std::as_bytes(std::span(text))));
+    STOKER_ASSIGN(const std::string line, std::move(index).finish(kIndexName));
+    sums += line;
+  }
+  job.report.sums = "SHA256SUMS";
+  return create_durable_file(ops, directory + "/" + job.report.sums, sums, /*is_final=*/false);
+}
+
+}  // namespace
+
+// 1. Write and fsync the file under a private name.  2. Publish the sums, which say nothing wrong
+// about a file that is not there.  3. Rename the file without replacing.  4. fsync the parent.
+Result<ExportReport> export_safetensors(const CheckpointReader& reader, FileOps& ops,
+                                        const std::string& path, const ExportOptions& options) {
+  Export job{.reader = reader, .ops = ops, .options = options};
+  ExportReport& report = job.report;
+  const std::string name = path.substr(path.rfind('/') + 1);
+  STOKER_TRY(check_sums_name(name));
+  if (ops.kind_of(path).ok()) return Status(Code::already_exists, path + ": there is such a file");
+  STOKER_ASSIGN(std::vector<ExportFile> files,
+                plan_export(reader.tensors(), options, /*is_split=*/false));
+  const std::string staged = path + ".staged-" + make_token();
+  report.sums = path + ".sha256";
+  const Result<std::string> line = write_tensors(job, staged, name, files.front());
+  Status status = line.status();
+  if (status.ok()) ops.reached("export.synced");
+  if (status.ok()) status = publish_file(ops, report.sums, std::as_bytes(std::span(*line)));
+  if (status.ok()) {
+    status = ops.rename_noreplace(staged, path);
+    if (status.code() == Code::unsupported) status = ops.link(staged, path);
+    if (!status.ok()) static_cast<void>(ops.unlink(report.sums));
+  }
+  static_cast<void>(ops.unlink(staged));  // after a failure, or its second name
+  STOKER_TRY(status);
+  ops.reached("export.switched");
+  STOKER_TRY(ops.fsync_dir(parent_of(path)));
+  ops.reached("export.durable");
+  report.files = {path};
+  return report;
+}
+
+Result<ExportReport> export_directory(const CheckpointReader& reader, FileOps& ops,
+                                      const std::string& directory, const ExportOptions& options) {
+  std::string path = directory;
+  while (path.size() > 1 && path.back() == '/') path.pop_back();
+  if (ops.kind_of(path).ok())
+    return Status(Code::already_exists, path + ": there is such a directory");
+  const std::string staged = path + ".staged-" + make_token();
+  Export job{.reader = reader, .ops = ops, .options = options};
+  Status status = fill_directory(job, staged);
+  if (status.ok()) status = publish_directory(ops, staged, path);
+  if (!status.ok()) {
+    static_cast<void>(remove_tree(ops, staged));
+    return status;
+  }
+  for (std::string& file : job.report.files) file = path + "/" + file;
+  job.report.sums = path + "/" + job.report.sums;
+  return job.report;
+}
+
+}  // namespace stoker

@@ -1,0 +1,240 @@
+#include "checkpoint/part_writer.h"
+
+#include <array>
+#include <optional>
+#include <utility>
+
+#include "checkpoint/names.h"
+#include "checkpoint/text_file.h"
+
+namespace stoker {
+namespace {
+
+class PartWriter {
+ public:
+  explicit PartWriter(const PartRequest& request)
+      : request_(request), ops_(request.ops), scans_(request.tensors.size()) {
+    for (const LayoutFile& file : request.layout.files) {
+      Output output;
+      output.digests.resize(file.chunk_count());
+      if (request.parent != nullptr && file.group && !request.staging.is_ring())
+        output.source = request.parent->find(file.name, file.size_bytes);
+      outputs_.push_back(std::move(output));
+    }
+    in_flight_.resize(request.layout.chunks.size());
+  }
+
+  Status make_files();
+  Status write_chunks();
+  Status link_or_write();
+  Status finish_files();
+  Result<WrittenPart> write_manifest();
+  Status await_writes();
+
+ private:
+  struct Output {
+    std::optional<File> file;
+    std::vector<Digest128> digests;
+    const CheckpointFile* source = nullptr;  ///< To be linked if all checksums agree.
+    std::uint32_t link_count = 0;
+  };
+
+  std::string path_of(const LayoutFile& file) const { return request_.directory + "/" + file.name; }
+  const LayoutFile& layout_of(std::size_t index) const { return request_.layout.files[index]; }
+
+  Status make_file(std::size_t index);
+  Status write(const Staging::Chunk& chunk);
+  Status reap(std::size_t count_min);
+  Status check_deadline() const;
+
+  const PartRequest& request_;
+  FileOps& ops_;
+  std::vector<Output> outputs_;
+  std::vector<TensorScan> scans_;
+  std::vector<Staging::Chunk> in_flight_;  // by index of the chunk
+  std::size_t written_count_ = 0;
+};
+
+Status PartWriter::check_deadline() const {
+  if (Clock::now() < request_.deadline) return {};
+  return Status(Code::unavailable, "the deadline passed while it was being written");
+}
+
+// Step 2 of one file.
+Status PartWriter::make_file(std::size_t index) {
+  const LayoutFile& layout = layout_of(index);
+  STOKER_ASSIGN(outputs_[index].file, File::create(ops_, path_of(layout), request_.file));
+  STOKER_TRY(outputs_[index].file->preallocate(layout.size_bytes));
+  ops_.reached("checkpoint.preallocated");
+  return {};
+}
+
+// Steps 1 and 2.
+Status PartWriter::make_files() {
+  const Status made = ops_.mkdir(request_.directory);
+  // Another rank may have been first; a name is never used by two attempts.
+  if (!made.ok() && made.code() != Code::already_exists) return made;
+  ops_.reached("checkpoint.staged_dir");
+  for (std::size_t i = 0; i < outputs_.size(); ++i) {
+    if (outputs_[i].source == nullptr) STOKER_TRY(make_file(i));
+  }
+  return {};
+}
+
+Status PartWriter::reap(std::size_t count_min) {
+  std::array<Completion, 16> completions;
+  STOKER_ASSIGN(const std::size_t count,
+                request_.engine.reap(completions, count_min, time_left(request_.deadline)));
+  if (count < count_min) STOKER_TRY(check_deadline());
+  for (const Completion& done : std::span(completions).first(count)) {
+    const Staging::Chunk& chunk = in_flight_[done.tag];
+    const ChunkRef ref = request_.layout.chunks[done.tag];
+    const auto where = [&] {
+      return path_of(layout_of(ref.file)) + " at " + std::to_string(ref.offset_bytes());
+    };
+    if (done.result < 0)
+      return Status::from_errno(static_cast<int>(-done.result), "write", where());
+    if (static_cast<std::uint64_t>(done.result) < chunk.size_bytes)
+      return Status(Code::io_error, "write " + where() + ": only " + std::to_string(done.result) +
+                                        " bytes were taken");
+    // relaxed: a figure for people
+    if (request_.written_bytes != nullptr)
+      request_.written_bytes->fetch_add(chunk.size_bytes, std::memory_order_relaxed);
+    ++written_count_;
+    request_.staging.release(chunk);
+  }
+  return {};
+}
+
+Status PartWriter::write(const Staging::Chunk& chunk) {
+  const ChunkRef ref = request_.layout.chunks[chunk.index];
+  if (request_.limiter != nullptr) STOKER_TRY(request_.limiter->acquire(chunk.size_bytes));
+  while (request_.engine.in_flight() >= request_.depth) STOKER_TRY(reap(1));
+  STOKER_ASSIGN(Request request, outputs_[ref.file].file->plan_write(
+                                     ref.offset_bytes(), chunk.size_bytes, chunk.memory));
+  request.tag = chunk.index;
+  in_flight_[chunk.index] = chunk;
+  for (;;) {
+    STOKER_ASSIGN(const std::size_t accepted, request_.engine.submit(std::span(&request, 1)));
+    if (accepted == 1) return {};
+    STOKER_TRY(reap(1));
+  }
+}
+
+// Step 3. A chunk is first submitted and then looked at: the device works while we do.
+Status PartWriter::write_chunks() {
+  for (std::size_t taken = 0; taken < request_.layout.chunks.size();) {
+    STOKER_TRY(check_deadline());
+    std::optional<Staging::Chunk> chunk = request_.staging.try_take();
+    if (!chunk && request_.engine.in_flight() > 0) {
+      // In a ring those who fill may be waiting for these writes, so they are waited for first.
+      STOKER_TRY(reap(1));
+      continue;
+    }
+    if (!chunk) chunk = request_.staging.take(request_.deadline);
+    if (!chunk) {
+      STOKER_TRY(request_.staging.status());
+      return Status(Code::unavailable, "the deadline passed while it was being copied");
+    }
+    ++taken;
+    const ChunkRef ref = request_.layout.chunks[chunk->index];
+    Output& output = outputs_[ref.file];
+    if (output.source == nullptr) STOKER_TRY(write(*chunk));
+    output.digests[ref.chunk] =
+        scan_chunk(layout_of(ref.file), ref.chunk, chunk->memory.first(chunk->size_bytes),
+                   request_.tensors, scans_);
+  }
+  return {};
+}
+
+// The rest of step 3: groups of which every checksum is now known.
+Status PartWriter::link_or_write() {
+  for (std::size_t i = 0; i < outputs_.size(); ++i) {
+    Output& output = outputs_[i];
+    if (output.source == nullptr) continue;
+    const LayoutFile& layout = layout_of(i);
+    if (output.source->chunks == output.digests) {
+      const Status linked =
+          ops_.link(request_.parent->directory + "/" + layout.name, path_of(layout));
+      if (linked.ok()) {
+        output.link_count = output.source->link_count + 1;
+        continue;
+      }
+      // Too many links, another filesystem, no links at all, the parent was removed: written.
+    }
+    STOKER_TRY(make_file(i));
+    for (std::size_t index = 0; index < request_.layout.chunks.size(); ++index) {
+      if (request_.layout.chunks[index].file == i) STOKER_TRY(write(request_.staging.at(index)));
+    }
+  }
+  while (request_.engine.in_flight() > 0) STOKER_TRY(reap(1));
+  ops_.reached("checkpoint.written");
+  return {};
+}
+
+// Steps 4 and 5. Committed files are read-only: links share their bytes.
+Status PartWriter::finish_files() {
+  for (std::size_t i = 0; i < outputs_.size(); ++i) {
+    Output& output = outputs_[i];
+    if (!output.file) continue;
+    STOKER_TRY(ops_.fchmod(output.file->buffered_fd(), 0444).with_context(output.file->path()));
+    STOKER_TRY(output.file->finish(layout_of(i).size_bytes));
+    STOKER_TRY(std::move(*output.file).close());
+    output.file.reset();
+    ops_.reached("checkpoint.synced");
+  }
+  return {};
+}
+
+// Steps 6 and 7.
+Result<WrittenPart> PartWriter::write_manifest() {
+  WrittenPart written;
+  written.part = describe(request_.layout, request_.tensors);
+  written.part.state_json = request_.state_json;
+  for (std::size_t i = 0; i < outputs_.size(); ++i) {
+    written.part.files[i].chunks = std::move(outputs_[i].digests);
+    written.part.files[i].link_count = outputs_[i].link_count;
+  }
+  std::size_t next = 0;  // describe() goes through files and their tensors in this order
+  for (const LayoutFile& file : request_.layout.files) {
+    for (const PlacedTensor& placed : file.tensors)
+      written.part.tensors[next++].nonfinite_count = scans_[placed.tensor].nonfinite_count;
+  }
+  const std::string path = request_.directory + "/" + part_name(request_.layout.rank);
+  STOKER_TRY(create_durable_file(ops_, path, format_checkpoint_part(written.part), false));
+  ops_.reached("checkpoint.part_written");
+  STOKER_TRY(ops_.fsync_dir(request_.directory));
+  ops_.reached("checkpoint.staging_synced");
+  written.scans = std::move(scans_);
+  return written;
+}
+
+Status PartWriter::await_writes() {
+  return request_.engine.in_flight() > 0 ? request_.engine.drain(kForever) : Status();
+}
+
+Result<WrittenPart> run(PartWriter& writer) {
+  STOKER_TRY(writer.make_files());
+  STOKER_TRY(writer.write_chunks());
+  STOKER_TRY(writer.link_or_write());
+  STOKER_TRY(writer.finish_files());
+  return writer.write_manifest();
+}
+
+}  // namespace
+
+// 1. Make the staging directory.  2. Create the files and reserve their blocks.  3. Write the
+// chunks, taking the checksum of each.  4. Cut each file to its size.  5. fdatasync it.  6. Write
+// and fsync the part manifest.  7. fsync the staging directory. Nothing here has a name that a
+// reader looks at. An error ends the attempt: nothing is synced twice.
+Result<WrittenPart> write_part(const PartRequest& request) {
+  PartWriter writer(request);
+  Result<WrittenPart> written = run(writer);
+  if (written.ok()) return written;
+  request.staging.fail(written.status());
+  // Buffers are lent to the kernel: nobody may fill them again before it has let go of them.
+  static_cast<void>(writer.await_writes());
+  return written.status().with_context("rank " + std::to_string(request.layout.rank));
+}
+
+}  // namespace stoker

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "checkpoint/chunk_scan.h"
+#include "checkpoint/dedup.h"
+#include "checkpoint/layout.h"
+#include "checkpoint/manifest.h"
+#include "checkpoint/staging.h"
+#include "io/engine.h"
+#include "io/file.h"
+#include "io/file_ops.h"
+#include "io/rate_limiter.h"
+
+namespace stoker {
+
+/// What one rank writes, and how. Everything is borrowed.
+struct PartRequest {
+  FileOps& ops;
+  Engine& engine;
+  std::string directory;  ///< Staging of this attempt; made if it is not there.
+  const CheckpointLayout& layout;
+  std::span<const SaveTensor> tensors;  ///< Their data is not looked at: `staging` has it.
+  Staging& staging;
+  std::string state_json = "null";
+  File::Options file = {};
+  std::uint32_t depth = 8;             ///< Chunks being written at once.
+  const LinkParent* parent = nullptr;  ///< Groups are linked to its files where they are equal.
+  RateLimiter* limiter = nullptr;
+  Deadline deadline = Deadline::max();
+  std::atomic<std::uint64_t>* written_bytes = nullptr;  ///< Counted up as chunks complete.
+};
+
+struct WrittenPart {
+  CheckpointPart part;
+  std::vector<TensorScan> scans;  ///< One for each tensor.
+};
+
+/// Writes this rank's files and its part manifest, and makes both durable; steps 1 to 7 of the
+/// commit (docs/durability.md). Takes chunks from `staging` as they are filled.
+///
+/// After a failure `staging` has failed too, no write is in flight, and neither the engine nor the
+/// directory may be used again: the next attempt makes new ones. Nothing is removed.
+Result<WrittenPart> write_part(const PartRequest& request);
+
+}  // namespace stoker

@@ -1,0 +1,89 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "checkpoint/box_copy.h"
+#include "checkpoint/chunk_reader.h"
+#include "checkpoint/manifest.h"
+#include "checkpoint/read_run.h"
+#include "io/file.h"
+#include "io/file_ops.h"
+
+namespace stoker {
+
+/// A tensor as a whole, however many slices it was saved in.
+struct TensorInfo {
+  std::string name;
+  TensorType type = TensorType::f32;
+  std::vector<std::uint64_t> shape;
+  std::uint64_t size_bytes = 0;
+  std::vector<std::uint32_t> slices;  ///< Indices into the manifest's tensors.
+};
+
+/// One checkpoint, open for reading. All its files are open from the beginning, so that it stays
+/// readable when retention removes it.
+///
+/// No byte reaches a caller unchecked: the first read that touches a chunk reads and hashes all of
+/// it, and later ones rely on that.
+///
+/// Thread safety: const methods may be called from any thread, also several at once; each call uses
+/// threads and engines of its own. Works in a forked child.
+class CheckpointReader {
+ public:
+  struct Options {
+    File::Options file = {};
+    EngineFactory engine = {};     ///< Nothing: the best one here.
+    std::size_t thread_count = 0;  ///< 0: one per core, at most 4.
+    std::uint32_t depth = 4;       ///< Chunks of 4 MiB in flight for each thread.
+  };
+
+  struct ReadOptions {
+    std::stop_token stop = {};
+    std::atomic<std::uint64_t>* read_bytes = nullptr;  ///< Counted up as chunks arrive.
+  };
+
+  /// Opens the checkpoint in `directory`, a link to one being followed once. `not_found` if there
+  /// is none or it was removed meanwhile; `corrupt` if its manifest is damaged, or a file is
+  /// missing or of another size.
+  static Result<CheckpointReader> open(FileOps& ops, const std::string& directory,
+                                       const Options& options);
+
+  const std::string& directory() const noexcept { return directory_; }
+  const CheckpointManifest& manifest() const noexcept { return *manifest_; }
+  /// By name.
+  const std::vector<TensorInfo>& tensors() const noexcept { return tensors_; }
+  /// Null if there is none of that name.
+  const TensorInfo* find(std::string_view name) const noexcept;
+
+  /// Fills every target, each chunk of the files being read once. `corrupt` names file, offset and
+  /// tensor. After a failure the targets hold anything.
+  Status read_all(std::span<const ReadTarget> targets, const ReadOptions& options) const;
+  Status read_all(std::span<const ReadTarget> targets) const {
+    return read_all(targets, ReadOptions());
+  }
+  /// A single target.
+  Status read(const ReadTarget& target) const { return read_all(std::span(&target, 1)); }
+
+ private:
+  CheckpointReader() = default;
+  static Result<CheckpointReader> open_once(FileOps& ops, const std::string& directory,
+                                            const Options& options);
+  void list_tensors();
+
+  std::string directory_;
+  Options options_;
+  std::shared_ptr<const CheckpointManifest> manifest_;
+  std::vector<File> files_;
+  std::vector<TensorInfo> tensors_;
+  VerifiedChunks is_verified_;
+};
+
+}  // namespace stoker

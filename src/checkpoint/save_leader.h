@@ -1,0 +1,71 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/mutex.h"
+#include "checkpoint/checkpointer.h"
+#include "checkpoint/commit.h"
+#include "checkpoint/history.h"
+#include "checkpoint/save_job.h"
+#include "checkpoint/save_messages.h"
+#include "checkpoint/writer_lock.h"
+
+namespace stoker {
+
+/// What rank 0 does for all: holds the lock, decides about each save, commits it.
+///
+/// Thread safety: ready(), decide() and release() on the caller's thread; commit() on the writer's.
+class SaveLeader {
+ public:
+  /// `options` is borrowed.
+  SaveLeader(const CheckpointerOptions& options, FileOps& ops, Coordinator& coordinator)
+      : options_(options),
+        ops_(ops),
+        coordinator_(coordinator),
+        checked_(ops, options.directory),
+        committed_(ops, options.directory),
+        head_(options.parent) {}
+
+  /// Takes the lock, if this is the first time.
+  Status ready();
+
+  /// What is to become of a save of which every rank has told. `steps_in_flight` are those that
+  /// were not committed yet.
+  Verdict decide(std::uint64_t number, std::span<const BeginMessage> messages,
+                 std::span<const std::uint64_t> steps_in_flight);
+
+  /// Every rank's part is durable: merges and commits them. On failure the staging directory is
+  /// removed.
+  EndMessage commit(const SaveJob& job, const CheckpointPart& own_part);
+  /// A rank has failed.
+  void discard(const SaveJob& job);
+
+  /// Waits until the other ranks have closed as well, because they read rank 0's last words in the
+  /// staging directory, then frees the lock. Nothing may be in flight.
+  void release(Deadline deadline);
+
+ private:
+  Status check(std::span<const BeginMessage> messages,
+               std::span<const std::uint64_t> steps_in_flight);
+  Result<std::vector<CheckpointPart>> read_parts(const SaveJob& job,
+                                                 const CheckpointPart& own_part) const;
+  Result<CheckpointManifest> make_manifest(const SaveJob& job, const CheckpointPart& own_part);
+  std::optional<CheckpointParent> head() const;
+
+  const CheckpointerOptions& options_;
+  FileOps& ops_;
+  Coordinator& coordinator_;
+  std::unique_ptr<WriterLock> lock_;
+  History checked_;    // the caller's thread's
+  History committed_;  // the writer's thread's
+  mutable Mutex mutex_;
+  std::optional<CheckpointParent> head_ STOKER_GUARDED_BY(mutex_);
+  std::vector<std::uint64_t> renewed_ STOKER_GUARDED_BY(mutex_);  // of which checked_ must hear
+};
+
+}  // namespace stoker

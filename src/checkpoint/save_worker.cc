@@ -1,0 +1,115 @@
+#include "checkpoint/save_worker.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "checkpoint/names.h"
+
+namespace stoker {
+namespace {
+
+constexpr std::uint32_t kDepth = 8;
+
+std::string key_of(const char* round, const SaveJob& job) {
+  return std::string(round) + "-" + std::to_string(job.number);
+}
+
+}  // namespace
+
+Result<WrittenPart> SaveWorker::write(SaveJob& job) {
+  STOKER_TRY(job.failure);
+  if (engine_ == nullptr) {
+    Result<std::unique_ptr<Engine>> made =
+        parts_.options.engine ? parts_.options.engine()
+                              : make_engine(EngineKind::automatic, {.depth = kDepth});
+    if (!made.ok()) {
+      job.staging->fail(made.status());
+      return made.status();
+    }
+    engine_ = *std::move(made);
+  }
+  const std::shared_ptr<const LinkParent> parent = parts_.learned.parent();
+  Result<WrittenPart> written = write_part({.ops = parts_.ops,
+                                            .engine = *engine_,
+                                            .directory = job.directory,
+                                            .layout = job.layout,
+                                            .tensors = job.request.tensors,
+                                            .staging = *job.staging,
+                                            .state_json = job.request.state_json,
+                                            .file = parts_.options.file,
+                                            .depth = kDepth,
+                                            .parent = parent.get(),
+                                            .limiter = parts_.limiter,
+                                            .deadline = job.deadline,
+                                            .written_bytes = &job.written_bytes});
+  if (!written.ok()) engine_.reset();
+  return written;
+}
+
+EndMessage SaveWorker::run(SaveJob& job, const std::function<void()>& await_filled) {
+  job.stage.store(SaveStage::writing, std::memory_order_relaxed);
+  Result<WrittenPart> written = write(job);
+  await_filled();
+  parts_.memory.give_back(std::move(job.arena));
+  job.stage.store(SaveStage::committing, std::memory_order_relaxed);
+  if (written.ok() && parts_.options.dedup)
+    parts_.learned.record(job.layout, job.request.tensors, written->scans);
+  EndMessage end = parts_.leader != nullptr ? lead(job, written) : follow(job, written);
+  if (end.outcome == SaveOutcome::committed && written.ok())
+    parts_.learned.set_parent(std::make_shared<LinkParent>(
+        LinkParent{.directory = parts_.options.directory + "/" + step_name(job.request.step),
+                   .files = std::move(written->part.files)}));
+  return end;
+}
+
+EndMessage SaveWorker::lead(SaveJob& job, const Result<WrittenPart>& written) {
+  const PartMessage own{.failure = written.status()};
+  const Result<std::vector<std::string>> texts =
+      parts_.coordinator.gather(key_of("part", job), format_message(own), job.deadline);
+  Status failure = written.status();
+  if (!texts.ok() && failure.ok()) failure = texts.status();
+  for (std::size_t rank = 1; texts.ok() && failure.ok() && rank < texts->size(); ++rank) {
+    const Result<PartMessage> heard = parse_part_message((*texts)[rank]);
+    failure = (heard.ok() ? heard->failure : heard.status());
+    // write_part() names its rank; a failure before it does not.
+    const std::string name = "rank " + std::to_string(rank);
+    if (failure.message().find(name) == std::string_view::npos)
+      failure = failure.with_context(name);
+  }
+  EndMessage end{.outcome = SaveOutcome::failed, .failure = failure};
+  if (failure.ok())
+    end = parts_.leader->commit(job, written->part);
+  else
+    parts_.leader->discard(job);
+  // Whoever does not hear this finds out by its own deadline.
+  static_cast<void>(
+      parts_.coordinator.broadcast(key_of("end", job), format_message(end), job.deadline));
+  return end;
+}
+
+EndMessage SaveWorker::follow(SaveJob& job, const Result<WrittenPart>& written) {
+  const PartMessage own{.failure = written.status()};
+  const Result<std::vector<std::string>> told =
+      parts_.coordinator.gather(key_of("part", job), format_message(own), job.deadline);
+  if (!told.ok())
+    return {.outcome = SaveOutcome::failed,
+            .failure = written.ok() ? told.status() : written.status()};
+  const Result<std::string> text =
+      parts_.coordinator.broadcast(key_of("end", job), "", job.deadline);
+  if (text.ok()) {
+    const Result<EndMessage> end = parse_end_message(*text);
+    if (end.ok()) return *end;
+    return {.outcome = SaveOutcome::unknown, .failure = end.status()};
+  }
+  if (!written.ok()) return {.outcome = SaveOutcome::failed, .failure = written.status()};
+  // Rank 0 is gone. Staging without a manifest cannot be committed any more by anybody.
+  const Result<std::vector<std::string>> names = parts_.ops.list(job.directory);
+  const bool is_staged =
+      names.ok() && std::find(names->begin(), names->end(), kManifestName) == names->end();
+  return {.outcome = is_staged ? SaveOutcome::failed : SaveOutcome::unknown,
+          .failure = text.status()};
+}
+
+}  // namespace stoker

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "checkpoint/part_writer.h"
+#include "checkpoint/save_job.h"
+#include "checkpoint/save_leader.h"
+#include "checkpoint/staging_memory.h"
+#include "io/rate_limiter.h"
+
+namespace stoker {
+
+/// Takes a save from filled chunks to its end, on every rank: writes the part, tells rank 0, hears
+/// how it ended.
+///
+/// Thread safety: none; it belongs to the writer's thread.
+class SaveWorker {
+ public:
+  /// What it works with; borrowed.
+  struct Parts {
+    const CheckpointerOptions& options;
+    FileOps& ops;
+    Coordinator& coordinator;
+    SaveLeader* leader;  ///< Null on other ranks than 0.
+    StagingMemory& memory;
+    SaveMemory& learned;
+    RateLimiter* limiter;
+  };
+  explicit SaveWorker(const Parts& parts) : parts_(parts) {}
+
+  /// `await_filled` returns when the caller's threads no longer touch the job's memory, which is
+  /// given back by then.
+  EndMessage run(SaveJob& job, const std::function<void()>& await_filled);
+
+ private:
+  Result<WrittenPart> write(SaveJob& job);
+  EndMessage lead(SaveJob& job, const Result<WrittenPart>& written);
+  EndMessage follow(SaveJob& job, const Result<WrittenPart>& written);
+
+  Parts parts_;
+  std::unique_ptr<Engine> engine_;  // kept from save to save; a failed one is not
+};
+
+}  // namespace stoker

@@ -1,0 +1,34 @@
+/// \file
+/// Engines that give up when somebody asks to stop, for saves and copies that take no stop token.
+#pragma once
+
+#include <cerrno>
+#include <cstdint>
+#include <stop_token>
+#include <utility>
+
+#include "checkpoint/engine_factory.h"
+
+namespace stoker {
+
+/// For a Checkpointer: once `stop` fires every transfer counts as failed, so that the save fails,
+/// cleans up and commits nothing.
+inline EngineFactory make_stoppable_writes(std::stop_token stop, std::uint32_t depth = 8) {
+  return [stop = std::move(stop), depth] {
+    return make_engine(EngineKind::automatic,
+                       {.depth = depth, .tamper = [stop](const Request&, std::int64_t raw) {
+                          return stop.stop_requested() ? std::int64_t{-ECANCELED} : raw;
+                        }});
+  };
+}
+
+/// For a CheckpointReader that reads a piece at a time: `cancelled` from the first piece after
+/// `stop` has fired. Pieces are few chunks, for which a ring is not worth its making.
+inline EngineFactory make_stoppable_reads(std::stop_token stop) {
+  return [stop = std::move(stop)]() -> Result<std::unique_ptr<Engine>> {
+    if (stop.stop_requested()) return Status(Code::cancelled, "interrupted");
+    return make_sync_engine({.depth = 4});
+  };
+}
+
+}  // namespace stoker

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "checkpoint/reader.h"
+#include "io/file_ops.h"
+
+namespace stoker {
+
+enum class DamageKind : std::uint8_t {
+  bad_manifest,   ///< None, or one that cannot be trusted.
+  missing_file,   ///< The manifest names it.
+  wrong_size,     ///< Cut off, or longer than it was.
+  bad_bytes,      ///< A chunk's checksum does not fit.
+  unreadable,     ///< The device or the kernel refused.
+  bad_header,     ///< The file's own header tells otherwise than the manifest.
+  missing_slice,  ///< Elements of a tensor are in no file.
+  foreign_file,   ///< In the directory, but not in the manifest.
+  bad_latest,     ///< `latest` leads nowhere.
+};
+
+/// "bad_bytes"
+std::string_view damage_kind_name(DamageKind kind) noexcept;
+
+struct CheckpointDamage {
+  DamageKind kind = DamageKind::bad_manifest;
+  std::string step;  ///< Its directory's name.
+  std::string file;  ///< In it; empty where it is none in particular.
+  std::uint64_t offset_bytes = 0;
+  std::uint64_t size_bytes = 0;           ///< Of what cannot be trusted from there on.
+  std::vector<std::string> tensors = {};  ///< Those with bytes in it.
+  std::string reason;
+};
+
+struct CheckpointVerifyReport {
+  std::uint64_t step_count = 0;
+  std::uint64_t checked_bytes = 0;
+  std::vector<CheckpointDamage> damages;  ///< By step, file and offset.
+};
+
+struct CheckpointVerifyOptions {
+  CheckpointReader::Options reader = {};
+  std::stop_token stop = {};
+  /// Called after each chunk on the thread that read it, also by several at once: bytes done, bytes
+  /// in all, of the step at hand.
+  std::function<void(const std::string& step, std::uint64_t, std::uint64_t)> progress = {};
+};
+
+/// Reads all of one checkpoint and finds every damage. `not_found` if it is not there, or was
+/// removed meanwhile. A damaged checkpoint is no error.
+Result<CheckpointVerifyReport> verify_checkpoint(FileOps& ops, const std::string& directory,
+                                                 const std::string& name,
+                                                 const CheckpointVerifyOptions& options);
+
+/// The same of all checkpoints in `directory`, those that were superseded among them. One that
+/// retention removes meanwhile is left out.
+Result<CheckpointVerifyReport> verify_checkpoints(FileOps& ops, const std::string& directory,
+                                                  const CheckpointVerifyOptions& options);
+
+}  // namespace stoker

@@ -1,0 +1,113 @@
+#include "cli/checkpoint_arguments.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <charconv>
+#include <cmath>
+#include <system_error>
+
+#include "checkpoint/names.h"
+#include "checkpoint/stoppable_engine.h"
+#include "cli/sample_text.h"
+
+namespace stoker::cli {
+namespace {
+
+/// The name of the directory that was typed; empty if it is none.
+std::string name_from(const std::string& typed) {
+  if (parse_step_name(typed)) return typed;
+  std::uint64_t step = 0;
+  const char* const end = typed.data() + typed.size();
+  const auto [stopped_at, error] = std::from_chars(typed.data(), end, step);
+  return error == std::errc() && stopped_at == end ? step_name(step) : "";
+}
+
+Result<CatalogStep> find_latest(const Catalog& catalog, const std::string& directory) {
+  if (!catalog.latest.empty()) {
+    if (const CatalogStep* const step = catalog.find(catalog.latest)) return *step;
+    return Status(Code::corrupt,
+                  fmt::format("{}/latest leads to {}, which is not there; name a step: "
+                              "`stoker checkpoint ls {}` lists them",
+                              directory, printable(catalog.latest), directory));
+  }
+  if (const CatalogStep* const step = catalog.newest()) return *step;
+  return Status(Code::not_found, directory + ": no checkpoint that could be read");
+}
+
+}  // namespace
+
+void add_directory_argument(CLI::App& command, std::string& directory) {
+  command.add_option("DIR", directory, "The directory of the checkpoints.")->required();
+}
+
+Result<CatalogStep> find_step(const Catalog& catalog, const std::string& directory,
+                              const std::string& typed) {
+  if (catalog.steps.empty())
+    return Status(Code::not_found, directory + ": there are no checkpoints");
+  if (typed.empty() || typed == kLatestName) return find_latest(catalog, directory);
+  const std::string name = name_from(typed);
+  if (name.empty())
+    return Status(Code::invalid_argument,
+                  fmt::format("{}: a checkpoint is a step's number, `latest` or a name like {}",
+                              printable(typed), step_name(1000)));
+  if (const CatalogStep* const step = catalog.find(name)) return *step;
+  return Status(Code::not_found,
+                fmt::format("{}/{}: no such checkpoint; `stoker checkpoint ls {}` lists them",
+                            directory, name, directory));
+}
+
+Result<CatalogStep> find_step(const std::string& directory, const std::string& typed) {
+  STOKER_ASSIGN(const Catalog catalog, list_checkpoints(posix_file_ops(), directory));
+  return find_step(catalog, directory, typed);
+}
+
+Result<CheckpointReader> open_step(const std::string& directory, const std::string& typed,
+                                   const Context& context) {
+  STOKER_ASSIGN(const CatalogStep step, find_step(directory, typed));
+  return CheckpointReader::open(posix_file_ops(), directory + "/" + step.name,
+                                {.engine = make_stoppable_reads(context.stop)});
+}
+
+std::uint64_t size_of(const CheckpointManifest& manifest) noexcept {
+  std::uint64_t total = 0;
+  for (const CheckpointFile& file : manifest.files) total += file.size_bytes;
+  return total;
+}
+
+std::uint64_t linked_bytes_of(const CheckpointManifest& manifest) noexcept {
+  std::uint64_t total = 0;
+  for (const CheckpointFile& file : manifest.files) {
+    if (file.link_count != 0) total += file.size_bytes;
+  }
+  return total;
+}
+
+CheckpointNote note_of(const AllNotes& notes, const CatalogStep& step) {
+  const CheckpointNote* const note = notes.find(step.parsed.step, step.generation);
+  return note == nullptr ? CheckpointNote() : *note;
+}
+
+std::string shape_text(const std::vector<std::uint64_t>& shape) {
+  return fmt::format("[{}]", fmt::join(shape, ", "));
+}
+
+std::string values_text(const std::map<std::string, double>& values) {
+  std::string text;
+  for (const auto& [name, value] : values)
+    text += fmt::format("{}{}={:.6g}", text.empty() ? "" : " ", printable(name), value);
+  return text;
+}
+
+nlohmann::ordered_json number_json(double value) {
+  if (std::isfinite(value)) return value;
+  return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
+}
+
+nlohmann::ordered_json values_json(const std::map<std::string, double>& values) {
+  nlohmann::ordered_json object = nlohmann::ordered_json::object();
+  for (const auto& [name, value] : values) object[name] = number_json(value);
+  return object;
+}
+
+}  // namespace stoker::cli

@@ -1,0 +1,98 @@
+#include <fmt/format.h>
+
+#include <memory>
+#include <vector>
+
+#include "base/units.h"
+#include "checkpoint/export.h"
+#include "cli/checkpoint_arguments.h"
+#include "cli/dataset_arguments.h"
+#include "cli/sample_text.h"
+#include "cli/work_progress.h"
+
+namespace stoker::cli {
+namespace {
+
+constexpr const char* kFooter =
+    R"(OUT.safetensors is one file, with OUT.safetensors.sha256 beside it. With --hf OUT is a directory as
+Hugging Face lays models out, with SHA256SUMS in it. `sha256sum -c` takes both, in the directory of
+the files. Slices are put together; every byte is checked on the way; what is there is never
+replaced. A .pt file is a pickle, which stoker does not write: torch.save() in Python does.
+
+Examples:
+  stoker checkpoint export run/checkpoints 1000 model.safetensors --only model. --strip model.
+  stoker checkpoint export run/checkpoints latest my-model --hf)";
+
+struct Arguments {
+  std::string directory;
+  std::string step;
+  std::string out;
+  bool hf = false;
+  bool json = false;
+  ExportOptions options;
+};
+
+Status check_out(const Arguments& arguments) {
+  if (arguments.hf || arguments.out.ends_with(".safetensors")) return {};
+  if (arguments.out.ends_with(".pt") || arguments.out.ends_with(".pth") ||
+      arguments.out.ends_with(".bin"))
+    return Status(Code::invalid_argument,
+                  fmt::format("{}: stoker writes no pickles; export OUT.safetensors, or in Python "
+                              "torch.save() what stoker.load() gives",
+                              arguments.out));
+  return Status(
+      Code::invalid_argument,
+      fmt::format("{}: OUT ends with .safetensors, or is a directory with --hf", arguments.out));
+}
+
+std::string render_text(const ExportReport& report) {
+  return fmt::format("{} in {}, {}: {}\nsums: {}\n", counted(report.tensor_count, "tensor"),
+                     counted(report.files.size(), "file"), format_bytes(report.size_bytes),
+                     report.files.empty() ? "" : report.files.front(), report.sums);
+}
+
+std::string render_json(const ExportReport& report) {
+  return to_line({{"files", report.files},
+                  {"sums", report.sums},
+                  {"tensors", report.tensor_count},
+                  {"size_bytes", report.size_bytes}}) +
+         "\n";
+}
+
+Status run(const Arguments& arguments, Context& context) {
+  STOKER_TRY(check_out(arguments));
+  STOKER_ASSIGN(const CheckpointReader reader,
+                open_step(arguments.directory, arguments.step, context));
+  STOKER_ASSIGN(
+      const ExportReport report,
+      arguments.hf
+          ? export_directory(reader, posix_file_ops(), arguments.out, arguments.options)
+          : export_safetensors(reader, posix_file_ops(), arguments.out, arguments.options));
+  return write_out(context, arguments.json ? render_json(report) : render_text(report));
+}
+
+}  // namespace
+
+void add_checkpoint_export_command(CLI::App& checkpoint, Context& context) {
+  CLI::App* const command =
+      checkpoint.add_subcommand("export", "Write a checkpoint's tensors as safetensors.");
+  const auto arguments = std::make_shared<Arguments>();
+  add_directory_argument(*command, arguments->directory);
+  command->add_option("STEP", arguments->step, kStepHelp)->required();
+  command->add_option("OUT", arguments->out, "OUT.safetensors, or a new directory with --hf.")
+      ->required();
+  command->add_flag("--hf", arguments->hf, "A directory as Hugging Face lays models out.");
+  command
+      ->add_option("--only", arguments->options.only,
+                   "Only tensors whose names begin so; may be given several times.")
+      ->allow_extra_args(false);
+  command
+      ->add_option("--strip", arguments->options.strip,
+                   "Take this off the beginning of names; may be given several times.")
+      ->allow_extra_args(false);
+  command->add_flag("--json", arguments->json, "One JSON object, for programs.");
+  command->footer(kFooter);
+  on_chosen(*command, [arguments, &context] { return run(*arguments, context); });
+}
+
+}  // namespace stoker::cli

@@ -1,0 +1,38 @@
+/// \file
+/// Tensors of other people's files as a checkpoint of ours.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "checkpoint/manifest.h"
+#include "cli/command.h"
+
+namespace stoker::cli {
+
+struct ImportRequest {
+  std::string directory;  ///< The checkpoints'; made if it is not there.
+  std::string file;       ///< One safetensors file.
+  std::uint64_t step = 0;
+  /// What the tensors are in a program that restores them: restore(state=...). Their names begin
+  /// with it and a point.
+  std::string tree = "state";
+};
+
+struct ImportReport {
+  std::string name;  ///< Of the checkpoint.
+  std::uint64_t generation = 0;
+  std::uint64_t tensor_count = 0;
+  std::uint64_t size_bytes = 0;  ///< Of the tensors.
+};
+
+/// Saves the tensors of a safetensors file as checkpoint `step`, passing them through a bounded
+/// piece of memory; the state is one tree, a dict of them by name, the file's metadata is in
+/// `extra`. The file must not be shortened meanwhile (MappedFile).
+///
+/// `already_exists` if there is such a step; `invalid_argument` for a file of another kind, and for
+/// a directory that holds other things than checkpoints, because a writer sweeps its directory;
+/// `corrupt` names the file; `cancelled` when the user asked to stop: nothing was committed then.
+Result<ImportReport> import_safetensors(const ImportRequest& request, Context& context);
+
+}  // namespace stoker::cli

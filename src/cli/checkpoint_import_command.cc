@@ -1,0 +1,63 @@
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "base/units.h"
+#include "cli/checkpoint_arguments.h"
+#include "cli/checkpoint_import.h"
+#include "cli/count_check.h"
+#include "cli/dataset_arguments.h"
+#include "cli/sample_text.h"
+#include "cli/work_progress.h"
+
+namespace stoker::cli {
+namespace {
+
+constexpr const char* kFooter =
+    R"(The file becomes a committed checkpoint, and `latest` leads to it. Its tensors are a dict by name,
+which a program restores as restore(NAME=model); in the checkpoint their names begin with "NAME.",
+and `export --strip NAME.` gives the file's own back. DIR is made if it is not there. Nothing is left
+behind when it fails or is interrupted. Pickles (.pt) and torch's distributed checkpoints are read by
+torch alone: load them in Python with weights_only=True and save them with stoker.Checkpointer.
+
+Example:
+  stoker checkpoint import run/checkpoints base-model.safetensors --step 0 --as model)";
+
+struct Arguments {
+  ImportRequest request;
+  bool json = false;
+};
+
+Status run(const Arguments& arguments, Context& context) {
+  STOKER_ASSIGN(const ImportReport report, import_safetensors(arguments.request, context));
+  if (arguments.json)
+    return write_out(context, to_line({{"name", report.name},
+                                       {"step", arguments.request.step},
+                                       {"generation", report.generation},
+                                       {"tensors", report.tensor_count},
+                                       {"size_bytes", report.size_bytes}}) +
+                                  "\n");
+  return write_out(context,
+                   fmt::format("{}/{}: {}, {}, generation {}\n", arguments.request.directory,
+                               report.name, counted(report.tensor_count, "tensor"),
+                               format_bytes(report.size_bytes), report.generation));
+}
+
+}  // namespace
+
+void add_checkpoint_import_command(CLI::App& checkpoint, Context& context) {
+  CLI::App* const command =
+      checkpoint.add_subcommand("import", "Make a checkpoint of a safetensors file.");
+  const auto arguments = std::make_shared<Arguments>();
+  add_directory_argument(*command, arguments->request.directory);
+  command->add_option("FILE", arguments->request.file, "FILE.safetensors.")->required();
+  command->add_option("--step", arguments->request.step, "The step it shall be.")
+      ->required()
+      ->check(count_from(0));
+  command->add_option("--as", arguments->request.tree, "NAME of the state it shall be (state).");
+  command->add_flag("--json", arguments->json, "One JSON object, for programs.");
+  command->footer(kFooter);
+  on_chosen(*command, [arguments, &context] { return run(*arguments, context); });
+}
+
+}  // namespace stoker::cli

@@ -1,0 +1,145 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+
+#include "base/units.h"
+#include "cli/checkpoint_arguments.h"
+#include "cli/dataset_arguments.h"
+#include "cli/sample_text.h"
+#include "cli/text_table.h"
+
+namespace stoker::cli {
+namespace {
+
+constexpr const char* kFooter =
+    R"(The newest first, by generation: a run that was rewound saves a step again, and what had its name
+before is superseded. Manifests are read and checked, data is not: `stoker checkpoint verify` does
+that. What is listed is committed, and so durable. Values are those saved with the checkpoint, then
+those added by `annotate`.)";
+
+struct Arguments {
+  std::string directory;
+  bool json = false;
+};
+
+struct Listing {
+  std::string directory;
+  Catalog catalog;
+  AllNotes notes;
+  double now_s = 0;
+
+  bool is_latest(const CatalogStep& step) const { return step.name == catalog.latest; }
+};
+
+/// "12 s", "5 min", "3.2 h", "14.0 d": how old, not how exactly.
+std::string age_text(double seconds) {
+  constexpr double kMinute = 60;
+  constexpr double kHour = 60 * kMinute;
+  constexpr double kDay = 24 * kHour;
+  if (seconds < kMinute) return fmt::format("{:.0f} s", std::max(seconds, 0.0));
+  if (seconds < kHour) return fmt::format("{:.0f} min", seconds / kMinute);
+  if (seconds < kDay) return fmt::format("{:.1f} h", seconds / kHour);
+  return fmt::format("{:.1f} d", seconds / kDay);
+}
+
+std::string flags_text(const Listing& listing, const CatalogStep& step) {
+  std::string text;
+  const auto add = [&text](bool is_set, std::string_view word) {
+    if (is_set) text.append(text.empty() ? "" : ", ").append(word);
+  };
+  add(listing.is_latest(step), "latest");
+  add(step.manifest == nullptr, "damaged");
+  add(step.is_superseded(), "superseded");
+  add(step.has_new_nonfinite, "non-finite");
+  add(note_of(listing.notes, step).is_pinned, "pinned");
+  return text;
+}
+
+std::string render_text(const Listing& listing) {
+  TextTable table({">step", ">generation", ">age", ">size", "flags", "values"});
+  std::string damages;
+  for (const CatalogStep& step : listing.catalog.steps) {
+    std::string values;
+    std::string age = "-";
+    std::string size = "-";
+    if (step.manifest != nullptr) {
+      values = values_text(step.manifest->reference);
+      age = age_text(listing.now_s - step.manifest->time_s);
+      size = format_bytes(size_of(*step.manifest));
+    } else {
+      damages += fmt::format("{}: {}\n", step.name, printable(step.damage.message()));
+    }
+    const std::string noted = values_text(note_of(listing.notes, step).values);
+    if (!values.empty() && !noted.empty()) values += " ";
+    table.add({std::to_string(step.parsed.step),
+               step.generation == 0 ? "-" : std::to_string(step.generation), age, size,
+               flags_text(listing, step), values + noted});
+  }
+  if (table.empty()) return fmt::format("{}: no checkpoints\n", listing.directory);
+  for (const DamagedNote& note : listing.notes.damaged)
+    damages += fmt::format("{}: {}\n", note.path, printable(note.reason.message()));
+  return table.render() + damages;
+}
+
+nlohmann::ordered_json step_json(const Listing& listing, const CatalogStep& step) {
+  const CheckpointNote note = note_of(listing.notes, step);
+  nlohmann::ordered_json object = {
+      {"name", step.name},
+      {"step", step.parsed.step},
+      {"generation", step.generation},
+      {"latest", listing.is_latest(step)},
+      {"superseded", step.is_superseded()},
+      {"pinned", note.is_pinned},
+      {"new_nonfinite", step.has_new_nonfinite},
+      {"damage", nullptr},
+      {"annotations", values_json(note.values)},
+  };
+  if (step.manifest == nullptr) {
+    object["damage"] = step.damage.message();
+    return object;
+  }
+  object["time_s"] = step.manifest->time_s;
+  object["age_s"] = listing.now_s - step.manifest->time_s;
+  object["size_bytes"] = size_of(*step.manifest);
+  object["linked_bytes"] = linked_bytes_of(*step.manifest);
+  object["world_size"] = step.manifest->world_size;
+  object["reference"] = values_json(step.manifest->reference);
+  return object;
+}
+
+std::string render_json(const Listing& listing) {
+  nlohmann::ordered_json steps = nlohmann::ordered_json::array();
+  for (const CatalogStep& step : listing.catalog.steps) steps.push_back(step_json(listing, step));
+  nlohmann::ordered_json notes = nlohmann::ordered_json::array();
+  for (const DamagedNote& note : listing.notes.damaged)
+    notes.push_back({{"path", note.path}, {"damage", note.reason.message()}});
+  return to_line({{"directory", listing.directory},
+                  {"latest", listing.catalog.latest},
+                  {"checkpoints", std::move(steps)},
+                  {"damaged_notes", std::move(notes)}}) +
+         "\n";
+}
+
+Status run(const Arguments& arguments, Context& context) {
+  Listing listing{.directory = arguments.directory, .catalog = {}, .notes = {}};
+  STOKER_ASSIGN(listing.catalog, list_checkpoints(posix_file_ops(), arguments.directory));
+  STOKER_ASSIGN(listing.notes, read_all_notes(posix_file_ops(), arguments.directory));
+  listing.now_s =
+      std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+  return write_out(context, arguments.json ? render_json(listing) : render_text(listing));
+}
+
+}  // namespace
+
+void add_checkpoint_ls_command(CLI::App& checkpoint, Context& context) {
+  CLI::App* const command = checkpoint.add_subcommand("ls", "List the checkpoints.");
+  const auto arguments = std::make_shared<Arguments>();
+  add_directory_argument(*command, arguments->directory);
+  command->add_flag("--json", arguments->json, "One JSON object, for programs.");
+  command->footer(kFooter);
+  on_chosen(*command, [arguments, &context] { return run(*arguments, context); });
+}
+
+}  // namespace stoker::cli

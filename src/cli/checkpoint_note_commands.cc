@@ -1,0 +1,98 @@
+#include <fmt/format.h>
+
+#include <charconv>
+#include <map>
+#include <memory>
+#include <system_error>
+#include <vector>
+
+#include "cli/checkpoint_arguments.h"
+#include "cli/dataset_arguments.h"
+#include "cli/sample_text.h"
+
+namespace stoker::cli {
+namespace {
+
+constexpr const char* kPinFooter =
+    "Notes lie beside the checkpoints, which never change; a run that is saving goes on meanwhile.";
+constexpr const char* kAnnotateFooter =
+    R"(Values rank checkpoints for `prune --keep-best`; one of the same name is replaced.
+
+Example:
+  stoker checkpoint annotate run/checkpoints 1000 val_loss=2.2 accuracy=0.61)";
+
+struct Arguments {
+  std::string directory;
+  std::string step;
+  std::vector<std::string> values;
+};
+
+/// Notes go by generation, which a manifest that cannot be trusted does not tell.
+Result<CatalogStep> find_whole_step(const Arguments& arguments) {
+  STOKER_ASSIGN(CatalogStep step, find_step(arguments.directory, arguments.step));
+  if (step.manifest == nullptr)
+    return step.damage.with_context(arguments.directory + "/" + step.name);
+  return step;
+}
+
+Result<std::map<std::string, double>> parse_values(const std::vector<std::string>& texts) {
+  std::map<std::string, double> values;
+  for (const std::string& text : texts) {
+    const std::size_t equals = text.rfind('=');
+    double value = 0;
+    const char* const end = text.data() + text.size();
+    const char* const begin = equals == std::string::npos ? end : text.data() + equals + 1;
+    const auto [stopped_at, error] = std::from_chars(begin, end, value);
+    if (equals == 0 || error != std::errc() || stopped_at != end)
+      return Status(Code::invalid_argument,
+                    printable(text) + ": NAME=NUMBER is needed, such as val_loss=2.2");
+    if (!values.emplace(text.substr(0, equals), value).second)
+      return Status(Code::invalid_argument, printable(text.substr(0, equals)) + " is given twice");
+  }
+  return values;
+}
+
+Status pin(const Arguments& arguments, bool is_pinned, Context& context) {
+  STOKER_ASSIGN(const CatalogStep step, find_whole_step(arguments));
+  STOKER_TRY(pin_checkpoint(posix_file_ops(), arguments.directory, step.parsed.step,
+                            step.generation, is_pinned));
+  return write_out(context, fmt::format("{}: {}\n", step.name, is_pinned ? "pinned" : "unpinned"));
+}
+
+Status annotate(const Arguments& arguments, Context& context) {
+  STOKER_ASSIGN(const auto values, parse_values(arguments.values));
+  STOKER_ASSIGN(const CatalogStep step, find_whole_step(arguments));
+  STOKER_TRY(annotate_checkpoint(posix_file_ops(), arguments.directory, step.parsed.step,
+                                 step.generation, values));
+  return write_out(context, fmt::format("{}: {}\n", step.name, values_text(values)));
+}
+
+CLI::App* add_command(CLI::App& checkpoint, const std::string& name, const std::string& what,
+                      Arguments& arguments) {
+  CLI::App* const command = checkpoint.add_subcommand(name, what);
+  add_directory_argument(*command, arguments.directory);
+  command->add_option("STEP", arguments.step, kStepHelp)->required();
+  return command;
+}
+
+}  // namespace
+
+void add_checkpoint_note_commands(CLI::App& checkpoint, Context& context) {
+  for (const bool is_pinned : {true, false}) {
+    const auto arguments = std::make_shared<Arguments>();
+    CLI::App* const command = add_command(
+        checkpoint, is_pinned ? "pin" : "unpin",
+        is_pinned ? "Keep a checkpoint whatever the rules say." : "Undo `pin`.", *arguments);
+    command->footer(kPinFooter);
+    on_chosen(*command,
+              [arguments, is_pinned, &context] { return pin(*arguments, is_pinned, context); });
+  }
+  const auto arguments = std::make_shared<Arguments>();
+  CLI::App* const command =
+      add_command(checkpoint, "annotate", "Add values to a checkpoint.", *arguments);
+  command->add_option("VALUE", arguments->values, "NAME=NUMBER...")->required();
+  command->footer(kAnnotateFooter);
+  on_chosen(*command, [arguments, &context] { return annotate(*arguments, context); });
+}
+
+}  // namespace stoker::cli

@@ -1,0 +1,210 @@
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <ctime>
+#include <map>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "base/units.h"
+#include "cli/checkpoint_arguments.h"
+#include "cli/dataset_arguments.h"
+#include "cli/sample_text.h"
+#include "cli/state_summary.h"
+#include "cli/text_table.h"
+#include "cli/work_progress.h"
+
+namespace stoker::cli {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr std::size_t kStateLinesMax = 40;
+constexpr std::size_t kTextMax = 200;
+constexpr const char* kFooter =
+    "What the manifest says; no data is read. A tensor that was saved in slices by several ranks "
+    "is\none line. --json has everything, the trees of state among it.";
+
+struct Arguments {
+  std::string directory;
+  std::string step = "latest";
+  bool json = false;
+};
+
+struct Shown {
+  CatalogStep step;
+  CheckpointNote note;
+  /// By name: all slices.
+  std::map<std::string_view, std::vector<const CheckpointTensor*>> tensors;
+
+  const CheckpointManifest& manifest() const { return *step.manifest; }
+  const std::string& file_of(const CheckpointTensor& tensor) const {
+    return manifest().files[tensor.file].name;
+  }
+};
+
+std::string time_text(double time_s) {
+  const auto seconds = static_cast<std::time_t>(time_s);
+  return fmt::format("{:%Y-%m-%d %H:%M:%S} UTC", fmt::gmtime(seconds));
+}
+
+/// One line, and no more than a screen has.
+std::string shortened(const std::string& text) {
+  const std::string safe = printable(text);
+  return safe.size() <= kTextMax
+             ? safe
+             : safe.substr(0, kTextMax) + fmt::format("... ({} characters)", safe.size());
+}
+
+std::string head_text(const Shown& shown) {
+  const CheckpointManifest& manifest = shown.manifest();
+  std::string text = fmt::format("{}: generation {}, saved {} by {} ({})\n", shown.step.name,
+                                 manifest.generation, time_text(manifest.time_s),
+                                 printable(manifest.tool), counted(manifest.world_size, "rank"));
+  if (manifest.parent)
+    text += fmt::format("continues step {}, generation {}\n", manifest.parent->step,
+                        manifest.parent->generation);
+  if (!manifest.reference.empty()) text += "reference: " + values_text(manifest.reference) + "\n";
+  if (!shown.note.values.empty()) text += "annotations: " + values_text(shown.note.values) + "\n";
+  if (shown.note.is_pinned) text += "pinned\n";
+  if (shown.step.has_new_nonfinite) text += "has new values that are not finite\n";
+  if (manifest.extra_json != "null") text += "extra: " + shortened(manifest.extra_json) + "\n";
+  if (manifest.cursor_json != "null") text += "cursor: " + shortened(manifest.cursor_json) + "\n";
+  return text;
+}
+
+std::string files_text(const Shown& shown) {
+  TextTable table({"file", ">size", "links"});
+  for (const CheckpointFile& file : shown.manifest().files)
+    table.add({printable(file.name), format_bytes(file.size_bytes),
+               file.link_count == 0 ? "" : fmt::format("linked {} times", file.link_count)});
+  return table.empty() ? "" : "\n" + table.render();
+}
+
+std::string tensors_text(const Shown& shown) {
+  TextTable table({"tensor", "dtype", "shape", ">size", "file", "notes"});
+  for (const auto& [name, slices] : shown.tensors) {
+    std::uint64_t size_bytes = 0;
+    std::uint64_t nonfinite = 0;
+    for (const CheckpointTensor* const slice : slices) {
+      size_bytes += slice->end_bytes - slice->begin_bytes;
+      nonfinite += slice->nonfinite_count;
+    }
+    const CheckpointTensor& first = *slices.front();
+    std::string file = printable(shown.file_of(first));
+    if (slices.size() > 1) file += fmt::format(" and {} more", slices.size() - 1);
+    table.add({printable(name), std::string(tensor_type_name(first.type)),
+               shape_text(first.global_shape), format_bytes(size_bytes), file,
+               nonfinite == 0 ? "" : fmt::format("{} not finite", nonfinite)});
+  }
+  return table.empty() ? "\nno tensors\n" : "\n" + table.render();
+}
+
+std::string state_text(const Shown& shown) {
+  std::string text;
+  for (std::size_t rank = 0; rank < shown.manifest().state_json.size(); ++rank) {
+    if (shown.manifest().state_json[rank] == "null") continue;
+    const std::vector<StateLine> lines = summarize_state(shown.manifest().state_json[rank]);
+    text += fmt::format("\nstate of rank {}\n", rank);
+    for (std::size_t i = 0; i < lines.size() && i < kStateLinesMax; ++i)
+      text += fmt::format("  {}{}{}\n", lines[i].path, lines[i].path.empty() ? "" : ": ",
+                          shortened(lines[i].what));
+    if (lines.size() > kStateLinesMax)
+      text += fmt::format("  and {} more\n", lines.size() - kStateLinesMax);
+  }
+  return text;
+}
+
+/// The manifest was checked, so it parses; if not, it is shown as the text it is.
+ordered_json parsed(const std::string& text) {
+  ordered_json value = ordered_json::parse(text, nullptr, false);
+  return value.is_discarded() ? ordered_json(text) : value;
+}
+
+ordered_json tensors_json(const Shown& shown) {
+  ordered_json list = ordered_json::array();
+  for (const auto& [name, slices] : shown.tensors) {
+    std::uint64_t size_bytes = 0;
+    std::uint64_t nonfinite = 0;
+    ordered_json places = ordered_json::array();
+    for (const CheckpointTensor* const slice : slices) {
+      size_bytes += slice->end_bytes - slice->begin_bytes;
+      nonfinite += slice->nonfinite_count;
+      places.push_back({{"file", shown.file_of(*slice)},
+                        {"offsets", slice->offsets},
+                        {"shape", slice->shape},
+                        {"begin_bytes", slice->begin_bytes},
+                        {"end_bytes", slice->end_bytes}});
+    }
+    list.push_back({{"name", name},
+                    {"dtype", tensor_type_name(slices.front()->type)},
+                    {"shape", slices.front()->global_shape},
+                    {"size_bytes", size_bytes},
+                    {"nonfinite_count", nonfinite},
+                    {"slices", std::move(places)}});
+  }
+  return list;
+}
+
+std::string render_json(const Shown& shown, const std::string& directory) {
+  const CheckpointManifest& manifest = shown.manifest();
+  ordered_json files = ordered_json::array();
+  for (const CheckpointFile& file : manifest.files)
+    files.push_back(
+        {{"name", file.name}, {"size_bytes", file.size_bytes}, {"link_count", file.link_count}});
+  ordered_json states = ordered_json::array();
+  for (const std::string& tree : manifest.state_json) states.push_back(parsed(tree));
+  ordered_json parent;
+  if (manifest.parent)
+    parent = {{"step", manifest.parent->step}, {"generation", manifest.parent->generation}};
+  return to_line({{"directory", directory},
+                  {"name", shown.step.name},
+                  {"step", manifest.step},
+                  {"generation", manifest.generation},
+                  {"time_s", manifest.time_s},
+                  {"tool", manifest.tool},
+                  {"world_size", manifest.world_size},
+                  {"parent", std::move(parent)},
+                  {"superseded", shown.step.is_superseded()},
+                  {"pinned", shown.note.is_pinned},
+                  {"new_nonfinite", shown.step.has_new_nonfinite},
+                  {"size_bytes", size_of(manifest)},
+                  {"reference", values_json(manifest.reference)},
+                  {"annotations", values_json(shown.note.values)},
+                  {"files", std::move(files)},
+                  {"tensors", tensors_json(shown)},
+                  {"extra", parsed(manifest.extra_json)},
+                  {"cursor", parsed(manifest.cursor_json)},
+                  {"state", std::move(states)}}) +
+         "\n";
+}
+
+Status run(const Arguments& arguments, Context& context) {
+  Shown shown;
+  STOKER_ASSIGN(shown.step, find_step(arguments.directory, arguments.step));
+  if (shown.step.manifest == nullptr)
+    return shown.step.damage.with_context(arguments.directory + "/" + shown.step.name);
+  STOKER_ASSIGN(const AllNotes notes, read_all_notes(posix_file_ops(), arguments.directory));
+  shown.note = note_of(notes, shown.step);
+  for (const CheckpointTensor& tensor : shown.manifest().tensors)
+    shown.tensors[tensor.name].push_back(&tensor);
+  return write_out(context, arguments.json ? render_json(shown, arguments.directory)
+                                           : head_text(shown) + files_text(shown) +
+                                                 tensors_text(shown) + state_text(shown));
+}
+
+}  // namespace
+
+void add_checkpoint_show_command(CLI::App& checkpoint, Context& context) {
+  CLI::App* const command =
+      checkpoint.add_subcommand("show", "Say what is in a checkpoint: tensors, files, state.");
+  const auto arguments = std::make_shared<Arguments>();
+  add_directory_argument(*command, arguments->directory);
+  command->add_option("STEP", arguments->step, std::string(kStepHelp) + " (latest)");
+  command->add_flag("--json", arguments->json, "One JSON object, for programs.");
+  command->footer(kFooter);
+  on_chosen(*command, [arguments, &context] { return run(*arguments, context); });
+}
+
+}  // namespace stoker::cli

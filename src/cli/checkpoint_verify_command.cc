@@ -1,0 +1,164 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "base/mutex.h"
+#include "base/units.h"
+#include "checkpoint/names.h"
+#include "checkpoint/verify.h"
+#include "cli/checkpoint_arguments.h"
+#include "cli/dataset_arguments.h"
+#include "cli/sample_text.h"
+#include "cli/work_progress.h"
+
+namespace stoker::cli {
+namespace {
+
+constexpr std::size_t kTensorsNamed = 8;
+constexpr const char* kFooter =
+    R"(Reads every byte and compares it with the checksums in the manifest: of the checkpoint that
+`latest` leads to, of the one that --step names, or of --all, superseded ones among them. Every
+damage is listed: file, offset, tensors.
+
+Exit status: 0 all is well, 1 damage was found or a checkpoint cannot be looked at, 2 misused,
+130 interrupted.)";
+
+struct Arguments {
+  std::string directory;
+  std::string step;
+  bool all = false;
+  bool json = false;
+};
+
+/// "tensors a, b and 3 more"; --json names all of them.
+std::string tensors_text(const CheckpointDamage& damage) {
+  if (damage.tensors.empty()) return "";
+  std::string text = damage.tensors.size() == 1 ? "; tensor " : "; tensors ";
+  for (std::size_t i = 0; i < damage.tensors.size() && i < kTensorsNamed; ++i)
+    text += (i == 0 ? "" : ", ") + printable(damage.tensors[i]);
+  if (damage.tensors.size() > kTensorsNamed)
+    text += fmt::format(" and {} more", damage.tensors.size() - kTensorsNamed);
+  return text;
+}
+
+std::string damage_text(const CheckpointDamage& damage) {
+  std::string text = damage.kind == DamageKind::bad_latest
+                         ? fmt::format("latest -> {}", printable(damage.step))
+                         : printable(damage.step);
+  if (damage.kind != DamageKind::bad_latest && !damage.file.empty())
+    text += "/" + printable(damage.file);
+  if (damage.size_bytes != 0)
+    text += fmt::format(": offset {}, {} bytes", damage.offset_bytes, damage.size_bytes);
+  return text + fmt::format(": {}: {}{}\n", damage_kind_name(damage.kind), printable(damage.reason),
+                            tensors_text(damage));
+}
+
+std::string render_text(const CheckpointVerifyReport& report, const std::string& directory) {
+  std::string text;
+  for (const CheckpointDamage& damage : report.damages) text += damage_text(damage);
+  return text + fmt::format("{}: {}, {}: {}\n", directory, counted(report.step_count, "checkpoint"),
+                            format_bytes(report.checked_bytes),
+                            report.damages.empty() ? std::string("all is well")
+                                                   : counted(report.damages.size(), "damage"));
+}
+
+std::string render_json(const CheckpointVerifyReport& report, const std::string& directory) {
+  nlohmann::ordered_json damages = nlohmann::ordered_json::array();
+  for (const CheckpointDamage& damage : report.damages)
+    damages.push_back({{"kind", damage_kind_name(damage.kind)},
+                       {"step", damage.step},
+                       {"file", damage.file},
+                       {"offset_bytes", damage.offset_bytes},
+                       {"size_bytes", damage.size_bytes},
+                       {"tensors", damage.tensors},
+                       {"reason", damage.reason}});
+  return to_line({{"directory", directory},
+                  {"ok", report.damages.empty()},
+                  {"checkpoints", report.step_count},
+                  {"checked_bytes", report.checked_bytes},
+                  {"damages", std::move(damages)}}) +
+         "\n";
+}
+
+/// A `latest` that leads nowhere is damage here, and the newest checkpoint is looked at instead.
+Result<CheckpointVerifyReport> verify_one(const Arguments& arguments,
+                                          const CheckpointVerifyOptions& options) {
+  FileOps& ops = posix_file_ops();
+  STOKER_ASSIGN(const Catalog catalog, list_checkpoints(ops, arguments.directory));
+  const bool wants_latest = arguments.step.empty() || arguments.step == kLatestName;
+  Result<CatalogStep> step = find_step(catalog, arguments.directory, arguments.step);
+  const bool leads_nowhere = wants_latest && !step.ok() && step.status().code() == Code::corrupt;
+  if (wants_latest && !step.ok() && !catalog.steps.empty()) step = catalog.steps.front();
+  if (!step.ok()) return step.status();
+  STOKER_ASSIGN(CheckpointVerifyReport report,
+                verify_checkpoint(ops, arguments.directory, step->name, options));
+  if (leads_nowhere)
+    report.damages.push_back({.kind = DamageKind::bad_latest,
+                              .step = catalog.latest,
+                              .file = std::string(kLatestName),
+                              .reason = "there is no such checkpoint"});
+  return report;
+}
+
+/// Draws how far a verification is, called from the threads that read.
+///
+/// Thread safety: show() may be called from any thread.
+class VerifyLine {
+ public:
+  explicit VerifyLine(Context& context) : line_(context, "verifying", "bytes") {}
+
+  void show(const std::string& step, std::uint64_t done, std::uint64_t count) {
+    const MutexLock lock(mutex_);
+    if (step != step_) bytes_before_ += std::exchange(bytes_, 0);
+    step_ = step;
+    bytes_ = std::max(bytes_, done);
+    line_.show({.done = bytes_, .count = count, .bytes = bytes_before_ + bytes_, .note = step_});
+  }
+  void clear() {
+    const MutexLock lock(mutex_);
+    line_.clear();
+  }
+
+ private:
+  Mutex mutex_;
+  WorkProgress line_ STOKER_GUARDED_BY(mutex_);
+  std::string step_ STOKER_GUARDED_BY(mutex_);
+  std::uint64_t bytes_ STOKER_GUARDED_BY(mutex_) = 0;
+  std::uint64_t bytes_before_ STOKER_GUARDED_BY(mutex_) = 0;  // of the steps that are done
+};
+
+Status run(const Arguments& arguments, Context& context) {
+  VerifyLine progress(context);
+  const CheckpointVerifyOptions options{
+      .reader = {},
+      .stop = context.stop,
+      .progress = [&progress](const std::string& step, std::uint64_t done, std::uint64_t count) {
+        progress.show(step, done, count);
+      }};
+  Result<CheckpointVerifyReport> report =
+      arguments.all ? verify_checkpoints(posix_file_ops(), arguments.directory, options)
+                    : verify_one(arguments, options);
+  progress.clear();
+  if (!report.ok()) return report.status();
+  if (!report->damages.empty()) context.exit_code = kExitFailed;
+  return write_out(context, arguments.json ? render_json(*report, arguments.directory)
+                                           : render_text(*report, arguments.directory));
+}
+
+}  // namespace
+
+void add_checkpoint_verify_command(CLI::App& checkpoint, Context& context) {
+  CLI::App* const command =
+      checkpoint.add_subcommand("verify", "Check every byte, and name what is damaged.");
+  const auto arguments = std::make_shared<Arguments>();
+  add_directory_argument(*command, arguments->directory);
+  CLI::Option* const step = command->add_option("--step", arguments->step, kStepHelp);
+  command->add_flag("--all", arguments->all, "All checkpoints in DIR.")->excludes(step);
+  command->add_flag("--json", arguments->json, "One JSON object, for programs.");
+  command->footer(kFooter);
+  on_chosen(*command, [arguments, &context] { return run(*arguments, context); });
+}
+
+}  // namespace stoker::cli

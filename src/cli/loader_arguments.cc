@@ -1,0 +1,207 @@
+#include "cli/loader_arguments.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <cmath>
+#include <condition_variable>
+#include <mutex>
+
+#include "cli/bench_command.h"
+#include "cli/count_check.h"
+
+namespace stoker::cli {
+namespace {
+
+constexpr std::uint64_t kBatchDefault = 64;
+constexpr std::size_t kMemoryDefault = std::size_t{512} << 20;
+constexpr double kConsumerMsMax = 86'400'000;  // a day
+
+Status misuse(const std::string& message) {
+  return Status(Code::invalid_argument, message);
+}
+
+/// "auto" is 0.
+Result<std::size_t> parse_count(std::string_view option, const std::string& text) {
+  if (text == "auto") return std::size_t{0};
+  std::size_t number = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stopped, error] = std::from_chars(text.data(), end, number);
+  if (error != std::errc() || stopped != end || number == 0)
+    return misuse(fmt::format("{} {}: give \"auto\", or a number from 1", option, text));
+  return number;
+}
+
+Result<Shuffle> shuffle_from(const std::string& text) {
+  if (text == "none") return Shuffle::off;
+  const Result<Shuffle> shuffle = parse_shuffle(text);
+  if (shuffle.ok()) return shuffle;
+  return misuse(fmt::format("--shuffle {}: global, block, none or resampled", text));
+}
+
+Result<BatchCutOptions> cut_from(const LoaderArguments& arguments, Shuffle shuffle) {
+  if (arguments.batch_size != 0 && arguments.global_batch_size != 0)
+    return misuse("--batch-size is of each rank, --global-batch-size of all together: give one");
+  const std::uint64_t world = arguments.world_size;
+  if (world == 0 || arguments.rank >= world)
+    return misuse(fmt::format("--rank {} --world-size {}: ranks go from 0 to the world size less 1",
+                              arguments.rank, world));
+  const std::uint64_t each = arguments.batch_size != 0 ? arguments.batch_size : kBatchDefault;
+  if (each > BatchCut::kGlobalBatchMax / world)
+    return misuse(fmt::format("--batch-size {}: at most {} samples over all ranks", each,
+                              BatchCut::kGlobalBatchMax));
+  BatchCutOptions cut{.global_batch_size = each * world,
+                      .rank = arguments.rank,
+                      .world_size = world,
+                      .tail = shuffle == Shuffle::off ? Tail::keep : Tail::drop};
+  if (arguments.global_batch_size != 0) cut.global_batch_size = arguments.global_batch_size;
+  if (!arguments.tail.empty()) {
+    const Result<Tail> tail = parse_tail(arguments.tail);
+    if (!tail.ok()) return tail.status().with_context("--tail");
+    cut.tail = *tail;
+  }
+  return cut;
+}
+
+Result<nanoseconds> consumer_from(double milliseconds) {
+  if (!(milliseconds >= 0 && milliseconds <= kConsumerMsMax))
+    return misuse("--consumer-ms: milliseconds from 0 on, up to a day");
+  return std::chrono::duration_cast<nanoseconds>(
+      std::chrono::duration<double, std::milli>(milliseconds));
+}
+
+/// Settles the order and what depends on it.
+Status set_order(LoaderPlan& plan, const OrderOptions& wish) {
+  STOKER_ASSIGN(const OrderOptions order, resolve_order(wish));
+  STOKER_ASSIGN(std::unique_ptr<SampleOrder> made, make_order(order));
+  plan.options.order = std::move(made);
+  plan.options.cut.epoch_samples = order.sample_count;
+  STOKER_ASSIGN(const BatchCut checked, BatchCut::make(plan.options.cut));
+  plan.options.cursor = {.order = order,
+                         .fingerprint = plan.dataset->index().fingerprint(),
+                         .tail = plan.options.cut.tail,
+                         .global_batch_size = checked.options().global_batch_size};
+  return {};
+}
+
+Status open_into(LoaderPlan& plan, const LoaderArguments& arguments, Context& context) {
+  const auto groups = group_datasets(arguments.dataset.uris);
+  if (groups.size() != 1)
+    return misuse("one dataset at a time: a directory, or files of which all are one dataset");
+  DatasetArguments dataset = arguments.dataset;
+  dataset.policy = plan.policy;
+  STOKER_ASSIGN(plan.dataset, open_dataset(groups.front(), dataset, context));
+  plan.name = dataset_name(groups.front(), *plan.dataset);
+  if (plan.dataset->sample_count() == 0)
+    return Status(Code::not_found, plan.name + ": there are no samples in it");
+  plan.options.datasets = {plan.dataset};
+  return {};
+}
+
+}  // namespace
+
+void add_loader_arguments(CLI::App& command, LoaderArguments& arguments) {
+  add_dataset_arguments(command, arguments.dataset);
+  command
+      .add_option("--batch-size", arguments.batch_size, "Samples of a batch, on each rank (64).")
+      ->check(count_from(1));
+  command
+      .add_option("--global-batch-size", arguments.global_batch_size,
+                  "Instead: samples of a batch over all ranks.")
+      ->check(count_from(1));
+  command.add_option("--shuffle", arguments.shuffle, "global, block, none or resampled (global).");
+  command.add_option("--seed", arguments.seed, "Of the order (0).")->check(count_from(0));
+  command.add_option("--tail", arguments.tail,
+                     "What becomes of samples at the end that fill no batch: drop, keep, wrap or "
+                     "pad (drop; without shuffling keep).");
+  command.add_option("--rank", arguments.rank, "Which part of each global batch is ours (0).")
+      ->check(count_from(0));
+  command.add_option("--world-size", arguments.world_size, "How many parts there are (1).")
+      ->check(count_from(1));
+  command.add_option("--consumer-ms", arguments.consumer_ms,
+                     "Sleep so long after each batch, as a training step would keep it (0).");
+  command.add_option("--memory", arguments.memory,
+                     "All memory for batches (512MiB, or what is needed if that is more).");
+  command.add_option("--engine", arguments.engine, "auto, uring, threads or sync (auto).");
+}
+
+void add_loader_settings(CLI::App& command, LoaderArguments& arguments) {
+  command.add_option("--threads", arguments.threads,
+                     "Threads that read and convert; auto finds out from the waits (auto).");
+  command.add_option("--depth", arguments.depth, "Batches to prepare ahead; likewise (auto).");
+  command.add_option("--policy", arguments.policy,
+                     "The page cache: auto, buffered, direct or drop-behind (auto).");
+}
+
+Result<LoaderPlan> plan_loader(const LoaderArguments& arguments, Context& context) {
+  LoaderPlan plan;
+  LoaderOptions& options = plan.options;
+  STOKER_ASSIGN(const Shuffle shuffle, shuffle_from(arguments.shuffle));
+  STOKER_ASSIGN(options.cut, cut_from(arguments, shuffle));
+  STOKER_ASSIGN(options.threads, parse_count("--threads", arguments.threads));
+  STOKER_ASSIGN(options.depth, parse_count("--depth", arguments.depth));
+  STOKER_ASSIGN(options.fetch.engine, choose_engine(arguments.engine));
+  STOKER_ASSIGN(plan.consumer, consumer_from(arguments.consumer_ms));
+  const Result<CachePolicy> policy = parse_cache_policy(arguments.policy);
+  if (!policy.ok()) return policy.status().with_context("--policy");
+  plan.policy = *policy;
+  std::uint64_t memory_bytes = 0;
+  if (!arguments.memory.empty()) {
+    STOKER_ASSIGN(memory_bytes, parse_size_option("--memory", arguments.memory));
+  }
+  options.seed = arguments.seed;
+  if (arguments.epochs == 0)
+    options.end_epoch.reset();
+  else
+    options.end_epoch = arguments.epochs;
+
+  STOKER_TRY(open_into(plan, arguments, context));
+  OrderOptions order{
+      .shuffle = shuffle, .seed = arguments.seed, .sample_count = plan.dataset->sample_count()};
+  plan.wanted = {.order = order,
+                 .fingerprint = plan.dataset->index().fingerprint(),
+                 .tail = options.cut.tail,
+                 .global_batch_size = options.cut.global_batch_size};
+  order.deal_samples = options.cut.global_batch_size;
+  STOKER_TRY(set_order(plan, order));
+  STOKER_ASSIGN(const std::size_t needed, Loader::memory_needed(options));
+  options.memory_bytes =
+      arguments.memory.empty() ? std::max(kMemoryDefault, needed) : std::size_t{memory_bytes};
+  return plan;
+}
+
+Status resume_at(LoaderPlan& plan, const Cursor& cursor, std::span<const std::string> allow) {
+  const std::vector<std::string_view> allowed(allow.begin(), allow.end());
+  if (const Status checked = check_cursor(cursor, plan.wanted, allowed); !checked.ok())
+    return checked.with_context("CursorMismatch");
+  STOKER_TRY(set_order(plan, cursor.order));
+  plan.options.cursor.epoch = cursor.epoch;
+  plan.options.cursor.position = cursor.position;
+  return {};
+}
+
+std::uint64_t samples_before(const LoaderPlan& plan, const Cursor& cursor) {
+  const Result<BatchCut> cut = BatchCut::make(plan.options.cut);
+  if (!cut.ok()) return 0;
+  const std::uint64_t global = cut->options().global_batch_size;
+  const auto until = [&](std::uint64_t position) {
+    const std::uint64_t rest = position % global;
+    return position / global * cut->rank_batch_size() +
+           (rest != 0 ? cut->part(position - rest).count : 0);
+  };
+  const std::uint64_t all = cut->options().epoch_samples;
+  const std::uint64_t used = cut->options().tail == Tail::drop ? all - all % global : all;
+  return cursor.epoch * until(used) + until(cursor.position);
+}
+
+void consume(nanoseconds duration, const std::stop_token& stop) {
+  if (duration.count() == 0) return;
+  std::mutex mutex;
+  std::condition_variable_any never;
+  std::unique_lock lock(mutex);
+  never.wait_for(lock, stop, duration, [] { return false; });
+}
+
+}  // namespace stoker::cli

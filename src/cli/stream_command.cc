@@ -1,0 +1,211 @@
+#include <fmt/format.h>
+
+#include <memory>
+#include <ostream>
+#include <stop_token>
+
+#include "base/units.h"
+#include "cli/count_check.h"
+#include "cli/cursor_file.h"
+#include "cli/loader_arguments.h"
+#include "cli/sample_text.h"
+#include "cli/stream_report.h"
+#include "cli/work_progress.h"
+#include "dataset/sample_source.h"
+
+namespace stoker::cli {
+namespace {
+
+constexpr const char* kFooter =
+    R"(What is read is every field, as it lies in the shards; nothing is decoded. Without --consumer-ms
+batches are taken as fast as they come, which gives the highest rate.
+
+--print-keys prints the key of each sample on a line of its own, in the order delivered, and nothing
+else on stdout: the figures go to stderr then. With --cursor-file the place where the stream stands
+is kept, after every --cursor-every batches and at the end, once their keys are on stdout. If FILE is
+there, the stream goes on exactly there: whatever killed the last one, the samples are those of an
+unbroken run. Keys that were printed but not counted yet are printed again; how many come before is
+said on stderr, and the rest of an older list is to be cut off:
+  head -n COUNT keys > kept && stoker stream ... --print-keys --cursor-file FILE >> kept
+FILE is one line of JSON, the same that Python's load_state_dict() takes. Give each rank its own.
+
+Examples:
+  stoker stream shards/ --batch-size 256
+  stoker stream shards/ --batch-size 256 --consumer-ms 40 --json
+  stoker stream shards/ --seed 7 --print-keys --cursor-file at.json > keys
+  stoker stream shards/ --rank 1 --world-size 8 --shuffle block --epochs 3
+
+Exit status: 0 done, 1 failed, 2 misused, 130 interrupted.)";
+
+constexpr nanoseconds kShowEvery{100'000'000};
+
+struct StreamArguments {
+  LoaderArguments loader;
+  std::uint64_t max_batches = 0;
+  std::string cursor_file;
+  std::uint64_t cursor_every = 1;
+  std::vector<std::string> allow;
+  bool print_keys = false;
+  bool json = false;
+};
+
+/// The field "__key__" of formats that have no keys of their own, else the record's key.
+std::string key_of(const Batch& batch, const Column* keys, std::size_t i) {
+  if (keys == nullptr || keys->views.empty() || keys->views[i].data() == nullptr)
+    return batch.key(i);
+  const std::span<const std::byte> bytes = keys->views[i];
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+std::string keys_of(const Batch& batch) {
+  const Column* const keys = batch.find(kKeyField);
+  std::string text;
+  for (std::size_t i = 0; i < batch.size(); ++i)
+    text.append(printable(key_of(batch, keys, i))).append("\n");
+  return text;
+}
+
+/// One stream: takes batches, prints their keys, keeps the cursor.
+///
+/// Thread safety: none.
+class Stream {
+ public:
+  Stream(const StreamArguments& arguments, const LoaderPlan& plan, CursorFile& cursor_file,
+         Context& context)
+      : arguments_(arguments),
+        plan_(plan),
+        cursor_file_(cursor_file),
+        context_(context),
+        progress_(context, "streaming", "batches") {}
+
+  /// Until the end, --max-batches or Ctrl-C. A failure leaves the cursor at the last good batch.
+  Result<StreamReport> run() {
+    STOKER_ASSIGN(const std::unique_ptr<Loader> loader, Loader::start(plan_.options));
+    const std::stop_callback on_stop(context_.stop, [&] { loader->stop(); });
+    StreamReport report{.batch_count = loader->batch_count(), .cursor = plan_.options.cursor};
+    const Status status = take_batches(*loader, report);
+    progress_.clear();
+    if (const Status kept = cursor_file_.keep_last(); !kept.ok() && status.ok()) return kept;
+    if (!status.ok()) return status;
+    report.stats = loader->stats();
+    return report;
+  }
+
+ private:
+  Status take_batches(Loader& loader, StreamReport& report) {
+    for (std::uint64_t batches = 0;; ++batches) {
+      if (arguments_.max_batches != 0 && batches == arguments_.max_batches) {
+        if (report.batch_count != batches) report.end = StreamEnd::max_batches;
+        return {};
+      }
+      const NextBatch next = loader.next();
+      if (next.kind == NextBatch::Kind::end) return {};
+      if (next.kind == NextBatch::Kind::stopped) {
+        report.end = StreamEnd::interrupted;
+        return {};
+      }
+      if (next.kind != NextBatch::Kind::batch) return next.status;
+      STOKER_TRY(received(next.batch));
+      report.cursor = next.batch.cursor();
+      show(loader, batches + 1, report.batch_count);
+      consume(plan_.consumer, context_.stop);  // with the batch in hand, as a training step
+    }
+  }
+
+  Status received(const Batch& batch) {
+    if (arguments_.print_keys) {
+      STOKER_TRY(write_out(context_, keys_of(batch)));
+    }
+    return cursor_file_.received(batch.cursor());
+  }
+
+  void show(const Loader& loader, std::uint64_t batches, std::optional<std::uint64_t> count) {
+    // On a terminal that shows the keys the line would be in their way.
+    if (!context_.err_is_terminal || (arguments_.print_keys && context_.out_is_terminal)) return;
+    const Deadline now = Clock::now();
+    if (now < next_show_) return;
+    next_show_ = now + kShowEvery;
+    const LoaderStats stats = loader.stats();
+    if (arguments_.max_batches != 0)
+      count = std::min(count.value_or(arguments_.max_batches), arguments_.max_batches);
+    progress_.show(
+        {.done = batches,
+         .count = count.value_or(0),
+         .bytes = stats.bytes,
+         .note = fmt::format("{} samples/s, waited {:.0f} %",
+                             format_count(samples_per_second(stats)), 100 * stats.stall_share())});
+  }
+
+  const StreamArguments& arguments_;
+  const LoaderPlan& plan_;
+  CursorFile& cursor_file_;
+  Context& context_;
+  WorkProgress progress_;
+  Deadline next_show_{};
+};
+
+/// What remains to be said to somebody who pressed Ctrl-C.
+Status interrupted(const CursorFile& file, const StreamReport& report) {
+  const std::string after = fmt::format("interrupted after {} {}", report.stats.batches,
+                                        report.stats.batches == 1 ? "batch" : "batches");
+  if (file.path().empty())
+    return Status(Code::cancelled, after + "; with --cursor-file FILE a stream can be continued");
+  return Status(Code::cancelled,
+                fmt::format("{}; the same command goes on from {}", after, file.path()));
+}
+
+Status run(const StreamArguments& arguments, Context& context) {
+  if (arguments.cursor_file.empty() && !arguments.allow.empty())
+    return Status(Code::invalid_argument, "--allow is about a cursor: give --cursor-file too");
+  CursorFile cursor_file(posix_file_ops(), arguments.cursor_file, arguments.cursor_every);
+  STOKER_ASSIGN(const std::optional<Cursor> start, cursor_file.load());
+  STOKER_ASSIGN(LoaderPlan plan, plan_loader(arguments.loader, context));
+  if (start) {
+    if (const Status resumed = resume_at(plan, *start, arguments.allow); !resumed.ok())
+      return Status(resumed.code(),
+                    fmt::format("--cursor-file {}: {} (remove the file to begin anew)",
+                                cursor_file.path(), resumed.message()));
+    context.err << fmt::format("resumed at epoch {}, position {}: {} came before\n", start->epoch,
+                               start->position, counted(samples_before(plan, *start), "sample"));
+  }
+  STOKER_ASSIGN(const StreamReport report, Stream(arguments, plan, cursor_file, context).run());
+  const std::string text =
+      arguments.json ? render_stream_json(plan, report) : render_stream_text(plan, report);
+  if (arguments.print_keys)
+    context.err << text << std::flush;
+  else
+    STOKER_TRY(write_out(context, text));
+  return report.end == StreamEnd::interrupted ? interrupted(cursor_file, report) : Status();
+}
+
+}  // namespace
+
+void add_stream_command(CLI::App& app, Context& context) {
+  CLI::App* command = app.add_subcommand(
+      "stream", "Run the loader over a dataset: rates and waits, or the keys in their order.");
+  const auto arguments = std::make_shared<StreamArguments>();
+  add_loader_arguments(*command, arguments->loader);
+  add_loader_settings(*command, arguments->loader);
+  command->add_option("--epochs", arguments->loader.epochs, "How many; 0 for no end (1).")
+      ->check(count_from(0));
+  command->add_option("--max-batches", arguments->max_batches, "Stop after that many.")
+      ->check(count_from(1));
+  command->add_flag("--print-keys", arguments->print_keys, "One key per line, as delivered.");
+  command->add_option("--cursor-file", arguments->cursor_file,
+                      "Keep there where the stream stands, and go on from there.");
+  command->add_option("--cursor-every", arguments->cursor_every, "Batches between two writes (1).")
+      ->check(count_from(1));
+  command
+      ->add_option("--allow", arguments->allow,
+                   "What may differ from the cursor: global_batch_size, tail, fingerprint.")
+      ->delimiter(',')
+      ->allow_extra_args(false);  // or it would take a URI after it
+  command->add_flag("--json", arguments->json, "One JSON object instead of text.");
+  command->footer(kFooter);
+  command->callback([arguments, &context] {
+    if (Status status = run(*arguments, context); !status.ok())
+      throw CommandFailed(std::move(status));
+  });
+}
+
+}  // namespace stoker::cli

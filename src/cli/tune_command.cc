@@ -1,0 +1,70 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <thread>
+
+#include "base/units.h"
+#include "cli/tune_report.h"
+
+namespace stoker::cli {
+namespace {
+
+constexpr const char* kFooter =
+    R"(Runs of a fraction of a second each, in turns and repeated: first the policies, then the threads,
+then the depth. What came out fastest is measured against automatic once more, in pairs; it is
+recommended if it was at least 5 % faster and so in every pair, or in 8 of 9. Else automatic is, which
+also follows when the machine's load changes. Nothing is written but the index, if there is none.
+
+Examples:
+  stoker tune shards/ --batch-size 256
+  stoker tune shards/ --batch-size 256 --cold --time 1min
+  stoker tune shards/ --consumer-ms 40 --json
+
+Exit status: 0 measured, 1 failed, 2 misused, 130 interrupted.)";
+
+constexpr nanoseconds kTimeMin{1'000'000'000};
+constexpr std::size_t kThreadsMax = 16;
+
+struct TuneArguments {
+  LoaderArguments loader;
+  std::string time = "20s";
+  bool cold = false;
+  bool json = false;
+};
+
+Status run(const TuneArguments& arguments, Context& context) {
+  TuneOptions options{.cold = arguments.cold};
+  const Result<nanoseconds> time = parse_duration(arguments.time);
+  if (!time.ok()) return time.status().with_context("--time");
+  if (*time < kTimeMin)
+    return Status(Code::invalid_argument,
+                  fmt::format("--time {}: nothing can be told in less than 1s", arguments.time));
+  options.time = *time;
+  options.threads_max =
+      std::clamp<std::size_t>(std::thread::hardware_concurrency(), 1, kThreadsMax);
+  STOKER_ASSIGN(const LoaderPlan plan, plan_loader(arguments.loader, context));
+  STOKER_ASSIGN(const TuneReport report, search_settings(arguments.loader, plan, options, context));
+  return write_out(context, arguments.json ? render_tune_json(arguments.loader, plan, report)
+                                           : render_tune_text(arguments.loader, plan, report));
+}
+
+}  // namespace
+
+void add_tune_command(CLI::App& app, Context& context) {
+  CLI::App* command = app.add_subcommand(
+      "tune", "Find the loader's threads, depth and policy for this machine, by measuring.");
+  const auto arguments = std::make_shared<TuneArguments>();
+  add_loader_arguments(*command, arguments->loader);
+  command->add_option("--time", arguments->time, "How long it may take in all (20s).");
+  command->add_flag("--cold", arguments->cold,
+                    "Evict the shards from the page cache before each run, for everybody.");
+  command->add_flag("--json", arguments->json, "One JSON object instead of text.");
+  command->footer(kFooter);
+  command->callback([arguments, &context] {
+    if (Status status = run(*arguments, context); !status.ok())
+      throw CommandFailed(std::move(status));
+  });
+}
+
+}  // namespace stoker::cli

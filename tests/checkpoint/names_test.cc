@@ -1,0 +1,73 @@
+#include "checkpoint/names.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+namespace stoker {
+namespace {
+
+constexpr std::uint64_t kMax = std::numeric_limits<std::uint64_t>::max();
+
+TEST(CheckpointNamesTest, a_step_and_its_name_lead_to_each_other) {
+  EXPECT_EQ(step_name(1000), "step-000000001000");
+  EXPECT_EQ(step_name(kMax), "step-18446744073709551615");
+  EXPECT_EQ(superseded_name(7, 31), "step-000000000007.superseded-31");
+  for (const std::uint64_t step :
+       {std::uint64_t{0}, std::uint64_t{999'999'999'999}, std::uint64_t{1'000'000'000'000}, kMax}) {
+    EXPECT_EQ(parse_step_name(step_name(step)),
+              (StepName{.step = step, .superseded_generation = std::nullopt}));
+    EXPECT_EQ(parse_step_name(superseded_name(step, kMax)),
+              (StepName{.step = step, .superseded_generation = kMax}));
+  }
+}
+
+TEST(CheckpointNamesTest, every_other_name_is_none_of_a_step) {
+  for (const char* const name : {"",
+                                 "step-",
+                                 "step-1",
+                                 "step-00000000001",
+                                 "step-0000000001000",
+                                 "step-+00000000001",
+                                 "step--00000000001",
+                                 "step-00000000000a",
+                                 "step-000000001000/",
+                                 " step-000000001000",
+                                 "step-000000001000 ",
+                                 "step-99999999999999999999",
+                                 "Step-000000001000",
+                                 "step-000000001000.superseded-",
+                                 "step-000000001000.superseded-01",
+                                 "step-000000001000.superseded-1x",
+                                 "step-1.superseded-1",
+                                 "step-000000001000.superseded-1.superseded-1",
+                                 "owner-x",
+                                 ".trash-000000001000-x",
+                                 "latest",
+                                 "notes"}) {
+    EXPECT_FALSE(parse_step_name(name).has_value()) << name;
+  }
+}
+
+TEST(CheckpointNamesTest, staging_and_trash_are_told_from_checkpoints) {
+  EXPECT_EQ(owner_name("a1b2"), "owner-a1b2");
+  EXPECT_TRUE(is_owner_name(owner_name("a1b2")));
+  EXPECT_FALSE(is_owner_name("owner-"));
+  EXPECT_FALSE(is_owner_name(step_name(3)));
+  EXPECT_EQ(trash_name("000000000003", "a1b2"), ".trash-000000000003-a1b2");
+  EXPECT_TRUE(is_trash_name(trash_name("000000000003", "a1b2")));
+  EXPECT_FALSE(is_trash_name("trash-1"));
+  EXPECT_FALSE(parse_step_name(trash_name(step_name(3), "x")).has_value());
+}
+
+TEST(CheckpointNamesTest, files_of_ranks_sort_as_their_numbers_do) {
+  EXPECT_EQ(rank_file_name(3), "rank-00003.safetensors");
+  EXPECT_EQ(group_file_name(3, 0), "rank-00003-group-000.safetensors");
+  EXPECT_EQ(part_name(3), "rank-00003.part.json");
+  EXPECT_EQ(note_path(1000), "notes/step-000000001000.json");
+  EXPECT_LT(rank_file_name(99), rank_file_name(100));
+  EXPECT_TRUE(is_plain_file_name(rank_file_name(4'000'000'000)));
+}
+
+}  // namespace
+}  // namespace stoker

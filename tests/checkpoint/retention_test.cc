@@ -1,0 +1,244 @@
+#include "checkpoint/retention.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <random>
+#include <thread>
+
+#include "checkpoint/restore_choice.h"
+#include "checkpoint/step_builder.h"
+#include "checkpoint/step_removal.h"
+#include "checkpoint/verify.h"
+#include "checkpoint/writer_lock.h"
+#include "support/cut_sweep.h"
+#include "support/faulty_file_ops.h"
+#include "support/temp_dir.h"
+
+namespace stoker::testing {
+namespace {
+
+using Names = std::vector<std::string>;
+
+/// A step that exists in the mind alone. `nonfinite` counts in its only tensor.
+CatalogStep step_of(std::uint64_t step, std::uint64_t generation, std::uint64_t nonfinite = 0) {
+  CheckpointManifest manifest;
+  manifest.step = step;
+  manifest.generation = generation;
+  manifest.tensors.resize(1);
+  manifest.tensors[0].nonfinite_count = nonfinite;
+  return {.name = step_name(step),
+          .parsed = {.step = step, .superseded_generation = {}},
+          .generation = generation,
+          .manifest = std::make_shared<const CheckpointManifest>(manifest),
+          .damage = {}};
+}
+
+Catalog catalog_of(std::vector<CatalogStep> steps) {
+  std::ranges::sort(steps, std::greater<>(), &CatalogStep::generation);
+  Catalog catalog{.steps = std::move(steps), .latest = {}};
+  mark_nonfinite(catalog);
+  return catalog;
+}
+
+Catalog ten_steps() {
+  std::vector<CatalogStep> steps;
+  for (std::uint64_t i = 1; i <= 10; ++i) steps.push_back(step_of(i * 100, i));
+  return catalog_of(std::move(steps));
+}
+
+TEST(RetentionTest, without_rules_everything_stays) {
+  EXPECT_TRUE(choose_removals(ten_steps(), {}, {}).empty());
+  EXPECT_TRUE(choose_removals(ten_steps(), {}, {.keep_every = 0}).empty());
+}
+
+TEST(RetentionTest, rules_add_up) {
+  AllNotes notes;
+  notes.by_step[200][2].values["val_loss"] = 0.5;
+  notes.by_step[300][3].values["val_loss"] = 0.4;
+  notes.by_step[400][4].values["val_loss"] = NAN;
+  notes.by_step[600][5].values["val_loss"] = 0.1;  // of a generation that is gone
+  notes.by_step[100][1].is_pinned = true;
+  const Names removed = choose_removals(ten_steps(), notes,
+                                        {.keep_last = 2,
+                                         .keep_every = 500,
+                                         .keep_best = KeepBest{.metric = "val_loss"},
+                                         .replicating = {step_name(700)}});
+  EXPECT_EQ(removed, (Names{step_name(200), step_name(400), step_name(600), step_name(800)}));
+  const Names by_max =
+      choose_removals(ten_steps(), notes,
+                      {.keep_last = 1, .keep_best = KeepBest{"val_loss", KeepBest::Order::max, 1}});
+  EXPECT_TRUE(std::ranges::count(by_max, step_name(300)));
+  EXPECT_FALSE(std::ranges::count(by_max, step_name(200)));
+}
+
+TEST(RetentionTest, superseded_steps_go_unless_pinned) {
+  Catalog catalog = ten_steps();
+  CatalogStep old = step_of(1000, 9);
+  old.generation = 9;
+  old.parsed.superseded_generation = 9;
+  old.name = superseded_name(1000, 9);
+  std::erase_if(catalog.steps, [](const CatalogStep& step) { return step.generation == 9; });
+  catalog.steps.insert(catalog.steps.begin() + 1, old);
+  EXPECT_EQ(choose_removals(catalog, {}, {.keep_last = 100, .keep_every = 100}), Names{old.name});
+  AllNotes notes;
+  notes.by_step[1000][9].is_pinned = true;
+  EXPECT_TRUE(choose_removals(catalog, notes, {.keep_last = 100}).empty());
+}
+
+TEST(RetentionTest, the_last_finite_step_stays_however_old_it_is) {
+  // From the fifth on as many as before: all of them have gone wrong, and none recovers.
+  std::vector<CatalogStep> steps = {step_of(1, 1, 2), step_of(2, 2, 2)};
+  for (std::uint64_t i = 3; i <= 9; ++i)
+    steps.push_back(step_of(i, i, std::min<std::uint64_t>(i, 5)));
+  EXPECT_EQ(choose_removals(catalog_of(steps), {}, {.keep_last = 1}),
+            (Names{step_name(1), step_name(3), step_name(4), step_name(5), step_name(6),
+                   step_name(7), step_name(8)}));
+}
+
+TEST(RetentionTest, a_damaged_note_pins_and_a_damaged_step_stays_without_counting) {
+  Catalog catalog = ten_steps();
+  catalog.steps[0].manifest = nullptr;
+  catalog.steps[0].damage = Status(Code::corrupt, "spoilt");
+  AllNotes notes;
+  notes.damaged.push_back({"run/" + note_path(100), Status(Code::corrupt, "spoilt")});
+  const Names removed = choose_removals(catalog, notes, {.keep_last = 1});
+  EXPECT_EQ(removed.size(), 7U);
+  for (const std::uint64_t kept : {100, 900, 1000})
+    EXPECT_FALSE(std::ranges::count(removed, step_name(kept))) << kept;
+}
+
+TEST(RetentionTest, what_must_stay_stays_under_any_rules) {
+  std::mt19937 random(7);
+  for (int round = 0; round < 2000; ++round) {
+    std::vector<CatalogStep> steps;
+    AllNotes notes;
+    const std::uint64_t count = 1 + random() % 8;
+    for (std::uint64_t i = 1; i <= count; ++i) {
+      steps.push_back(step_of(i * 10 + random() % 10, i, random() % 3));
+      if (random() % 5 == 0) steps.back().manifest = nullptr;
+      if (random() % 4 == 0) notes.by_step[steps.back().parsed.step][i].is_pinned = true;
+      if (random() % 2 == 0)
+        notes.by_step[steps.back().parsed.step][i].values["x"] = static_cast<double>(random() % 5);
+    }
+    Catalog catalog = catalog_of(steps);
+    if (random() % 2 == 0) catalog.latest = steps[random() % count].name;
+    RetentionRules rules;
+    if (random() % 2 == 0) rules.keep_last = random() % 4;
+    if (random() % 2 == 0) rules.keep_every = random() % 7;
+    if (random() % 2 == 0) rules.keep_best = KeepBest{"x", KeepBest::Order::max, random() % 3};
+    const Names removed = choose_removals(catalog, notes, rules);
+    const auto is_removed = [&](const CatalogStep& step) {
+      return std::ranges::count(removed, step.name) > 0;
+    };
+    ASSERT_FALSE(catalog.newest() != nullptr && is_removed(*catalog.newest()));
+    std::uint64_t valid_count = 0;
+    for (const CatalogStep& step : catalog.steps) {
+      const CheckpointNote* note = notes.find(step.parsed.step, step.generation);
+      const bool is_valid = step.manifest != nullptr;
+      const bool must_stay = (note != nullptr && note->is_pinned) || !is_valid ||
+                             step.name == catalog.latest ||
+                             valid_count < rules.keep_last.value_or(0);
+      valid_count += is_valid;
+      ASSERT_FALSE(must_stay && is_removed(step)) << "round " << round;
+    }
+    const auto finite = std::ranges::find_if(catalog.steps, [](const CatalogStep& step) {
+      return step.manifest != nullptr && !step.has_new_nonfinite;
+    });
+    ASSERT_FALSE(finite != catalog.steps.end() && is_removed(*finite));
+    // Doing it twice removes nothing more: what stays does not depend on what went.
+    std::erase_if(catalog.steps, is_removed);
+    mark_nonfinite(catalog);
+    ASSERT_TRUE(choose_removals(catalog, notes, rules).empty()) << "round " << round;
+  }
+}
+
+TEST(RetentionTest, a_cut_at_any_moment_leaves_a_step_whole_or_out_of_sight) {
+  const auto workload = [](CutRun& run) {
+    ModelDisk& disk = run.disk();
+    must(disk.mkdir("/run"));
+    for (std::uint64_t step = 1; step <= 3; ++step)
+      write_built_step(disk, "/run", small_step(step, step));
+    must(disk.fsync_dir("/"));
+    run.note("written");
+    must(apply_retention(disk, "/run", {.keep_last = 1}).status());
+    run.note("removed");
+  };
+  const auto oracle = [](ModelDisk& disk, const CutPoint& point) -> std::string {
+    if (!point.has("written")) return {};
+    CheckpointReader::Options reader = plain_reader();
+    reader.engine = [&] { return disk.make_engine(); };
+    const Result<CheckpointVerifyReport> report =
+        verify_checkpoints(disk, "/run", {.reader = reader});
+    if (!report.ok()) return std::string(report.status().message());
+    if (!report->damages.empty()) return report->damages[0].file + report->damages[0].reason;
+    const Result<Catalog> catalog = list_checkpoints(disk, "/run");
+    if (catalog->find(step_name(3)) == nullptr) return "the newest is gone";
+    if (point.has("removed") && catalog->steps.size() != 1) return "a removed one is back";
+    // What was out of sight goes with the next writer.
+    if (!sweep(disk, "/run", {}).ok()) return "no sweep";
+    const Result<Names> names = disk.list("/run");
+    for (const std::string& name : *names)
+      if (!parse_step_name(name)) return name + " is left over";
+    return {};
+  };
+  const SweepReport report = for_each_cut(workload, oracle);
+  EXPECT_EQ(report.violation_count, 0U) << report.text();
+  EXPECT_GT(report.state_count, 50U);
+  report.record("retention_");
+}
+
+TEST(RetentionTest, any_single_failure_leaves_the_others_whole) {
+  for (int fail_at = 0;; ++fail_at) {
+    const TempDir dir;
+    for (std::uint64_t step = 1; step <= 3; ++step)
+      write_built_step(posix_file_ops(), dir.path(), small_step(step, step));
+    FaultyFileOps ops(posix_file_ops(), fail_at, EIO);
+    const Result<RetentionReport> report = apply_retention(ops, dir.path(), {.keep_last = 1});
+    if (!ops.fired()) break;
+    const Result<CheckpointVerifyReport> verified =
+        verify_checkpoints(posix_file_ops(), dir.path(), {.reader = plain_reader()});
+    ASSERT_TRUE(verified.ok());
+    EXPECT_TRUE(verified->damages.empty()) << ops.failed_op();
+    EXPECT_NE(list_checkpoints(posix_file_ops(), dir.path())->find(step_name(3)), nullptr);
+  }
+}
+
+TEST(RetentionTest, a_reader_that_races_it_always_finds_a_whole_checkpoint) {
+  const TempDir dir;
+  write_built_step(posix_file_ops(), dir.path(), small_step(1, 1));
+  std::atomic<bool> is_done = false;
+  std::jthread writer([&] {
+    for (std::uint64_t step = 2; step <= 150; ++step) {
+      // Renamed into place, as a commit does it.
+      BuiltStep built = small_step(step, step);
+      built.name = "owner-x";
+      write_built_step(posix_file_ops(), dir.path(), built);
+      must(posix_file_ops().rename(dir.file("owner-x"), dir.file(step_name(step))));
+      must(apply_retention(posix_file_ops(), dir.path(), {.keep_last = 1}).status());
+    }
+    is_done = true;
+  });
+  std::uint64_t newest = 0;
+  int count = 0;
+  for (; !is_done || count == 0; ++count) {
+    std::vector<std::byte> memory(60);
+    std::uint64_t step = 0;
+    const Result<RestoreChoice> choice = choose_checkpoint(
+        {.ops = posix_file_ops(), .directory = dir.path(), .reader = plain_reader()},
+        [&](const CheckpointReader& reader) {
+          step = reader.manifest().step;
+          return reader.read({.name = "model.weight", .data = memory.data()});
+        });
+    ASSERT_TRUE(choice.ok()) << choice.status().message();
+    EXPECT_TRUE(choice->passed_over.empty()) << choice->passed_over[0].reason.message();
+    EXPECT_EQ(memory, small_step(step, step).ranks[0][0].bytes);
+    EXPECT_GE(step, newest);
+    newest = step;
+  }
+  RecordProperty("restores", count);
+}
+
+}  // namespace
+}  // namespace stoker::testing

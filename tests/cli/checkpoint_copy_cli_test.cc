@@ -1,0 +1,192 @@
+// `stoker checkpoint export` and `import`.
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+
+#include "cli/checkpoint_cli_support.h"
+
+namespace stoker::testing {
+namespace {
+
+using nlohmann::json;
+
+class CheckpointCopyCliTest : public CheckpointCli {
+ protected:
+  /// Whether the real sha256sum agrees; 127 if there is none.
+  static int check_sums(const std::string& directory, const std::string& sums) {
+    const std::string command =
+        "cd '" + directory + "' && sha256sum --strict -c '" + sums + "' >/dev/null 2>&1";
+    return WEXITSTATUS(std::system(command.c_str()));  // NOLINT(concurrency-mt-unsafe)
+  }
+};
+
+TEST_F(CheckpointCopyCliTest, export_writes_one_file_that_sha256sum_accepts) {
+  save({10});
+  const std::string out = dir_.file("out.safetensors");
+  const json report = run_json({"export", run_dir(), "10", out});
+  EXPECT_EQ(report["tensors"], 2);
+  EXPECT_EQ(report["files"], json::array({out}));
+  EXPECT_EQ(read_plainly(out, "model.w"), counted("", kCount, 10).values);
+  const int sums = check_sums(dir_.path(), "out.safetensors.sha256");
+  if (sums == 127) GTEST_SKIP() << "no sha256sum here";
+  EXPECT_EQ(sums, 0);
+  flip_byte(out, 5'000);
+  EXPECT_EQ(check_sums(dir_.path(), "out.safetensors.sha256"), 1);
+}
+
+TEST_F(CheckpointCopyCliTest, export_chooses_and_shortens_names) {
+  save({10});
+  const std::string out = dir_.file("out.safetensors");
+  const Ran ran =
+      run({"export", "--only", "model.w", "--strip", "model.", run_dir(), "latest", out});
+  EXPECT_EQ(ran.exit_code, 0) << ran.err;
+  EXPECT_NE(ran.out.find("1 tensor in 1 file"), std::string::npos) << ran.out;
+  EXPECT_EQ(read_plainly(out, "w").size(), kCount);
+  const Ran none = run({"export", run_dir(), "10", dir_.file("n.safetensors"), "--only", "x."});
+  EXPECT_EQ(none.exit_code, 2) << none.err;
+}
+
+TEST_F(CheckpointCopyCliTest, export_to_a_hugging_face_directory) {
+  save({10});
+  const std::string out = dir_.file("model");
+  EXPECT_EQ(run({"export", run_dir(), "10", out, "--hf"}).exit_code, 0);
+  EXPECT_EQ(read_plainly(out + "/model.safetensors", "model.b").size(), 4U);
+  const int sums = check_sums(out, "SHA256SUMS");
+  EXPECT_TRUE(sums == 0 || sums == 127) << sums;
+  const Ran again = run({"export", run_dir(), "10", out, "--hf"});
+  EXPECT_EQ(again.exit_code, 1);
+  EXPECT_TRUE(is_one_line_with(again.err, {out, "there is such"})) << again.err;
+}
+
+TEST_F(CheckpointCopyCliTest, export_replaces_nothing_and_leaves_nothing_of_a_damaged_one) {
+  save({10});
+  const std::string out = dir_.file("out.safetensors");
+  std::ofstream(out) << "mine";
+  EXPECT_EQ(run({"export", run_dir(), "10", out}).exit_code, 1);
+  EXPECT_EQ(contents_of(out), "mine");
+  flip_byte(data_file(10), 6'000);
+  const Ran ran = run({"export", run_dir(), "10", dir_.file("bad.safetensors")});
+  EXPECT_EQ(ran.exit_code, 1);
+  EXPECT_TRUE(is_one_line_with(ran.err, {rank_file_name(0), "offset 0", "model.w"})) << ran.err;
+  EXPECT_EQ(run({"export", run_dir(), "10", dir_.file("bad"), "--hf"}).exit_code, 1);
+  EXPECT_EQ(dir_.entry_count(), 2) << "the run and the user's own file";
+}
+
+TEST_F(CheckpointCopyCliTest, export_writes_no_pickles) {
+  save({10});
+  const Ran pickle = run({"export", run_dir(), "10", dir_.file("out.pt")});
+  EXPECT_EQ(pickle.exit_code, 2);
+  EXPECT_TRUE(is_one_line_with(pickle.err, {"pickle", "torch.save()"})) << pickle.err;
+  const Ran unclear = run({"export", run_dir(), "10", dir_.file("out")});
+  EXPECT_EQ(unclear.exit_code, 2);
+  EXPECT_TRUE(is_one_line_with(unclear.err, {".safetensors", "--hf"})) << unclear.err;
+}
+
+TEST_F(CheckpointCopyCliTest, interrupted_export_leaves_nothing) {
+  save({10}, 16 << 20);
+  const std::string out = dir_.file("out.safetensors");
+  const Ran ran = run_interrupted([&](int) {
+    std::filesystem::remove(out);
+    std::filesystem::remove(out + ".sha256");
+    return std::vector<std::string>{"export", run_dir(), "10", out};
+  });
+  EXPECT_EQ(ran.exit_code, 130) << ran.err;
+  EXPECT_EQ(dir_.entry_count(), 1);
+}
+
+TEST_F(CheckpointCopyCliTest, import_makes_a_checkpoint_that_exports_to_the_same_bytes) {
+  save({10});
+  const std::string first = dir_.file("first.safetensors");
+  ASSERT_EQ(run({"export", run_dir(), "10", first}).exit_code, 0);
+  const std::string fresh = dir_.file("deep/er/run");
+  const json report = run_json({"import", fresh, first, "--step", "7"});
+  EXPECT_EQ(report["name"], step_name(7));
+  EXPECT_EQ(report["tensors"], 2);
+  expect_whole(fresh + "/" + step_name(7));
+  const json shown = run_json({"show", fresh});
+  EXPECT_EQ(shown["step"], 7) << "latest leads to it";
+  EXPECT_EQ(shown["state"][0]["state"]["model.w"]["!tensor"], "state.model.w");
+  EXPECT_EQ(shown["extra"]["imported_from"], "first.safetensors");
+  const std::string second = dir_.file("second.safetensors");
+  ASSERT_EQ(run({"export", fresh, "7", second, "--strip", "state."}).exit_code, 0);
+  EXPECT_EQ(contents_of(first), contents_of(second));
+}
+
+TEST_F(CheckpointCopyCliTest, import_keeps_odd_names_apart_from_tags) {
+  std::vector<SafetensorsEntry> entries = {
+      {.name = "!tensor", .type = TensorType::u8, .shape = {3}},
+      {.name = "empty", .type = TensorType::f64, .shape = {0, 2}}};
+  const Result<std::string> header = format_safetensors(entries, {{"who", "me"}}, 8);
+  ASSERT_TRUE(header.ok()) << header.status().message();
+  std::ofstream(dir_.file("odd.safetensors"), std::ios::binary) << *header << "abc";
+  const Ran ran =
+      run({"import", run_dir(), dir_.file("odd.safetensors"), "--step", "0", "--as", "net"});
+  ASSERT_EQ(ran.exit_code, 0) << ran.err;
+  const json shown = run_json({"show", run_dir(), "0"});
+  EXPECT_EQ(shown["extra"]["metadata"]["who"], "me");
+  EXPECT_TRUE(shown["state"][0]["net"].contains("!dict")) << shown["state"].dump();
+  EXPECT_EQ(run({"verify", run_dir()}).exit_code, 0);
+}
+
+TEST_F(CheckpointCopyCliTest, import_refuses_what_it_cannot_take_and_leaves_no_trace) {
+  save({10});
+  const std::string good = dir_.file("good.safetensors");
+  ASSERT_EQ(run({"export", run_dir(), "10", good}).exit_code, 0);
+  const std::string fresh = dir_.file("fresh");
+  std::ofstream(dir_.file("model.pt")) << "x";
+  const std::string whole = contents_of(good);
+  std::ofstream(dir_.file("cut.safetensors"), std::ios::binary)
+      << whole.substr(0, whole.size() - 1);
+  std::ofstream(dir_.file("tiny.safetensors")) << "abc";
+  std::ofstream(dir_.file("none.safetensors"));
+  const auto refused = [&](const std::string& file, int exit_code, const char* part) {
+    const Ran ran = run({"import", fresh, file, "--step", "1"});
+    EXPECT_EQ(ran.exit_code, exit_code) << file << ran.err;
+    EXPECT_TRUE(is_one_line_with(ran.err, {file, part})) << ran.err;
+  };
+  refused(dir_.file("model.pt"), 2, "weights_only");
+  refused(run_dir(), 2, "Distributed");
+  refused(dir_.file("nothing.safetensors"), 1, "No such file");
+  refused(dir_.file("cut.safetensors"), 1, "cut.safetensors");
+  refused(dir_.file("tiny.safetensors"), 1, "3 bytes");
+  refused(dir_.file("none.safetensors"), 1, "none.safetensors");
+  EXPECT_FALSE(std::filesystem::exists(fresh));
+  EXPECT_EQ(run({"import", fresh, good}).exit_code, 2) << "--step is needed";
+  EXPECT_EQ(run({"import", fresh, good, "--step", "-1"}).exit_code, 2);
+  for (const char* name : {"", "!net", "a.b", "3d"})
+    EXPECT_EQ(run({"import", fresh, good, "--step", "1", "--as", name}).exit_code, 2) << name;
+  EXPECT_FALSE(std::filesystem::exists(fresh));
+  const Ran taken = run({"import", run_dir(), good, "--step", "10"});
+  EXPECT_EQ(taken.exit_code, 1);
+  EXPECT_TRUE(is_one_line_with(taken.err, {step_name(10), "--step"})) << taken.err;
+}
+
+TEST_F(CheckpointCopyCliTest, import_sweeps_nobody_elses_directory) {
+  save({10});
+  const std::string good = dir_.file("good.safetensors");
+  ASSERT_EQ(run({"export", run_dir(), "10", good}).exit_code, 0);
+  const std::string other = dir_.file("other");
+  std::filesystem::create_directories(other + "/.trash-precious");
+  const Ran ran = run({"import", other, good, "--step", "1"});
+  EXPECT_EQ(ran.exit_code, 2) << ran.err;
+  EXPECT_EQ(names_in(other), std::vector<std::string>{".trash-precious"});
+}
+
+TEST_F(CheckpointCopyCliTest, interrupted_import_commits_nothing_and_leaves_no_staging) {
+  save({10}, 24 << 20);
+  const std::string good = dir_.file("good.safetensors");
+  ASSERT_EQ(run({"export", run_dir(), "10", good}).exit_code, 0);
+  std::string fresh;
+  const Ran ran = run_interrupted([&](int attempt) {
+    fresh = dir_.file("fresh-" + std::to_string(attempt));
+    return std::vector<std::string>{"import", fresh, good, "--step", "1"};
+  });
+  EXPECT_EQ(ran.exit_code, 130) << ran.err;
+  EXPECT_TRUE(is_one_line_with(ran.err, {"nothing was committed"})) << ran.err;
+  for (const std::string& name : names_in(fresh)) EXPECT_EQ(name, ".lock");
+}
+
+}  // namespace
+}  // namespace stoker::testing

@@ -1,0 +1,77 @@
+/// \file
+/// Saves on a model disk, and the oracle over what a power cut leaves of them.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "checkpoint/checkpointer.h"
+#include "checkpoint/retention.h"
+#include "support/cut_sweep.h"
+
+namespace stoker::testing {
+
+inline const std::string kRunDirectory = "/run/checkpoints";
+
+/// A checkpoint's contents follow from its step and a version: a rewound run saves other bytes
+/// under the same step.
+struct SavedStep {
+  std::uint64_t step = 0;
+  int version = 1;
+
+  friend auto operator<=>(const SavedStep&, const SavedStep&) = default;
+};
+
+/// A tensor that changes from save to save, and one that does not and gets linked.
+std::map<std::string, std::vector<float>> contents_of_step(const SavedStep& saved);
+
+/// Runs saves one after the other and notes what it was promised:
+///   "began S V"         from here on the checkpoint may be there,
+///   "acknowledged S V"  from here on it must be,
+///   "may go S V"        from here on it need not be: retention will take it.
+///
+/// Thread safety: none.
+class CrashSaver {
+ public:
+  struct Options {
+    std::string token = "workload";
+    std::optional<CheckpointParent> parent = {};
+    std::optional<RetentionRules> retention = {};
+    CachePolicy policy = CachePolicy::buffered;
+    bool acknowledge_early = false;  ///< A mutant: when save() returns.
+  };
+
+  /// `ops` may be a mutant over the disk. `run` may be null: nothing is noted then.
+  CrashSaver(ModelDisk& disk, FileOps& ops, CutRun* run, const Options& options);
+
+  Status save(const SavedStep& saved);
+  Status close() { return saver_->close(); }
+  /// Of the last one committed.
+  std::uint64_t generation() const { return generation_; }
+
+ private:
+  void note(const char* what, const SavedStep& saved);
+
+  CutRun* run_;
+  bool acknowledge_early_;
+  std::unique_ptr<Checkpointer> saver_;
+  std::uint64_t generation_ = 0;
+};
+
+void note_may_go(CutRun& run, const SavedStep& saved);
+
+/// What must hold after the power came back. Empty, or what is wrong:
+/// 1. every checkpoint in the directory is whole, to the bit, and is one that was begun;
+/// 2. every acknowledged one is there, under its own name or that of a superseded one;
+/// 3. a restore takes the newest acknowledged one, or a newer one;
+/// 4. `latest`, once something was acknowledged, leads to such a one too; only while a rewound run
+///    saves the very step that it names may it lead nowhere;
+/// 5. the next save works, harms none of them, and nothing is left over after its sweep.
+std::string checkpoints_hold(ModelDisk& disk, const CutPoint& point);
+
+}  // namespace stoker::testing

@@ -1,0 +1,85 @@
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/mutex.h"
+#include "support/model_disk.h"
+
+namespace stoker::testing {
+
+/// Where the power was cut.
+struct CutPoint {
+  std::size_t number = 0;               ///< Of the operation after which it was.
+  std::string operation = {};           ///< "rename /run/manifest"
+  std::vector<std::string> marks = {};  ///< What the workload had noted by then, in order.
+
+  bool has(const std::string& mark) const;
+  /// How many marks begin so.
+  std::size_t count(const std::string& prefix) const;
+};
+
+struct SweepOptions {
+  CutOptions cut = {};
+  ModelState start = {};  ///< The disk that the workload finds; all of it is durable.
+  /// Ends at so many violations: of a mutant one is enough.
+  std::size_t violations_max = ~std::size_t{0};
+};
+
+struct SweepReport {
+  std::size_t operation_count = 0;  ///< Calls, completions and crash points: cuts tried.
+  std::size_t state_count = 0;      ///< Legal states, summed over the cuts.
+  std::size_t distinct_count = 0;   ///< Trees among them that differ.
+  std::size_t checked_count = 0;    ///< Times the oracle was asked: a tree with other marks is new.
+  std::size_t violation_count = 0;
+  std::vector<std::string> violations = {};  ///< The first of them, each with its cut and state.
+
+  /// All of it on a few lines, for a failing test.
+  std::string text() const;
+  /// Puts the counts into the test's record, each name behind `prefix`.
+  void record(const std::string& prefix) const;
+};
+
+/// What a workload gets: the disk, and a place to note what it has been promised.
+///
+/// Thread safety: every method from any thread.
+class CutRun {
+ public:
+  explicit CutRun(const ModelState& start);
+
+  ModelDisk& disk() { return disk_; }
+  /// "acknowledged 7": from here on every state has to show it. A cut is tried here too.
+  void note(std::string mark);
+
+ private:
+  friend SweepReport for_each_cut(const std::function<void(CutRun&)>& workload,
+                                  const std::function<std::string(ModelDisk&, const CutPoint&)>&,
+                                  const SweepOptions& options);
+  struct Shot {
+    ModelState state;
+    CutPoint point;
+  };
+  void take(const ModelState& state, const std::string& operation);
+
+  ModelDisk disk_;
+  Mutex mutex_;
+  std::vector<std::string> marks_ STOKER_GUARDED_BY(mutex_);
+  std::vector<Shot> shots_ STOKER_GUARDED_BY(mutex_);
+};
+
+/// Runs in one go what a power cut could interrupt.
+using Workload = std::function<void(CutRun&)>;
+/// Looks at a disk after the power came back, and may go on working on it. Empty if all is well,
+/// otherwise what is wrong. Must answer alike for equal trees and marks.
+using Oracle = std::function<std::string(ModelDisk&, const CutPoint&)>;
+
+/// Cuts the power after every operation of the workload, and shows every legal state after that cut
+/// to the oracle. The workload runs once, and is photographed after each operation: a cut has no
+/// influence on what was before it, so this is the same as running it again for each. The oracle
+/// runs when it has ended, on disks of its own.
+SweepReport for_each_cut(const Workload& workload, const Oracle& oracle,
+                         const SweepOptions& options = {});
+
+}  // namespace stoker::testing

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "io/file_ops.h"
+
+namespace stoker::testing {
+
+/// Passes every call on as it is: a base for those who want to change a few.
+///
+/// Thread safety: as the target's.
+class ForwardingFileOps : public FileOps {
+ public:
+  explicit ForwardingFileOps(FileOps& target) : target_(target) {}
+
+  Result<UniqueFd> open(const std::string& path, int flags) override {
+    return target_.open(path, flags);
+  }
+  Result<std::size_t> pwrite(int fd, std::span<const std::byte> data,
+                             std::uint64_t offset_bytes) override {
+    return target_.pwrite(fd, data, offset_bytes);
+  }
+  Status fallocate(int fd, std::uint64_t size_bytes) override {
+    return target_.fallocate(fd, size_bytes);
+  }
+  Status ftruncate(int fd, std::uint64_t size_bytes) override {
+    return target_.ftruncate(fd, size_bytes);
+  }
+  Status fchmod(int fd, unsigned mode) override { return target_.fchmod(fd, mode); }
+  Status fdatasync(int fd) override { return target_.fdatasync(fd); }
+  Status fsync(int fd) override { return target_.fsync(fd); }
+  Status close(UniqueFd fd) override { return target_.close(std::move(fd)); }
+  Status rename(const std::string& from, const std::string& to) override {
+    return target_.rename(from, to);
+  }
+  Status rename_noreplace(const std::string& from, const std::string& to) override {
+    return target_.rename_noreplace(from, to);
+  }
+  Status link(const std::string& from, const std::string& to) override {
+    return target_.link(from, to);
+  }
+  Status symlink(const std::string& target, const std::string& path) override {
+    return target_.symlink(target, path);
+  }
+  Result<std::string> read_link(const std::string& path) override {
+    return target_.read_link(path);
+  }
+  Result<FileKind> kind_of(const std::string& path) override { return target_.kind_of(path); }
+  Status unlink(const std::string& path) override { return target_.unlink(path); }
+  Status mkdir(const std::string& path) override { return target_.mkdir(path); }
+  Status rmdir(const std::string& path) override { return target_.rmdir(path); }
+  Result<std::vector<std::string>> list(const std::string& path) override {
+    return target_.list(path);
+  }
+  Status fsync_dir(const std::string& path) override { return target_.fsync_dir(path); }
+  Status try_lock(int fd, LockMode mode) override { return target_.try_lock(fd, mode); }
+  void reached(std::string_view crash_point) override { target_.reached(crash_point); }
+
+ protected:
+  FileOps& target() { return target_; }
+
+ private:
+  FileOps& target_;
+};
+
+}  // namespace stoker::testing
