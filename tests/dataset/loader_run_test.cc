@@ -6,7 +6,6 @@
 
 #include "dataset/loader_support.h"
 #include "support/in_child.h"
-#include "support/tsan_suppressions.h"
 
 namespace stoker::testing {
 namespace {
