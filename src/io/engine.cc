@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "base/unique_fd.h"
+#include "io/ring_memory.h"
 
 namespace stoker {
 namespace {
@@ -27,11 +28,13 @@ Status try_nop() {
   io_uring ring{};
   int result = ::io_uring_queue_init(2, &ring, 0);
   if (result < 0) return Status::from_errno(-result, "io_uring_setup", "");
+  internal::order_rings();
   ::io_uring_prep_nop(::io_uring_get_sqe(&ring));
   __kernel_timespec patience{.tv_sec = 5, .tv_nsec = 0};
   io_uring_cqe* cqe = nullptr;
   result = ::io_uring_submit_and_wait_timeout(&ring, &cqe, 1, &patience, nullptr);
   if (result >= 0 && cqe != nullptr) result = cqe->res;
+  internal::order_rings();
   ::io_uring_queue_exit(&ring);
   return result < 0 ? Status::from_errno(-result, "io_uring NOP", "") : Status();
 }

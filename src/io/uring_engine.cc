@@ -7,6 +7,7 @@
 
 #include "base/fork_guard.h"
 #include "io/kernel_api.h"
+#include "io/ring_memory.h"
 #include "io/transfer.h"
 
 namespace stoker {
@@ -62,6 +63,7 @@ class UringEngine final : public Engine {
     if (const int result = init_ring(ring_, options); result < 0)
       return uring_error(result, "io_uring_setup");
     ready_ = true;
+    internal::order_rings();
     if ((ring_.features & IORING_FEAT_EXT_ARG) == 0)
       return Status(Code::unsupported, "io_uring: this kernel cannot wait with a deadline (5.11)");
     static_cast<void>(::io_uring_ring_dontfork(&ring_));  // ForkGuard refuses the child anyway
@@ -77,6 +79,7 @@ class UringEngine final : public Engine {
     if (!ready_ || !fork_guard_.is_here()) return;
     while (in_flight() > 0 && drain(kForever).code() == Code::unavailable) {
     }
+    internal::order_rings();
     ::io_uring_queue_exit(&ring_);
   }
 
