@@ -157,6 +157,7 @@ bench: apt-bench build build/bench/build.ninja
 	@tools/setup_peers.sh $(PYTHON)
 	@PYTHONPATH=python build/peers/bin/python bench/loader_peers.py
 	@build/peers/bin/python bench/pack_peers.py build/bench/stoker
+	@PYTHONPATH=python build/peers/bin/python bench/checkpoint_peers.py
 
 .PHONY: format
 format: apt-test $(VENV)

@@ -1,0 +1,268 @@
+#!/usr/bin/env python3
+"""Compares stoker.Checkpointer with torch.save, DCP and safetensors: figures P10 to P12.
+
+A dict of tensors in host memory, all of which change between two saves. A save counts as done when
+its files and their names are durable: what a peer leaves to the caller is done for it, and counted.
+Restoring fills tensors that are there. fio writes and reads the same bytes past the page cache. All
+sides are in one process, in turns, as in loader_peers.py. Run it with the interpreter of
+build/peers (tools/setup_peers.sh), PYTHONPATH=python.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import importlib.metadata
+import json
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "tools")]
+
+import torch  # noqa: E402
+import torch.distributed.checkpoint as dcp  # noqa: E402
+from peers import data, report  # noqa: E402
+from peers.report import Row  # noqa: E402
+from peers.turns import Answer, CallSide, Side, in_turns  # noqa: E402
+from safetensors.torch import load_file, save_file  # noqa: E402
+
+import stoker  # noqa: E402
+from bench_fio import parse_size, run_json, size_text  # noqa: E402
+
+OURS, TORCH, DCP, SAFETENSORS, FIO = "stoker", "torch.save", "DCP", "safetensors", "fio, direct"
+DCP_ASYNC = "DCP async_save"
+TENSOR_BYTES = 64 << 20
+
+
+def fsync(path: Path) -> None:
+    """Makes a file, or a directory's names, durable."""
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+class Bench:
+    """The state, and how each side saves and restores it."""
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        self.size_bytes = args.size
+        self.folder = Path(args.path)
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self.folder.mkdir(parents=True)
+        count = max(1, args.size // TENSOR_BYTES)
+        self.state = {f"layer{i:03}": torch.rand(TENSOR_BYTES // 4) for i in range(count)}
+        self.saver = stoker.Checkpointer(self.folder / "stoker", keep_last=1)
+        self.step = 0
+
+    def change(self) -> None:
+        """Before every run: another state, room for it, and nothing waiting to be written."""
+        for name in ("torch.pt", "dcp", "dcp-async", "fio"):
+            path = self.folder / name
+            shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+        for tensor in self.state.values():
+            tensor.add_(1)
+        os.sync()
+
+    def rate(self, seconds: float, blocked: float | None = None) -> Answer:
+        """The answer of one run."""
+        return {
+            "gb_per_s": self.size_bytes / seconds / 1e9,
+            "blocked_ms": (seconds if blocked is None else blocked) * 1e3,
+        }
+
+    # Saving:
+
+    def save_ours(self) -> Answer:
+        """The copy blocks, the rest does not; both are timed."""
+        self.step += 1
+        begin = time.perf_counter()
+        pending = self.saver.save(self.step, state=self.state)
+        blocked = time.perf_counter() - begin
+        pending.wait()
+        return self.rate(time.perf_counter() - begin, blocked)
+
+    def save_torch(self) -> Answer:
+        """torch.save, then fsync."""
+        begin = time.perf_counter()
+        torch.save(self.state, self.folder / "torch.pt")
+        fsync(self.folder / "torch.pt")
+        fsync(self.folder)
+        return self.rate(time.perf_counter() - begin)
+
+    def save_dcp(self) -> Answer:
+        """DCP, which syncs its files, then the directories."""
+        begin = time.perf_counter()
+        dcp.save(self.state, checkpoint_id=self.folder / "dcp", no_dist=True)
+        fsync(self.folder / "dcp")
+        fsync(self.folder)
+        return self.rate(time.perf_counter() - begin)
+
+    def save_dcp_async(self) -> Answer:
+        """As above in the background."""
+        begin = time.perf_counter()
+        future = dcp.async_save(self.state, checkpoint_id=self.folder / "dcp-async", no_dist=True)
+        blocked = time.perf_counter() - begin
+        future.result()
+        fsync(self.folder / "dcp-async")
+        fsync(self.folder)
+        return self.rate(time.perf_counter() - begin, blocked)
+
+    def save_safetensors(self) -> Answer:
+        """save_file, then fsync."""
+        path = self.folder / "state.safetensors"
+        path.unlink(missing_ok=True)
+        begin = time.perf_counter()
+        save_file(self.state, path)
+        fsync(path)
+        fsync(self.folder)
+        return self.rate(time.perf_counter() - begin)
+
+    def fio(self, direction: str) -> Answer:
+        """One file, 4 MiB blocks, eight at a time."""
+        found = run_json(
+            [
+                *("fio", "--name=bench", f"--rw={direction}", "--bs=4M", "--iodepth=8"),
+                *("--direct=1", "--ioengine=io_uring", "--end_fsync=1", "--output-format=json"),
+                *(f"--size={self.size_bytes}", f"--filename={self.folder / 'fio'}"),
+            ]
+        )
+        job = found["jobs"][0][direction]
+        return self.rate(job["runtime"] / 1e3)
+
+    # Restoring:
+
+    def restore_ours(self) -> Answer:
+        """Into the tensors of the state."""
+        begin = time.perf_counter()
+        self.saver.restore(state=self.state)
+        return self.rate(time.perf_counter() - begin)
+
+    def restore_safetensors(self) -> Answer:
+        """load_file, then a copy into the tensors that are there."""
+        begin = time.perf_counter()
+        for name, tensor in load_file(self.folder / "state.safetensors").items():
+            self.state[name].copy_(tensor)
+        return self.rate(time.perf_counter() - begin)
+
+    def restore_dcp(self) -> Answer:
+        """DCP loads in place."""
+        begin = time.perf_counter()
+        dcp.load(self.state, checkpoint_id=self.folder / "dcp", no_dist=True)
+        return self.rate(time.perf_counter() - begin)
+
+
+def compare(bench: Bench, rounds: int) -> list[Row]:
+    """Saves in turns, then restores in turns, cold and warm."""
+    calls: dict[str, Callable[[], Answer]] = {
+        OURS: bench.save_ours,
+        TORCH: bench.save_torch,
+        DCP: bench.save_dcp,
+        SAFETENSORS: bench.save_safetensors,
+        DCP_ASYNC: bench.save_dcp_async,
+        FIO: functools.partial(bench.fio, "write"),
+    }
+    found = run(bench, calls, rounds, bench.change)
+    size = size_text(bench.size_bytes)
+    rates = {label: [answer["gb_per_s"] for answer in found[label]] for label in calls}
+    blocked = {label: [answer["blocked_ms"] for answer in found[label]] for label in calls}
+    work = f"durable save of {size}, all tensors changed"
+    rows = [
+        Row("P10", work, peer, "GB/s", rates[OURS], rates[peer], at_least=5.0)
+        for peer in (TORCH, DCP, SAFETENSORS)
+    ]
+    rows.append(Row("P10", work, FIO, "GB/s", rates[OURS], rates[FIO], at_least=0.9))
+    held = f"training is held up by a save of {size}"
+    rows.append(Row("P11", held, DCP_ASYNC, "ms", blocked[OURS], blocked[DCP_ASYNC], at_most=0.1))
+
+    bench.change()  # what is restored below: one save of each
+    for save in (bench.save_ours, bench.save_dcp, bench.save_safetensors):
+        save()
+    bench.fio("write")
+    restores: dict[str, Callable[[], Answer]] = {
+        OURS: bench.restore_ours,
+        DCP: bench.restore_dcp,
+        SAFETENSORS: bench.restore_safetensors,
+    }
+    for cache, prepare in (("cold", data.evict), ("warm", data.warm)):
+        if cache == "cold":
+            restores[FIO] = functools.partial(bench.fio, "read")
+        else:
+            del restores[FIO]
+        found = run(bench, restores, rounds, functools.partial(prepare, bench.folder))
+        rates = {label: [answer["gb_per_s"] for answer in found[label]] for label in restores}
+        work = f"restore of {size} into tensors, {cache}"
+        for peer in restores:
+            if peer != OURS:
+                least = 0.9 if peer == FIO else 5.0 if cache == "cold" else 3.0
+                rows.append(Row("P12", work, peer, "GB/s", rates[OURS], rates[peer], least))
+    return rows
+
+
+def run(
+    bench: Bench, calls: dict[str, Callable[[], Answer]], rounds: int, before: Callable[[], None]
+) -> dict[str, list[Answer]]:
+    """All sides in turns; the first, unmeasured round touches memory."""
+    sides: dict[str, Callable[[], Side]] = {
+        label: functools.partial(CallSide, call) for label, call in calls.items()
+    }
+    found = in_turns(sides, rounds, before=before, warm_up=True)
+    for label, answers in found.items():
+        print(f"checkpoint_peers: {label}: {answers[-1]['gb_per_s']:.2f} GB/s", file=sys.stderr)
+    return found
+
+
+def facts_of(args: argparse.Namespace) -> dict[str, str]:
+    """Where and how the figures were taken."""
+    versions = (f"{name} {importlib.metadata.version(name)}" for name in ("torch", "safetensors"))
+    return {
+        **report.machine_facts(Path(args.path)),
+        "against": ", ".join(versions),
+        "command": f"bench/checkpoint_peers.py --size {size_text(args.size)} "
+        f"--rounds {args.rounds}",
+        "cache": "cold: all files evicted before each run; warm: read once",
+        "rounds": f"{args.rounds}, interleaved, after one that is not counted",
+    }
+
+
+def parse_args() -> argparse.Namespace:
+    """Reads the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--path", default="build/bench/checkpoint", help="directory to work in")
+    parser.add_argument("--size", type=parse_size, default=4 << 30, help="of the state (4GiB)")
+    parser.add_argument("--rounds", type=int, default=5, help="at least 5 for publication")
+    parser.add_argument("--quick", action="store_true", help="2 rounds of 256 MiB")
+    parser.add_argument("--output", default="build/bench/checkpoint.json", help="for programs")
+    parser.add_argument("--write-docs", action="store_true", help="update docs/benchmarks.md")
+    args = parser.parse_args()
+    if args.quick:
+        args.rounds, args.size = 2, 256 << 20
+    return args
+
+
+def main() -> None:
+    """Runs the comparison."""
+    args = parse_args()
+    bench = Bench(args)
+    try:
+        rows = compare(bench, args.rounds)
+    finally:
+        bench.saver.close()
+        shutil.rmtree(bench.folder, ignore_errors=True)
+    facts, table = facts_of(args), report.table_of(rows)
+    output = Path(args.output)
+    found: dict[str, Any] = {**facts, "results": [row.to_dict() for row in rows]}
+    output.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+    print("\n".join(f"{key}: {value}" for key, value in facts.items()), table, sep="\n\n")
+    if args.write_docs:
+        report.write_docs("checkpoint_peers", facts, table)
+
+
+if __name__ == "__main__":
+    main()
