@@ -12,7 +12,9 @@ PYTHON ?= python3
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 60
 
-# The wheel that the tests build is made of what `make build` has compiled already.
+# The wheel that the tests build is made of what `make build` has compiled already. The compiler is
+# named here because ccache keeps apart what differently named ones made.
+export CXX := c++
 export CMAKE_CXX_COMPILER_LAUNCHER := ccache
 export CCACHE_DIR ?= $(CURDIR)/build/ccache
 export CCACHE_SLOPPINESS := pch_defines,time_macros
