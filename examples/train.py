@@ -53,7 +53,7 @@ def main() -> None:
     )
     with stoker.Checkpointer(arguments.checkpoints, keep_last=2) as saver:
         done = saver.restore(model=model, loader=loader) or 0
-        print(f"restored step {done}" if done else "from the beginning", flush=True)
+        print(f"restored step {int(done)}" if done else "from the beginning", flush=True)
         # What was logged after the last checkpoint comes again.
         kept = arguments.losses.read_text().splitlines(keepends=True)[:done] if done else []
         with arguments.losses.open("w") as lines:
