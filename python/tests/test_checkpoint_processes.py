@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -29,7 +29,7 @@ sys.stdin.readline()
 """
 
 
-@contextmanager
+@contextlib.contextmanager
 def holder(folder: Path) -> Iterator[subprocess.Popen[str]]:
     """Another process that has saved step 1 and holds the lock."""
     pipe = subprocess.PIPE
@@ -104,10 +104,17 @@ def test_a_second_writer_waits_for_the_first(tmp_path: Path) -> None:
     assert (out, errors) == ("True\n", "")
 
 
+def has_open(pid: int, name: str) -> bool:
+    for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # closed since it was listed
+            if descriptor.readlink().name == name:
+                return True
+    return False
+
+
 def test_ctrl_c_ends_the_wait_for_the_lock(tmp_path: Path) -> None:
     with holder(tmp_path), waiter(tmp_path, "5min") as second:
-        descriptors = Path(f"/proc/{second.pid}/fd")
-        while not any(fd.readlink().name == ".lock" for fd in descriptors.iterdir()):
+        while not has_open(second.pid, ".lock"):
             continue  # it does not wait yet
         second.send_signal(signal.SIGINT)
         out, errors = second.communicate(timeout=60)
