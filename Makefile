@@ -11,6 +11,8 @@ MAKEFLAGS += --no-print-directory
 PYTHON ?= python3
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 60
+CRASH_CUTS ?= 1000
+KILL_CYCLES ?= 1000
 
 # The wheel that the tests build is made of what `make build` has compiled already. The compiler is
 # named here because ccache keeps apart what differently named ones made.
@@ -27,7 +29,7 @@ SAY = @printf '%s: %s\n' '$@'
 APT_BUILD := g++ cmake ninja-build pkg-config liburing-dev libxxhash-dev libisal-dev libssl-dev \
   libzstd-dev zlib1g-dev \
   nlohmann-json3-dev libcli11-dev libfmt-dev python3-dev python3-venv ccache
-APT_TEST := $(APT_BUILD) libgtest-dev libbenchmark-dev clang-format-19
+APT_TEST := $(APT_BUILD) libgtest-dev libbenchmark-dev clang-format-19 e2fsprogs xfsprogs btrfs-progs
 APT_LINT := $(APT_TEST) clang-19 clang-tidy-19
 APT_FUZZ := $(APT_BUILD) clang-19 libclang-rt-19-dev
 APT_BENCH := $(APT_TEST) fio
@@ -43,6 +45,8 @@ help:
 	@echo "  make test     build and run every test; the last line counts them"
 	@echo
 	@echo "  make build    build/release/stoker, and the Python package in .venv"
+	@echo "  make crash    power cuts on ext4, XFS and btrfs at CRASH_CUTS ($(CRASH_CUTS)) block writes each, and"
+	@echo "                KILL_CYCLES ($(KILL_CYCLES)) runs ended by kill -9 (a quarter of an hour, as root)"
 	@echo "  make interop  our formats beside webdataset, streaming, litdata, tfrecord, megatron"
 	@echo "  make bench    micro-benchmarks, and comparisons with fio and other loaders (minutes)"
 	@echo "  make lint     format, layers, ruff, mypy, clang thread-safety and clang-tidy (minutes)"
@@ -105,8 +109,25 @@ test: apt-test build build-dev
 	@status=0; \
 	ctest --test-dir build/dev --parallel $(JOBS) --output-on-failure --no-tests=error \
 	  --output-junit $(CURDIR)/$(RESULTS)/ctest.xml || status=1; \
-	$(VENV_PYTHON) -m pytest --junitxml=$(RESULTS)/pytest.xml || status=1; \
+	$(VENV_PYTHON) -m pytest --numprocesses $(JOBS) --dist worksteal \
+	  --junitxml=$(RESULTS)/pytest.xml || status=1; \
 	$(VENV_PYTHON) tools/test_summary.py $(RESULTS)/ctest.xml $(RESULTS)/pytest.xml || status=1; \
+	exit $$status
+
+# The tests that `make test` runs briefly, at length. What each filesystem went through is in its own
+# output, which ctest keeps in the report.
+.PHONY: crash
+crash: apt-test build build-dev
+	$(SAY) "power cuts, failed blocks and full disks, then kill -9 (a quarter of an hour)"
+	@rm -rf $(RESULTS)/crash && mkdir -p $(RESULTS)/crash
+	@status=0; \
+	STOKER_CRASH_CUTS=$(CRASH_CUTS) ctest --test-dir build/dev --label-regex '^crash$$' \
+	  --parallel $(JOBS) --output-on-failure --no-tests=error \
+	  --output-junit $(CURDIR)/$(RESULTS)/crash/ctest.xml || status=1; \
+	STOKER_KILL_CYCLES=$(KILL_CYCLES) $(VENV_PYTHON) -m pytest \
+	  python/tests/test_checkpoint_killed.py --junitxml=$(RESULTS)/crash/pytest.xml || status=1; \
+	grep -hE '^[a-z0-9]+: [0-9]+ (block writes|faults)' $(RESULTS)/crash/ctest.xml || true; \
+	$(VENV_PYTHON) tools/test_summary.py $(RESULTS)/crash/*.xml || status=1; \
 	exit $$status
 
 .PHONY: lint

@@ -165,17 +165,19 @@ def test_a_hundred_epochs_leave_nothing_behind(tmp_path: Path, write_tar: Any, h
         epoch()
     gc.collect()
     after = resident_bytes(), descriptors(), threading.active_count()
-    assert after[0] < before[0] + (12 << 20)  # its memory is 16 MiB, and 100 times that is 1.6 GiB
+    # Its 16 MiB may be touched late; a hundred epochs are 100 MiB, and a hundred loaders 1.6 GiB.
+    assert after[0] < before[0] + (32 << 20)
     assert after[1] <= before[1] + 4
     assert after[2] <= before[2]
     loader.close()
 
 
-def test_nothing_with_a_name_is_left_in_shared_memory(shards: Path) -> None:
-    before = set(os.listdir("/dev/shm"))  # noqa: PTH208
+def test_shared_memory_has_no_name_that_could_be_left_behind(shards: Path) -> None:
     with load(shards, map=_first_byte, map_in="process", map_workers=1) as loader:
         list(loader)
-        assert set(os.listdir("/dev/shm")) == before  # noqa: PTH208
+        mappings = Path("/proc/self/maps").read_text().splitlines()
+    named = [line for line in mappings if "/dev/shm/" in line and not line.endswith("(deleted)")]
+    assert named == []
 
 
 def _as_it_is(sample: dict[str, Any], rng: Any) -> dict[str, Any]:

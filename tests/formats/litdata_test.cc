@@ -63,12 +63,21 @@ std::vector<std::vector<std::string>> tree_samples() {
   return samples;
 }
 
-class LitdataGoldenTest : public ::testing::TestWithParam<std::pair<const char*, const char*>> {};
+struct GoldenChunk {
+  std::string name;
+  const char* chunk;
+  const char* index;
+};
+void PrintTo(const GoldenChunk& golden, std::ostream* out) {
+  *out << golden.name;
+}
+
+class LitdataGoldenTest : public ::testing::TestWithParam<GoldenChunk> {};
 
 TEST_P(LitdataGoldenTest, the_peers_chunk_reads_as_what_it_was_given) {
-  const auto index = parse_litdata_index(GetParam().second);
+  const auto index = parse_litdata_index(GetParam().index);
   ASSERT_TRUE(index.ok()) << index.status().message();
-  const auto plain = inflate_litdata_chunk(*index, index->chunks[0], from_hex(GetParam().first));
+  const auto plain = inflate_litdata_chunk(*index, index->chunks[0], from_hex(GetParam().chunk));
   ASSERT_TRUE(plain.ok()) << plain.status().message();
   const auto reader = LitdataReader::make(*index);
   ASSERT_TRUE((*reader)->scan_chunk(index->chunks[0], plain->size()).ok());
@@ -79,9 +88,9 @@ TEST_P(LitdataGoldenTest, the_peers_chunk_reads_as_what_it_was_given) {
 }
 
 TEST_P(LitdataGoldenTest, every_truncation_is_corrupt_and_no_flipped_bit_does_harm) {
-  const auto index = parse_litdata_index(GetParam().second);
+  const auto index = parse_litdata_index(GetParam().index);
   const auto reader = LitdataReader::make(*index);
-  const Bytes file = from_hex(GetParam().first);
+  const Bytes file = from_hex(GetParam().chunk);
   const auto read_damaged = [&](const Bytes& damaged) -> Status {
     STOKER_ASSIGN(const Bytes plain, inflate_litdata_chunk(*index, index->chunks[0], damaged));
     std::vector<std::vector<std::string>> samples;
@@ -99,11 +108,13 @@ TEST_P(LitdataGoldenTest, every_truncation_is_corrupt_and_no_flipped_bit_does_ha
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(chunks, LitdataGoldenTest,
-                         ::testing::Values(std::pair(kLitdataTreeChunk, kLitdataTreeIndex),
-                                           std::pair(kLitdataWholeChunk, kLitdataWholeIndex),
-                                           std::pair(kLitdataBatchChunk, kLitdataBatchIndex),
-                                           std::pair(kLitdataSampleChunk, kLitdataSampleIndex)));
+INSTANTIATE_TEST_SUITE_P(
+    chunks, LitdataGoldenTest,
+    ::testing::Values(GoldenChunk{"tree", kLitdataTreeChunk, kLitdataTreeIndex},
+                      GoldenChunk{"whole", kLitdataWholeChunk, kLitdataWholeIndex},
+                      GoldenChunk{"batch", kLitdataBatchChunk, kLitdataBatchIndex},
+                      GoldenChunk{"sample", kLitdataSampleChunk, kLitdataSampleIndex}),
+    [](const auto& test) { return test.param.name; });
 
 TEST(LitdataTokensTest, tokens_come_as_written_and_in_blocks_without_the_remainder) {
   const auto index = parse_litdata_index(kLitdataTokensIndex);
