@@ -13,20 +13,20 @@ from __future__ import annotations
 import argparse
 import functools
 import importlib.metadata
-import json
 import os
 import shutil
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "tools")]
 
 import torch  # noqa: E402
 import torch.distributed.checkpoint as dcp  # noqa: E402
 from peers import data, report  # noqa: E402
+from peers.command import make_parser, publish  # noqa: E402
+from peers.data import fsync  # noqa: E402
 from peers.report import Row  # noqa: E402
 from peers.turns import Answer, CallSide, Side, in_turns  # noqa: E402
 from safetensors.torch import load_file, save_file  # noqa: E402
@@ -37,15 +37,6 @@ from bench_fio import parse_size, run_json, size_text  # noqa: E402
 OURS, TORCH, DCP, SAFETENSORS, FIO = "stoker", "torch.save", "DCP", "safetensors", "fio, direct"
 DCP_ASYNC = "DCP async_save"
 TENSOR_BYTES = 64 << 20
-
-
-def fsync(path: Path) -> None:
-    """Makes a file, or a directory's names, durable."""
-    fd = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 class Bench:
@@ -233,13 +224,8 @@ def facts_of(args: argparse.Namespace) -> dict[str, str]:
 
 def parse_args() -> argparse.Namespace:
     """Reads the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--path", default="build/bench/checkpoint", help="directory to work in")
+    parser = make_parser(__doc__, "checkpoint", "2 rounds of 256 MiB")
     parser.add_argument("--size", type=parse_size, default=4 << 30, help="of the state (4GiB)")
-    parser.add_argument("--rounds", type=int, default=5, help="at least 5 for publication")
-    parser.add_argument("--quick", action="store_true", help="2 rounds of 256 MiB")
-    parser.add_argument("--output", default="build/bench/checkpoint.json", help="for programs")
-    parser.add_argument("--write-docs", action="store_true", help="update docs/benchmarks.md")
     args = parser.parse_args()
     if args.quick:
         args.rounds, args.size = 2, 256 << 20
@@ -255,13 +241,7 @@ def main() -> None:
     finally:
         bench.saver.close()
         shutil.rmtree(bench.folder, ignore_errors=True)
-    facts, table = facts_of(args), report.table_of(rows)
-    output = Path(args.output)
-    found: dict[str, Any] = {**facts, "results": [row.to_dict() for row in rows]}
-    output.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
-    print("\n".join(f"{key}: {value}" for key, value in facts.items()), table, sep="\n\n")
-    if args.write_docs:
-        report.write_docs("checkpoint_peers", facts, table)
+    publish("checkpoint_peers", args, facts_of(args), rows)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,6 @@ import argparse
 import functools
 import importlib.metadata
 import importlib.util
-import json
 import shutil
 import sys
 from collections.abc import Callable
@@ -24,6 +23,7 @@ from typing import Any
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "tools")]
 
 from peers import data, report  # noqa: E402
+from peers.command import make_parser, publish  # noqa: E402
 from peers.report import Row  # noqa: E402
 from peers.turns import (  # noqa: E402
     Answer,
@@ -265,8 +265,7 @@ def facts_of(args: argparse.Namespace) -> dict[str, str]:
 
 def parse_args() -> argparse.Namespace:
     """Reads the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--path", default="build/bench/loader", help="directory for the datasets")
+    parser = make_parser(__doc__, "loader", "2 rounds of small datasets")
     parser.add_argument("--images", type=parse_size, default=1 << 30, help="tars, MDS (1GiB)")
     parser.add_argument(
         "--small", type=parse_size, default=256 << 20, help="tars of 2 KiB (256MiB)"
@@ -274,12 +273,8 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument("--tokens", type=parse_size, default=512 << 20, help="tokens (512MiB)")
     parser.add_argument("--many", type=int, default=10_000_000, help="samples of P8 and P9 (10M)")
     parser.add_argument("--memory", default="48MiB", help="memory_bytes of our loader (48MiB)")
-    parser.add_argument("--rounds", type=int, default=5, help="at least 5 for publication")
-    parser.add_argument("--quick", action="store_true", help="2 rounds of small datasets")
     parser.add_argument("--figure", choices=list(FIGURES), action="append", help="only these")
     parser.add_argument("--peers-only", action="store_true", help="leave our side out")
-    parser.add_argument("--output", default="build/bench/loader.json", help="where the data goes")
-    parser.add_argument("--write-docs", action="store_true", help="update docs/benchmarks.md")
     args = parser.parse_args()
     if args.quick:
         args.rounds, args.images, args.small = 2, 128 << 20, 16 << 20
@@ -307,16 +302,10 @@ def main() -> None:
         except SideError as error:
             failed[name] = str(error)
             bench.note(f"{name} could not be taken: {error}")
-    facts, table = facts_of(args), report.table_of(rows)
+    facts = facts_of(args)
     if failed:
         facts["not taken"] = ", ".join(failed)
-    output = Path(args.output)
-    output.parent.mkdir(parents=True, exist_ok=True)
-    found = {**facts, "failed": failed, "results": [row.to_dict() for row in rows]}
-    output.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
-    print("\n".join(f"{key}: {value}" for key, value in facts.items()), table, sep="\n\n")
-    if args.write_docs:
-        report.write_docs("loader_peers", facts, table)
+    publish("loader_peers", args, facts, rows, failed=failed)
 
 
 if __name__ == "__main__":

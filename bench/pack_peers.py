@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import functools
 import importlib.metadata
-import json
 import os
 import shutil
 import subprocess
@@ -28,6 +27,8 @@ from typing import Any
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "tools")]
 
 from peers import data, raw_copy, report  # noqa: E402
+from peers.command import make_parser, publish  # noqa: E402
+from peers.data import fsync  # noqa: E402
 from peers.report import Row  # noqa: E402
 from peers.turns import Answer, CallSide, ProcessSide, Side, in_turns  # noqa: E402
 
@@ -37,15 +38,6 @@ IMAGE_BYTES = 110 << 10
 OURS, TAR, WRITER = "stoker pack", "GNU tar", "webdataset ShardWriter"
 COPY, HASHED_COPY = "limit: copy", "limit: copy and SHA-256"
 CLASSES = 20
-
-
-def fsync(path: Path) -> None:
-    """Makes a file, or a directory's names, durable."""
-    fd = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 def make_files(folder: Path, total_bytes: int) -> dict[str, Any]:
@@ -169,15 +161,10 @@ def facts_of(args: argparse.Namespace) -> dict[str, str]:
 
 def parse_args() -> argparse.Namespace:
     """Reads the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = make_parser(__doc__, "pack", "2 rounds of 64 MiB")
     parser.add_argument("stoker", nargs="?", default="build/bench/stoker", help="the command")
-    parser.add_argument("--path", default="build/bench/pack", help="directory to work in")
     parser.add_argument("--size", type=parse_size, default=512 << 20, help="of all files (512MiB)")
     parser.add_argument("--shard", type=parse_size, default=64 << 20, help="of a shard (64MiB)")
-    parser.add_argument("--rounds", type=int, default=5, help="at least 5 for publication")
-    parser.add_argument("--quick", action="store_true", help="2 rounds of 64 MiB")
-    parser.add_argument("--output", default="build/bench/pack.json", help="where the data goes")
-    parser.add_argument("--write-docs", action="store_true", help="update docs/benchmarks.md")
     args = parser.parse_args()
     if args.quick:
         args.rounds, args.size, args.shard = 2, 64 << 20, 16 << 20
@@ -194,14 +181,7 @@ def main() -> None:
         rows = bench.compare(cold=True) + bench.compare(cold=False)
     finally:
         shutil.rmtree(bench.target, ignore_errors=True)
-    facts, table = facts_of(args), report.table_of(rows)
-    output = Path(args.output)
-    output.parent.mkdir(parents=True, exist_ok=True)
-    found = {**facts, "results": [row.to_dict() for row in rows]}
-    output.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
-    print("\n".join(f"{key}: {value}" for key, value in facts.items()), table, sep="\n\n")
-    if args.write_docs:
-        report.write_docs("pack_peers", facts, table)
+    publish("pack_peers", args, facts_of(args), rows)
 
 
 if __name__ == "__main__":

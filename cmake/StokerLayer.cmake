@@ -19,16 +19,20 @@ function(stoker_layer name)
   set_property(GLOBAL APPEND PROPERTY STOKER_LAYERS stoker_${name})
 endfunction()
 
-# stoker_test(<name> LABEL <kind> SOURCES s... LAYERS layer... [LIBRARIES target...])
+# stoker_test(<name> LABEL <kind> SOURCES s... LAYERS layer... [LIBRARIES target...] [TIMEOUT s])
 #
-# One GoogleTest program; each test in it becomes a ctest of its own, with one label.
+# One GoogleTest program; each test in it becomes a ctest of its own, with one label. A test has five
+# minutes unless TIMEOUT gives it more.
 function(stoker_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "LABEL" "SOURCES;LAYERS;LIBRARIES")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "LABEL;TIMEOUT" "SOURCES;LAYERS;LIBRARIES")
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 300)
+  endif()
   add_executable(${name} ${arg_SOURCES})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/tests)
   list(TRANSFORM arg_LAYERS PREPEND stoker::)
   target_link_libraries(${name} PRIVATE ${arg_LAYERS} ${arg_LIBRARIES} stoker::warnings GTest::gtest_main)
   set_target_properties(${name} PROPERTIES CXX_CLANG_TIDY "")  # .clang-tidy says why
-  gtest_discover_tests(${name} PROPERTIES LABELS ${arg_LABEL} TIMEOUT 300
+  gtest_discover_tests(${name} PROPERTIES LABELS ${arg_LABEL} TIMEOUT ${arg_TIMEOUT}
     DISCOVERY_TIMEOUT 60 DISCOVERY_MODE PRE_TEST)
 endfunction()

@@ -19,6 +19,15 @@ import numpy as np
 SHARDS = 8  # enough for two workers to share evenly
 
 
+def fsync(path: Path) -> None:
+    """Makes a file, or a directory's names, durable."""
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
 def made_once(folder: Path, recipe: dict[str, Any], make: Callable[[Path], dict[str, Any]]) -> dict:
     """What ``make`` has put into ``folder``; made anew if the recipe has changed."""
     note = folder / "made.json"

@@ -16,6 +16,7 @@ void bind_import(nanobind::module_& module);
 void bind_io(nanobind::module_& module);
 void bind_pack(nanobind::module_& module);
 void bind_checkpoint(nanobind::module_& module);
+void bind_checkpoint_ranks(nanobind::module_& module);
 void bind_checkpoint_read(nanobind::module_& module);
 void bind_safetensors(nanobind::module_& module);
 

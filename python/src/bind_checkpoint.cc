@@ -15,8 +15,10 @@
 
 #include "bind.h"
 #include "checkpoint/checkpointer.h"
+#include "checkpoint/coordinator.h"
 #include "checkpoint/step_removal.h"
 #include "checkpoint_arguments.h"
+#include "interrupts.h"
 #include "killing_file_ops.h"
 #include "raise.h"
 #include "stoker/version.h"
@@ -41,6 +43,9 @@ struct CheckpointerSettings {
   std::optional<std::uint64_t> keep_last = {};
   std::optional<std::uint64_t> keep_every = {};
   std::optional<std::tuple<std::string, std::string, std::uint64_t>> keep_best = {};
+  std::string session = {};
+  std::uint32_t rank = 0;
+  std::uint32_t world_size = 1;
   std::string kill_at = {};
   std::uint32_t kill_count = 1;
 };
@@ -96,6 +101,13 @@ std::unique_ptr<Checkpointer> make_checkpointer(const nb::bytes& directory,
   if (!settings.kill_at.empty())
     ops = make_killing_file_ops(settings.kill_at, settings.kill_count).release();
   options.ops = ops;
+  if (settings.world_size > 1)
+    options.coordinator =
+        value_or_raise(make_shared_directory_coordinator(*ops, {.directory = options.directory,
+                                                                .session = settings.session,
+                                                                .rank = settings.rank,
+                                                                .world_size = settings.world_size,
+                                                                .pause = Interrupts::pause}));
   const RetentionRules rules = rules_of(settings);
   if (rules.keep_last || rules.keep_every || rules.keep_best)
     options.after_commit = [ops, rules, where = options.directory](const CheckpointManifest&) {
@@ -106,19 +118,27 @@ std::unique_ptr<Checkpointer> make_checkpointer(const nb::bytes& directory,
 
 Pending save(Checkpointer& self, std::uint64_t step, const nb::list& tensors,
              const std::tuple<std::string, std::string, std::string>& texts,
-             const std::map<std::string, double>& reference) {
+             const std::map<std::string, double>& reference,
+             const std::optional<std::string>& refusal) {
   SaveRequest request{.step = step,
                       .tensors = save_tensors_of(tensors),
                       .state_json = std::get<0>(texts),
                       .extra_json = std::get<1>(texts),
                       .cursor_json = std::get<2>(texts),
                       .reference = reference};
-  return value_or_raise(without_gil([&]() -> Result<Pending> {
+  const auto check = [&]() -> Status {
+    if (refusal) return Status(Code::invalid_argument, *refusal);
     STOKER_TRY(check_state_json(request.state_json, "the state"));
     STOKER_TRY(check_state_json(request.extra_json, "extra"));
-    STOKER_TRY(check_state_json(request.cursor_json, "the loader's state"));
+    return check_state_json(request.cursor_json, "the loader's state");
+  };
+  const Interrupts interrupts;
+  Result<Pending> pending = without_gil([&] {
+    request.refusal = check();
     return self.save(std::move(request));
-  }));
+  });
+  interrupts.raise();
+  return value_or_raise(std::move(pending));
 }
 
 void bind_settings(nb::module_& module) {
@@ -137,6 +157,9 @@ void bind_settings(nb::module_& module) {
       .def_rw("keep_last", &Settings::keep_last, nb::arg().none())
       .def_rw("keep_every", &Settings::keep_every, nb::arg().none())
       .def_rw("keep_best", &Settings::keep_best, nb::arg().none())
+      .def_rw("session", &Settings::session, "Of several ranks: meet_ranks() gives one.")
+      .def_rw("rank", &Settings::rank)
+      .def_rw("world_size", &Settings::world_size)
       .def_rw("kill_at", &Settings::kill_at, "For tests: the crash point to die at.")
       .def_rw("kill_count", &Settings::kill_count, "For tests: when it is reached so often.");
 }
@@ -174,10 +197,12 @@ void bind_checkpoint(nb::module_& module) {
   bind_pending(module);
   nb::class_<Checkpointer>(module, "Checkpointer", "Use stoker.Checkpointer.")
       .def(nb::new_(&make_checkpointer), "directory"_a, "settings"_a)
-      .def("save", &save, "step"_a, "tensors"_a, "texts"_a, "reference"_a,
+      .def("save", &save, "step"_a, "tensors"_a, "texts"_a, "reference"_a, "refusal"_a = nb::none(),
            nb::sig("def save(self, step: int, tensors: list[tuple[Any, ...]], "
-                   "texts: tuple[str, str, str], reference: dict[str, float]) -> PendingSave"),
-           "Texts: state, extra, cursor. The tensors' memory may change when it returns.")
+                   "texts: tuple[str, str, str], reference: dict[str, float], "
+                   "refusal: str | None = None) -> PendingSave"),
+           "Texts: state, extra, cursor. The tensors' memory may change when it returns. With a "
+           "refusal it fails on every rank.")
       .def(
           "wait",
           [](Checkpointer& self, std::optional<double> timeout) {

@@ -21,6 +21,7 @@
 #include "checkpoint/reader.h"
 #include "checkpoint/restore_choice.h"
 #include "checkpoint_arguments.h"
+#include "io/publish.h"
 #include "raise.h"
 
 namespace nb = nanobind;
@@ -45,10 +46,19 @@ const CheckpointManifest& manifest_of(const OpenCheckpoint& self) {
   return reader_of(self).manifest();
 }
 
+/// Raises with the file that the message names.
+void raise_if_damaged(const Status& status, const std::string& directory) {
+  const std::optional<CorruptPlace> place = place_under(directory, status.message());
+  raise_if_failed(status, place ? &*place : nullptr);
+}
+
 OpenCheckpoint open_checkpoint(const nb::bytes& directory) {
   const std::string path = path_of(directory);
-  return {std::make_shared<const CheckpointReader>(value_or_raise(
-      without_gil([&] { return CheckpointReader::open(posix_file_ops(), path, {}); })))};
+  Result<CheckpointReader> reader =
+      without_gil([&] { return CheckpointReader::open(posix_file_ops(), path, {}); });
+  // A link leads to another directory beside it.
+  raise_if_damaged(reader.status(), parent_of(path));
+  return {std::make_shared<const CheckpointReader>(*std::move(reader))};
 }
 
 nb::list tensors_of(const OpenCheckpoint& self) {
@@ -68,11 +78,12 @@ void read_all(const OpenCheckpoint& self, const nb::list& targets) {
     if (const TensorInfo* tensor = reader.find(target.name)) size_bytes += tensor->size_bytes;
   constexpr std::uint64_t kShortBytes = std::uint64_t{64} << 20;
   if (size_bytes < kShortBytes) {
-    raise_if_failed(without_gil([&] { return reader.read_all(wanted); }));
+    raise_if_damaged(without_gil([&] { return reader.read_all(wanted); }), reader.directory());
     return;
   }
-  raise_if_failed(
-      interruptible([&](std::stop_token stop) { return reader.read_all(wanted, {.stop = stop}); }));
+  raise_if_damaged(
+      interruptible([&](std::stop_token stop) { return reader.read_all(wanted, {.stop = stop}); }),
+      reader.directory());
 }
 
 /// What an exception of `attempt` means to the choice: `corrupt` and `io_error` pass a checkpoint
@@ -111,7 +122,7 @@ nb::tuple choose(const nb::bytes& directory, const std::string& name, bool finit
   const Result<RestoreChoice> choice =
       without_gil([&] { return choose_checkpoint(request, try_one); });
   if (raised) std::rethrow_exception(raised);
-  raise_if_failed(choice.status());
+  raise_if_damaged(choice.status(), request.directory);
   nb::list passed_over;
   for (const PassedOver& passed : choice->passed_over)
     passed_over.append(
@@ -163,6 +174,8 @@ void bind_checkpoint_read(nb::module_& module) {
       .def_prop_ro("step", [](const OpenCheckpoint& self) { return manifest_of(self).step; })
       .def_prop_ro("generation",
                    [](const OpenCheckpoint& self) { return manifest_of(self).generation; })
+      .def_prop_ro("world_size",
+                   [](const OpenCheckpoint& self) { return manifest_of(self).world_size; })
       .def_prop_ro("time_s", [](const OpenCheckpoint& self) { return manifest_of(self).time_s; })
       .def_prop_ro("reference",
                    [](const OpenCheckpoint& self) { return manifest_of(self).reference; })

@@ -6,7 +6,6 @@
 
 #include <charconv>
 #include <cstring>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -57,11 +56,9 @@ void raise_for_sample(const Dataset& dataset, std::uint64_t sample, const Status
                       const std::string& key = {}) {
   CorruptPlace place;
   if (const Result<SampleLocation> at = dataset.index().locate(sample); at.ok()) {
-    const IndexedShard& shard = dataset.index().shards()[at->shard];
     place.path = dataset.source().shards()[at->shard].path;
     place.offset_bytes = at->record.offset_bytes;
-    place.key = std::filesystem::path(shard.name).stem().string() + "/" +
-                std::to_string(sample - shard.first_sample);
+    place.key = dataset.numbered_key(sample, at->shard);
   }
   if (!key.empty()) place.key = key;
   raise_if_failed(status, place.path.empty() ? nullptr : &place);

@@ -15,6 +15,7 @@
 #include "io/arena.h"
 #include "io/publish.h"
 #include "io/read_many.h"
+#include "io/regular_file.h"
 #include "io/residency.h"
 #include "raise.h"
 
@@ -168,8 +169,7 @@ void write_durable(const nb::bytes& path, const nb::object& data, bool must_be_n
 nb::tuple look(const nb::bytes& path, std::uint64_t offset, std::uint64_t size, bool evict_first) {
   const std::string name = path_of(path);
   const Residency found = value_or_raise(without_gil([&]() -> Result<Residency> {
-    STOKER_TRY(check_regular_file(name));
-    STOKER_ASSIGN(const UniqueFd fd, posix_file_ops().open(name, O_RDONLY));
+    STOKER_ASSIGN(const UniqueFd fd, open_regular(posix_file_ops(), name));
     const std::string context = (evict_first ? "evict " : "residency ") + name;
     if (evict_first) STOKER_TRY(stoker::evict(fd.get()).with_context(context));
     Result<Residency> counted = stoker::residency(fd.get(), offset, size);

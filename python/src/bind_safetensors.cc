@@ -2,7 +2,6 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/vector.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cstddef>
@@ -12,6 +11,7 @@
 #include "bind.h"
 #include "checkpoint_arguments.h"
 #include "formats/safetensors.h"
+#include "io/exact_transfer.h"
 #include "io/file_ops.h"
 #include "raise.h"
 
@@ -21,35 +21,24 @@ using namespace nb::literals;
 namespace stoker::python {
 namespace {
 
-Status read_from_start(int fd, std::vector<std::byte>& into) {
-  std::size_t done = 0;
-  while (done < into.size()) {
-    const ssize_t n = ::pread(fd, into.data() + done, into.size() - done, static_cast<off_t>(done));
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return Status::from_errno(errno, "read", "");
-    if (n == 0) return Status(Code::corrupt, "it ends within its header");
-    done += static_cast<std::size_t>(n);
-  }
-  return {};
-}
-
 Result<SafetensorsHeader> read_header(const std::string& path) {
   STOKER_ASSIGN(const UniqueFd fd, posix_file_ops().open(path, O_RDONLY));
   struct stat info{};
   if (::fstat(fd.get(), &info) != 0) return Status::from_errno(errno, "stat", "");
   const auto size_bytes = static_cast<std::uint64_t>(info.st_size);
   std::vector<std::byte> bytes(8);
-  STOKER_TRY(read_from_start(fd.get(), bytes));
+  STOKER_TRY(read_exactly(fd.get(), 0, bytes, "header"));
   STOKER_ASSIGN(const std::uint64_t header_bytes, safetensors_header_bytes(bytes, size_bytes));
   bytes.resize(static_cast<std::size_t>(header_bytes));
-  STOKER_TRY(read_from_start(fd.get(), bytes));
+  STOKER_TRY(read_exactly(fd.get(), 0, bytes, "header"));
   return parse_safetensors(bytes, size_bytes);
 }
 
 nb::list tensors_of(const nb::bytes& path) {
   const std::string name = path_of(path);
   const Result<SafetensorsHeader> header = without_gil([&] { return read_header(name); });
-  raise_if_failed(header.status().with_context(name));
+  const CorruptPlace place{.path = name, .key = {}};
+  raise_if_failed(header.status().with_context(name), &place);
   nb::list out;
   for (const SafetensorsEntry& entry : header->entries)
     out.append(nb::make_tuple(text_of(entry.name), text_of(tensor_type_name(entry.type)),

@@ -30,9 +30,14 @@ std::vector<SaveTensor> save_tensors_of(const nb::list& tensors) {
   out.reserve(tensors.size());
   for (const nb::handle item : tensors) {
     const auto tensor = nb::cast<nb::tuple>(item);
+    using Numbers = std::vector<std::uint64_t>;
+    const nb::object box = nb::borrow(tensor[5]);
+    const bool is_slice = !box.is_none();
     out.push_back({.name = nb::cast<std::string>(tensor[0]),
                    .type = value_or_raise(parse_tensor_type(nb::cast<std::string>(tensor[1]))),
-                   .shape = nb::cast<std::vector<std::uint64_t>>(tensor[2]),
+                   .shape = nb::cast<Numbers>(tensor[2]),
+                   .global_shape = is_slice ? nb::cast<Numbers>(nb::object(box[1])) : Numbers(),
+                   .offsets = is_slice ? nb::cast<Numbers>(nb::object(box[0])) : Numbers(),
                    .data = address_of(tensor[3]),
                    .strides_bytes = strides_of(tensor[4])});
   }

@@ -23,6 +23,7 @@ NB_MODULE(_native, module) {
   stoker::python::bind_import(module);
   stoker::python::bind_io(module);
   stoker::python::bind_checkpoint(module);
+  stoker::python::bind_checkpoint_ranks(module);
   stoker::python::bind_checkpoint_read(module);
   stoker::python::bind_safetensors(module);
 }

@@ -1,6 +1,8 @@
 #include "raise.h"
 
+#include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <string>
 
 namespace nb = nanobind;
@@ -10,8 +12,10 @@ namespace {
 
 constexpr const char* kCorruptErrorDoc =
     "Bytes were read, and they are not the bytes that were written.\n\n"
-    "`path` is the shard, `offset` where the sample lies in it, `key` the sample's key, or\n"
-    "\"<shard>/<number>\" if the key itself cannot be read. None where that is not known.";
+    "`path` is the shard or the checkpoint's file, `offset` where the sample or the damage lies "
+    "in\n"
+    "it, `key` the sample's key, or \"<shard>/<number>\" if the key itself cannot be read. None\n"
+    "where that is not known.";
 
 PyObject* corrupt_error = nullptr;  // owned by the module, which is never unloaded
 
@@ -44,6 +48,22 @@ void bind_errors(nb::module_& module) {
                                             PyExc_ValueError, defaults.ptr());
   if (corrupt_error == nullptr) throw nb::python_error();
   module.attr("CorruptError") = nb::borrow(corrupt_error);
+}
+
+std::optional<CorruptPlace> place_under(std::string_view directory, std::string_view message) {
+  const std::size_t begin = message.find(std::string(directory) + "/");
+  if (begin == std::string_view::npos) return std::nullopt;
+  constexpr std::string_view kOffset = ", offset ";
+  const std::string_view named = message.substr(begin);
+  const std::size_t end =
+      std::min(named.find(kOffset, directory.size()), named.find(": ", directory.size()));
+  CorruptPlace place{.path = std::string(named.substr(0, end)), .key = {}};
+  if (end == std::string_view::npos || !named.substr(end).starts_with(kOffset)) return place;
+  const std::string_view number = named.substr(end + kOffset.size());
+  // Without a number it stays at the beginning.
+  static_cast<void>(
+      std::from_chars(number.data(), number.data() + number.size(), place.offset_bytes));
+  return place;
 }
 
 void raise_if_failed(const Status& status, const CorruptPlace* place) {

@@ -5,8 +5,10 @@
 #include <chrono>
 #include <cstdint>
 #include <future>
+#include <optional>
 #include <stop_token>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "stoker/status.h"
@@ -55,6 +57,10 @@ void bind_errors(nanobind::module_& module);
 /// the errno of the failed call or the one nearest in meaning; Python then picks the subclass.
 /// `place`, if there is one, becomes the attributes of a CorruptError. The GIL must be held.
 void raise_if_failed(const Status& status, const CorruptPlace* place = nullptr);
+
+/// What a message about damage tells that names a file under `directory`: "PATH, offset N", or a
+/// path alone. Nothing if it names none.
+std::optional<CorruptPlace> place_under(std::string_view directory, std::string_view message);
 
 /// The value of `result`, or the exception for its Status. The GIL must be held.
 template <typename T>

@@ -22,6 +22,7 @@ from stoker._batch import Batch
 from stoker._checkpoint_load import LazyTensor, Loaded, load
 from stoker._checkpoint_pending import Pending
 from stoker._checkpoint_restored import ReferenceMismatch, Restored
+from stoker._checkpoint_slice import Slice
 from stoker._checkpointer import Checkpointer
 from stoker._columns import RaggedColumn
 from stoker._cursors import CursorDifference, CursorMismatch
@@ -69,6 +70,7 @@ __all__ = [
     "ReferenceMismatch",
     "Restored",
     "Shard",
+    "Slice",
     "StorageProbe",
     "Sweep",
     "Tokens",

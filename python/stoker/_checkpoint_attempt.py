@@ -6,25 +6,33 @@ from typing import Any
 
 from stoker import _native
 from stoker._checkpoint_fit import TreeFit
+from stoker._checkpoint_ranks import Differs, tree_of_all
 from stoker._checkpoint_restored import Restored
-from stoker._checkpoint_tree import decode_tree
+from stoker._checkpoint_tree import decode_tree, manifest_path
+from stoker._ranks import Ranks
 
 
 class Attempt:
     """Checks everything when it is made. ``finish`` when all targets were read."""
 
     def __init__(
-        self, checkpoint: _native.OpenCheckpoint, trees: dict[str, Any], loader: Any
+        self, checkpoint: _native.OpenCheckpoint, trees: dict[str, Any], loader: Any, ranks: Ranks
     ) -> None:
         self._step, self._generation = checkpoint.step, checkpoint.generation
         self._reference = checkpoint.reference
-        self._extra = decode_tree(checkpoint.extra, "extra")
+        self._world_size = checkpoint.world_size
+        manifest = manifest_path(checkpoint)
+        self._extra = decode_tree(checkpoint.extra, "extra", manifest)
         self._trees, self._loader = trees, loader
         source = f"step {checkpoint.step}"
         state = checkpoint.state
-        self._saved = decode_tree(state[0], "state") if state else {}
-        self._cursor = decode_tree(checkpoint.cursor, "the loader's state")
+        if len(state) == ranks.world_size:
+            state = state[ranks.rank : ranks.rank + 1]  # its own is all it needs
+        self._saved = tree_of_all([decode_tree(tree, "state", manifest) for tree in state])
+        self._cursor = decode_tree(checkpoint.cursor, "the loader's state", manifest)
         self._fit = TreeFit(checkpoint, source)
+        if isinstance(self._saved, Differs):
+            raise self._saved.refusal(source)
         for name, have in trees.items():
             if name not in self._saved:
                 there = ", ".join(self._saved) or "nothing"
@@ -54,6 +62,7 @@ class Attempt:
             self._step,
             source=source,
             generation=self._generation,
+            world_size=self._world_size,
             skipped=passed_over,
             reference=self._reference,
             extra=self._extra,

@@ -9,6 +9,7 @@ import numpy as np
 
 from stoker import _native
 from stoker._checkpoint_memory import (
+    Memory,
     UnsupportedValueError,
     check_writable,
     describe,
@@ -16,7 +17,14 @@ from stoker._checkpoint_memory import (
     new_array,
     new_tensor,
 )
-from stoker._checkpoint_tree import TensorNode, has_state_dict
+from stoker._checkpoint_ranks import Differs
+from stoker._checkpoint_slice import Slice
+from stoker._checkpoint_tree import (
+    TensorNode,
+    corrupt_error,
+    has_state_dict,
+    manifest_path,
+)
 from stoker._torch import is_tensor
 
 
@@ -35,6 +43,7 @@ class TreeFit:
 
     def __init__(self, checkpoint: _native.OpenCheckpoint, source: str) -> None:
         self._source = source
+        self._manifest = manifest_path(checkpoint)
         self._stored = {name: (kind, shape) for name, kind, shape in checkpoint.tensors()}
         self._arrays: dict[TensorNode, Any] = {}
         self._states: dict[int, Any] = {}
@@ -45,8 +54,14 @@ class TreeFit:
 
         ``strict``: a key of ``have`` that was not saved is an error.
         """
+        if isinstance(saved, Differs):
+            raise saved.refusal(path)
         if has_state_dict(have) and not isinstance(have, (dict, list, tuple)):
             self._check_object(saved, have, path)
+        elif isinstance(have, Slice):
+            if not isinstance(saved, TensorNode) or saved.is_scalar:
+                raise ValueError(f"{path}: a slice, but {_kind(saved)} in {self._source}")
+            self._fill_slice(saved, have, path)
         elif isinstance(have, np.ndarray) or is_tensor(have):
             if not isinstance(saved, TensorNode) or saved.is_scalar:
                 raise ValueError(f"{path}: an array, but {_kind(saved)} in {self._source}")
@@ -91,6 +106,8 @@ class TreeFit:
         self.check(saved, state, path, strict=strict)
 
     def _check_new(self, saved: Any, path: str) -> None:
+        if isinstance(saved, Differs):
+            raise saved.refusal(path)
         if isinstance(saved, TensorNode):
             self._make(saved, path)
         elif isinstance(saved, dict):
@@ -102,24 +119,43 @@ class TreeFit:
 
     def _find(self, node: TensorNode, path: str) -> tuple[str, tuple[int, ...]]:
         if node.name not in self._stored:
-            raise _native.CorruptError(f"{path}: {self._source} has no tensor {node.name}")
+            raise corrupt_error(f"{path}: {self._source} has no tensor {node.name}", self._manifest)
         return self._stored[node.name]
 
-    def _fill(self, node: TensorNode, have: Any, path: str) -> None:
-        kind, shape = self._find(node, path)
+    def _memory(self, have: Any, path: str) -> Memory:
         try:
             memory = memory_of(have)
             assert memory is not None
             check_writable(memory, have)
         except UnsupportedValueError as error:
             raise ValueError(f"{path}: cannot be restored into: {error}") from None
+        return memory
+
+    def _fill(self, node: TensorNode, have: Any, path: str) -> None:
+        kind, shape = self._find(node, path)
+        memory = self._memory(have, path)
         if (memory.type, memory.shape, memory.element) != (kind, shape, node.element):
             stored = describe(kind, shape, node.element)
             raise ValueError(f"{path}: {memory.describe()}, but {stored} in {self._source}")
         self._arrays[node] = have
         self.targets.append((node.name, None, memory.address, memory.strides))
 
+    def _fill_slice(self, node: TensorNode, have: Slice, path: str) -> None:
+        self._arrays[node] = have
+        if have.is_empty:
+            return  # whoever has elements of it knows whether it fits
+        kind, shape = self._find(node, path)
+        memory = self._memory(have.array, path)
+        offsets, whole = have.place(memory)
+        if (memory.type, whole, memory.element) != (kind, shape, node.element):
+            mine = describe(memory.type, whole, memory.element)
+            stored = describe(kind, shape, node.element)
+            raise ValueError(f"{path}: a slice of {mine}, but {stored} in {self._source}")
+        self.targets.append((node.name, (offsets, memory.shape), memory.address, memory.strides))
+
     def _make(self, node: TensorNode, path: str) -> None:
+        if node.is_slice:
+            raise ValueError(f"{path}: a slice, which is restored into a stoker.Slice alone")
         make = new_tensor if node.is_torch else new_array
         try:
             made = make(*self._find(node, path), node.element)

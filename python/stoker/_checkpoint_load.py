@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from stoker import _native
 from stoker._checkpoint_memory import UnsupportedValueError, memory_of_array, new_array
-from stoker._checkpoint_tree import TensorNode, decode_tree
+from stoker._checkpoint_tree import TensorNode, decode_tree, manifest_path
 from stoker._safetensors_file import SafetensorsFile
 
 Box = tuple[tuple[int, ...], tuple[int, ...]]  # offsets, shape
@@ -136,7 +136,8 @@ class Loaded(Mapping[str, LazyTensor]):
         step: Of the checkpoint; None of a plain file, as is the rest.
         reference: The numbers that were saved along.
         extra: What the caller had saved along.
-        state: The trees by name, with a LazyTensor in the place of each array.
+        state: The trees by name, with a LazyTensor in the place of each array; rank 0's, where
+            several ranks have saved.
     """
 
     def __init__(self, source: str, tensors: dict[str, LazyTensor]) -> None:
@@ -205,11 +206,10 @@ def load(path: str | os.PathLike[str]) -> Loaded:
     loaded = Loaded(native.directory, tensors)
     loaded.step = native.step
     loaded.reference = native.reference
-    loaded.extra = decode_tree(native.extra, "extra")
-    trees = native.state
-    loaded.state = _with_tensors(
-        decode_tree(trees[0], "state") if trees else None, source, stored, tensors, ""
-    )
+    manifest = manifest_path(native)
+    loaded.extra = decode_tree(native.extra, "extra", manifest)
+    trees = [decode_tree(tree, "state", manifest) for tree in native.state[:1]]
+    loaded.state = _with_tensors(trees[0] if trees else None, source, stored, tensors, "")
     return loaded
 
 

@@ -12,6 +12,7 @@ class Restored(int):
     Attributes:
         source: The checkpoint's directory.
         generation: Says which checkpoint is newer; step numbers do not, because runs are rewound.
+        world_size: How many ranks have saved it.
         skipped: Newer checkpoints that were passed over: (name, reason).
         reference: The numbers that were saved to compare with.
         extra: What the caller had saved along.
@@ -20,6 +21,7 @@ class Restored(int):
 
     source: str
     generation: int
+    world_size: int
     skipped: list[tuple[str, str]]
     reference: dict[str, float]
     extra: Any

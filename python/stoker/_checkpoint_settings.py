@@ -50,3 +50,16 @@ def make_settings(
         settings.lock_timeout = parse_duration(lock[0], "lock")
     settings.lock_ttl = parse_duration(lock[1], "lock_ttl")
     return settings
+
+
+def number_of(name: str, value: Any) -> float:
+    """A number of any kind; TypeError names ``name``."""
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name}: a number, not {type(value).__name__}") from None
+
+
+def name_of(step: int | str) -> str:
+    """Of the directory of a step."""
+    return step if isinstance(step, str) else f"step-{int(step):012}"

@@ -5,13 +5,15 @@ from __future__ import annotations
 import base64
 import json
 import math
-from dataclasses import dataclass
+import os
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from stoker._checkpoint_memory import Memory, UnsupportedValueError, memory_of
-from stoker._native import CorruptError
+from stoker._checkpoint_slice import Box, Slice
+from stoker._native import CorruptError, OpenCheckpoint
 from stoker._torch import is_tensor
 
 _INT_MAX = 2**53  # what every JSON parser reads exactly
@@ -28,12 +30,14 @@ class TensorNode:
         is_torch: It was a torch tensor, not a NumPy array.
         element: NumPy's name of the elements' type where safetensors has none.
         is_scalar: It was a NumPy scalar, not an array without dimensions.
+        is_slice: It was the part of that tensor that a rank had, a stoker.Slice.
     """
 
     name: str
     is_torch: bool = False
     element: str | None = None
     is_scalar: bool = False
+    is_slice: bool = False
 
 
 def has_state_dict(value: Any) -> bool:
@@ -45,11 +49,20 @@ def has_state_dict(value: Any) -> bool:
 
 
 class TreeEncoder:
-    """Makes JSON of trees and collects their tensors. Equal memory is one tensor."""
+    """Makes JSON of trees and collects their tensors. Equal memory is one tensor.
 
-    def __init__(self, *, arrays: bool = True) -> None:
+    ``prefix`` begins the names of all tensors but slices, which belong to all ranks.
+
+    Attributes:
+        tensors: What is to be saved, by name.
+        slices: Of those that are slices: offsets and shape of the whole tensor.
+    """
+
+    def __init__(self, *, arrays: bool = True, prefix: str = "") -> None:
         self.tensors: dict[str, Memory] = {}
+        self.slices: dict[str, Box] = {}
         self._arrays = arrays
+        self._prefix = prefix
         self._names: dict[tuple[Any, ...], str] = {}
 
     def encode(self, tree: Any, name: str) -> str:
@@ -83,6 +96,8 @@ class TreeEncoder:
             return {"!scalar": self._tensor(np.asarray(value), path, name)}
         if isinstance(value, np.ndarray) or is_tensor(value):
             return self._tensor(value, path, name)
+        if isinstance(value, Slice):
+            return self._slice(value, path, name)
         if isinstance(value, dict):
             return self._dict(value, path, name, depth)
         if isinstance(value, (list, tuple)):
@@ -114,6 +129,22 @@ class TreeEncoder:
         }
 
     def _tensor(self, value: Any, path: str, name: str) -> Any:
+        memory = self._memory(value, path)
+        stored = self._names.get(memory.key) if 0 not in memory.shape else None
+        if stored is None:
+            stored = self._add(memory, self._prefix + name, path)
+            self._names[memory.key] = stored
+        return _leaf(value, stored, memory)
+
+    def _slice(self, value: Slice, path: str, name: str) -> Any:
+        memory = self._memory(value.array, path)
+        stored = name
+        if not value.is_empty:
+            stored = self._add(memory, name, path)
+            self.slices[stored] = value.place(memory)
+        return {"!slice": _leaf(value.array, stored, memory)}
+
+    def _memory(self, value: Any, path: str) -> Memory:
         try:
             if not self._arrays:
                 raise UnsupportedValueError("no arrays here: they belong into a tree of their own")
@@ -121,18 +152,22 @@ class TreeEncoder:
         except UnsupportedValueError as error:
             raise _refusal(value, path, str(error)) from None
         assert memory is not None
-        stored = self._names.get(memory.key) if 0 not in memory.shape else None
-        if stored is None:
-            stored, number = _text(name, path), 1
-            while stored in self.tensors:  # a key with a dot, or 1 beside "1"
-                number += 1
-                stored = f"{name}~{number}"
-            self.tensors[stored] = memory
-            self._names[memory.key] = stored
-        tag = "!torch" if is_tensor(value) else "!tensor"
-        if memory.element is None:
-            return {tag: stored}
-        return {tag if tag == "!torch" else "!array": [stored, memory.element]}
+        return memory
+
+    def _add(self, memory: Memory, name: str, path: str) -> str:
+        stored, number = _text(name, path), 1
+        while stored in self.tensors:  # a key with a dot, or 1 beside "1"
+            number += 1
+            stored = f"{name}~{number}"
+        self.tensors[stored] = memory
+        return stored
+
+
+def _leaf(value: Any, stored: str, memory: Memory) -> Any:
+    tag = "!torch" if is_tensor(value) else "!tensor"
+    if memory.element is None:
+        return {tag: stored}
+    return {tag if tag == "!torch" else "!array": [stored, memory.element]}
 
 
 def _refusal(value: Any, path: str, why: str) -> TypeError:
@@ -173,6 +208,8 @@ def _untag(tag: str, body: Any) -> Any:
     if tag == "!scalar":
         node = _decode(body)
         return TensorNode(node.name, False, node.element, True)
+    if tag == "!slice":
+        return replace(_decode(body), is_slice=True)
     if tag == "!tuple":
         return tuple(_decode(item) for item in body)
     if tag == "!dict":
@@ -200,8 +237,20 @@ def _decode(node: Any) -> Any:
     return {key: _decode(item) for key, item in node.items()}
 
 
-def decode_tree(text: str, what: str) -> Any:
-    """The tree of a JSON text, with a TensorNode for each tensor.
+def manifest_path(checkpoint: OpenCheckpoint) -> str:
+    """Where a checkpoint says what it holds."""
+    return os.path.join(checkpoint.directory, "manifest.json")  # noqa: PTH118 (a string, as others)
+
+
+def corrupt_error(message: str, path: str) -> CorruptError:
+    """Of a file that cannot be what was written."""
+    error = CorruptError(message)
+    error.path, error.offset = path, 0
+    return error
+
+
+def decode_tree(text: str, what: str, path: str) -> Any:
+    """The tree of a JSON text in the manifest ``path``, with a TensorNode for each tensor.
 
     Raises:
         CorruptError: It is no such text; names ``what``.
@@ -209,4 +258,5 @@ def decode_tree(text: str, what: str) -> Any:
     try:
         return _decode(json.loads(text))
     except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as error:
-        raise CorruptError(f"{what}: no state tree: {type(error).__name__}: {error}") from None
+        reason = f"{type(error).__name__}: {error}"
+        raise corrupt_error(f"{path}: {what}: no state tree: {reason}", path) from None

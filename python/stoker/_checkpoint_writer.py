@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import os
 import sys
 import weakref
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple
 
 from stoker import _native
 from stoker._checkpoint_pending import Pending, Watcher
+from stoker._checkpoint_ranks import meet
+from stoker._checkpoint_tree import TreeEncoder
+from stoker._ranks import Ranks
 
 # Who has, or had, the lock of a directory in this process: it is handed over, so that a notebook's
 # cell that is run again does not wait for itself.
@@ -29,9 +34,12 @@ class Progress(NamedTuple):
 class Writer:
     """Saves of one checkpointer, in order. Calls come from one thread at a time."""
 
-    def __init__(self, directory: str, settings: _native.CheckpointerSettings) -> None:
+    def __init__(
+        self, directory: str, settings: _native.CheckpointerSettings, ranks: Ranks
+    ) -> None:
         self.directory = directory
         self._settings = settings
+        self._ranks = ranks
         self._pid = os.getpid()
         self._native: _native.Checkpointer | None = None
         self._watcher: Watcher | None = None
@@ -49,25 +57,57 @@ class Writer:
                 "saving is for the process that made it"
             )
 
+    @contextlib.contextmanager
+    def refusing(self, step: int) -> Iterator[None]:
+        """Tells the other ranks, who would wait for this one, of what is raised inside."""
+        try:
+            yield
+        except Exception as error:
+            if self._ranks.world_size > 1:
+                with contextlib.suppress(OSError, ValueError):  # this one's error is the cause
+                    self._begin().save(step, [], ("null", "null", "null"), {}, str(error))
+            raise
+
     def save(
         self,
         step: int,
-        tensors: list[tuple[Any, ...]],
+        encoder: TreeEncoder,
         texts: tuple[str, str, str],
         reference: dict[str, float],
     ) -> tuple[_native.PendingSave, Watcher]:
         """Copies and returns; raises the error of an earlier save instead, once."""
         self.raise_error()
+        tensors = [
+            (name, m.type, m.shape, m.address, m.strides, encoder.slices.get(name))
+            for name, m in encoder.tensors.items()
+        ]
         if self._waits:
             # Here and not in native code: Ctrl-C ends it here.
             while len(self.in_flight()) >= self._in_flight:
                 concurrent.futures.wait(self.in_flight()[:1])
-        if self._native is None:
-            self._take_over()
-            self._native = _native.Checkpointer(os.fsencode(self.directory), self._settings)
+        native = self._begin()
         if self._watcher is None:
             self._watcher = Watcher()
-        return self._native.save(step, tensors, texts, reference), self._watcher
+        try:
+            return native.save(step, tensors, texts, reference), self._watcher
+        except OSError:
+            self._forget_if_unlocked()
+            raise
+
+    def _begin(self) -> _native.Checkpointer:
+        if self._native is None:
+            self._take_over()
+            if self._ranks.world_size > 1:
+                where, deadline = self.directory, self._settings.deadline
+                self._settings.session = meet(where, "save", self._ranks, deadline)
+            self._native = _native.Checkpointer(os.fsencode(self.directory), self._settings)
+        return self._native
+
+    def _forget_if_unlocked(self) -> None:
+        """The other ranks have heard nothing yet of a rank 0 without the lock: all meet again."""
+        session = self._settings.session if self._ranks.rank == 0 else ""
+        if session and not os.path.exists(f"{self.directory}/owner-{session}"):  # noqa: PTH110
+            self._close_native(0.0)
 
     def _take_over(self) -> None:
         key = os.path.realpath(self.directory)

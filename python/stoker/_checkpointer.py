@@ -11,11 +11,14 @@ from typing import Any, Literal
 from stoker import _native
 from stoker._checkpoint_attempt import Attempt
 from stoker._checkpoint_pending import Pending
+from stoker._checkpoint_ranks import own_prefix
 from stoker._checkpoint_restored import Restored, check_reference
-from stoker._checkpoint_settings import make_settings
+from stoker._checkpoint_settings import make_settings, name_of, number_of
+from stoker._checkpoint_together import choose_together
 from stoker._checkpoint_tree import TreeEncoder
 from stoker._checkpoint_writer import Progress, Writer
 from stoker._durations import parse_duration
+from stoker._ranks import find_ranks
 
 _kill_at = ("", 1)  # for tests: die at the n-th time that this crash point is reached
 
@@ -43,6 +46,10 @@ class Checkpointer:
         dedup: Whether files that have not changed are linked instead of written.
         deadline: Of one save.
         close_timeout: How long ``close`` and the end of the program wait for saves.
+        rank: The number of this process among ``world_size`` that save and restore together, each
+            its own state, by the same calls in the same order, in a directory that all see. One
+            that is missing or fails fails a save on every rank, by the deadline, and is named.
+        world_size: How many there are. Both are found as a Loader finds them, if not given.
     """
 
     def __init__(
@@ -61,6 +68,8 @@ class Checkpointer:
         dedup: bool = True,
         deadline: float | str = "30min",
         close_timeout: float | str = "10min",
+        rank: int | None = None,
+        world_size: int | None = None,
     ) -> None:
         settings = make_settings(
             keep=(keep_last, keep_every, keep_best),
@@ -70,9 +79,12 @@ class Checkpointer:
         )
         settings.dedup, settings.deadline = dedup, parse_duration(deadline, "deadline")
         settings.kill_at, settings.kill_count = _kill_at
+        self._ranks = find_ranks(rank, world_size, who="checkpointer")
+        settings.rank, settings.world_size = self._ranks.rank, self._ranks.world_size
         self._close_timeout = parse_duration(close_timeout, "close_timeout")
         self.path = os.path.abspath(path)  # noqa: PTH100 (whoever changes the directory meanwhile)
-        self._writer = Writer(self.path, settings)
+        self._deadline = settings.deadline
+        self._writer = Writer(self.path, settings, self._ranks)
         self._end = weakref.finalize(self, self._writer.close_at_end, self._close_timeout)
         self._last_step: int | None = None
         self._last_time = time.monotonic()
@@ -104,21 +116,21 @@ class Checkpointer:
             OSError: No room, no right, a lock; or an earlier save has failed.
         """
         self._check_usable()
-        if "finite" in trees:
-            raise ValueError("finite: no name for a tree, because restore() has a setting of it")
-        encoder = TreeEncoder()
-        state = encoder.encode_all(trees)
-        cursor = encoder.encode(loader.state_dict(), "loader") if loader is not None else "null"
-        note = TreeEncoder(arrays=False).encode(extra, "extra")
-        numbers = {name: _number(name, value) for name, value in (reference or {}).items()}
-        tensors = [
-            (name, memory.type, memory.shape, memory.address, memory.strides)
-            for name, memory in encoder.tensors.items()
-        ]
-        native, watcher = self._writer.save(int(step), tensors, (state, note, cursor), numbers)
+        number = int(step)
+        with self._writer.refusing(number):
+            if "finite" in trees:
+                raise ValueError("finite: no name for a tree: restore() has a setting of it")
+            encoder = TreeEncoder(prefix=own_prefix(self._ranks))
+            state = encoder.encode_all(trees)
+            cursor = "null"
+            if loader is not None and self._ranks.rank == 0:  # whose place is that of all
+                cursor = encoder.encode(loader.state_dict(), "loader")
+            note = TreeEncoder(arrays=False).encode(extra, "extra")
+            numbers = {name: number_of(name, value) for name, value in (reference or {}).items()}
+        native, watcher = self._writer.save(number, encoder, (state, note, cursor), numbers)
         pending = Pending(native, sum(m.size_bytes for m in encoder.tensors.values()))
         self._writer.add(pending, watcher)
-        self._last_step, self._last_time = int(step), time.monotonic()
+        self._last_step, self._last_time = number, time.monotonic()
         return pending
 
     def due(
@@ -126,10 +138,13 @@ class Checkpointer:
     ) -> bool:
         """Whether to save now: at multiples of a number of steps, or after some time, "30min".
 
-        A step that was just saved or restored is not due.
+        A step that was just saved or restored is not due. With several ranks only ``every_steps``:
+        their clocks differ.
         """
         if every_steps is None and every is None:
             raise ValueError("due: every_steps=1000, or every='30min', or both")
+        if every is not None and self._ranks.world_size > 1:
+            raise ValueError("due: every= is by each rank's own clock; several say every_steps=")
         if step == self._last_step:
             return False
         if every_steps is not None and step > 0 and step % every_steps == 0:
@@ -163,7 +178,7 @@ class Checkpointer:
 
         The checkpoint itself never changes: notes lie beside it.
         """
-        numbers = {name: _number(name, value) for name, value in values.items()}
+        numbers = {name: number_of(name, value) for name, value in values.items()}
         where = os.fsencode(self.path)
         _native.annotate_checkpoint(where, int(step), self._generation(step), numbers)
 
@@ -201,7 +216,9 @@ class Checkpointer:
 
         Arrays and tensors are filled where they are, and checked first: nothing is touched if a
         type or shape differs, or a tree has something that was not saved. The rest of each tree is
-        set to what it was. Trees that are not named are left alone.
+        set to what it was. Trees that are not named are left alone. Of several ranks each gets what
+        it has saved, all from the same checkpoint; to another number of ranks goes what was saved
+        as a ``stoker.Slice``, or is the same on all of them.
 
         Args:
             step: A number, or the name of a checkpoint, instead of the newest.
@@ -219,23 +236,24 @@ class Checkpointer:
         """
         self._check_usable()
         self._writer.await_all(None)
-        name = "" if step == "latest" else _name_of(step)
-        attempts: list[Attempt] = []
+        name = "" if step == "latest" else name_of(step)
 
-        def attempt(checkpoint: _native.OpenCheckpoint) -> None:
-            attempts[:] = [Attempt(checkpoint, trees, loader)]
-            checkpoint.read_all(attempts[0].targets)
+        def attempt(checkpoint: _native.OpenCheckpoint) -> Attempt:
+            made = Attempt(checkpoint, trees, loader, self._ranks)
+            checkpoint.read_all(made.targets)
+            return made
 
         try:
-            where = os.fsencode(self.path)
-            chosen, passed_over = _native.choose_checkpoint(where, name, finite, attempt)
+            (chosen, passed_over), made = choose_together(
+                self.path, (name, finite), attempt, self._ranks, self._deadline
+            )
         except FileNotFoundError:
             if name:
                 raise
             return None
         if not chosen:
             return None
-        done = attempts[0].finish(os.path.join(self.path, chosen), passed_over)  # noqa: PTH118
+        done: Restored = made.finish(os.path.join(self.path, chosen), passed_over)  # noqa: PTH118
         self._writer.release((int(done), done.generation))
         self._last_step, self._last_time = int(done), time.monotonic()
         return done
@@ -285,14 +303,3 @@ class Checkpointer:
     def __repr__(self) -> str:
         state = "" if self._end.alive else ", closed"
         return f"<stoker.Checkpointer {self.path!r}{state}>"
-
-
-def _number(name: str, value: Any) -> float:
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        raise TypeError(f"{name}: a number, not {type(value).__name__}") from None
-
-
-def _name_of(step: int | str) -> str:
-    return step if isinstance(step, str) else f"step-{int(step):012}"

@@ -14,8 +14,9 @@ class CorruptError(ValueError):
     """
     Bytes were read, and they are not the bytes that were written.
 
-    `path` is the shard, `offset` where the sample lies in it, `key` the sample's key, or
-    "<shard>/<number>" if the key itself cannot be read. None where that is not known.
+    `path` is the shard or the checkpoint's file, `offset` where the sample or the damage lies
+    in it, `key` the sample's key, or "<shard>/<number>" if the key itself cannot be read. None
+    where that is not known.
     """
 
     path: str | None
@@ -783,6 +784,25 @@ class CheckpointerSettings:
     def keep_best(self, arg: tuple[str, str, int] | None) -> None: ...
 
     @property
+    def session(self) -> str:
+        """Of several ranks: meet_ranks() gives one."""
+
+    @session.setter
+    def session(self, arg: str, /) -> None: ...
+
+    @property
+    def rank(self) -> int: ...
+
+    @rank.setter
+    def rank(self, arg: int, /) -> None: ...
+
+    @property
+    def world_size(self) -> int: ...
+
+    @world_size.setter
+    def world_size(self, arg: int, /) -> None: ...
+
+    @property
     def kill_at(self) -> str:
         """For tests: the crash point to die at."""
 
@@ -825,9 +845,9 @@ class Checkpointer:
 
     def __init__(self, directory: bytes, settings: CheckpointerSettings) -> None: ...
 
-    def save(self, step: int, tensors: list[tuple[Any, ...]], texts: tuple[str, str, str], reference: dict[str, float]) -> PendingSave:
+    def save(self, step: int, tensors: list[tuple[Any, ...]], texts: tuple[str, str, str], reference: dict[str, float], refusal: str | None = None) -> PendingSave:
         """
-        Texts: state, extra, cursor. The tensors' memory may change when it returns.
+        Texts: state, extra, cursor. The tensors' memory may change when it returns. With a refusal it fails on every rank.
         """
 
     def wait(self, timeout: float | None) -> None: ...
@@ -838,6 +858,23 @@ class Checkpointer:
         """
         Of the save being written: step, bytes in all, copied, written; and saves in flight.
         """
+
+class Coordinator:
+    """How ranks that share a directory agree."""
+
+    def __init__(self, directory: bytes, session: str, rank: int, world_size: int) -> None: ...
+
+    def gather(self, key: str, text: str, timeout: float | None) -> list[str]:
+        """On rank 0 the texts of all ranks; on others nothing."""
+
+    def broadcast(self, key: str, text: str, timeout: float | None) -> str:
+        """Rank 0's text, on every rank."""
+
+def meet_ranks(directory: bytes, word: str, rank: int, world_size: int, timeout: float | None) -> str:
+    """A session that the ranks agree on. Rank 0 then makes its directory."""
+
+def clear_meeting(directory: bytes, word: str, world_size: int) -> None:
+    """Removes what a meeting has left; on rank 0."""
 
 class OpenCheckpoint:
     """One checkpoint, open for reading."""
@@ -852,6 +889,9 @@ class OpenCheckpoint:
 
     @property
     def generation(self) -> int: ...
+
+    @property
+    def world_size(self) -> int: ...
 
     @property
     def time_s(self) -> float: ...

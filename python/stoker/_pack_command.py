@@ -47,7 +47,8 @@ class ProgressLine:
         percent = 100 * now.samples_done // max(1, now.sample_count)
         done, count = (_native.format_count(n) for n in (now.samples_done, now.sample_count))
         rate = now.bytes_done / max(elapsed_s, 1e-9)
-        line = f"packing: {percent} %, {done}/{count} samples, {_native.format_rate(int(rate))}"
+        verb = "staging" if now.is_staging else "packing"
+        line = f"{verb}: {percent} %, {done}/{count} samples, {_native.format_rate(int(rate))}"
         if now.token_bytes:
             line += f", {_native.format_count(int(rate / now.token_bytes))} tokens/s"
         packed = now.samples_done - now.samples_found

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from itertools import islice
-from typing import TypeAlias
+from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,11 +18,12 @@ import numpy.typing as npt
 from stoker import _native
 from stoker._importers import open_source
 from stoker._importers.contract import Rows, RowSource
-from stoker._ingest import FORMATS, Field, to_sample
+from stoker._ingest import FORMATS, to_sample
+from stoker._staged_rows import Packed, StagedRows
 
 _WAIT_S = 0.1  # between two looks at signals and progress
 
-Packed: TypeAlias = tuple[str, list[Field]]
+_Job = TypeVar("_Job")
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,7 @@ class Progress:
     samples_found: int
     bytes_done: int
     token_bytes: int = 0  # of one token, where samples are tokens
+    is_staging: bool = False  # the first of the two passes that some shuffles need
 
 
 @dataclass(frozen=True)
@@ -82,16 +86,19 @@ class _RowPacker:
         self._source = source
         self._session = session
         self._plan = plan
+        self._staged: StagedRows | None = None
         self._stop = threading.Event()
         self._lock = threading.Lock()
         self._samples = 0
         self._bytes = 0
 
     def _batches(self, rows: Rows) -> Iterator[list[Packed]]:
+        if self._staged is not None:
+            assert not isinstance(rows, range)
+            yield from self._staged.read(rows)
+            return
         at = 0
         for batch in self._source.read(rows):
-            if self._stop.is_set():
-                raise _StoppedError
             numbers = rows[at : at + len(batch)]
             yield [
                 to_sample(int(number), sample, keep_arrays=self._plan.format == "tokens")
@@ -101,8 +108,6 @@ class _RowPacker:
 
     def pack_run(self, shards: list[int]) -> None:
         """Packs neighbouring shards."""
-        if self._stop.is_set():
-            raise _StoppedError
         rows: Rows = range(self._session.range(shards[0])[0], self._session.range(shards[-1])[1])
         if self._plan.shuffle_seed is not None:
             rows = np.concatenate([self._session.order(shard) for shard in shards])
@@ -128,43 +133,75 @@ class _RowPacker:
                 writer.abandon()
 
     def _count(self, samples: list[Packed]) -> None:
+        """Every batch passes here, so this is where a thread learns that it is over."""
+        if self._stop.is_set():
+            raise _StoppedError
         size = sum(len(field[4]) for _, fields in samples for field in fields)
         with self._lock:
             self._samples += len(samples)
             self._bytes += size
 
-    def _report(self, found: int) -> None:
+    def _report(self, found: int, is_staging: bool) -> None:
         if self._plan.progress is None:
             return
         with self._lock:
             done, size = self._samples, self._bytes
         count = self._session.sample_count
         token_bytes = self._source.token_bytes
-        self._plan.progress(Progress(done + found, count, found, size, token_bytes))
+        self._plan.progress(Progress(done + found, count, found, size, token_bytes, is_staging))
 
-    def run(self) -> _native.PackReport:
-        """All shards that are missing, then the manifest."""
-        pending = self._session.find_pending()
-        spans = (self._session.range(shard) for shard in pending)
-        found = self._session.sample_count - sum(end - begin for begin, end in spans)
-        runs = make_runs(self._session, pending, self._source.starts)
-        workers = min(self._plan.threads or os.cpu_count() or 1, max(1, len(runs)))
+    def _run_all(
+        self, work: Callable[[_Job], None], jobs: list[_Job], report: Callable[[], None]
+    ) -> None:
+        """In threads; the first error ends them all."""
+        workers = min(self._plan.threads or os.cpu_count() or 1, max(1, len(jobs)))
         pool = ThreadPoolExecutor(workers, thread_name_prefix="stoker-pack")
         try:
-            todo = iter(runs)
+            todo = iter(jobs)
             left: set[Future[None]] = set()
             while True:
                 more = islice(todo, 2 * workers - len(left))
-                left |= {pool.submit(self.pack_run, run) for run in more}
+                left |= {pool.submit(work, job) for job in more}
                 if not left:
                     break
                 done, left = wait(left, timeout=_WAIT_S, return_when=FIRST_COMPLETED)
-                for future in done:
-                    future.result()
-                self._report(found)
-        finally:
+                while done:
+                    done.pop().result()  # unnamed: a future here would keep its error alive
+                report()
+        except BaseException:
             self._stop.set()
+            raise
+        finally:
             pool.shutdown(wait=True, cancel_futures=True)
+
+    def _stage(self, staged: StagedRows) -> None:
+        """The first pass over a source that cannot be read in a random order."""
+        missing = staged.find_missing()
+        rows = sum(len(staged.rows_of(piece)) for piece in missing)
+        found = self._session.sample_count - rows
+        self._run_all(
+            lambda piece: staged.stage(piece, self._count),
+            missing,
+            lambda: self._report(found, is_staging=True),
+        )
+        staged.load()
+        self._samples = self._bytes = 0
+        self._staged = staged
+
+    def run(self, staging: Path) -> _native.PackReport:
+        """All shards that are missing, then the manifest; ``staging`` is a folder it may use."""
+        pending = self._session.find_pending()
+        spans = (self._session.range(shard) for shard in pending)
+        found = self._session.sample_count - sum(end - begin for begin, end in spans)
+        starts = self._source.starts
+        if self._plan.shuffle_seed is not None:
+            starts = None
+            if pending and self._source.is_sequential:
+                wanted = np.sort(np.concatenate([self._session.order(s) for s in pending]))
+                is_tokens = self._plan.format == "tokens"
+                self._stage(StagedRows(self._source, staging, wanted, keep_arrays=is_tokens))
+        runs = make_runs(self._session, pending, starts)
+        self._run_all(self.pack_run, runs, lambda: self._report(found, is_staging=False))
         return self._session.close()
 
 
@@ -173,10 +210,6 @@ def _check(plan: RowPack, kind: str, source: RowSource) -> None:
         raise ValueError(f"format {plan.format!r} cannot be written: one of {', '.join(FORMATS)}")
     if (kind == "text") != (plan.format == "tokens") and kind == "text":
         raise ValueError(f"a tokenizer makes tokens, not {plan.format}: leave the format out")
-    if plan.shuffle_seed is not None and source.no_shuffle:
-        raise ValueError(
-            f"{source.path}: cannot be shuffled while it is packed: {source.no_shuffle}"
-        )
     if source.count == 0:
         raise ValueError(f"{source.path}: no rows to pack")
 
@@ -197,13 +230,13 @@ def pack_rows(
             options.set_shuffle_seed(plan.shuffle_seed)
         if source.sizes is not None:
             options.set_sizes(source.sizes)
+        staging = Path(directory, ".stoker", "rows-{}-of-{}".format(*plan.task))
         try:
             first = next(source.read(range(1)))[:1]
             sample = to_sample(0, first[0], keep_arrays=plan.format == "tokens")
             session = _native.open_import(directory, options, [sample])
-            if session.finished is not None:
-                return session.finished
-            report = _RowPacker(source, session, plan).run()
+            report = session.finished or _RowPacker(source, session, plan).run(staging)
+            shutil.rmtree(staging, ignore_errors=True)
         except _native.CorruptError:
             raise
         except ValueError as error:

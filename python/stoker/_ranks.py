@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 _log = logging.getLogger("stoker")
-_logged: set[Ranks] = set()
+_logged: set[tuple[str, Ranks]] = set()
 
 # Who starts processes, and the variables in which they tell each its rank and how many there are.
 _LAUNCHERS = (
@@ -100,6 +100,7 @@ def find_ranks(
     world_size: int | None = None,
     mesh: Any = None,
     environment: Mapping[str, str] = os.environ,
+    who: str = "loader",
 ) -> Ranks:
     """Explicit numbers; else the mesh's; else torch.distributed's; else a launcher's; else 0 of 1.
 
@@ -114,12 +115,13 @@ def find_ranks(
     elif mesh is not None:
         found = (*_from_mesh(mesh), "mesh")
     else:
-        _refuse_in_dataloader_worker()
+        if who == "loader":
+            _refuse_in_dataloader_worker()
         found = _discover(environment)
     if not 0 <= found[0] < found[1]:
         raise ValueError(f"rank {found[0]} of {found[1]} ({found[2]}): ranks count from 0")
     ranks = Ranks(found[0], found[1], _local_world_size(environment, found[1]), found[2])
-    if ranks not in _logged:
-        _logged.add(ranks)
-        _log.info("loader: rank %d of %d (%s)", ranks.rank, ranks.world_size, ranks.source)
+    if (who, ranks) not in _logged:
+        _logged.add((who, ranks))
+        _log.info("%s: rank %d of %d (%s)", who, ranks.rank, ranks.world_size, ranks.source)
     return ranks

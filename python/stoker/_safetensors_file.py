@@ -52,5 +52,7 @@ class SafetensorsFile:
             while done < view.size:
                 got = os.preadv(file.fileno(), [view[done:].data], offset + done)
                 if got == 0:
-                    raise _native.CorruptError(f"{self._path}: ends at byte {offset + done}")
+                    error = _native.CorruptError(f"{self._path}: ends at byte {offset + done}")
+                    error.path, error.offset = self._path, offset + done
+                    raise error
                 done += got

@@ -87,8 +87,10 @@ def test_only_the_damaged_part_is_refused(tmp_path: Path) -> None:
     w = stoker.load(tmp_path)["state.w"]
     assert np.array_equal(w[:1000], big[:1000])
     assert np.array_equal(w[-1000:], big[-1000:])
-    with pytest.raises(stoker.CorruptError, match=r"rank-00000\.safetensors.*state\.w"):
+    with pytest.raises(stoker.CorruptError, match=r"rank-00000\.safetensors.*state\.w") as caught:
         w[2_300_000:2_300_001]
+    name = "step-000000000001/rank-00000.safetensors"
+    assert (caught.value.path, caught.value.offset) == (str(tmp_path / name), 8 << 20)
     loaded = stoker.load(tmp_path)  # and what is open stays readable
     for path in sorted(tmp_path.rglob("*"), reverse=True):
         path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
@@ -101,8 +103,9 @@ def test_a_file_that_is_no_safetensors_is_refused(tmp_path: Path) -> None:
     for header in ({"a": {**entry, "shape": [4]}}, {"a": {**entry, "data_offsets": [4, 16]}}, [1]):
         text = json.dumps(header).encode()
         file.write_bytes(len(text).to_bytes(8, "little") + text + bytes(12))
-        with pytest.raises(stoker.CorruptError, match=r"x\.safetensors"):
+        with pytest.raises(stoker.CorruptError, match=r"x\.safetensors") as caught:
             stoker.load(file)
+        assert (caught.value.path, caught.value.offset) == (str(file), 0)
     for raw in (b"", b"\xff" * 20):
         file.write_bytes(raw)
         with pytest.raises(stoker.CorruptError):

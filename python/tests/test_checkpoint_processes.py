@@ -157,10 +157,10 @@ import os, sys, stoker
 saver = stoker.Checkpointer(sys.argv[1])
 saver.save(1, state=1).wait()
 if os.fork() == 0:
+    os.write(1, b"forked\\n")               # from here, where what is inherited was closed
     os.close(1)
     os.read(int(sys.argv[2]), 1)           # lives on after the trainer
     os._exit(0)
-print("forked", flush=True)
 sys.stdin.readline()
 """
 

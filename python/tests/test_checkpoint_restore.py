@@ -108,8 +108,13 @@ def test_a_damaged_checkpoint_is_passed_over_and_reported(tmp_path: Path) -> Non
         skipped = dict(done.skipped)
         assert set(skipped) == {"step-000000000003", "step-000000000002"}
         assert "state.w" in skipped["step-000000000003"]
-        with pytest.raises(stoker.CorruptError, match=r"rank-00000\.safetensors"):
+        with pytest.raises(stoker.CorruptError, match=r"rank-00000\.safetensors") as caught:
             saver.restore(3, state=tree)
+        damaged = tmp_path / "step-000000000003" / "rank-00000.safetensors"
+        assert (caught.value.path, caught.value.offset) == (str(damaged), 0)
+        with pytest.raises(stoker.CorruptError, match="manifest") as caught:
+            saver.restore(2, state=tree)
+        assert caught.value.path == str(tmp_path / "step-000000000002" / "manifest.json")
         assert saver.steps() == [1, 3]  # manifests are read, data are not
         flip(tmp_path / "step-000000000001" / "rank-00000.safetensors", 5000)
         with pytest.raises(stoker.CorruptError, match="step-000000000001"):

@@ -99,7 +99,6 @@ def test_ctrl_c_leaves_whole_shards_and_a_restart_goes_on(
         (["--columns=n,"], 2, "--columns 'n,': an empty name"),
         (["--columns=[1]"], 2, "neither a,b nor"),
         (["--where=n <"], 2, "COLUMN OPERATOR LITERAL"),
-        (["--shuffle-seed=3"], 2, "stoker convert"),
         (["--task=2/2"], 2, "not of the form I/N"),
         (["--shard-size=2 parsecs"], 2, "parsecs"),
         (["--eod=x", "--tokenizer=t"], 2, "--eod 'x': not the number of a token"),

@@ -267,7 +267,6 @@ def test_hostile_column_names_are_fields_or_errors(
         ({"where": "label < 'x'"}, "does not fit the columns"),
         ({"where": "label <"}, "COLUMN OPERATOR LITERAL"),
         ({"where": "label < 0"}, "no rows to pack"),
-        ({"shuffle_seed": 7}, "cannot be shuffled while it is packed: .*stoker convert"),
         ({"format": "zip"}, "cannot be written"),
         ({"format": "tokens"}, "tokens"),
         ({"field": "jpg"}, "parquet has no option field; it has columns, where, key"),

@@ -66,6 +66,9 @@ struct SaveRequest {
   std::string extra_json = "null";
   std::string cursor_json = "null";
   std::map<std::string, double> reference = {};
+  /// Why it cannot be saved, found before save() was called. It then fails, and on the other ranks
+  /// as well, which would otherwise wait for this one until their deadlines.
+  Status refusal = {};
 };
 
 enum class SaveStage : std::uint8_t { idle, writing, committing };

@@ -48,6 +48,7 @@ Status Checkpointer::Core::start() {
 // The caller's side ------------------------------------------------------------------------------
 
 Status Checkpointer::Core::plan(SaveJob& job) const {
+  STOKER_TRY(job.request.refusal);
   const std::span<const SaveTensor> tensors = job.request.tensors;
   STOKER_ASSIGN(job.layout, plan_layout(coordinator_.rank(), tensors));
   // A group is linked once all of it was looked at; in a ring most of it would be gone by then.

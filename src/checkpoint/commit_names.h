@@ -26,9 +26,10 @@ Status fsync_places(const CommitPlaces& places);
 /// checkpoint.latest_staged, .latest_moved, .latest_synced.
 Status move_latest(const CommitPlaces& places, const std::string& name);
 
-/// Gives the checkpoint that bears the step's name the name of a superseded one. `latest`, if it
-/// leads to it, goes with it and leads to a whole checkpoint at any time, where the filesystem has
-/// hard links. Crash point: checkpoint.superseded.
+/// Gives the checkpoint that bears the step's name the name of a superseded one, with a number if
+/// another has that already: nothing is overwritten or removed. `generation` is 0 if nobody knows
+/// it. `latest`, if it leads to it, goes with it and leads to a whole checkpoint at any time, where
+/// the filesystem has hard links. Crash point: checkpoint.superseded.
 Status supersede(const CommitPlaces& places, std::uint64_t step, std::uint64_t generation);
 
 }  // namespace stoker

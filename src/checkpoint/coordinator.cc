@@ -55,7 +55,7 @@ class SharedDirectoryCoordinator final : public Coordinator {
   }
   /// Tries until it does not find `not_found`, or the deadline has passed.
   template <typename Try>
-  static Status poll(Deadline deadline, std::uint32_t missing_rank, Try&& attempt);
+  Status poll(Deadline deadline, std::uint32_t missing_rank, Try&& attempt);
   Status publish(const std::string& key, const std::string& text, Deadline deadline);
   void forget(std::string path);
 
@@ -76,7 +76,11 @@ Status SharedDirectoryCoordinator::poll(Deadline deadline, std::uint32_t missing
     if (Clock::now() >= deadline)
       return Status(Code::unavailable,
                     "rank " + std::to_string(missing_rank) + " did not answer in time");
-    std::this_thread::sleep_for(std::min(pause, time_left(deadline)));
+    const nanoseconds time = std::min(pause, time_left(deadline));
+    if (options_.pause)
+      STOKER_TRY(options_.pause(time));
+    else
+      std::this_thread::sleep_for(time);
   }
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -44,11 +45,14 @@ std::unique_ptr<Coordinator> make_single_coordinator();
 
 struct SharedDirectoryOptions {
   std::string directory;  ///< The checkpoints': every rank sees it.
-  /// The same on every rank, and new for every start of the run: a job's number with that of its
-  /// restart. Letters, digits, '-', '_' and '.'.
+  /// The same on every rank, and new for every start of the run (meeting.h finds one). Letters,
+  /// digits, '-', '_' and '.'.
   std::string session;
   std::uint32_t rank = 0;
   std::uint32_t world_size = 1;
+  /// Sleeps between two looks, on the thread that waits; an error ends the wait. Nothing: it just
+  /// sleeps.
+  std::function<Status(nanoseconds)> pause = {};
 };
 
 /// For ranks that share a filesystem and nothing else. Messages are files in rank 0's staging

@@ -98,10 +98,11 @@ class Comparison {
 
 class Differ {
  public:
-  Differ(const CheckpointReader& before, const CheckpointReader& after, std::uint64_t piece_bytes)
-      : before_(before), after_(after), piece_bytes_(piece_bytes) {}
+  Differ(const CheckpointReader& before, const CheckpointReader& after, const DiffOptions& options)
+      : before_(before), after_(after), options_(options) {}
 
   Result<CheckpointDiff> run() {
+    for (const TensorInfo& now : after_.tensors()) total_bytes_ += now.size_bytes;
     for (const TensorInfo& old : before_.tensors())
       if (after_.find(old.name) == nullptr) diff_.removed.push_back(old.name);
     for (const TensorInfo& now : after_.tensors()) {
@@ -110,11 +111,17 @@ class Differ {
         diff_.added.push_back(now.name);
       else
         STOKER_TRY(compare(*old, now));
+      tensors_bytes_ += now.size_bytes;
+      show(0);
     }
     return std::move(diff_);
   }
 
  private:
+  void show(std::uint64_t piece_bytes) const {
+    if (options_.progress) options_.progress(tensors_bytes_ + piece_bytes, total_bytes_);
+  }
+
   Status compare(const TensorInfo& old, const TensorInfo& now) {
     TensorChange change{.name = now.name};
     if (old.type != now.type || old.shape != now.shape) {
@@ -127,8 +134,11 @@ class Differ {
       return {};
     }
     Comparison comparison(now, change);
-    STOKER_TRY(for_each_box(now.type, now.shape, piece_bytes_, [&](const TensorBox& box) {
-      return compare_box(now, box, comparison);
+    std::uint64_t done_bytes = 0;
+    STOKER_TRY(for_each_box(now.type, now.shape, options_.piece_bytes, [&](const TensorBox& box) {
+      const Status status = compare_box(now, box, comparison);
+      show(done_bytes += box.size_bytes);
+      return status;
     }));
     comparison.finish();
     if (comparison.has_changed())
@@ -153,8 +163,10 @@ class Differ {
 
   const CheckpointReader& before_;
   const CheckpointReader& after_;
-  const std::uint64_t piece_bytes_;
+  const DiffOptions& options_;
   CheckpointDiff diff_;
+  std::uint64_t total_bytes_ = 0;
+  std::uint64_t tensors_bytes_ = 0;  // of the tensors that are done
   std::vector<std::byte> old_bytes_;
   std::vector<std::byte> now_bytes_;
 };
@@ -162,8 +174,8 @@ class Differ {
 }  // namespace
 
 Result<CheckpointDiff> diff_checkpoints(const CheckpointReader& before,
-                                        const CheckpointReader& after, std::uint64_t piece_bytes) {
-  return Differ(before, after, piece_bytes).run();
+                                        const CheckpointReader& after, const DiffOptions& options) {
+  return Differ(before, after, options).run();
 }
 
 }  // namespace stoker

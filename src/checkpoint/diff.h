@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -30,10 +31,15 @@ struct CheckpointDiff {
   std::uint64_t compared_bytes = 0;  ///< Read from each side; the checksums spared the rest.
 };
 
-/// Compares `after` with `before`, tensors by name. Where the checksums agree nothing is read; else
-/// pieces of at most `piece_bytes` of both are in memory.
+struct DiffOptions {
+  std::uint64_t piece_bytes = std::uint64_t{16} << 20;  ///< Of both in memory at a time.
+  /// Called after each piece and each tensor: bytes done, bytes in all.
+  std::function<void(std::uint64_t, std::uint64_t)> progress = {};
+};
+
+/// Compares `after` with `before`, tensors by name. Where the checksums agree nothing is read.
 Result<CheckpointDiff> diff_checkpoints(const CheckpointReader& before,
                                         const CheckpointReader& after,
-                                        std::uint64_t piece_bytes = std::uint64_t{16} << 20);
+                                        const DiffOptions& options = {});
 
 }  // namespace stoker

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 
-#include <cerrno>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -13,6 +12,7 @@
 #include "checkpoint/tensor_boxes.h"
 #include "checkpoint/text_file.h"
 #include "checkpoint/tree_removal.h"
+#include "io/exact_transfer.h"
 #include "io/publish.h"
 
 namespace stoker {
@@ -31,14 +31,8 @@ class SummedFile {
 
   Status append(std::span<const std::byte> data) {
     sum_.update(data);
-    while (!data.empty()) {
-      const Result<std::size_t> written = ops_->pwrite(fd_.get(), data, size_bytes_);
-      if (!written.ok() && written.status().os_error() == EINTR) continue;
-      if (!written.ok()) return written.status().with_context(path_);
-      if (*written == 0) return Status(Code::io_error, path_ + ": pwrite wrote nothing");
-      data = data.subspan(*written);
-      size_bytes_ += *written;
-    }
+    STOKER_TRY(write_exactly(*ops_, fd_.get(), size_bytes_, data).with_context(path_));
+    size_bytes_ += data.size();
     return {};
   }
 
@@ -67,6 +61,13 @@ struct Export {
   FileOps& ops;
   const ExportOptions& options;
   ExportReport report = {};
+  std::uint64_t done_bytes = 0;
+  std::uint64_t total_bytes = 0;
+
+  void count(std::span<const ExportFile> files) {
+    for (const ExportFile& file : files)
+      for (const TensorInfo* tensor : file.tensors) total_bytes += tensor->size_bytes;
+  }
 };
 
 /// Writes one file of tensors to `path`; the line of sums has `name`.
@@ -84,7 +85,10 @@ Result<std::string> write_tensors(Export& job, const std::string& path, const st
                                   .offsets = box.offsets,
                                   .shape = box.shape,
                                   .data = piece.data()}));
-      return out.append(piece);
+      STOKER_TRY(out.append(piece));
+      job.done_bytes += box.size_bytes;
+      if (job.options.progress) job.options.progress(job.done_bytes, job.total_bytes);
+      return {};
     };
     STOKER_TRY(for_each_box(tensor->type, tensor->shape, job.options.piece_bytes, append_box));
   }
@@ -104,6 +108,7 @@ Status fill_directory(Export& job, const std::string& directory) {
   FileOps& ops = job.ops;
   STOKER_ASSIGN(std::vector<ExportFile> files,
                 plan_export(job.reader.tensors(), job.options, /*is_split=*/true));
+  job.count(files);
   STOKER_TRY(ops.mkdir(directory));
   std::string sums;
   for (ExportFile& file : files) {
@@ -137,6 +142,7 @@ Result<ExportReport> export_safetensors(const CheckpointReader& reader, FileOps&
   if (ops.kind_of(path).ok()) return Status(Code::already_exists, path + ": there is such a file");
   STOKER_ASSIGN(std::vector<ExportFile> files,
                 plan_export(reader.tensors(), options, /*is_split=*/false));
+  job.count(files);
   const std::string staged = path + ".staged-" + make_token();
   report.sums = path + ".sha256";
   const Result<std::string> line = write_tensors(job, staged, name, files.front());

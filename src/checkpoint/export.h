@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,8 @@ struct ExportOptions {
   /// Of one file in a directory; a larger tensor has a file to itself.
   std::uint64_t file_bytes_max = std::uint64_t{5} << 30;
   std::uint64_t piece_bytes = std::uint64_t{16} << 20;  ///< In memory at a time.
+  /// Called after each piece: bytes of tensors written, and bytes in all.
+  std::function<void(std::uint64_t, std::uint64_t)> progress = {};
 };
 
 struct ExportReport {

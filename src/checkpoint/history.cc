@@ -1,6 +1,10 @@
 #include "checkpoint/history.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <utility>
 #include <vector>
 
@@ -19,36 +23,53 @@ Result<CheckpointManifest> read_checkpoint_manifest(FileOps& ops, const std::str
   return parse_checkpoint_manifest(text, path);
 }
 
+Result<History::Identity> History::identity_of(int fd) {
+  struct stat info{};
+  if (::fstat(fd, &info) != 0) return Status::from_errno(errno, "fstat", kManifestName);
+  return Identity{.device = info.st_dev,
+                  .inode = info.st_ino,
+                  .size_bytes = static_cast<std::uint64_t>(info.st_size),
+                  .changed_s = info.st_ctim.tv_sec,
+                  .changed_ns = info.st_ctim.tv_nsec};
+}
+
+Result<History::Known> History::learn(const std::string& name,
+                                      std::map<Identity, Known>& known) const {
+  const std::string path = directory_ + "/" + name + "/" + std::string(kManifestName);
+  STOKER_ASSIGN(const UniqueFd fd, ops_->open(path, O_RDONLY));
+  STOKER_ASSIGN(const Identity identity, identity_of(fd.get()));
+  if (const auto found = known_.find(identity); found != known_.end())
+    return known.insert(*found).first->second;
+  STOKER_ASSIGN(const std::string text, read_text_file(fd.get(), path, kManifestBytesMax));
+  STOKER_ASSIGN(const CheckpointManifest manifest, parse_checkpoint_manifest(text, path));
+  return known
+      .insert_or_assign(identity,
+                        Known{.generation = manifest.generation, .parent = manifest.parent})
+      .first->second;
+}
+
 Status History::refresh() {
   STOKER_ASSIGN(const std::vector<std::string> names, ops_->list(directory_));
   std::map<std::string, Entry> entries;
+  std::map<Identity, Known> known;
   for (const std::string& name : names) {
     const std::optional<StepName> parsed = parse_step_name(name);
     if (!parsed) continue;
-    if (const auto known = entries_.find(name); known != entries_.end()) {
-      entries.insert(*known);  // a committed step never changes, but its name may: forget()
-      continue;
-    }
     Entry entry{.name = *parsed};
     // A damaged one is no reason to stop saving; `verify` is for that.
-    const Result<CheckpointManifest> manifest =
-        read_checkpoint_manifest(*ops_, directory_ + "/" + name);
-    if (manifest.ok()) {
-      entry.generation = manifest->generation;
-      entry.parent = manifest->parent;
+    const Result<Known> learned = learn(name, known);
+    if (learned.ok()) {
+      entry.generation = learned->generation;
+      entry.parent = learned->parent;
     } else if (parsed->superseded_generation) {
       entry.generation = *parsed->superseded_generation;
     }
+    greatest_generation_ = std::max(greatest_generation_, entry.generation);
     entries.emplace(name, std::move(entry));
   }
   entries_ = std::move(entries);
+  known_ = std::move(known);
   return {};
-}
-
-std::uint64_t History::greatest_generation() const noexcept {
-  std::uint64_t greatest = 0;
-  for (const auto& [name, entry] : entries_) greatest = std::max(greatest, entry.generation);
-  return greatest;
 }
 
 const History::Entry* History::find(std::uint64_t step) const {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 
 namespace stoker {
@@ -12,8 +13,9 @@ constexpr std::string_view kSupersededMark = ".superseded-";
 constexpr std::string_view kOwnerPrefix = "owner-";
 constexpr std::string_view kTrashPrefix = ".trash-";
 
-std::optional<std::uint64_t> parse_number(std::string_view text) {
-  std::uint64_t value = 0;
+template <typename Number>
+std::optional<Number> parse_number(std::string_view text) {
+  Number value = 0;
   const char* const end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, value);
   if (error != std::errc() || stop != end) return std::nullopt;
@@ -26,8 +28,9 @@ std::string step_name(std::uint64_t step) {
   return fmt::format("{}{:012}", kStepPrefix, step);
 }
 
-std::string superseded_name(std::uint64_t step, std::uint64_t generation) {
-  return fmt::format("{}{}{}", step_name(step), kSupersededMark, generation);
+std::string superseded_name(std::uint64_t step, std::uint64_t generation, std::uint32_t number) {
+  std::string name = fmt::format("{}{}{}", step_name(step), kSupersededMark, generation);
+  return number == 1 ? name : fmt::format("{}-{}", name, number);
 }
 
 std::optional<StepName> parse_step_name(std::string_view name) {
@@ -35,17 +38,26 @@ std::optional<StepName> parse_step_name(std::string_view name) {
   StepName parsed;
   const std::size_t mark = name.find(kSupersededMark);
   const std::size_t digits_end = mark == std::string_view::npos ? name.size() : mark;
-  const auto step = parse_number(name.substr(kStepPrefix.size(), digits_end - kStepPrefix.size()));
+  const auto step =
+      parse_number<std::uint64_t>(name.substr(kStepPrefix.size(), digits_end - kStepPrefix.size()));
   if (!step) return std::nullopt;
   parsed.step = *step;
   if (mark != std::string_view::npos) {
-    parsed.superseded_generation = parse_number(name.substr(mark + kSupersededMark.size()));
+    const std::string_view rest = name.substr(mark + kSupersededMark.size());
+    const std::size_t dash = std::min(rest.find('-'), rest.size());
+    parsed.superseded_generation = parse_number<std::uint64_t>(rest.substr(0, dash));
     if (!parsed.superseded_generation) return std::nullopt;
+    if (dash < rest.size()) {
+      const auto number = parse_number<std::uint32_t>(rest.substr(dash + 1));
+      if (!number) return std::nullopt;
+      parsed.superseded_number = *number;
+    }
   }
-  // One step has one name: "step-1" or "step-0000000000001" would be a second one.
-  const std::string canonical = parsed.superseded_generation
-                                    ? superseded_name(parsed.step, *parsed.superseded_generation)
-                                    : step_name(parsed.step);
+  // One checkpoint has one name: "step-1" or "step-0000000000001" would be a second one.
+  const std::string canonical =
+      parsed.superseded_generation
+          ? superseded_name(parsed.step, *parsed.superseded_generation, parsed.superseded_number)
+          : step_name(parsed.step);
   if (canonical != name) return std::nullopt;
   return parsed;
 }

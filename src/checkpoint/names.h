@@ -20,13 +20,16 @@ struct StepName {
   std::uint64_t step = 0;
   /// Set on one that a rewound run has replaced: `step-N.superseded-<generation>`.
   std::optional<std::uint64_t> superseded_generation;
+  /// From 2 on where that name was taken: `step-N.superseded-<generation>-2`. So it is with
+  /// generation 0, which stands for all whose manifest could not be read.
+  std::uint32_t superseded_number = 1;
 
   friend bool operator==(const StepName&, const StepName&) = default;
 };
 
 /// "step-000000001000", or with more digits where twelve do not suffice.
 std::string step_name(std::uint64_t step);
-std::string superseded_name(std::uint64_t step, std::uint64_t generation);
+std::string superseded_name(std::uint64_t step, std::uint64_t generation, std::uint32_t number = 1);
 /// Nothing for any other name, and for one that step_name() would write otherwise.
 std::optional<StepName> parse_step_name(std::string_view name);
 

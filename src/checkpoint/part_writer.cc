@@ -2,6 +2,7 @@
 
 #include <array>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "checkpoint/names.h"
@@ -29,7 +30,7 @@ class PartWriter {
   Status link_or_write();
   Status finish_files();
   Result<WrittenPart> write_manifest();
-  Status await_writes();
+  void await_writes();
 
  private:
   struct Output {
@@ -42,6 +43,12 @@ class PartWriter {
   std::string path_of(const LayoutFile& file) const { return request_.directory + "/" + file.name; }
   const LayoutFile& layout_of(std::size_t index) const { return request_.layout.files[index]; }
 
+  /// Of a chunk, for messages.
+  std::string where(std::size_t chunk) const {
+    const ChunkRef ref = request_.layout.chunks[chunk];
+    return path_of(layout_of(ref.file)) + " at " + std::to_string(ref.offset_bytes());
+  }
+
   Status make_file(std::size_t index);
   Status write(const Staging::Chunk& chunk);
   Status reap(std::size_t count_min);
@@ -52,12 +59,15 @@ class PartWriter {
   std::vector<Output> outputs_;
   std::vector<TensorScan> scans_;
   std::vector<Staging::Chunk> in_flight_;  // by index of the chunk
-  std::size_t written_count_ = 0;
+  std::set<std::size_t> writing_;          // indexes of those that were submitted and not reaped
 };
 
 Status PartWriter::check_deadline() const {
   if (Clock::now() < request_.deadline) return {};
-  return Status(Code::unavailable, "the deadline passed while it was being written");
+  if (writing_.empty())
+    return Status(Code::unavailable, "the deadline passed while it was being written");
+  return Status(Code::unavailable,
+                "write " + where(*writing_.begin()) + ": did not end before the deadline");
 }
 
 // Step 2 of one file.
@@ -88,19 +98,15 @@ Status PartWriter::reap(std::size_t count_min) {
   if (count < count_min) STOKER_TRY(check_deadline());
   for (const Completion& done : std::span(completions).first(count)) {
     const Staging::Chunk& chunk = in_flight_[done.tag];
-    const ChunkRef ref = request_.layout.chunks[done.tag];
-    const auto where = [&] {
-      return path_of(layout_of(ref.file)) + " at " + std::to_string(ref.offset_bytes());
-    };
+    writing_.erase(done.tag);
     if (done.result < 0)
-      return Status::from_errno(static_cast<int>(-done.result), "write", where());
+      return Status::from_errno(static_cast<int>(-done.result), "write", where(done.tag));
     if (static_cast<std::uint64_t>(done.result) < chunk.size_bytes)
-      return Status(Code::io_error, "write " + where() + ": only " + std::to_string(done.result) +
-                                        " bytes were taken");
+      return Status(Code::io_error, "write " + where(done.tag) + ": only " +
+                                        std::to_string(done.result) + " bytes were taken");
     // relaxed: a figure for people
     if (request_.written_bytes != nullptr)
       request_.written_bytes->fetch_add(chunk.size_bytes, std::memory_order_relaxed);
-    ++written_count_;
     request_.staging.release(chunk);
   }
   return {};
@@ -116,7 +122,10 @@ Status PartWriter::write(const Staging::Chunk& chunk) {
   in_flight_[chunk.index] = chunk;
   for (;;) {
     STOKER_ASSIGN(const std::size_t accepted, request_.engine.submit(std::span(&request, 1)));
-    if (accepted == 1) return {};
+    if (accepted == 1) {
+      writing_.insert(chunk.index);
+      return {};
+    }
     STOKER_TRY(reap(1));
   }
 }
@@ -209,8 +218,15 @@ Result<WrittenPart> PartWriter::write_manifest() {
   return written;
 }
 
-Status PartWriter::await_writes() {
-  return request_.engine.in_flight() > 0 ? request_.engine.drain(kForever) : Status();
+// Buffers are lent to the kernel: nobody may fill them again before it has let go of them. Nor may
+// a descriptor be closed that a thread of the engine is about to use: its number may come back as
+// another file's.
+void PartWriter::await_writes() {
+  if (request_.engine.in_flight() == 0) return;
+  static_cast<void>(request_.engine.drain(time_left(request_.deadline)));
+  if (request_.engine.in_flight() == 0 || request_.stuck_files == nullptr) return;
+  for (Output& output : outputs_)
+    if (output.file) request_.stuck_files->push_back(*std::exchange(output.file, std::nullopt));
 }
 
 Result<WrittenPart> run(PartWriter& writer) {
@@ -232,8 +248,7 @@ Result<WrittenPart> write_part(const PartRequest& request) {
   Result<WrittenPart> written = run(writer);
   if (written.ok()) return written;
   request.staging.fail(written.status());
-  // Buffers are lent to the kernel: nobody may fill them again before it has let go of them.
-  static_cast<void>(writer.await_writes());
+  writer.await_writes();
   return written.status().with_context("rank " + std::to_string(request.layout.rank));
 }
 

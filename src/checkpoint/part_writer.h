@@ -34,6 +34,8 @@ struct PartRequest {
   RateLimiter* limiter = nullptr;
   Deadline deadline = Deadline::max();
   std::atomic<std::uint64_t>* written_bytes = nullptr;  ///< Counted up as chunks complete.
+  /// Gets the files of writes that are still in flight after a failure.
+  std::vector<File>* stuck_files = nullptr;
 };
 
 struct WrittenPart {
@@ -44,8 +46,10 @@ struct WrittenPart {
 /// Writes this rank's files and its part manifest, and makes both durable; steps 1 to 7 of the
 /// commit (docs/durability.md). Takes chunks from `staging` as they are filled.
 ///
-/// After a failure `staging` has failed too, no write is in flight, and neither the engine nor the
-/// directory may be used again: the next attempt makes new ones. Nothing is removed.
+/// After a failure `staging` has failed too, and neither the engine nor the directory may be used
+/// again: the next attempt makes new ones. Nothing is removed. Writes that have not ended by the
+/// deadline stay in flight, as the engine says: its memory and `stuck_files` must then be kept, and
+/// the engine must not be destroyed, until they have.
 Result<WrittenPart> write_part(const PartRequest& request);
 
 }  // namespace stoker

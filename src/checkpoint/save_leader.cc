@@ -54,12 +54,6 @@ Status SaveLeader::check(std::span<const BeginMessage> messages,
                                                 options_.directory + "/" + step_name(step));
   if (std::find(steps_in_flight.begin(), steps_in_flight.end(), step) != steps_in_flight.end())
     return exists;
-  std::vector<std::uint64_t> renewed;
-  {
-    MutexLock lock(mutex_);
-    renewed.swap(renewed_);
-  }
-  for (const std::uint64_t committed : renewed) checked_.forget(committed);
   STOKER_TRY(checked_.refresh());
   const History::Entry* present = checked_.find(step);
   if (present != nullptr && checked_.is_ancestor(*present, head())) return exists;
@@ -152,12 +146,6 @@ EndMessage SaveLeader::commit(const SaveJob& job, const CheckpointPart& own_part
                                                  .manifest = *manifest,
                                                  .superseded = committed_.find(manifest->step)});
   EndMessage end{.generation = manifest->generation, .failure = result.status};
-  if (result.stage != CommitStage::staged) {
-    // A rewound run has given the name to another checkpoint.
-    committed_.forget(manifest->step);
-    MutexLock lock(mutex_);
-    renewed_.push_back(manifest->step);
-  }
   switch (result.stage) {
     case CommitStage::staged:
       discard(job);

@@ -65,7 +65,6 @@ class SaveLeader {
   History committed_;  // the writer's thread's
   mutable Mutex mutex_;
   std::optional<CheckpointParent> head_ STOKER_GUARDED_BY(mutex_);
-  std::vector<std::uint64_t> renewed_ STOKER_GUARDED_BY(mutex_);  // of which checked_ must hear
 };
 
 }  // namespace stoker

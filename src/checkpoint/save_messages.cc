@@ -65,6 +65,12 @@ class Members {
   bool is_good_;
 };
 
+template <typename Message>
+Result<Message> if_good(const Members& members, Message message, bool is_sound = true) {
+  if (!members.is_good() || !is_sound) return bad_message();
+  return message;
+}
+
 }  // namespace
 
 std::string format_message(const BeginMessage& message) {
@@ -102,8 +108,7 @@ Result<BeginMessage> parse_begin_message(std::string_view text) {
                        .waiting_number = members.number("waiting_number"),
                        .failed_number = members.number("failed_number"),
                        .failure = members.failure()};
-  if (!members.is_good()) return bad_message();
-  return message;
+  return if_good(members, std::move(message));
 }
 
 Result<Verdict> parse_verdict(std::string_view text) {
@@ -114,17 +119,15 @@ Result<Verdict> parse_verdict(std::string_view text) {
                   .raised_number = members.number("raised_number"),
                   .staging = members.text("staging"),
                   .failure = members.failure()};
-  if (!members.is_good() || action > static_cast<std::uint64_t>(SaveAction::fail) ||
-      (message.action == SaveAction::fail && message.failure.ok()))
-    return bad_message();
-  return message;
+  const bool is_sound = action <= static_cast<std::uint64_t>(SaveAction::fail) &&
+                        (message.action != SaveAction::fail || !message.failure.ok());
+  return if_good(members, std::move(message), is_sound);
 }
 
 Result<PartMessage> parse_part_message(std::string_view text) {
   Members members(text);
   PartMessage message{.failure = members.failure()};
-  if (!members.is_good()) return bad_message();
-  return message;
+  return if_good(members, std::move(message));
 }
 
 Result<EndMessage> parse_end_message(std::string_view text) {
@@ -133,9 +136,8 @@ Result<EndMessage> parse_end_message(std::string_view text) {
   EndMessage message{.outcome = static_cast<SaveOutcome>(outcome),
                      .generation = members.number("generation"),
                      .failure = members.failure()};
-  if (!members.is_good() || outcome > static_cast<std::uint64_t>(SaveOutcome::unknown))
-    return bad_message();
-  return message;
+  return if_good(members, std::move(message),
+                 outcome <= static_cast<std::uint64_t>(SaveOutcome::unknown));
 }
 
 }  // namespace stoker

@@ -18,18 +18,22 @@ std::string key_of(const char* round, const SaveJob& job) {
 
 }  // namespace
 
+Status SaveWorker::make_engine_here() {
+  STOKER_TRY(stuck_.check());
+  if (engine_ != nullptr) return {};
+  STOKER_ASSIGN(engine_, parts_.options.engine
+                             ? parts_.options.engine()
+                             : make_engine(EngineKind::automatic, {.depth = kDepth}));
+  return {};
+}
+
 Result<WrittenPart> SaveWorker::write(SaveJob& job) {
   STOKER_TRY(job.failure);
-  if (engine_ == nullptr) {
-    Result<std::unique_ptr<Engine>> made =
-        parts_.options.engine ? parts_.options.engine()
-                              : make_engine(EngineKind::automatic, {.depth = kDepth});
-    if (!made.ok()) {
-      job.staging->fail(made.status());
-      return made.status();
-    }
-    engine_ = *std::move(made);
+  if (Status made = make_engine_here(); !made.ok()) {
+    job.staging->fail(made);
+    return made;
   }
+  std::vector<File> stuck_files;
   const std::shared_ptr<const LinkParent> parent = parts_.learned.parent();
   Result<WrittenPart> written = write_part({.ops = parts_.ops,
                                             .engine = *engine_,
@@ -43,16 +47,32 @@ Result<WrittenPart> SaveWorker::write(SaveJob& job) {
                                             .parent = parent.get(),
                                             .limiter = parts_.limiter,
                                             .deadline = job.deadline,
-                                            .written_bytes = &job.written_bytes});
-  if (!written.ok()) engine_.reset();
+                                            .written_bytes = &job.written_bytes,
+                                            .stuck_files = &stuck_files});
+  if (written.ok()) return written;
+  if (engine_->in_flight() > 0) {
+    just_stuck_ = std::make_unique<StuckWrite>();
+    just_stuck_->engine = std::move(engine_);
+    just_stuck_->files = std::move(stuck_files);
+  }
+  engine_.reset();
   return written;
+}
+
+void SaveWorker::give_memory_back(SaveJob& job) {
+  if (just_stuck_ == nullptr) {
+    parts_.memory.give_back(std::move(job.arena));
+    return;
+  }
+  just_stuck_->arena = std::move(job.arena);
+  stuck_.keep(std::move(just_stuck_));
 }
 
 EndMessage SaveWorker::run(SaveJob& job, const std::function<void()>& await_filled) {
   job.stage.store(SaveStage::writing, std::memory_order_relaxed);
   Result<WrittenPart> written = write(job);
   await_filled();
-  parts_.memory.give_back(std::move(job.arena));
+  give_memory_back(job);
   job.stage.store(SaveStage::committing, std::memory_order_relaxed);
   if (written.ok() && parts_.options.dedup)
     parts_.learned.record(job.layout, job.request.tensors, written->scans);

@@ -7,6 +7,7 @@
 #include "checkpoint/save_job.h"
 #include "checkpoint/save_leader.h"
 #include "checkpoint/staging_memory.h"
+#include "checkpoint/stuck_writes.h"
 #include "io/rate_limiter.h"
 
 namespace stoker {
@@ -27,19 +28,23 @@ class SaveWorker {
     SaveMemory& learned;
     RateLimiter* limiter;
   };
-  explicit SaveWorker(const Parts& parts) : parts_(parts) {}
+  explicit SaveWorker(const Parts& parts) : parts_(parts), stuck_(parts.memory) {}
 
   /// `await_filled` returns when the caller's threads no longer touch the job's memory, which is
-  /// given back by then.
+  /// given back by then. Writes that do not end by the job's deadline fail it, and are kept aside.
   EndMessage run(SaveJob& job, const std::function<void()>& await_filled);
 
  private:
+  Status make_engine_here();
   Result<WrittenPart> write(SaveJob& job);
+  void give_memory_back(SaveJob& job);
   EndMessage lead(SaveJob& job, const Result<WrittenPart>& written);
   EndMessage follow(SaveJob& job, const Result<WrittenPart>& written);
 
   Parts parts_;
   std::unique_ptr<Engine> engine_;  // kept from save to save; a failed one is not
+  StuckWrites stuck_;
+  std::unique_ptr<StuckWrite> just_stuck_;  // of the save at hand
 };
 
 }  // namespace stoker

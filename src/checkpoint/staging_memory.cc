@@ -11,6 +11,7 @@ namespace {
 
 constexpr std::size_t kRingChunksMin = 2;   // one is filled while the other is written
 constexpr std::size_t kRingChunksMax = 64;  // more would only be more memory to touch
+constexpr std::size_t kHugePageBytes = std::size_t{2} << 20;
 
 }  // namespace
 
@@ -23,7 +24,7 @@ std::size_t StagingMemory::grant_bytes(std::uint64_t save_bytes) const noexcept 
 
 bool StagingMemory::fits(std::size_t size_bytes) const {
   // Free arenas do not count: they are unmapped if they stand in the way.
-  return !budget_ || lent_bytes_ == 0 || lent_bytes_ + size_bytes <= *budget_;
+  return !budget_ || lent_bytes_ == aside_bytes_ || lent_bytes_ + size_bytes <= *budget_;
 }
 
 bool StagingMemory::is_short_of(std::size_t size_bytes) const {
@@ -43,7 +44,7 @@ Result<std::unique_ptr<MappedArena>> StagingMemory::take(std::size_t size_bytes,
     auto best = free_.end();
     for (auto it = free_.begin(); it != free_.end(); ++it) {
       const std::size_t size = (*it)->bytes().size();
-      const bool is_affordable = lent_bytes_ == 0 || fits(size);
+      const bool is_affordable = fits(size);
       if (size >= size_bytes && is_affordable &&
           (best == free_.end() || size < (*best)->bytes().size()))
         best = it;
@@ -58,7 +59,8 @@ Result<std::unique_ptr<MappedArena>> StagingMemory::take(std::size_t size_bytes,
     unmapped.swap(free_);  // all too small: the next save will be as large as this one
   }
   unmapped.clear();
-  Result<MappedArena> mapped = MappedArena::map(size_bytes, /*huge_pages=*/true, /*touch=*/true);
+  Result<MappedArena> mapped =
+      MappedArena::map(size_bytes, size_bytes >= kHugePageBytes, /*touch=*/true);
   if (!mapped.ok()) {
     {
       MutexLock lock(mutex_);
@@ -78,6 +80,22 @@ void StagingMemory::give_back(std::unique_ptr<MappedArena> arena) {
     free_.push_back(std::move(arena));
   }
   returned_.notify_all();
+}
+
+void StagingMemory::set_aside(const MappedArena& arena) {
+  {
+    MutexLock lock(mutex_);
+    aside_bytes_ += arena.bytes().size();
+  }
+  returned_.notify_all();
+}
+
+void StagingMemory::give_back_late(std::unique_ptr<MappedArena> arena) {
+  {
+    MutexLock lock(mutex_);
+    aside_bytes_ -= arena->bytes().size();
+  }
+  give_back(std::move(arena));
 }
 
 }  // namespace stoker

@@ -34,6 +34,12 @@ class StagingMemory {
   Result<std::unique_ptr<MappedArena>> take(std::size_t size_bytes, Deadline deadline);
   void give_back(std::unique_ptr<MappedArena> arena);
 
+  /// The device does not let go of what was lent: it stays counted, but one save at a time goes on
+  /// beside it.
+  void set_aside(const MappedArena& arena);
+  /// It did in the end.
+  void give_back_late(std::unique_ptr<MappedArena> arena);
+
  private:
   bool fits(std::size_t size_bytes) const STOKER_REQUIRES(mutex_);
 
@@ -42,6 +48,7 @@ class StagingMemory {
   Condition returned_;
   std::vector<std::unique_ptr<MappedArena>> free_ STOKER_GUARDED_BY(mutex_);
   std::uint64_t lent_bytes_ STOKER_GUARDED_BY(mutex_) = 0;
+  std::uint64_t aside_bytes_ STOKER_GUARDED_BY(mutex_) = 0;  // of those
 };
 
 }  // namespace stoker

@@ -61,6 +61,7 @@ const std::byte* run_at(const SaveTensor& tensor, std::size_t dimensions, std::u
 void copy_tensor_bytes(const SaveTensor& tensor, std::uint64_t begin_bytes,
                        std::span<std::byte> out) {
   if (out.empty()) return;
+  if (tensor.read) return tensor.read(begin_bytes, out);
   if (tensor.strides_bytes.empty()) {
     std::memcpy(out.data(), tensor.data + begin_bytes, out.size());
     return;

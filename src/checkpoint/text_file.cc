@@ -1,6 +1,7 @@
 #include "checkpoint/text_file.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -8,20 +9,41 @@
 #include <span>
 #include <utility>
 
+#include "io/exact_transfer.h"
+
 namespace stoker {
+namespace {
+
+constexpr std::size_t kMoreBytes = std::size_t{16} << 10;
+
+/// What to ask for at once: the whole file and one byte more, which is how its end is seen. Where
+/// nobody can tell its size a piece of it.
+std::size_t first_read_bytes(int fd, std::size_t size_max_bytes) {
+  constexpr std::size_t kPieceBytes = std::size_t{64} << 10;
+  struct stat info{};
+  if (::fstat(fd, &info) != 0 || info.st_size <= 0) return kPieceBytes;
+  return std::min(static_cast<std::size_t>(info.st_size), size_max_bytes) + 1;
+}
+
+}  // namespace
 
 Result<std::string> read_text_file(FileOps& ops, const std::string& path,
                                    std::size_t size_max_bytes) {
-  constexpr std::size_t kPieceBytes = std::size_t{256} << 10;
   STOKER_ASSIGN(const UniqueFd fd, ops.open(path, O_RDONLY));
+  return read_text_file(fd.get(), path, size_max_bytes);
+}
+
+Result<std::string> read_text_file(int fd, const std::string& path, std::size_t size_max_bytes) {
+  std::size_t piece_bytes = first_read_bytes(fd, size_max_bytes);
   std::string text;
   for (;;) {
     const std::size_t had = text.size();
-    text.resize(had + kPieceBytes);
-    const ssize_t n = ::pread(fd.get(), text.data() + had, kPieceBytes, static_cast<off_t>(had));
+    text.resize(had + piece_bytes);
+    const ssize_t n = ::pread(fd, text.data() + had, piece_bytes, static_cast<off_t>(had));
     if (n < 0 && errno != EINTR) return Status::from_errno(errno, "read", path);
     text.resize(had + static_cast<std::size_t>(std::max<ssize_t>(n, 0)));
     if (n == 0) return text;
+    piece_bytes = std::min(piece_bytes, kMoreBytes);  // most likely nothing is left
     if (text.size() > size_max_bytes)
       return Status(Code::corrupt,
                     path + ": longer than " + std::to_string(size_max_bytes) + " bytes");
@@ -29,16 +51,7 @@ Result<std::string> read_text_file(FileOps& ops, const std::string& path,
 }
 
 Status write_text(FileOps& ops, int fd, std::string_view text) {
-  std::span<const std::byte> data = std::as_bytes(std::span(text));
-  for (std::uint64_t offset = 0; !data.empty();) {
-    const Result<std::size_t> written = ops.pwrite(fd, data, offset);
-    if (!written.ok() && written.status().os_error() == EINTR) continue;  // nothing was moved
-    if (!written.ok()) return written.status();
-    if (*written == 0) return Status(Code::io_error, "pwrite wrote nothing");
-    data = data.subspan(*written);
-    offset += *written;
-  }
-  return {};
+  return write_exactly(ops, fd, 0, std::as_bytes(std::span(text)));
 }
 
 Status create_durable_file(FileOps& ops, const std::string& path, std::string_view text,

@@ -14,6 +14,8 @@ namespace stoker {
 /// The whole file; `corrupt` if it is longer than `size_max_bytes`.
 Result<std::string> read_text_file(FileOps& ops, const std::string& path,
                                    std::size_t size_max_bytes);
+/// Of an open file; `path` is for messages.
+Result<std::string> read_text_file(int fd, const std::string& path, std::size_t size_max_bytes);
 
 /// Writes all of `text` at the start of an open file.
 Status write_text(FileOps& ops, int fd, std::string_view text);

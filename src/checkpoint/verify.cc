@@ -33,6 +33,7 @@ class StepCheck final : public ChunkHandler {
 
  private:
   void add(CheckpointDamage damage);
+  CheckpointDamage damage_in(const ChunkRead& read, DamageKind kind, std::string_view reason) const;
   Status check_names();
   void check_coverage();
   void open_file(std::uint32_t index);
@@ -153,31 +154,29 @@ Status StepCheck::chunk_read(std::size_t index, std::span<const std::byte> bytes
   const std::uint32_t number = numbers_[read.file];
   const std::size_t chunk = read.offset_bytes / kCheckpointChunkBytes;
   if (xxh3_128(bytes) != manifest_.files[number].chunks[chunk])
-    add({.kind = DamageKind::bad_bytes,
-         .step = {},
-         .file = manifest_.files[number].name,
-         .offset_bytes = read.offset_bytes,
-         .size_bytes = read.size_bytes,
-         .tensors =
-             tensors_in(manifest_, number, read.offset_bytes, read.offset_bytes + read.size_bytes),
-         .reason = std::string(describe_mismatch(bytes))});
+    add(damage_in(read, DamageKind::bad_bytes, describe_mismatch(bytes)));
   count(bytes.size());
   return {};
 }
 
 Status StepCheck::chunk_failed(std::size_t index, const Status& status) {
   const ChunkRead& read = reads_[index];
-  const std::uint32_t number = numbers_[read.file];
-  add({.kind = DamageKind::unreadable,
-       .step = {},
-       .file = manifest_.files[number].name,
-       .offset_bytes = read.offset_bytes,
-       .size_bytes = read.size_bytes,
-       .tensors =
-           tensors_in(manifest_, number, read.offset_bytes, read.offset_bytes + read.size_bytes),
-       .reason = std::string(status.message())});
+  add(damage_in(read, DamageKind::unreadable, status.message()));
   count(read.size_bytes);
   return {};
+}
+
+CheckpointDamage StepCheck::damage_in(const ChunkRead& read, DamageKind kind,
+                                      std::string_view reason) const {
+  const std::uint32_t number = numbers_[read.file];
+  return {.kind = kind,
+          .step = {},
+          .file = manifest_.files[number].name,
+          .offset_bytes = read.offset_bytes,
+          .size_bytes = read.size_bytes,
+          .tensors =
+              tensors_in(manifest_, number, read.offset_bytes, read.offset_bytes + read.size_bytes),
+          .reason = std::string(reason)};
 }
 
 /// Of files whose bytes are those that were written: a header that tells otherwise then shows a

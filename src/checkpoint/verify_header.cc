@@ -1,9 +1,6 @@
 #include "checkpoint/verify_header.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <map>
 #include <string>
 #include <string_view>
@@ -11,32 +8,18 @@
 
 #include "formats/safetensors.h"
 #include "formats/strict_json.h"
+#include "io/exact_transfer.h"
 
 namespace stoker {
-namespace {
-
-Status read_at_start(const File& file, std::span<std::byte> out) {
-  for (std::size_t at = 0; at < out.size();) {
-    const ssize_t n =
-        ::pread(file.buffered_fd(), out.data() + at, out.size() - at, static_cast<off_t>(at));
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return Status::from_errno(errno, "read", file.path());
-    if (n == 0) return Status(Code::corrupt, "the file ends inside its header");
-    at += static_cast<std::size_t>(n);
-  }
-  return {};
-}
-
-}  // namespace
 
 Status check_header(const File& file, const CheckpointManifest& manifest, std::uint32_t number) {
   std::vector<std::byte> bytes(8);
   if (file.size_bytes() < bytes.size())
     return Status(Code::corrupt, "the file is too short for a header");
-  STOKER_TRY(read_at_start(file, bytes));
+  STOKER_TRY(read_exactly(file.buffered_fd(), 0, bytes, file.path()));
   STOKER_ASSIGN(const std::uint64_t size, safetensors_header_bytes(bytes, file.size_bytes()));
   bytes.resize(size);
-  STOKER_TRY(read_at_start(file, bytes));
+  STOKER_TRY(read_exactly(file.buffered_fd(), 0, bytes, file.path()));
   STOKER_ASSIGN(const SafetensorsHeader header, parse_safetensors(bytes, file.size_bytes()));
   std::map<std::string_view, const SafetensorsEntry*> entries;
   for (const SafetensorsEntry& entry : header.entries) entries[entry.name] = &entry;

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <charconv>
-#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "cli/dataset_arguments.h"
 #include "cli/sample_text.h"
 #include "dataset/key_search.h"
+#include "dataset/shard_names.h"
 #include "formats/webdataset_names.h"
 
 namespace stoker::cli {
@@ -50,7 +50,7 @@ Result<Wanted> by_number(std::string_view what) {
 std::pair<std::string_view, std::string_view> split_numbered(const Dataset& dataset,
                                                              std::string_view what) {
   for (const IndexedShard& shard : dataset.index().shards()) {
-    const std::string prefix = std::filesystem::path(shard.name).stem().string() + "/";
+    const std::string prefix = shard_stem(shard.name) + "/";
     if (!what.starts_with(prefix)) continue;
     const std::size_t dot = what.find('.', prefix.size());
     if (dot != std::string_view::npos) return {what.substr(0, dot), what.substr(dot + 1)};
@@ -108,10 +108,7 @@ void add_cat_command(CLI::App& app, Context& context) {
       ->required();
   add_dataset_options(*command, arguments->dataset);
   command->footer(kFooter);
-  command->callback([arguments, &context] {
-    if (Status status = run(*arguments, context); !status.ok())
-      throw CommandFailed(std::move(status));
-  });
+  on_chosen(*command, arguments, context, run);
 }
 
 }  // namespace stoker::cli

@@ -8,6 +8,7 @@
 #include "cli/dataset_arguments.h"
 #include "cli/sample_text.h"
 #include "cli/text_table.h"
+#include "cli/work_progress.h"
 
 namespace stoker::cli {
 namespace {
@@ -74,8 +75,17 @@ Status run(const Arguments& arguments, Context& context) {
                 open_step(arguments.directory, arguments.before, context));
   STOKER_ASSIGN(const CheckpointReader after,
                 open_step(arguments.directory, arguments.after, context));
-  STOKER_ASSIGN(const CheckpointDiff diff, diff_checkpoints(before, after));
-  return write_out(context, arguments.json ? render_json(diff, before, after) : render_text(diff));
+  WorkProgress progress(context, "comparing", "bytes");
+  DiffOptions options;
+  if (!arguments.json)
+    options.progress = [&](std::uint64_t done, std::uint64_t count) {
+      progress.show({.done = done, .count = count, .bytes = done});
+    };
+  const Result<CheckpointDiff> diff = diff_checkpoints(before, after, options);
+  progress.clear();
+  if (!diff.ok()) return diff.status();
+  return write_out(context,
+                   arguments.json ? render_json(*diff, before, after) : render_text(*diff));
 }
 
 }  // namespace

@@ -1,12 +1,15 @@
 #include <fmt/format.h>
 
 #include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "base/units.h"
 #include "checkpoint/export.h"
 #include "cli/checkpoint_arguments.h"
 #include "cli/dataset_arguments.h"
+#include "cli/python_program.h"
 #include "cli/sample_text.h"
 #include "cli/work_progress.h"
 
@@ -17,7 +20,11 @@ constexpr const char* kFooter =
     R"(OUT.safetensors is one file, with OUT.safetensors.sha256 beside it. With --hf OUT is a directory as
 Hugging Face lays models out, with SHA256SUMS in it. `sha256sum -c` takes both, in the directory of
 the files. Slices are put together; every byte is checked on the way; what is there is never
-replaced. A .pt file is a pickle, which stoker does not write: torch.save() in Python does.
+replaced.
+
+OUT.pt is written in Python by torch.save(), and torch.load() takes it with weights_only=True: the
+state as it was saved, or with --only or --strip a dict of tensors by name. It passes through memory
+whole. STOKER_PYTHON says by which Python, else it is the one beside this command or on the PATH.
 
 Examples:
   stoker checkpoint export run/checkpoints 1000 model.safetensors --only model. --strip model.
@@ -32,17 +39,28 @@ struct Arguments {
   ExportOptions options;
 };
 
+bool is_for_torch(const Arguments& arguments) {
+  return !arguments.hf && (arguments.out.ends_with(".pt") || arguments.out.ends_with(".pth"));
+}
+
 Status check_out(const Arguments& arguments) {
-  if (arguments.hf || arguments.out.ends_with(".safetensors")) return {};
-  if (arguments.out.ends_with(".pt") || arguments.out.ends_with(".pth") ||
-      arguments.out.ends_with(".bin"))
-    return Status(Code::invalid_argument,
-                  fmt::format("{}: stoker writes no pickles; export OUT.safetensors, or in Python "
-                              "torch.save() what stoker.load() gives",
-                              arguments.out));
-  return Status(
-      Code::invalid_argument,
-      fmt::format("{}: OUT ends with .safetensors, or is a directory with --hf", arguments.out));
+  if (arguments.hf || arguments.out.ends_with(".safetensors") || is_for_torch(arguments)) return {};
+  return Status(Code::invalid_argument,
+                fmt::format("{}: OUT ends with .safetensors or .pt, or is a directory with --hf",
+                            arguments.out));
+}
+
+/// Python gets the checkpoint itself, found by the same rules as for all commands.
+Status hand_over(const Arguments& arguments, const std::string& checkpoint) {
+  std::vector<std::string> words = {"export"};
+  for (const std::string& prefix : arguments.options.only) words.push_back("--only=" + prefix);
+  for (const std::string& prefix : arguments.options.strip) words.push_back("--strip=" + prefix);
+  if (arguments.json) words.emplace_back("--json");
+  words.insert(words.end(), {"--", checkpoint, arguments.out});
+  return become_python({.module = "stoker._torch_command",
+                        .command = "stoker checkpoint export",
+                        .work = "files of torch are written"},
+                       std::move(words));
 }
 
 std::string render_text(const ExportReport& report) {
@@ -63,23 +81,31 @@ Status run(const Arguments& arguments, Context& context) {
   STOKER_TRY(check_out(arguments));
   STOKER_ASSIGN(const CheckpointReader reader,
                 open_step(arguments.directory, arguments.step, context));
-  STOKER_ASSIGN(
-      const ExportReport report,
-      arguments.hf
-          ? export_directory(reader, posix_file_ops(), arguments.out, arguments.options)
-          : export_safetensors(reader, posix_file_ops(), arguments.out, arguments.options));
-  return write_out(context, arguments.json ? render_json(report) : render_text(report));
+  if (is_for_torch(arguments)) return hand_over(arguments, reader.directory());
+  WorkProgress progress(context, "exporting", "bytes");
+  ExportOptions options = arguments.options;
+  if (!arguments.json)
+    options.progress = [&](std::uint64_t done, std::uint64_t count) {
+      progress.show({.done = done, .count = count, .bytes = done});
+    };
+  const Result<ExportReport> exported =
+      arguments.hf ? export_directory(reader, posix_file_ops(), arguments.out, options)
+                   : export_safetensors(reader, posix_file_ops(), arguments.out, options);
+  progress.clear();
+  if (!exported.ok()) return exported.status();
+  return write_out(context, arguments.json ? render_json(*exported) : render_text(*exported));
 }
 
 }  // namespace
 
 void add_checkpoint_export_command(CLI::App& checkpoint, Context& context) {
-  CLI::App* const command =
-      checkpoint.add_subcommand("export", "Write a checkpoint's tensors as safetensors.");
+  CLI::App* const command = checkpoint.add_subcommand(
+      "export", "Write a checkpoint's tensors as safetensors, or for torch.");
   const auto arguments = std::make_shared<Arguments>();
   add_directory_argument(*command, arguments->directory);
   command->add_option("STEP", arguments->step, kStepHelp)->required();
-  command->add_option("OUT", arguments->out, "OUT.safetensors, or a new directory with --hf.")
+  command
+      ->add_option("OUT", arguments->out, "OUT.safetensors, OUT.pt, or a new directory with --hf.")
       ->required();
   command->add_flag("--hf", arguments->hf, "A directory as Hugging Face lays models out.");
   command

@@ -1,14 +1,18 @@
 #include "cli/checkpoint_import.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <span>
+#include <stop_token>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
@@ -19,7 +23,8 @@
 #include "cli/sample_text.h"
 #include "cli/work_progress.h"
 #include "formats/safetensors.h"
-#include "io/mapped_file.h"
+#include "io/exact_transfer.h"
+#include "io/file_ops.h"
 #include "stoker/version.h"
 
 namespace stoker::cli {
@@ -29,26 +34,6 @@ using nlohmann::ordered_json;
 
 constexpr std::uint64_t kMemoryBytes = std::uint64_t{256} << 20;
 constexpr std::size_t kLengthBytes = 8;
-
-Status check_kind(const std::string& file) {
-  struct stat info{};
-  if (::stat(file.c_str(), &info) != 0) return Status::from_errno(errno, "stat", file);
-  if (S_ISDIR(info.st_mode))
-    return Status(Code::invalid_argument,
-                  file +
-                      ": a directory. Distributed checkpoints of torch are pickles in part and "
-                      "are read by torch alone: load one there and save it with "
-                      "stoker.Checkpointer");
-  for (const char* const ending : {".pt", ".pth", ".ckpt", ".bin"}) {
-    if (file.ends_with(ending))
-      return Status(Code::invalid_argument,
-                    file +
-                        ": a pickle, which stoker does not open. In Python: torch.load(file, "
-                        "weights_only=True), then stoker.Checkpointer(DIR).save()");
-  }
-  if (S_ISREG(info.st_mode)) return {};
-  return Status(Code::invalid_argument, file + ": not a regular file");
-}
 
 /// Whoever writes checkpoints sweeps `owner-*` and `.trash-*`: not in just any directory.
 Status check_directory(const ImportRequest& request) {
@@ -70,13 +55,60 @@ Status check_directory(const ImportRequest& request) {
                             request.directory, name));
 }
 
-Result<SafetensorsHeader> read_header(std::span<const std::byte> bytes) {
-  if (bytes.size() < kLengthBytes)
-    return Status(Code::corrupt, fmt::format("{} bytes are no safetensors file", bytes.size()));
-  STOKER_ASSIGN(const std::uint64_t header_bytes,
-                safetensors_header_bytes(bytes.first(kLengthBytes), bytes.size()));
-  return parse_safetensors(bytes.first(header_bytes), bytes.size());
-}
+/// The file while it is imported. Reads, and does not map: a map kills whoever touches what is gone
+/// when somebody shortens the file.
+///
+/// Thread safety: every method may be called from any thread.
+class Source {
+ public:
+  static Result<std::unique_ptr<Source>> open(const std::string& path) {
+    STOKER_ASSIGN(UniqueFd fd, posix_file_ops().open(path, O_RDONLY));
+    struct stat info{};
+    if (::fstat(fd.get(), &info) != 0) return Status::from_errno(errno, "stat", path);
+    if (!S_ISREG(info.st_mode))
+      return Status(Code::invalid_argument, path + ": not a regular file");
+    static_cast<void>(::posix_fadvise(fd.get(), 0, 0, POSIX_FADV_SEQUENTIAL));
+    return std::make_unique<Source>(path, std::move(fd), static_cast<std::uint64_t>(info.st_size));
+  }
+  Source(std::string path, UniqueFd fd, std::uint64_t size_bytes)
+      : path_(std::move(path)), fd_(std::move(fd)), size_bytes_(size_bytes) {}
+
+  Result<SafetensorsHeader> read_header() const {
+    std::vector<std::byte> bytes(kLengthBytes);
+    if (size_bytes_ < bytes.size())
+      return Status(Code::corrupt, fmt::format("{} bytes are no safetensors file", size_bytes_));
+    STOKER_TRY(read_exactly(fd_.get(), 0, bytes, path_));
+    STOKER_ASSIGN(const std::uint64_t header_bytes, safetensors_header_bytes(bytes, size_bytes_));
+    bytes.resize(header_bytes);
+    STOKER_TRY(read_exactly(fd_.get(), 0, bytes, path_));
+    return parse_safetensors(bytes, size_bytes_);
+  }
+
+  /// Fills `out`. After a failure nothing that was read can be committed: `failed()` fires, which
+  /// ends the writes.
+  void read(std::uint64_t offset_bytes, std::span<std::byte> out) {
+    Status status = read_exactly(fd_.get(), offset_bytes, out, path_);
+    if (status.ok()) return;
+    {
+      const MutexLock lock(mutex_);
+      if (failure_.ok()) failure_ = std::move(status);
+    }
+    failed_.request_stop();
+  }
+  std::stop_source& failed() { return failed_; }
+  Status failure() const {
+    const MutexLock lock(mutex_);
+    return failure_;
+  }
+
+ private:
+  const std::string path_;
+  const UniqueFd fd_;
+  const std::uint64_t size_bytes_;
+  std::stop_source failed_;
+  mutable Mutex mutex_;
+  Status failure_ STOKER_GUARDED_BY(mutex_);
+};
 
 /// The word before '=' in a Python call, so nothing else will do.
 Status check_tree(const std::string& tree) {
@@ -86,6 +118,10 @@ Status check_tree(const std::string& tree) {
   const bool is_word =
       !tree.empty() && is_letter(tree.front()) &&
       std::ranges::all_of(tree, [&](char c) { return is_letter(c) || (c >= '0' && c <= '9'); });
+  constexpr std::array kTaken = {"extra", "finite", "loader", "reference", "self", "step"};
+  if (std::ranges::find(kTaken, tree) != kTaken.end())
+    return Status(Code::invalid_argument,
+                  "--as " + tree + ": is something else to save() and restore() in Python");
   if (is_word) return {};
   return Status(Code::invalid_argument,
                 "--as " + printable(tree) + ": a name of letters, digits and '_' is needed");
@@ -150,12 +186,15 @@ class SaveProgress {
   std::jthread drawer_;  // last: it uses the members above
 };
 
-Result<std::uint64_t> save(const ImportRequest& request, SaveRequest contents, Context& context) {
+Result<std::uint64_t> save(const ImportRequest& request, SaveRequest contents, Source& source,
+                           Context& context) {
+  // One stop for both: the user's, and that of a file which cannot be read.
+  const std::stop_callback on_interrupt(context.stop, [&] { source.failed().request_stop(); });
   STOKER_ASSIGN(const std::unique_ptr<Checkpointer> saver,
                 Checkpointer::make({.directory = request.directory,
                                     .memory_bytes = kMemoryBytes,
                                     .tool = std::string("stoker ") + kVersion,
-                                    .engine = make_stoppable_writes(context.stop)}));
+                                    .engine = make_stoppable_writes(source.failed().get_token())}));
   const SaveProgress progress(*saver, context);
   const Result<Pending> pending = saver->save(std::move(contents));
   const Status saved = pending.ok() ? pending->wait() : pending.status();
@@ -163,6 +202,7 @@ Result<std::uint64_t> save(const ImportRequest& request, SaveRequest contents, C
   const bool is_durable = pending.ok() && pending->is_durable();
   if (!is_durable && context.stop.stop_requested())
     return Status(Code::cancelled, "interrupted; nothing was committed");
+  if (!is_durable) STOKER_TRY(source.failure());
   STOKER_TRY(saved);
   STOKER_TRY(closed);
   return pending->generation();
@@ -170,27 +210,40 @@ Result<std::uint64_t> save(const ImportRequest& request, SaveRequest contents, C
 
 }  // namespace
 
-Result<ImportReport> import_safetensors(const ImportRequest& request, Context& context) {
+Result<bool> is_read_by_torch(const std::string& file) {
+  struct stat info{};
+  if (::stat(file.c_str(), &info) != 0) return Status::from_errno(errno, "stat", file);
+  constexpr std::array kEndings = {".pt", ".pth", ".ckpt", ".bin"};
+  return S_ISDIR(info.st_mode) ||
+         std::ranges::any_of(kEndings, [&](const char* ending) { return file.ends_with(ending); });
+}
+
+Status check_import(const ImportRequest& request) {
   STOKER_TRY(check_tree(request.tree));
-  STOKER_TRY(check_kind(request.file));
-  STOKER_TRY(check_directory(request));
-  STOKER_ASSIGN(const MappedFile file, MappedFile::open(request.file, MapAdvice::sequential));
-  const Result<SafetensorsHeader> header = read_header(file.bytes());
+  return check_directory(request);
+}
+
+Result<ImportReport> import_safetensors(const ImportRequest& request, Context& context) {
+  STOKER_ASSIGN(const std::unique_ptr<Source> source, Source::open(request.file));
+  const Result<SafetensorsHeader> header = source->read_header();
   if (!header.ok()) return header.status().with_context(request.file);
   SaveRequest contents{.step = request.step,
                        .tensors = {},
                        .state_json = state_of(*header, request.tree),
                        .extra_json = extra_of(*header, request.file)};
   ImportReport report{.name = step_name(request.step), .tensor_count = header->entries.size()};
-  const std::span<const std::byte> data = file.bytes().subspan(header->data_offset_bytes);
   for (const SafetensorsEntry& entry : header->entries) {
-    contents.tensors.push_back({.name = request.tree + "." + entry.name,
-                                .type = entry.type,
-                                .shape = entry.shape,
-                                .data = data.data() + entry.begin_bytes});
+    const std::uint64_t begin = header->data_offset_bytes + entry.begin_bytes;
+    contents.tensors.push_back(
+        {.name = request.tree + "." + entry.name,
+         .type = entry.type,
+         .shape = entry.shape,
+         .read = [&source, begin](std::uint64_t at, std::span<std::byte> out) {
+           source->read(begin + at, out);
+         }});
     report.size_bytes += entry.end_bytes - entry.begin_bytes;
   }
-  STOKER_ASSIGN(report.generation, save(request, std::move(contents), context));
+  STOKER_ASSIGN(report.generation, save(request, std::move(contents), *source, context));
   return report;
 }
 

@@ -1,12 +1,16 @@
 #include <fmt/format.h>
 
 #include <memory>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "base/units.h"
 #include "cli/checkpoint_arguments.h"
 #include "cli/checkpoint_import.h"
 #include "cli/count_check.h"
 #include "cli/dataset_arguments.h"
+#include "cli/python_program.h"
 #include "cli/sample_text.h"
 #include "cli/work_progress.h"
 
@@ -17,18 +21,38 @@ constexpr const char* kFooter =
     R"(The file becomes a committed checkpoint, and `latest` leads to it. Its tensors are a dict by name,
 which a program restores as restore(NAME=model); in the checkpoint their names begin with "NAME.",
 and `export --strip NAME.` gives the file's own back. DIR is made if it is not there. Nothing is left
-behind when it fails or is interrupted. Pickles (.pt) and torch's distributed checkpoints are read by
-torch alone: load them in Python with weights_only=True and save them with stoker.Checkpointer.
+behind when it fails or is interrupted.
 
-Example:
-  stoker checkpoint import run/checkpoints base-model.safetensors --step 0 --as model)";
+torch's own files (.pt, .pth, .ckpt, .bin) and its distributed checkpoints, which are directories, are
+read in Python by torch: as tensors and plain values alone, with weights_only=True, so that no code in
+them runs. They become the tree that they hold, and pass through memory whole. STOKER_PYTHON says by
+which Python, else it is the one beside this command or on the PATH.
+
+Examples:
+  stoker checkpoint import run/checkpoints base-model.safetensors --step 0 --as model
+  stoker checkpoint import run/checkpoints old-run.pt --step 40000)";
 
 struct Arguments {
   ImportRequest request;
   bool json = false;
 };
 
+Status hand_over(const Arguments& arguments) {
+  const ImportRequest& request = arguments.request;
+  std::vector<std::string> words = {"import", fmt::format("--step={}", request.step),
+                                    "--as=" + request.tree};
+  if (arguments.json) words.emplace_back("--json");
+  words.insert(words.end(), {"--", request.directory, request.file});
+  return become_python({.module = "stoker._torch_command",
+                        .command = "stoker checkpoint import",
+                        .work = "files of torch are read"},
+                       std::move(words));
+}
+
 Status run(const Arguments& arguments, Context& context) {
+  STOKER_ASSIGN(const bool is_torch, is_read_by_torch(arguments.request.file));
+  STOKER_TRY(check_import(arguments.request));
+  if (is_torch) return hand_over(arguments);
   STOKER_ASSIGN(const ImportReport report, import_safetensors(arguments.request, context));
   if (arguments.json)
     return write_out(context, to_line({{"name", report.name},
@@ -46,11 +70,14 @@ Status run(const Arguments& arguments, Context& context) {
 }  // namespace
 
 void add_checkpoint_import_command(CLI::App& checkpoint, Context& context) {
-  CLI::App* const command =
-      checkpoint.add_subcommand("import", "Make a checkpoint of a safetensors file.");
+  CLI::App* const command = checkpoint.add_subcommand(
+      "import", "Make a checkpoint of a safetensors file, or of torch's.");
   const auto arguments = std::make_shared<Arguments>();
   add_directory_argument(*command, arguments->request.directory);
-  command->add_option("FILE", arguments->request.file, "FILE.safetensors.")->required();
+  command
+      ->add_option("FILE", arguments->request.file,
+                   "FILE.safetensors, FILE.pt, or a directory of torch's.")
+      ->required();
   command->add_option("--step", arguments->request.step, "The step it shall be.")
       ->required()
       ->check(count_from(0));

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <exception>
 #include <iosfwd>
+#include <memory>
 #include <stop_token>
 #include <utility>
 
@@ -33,6 +34,15 @@ class CommandFailed : public std::exception {
  private:
   Status status_;
 };
+
+/// Calls `run(*arguments, context)`, which returns a Status, when the command was chosen.
+template <typename Arguments, typename Run>
+void on_chosen(CLI::App& command, std::shared_ptr<Arguments> arguments, Context& context, Run run) {
+  command.callback([arguments = std::move(arguments), &context, run] {
+    if (Status status = run(*arguments, context); !status.ok())
+      throw CommandFailed(std::move(status));
+  });
+}
 
 /// Each adds one subcommand, in a file of its own: <name>_command.cc.
 void add_bench_command(CLI::App& app, Context& context);

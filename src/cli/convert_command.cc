@@ -57,10 +57,7 @@ void add_convert_command(CLI::App& app, Context& context) {
                       "What SRC is, if that cannot be seen from it: raw, counted, ...");
   command->add_option("--dtype", arguments->dtype, "What SRC's arrays hold if they do not say it.");
   command->footer(kFooter);
-  command->callback([arguments, &context] {
-    if (Status status = run(*arguments, context); !status.ok())
-      throw CommandFailed(std::move(status));
-  });
+  on_chosen(*command, arguments, context, run);
 }
 
 }  // namespace stoker::cli

@@ -84,10 +84,7 @@ void add_doctor_command(CLI::App& app, Context& context) {
                  "setstripe` command and runs it.")
       ->excludes(json);
   command->footer(kFooter);
-  command->callback([arguments, &context] {
-    if (Status status = run(*arguments, context); !status.ok())
-      throw CommandFailed(std::move(status));
-  });
+  on_chosen(*command, arguments, context, run);
 }
 
 }  // namespace stoker::cli

@@ -66,10 +66,7 @@ void add_index_command(CLI::App& app, Context& context) {
   command->add_flag("--rebuild", arguments->dataset.rebuild, "Even if there is one that fits.");
   command->add_flag("--json", arguments->json, "For programs.");
   command->footer(kFooter);
-  command->callback([arguments, &context] {
-    if (Status status = run(*arguments, context); !status.ok())
-      throw CommandFailed(std::move(status));
-  });
+  on_chosen(*command, arguments, context, run);
 }
 
 }  // namespace stoker::cli

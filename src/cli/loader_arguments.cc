@@ -11,6 +11,7 @@
 
 #include "cli/bench_command.h"
 #include "cli/count_check.h"
+#include "dataset/loader_order.h"
 
 namespace stoker::cli {
 namespace {
@@ -74,15 +75,15 @@ Result<nanoseconds> consumer_from(double milliseconds) {
 
 /// Settles the order and what depends on it.
 Status set_order(LoaderPlan& plan, const OrderOptions& wish) {
-  STOKER_ASSIGN(const OrderOptions order, resolve_order(wish));
-  STOKER_ASSIGN(std::unique_ptr<SampleOrder> made, make_order(order));
-  plan.options.order = std::move(made);
-  plan.options.cut.epoch_samples = order.sample_count;
-  STOKER_ASSIGN(const BatchCut checked, BatchCut::make(plan.options.cut));
-  plan.options.cursor = {.order = order,
-                         .fingerprint = plan.dataset->index().fingerprint(),
-                         .tail = plan.options.cut.tail,
-                         .global_batch_size = checked.options().global_batch_size};
+  LoaderOptions& options = plan.options;
+  options.cursor.order = wish;
+  STOKER_ASSIGN(options.cursor.order, resolve_order(options));
+  STOKER_ASSIGN(std::unique_ptr<SampleOrder> made, make_order(options.cursor.order));
+  options.order = std::move(made);
+  options.cut.epoch_samples = options.cursor.order.sample_count;
+  STOKER_ASSIGN(const BatchCut checked, BatchCut::make(options.cut));
+  options.cursor.tail = options.cut.tail;
+  options.cursor.global_batch_size = checked.options().global_batch_size;
   return {};
 }
 
@@ -97,6 +98,10 @@ Status open_into(LoaderPlan& plan, const LoaderArguments& arguments, Context& co
   if (plan.dataset->sample_count() == 0)
     return Status(Code::not_found, plan.name + ": there are no samples in it");
   plan.options.datasets = {plan.dataset};
+  plan.options.cursor.fingerprint = plan.dataset->index().fingerprint();
+  Result<TokenRows> rows = cut_tokens(arguments.tokens, plan.options, context);
+  if (!rows.ok()) return rows.status().with_context(plan.name);
+  plan.rows = *rows;
   return {};
 }
 
@@ -158,13 +163,14 @@ Result<LoaderPlan> plan_loader(const LoaderArguments& arguments, Context& contex
     options.end_epoch = arguments.epochs;
 
   STOKER_TRY(open_into(plan, arguments, context));
-  OrderOptions order{
-      .shuffle = shuffle, .seed = arguments.seed, .sample_count = plan.dataset->sample_count()};
+  const OrderOptions order{
+      .shuffle = shuffle,
+      .seed = arguments.seed,
+      .sample_count = plan.rows.tokens != 0 ? plan.rows.count : plan.dataset->sample_count()};
   plan.wanted = {.order = order,
-                 .fingerprint = plan.dataset->index().fingerprint(),
+                 .fingerprint = options.cursor.fingerprint,
                  .tail = options.cut.tail,
                  .global_batch_size = options.cut.global_batch_size};
-  order.deal_samples = options.cut.global_batch_size;
   STOKER_TRY(set_order(plan, order));
   STOKER_ASSIGN(const std::size_t needed, Loader::memory_needed(options));
   options.memory_bytes =

@@ -11,6 +11,7 @@
 
 #include "cli/command.h"
 #include "cli/dataset_arguments.h"
+#include "cli/token_arguments.h"
 #include "dataset/loader.h"
 
 namespace stoker::cli {
@@ -18,6 +19,7 @@ namespace stoker::cli {
 /// As they were typed.
 struct LoaderArguments {
   DatasetArguments dataset;
+  TokenArguments tokens;  ///< Of `stream` alone.
   std::uint64_t batch_size = 0;
   std::uint64_t global_batch_size = 0;
   std::string shuffle = "global";
@@ -43,6 +45,7 @@ void add_loader_settings(CLI::App& command, LoaderArguments& arguments);
 struct LoaderPlan {
   std::string name;  ///< What the dataset is called in results.
   std::shared_ptr<const Dataset> dataset;
+  TokenRows rows;  ///< In place of its samples, if any.
   LoaderOptions options;
   CachePolicy policy = CachePolicy::automatic;
   nanoseconds consumer{0};

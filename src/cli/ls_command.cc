@@ -76,10 +76,7 @@ void add_ls_command(CLI::App& app, Context& context) {
       ->check(CLI::NonNegativeNumber);  // CLI11 would take -1 for the largest number
   command->add_flag("--json", arguments->json, "For programs.");
   command->footer(kFooter);
-  command->callback([arguments, &context] {
-    if (Status status = run(*arguments, context); !status.ok())
-      throw CommandFailed(std::move(status));
-  });
+  on_chosen(*command, arguments, context, run);
 }
 
 }  // namespace stoker::cli

@@ -111,10 +111,7 @@ void add_pack_command(CLI::App& app, Context& context) {
   command->add_option("--merge", arguments->merge,
                       "Join what the tasks have packed into this directory.");
   command->footer(kFooter);
-  command->callback([arguments, &context] {
-    if (Status status = run(*arguments, context); !status.ok())
-      throw CommandFailed(std::move(status));
-  });
+  on_chosen(*command, arguments, context, run);
 }
 
 }  // namespace stoker::cli

@@ -1,17 +1,13 @@
 #include "cli/pack_import.h"
 
 #include <fmt/format.h>
-#include <signal.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <cstdlib>
-#include <filesystem>
 #include <utility>
 #include <vector>
 
+#include "cli/python_program.h"
 #include "dataset/import_kind.h"
 
 namespace stoker::cli {
@@ -19,17 +15,6 @@ namespace {
 
 constexpr std::array<std::string_view, 7> kPythonKinds = {"parquet", "petastorm", "arrow", "hf",
                                                           "hdf5",    "lmdb",      "text"};
-
-/// Without the current directory, from which Python would import what happens to lie there.
-constexpr const char* kStart = R"(import sys
-sys.path = [place for place in sys.path if place]
-try:
-    from stoker._pack_command import main
-except ImportError as error:
-    sys.exit(f"stoker pack: this is packed by Stoker's Python package, which {sys.executable} cannot "
-             f"import ({error}): pip install stoker, or name another Python by STOKER_PYTHON")
-sys.exit(main())
-)";
 
 std::vector<std::pair<std::string, std::string>> named(const ImportArguments& arguments) {
   return {{"--columns", arguments.columns},
@@ -43,25 +28,10 @@ std::vector<std::pair<std::string, std::string>> named(const ImportArguments& ar
           {"--text-field", arguments.text_field}};
 }
 
-std::string interpreter() {
-  if (const char* const chosen = std::getenv("STOKER_PYTHON"); chosen != nullptr && *chosen != '\0')
-    return chosen;
-  std::error_code failed;
-  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", failed);
-  for (const char* name : {"python3", "python"}) {
-    const std::filesystem::path beside = self.parent_path() / name;
-    std::error_code unknown;
-    if (!failed && std::filesystem::is_regular_file(beside, unknown) &&
-        ::access(beside.c_str(), X_OK) == 0)
-      return beside;
-  }
-  return "python3";
-}
-
 /// `--name=value`, so that no value can be taken for an option.
 std::vector<std::string> command_line(const std::string& source, const std::string& kind,
                                       const PackArguments& pack, const ImportArguments& arguments) {
-  std::vector<std::string> words = {"-c", kStart, "--from=" + kind, "--format=" + pack.format};
+  std::vector<std::string> words = {"--from=" + kind, "--format=" + pack.format};
   std::vector<std::pair<std::string, std::string>> options = named(arguments);
   options.insert(options.end(), {{"--shard-size", pack.shard_size},
                                  {"--shuffle-seed", pack.shuffle_seed},
@@ -123,24 +93,9 @@ Result<std::string> python_kind_of(const std::string& source, const std::string&
 
 Status hand_over_to_python(const std::string& source, const std::string& kind,
                            const PackArguments& pack, const ImportArguments& arguments) {
-  const std::string program = interpreter();
-  std::vector<std::string> words = command_line(source, kind, pack, arguments);
-  words.insert(words.begin(), program);
-  std::vector<char*> pointers;
-  for (std::string& word : words) pointers.push_back(word.data());
-  pointers.push_back(nullptr);
-  // main() blocks them for its own thread, and a new program inherits that.
-  sigset_t signals;
-  ::sigemptyset(&signals);
-  ::sigaddset(&signals, SIGINT);
-  ::sigaddset(&signals, SIGTERM);
-  ::pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
-  ::execvp(program.c_str(), pointers.data());
-  const Status status = Status::from_errno(errno, "run", program);
-  return status.with_context(
-      kind +
-      " is packed by Stoker's Python package, and there is no Python; name one by "
-      "STOKER_PYTHON");
+  return become_python(
+      {.module = "stoker._pack_command", .command = "stoker pack", .work = kind + " is packed"},
+      command_line(source, kind, pack, arguments));
 }
 
 }  // namespace stoker::cli

@@ -33,8 +33,8 @@ void add_import_options(CLI::App& command, ImportArguments& arguments);
 Result<std::string> python_kind_of(const std::string& source, const std::string& kind,
                                    const ImportArguments& arguments);
 
-/// Replaces this process by the Python interpreter: $STOKER_PYTHON, else one beside this command,
-/// else `python3`. Returns only if there is none.
+/// Replaces this process by the Python interpreter (python_program.h). Returns only if there is
+/// none.
 Status hand_over_to_python(const std::string& source, const std::string& kind,
                            const PackArguments& pack, const ImportArguments& arguments);
 

@@ -124,10 +124,7 @@ void add_stats_command(CLI::App& app, Context& context) {
       ->check(count_from(1));
   command->add_flag("--json", arguments->json, "For programs.");
   command->footer(kFooter);
-  command->callback([arguments, &context] {
-    if (Status status = run(*arguments, context); !status.ok())
-      throw CommandFailed(std::move(status));
-  });
+  on_chosen(*command, arguments, context, run);
 }
 
 }  // namespace stoker::cli

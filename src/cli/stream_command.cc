@@ -18,7 +18,9 @@ namespace {
 
 constexpr const char* kFooter =
     R"(What is read is every field, as it lies in the shards; nothing is decoded. Without --consumer-ms
-batches are taken as fast as they come, which gives the highest rate.
+batches are taken as fast as they come, which gives the highest rate. Token arrays are read document
+by document, or with --window or --pack in rows of one length, as Python's stoker.Tokens cuts them;
+their keys are the numbers of the rows.
 
 --print-keys prints the key of each sample on a line of its own, in the order delivered, and nothing
 else on stdout: the figures go to stderr then. With --cursor-file the place where the stream stands
@@ -34,6 +36,7 @@ Examples:
   stoker stream shards/ --batch-size 256 --consumer-ms 40 --json
   stoker stream shards/ --seed 7 --print-keys --cursor-file at.json > keys
   stoker stream shards/ --rank 1 --world-size 8 --shuffle block --epochs 3
+  stoker stream corpus.idx --window 2048 --extra 1 --batch-size 16
 
 Exit status: 0 done, 1 failed, 2 misused, 130 interrupted.)";
 
@@ -185,6 +188,7 @@ void add_stream_command(CLI::App& app, Context& context) {
       "stream", "Run the loader over a dataset: rates and waits, or the keys in their order.");
   const auto arguments = std::make_shared<StreamArguments>();
   add_loader_arguments(*command, arguments->loader);
+  add_token_arguments(*command, arguments->loader.tokens);
   add_loader_settings(*command, arguments->loader);
   command->add_option("--epochs", arguments->loader.epochs, "How many; 0 for no end (1).")
       ->check(count_from(0));
@@ -202,10 +206,7 @@ void add_stream_command(CLI::App& app, Context& context) {
       ->allow_extra_args(false);  // or it would take a URI after it
   command->add_flag("--json", arguments->json, "One JSON object instead of text.");
   command->footer(kFooter);
-  command->callback([arguments, &context] {
-    if (Status status = run(*arguments, context); !status.ok())
-      throw CommandFailed(std::move(status));
-  });
+  on_chosen(*command, arguments, context, run);
 }
 
 }  // namespace stoker::cli

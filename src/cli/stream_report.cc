@@ -79,6 +79,8 @@ std::string render_stream_text(const LoaderPlan& plan, const StreamReport& repor
   const LoaderStats& stats = report.stats;
   const Cursor& at = report.cursor;
   std::string text = fmt::format("{}: {}\n", plan.name, describe_dataset(*plan.dataset));
+  const bool has_rows = plan.rows.tokens != 0;
+  if (has_rows) text += fmt::format("  rows     {}\n", describe_rows(plan.rows));
   if (stats.batches == 0) {
     text +=
         report.batch_count == 0
@@ -96,6 +98,9 @@ std::string render_stream_text(const LoaderPlan& plan, const StreamReport& repor
   text += fmt::format("  samples  {} in {}: {}/s, {}\n", stats.samples,
                       format_duration(stats.elapsed), format_count(samples_per_second(stats)),
                       format_rate(bytes_per_second(stats.bytes, stats.elapsed)));
+  if (has_rows)
+    text += fmt::format("  tokens   {}/s\n",
+                        format_count(samples_per_second(stats) * plan.rows.tokens));
   text += fmt::format("  wait     p50 {}, p99 {}, most {}; {}\n",
                       format_duration(stats.wait.quantile(0.5)),
                       format_duration(stats.wait.quantile(0.99)), format_duration(stats.wait.max()),
@@ -145,6 +150,12 @@ std::string render_stream_json(const LoaderPlan& plan, const StreamReport& repor
                            {"fetch", fetch_json(stats.fetch)},
                            {"cursor", ordered_json::parse(format_cursor(report.cursor))}};
   if (report.batch_count) document["batch_count"] = *report.batch_count;
+  if (plan.rows.tokens != 0)
+    document["rows"] = {{"kind", plan.rows.is_packs ? "packs" : "windows"},
+                        {"count", plan.rows.count},
+                        {"tokens", plan.rows.tokens},
+                        {"dtype", dtype_name(plan.rows.dtype)},
+                        {"tokens_per_s", rate(stats.samples * plan.rows.tokens)}};
   return to_line(document) + "\n";
 }
 

@@ -61,10 +61,7 @@ void add_tune_command(CLI::App& app, Context& context) {
                     "Evict the shards from the page cache before each run, for everybody.");
   command->add_flag("--json", arguments->json, "One JSON object instead of text.");
   command->footer(kFooter);
-  command->callback([arguments, &context] {
-    if (Status status = run(*arguments, context); !status.ok())
-      throw CommandFailed(std::move(status));
-  });
+  on_chosen(*command, arguments, context, run);
 }
 
 }  // namespace stoker::cli

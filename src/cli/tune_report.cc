@@ -14,7 +14,6 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr double kMostlyCached = 0.5;
-constexpr double kHardlyCached = 0.1;
 
 std::string number_or_auto(std::size_t number) {
   return number == 0 ? "auto" : std::to_string(number);
@@ -124,14 +123,12 @@ std::string explain_cache(const TuneReport& report) {
                      "differ: --cold measures without.\n",
                      100 * share);
   }
-  const double most =
-      std::ranges::max(report.rows, {}, &TuneRow::page_cache_share).page_cache_share;
-  return most <= kHardlyCached
-             ? ""
-             : fmt::format(
+  return is_warm_after_all(report)
+             ? fmt::format(
                    "Up to {:.0f} % of a run came from the page cache all the same: it went "
                    "through a small dataset more than once. These figures are not cold.\n",
-                   100 * most);
+                   100 * most_from_page_cache(report))
+             : "";
 }
 
 ordered_json setting_json(const TuneSetting& setting) {

@@ -17,7 +17,6 @@ namespace {
 
 constexpr std::size_t kRounds = 3;
 constexpr double kStepGainMin = 0.02;
-constexpr double kHardlyCached = 0.1;
 constexpr std::array<std::size_t, 5> kDepths = {2, 4, 8, 16, 32};
 constexpr std::array kPolicies = {CachePolicy::automatic, CachePolicy::buffered,
                                   CachePolicy::direct, CachePolicy::drop_behind};
@@ -63,10 +62,8 @@ class Search {
     else if (!status.ok())
       return status;
     STOKER_TRY(check_automatic());
-    const auto is_warm = [](const TuneRow& row) { return row.page_cache_share > kHardlyCached; };
-    if (report_.verdict.is_clear && !(options_.cold && std::ranges::any_of(report_.rows, is_warm)))
-      report_.recommended = report_.best;
     report_.is_cold = options_.cold;
+    report_.recommended = recommend(report_);
     report_.elapsed = Clock::now() - began_;
     return std::move(report_);
   }
@@ -179,6 +176,7 @@ class Search {
     }
     same->samples_per_s.insert(same->samples_per_s.end(), row.samples_per_s.begin(),
                                row.samples_per_s.end());
+    same->page_cache_share = std::max(same->page_cache_share, row.page_cache_share);
     if (same->failure.ok()) same->failure = row.failure;
   }
 

@@ -100,10 +100,7 @@ void add_verify_command(CLI::App& app, Context& context) {
       ->check(CLI::Range(1U, 1024U));
   command->add_flag("--json", arguments->json, "One JSON object, for programs.");
   command->footer(kFooter);
-  command->callback([arguments, &context] {
-    if (Status status = run(*arguments, context); !status.ok())
-      throw CommandFailed(std::move(status));
-  });
+  on_chosen(*command, arguments, context, run);
 }
 
 }  // namespace stoker::cli

@@ -10,6 +10,7 @@
 #include "dataset/shard_names.h"
 #include "dataset/shard_output.h"
 #include "formats/decompress.h"
+#include "io/regular_file.h"
 
 namespace stoker {
 namespace {
@@ -47,7 +48,7 @@ Result<std::string> inflated_name(const std::string& path) {
 
 Status inflate(FileOps& ops, const std::string& path, const std::string& to,
                const std::stop_token& stop) {
-  STOKER_ASSIGN(const UniqueFd fd, ops.open(path, O_RDONLY));
+  STOKER_ASSIGN(const UniqueFd fd, open_regular(ops, path));
   struct stat info{};
   if (::fstat(fd.get(), &info) != 0) return Status::from_errno(errno, "stat", path);
   STOKER_ASSIGN(const std::unique_ptr<ShardOutput> output, ShardOutput::make(ops, to));

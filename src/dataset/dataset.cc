@@ -3,10 +3,10 @@
 #include <sys/resource.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <new>
 
 #include "base/checksum.h"
+#include "dataset/shard_names.h"
 #include "io/engine.h"
 
 namespace stoker {
@@ -140,8 +140,7 @@ Status Dataset::read(std::uint64_t sample, SampleRecord& out) const {
 
 std::string Dataset::numbered_key(std::uint64_t sample, std::size_t shard) const {
   const IndexedShard& info = index_.shards()[shard];
-  return std::filesystem::path(info.name).stem().string() + "/" +
-         std::to_string(sample - info.first_sample);
+  return stoker::numbered_key(info.name, sample - info.first_sample);
 }
 
 std::string Dataset::describe(std::uint64_t sample) const {

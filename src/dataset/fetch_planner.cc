@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/rounding.h"
 #include "io/buffer_pool.h"
 
 namespace stoker {
@@ -14,13 +15,6 @@ constexpr std::uint64_t kDirectAlignBytes = BufferPool::kAlignBytes;
 constexpr std::uint64_t kPackedAlignBytes = 64;  // a cache line
 /// A run of the page cache is no longer, so that its checksums find it in the CPU's cache.
 constexpr std::uint64_t kWarmRunBytes = 256 << 10;
-
-constexpr std::uint64_t round_down(std::uint64_t value, std::uint64_t unit) {
-  return value / unit * unit;
-}
-constexpr std::uint64_t round_up(std::uint64_t value, std::uint64_t unit) {
-  return round_down(value + unit - 1, unit);
-}
 
 std::string sample_name(std::uint64_t sample, std::uint32_t dataset) {
   return "sample " + std::to_string(sample) + " of dataset " + std::to_string(dataset);

@@ -1,10 +1,10 @@
 #include "dataset/key_search.h"
 
 #include <charconv>
-#include <filesystem>
 #include <optional>
 #include <string>
 
+#include "dataset/shard_names.h"
 #include "dataset/shard_scan.h"
 #include "io/arena.h"
 
@@ -42,8 +42,7 @@ std::optional<std::uint64_t> find_numbered(const Index& index, std::string_view 
   if (digits.empty() || error != std::errc() || end != digits.data() + digits.size())
     return std::nullopt;
   for (const IndexedShard& shard : index.shards())
-    if (number < shard.sample_count &&
-        std::filesystem::path(shard.name).stem() == key.substr(0, slash))
+    if (number < shard.sample_count && shard_stem(shard.name) == key.substr(0, slash))
       return shard.first_sample + number;
   return std::nullopt;
 }

@@ -47,7 +47,8 @@ struct LoaderOptions {
   /// the columns that kPositionIds and kDocumentIds name beside that of the tokens.
   std::vector<std::shared_ptr<const TokenPacks>> packs = {};
 
-  /// See make_order(), make_mixture_order(), make_explicit_order().
+  /// See make_order(), make_mixture_order(), make_explicit_order(). Null, with one dataset: the
+  /// order that `cursor.order` describes, with its defaults from the data (loader_order.h).
   std::shared_ptr<const SampleOrder> order = {};
   /// How positions become batches: global batch, rank, world size, tail. `epoch_samples` is the
   /// order's, whatever is said here.

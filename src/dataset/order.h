@@ -35,7 +35,8 @@ struct OrderOptions {
   Shuffle shuffle = Shuffle::global;
   std::uint64_t seed = 0;
   std::uint64_t sample_count = 0;  ///< 1 to 2^62.
-  /// S: samples in a block. 0 takes kBlockSamplesDefault; choose_block_samples() knows better.
+  /// S: samples in a block. 0 takes kBlockSamplesDefault; where the data is known, as many as make
+  /// 8 to 16 MiB (loader_order.h).
   std::uint64_t block_samples = 0;
   std::uint64_t window_blocks = 0;  ///< K: blocks mixed with each other. 0: kWindowBlocksDefault.
   std::uint64_t lanes = 0;          ///< C: divides `deal_samples`. 0: default_lanes().

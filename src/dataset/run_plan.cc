@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "dataset/loader_order.h"
 #include "io/buffer_pool.h"
 
 namespace stoker::internal {
@@ -13,16 +14,21 @@ Status check_options(const LoaderOptions& options) {
   if (options.datasets.empty()) return Status(Code::invalid_argument, "a loader needs a dataset");
   for (const auto& dataset : options.datasets)
     if (!dataset) return Status(Code::invalid_argument, "a dataset is missing (null)");
-  if (!options.order) return Status(Code::invalid_argument, "a loader needs an order");
+  if (!options.order && options.datasets.size() != 1)
+    return Status(Code::invalid_argument, "a loader of several datasets needs an order");
+  if (!options.order) return {};
   if (options.order->dataset_count() != options.datasets.size())
     return Status(Code::invalid_argument,
                   fmt::format("the order is one of {} datasets, and there are {}",
                               options.order->dataset_count(), options.datasets.size()));
-  if (options.cursor.position > options.order->epoch_samples())
-    return Status(Code::invalid_argument,
-                  fmt::format("the cursor stands at position {}, past the {} samples of an epoch",
-                              options.cursor.position, options.order->epoch_samples()));
   return {};
+}
+
+Status check_position(const LoaderOptions& options) {
+  if (options.cursor.position <= options.order->epoch_samples()) return {};
+  return Status(Code::invalid_argument,
+                fmt::format("the cursor stands at position {}, past the {} samples of an epoch",
+                            options.cursor.position, options.order->epoch_samples()));
 }
 
 bool is_integer(Dtype dtype) {
@@ -77,6 +83,11 @@ Result<FieldPlan> token_plan(const LoaderOptions& options, const TokenUnits& uni
 
 Result<RunPlan> RunPlan::make(LoaderOptions options) {
   STOKER_TRY(check_options(options));
+  if (!options.order) {
+    STOKER_ASSIGN(options.cursor.order, resolve_order(options));
+    STOKER_ASSIGN(options.order, make_order(options.cursor.order));
+  }
+  STOKER_TRY(check_position(options));
   options.cut.epoch_samples = options.order->epoch_samples();
   STOKER_ASSIGN(const BatchCut cut, BatchCut::make(options.cut));
   options.cursor.tail = options.cut.tail;

@@ -1,6 +1,5 @@
 // One sample per line. A first pass over the file parses every line, finds where it lies and which
 // types its fields have; read() goes back to one line.
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 
@@ -14,6 +13,7 @@
 
 #include "dataset/sample_source.h"
 #include "formats/strict_json.h"
+#include "io/regular_file.h"
 
 namespace stoker {
 namespace {
@@ -219,11 +219,9 @@ class JsonlSource final : public SampleSource {
 namespace internal {
 
 Result<std::unique_ptr<SampleSource>> open_jsonl(const std::string& path) {
-  STOKER_ASSIGN(UniqueFd fd, posix_file_ops().open(path, O_RDONLY));
+  STOKER_ASSIGN(UniqueFd fd, open_regular(posix_file_ops(), path));
   struct stat info{};
   if (::fstat(fd.get(), &info) != 0) return Status::from_errno(errno, "stat", path);
-  if (!S_ISREG(info.st_mode))
-    return Status(Code::invalid_argument, path + ": not a regular file, as JSONL must be");
   auto source = std::make_unique<JsonlSource>(path, std::move(fd), info);
   STOKER_TRY(source->look_through());
   return std::unique_ptr<SampleSource>(std::move(source));

@@ -1,5 +1,4 @@
 // Token arrays: .npy, or raw ones with a dtype, as sequences. Each becomes a sample with one field.
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 
@@ -10,6 +9,7 @@
 
 #include "dataset/sample_source.h"
 #include "formats/tokens.h"
+#include "io/regular_file.h"
 
 namespace stoker {
 namespace {
@@ -133,11 +133,9 @@ Result<TokenArray> open_array(const std::string& path, std::optional<Dtype> dtyp
     return Status(Code::invalid_argument,
                   path + ": a raw array does not say what it holds; name it, as in --dtype uint16");
   TokenArray array{.path = path, .fd = {}, .layout = {}};
-  STOKER_ASSIGN(array.fd, posix_file_ops().open(path, O_RDONLY));
+  STOKER_ASSIGN(array.fd, open_regular(posix_file_ops(), path));
   struct stat info{};
   if (::fstat(array.fd.get(), &info) != 0) return Status::from_errno(errno, "stat", path);
-  if (!S_ISREG(info.st_mode))
-    return Status(Code::invalid_argument, path + ": not a regular file, as token arrays must be");
   array.mtime_ns = info.st_mtim.tv_sec * 1'000'000'000 + info.st_mtim.tv_nsec;
   STOKER_ASSIGN(const std::vector<std::byte> head,
                 internal::read_head(path, token_head_bytes_max(format)));

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <optional>
 
@@ -138,6 +138,16 @@ Result<std::vector<std::string>> find_shards(std::string_view pattern) {
     }
   }
   return shards;
+}
+
+std::string shard_stem(std::string_view shard_name) {
+  const std::filesystem::path name(shard_name);
+  const bool is_packed = name.extension() != ".mds" && name.stem().extension() == ".mds";
+  return (is_packed ? name.stem().stem() : name.stem()).string();
+}
+
+std::string numbered_key(std::string_view shard_name, std::uint64_t number) {
+  return shard_stem(shard_name) + "/" + std::to_string(number);
 }
 
 }  // namespace stoker

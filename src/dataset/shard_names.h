@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,5 +23,12 @@ Result<std::vector<std::string>> expand_braces(std::string_view pattern);
 /// matches nothing, because a dataset that silently lost a shard is worse than an error. "file://"
 /// may precede a path; other schemes are `unsupported`.
 Result<std::vector<std::string>> find_shards(std::string_view pattern);
+
+/// A shard's name without directories and endings: "shard.00000" of "shard.00000.mds", and of
+/// "shard.00000.mds.zstd" as well, because compression changes no key.
+std::string shard_stem(std::string_view shard_name);
+
+/// The key of a sample that has none of its own, by its place in its shard: "shard.00000/17".
+std::string numbered_key(std::string_view shard_name, std::uint64_t number);
 
 }  // namespace stoker

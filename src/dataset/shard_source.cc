@@ -1,6 +1,5 @@
 #include "dataset/shard_source.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -11,10 +10,10 @@
 #include <filesystem>
 
 #include "base/checksum.h"
-#include "base/unique_fd.h"
 #include "dataset/shard_names.h"
 #include "formats/tfrecord.h"
 #include "formats/webdataset_reader.h"
+#include "io/regular_file.h"
 
 namespace stoker {
 namespace {
@@ -210,16 +209,14 @@ Result<std::vector<std::byte>> read_packed(const ShardFile& shard) {
   if (shard.size_bytes > kPackedBytesMax)
     return Status(Code::unsupported,
                   shard.path + ": a compressed shard of 4 GiB or more; write smaller ones");
-  const UniqueFd fd(::open(shard.path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!fd) return Status::from_errno(errno, "open", shard.path);
+  STOKER_ASSIGN(const UniqueFd fd, open_regular(posix_file_ops(), shard.path));
   STOKER_ASSIGN(std::vector<std::byte> bytes, read_from(fd.get(), shard.path, shard.size_bytes));
   STOKER_TRY(check_unchanged(fd.get(), shard));
   return bytes;
 }
 
 Result<std::vector<std::byte>> read_head(const std::string& path, std::size_t size_max) {
-  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!fd) return Status::from_errno(errno, "open", path);
+  STOKER_ASSIGN(const UniqueFd fd, open_regular(posix_file_ops(), path));
   return read_from(fd.get(), path, size_max);
 }
 

@@ -1,18 +1,18 @@
 #include "dataset/verify_shard.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <filesystem>
 
 #include "base/hex.h"
 #include "dataset/sample_source.h"
+#include "dataset/shard_names.h"
 #include "dataset/shard_scan.h"
 #include "io/arena.h"
+#include "io/regular_file.h"
 
 namespace stoker::internal {
 namespace {
@@ -79,7 +79,7 @@ class ShardBytes {
       STOKER_ASSIGN(const std::vector<std::byte> packed, read_head(file.path, file.size_bytes));
       STOKER_ASSIGN(bytes.inflated_, source.inflate(shard, packed));
     } else {
-      STOKER_ASSIGN(bytes.fd_, posix_file_ops().open(file.path, O_RDONLY));
+      STOKER_ASSIGN(bytes.fd_, open_regular(posix_file_ops(), file.path));
     }
     return bytes;
   }
@@ -114,7 +114,7 @@ std::string key_of(const SampleView& view, const std::string& shard_name, std::u
   if (!view.key.empty()) return std::string(view.key);
   if (const FieldView* field = view.find(kKeyField); field != nullptr)
     return {reinterpret_cast<const char*>(field->bytes.data()), field->bytes.size()};
-  return fmt::format("{}/{}", std::filesystem::path(shard_name).stem().string(), number);
+  return numbered_key(shard_name, number);
 }
 
 }  // namespace
@@ -123,7 +123,7 @@ Result<bool> verify_file(const std::string& path, const ManifestFile& expected,
                          VerifyCounter& counter, std::vector<VerifyProblem>& problems) {
   const std::size_t before = problems.size();
   const auto compare = [&]() -> Status {
-    STOKER_ASSIGN(const UniqueFd fd, posix_file_ops().open(path, O_RDONLY));
+    STOKER_ASSIGN(const UniqueFd fd, open_regular(posix_file_ops(), path));
     struct stat info{};
     if (::fstat(fd.get(), &info) != 0) return Status::from_errno(errno, "stat", path);
     const auto size_bytes = static_cast<std::uint64_t>(info.st_size);

@@ -10,22 +10,17 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/rounding.h"
 #include "io/filesystem.h"
 #include "io/kernel_api.h"
 #include "io/publish.h"
+#include "io/regular_file.h"
 #include "io/residency.h"
 
 namespace stoker {
 namespace {
 
 constexpr std::uint32_t kFallbackAlignBytes = 4096;
-
-constexpr std::uint64_t round_down(std::uint64_t value, std::uint64_t unit) {
-  return value / unit * unit;
-}
-constexpr std::uint64_t round_up(std::uint64_t value, std::uint64_t unit) {
-  return round_down(value + unit - 1, unit);
-}
 
 bool is_aligned(const std::byte* address, std::uint32_t align) {
   return reinterpret_cast<std::uintptr_t>(address) % align == 0;
@@ -109,11 +104,9 @@ Status File::open_direct(int flags, const Options& options, bool for_writes) {
 
 Result<File> File::open(FileOps& ops, const std::string& path, const Options& options) {
   File file(ops, path, options);
-  STOKER_ASSIGN(file.buffered_, ops.open(path, O_RDONLY));
+  STOKER_ASSIGN(file.buffered_, open_regular(ops, path));
   struct stat info{};
   if (::fstat(file.buffered_.get(), &info) != 0) return Status::from_errno(errno, "fstat", path);
-  if (!S_ISREG(info.st_mode))
-    return Status(Code::invalid_argument, "open " + path + ": not a regular file");
   file.size_bytes_ = static_cast<std::uint64_t>(info.st_size);
   STOKER_TRY(file.open_direct(O_RDONLY, options, /*for_writes=*/false));
   if (options.policy == CachePolicy::drop_behind)

@@ -52,6 +52,7 @@ class File {
     bool allow_dont_cache = true;      ///< False drops behind as kernels before 6.14 must.
   };
 
+  /// `invalid_argument` for what is no regular file; a FIFO is not waited for.
   static Result<File> open(FileOps& ops, const std::string& path, const Options& options);
   /// `already_exists` if there is one: what is durable is never overwritten in place.
   static Result<File> create(FileOps& ops, const std::string& path, const Options& options);

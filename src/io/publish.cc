@@ -4,25 +4,14 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <cerrno>
 #include <filesystem>
+
+#include "io/exact_transfer.h"
 
 namespace stoker {
 namespace {
 
 constexpr int kTreeDepthMax = 64;
-
-Status write_all(FileOps& ops, int fd, std::span<const std::byte> data) {
-  for (std::uint64_t offset = 0; !data.empty();) {
-    const Result<std::size_t> written = ops.pwrite(fd, data, offset);
-    if (!written.ok() && written.status().os_error() == EINTR) continue;  // nothing was moved
-    if (!written.ok()) return written.status();
-    if (*written == 0) return Status(Code::io_error, "pwrite wrote nothing");
-    data = data.subspan(*written);
-    offset += *written;
-  }
-  return {};
-}
 
 /// A name no other publisher uses: two writers of one path must not share a staging file.
 std::string staged_name(const std::string& path) {
@@ -44,7 +33,7 @@ Result<UniqueFd> create_staged(FileOps& ops, const std::string& path, std::strin
 
 // Steps 1 and 2 of publish_file, from the open staging file on.
 Status stage(FileOps& ops, UniqueFd fd, std::span<const std::byte> data) {
-  STOKER_TRY(write_all(ops, fd.get(), data));
+  STOKER_TRY(write_exactly(ops, fd.get(), 0, data));
   ops.reached("publish_file.staged");
   STOKER_TRY(ops.fsync(fd.get()));
   ops.reached("publish_file.synced");

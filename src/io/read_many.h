@@ -17,10 +17,6 @@
 
 namespace stoker {
 
-/// Whether `path` is a regular file: `invalid_argument` if it is anything else. To be asked before
-/// opening what a user named, because opening a FIFO waits for its writer.
-Status check_regular_file(const std::string& path);
-
 /// A range of a file, and where its bytes belong.
 struct ReadRange {
   static constexpr std::uint64_t kToEnd = std::numeric_limits<std::uint64_t>::max();

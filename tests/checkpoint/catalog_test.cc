@@ -6,8 +6,8 @@
 
 #include "checkpoint/restore_choice.h"
 #include "checkpoint/step_builder.h"
+#include "io/forwarding_file_ops.h"
 #include "support/faulty_file_ops.h"
-#include "support/forwarding_file_ops.h"
 #include "support/temp_dir.h"
 
 namespace stoker::testing {

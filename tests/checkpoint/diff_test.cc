@@ -39,8 +39,17 @@ TEST_F(DiffTest, tells_what_was_added_removed_and_changed) {
                  floats("shape", {1, 2, 3}), floats("bad", {NAN, 4}),
                  random_tensor("ints", TensorType::i64, {2, 2}, 2)}});
   // Pieces of two elements, so that sums run over several.
-  const Result<CheckpointDiff> diff = diff_checkpoints(before, after, 8);
+  std::uint64_t shown = 0;
+  std::uint64_t total = 0;
+  const Result<CheckpointDiff> diff = diff_checkpoints(
+      before, after, {.piece_bytes = 8, .progress = [&](std::uint64_t done, std::uint64_t count) {
+                        EXPECT_GE(done, shown);
+                        shown = done;
+                        total = count;
+                      }});
   ASSERT_TRUE(diff.ok()) << diff.status().message();
+  EXPECT_EQ(shown, total);
+  EXPECT_EQ(total, 12U + 16 + 4 + 12 + 8 + 32) << "of all tensors of the second";
   EXPECT_EQ(diff->added, std::vector<std::string>{"new"});
   EXPECT_EQ(diff->removed, std::vector<std::string>{"gone"});
   EXPECT_EQ(diff->unchanged_count, 1U);

@@ -65,10 +65,20 @@ class ExportTest : public ::testing::Test {
 };
 
 TEST_F(ExportTest, writes_whole_tensors_into_one_file_with_sums_that_fit) {
-  const Result<ExportReport> report = export_safetensors(
-      reader(), posix_file_ops(), dir_.file("out.safetensors"),
-      {.only = {"state."}, .strip = {"state.", "state.model."}, .piece_bytes = 8});
+  std::uint64_t shown = 0;
+  const auto show = [&](std::uint64_t done, std::uint64_t count) {
+    EXPECT_GT(done, shown);
+    shown = done;
+    EXPECT_EQ(count, 60U + 14);
+  };
+  const Result<ExportReport> report =
+      export_safetensors(reader(), posix_file_ops(), dir_.file("out.safetensors"),
+                         {.only = {"state."},
+                          .strip = {"state.", "state.model."},
+                          .piece_bytes = 8,
+                          .progress = show});
   ASSERT_TRUE(report.ok()) << report.status().message();
+  EXPECT_EQ(shown, 60U + 14);
   EXPECT_EQ(report->tensor_count, 2U);
   const auto tensors = tensors_of(dir_.file("out.safetensors"));
   ASSERT_EQ(tensors.size(), 2U);

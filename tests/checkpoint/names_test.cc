@@ -19,7 +19,10 @@ TEST(CheckpointNamesTest, a_step_and_its_name_lead_to_each_other) {
               (StepName{.step = step, .superseded_generation = std::nullopt}));
     EXPECT_EQ(parse_step_name(superseded_name(step, kMax)),
               (StepName{.step = step, .superseded_generation = kMax}));
+    EXPECT_EQ(parse_step_name(superseded_name(step, 0, 2)),
+              (StepName{.step = step, .superseded_generation = 0, .superseded_number = 2}));
   }
+  EXPECT_EQ(superseded_name(7, 0, 2), "step-000000000007.superseded-0-2");
 }
 
 TEST(CheckpointNamesTest, every_other_name_is_none_of_a_step) {
@@ -40,6 +43,11 @@ TEST(CheckpointNamesTest, every_other_name_is_none_of_a_step) {
                                  "step-000000001000.superseded-01",
                                  "step-000000001000.superseded-1x",
                                  "step-1.superseded-1",
+                                 "step-000000001000.superseded-0-",
+                                 "step-000000001000.superseded-0-1",
+                                 "step-000000001000.superseded-0-02",
+                                 "step-000000001000.superseded--2",
+                                 "step-000000001000.superseded-0-2-2",
                                  "step-000000001000.superseded-1.superseded-1",
                                  "owner-x",
                                  ".trash-000000001000-x",

@@ -60,6 +60,22 @@ TEST_F(DatasetCliTest, index_says_what_it_found_and_where) {
                 std::filesystem::file_size(shards_ + "/s1.tar"));
 }
 
+TEST_F(DatasetCliTest, a_pipe_is_refused_and_not_waited_for) {
+  const std::string pipe = dir_.file("pipe.tar");
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  for (const std::vector<std::string>& args :
+       {std::vector<std::string>{"ls", pipe},
+        {"index", pipe},
+        {"index", pipe, "--format", "tar"},
+        {"stats", pipe},
+        {"convert", pipe, dir_.file("out"), "--format", "mds"},
+        {"pack", pipe, dir_.file("out2"), "--from", "jsonl"}}) {
+    const Ran ran = stoker(args);  // SIGALRM would end one that hangs
+    EXPECT_EQ(ran.exit_code, 2) << args[0] << ran.err;
+    EXPECT_TRUE(is_one_line_with(ran.err, {pipe, "not a regular file"})) << ran.err;
+  }
+}
+
 TEST_F(DatasetCliTest, index_is_reused_until_asked_to_rebuild) {
   const Ran first = stoker({"index", shards_, "-v"});
   EXPECT_NE(first.err.find("indexing: 2/2 shards, 5 samples\n"), std::string::npos) << first.err;

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "checkpoint/catalog.h"
+#include "checkpoint/history.h"
 #include "checkpoint/names.h"
 #include "checkpoint/restore_choice.h"
 #include "checkpoint/step_removal.h"
@@ -17,10 +18,10 @@ namespace {
 
 constexpr SavedStep kNext{.step = 1000, .version = 9};
 
-CheckpointReader::Options reader_options(ModelDisk& disk) {
+CheckpointReader::Options reader_options(const CheckpointPlace& place) {
   CheckpointReader::Options options;
   options.file.policy = CachePolicy::buffered;
-  options.engine = [&disk] { return disk.make_engine({.depth = 8}); };
+  options.engine = place.engine;
   options.thread_count = 1;
   return options;
 }
@@ -70,36 +71,45 @@ Status read_step(const CheckpointReader& reader, std::map<std::string, std::vect
 }
 
 /// Reads a checkpoint whole and says which of `candidates` it is.
-Result<SavedStep> identify(ModelDisk& disk, const CatalogStep& step,
+Result<SavedStep> identify(const CheckpointPlace& place, const CatalogStep& step,
                            const std::set<SavedStep>& candidates) {
   STOKER_ASSIGN(
       const CheckpointReader reader,
-      CheckpointReader::open(disk, kRunDirectory + "/" + step.name, reader_options(disk)));
+      CheckpointReader::open(place.ops, place.directory + "/" + step.name, reader_options(place)));
   std::map<std::string, std::vector<float>> found;
   STOKER_TRY(read_step(reader, found));
   for (const SavedStep& saved : candidates)
-    if (saved.step == step.parsed.step && found == contents_of_step(saved)) return saved;
+    if (saved.step == step.parsed.step && found == contents_of_step(saved, place.value_count))
+      return saved;
   return Status(Code::corrupt, "its tensors are none that were saved");
 }
 
+/// What is there, by what was saved: the generation of each.
+using Present = std::map<SavedStep, std::uint64_t>;
+
 /// Rules 1 and 2.
-std::string check_present(ModelDisk& disk, const std::set<SavedStep>& began,
-                          const std::set<SavedStep>& acknowledged) {
-  const Result<Catalog> catalog = list_checkpoints(disk, kRunDirectory);
+std::string check_present(const CheckpointPlace& place, const Promises& promises,
+                          Present& present) {
+  const Result<Catalog> catalog = list_checkpoints(place.ops, place.directory);
   if (!catalog.ok())
-    return acknowledged.empty() && catalog.status().code() == Code::not_found
+    return promises.acknowledged.empty() && catalog.status().code() == Code::not_found
                ? ""
                : "cannot be listed: " + std::string(catalog.status().message());
-  std::set<SavedStep> found;
   for (const CatalogStep& step : catalog->steps) {
-    const Result<SavedStep> saved = identify(disk, step, began);
+    const Result<SavedStep> saved = identify(place, step, promises.began);
     if (!saved.ok()) return step.name + " is damaged: " + std::string(saved.status().message());
-    found.insert(*saved);
+    present[*saved] = std::max(present[*saved], step.generation);
   }
-  for (const SavedStep& saved : acknowledged)
-    if (!found.contains(saved)) return "the acknowledged " + step_name(saved.step) + " is gone";
+  for (const SavedStep& saved : promises.acknowledged)
+    if (!present.contains(saved)) return "the acknowledged " + step_name(saved.step) + " is gone";
+  return "";
+}
+
+/// The rest of rule 1: no file too many, headers and manifests agree. Nothing that is written after
+/// a cut touches a checkpoint that is there, so this is looked at once, at the end.
+std::string check_verified(const CheckpointPlace& place) {
   const Result<CheckpointVerifyReport> verified =
-      verify_checkpoints(disk, kRunDirectory, {.reader = reader_options(disk)});
+      verify_checkpoints(place.ops, place.directory, {.reader = reader_options(place)});
   if (!verified.ok()) return "verify: " + std::string(verified.status().message());
   for (const CheckpointDamage& damage : verified->damages)
     if (damage.kind != DamageKind::bad_latest)  // rule 4
@@ -108,40 +118,44 @@ std::string check_present(ModelDisk& disk, const std::set<SavedStep>& began,
   return "";
 }
 
-/// Rules 3 and 4.
-std::string check_newest(ModelDisk& disk, const Promises& promises) {
+/// Rules 3 and 4. All that is present was read to the bit by now.
+std::string check_newest(const CheckpointPlace& place, const Promises& promises,
+                         const Present& present) {
   if (promises.newest.step == 0) return "";
   std::uint64_t generation = 0;
-  const Result<RestoreChoice> choice =
-      choose_checkpoint({.ops = disk, .directory = kRunDirectory, .reader = reader_options(disk)},
-                        [&](const CheckpointReader& reader) {
-                          std::map<std::string, std::vector<float>> found;
-                          generation = reader.manifest().generation;
-                          return read_step(reader, found);
-                        });
+  const Result<RestoreChoice> choice = choose_checkpoint(
+      {.ops = place.ops, .directory = place.directory, .reader = reader_options(place)},
+      [&](const CheckpointReader& reader) {
+        generation = reader.manifest().generation;
+        return Status();
+      });
   if (!choice.ok()) return "restore: " + std::string(choice.status().message());
   if (!choice->passed_over.empty()) return "restore passed over " + choice->passed_over[0].name;
-  const Result<Catalog> catalog = list_checkpoints(disk, kRunDirectory);
-  if (!catalog.ok()) return "cannot be listed";
-  std::uint64_t acknowledged = 0;
-  for (const CatalogStep& step : catalog->steps) {
-    const Result<SavedStep> saved = identify(disk, step, promises.began);
-    if (saved.ok() && *saved == promises.newest) acknowledged = step.generation;
-  }
+  const auto newest = present.find(promises.newest);
+  const std::uint64_t acknowledged = newest == present.end() ? 0 : newest->second;
   if (generation < acknowledged) return "restore took an older one than was acknowledged";
-  const CatalogStep* latest = catalog->find(catalog->latest);
-  const std::optional<StepName> named = parse_step_name(catalog->latest);
+  const Result<std::string> latest = place.ops.read_link(place.directory + "/latest");
+  const std::string name = latest.ok() ? *latest : "";
+  const std::optional<StepName> named = parse_step_name(name);
+  const Result<CheckpointManifest> led_to =
+      read_checkpoint_manifest(place.ops, place.directory + "/" + name);
   const bool is_saved_again =  // and what had its name is superseded
       named && std::ranges::count(promises.began, named->step, &SavedStep::step) > 1 &&
       promises.newest.version == 1;
-  if (latest == nullptr) return is_saved_again ? "" : "latest leads nowhere: " + catalog->latest;
-  if (latest->generation < acknowledged) return "latest leads to an older one: " + latest->name;
+  if (!named || !led_to.ok()) return is_saved_again ? "" : "latest leads nowhere: " + name;
+  if (led_to->generation < acknowledged) return "latest leads to an older one: " + name;
   return "";
 }
 
+std::string check_all(const CheckpointPlace& place, const Promises& promises) {
+  Present present;
+  std::string wrong = check_present(place, promises, present);
+  return wrong.empty() ? check_newest(place, promises, present) : wrong;
+}
+
 /// Rule 5.
-std::string check_next_save(ModelDisk& disk, const Promises& promises) {
-  CrashSaver next(disk, disk, nullptr, {.token = "next"});
+std::string check_next_save(const CheckpointPlace& place, const Promises& promises) {
+  CrashSaver next(place, {}, {.token = "next"});
   Status status = next.save(kNext);
   if (status.ok()) status = next.close();
   if (!status.ok()) return "the next save failed: " + std::string(status.message());
@@ -149,10 +163,10 @@ std::string check_next_save(ModelDisk& disk, const Promises& promises) {
   after.began.insert(kNext);
   after.acknowledged.insert(kNext);
   after.newest = kNext;
-  std::string wrong = check_present(disk, after.began, after.acknowledged);
-  if (wrong.empty()) wrong = check_newest(disk, after);
+  std::string wrong = check_all(place, after);
+  if (wrong.empty()) wrong = check_verified(place);
   if (!wrong.empty()) return "after the next save: " + wrong;
-  const Result<std::vector<std::string>> names = disk.list(kRunDirectory);
+  const Result<std::vector<std::string>> names = place.ops.list(place.directory);
   for (const std::string& name : *names)
     if (is_owner_name(name) || is_trash_name(name)) return "left over: " + name;
   return "";
@@ -160,8 +174,9 @@ std::string check_next_save(ModelDisk& disk, const Promises& promises) {
 
 }  // namespace
 
-std::map<std::string, std::vector<float>> contents_of_step(const SavedStep& saved) {
-  std::vector<float> changing(1500);
+std::map<std::string, std::vector<float>> contents_of_step(const SavedStep& saved,
+                                                           std::size_t value_count) {
+  std::vector<float> changing(value_count);
   for (std::size_t i = 0; i < changing.size(); ++i)
     changing[i] = static_cast<float>(saved.step * 10 + static_cast<std::uint64_t>(saved.version)) +
                   static_cast<float>(i) / 4096;
@@ -169,22 +184,34 @@ std::map<std::string, std::vector<float>> contents_of_step(const SavedStep& save
 }
 
 CrashSaver::CrashSaver(ModelDisk& disk, FileOps& ops, CutRun* run, const Options& options)
-    : run_(run), acknowledge_early_(options.acknowledge_early) {
+    : CrashSaver(
+          CheckpointPlace::on(disk, ops),
+          run == nullptr ? Note() : [run](const std::string& mark) { run->note(mark); }, options) {}
+
+CrashSaver::CrashSaver(const CheckpointPlace& place, Note note, const Options& options)
+    : note_(std::move(note)),
+      value_count_(place.value_count),
+      acknowledge_early_(options.acknowledge_early),
+      coordinator_(options.coordinator) {
   CheckpointerOptions made;
-  made.directory = kRunDirectory;
+  made.directory = place.directory;
   made.copy_threads = 1;
+  made.in_flight = options.in_flight;
+  made.group_limits.group_bytes_min = 1;  // ours are small, and shall be linked
+  made.coordinator = options.coordinator;
   made.parent = options.parent;
   made.lock = {.ttl = nanoseconds(0), .token = options.token, .host = "here"};
   made.file.policy = options.policy;
-  made.ops = &ops;
-  made.engine = [&disk] { return disk.make_engine({.depth = 8}); };
+  made.ops = &place.ops;
+  made.engine = place.engine;
   made.now_s = [] { return 1e9; };
-  made.free_bytes = [](const std::string&) -> Result<std::uint64_t> {
-    return std::uint64_t{1} << 40;
-  };
+  if (!options.is_room_checked)
+    made.free_bytes = [](const std::string&) -> Result<std::uint64_t> {
+      return std::uint64_t{1} << 40;
+    };
   if (options.retention)
-    made.after_commit = [&ops, rules = *options.retention](const CheckpointManifest&) {
-      return apply_retention(ops, kRunDirectory, rules).status();
+    made.after_commit = [place, rules = *options.retention](const CheckpointManifest&) {
+      return apply_retention(place.ops, place.directory, rules).status();
     };
   Result<std::unique_ptr<Checkpointer>> saver = Checkpointer::make(std::move(made));
   EXPECT_TRUE(saver.ok()) << saver.status().message();
@@ -192,42 +219,70 @@ CrashSaver::CrashSaver(ModelDisk& disk, FileOps& ops, CutRun* run, const Options
 }
 
 void CrashSaver::note(const char* what, const SavedStep& saved) {
-  if (run_ == nullptr) return;
-  run_->note(what + std::string(" ") + std::to_string(saved.step) + " " +
-             std::to_string(saved.version));
+  if (!note_) return;
+  note_(what + std::string(" ") + std::to_string(saved.step) + " " + std::to_string(saved.version));
 }
 
 void note_may_go(CutRun& run, const SavedStep& saved) {
   run.note("may go " + std::to_string(saved.step) + " " + std::to_string(saved.version));
 }
 
-Status CrashSaver::save(const SavedStep& saved) {
-  note("began", saved);
-  const auto contents = contents_of_step(saved);
+SaveRequest CrashSaver::request_of(
+    const SavedStep& saved, const std::map<std::string, std::vector<float>>& contents) const {
+  const std::uint32_t rank = coordinator_ == nullptr ? 0 : coordinator_->rank();
+  const std::uint32_t ranks = coordinator_ == nullptr ? 1 : coordinator_->world_size();
   SaveRequest request;
   request.step = saved.step;
   for (const auto& [name, values] : contents) {
+    const bool is_frozen = name == "frozen";
+    if (is_frozen && rank + 1 != ranks) continue;
+    const std::size_t begin = is_frozen ? 0 : values.size() * rank / ranks;
+    const std::size_t end = is_frozen ? values.size() : values.size() * (rank + 1) / ranks;
     SaveTensor tensor;
     tensor.name = name;
-    tensor.shape = {values.size()};
-    tensor.data = std::as_bytes(std::span(values)).data();
-    tensor.likely_unchanged = name == "frozen";
+    tensor.shape = {end - begin};
+    if (end - begin < values.size()) {
+      tensor.global_shape = {values.size()};
+      tensor.offsets = {begin};
+    }
+    tensor.data = std::as_bytes(std::span(values).subspan(begin)).data();
+    tensor.likely_unchanged = is_frozen;
     request.tensors.push_back(std::move(tensor));
   }
-  STOKER_ASSIGN(const Pending pending, saver_->save(std::move(request)));
+  return request;
+}
+
+Status CrashSaver::begin(const SavedStep& saved) {
+  note("began", saved);
+  const auto contents = contents_of_step(saved, value_count_);
+  STOKER_ASSIGN(Pending pending, saver_->save(request_of(saved, contents)));
   if (acknowledge_early_) note("acknowledged", saved);
+  pending_.emplace_back(saved, std::move(pending));
+  return {};
+}
+
+Status CrashSaver::finish() {
+  const auto [saved, pending] = pending_.front();
+  pending_.pop_front();
   STOKER_TRY(pending.wait());
   if (!acknowledge_early_) note("acknowledged", saved);
   generation_ = pending.generation();
   return {};
 }
 
+Status CrashSaver::save(const SavedStep& saved) {
+  STOKER_TRY(begin(saved));
+  return finish();
+}
+
 std::string checkpoints_hold(ModelDisk& disk, const CutPoint& point) {
+  return checkpoints_hold_in(CheckpointPlace::on(disk, disk), point);
+}
+
+std::string checkpoints_hold_in(const CheckpointPlace& place, const CutPoint& point) {
   const Promises promises = promises_of(point);
-  std::string wrong = check_present(disk, promises.began, promises.acknowledged);
-  if (wrong.empty()) wrong = check_newest(disk, promises);
-  if (wrong.empty()) wrong = check_next_save(disk, promises);
-  return wrong;
+  const std::string wrong = check_all(place, promises);
+  return wrong.empty() ? check_next_save(place, promises) : wrong;
 }
 
 }  // namespace stoker::testing

@@ -1,16 +1,19 @@
 /// \file
-/// Saves on a model disk, and the oracle over what a power cut leaves of them.
+/// Saves on a model disk or a real filesystem, and the oracle over what a power cut leaves of them.
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "checkpoint/checkpointer.h"
+#include "checkpoint/engine_factory.h"
 #include "checkpoint/retention.h"
 #include "support/cut_sweep.h"
 
@@ -27,8 +30,21 @@ struct SavedStep {
   friend auto operator<=>(const SavedStep&, const SavedStep&) = default;
 };
 
+/// Where the checkpoints lie.
+struct CheckpointPlace {
+  FileOps& ops;
+  EngineFactory engine;
+  std::string directory = kRunDirectory;
+  std::size_t value_count = 1500;  ///< Of the tensor that changes.
+
+  static CheckpointPlace on(ModelDisk& disk, FileOps& ops) {
+    return {.ops = ops, .engine = [&disk] { return disk.make_engine({.depth = 8}); }};
+  }
+};
+
 /// A tensor that changes from save to save, and one that does not and gets linked.
-std::map<std::string, std::vector<float>> contents_of_step(const SavedStep& saved);
+std::map<std::string, std::vector<float>> contents_of_step(const SavedStep& saved,
+                                                           std::size_t value_count = 1500);
 
 /// Runs saves one after the other and notes what it was promised:
 ///   "began S V"         from here on the checkpoint may be there,
@@ -43,22 +59,38 @@ class CrashSaver {
     std::optional<CheckpointParent> parent = {};
     std::optional<RetentionRules> retention = {};
     CachePolicy policy = CachePolicy::buffered;
+    bool is_room_checked = false;    ///< Asks for room before it copies; else it finds out.
     bool acknowledge_early = false;  ///< A mutant: when save() returns.
+    /// Of several ranks: each saves its slice of the tensor that changes, the last one the other.
+    std::shared_ptr<Coordinator> coordinator = {};
+    std::uint32_t in_flight = 1;
   };
 
+  using Note = std::function<void(const std::string& mark)>;
+
+  /// `place.ops` may be a mutant, and `note` nothing.
+  CrashSaver(const CheckpointPlace& place, Note note, const Options& options);
   /// `ops` may be a mutant over the disk. `run` may be null: nothing is noted then.
   CrashSaver(ModelDisk& disk, FileOps& ops, CutRun* run, const Options& options);
 
   Status save(const SavedStep& saved);
+  /// Copies and returns; finish() waits for the oldest of them, and notes.
+  Status begin(const SavedStep& saved);
+  Status finish();
   Status close() { return saver_->close(); }
   /// Of the last one committed.
   std::uint64_t generation() const { return generation_; }
 
  private:
   void note(const char* what, const SavedStep& saved);
+  SaveRequest request_of(const SavedStep& saved,
+                         const std::map<std::string, std::vector<float>>& contents) const;
 
-  CutRun* run_;
+  Note note_;
+  std::size_t value_count_;
   bool acknowledge_early_;
+  std::shared_ptr<Coordinator> coordinator_;  // null: alone
+  std::deque<std::pair<SavedStep, Pending>> pending_;
   std::unique_ptr<Checkpointer> saver_;
   std::uint64_t generation_ = 0;
 };
@@ -72,6 +104,7 @@ void note_may_go(CutRun& run, const SavedStep& saved);
 /// 4. `latest`, once something was acknowledged, leads to such a one too; only while a rewound run
 ///    saves the very step that it names may it lead nowhere;
 /// 5. the next save works, harms none of them, and nothing is left over after its sweep.
+std::string checkpoints_hold_in(const CheckpointPlace& place, const CutPoint& point);
 std::string checkpoints_hold(ModelDisk& disk, const CutPoint& point);
 
 }  // namespace stoker::testing

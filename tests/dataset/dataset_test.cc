@@ -58,10 +58,9 @@ void write_case(const std::string& directory, Case& made) {
   } else if (made.name.starts_with("mds")) {
     const std::string compression = made.name.substr(3);
     write_mds(directory, samples, 10, compression);
-    const std::string infix = compression.empty() ? "" : ".mds";
     for (std::size_t i = 0; i < samples.size(); ++i)
-      made.samples.push_back(expected_of(
-          samples[i], "shard.0000" + number_of(i / 10) + infix + "/" + number_of(i % 10)));
+      made.samples.push_back(
+          expected_of(samples[i], "shard.0000" + number_of(i / 10) + "/" + number_of(i % 10)));
   } else if (made.name == "megatron") {
     const std::vector<std::size_t> lengths = {3, 0, 1, 4000, 2};
     write_megatron(directory + "/t", lengths);

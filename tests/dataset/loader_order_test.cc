@@ -1,7 +1,10 @@
 // What comes out of a loader: the samples that the order names, as Dataset::read() has them,
 // however many threads, ranks and interruptions there are.
+#include "dataset/loader_order.h"
+
 #include <gtest/gtest.h>
 
+#include "dataset/block_size.h"
 #include "dataset/explicit_order.h"
 #include "dataset/loader_support.h"
 
@@ -188,6 +191,32 @@ TEST(LoaderOrderTest, far_positions_and_epochs_cost_what_the_first_do) {
   EXPECT_EQ(written_down(next.batch), expected_batch(options, 1'000'000'000'000'000, 10));
 }
 
+TEST(LoaderOrderTest, an_order_left_to_the_data_has_blocks_of_so_many_bytes) {
+  const LoaderData data(2000);
+  LoaderOptions options = data.options(4);
+  options.order = nullptr;
+  options.cursor.order = {.shuffle = Shuffle::block, .seed = 7};
+  const auto resolved = resolve_order(options);
+  ASSERT_TRUE(resolved.ok()) << resolved.status().message();
+  std::uint64_t plain_bytes = 0;
+  for (const IndexedShard& shard : data.dataset()->index().shards())
+    plain_bytes += shard.plain_size_bytes;
+  EXPECT_EQ(resolved->sample_count, 2000U);
+  EXPECT_EQ(resolved->deal_samples, 4U);
+  EXPECT_EQ(resolved->lanes, 4U);
+  EXPECT_EQ(
+      resolved->block_samples,
+      choose_block_samples({.sample_count = 2000, .sample_bytes = plain_bytes / 2000, .lanes = 4}));
+  EXPECT_NE(resolved->block_samples, kBlockSamplesDefault);
+
+  const std::vector<std::string> found = all_batches(options);
+  options.cursor.order = *resolved;
+  options.order = *make_order(*resolved);
+  EXPECT_EQ(found, expected_run(options));
+  options.cursor.order.block_samples = 5;  // as a cursor has kept it
+  EXPECT_EQ(resolve_order(options)->block_samples, 5U);
+}
+
 TEST(LoaderOrderTest, options_that_can_never_work_are_refused) {
   const LoaderData data(20);
   const auto refused = [](const LoaderOptions& options) {
@@ -200,7 +229,8 @@ TEST(LoaderOrderTest, options_that_can_never_work_are_refused) {
   EXPECT_EQ(refused(options), "a loader needs a dataset");
   options = data.options(10);
   options.order = nullptr;
-  EXPECT_EQ(refused(options), "a loader needs an order");
+  options.datasets.push_back(data.dataset());
+  EXPECT_EQ(refused(options), "a loader of several datasets needs an order");
   options = data.options(10);
   options.datasets.push_back(data.dataset());
   EXPECT_EQ(refused(options), "the order is one of 1 datasets, and there are 2");

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -189,6 +190,21 @@ TEST_F(FileTest, directories_devices_and_absent_files_are_refused) {
   EXPECT_EQ(File::open(ops_, dir_.path(), {}).status().code(), Code::invalid_argument);
   EXPECT_EQ(File::open(ops_, "/dev/null", {}).status().code(), Code::invalid_argument);
   EXPECT_EQ(File::open(ops_, dir_.file("absent"), {}).status().code(), Code::not_found);
+}
+
+TEST_F(FileTest, a_pipe_without_a_writer_is_refused_and_not_waited_for) {
+  const std::string pipe = dir_.file("pipe");
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  const Status status = File::open(ops_, pipe, {}).status();
+  EXPECT_EQ(status.code(), Code::invalid_argument);
+  EXPECT_EQ(status.message(), "open " + pipe + ": not a regular file");
+}
+
+TEST_F(FileTest, an_open_file_waits_as_others_do) {
+  const auto file = File::open(ops_, path_, {});
+  ASSERT_TRUE(file.ok()) << file.status().message();
+  EXPECT_EQ(::fcntl(file->buffered_fd(), F_GETFL) & O_NONBLOCK, 0)
+      << "io_uring would fail reads that cannot be answered at once";
 }
 
 TEST_F(FileTest, a_name_replaced_between_the_two_opens_is_noticed) {

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "base/unique_fd.h"
+#include "support/loop_device.h"
 
 extern char** environ;
 
@@ -27,26 +28,12 @@ class LoopDisk {
   LoopDisk(const std::string& image, off_t size_bytes) {
     image_ = UniqueFd(::open(image.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
     if (::ftruncate(image_.get(), size_bytes) != 0 || !make_filesystem(image)) return;
-    const UniqueFd control(::open("/dev/loop-control", O_RDWR | O_CLOEXEC));
-    // Another process may take the number that we were told: ask again.
-    for (int attempt = 0; attempt < kAttempts && control.get() >= 0; ++attempt) {
-      const int number = ::ioctl(control.get(), LOOP_CTL_GET_FREE);
-      const std::string name = "/dev/loop" + std::to_string(number);
-      UniqueFd device(::open(name.c_str(), O_RDWR | O_CLOEXEC));
-      if (device.get() < 0) return;
-      loop_config config{};
-      config.fd = static_cast<__u32>(image_.get());
-      config.info.lo_flags = LO_FLAGS_AUTOCLEAR;  // free with its last user, whatever happens
-      if (::ioctl(device.get(), LOOP_CONFIGURE, &config) != 0) continue;
-      device_ = std::move(device);
-      name_ = name;
-      return;
-    }
+    device_ = LoopDevice(image_.get());
   }
 
   /// Whether there is a device: not in containers, nor for ordinary users.
-  bool is_there() const { return device_.get() >= 0; }
-  const std::string& name() const { return name_; }
+  bool is_there() const { return device_.is_there(); }
+  const std::string& name() const { return device_.name(); }
 
   /// From now on the device ends before its first byte.
   bool vanish() {
@@ -54,15 +41,13 @@ class LoopDisk {
     std::uint64_t left_bytes = 1;
     while (left_bytes > 0) {
       if (::ftruncate(image_.get(), 0) != 0) return false;
-      if (::ioctl(device_.get(), LOOP_SET_CAPACITY, 0) != 0) return false;
-      if (::ioctl(device_.get(), BLKGETSIZE64, &left_bytes) != 0) return false;
+      if (::ioctl(device_.fd(), LOOP_SET_CAPACITY, 0) != 0) return false;
+      if (::ioctl(device_.fd(), BLKGETSIZE64, &left_bytes) != 0) return false;
     }
     return true;
   }
 
  private:
-  static constexpr int kAttempts = 20;
-
   static bool make_filesystem(const std::string& image) {
     std::string program = "mkfs.ext4";
     std::string quiet = "-q";
@@ -75,8 +60,7 @@ class LoopDisk {
   }
 
   UniqueFd image_;
-  UniqueFd device_;
-  std::string name_;
+  LoopDevice device_;
 };
 
 }  // namespace stoker::testing

@@ -187,7 +187,7 @@ std::vector<CutState> states_after_cut(const ModelState& state, const CutOptions
     ModelState settled = settle(state, items, choices);
     const Digest128 digest = settled.fingerprint();
     if (!seen.emplace(digest.low, digest.high).second) continue;
-    states.push_back({std::move(settled), describe(state, items, choices)});
+    states.push_back({std::move(settled), digest, describe(state, items, choices)});
   }
   return states;
 }

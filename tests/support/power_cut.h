@@ -23,6 +23,7 @@ struct CutOptions {
 /// One legal state after a cut: a disk on which everything is durable.
 struct CutState {
   ModelState disk;
+  Digest128 tree = {};  ///< disk.fingerprint(): what makes it another state.
   /// For people: what is not as it was while the power was on, "block 0 of inode 4: durable".
   std::string lost;
 };

@@ -14,7 +14,6 @@ import numpy as np
 from stoker import _native
 from stoker._importers import arrow_rows
 from stoker._importers.contract import (
-    SHUFFLE_LATER,
     Rows,
     RowSource,
     Sample,
@@ -143,9 +142,7 @@ def find_files(path: Path) -> list[Path]:
 class ArrowRows(RowSource):
     """The rows of Arrow files, in their order."""
 
-    no_shuffle = (
-        f"a row of an Arrow file costs the reading of its whole record batch: {SHUFFLE_LATER}"
-    )
+    is_sequential = True
 
     def __init__(
         self,

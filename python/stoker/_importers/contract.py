@@ -21,9 +21,6 @@ Rows: TypeAlias = "range | npt.NDArray[np.uint64]"
 
 BATCH_BYTES = 4 << 20  # of samples that a thread holds as Python objects
 BATCH_ROWS = 1024
-SHUFFLE_LATER = (
-    "pack without a seed, then `stoker convert PACKED SHUFFLED --format tar --shuffle-seed S`"
-)
 
 
 class RowSource(abc.ABC):
@@ -42,7 +39,8 @@ class RowSource(abc.ABC):
         sizes: Of each row, where that is known.
         starts: The rows that reading may begin at without passing over others, ascending from 0;
             None: all.
-        no_shuffle: Why rows in a random order are out of reach; empty if they are not.
+        is_sequential: A row costs the reading of its whole row group, chunk or batch; read() takes
+            ranges alone, and a shuffle goes through a copy (_staged_rows.py).
         fingerprint: Changes when the rows, or what is taken of them, do.
         token_bytes: Of one token, where rows are arrays of tokens; else 0.
     """
@@ -52,13 +50,13 @@ class RowSource(abc.ABC):
     size_bytes: int
     sizes: npt.NDArray[np.uint64] | None = None
     starts: npt.NDArray[np.int64] | None = None
-    no_shuffle: str = ""
+    is_sequential: bool = False
     fingerprint: str
     token_bytes: int = 0
 
     @abc.abstractmethod
     def read(self, rows: Rows) -> Iterator[list[Sample]]:
-        """The rows in that order, some at a time; a range, unless ``no_shuffle`` is empty."""
+        """The rows in that order, some at a time; a range if ``is_sequential``."""
 
     def notes(self) -> list[str]:
         """What a user should know of the rows read so far."""

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from stoker._importers.contract import (
-    SHUFFLE_LATER,
     Rows,
     RowSource,
     Sample,
@@ -83,12 +82,7 @@ class Hdf5Rows(RowSource):
         if len(set(counts.values())) != 1:
             raise ValueError(f"datasets of different lengths: {counts}; choose some by datasets=")
         self.count = next(iter(counts.values()))
-        chunked = [name for name, array in self._arrays.items() if array.chunks is not None]
-        if chunked:
-            self.no_shuffle = (
-                f"dataset {chunked[0]!r} is stored in chunks, and each row would cost one: "
-                f"{SHUFFLE_LATER}"
-            )
+        self.is_sequential = any(array.chunks is not None for array in self._arrays.values())
         self.size_bytes = sum(a.size * a.dtype.itemsize for a in self._arrays.values())
         texts = {n for n, a in self._arrays.items() if self._h5py.check_string_dtype(a.dtype)}
         self._texts = texts

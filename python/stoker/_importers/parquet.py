@@ -12,7 +12,6 @@ import numpy as np
 
 from stoker._importers import arrow_rows
 from stoker._importers.contract import (
-    SHUFFLE_LATER,
     Rows,
     RowSource,
     Sample,
@@ -31,7 +30,7 @@ class ParquetRows(RowSource):
     columns that the filter names in the row groups that their statistics do not rule out.
     """
 
-    no_shuffle = f"a row of Parquet costs the decoding of its whole row group: {SHUFFLE_LATER}"
+    is_sequential = True
 
     def __init__(
         self,

@@ -6,7 +6,7 @@
 
 #include "io/file_ops.h"
 
-namespace stoker::testing {
+namespace stoker {
 
 /// Passes every call on as it is: a base for those who want to change a few.
 ///
@@ -65,4 +65,4 @@ class ForwardingFileOps : public FileOps {
   FileOps& target_;
 };
 
-}  // namespace stoker::testing
+}  // namespace stoker

@@ -1,0 +1,191 @@
+"""Which checkpoint is restored: the newest that holds on every rank."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+from stoker import _native
+from stoker._checkpoint_ranks import meet, run_word
+from stoker._ranks import Ranks
+
+Attempt = TypeVar("Attempt")
+Try = Callable[[_native.OpenCheckpoint], Attempt]
+Chosen = tuple[str, list[tuple[str, str]]]  # its name, and those that were passed over
+_FAREWELL_SECONDS = 10.0
+_KINDS: dict[str, type[Exception]] = {"ValueError": ValueError, "TypeError": TypeError}
+
+
+def choose(directory: str, name: str, finite: bool, attempt: Try[Attempt]) -> tuple[Chosen, Any]:
+    """Of one process: the newest that ``attempt`` can read, and what that gave.
+
+    The name is empty if there is none.
+    """
+    gave: list[Attempt] = []
+
+    def try_one(checkpoint: _native.OpenCheckpoint) -> None:
+        gave[:] = [attempt(checkpoint)]
+
+    chosen = _native.choose_checkpoint(os.fsencode(directory), name, finite, try_one)
+    return chosen, gave[0] if gave else None
+
+
+def choose_together(
+    directory: str, choice: tuple[str, bool], attempt: Try[Attempt], ranks: Ranks, timeout: float
+) -> tuple[Chosen, Any]:
+    """The same by all ranks of a run. ``choice``: name and finite."""
+    if ranks.world_size == 1:
+        return choose(directory, *choice, attempt)
+    together = Together(directory, ranks, timeout)
+    try:
+        return together.choose(*choice, attempt)
+    finally:
+        together.close()
+
+
+def _is_damage(error: BaseException) -> bool:
+    if isinstance(error, (_native.CorruptError, FileNotFoundError)):
+        return True
+    return isinstance(error, OSError) and error.errno == errno.EIO
+
+
+class Together:
+    """One restore by several ranks: all of them restore the same checkpoint, or all raise.
+
+    Rank 0 goes through the checkpoints. Of each it tells the others the name; everybody tries it
+    and says how that went; rank 0 says what follows. If it is damage on one rank all pass it over,
+    and any other error is everybody's.
+    """
+
+    def __init__(self, directory: str, ranks: Ranks, timeout: float) -> None:
+        self._directory, self._ranks = directory, ranks
+        self._end = time.monotonic() + timeout
+        session = meet(directory, "restore", ranks, timeout)
+        self._messages = f"{directory}/owner-{session}"
+        if ranks.rank == 0:
+            os.mkdir(self._messages)  # noqa: PTH102
+        where = os.fsencode(directory)
+        self._talk = _native.Coordinator(where, session, ranks.rank, ranks.world_size)
+        self._round = 0
+        self._is_told = False  # an error that everybody knows
+        self._is_lost = False  # a rank is missing: there is nobody to wait for
+
+    def _left(self) -> float:
+        return max(0.0, self._end - time.monotonic())
+
+    def _tell(self, what: str, value: Any = None) -> Any:
+        """Rank 0's words, on every rank."""
+        with self._listening():
+            key = f"{what}-{self._round}"
+            return json.loads(self._talk.broadcast(key, json.dumps(value), self._left()))
+
+    def _hear(self, value: Any) -> list[Any]:
+        """Everybody's words, on rank 0; on others nothing."""
+        with self._listening():
+            texts = self._talk.gather(f"tried-{self._round}", json.dumps(value), self._left())
+            return [json.loads(text) for text in texts]
+
+    @contextlib.contextmanager
+    def _listening(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException:
+            self._is_lost = True
+            raise
+
+    def choose(self, name: str, finite: bool, attempt: Try[Attempt]) -> tuple[Chosen, Any]:
+        """The same as the function, agreed by all."""
+        if self._ranks.rank != 0:
+            return self._follow(attempt)
+        try:
+            chosen, gave = choose(self._directory, name, finite, lambda c: self._lead(c, attempt))
+        except BaseException as error:
+            if not self._is_told and not self._is_lost:
+                self._round += 1
+                self._tell("try", {"error": _describe(error), "missing": _is_missing(error)})
+            raise
+        self._round += 1
+        self._tell("try", {"chosen": chosen})
+        return chosen, gave
+
+    def _lead(self, checkpoint: _native.OpenCheckpoint, attempt: Try[Attempt]) -> Attempt:
+        self._round += 1
+        self._tell("try", {"name": os.path.basename(checkpoint.directory)})  # noqa: PTH119
+        gave, error = None, None
+        try:
+            gave = attempt(checkpoint)
+        except Exception as raised:
+            error = raised
+        said = self._hear(None)
+        said[0] = _report(error)
+        failed = [(rank, report) for rank, report in enumerate(said) if report is not None]
+        failed.sort(key=lambda pair: pair[1]["is_damage"])  # errors first: they end it
+        verdict = {"rank": failed[0][0], **failed[0][1]} if failed else None
+        self._tell("said", verdict)
+        if verdict is not None:
+            self._is_told = not verdict["is_damage"]
+            if error is not None and verdict["rank"] == 0:
+                raise error
+            raise _error_of(verdict)
+        return gave  # type: ignore[return-value]
+
+    def _follow(self, attempt: Try[Attempt]) -> tuple[Chosen, Any]:
+        gave, error = None, None
+        while True:
+            self._round += 1
+            word = self._tell("try")
+            if "chosen" in word:
+                name, passed_over = word["chosen"]
+                return (name, [(one, why) for one, why in passed_over]), gave
+            if "error" in word:
+                kind = FileNotFoundError if word["missing"] else None
+                raise _error_of({"rank": 0, **word["error"]}, kind)
+            try:
+                error = None
+                _, gave = choose(self._directory, word["name"], False, attempt)
+            except Exception as raised:
+                error = raised
+            self._hear(_report(error))
+            verdict = self._tell("said")
+            if verdict is not None and not verdict["is_damage"]:
+                if error is not None and verdict["rank"] == self._ranks.rank:
+                    raise error
+                raise _error_of(verdict)
+
+    def close(self) -> None:
+        """Removes the messages, when nobody reads them any more."""
+        self._round += 1
+        self._end = min(self._end, time.monotonic() + _FAREWELL_SECONDS)
+        if not self._is_lost:
+            with contextlib.suppress(OSError):
+                self._hear(None)
+        # Whoever did not hear the end needs them; the next writer sweeps them then.
+        if self._ranks.rank == 0 and not self._is_lost:
+            shutil.rmtree(self._messages, ignore_errors=True)
+            word = run_word("restore")
+            _native.clear_meeting(os.fsencode(self._directory), word, self._ranks.world_size)
+
+
+def _is_missing(error: BaseException) -> bool:
+    return isinstance(error, FileNotFoundError)
+
+
+def _describe(error: BaseException) -> dict[str, Any]:
+    return {"kind": type(error).__name__, "message": str(error), "is_damage": _is_damage(error)}
+
+
+def _report(error: BaseException | None) -> dict[str, Any] | None:
+    return None if error is None else _describe(error)
+
+
+def _error_of(report: dict[str, Any], kind: type[Exception] | None = None) -> Exception:
+    if kind is None and report["is_damage"]:
+        kind = _native.CorruptError
+    kind = kind or _KINDS.get(report["kind"], RuntimeError)
+    return kind(f"rank {report['rank']}: {report['message']}")

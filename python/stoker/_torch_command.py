@@ -1,0 +1,244 @@
+"""``stoker checkpoint import`` and ``export`` of torch's files: the native command hands over.
+
+Exit status: 0 done, 1 failed, 2 misused, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import secrets
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from stoker import _native
+from stoker import io as stoker_io
+from stoker._checkpoint_memory import UnsupportedValueError, memory_of, new_tensor
+from stoker._checkpoint_ranks import Differs, tree_of_all
+from stoker._checkpoint_tree import TensorNode, decode_tree, manifest_path
+from stoker._checkpointer import Checkpointer
+from stoker._torch_files import RefusedPickleError, import_torch, load_dcp, load_pt, save_pt
+
+_EXIT_FAILED, _EXIT_MISUSED, _EXIT_INTERRUPTED = 1, 2, 130
+_MEMORY_BYTES, _PIECE_BYTES = 256 << 20, 16 << 20
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def import_file(arguments: argparse.Namespace) -> str:
+    """Commits what torch has saved as a checkpoint; what to print."""
+    source = Path(arguments.source)
+    tree = load_dcp(source) if source.is_dir() else load_pt(source)
+    saver = Checkpointer(
+        arguments.directory, lock="fail", memory_bytes=_MEMORY_BYTES, rank=0, world_size=1
+    )
+    with saver:
+        extra = {"imported_from": source.resolve().name}
+        pending = saver.save(arguments.step, extra=extra, **{arguments.tree: tree})
+    pending.wait()  # at once: it was closed
+    checkpoint = _native.OpenCheckpoint(
+        os.fsencode(f"{arguments.directory}/step-{arguments.step:012}")
+    )
+    tensors = len(checkpoint.tensors())
+    report = {
+        "name": Path(checkpoint.directory).name,
+        "step": arguments.step,
+        "generation": pending.generation,
+        "tensors": tensors,
+        "size_bytes": pending.size_bytes,
+    }
+    if arguments.json:
+        return json.dumps(report)
+    size = _native.format_bytes(pending.size_bytes)
+    where = f"{arguments.directory}/{report['name']}"
+    return f"{where}: {_counted(tensors, 'tensor')}, {size}, generation {pending.generation}"
+
+
+class _Reader:
+    """Makes tensors of a checkpoint's, each once: what was tied is tied again."""
+
+    def __init__(self, checkpoint: _native.OpenCheckpoint) -> None:
+        self._checkpoint = checkpoint
+        self._stored = {name: (kind, shape) for name, kind, shape in checkpoint.tensors()}
+        self._made: dict[tuple[str, str | None], Any] = {}
+
+    @property
+    def names(self) -> list[str]:
+        """Of all tensors."""
+        return list(self._stored)
+
+    @property
+    def tensors(self) -> int:
+        """How many were made."""
+        return len(self._made)
+
+    def tensor(self, name: str, element: str | None, path: str) -> Any:
+        """The whole tensor, however many slices it was saved in."""
+        if (name, element) not in self._made:
+            if element is not None and element != "<c16":
+                raise ValueError(f"{path}: torch has no elements of type {element}")
+            try:
+                made = new_tensor(*self._stored[name], element)
+            except UnsupportedValueError as error:
+                raise ValueError(f"{path}: {error}") from None
+            memory = memory_of(made)
+            assert memory is not None
+            self._checkpoint.read_all([(name, None, memory.address, None)])
+            self._made[name, element] = made
+        return self._made[name, element]
+
+    def tree(self, node: Any, path: str) -> Any:
+        """With tensors in their places."""
+        if isinstance(node, Differs):
+            raise ValueError(
+                f"{path}: each rank has saved its own, and a file has room for one: choose tensors "
+                "with --only"
+            )
+        if isinstance(node, TensorNode):
+            made = self.tensor(node.name, node.element, path)
+            return made.item() if node.is_scalar else made
+        if isinstance(node, dict):
+            return {key: self.tree(item, f"{path}[{key!r}]") for key, item in node.items()}
+        if isinstance(node, (list, tuple)):
+            items = [self.tree(item, f"{path}[{i}]") for i, item in enumerate(node)]
+            return items if isinstance(node, list) else tuple(items)
+        return node
+
+
+def _flat(reader: _Reader, only: list[str], strip: list[str]) -> dict[str, Any]:
+    """Tensors by name, chosen and shortened as the native exports do it."""
+    tensors: dict[str, Any] = {}
+    for name in reader.names:
+        if only and not any(name.startswith(prefix) for prefix in only):
+            continue
+        prefixes = sorted((p for p in strip if name.startswith(p)), key=len, reverse=True)
+        short = name.removeprefix(prefixes[0]) if prefixes else name
+        if not short:
+            raise ValueError(f"{name}: nothing is left of its name")
+        if short in tensors:
+            raise ValueError(f"{name}: two tensors would have the name {short}")
+        tensors[short] = reader.tensor(name, None, name)
+    if not tensors:
+        raise ValueError("no tensor's name begins with what --only says")
+    return tensors
+
+
+def _sync_and_sum(path: Path) -> tuple[int, str]:
+    digest, size = hashlib.sha256(), 0
+    with path.open("rb") as file:
+        while piece := file.read(_PIECE_BYTES):
+            digest.update(piece)
+            size += len(piece)
+        os.fsync(file.fileno())
+    return size, digest.hexdigest()
+
+
+def export_file(arguments: argparse.Namespace) -> str:
+    """Writes a checkpoint for torch; what to print.
+
+    1. Write under a private name, and fsync.  2. Publish the sums, which say nothing wrong about a
+    file that is not there.  3. Link to the final name: that replaces nothing.  4. fsync the parent.
+    """
+    out = Path(arguments.out)
+    import_torch(f"{out}: written by torch")
+    if out.exists() or out.is_symlink():
+        raise FileExistsError(f"{out}: there is such a file")
+    if set(out.name) & set("\\\n\r"):
+        raise ValueError("the name of an export has no backslash or line break")
+    checkpoint = _native.OpenCheckpoint(os.fsencode(arguments.checkpoint))
+    reader = _Reader(checkpoint)
+    if arguments.only or arguments.strip:
+        tree = _flat(reader, arguments.only, arguments.strip)
+    else:
+        manifest = manifest_path(checkpoint)
+        states = [decode_tree(state, "state", manifest) for state in checkpoint.state]
+        tree = reader.tree(tree_of_all(states), "state")
+    staged = out.with_name(f"{out.name}.staged-{secrets.token_hex(16)}")
+    sums = out.with_name(f"{out.name}.sha256")
+    try:
+        save_pt(tree, staged)
+        size, digest = _sync_and_sum(staged)
+        stoker_io.write_durable(sums, f"{digest}  {out.name}\n".encode())
+        try:
+            os.link(staged, out)
+        except OSError:
+            sums.unlink()
+            raise
+    finally:
+        staged.unlink(missing_ok=True)
+    parent = os.open(out.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(parent)
+    finally:
+        os.close(parent)
+    report = {
+        "files": [str(out)],
+        "sums": str(sums),
+        "tensors": reader.tensors,
+        "size_bytes": size,
+    }
+    if arguments.json:
+        return json.dumps(report)
+    tensors = _counted(reader.tensors, "tensor")
+    return f"{tensors} in 1 file, {_native.format_bytes(size)}: {out}\nsums: {sums}"
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="stoker checkpoint", allow_abbrev=False, add_help=False)
+    commands = parser.add_subparsers(dest="command", required=True)
+    importing = commands.add_parser("import", allow_abbrev=False, add_help=False)
+    importing.add_argument("directory")
+    importing.add_argument("source")
+    importing.add_argument("--step", type=int, required=True)
+    importing.add_argument("--as", dest="tree", default="state")
+    exporting = commands.add_parser("export", allow_abbrev=False, add_help=False)
+    exporting.add_argument("checkpoint")
+    exporting.add_argument("out")
+    exporting.add_argument("--only", action="append", default=[])
+    exporting.add_argument("--strip", action="append", default=[])
+    for command in (importing, exporting):
+        command.add_argument("--json", action="store_true")
+    return parser
+
+
+def _message(error: BaseException) -> str:
+    text = str(error)
+    if isinstance(error, OSError) and error.strerror:
+        text = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    return " ".join(text.split())
+
+
+def _stop(_signal: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Imports or exports; everything that can go wrong is one line on stderr."""
+    arguments = _parser().parse_args(argv)
+    before = signal.signal(signal.SIGTERM, _stop)
+    try:
+        run = import_file if arguments.command == "import" else export_file
+        print(run(arguments), flush=True)
+        return 0
+    except KeyboardInterrupt:
+        message, status = "interrupted", _EXIT_INTERRUPTED
+    except (OSError, ImportError, _native.CorruptError, RefusedPickleError, TypeError) as error:
+        message, status = _message(error), _EXIT_FAILED
+    except ValueError as error:
+        message, status = _message(error), _EXIT_MISUSED
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    print(f"stoker checkpoint {arguments.command}: {message}", file=sys.stderr)
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,318 @@
+"""Several ranks, each a process of its own, and one checkpoint of all of them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import stoker
+
+# A rank obeys lines of Python on stdin, and answers each with a line: what `result` is then, or the
+# exception.
+_RANK = r"""
+import json, os, sys
+import numpy as np
+import stoker
+from stoker import _checkpointer
+
+folder, rank, world, settings = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
+saver = stoker.Checkpointer(folder, rank=rank, world_size=world, **json.loads(settings))
+state = {"w": np.arange(4.0) + 10 * rank, "name": f"r{rank}"}
+space = {"saver": saver, "np": np, "stoker": stoker, "rank": rank, "world": world, "state": state,
+         "_checkpointer": _checkpointer}
+for line in sys.stdin:
+    try:
+        space["result"] = None
+        exec(json.loads(line), space)
+        print(json.dumps({"result": space["result"]}), flush=True)
+    except Exception as error:
+        print(json.dumps({"error": f"{type(error).__name__}: {error}"}), flush=True)
+"""
+
+
+class Rank:
+    """A process. What is told to several ranks is told before any of them is heard."""
+
+    def __init__(self, folder: Path, rank: int, world: int, settings: dict[str, Any]) -> None:
+        command = [sys.executable, "-c", _RANK, str(folder), str(rank), str(world)]
+        self.process = subprocess.Popen(
+            [*command, json.dumps(settings)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def tell(self, program: str) -> None:
+        """Lets it run a program."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps(program) + "\n")
+        self.process.stdin.flush()
+
+    def hear(self) -> Any:
+        """What `result` was, or the error."""
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        assert line, "the rank has ended"
+        said = json.loads(line)
+        return said["error"] if "error" in said else said["result"]
+
+
+@contextlib.contextmanager
+def ranks(folder: Path, world: int, count: int | None = None, **settings: Any) -> Iterator[Any]:
+    started = [Rank(folder, r, world, settings) for r in range(world if count is None else count)]
+    try:
+        yield started
+    finally:
+        for rank in started:
+            rank.process.kill()
+            rank.process.communicate()
+
+
+def on_all(group: list[Rank], program: str) -> list[Any]:
+    for rank in group:
+        rank.tell(program)
+    return [rank.hear() for rank in group]
+
+
+_SAVE = "result = saver.save({0}, state=state).wait()"
+_RESTORE = """
+found = {"w": np.zeros(4), "name": ""}
+done = saver.restore(state=found)
+result = [done, found["w"].tolist(), found["name"], done.skipped, done.world_size]
+"""
+
+
+@pytest.mark.parametrize("world", [2, 3])
+def test_every_rank_gets_back_what_it_has_saved(tmp_path: Path, world: int) -> None:
+    with ranks(tmp_path, world) as group:
+        for step in (1, 2):
+            assert on_all(group, _SAVE.format(step)) == [True] * world
+        assert on_all(group, _RESTORE) == [
+            [2, [10.0 * r + i for i in range(4)], f"r{r}", [], world] for r in range(world)
+        ]
+        assert on_all(group, "state['w'] += 1;" + _SAVE.format(3)) == [True] * world
+        on_all(group, "saver.close()")
+    assert sorted(p.name for p in tmp_path.iterdir()) == [
+        *(".lock", "latest"),
+        *(f"step-{step:012}" for step in (1, 2, 3)),
+    ], "nothing is left of what they told each other"
+    loaded = stoker.load(tmp_path / "latest")
+    assert loaded["rank-00001.state.w"][...].tolist() == [11, 12, 13, 14]
+
+
+def test_a_new_run_hears_nothing_of_the_one_that_was_killed(tmp_path: Path) -> None:
+    with ranks(tmp_path, 2) as group:
+        assert on_all(group, _SAVE.format(1)) == [True, True]
+    assert len(list(tmp_path.glob("owner-*"))) == 1, "its messages are still there"
+    with ranks(tmp_path, 2) as group:
+        answers = on_all(group, _RESTORE)
+        assert [answer[0] for answer in answers] == [1, 1]
+        assert on_all(group, _SAVE.format(2)) == [True, True]
+        on_all(group, "saver.close()")
+    assert not list(tmp_path.glob("owner-*"))
+
+
+def test_a_missing_rank_is_named_on_every_other_one(tmp_path: Path) -> None:
+    with ranks(tmp_path, 3, count=2, deadline=0.5) as group:
+        for answer in on_all(group, _SAVE.format(1)):
+            assert answer.startswith("BlockingIOError")
+            assert "rank 2 did not answer" in answer
+        for answer in on_all(group, "saver.restore(state=state)"):
+            assert "rank 2 did not answer" in answer
+    assert not list(tmp_path.glob("step-*"))
+
+
+def test_a_rank_that_is_killed_between_saves_fails_the_next_one(tmp_path: Path) -> None:
+    with ranks(tmp_path, 3, deadline=2) as group:
+        assert on_all(group, _SAVE.format(1)) == [True] * 3
+        group[2].process.send_signal(signal.SIGKILL)
+        group[2].process.wait()
+        for answer in on_all(group[:2], _SAVE.format(2)):
+            assert "did not answer" in answer
+        assert [p.name for p in tmp_path.glob("step-*")] == ["step-000000000001"]
+    with ranks(tmp_path, 3) as group:
+        assert [answer[0] for answer in on_all(group, _RESTORE)] == [1, 1, 1]
+        assert on_all(group, _SAVE.format(2)) == [True] * 3
+
+
+@pytest.mark.parametrize("victim", [0, 1])
+@pytest.mark.parametrize("point", ["written", "part_written"])
+def test_a_rank_killed_within_a_save_leaves_the_one_before(
+    tmp_path: Path, victim: int, point: str
+) -> None:
+    with ranks(tmp_path, 2, deadline=2) as group:
+        assert on_all(group, _SAVE.format(1)) == [True, True]
+        on_all(group, "saver.close()")
+    with ranks(tmp_path, 2, deadline=2) as group:
+        # Each rank's own process dies by itself, in the middle of the protocol.
+        group[victim].tell(
+            f"_checkpointer._kill_at = ('checkpoint.{point}', 1)\n"
+            "saver = stoker.Checkpointer(saver.path, rank=rank, world_size=world, deadline=2)"
+        )
+        group[victim].hear()
+        for rank in group:
+            rank.tell(_SAVE.format(2))
+        other = group[1 - victim]
+        assert f"rank {victim} did not answer" in other.hear()
+        assert group[victim].process.wait() == -signal.SIGKILL
+        assert [p.name for p in tmp_path.glob("step-*")] == ["step-000000000001"]
+    with ranks(tmp_path, 2) as group:
+        assert [answer[0] for answer in on_all(group, _RESTORE)] == [1, 1]
+        assert on_all(group, _SAVE.format(2)) == [True, True]
+
+
+def test_what_one_rank_cannot_save_is_refused_on_all_at_once(tmp_path: Path) -> None:
+    with ranks(tmp_path, 2) as group:  # by the default deadline this would take half an hour
+        answers = on_all(group, "saver.save(1, state={'bad': {1.0}} if rank else state)")
+        assert answers[1].startswith("TypeError: state['bad']: object of type set can't be saved")
+        assert "rank 1: state['bad']" in answers[0]
+        answers = on_all(group, "saver.save(5 + rank, state=state)")
+        assert all("rank 1 saves step 6 while rank 0 saves step 5" in a for a in answers)
+        assert on_all(group, _SAVE.format(1)) == [True, True]
+
+
+def test_damage_that_one_rank_finds_makes_all_of_them_go_back(tmp_path: Path) -> None:
+    with ranks(tmp_path, 2, dedup=False) as group:
+        for step in (1, 2):
+            assert on_all(group, _SAVE.format(step)) == [True, True]
+        path = tmp_path / "step-000000000002" / "rank-00001.safetensors"
+        path.chmod(0o644)
+        data = bytearray(path.read_bytes())
+        data[-3] ^= 1
+        path.write_bytes(data)
+        answers = on_all(group, _RESTORE)
+        assert [answer[0] for answer in answers] == [1, 1]
+        for answer in answers:
+            ((name, reason),) = answer[3]
+            assert name == "step-000000000002"
+            assert reason.startswith("rank 1: ")
+            assert "rank-00001.safetensors" in reason
+        named = on_all(group, "saver.restore(2, state=state)")
+        assert all("CorruptError" in a and "rank-00001.safetensors" in a for a in named)
+        assert on_all(group, "saver.restore(7, state=state)")[1].startswith("FileNotFoundError")
+        # A tree that does not fit is not passed over.
+        other = "saver.restore(1, state=state if rank == 0 else {'w': np.zeros(5), 'name': ''})"
+        answers = on_all(group, other)
+        assert "ValueError: rank 1: state['w']" in answers[0]
+        assert "ValueError: state['w']: float64 (5,), but float64 (4,)" in answers[1]
+
+
+def test_nothing_to_restore_is_none_everywhere(tmp_path: Path) -> None:
+    with ranks(tmp_path / "new", 2) as group:
+        assert on_all(group, "result = saver.restore(state=state) is None") == [True, True]
+
+
+_SLICED = """
+rows = np.array_split(np.arange(7 * 3, dtype=np.float32).reshape(7, 3), world)
+begin = sum(len(part) for part in rows[:rank])
+def slice_of(array):
+    return stoker.Slice(array, (7, 3), (begin, 0))
+tree = {"w": slice_of(rows[rank].copy()), "lr": 0.1, "steps": [1, 2]}
+empty = {"w": slice_of(np.zeros_like(rows[rank])), "lr": 0.0, "steps": []}
+"""
+
+
+def test_slices_go_to_any_number_of_ranks(tmp_path: Path) -> None:
+    with ranks(tmp_path, 2) as group:
+        on_all(group, _SLICED)
+        assert on_all(group, "result = saver.save(1, state=tree).wait()") == [True, True]
+        on_all(group, "saver.close()")
+    whole = np.arange(21, dtype=np.float32).reshape(7, 3)
+    assert (stoker.load(tmp_path)["state.w"][...] == whole).all()
+    check = """
+done = saver.restore(state=empty)
+result = [done, (empty["w"].array == rows[rank]).all().item(), empty["lr"], empty["steps"]]
+"""
+    with ranks(tmp_path, 3) as group:
+        on_all(group, _SLICED)
+        assert on_all(group, check) == [[1, True, 0.1, [1, 2]]] * 3
+        on_all(group, "saver.save(2, state=tree).wait(); saver.close()")
+    with stoker.Checkpointer(tmp_path, rank=0, world_size=1) as saver:
+        found = {"w": np.zeros((7, 3), np.float32), "lr": 0.0, "steps": []}
+        assert saver.restore(state=found) == 2
+        assert (found["w"] == whole).all()
+        # From one to several: a slice of what was saved whole.
+        saver.save(3, state={"w": whole, "lr": 0.2, "steps": []}).wait()
+    with ranks(tmp_path, 2) as group:
+        on_all(group, _SLICED)
+        assert on_all(group, check) == [[3, True, 0.2, []]] * 2
+
+
+def test_more_ranks_than_rows_is_no_problem(tmp_path: Path) -> None:
+    with ranks(tmp_path, 3) as group:
+        program = """
+part = np.full((1 if rank == 1 else 0, 2), 5.0)
+result = saver.save(1, state=stoker.Slice(part, (1, 2), (0, 0))).wait()
+"""
+        assert on_all(group, program) == [True] * 3
+        back = """
+part[...] = 0
+result = [saver.restore(state=stoker.Slice(part, (1, 2), (0, 0))), part.tolist()]
+"""
+        assert on_all(group, back) == [[1, []], [1, [[5.0, 5.0]]], [1, []]]
+
+
+def test_what_belongs_to_a_rank_is_not_given_to_another_number_of_them(tmp_path: Path) -> None:
+    with ranks(tmp_path, 2) as group:
+        on_all(group, "saver.save(1, state=state, same={'lr': 1}, mine={'seed': rank}).wait()")
+        on_all(group, "saver.close()")
+    with stoker.Checkpointer(tmp_path, rank=0, world_size=1) as saver:
+        same = {"lr": 0}
+        assert saver.restore(same=same) == 1
+        assert same == {"lr": 1}
+        with pytest.raises(ValueError, match=r"mine\['seed'\]: each of the 2 ranks has saved its"):
+            saver.restore(mine={"seed": 0})
+        with pytest.raises(ValueError, match=r"state\['w'\]: each of the 2 ranks"):
+            saver.restore(state={"w": np.zeros(4), "name": ""})
+
+
+def test_slices_that_overlap_or_lie_outside_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"\(2, 3\) at \(6, 0\) does not lie in \(7, 3\)"):
+        stoker.Slice(np.zeros((2, 3)), (7, 3), (6, 0))
+    with pytest.raises(ValueError, match="1, 2 and 1 dimensions"):
+        stoker.Slice(np.zeros(2), (7, 3), (6,))
+    with pytest.raises(TypeError, match="not list"):
+        stoker.Slice([1], (7,), (0,))
+    with ranks(tmp_path, 2) as group:
+        program = "result = saver.save(1, state=stoker.Slice(np.zeros(4), (6,), (rank,))).wait()"
+        assert all("overlap" in answer for answer in on_all(group, program))
+
+
+def test_ranks_are_found_as_a_loader_finds_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    saver = stoker.Checkpointer(tmp_path, deadline=0.2)
+    with pytest.raises(BlockingIOError, match="rank 0 did not answer"):
+        saver.save(1, state=1)
+    with pytest.raises(ValueError, match="every_steps="):
+        saver.due(3, every="30min")
+    assert saver.due(4, every_steps=2)
+    alone = stoker.Checkpointer(tmp_path, rank=0, world_size=1)
+    assert alone.save(1, state=1).wait()
+    with pytest.raises(ValueError, match="belong together"):
+        stoker.Checkpointer(tmp_path, rank=0)
+
+
+def test_ctrl_c_ends_the_wait_for_other_ranks(tmp_path: Path) -> None:
+    with ranks(tmp_path, 2, count=1) as (rank,):
+        rank.tell(
+            "try:\n  print('\"waiting\"', flush=True); saver.save(1, state=state)\n"
+            "except KeyboardInterrupt:\n  result = 'interrupted'"
+        )
+        assert rank.process.stdout.readline() == '"waiting"\n'
+        while not list(tmp_path.glob("owner-meeting-*/welcome-0")):
+            os.sched_yield()  # it does not wait yet
+        rank.process.send_signal(signal.SIGINT)
+        assert rank.hear() == "interrupted"
