@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import signal
 import struct
 import subprocess
 import sys
@@ -19,6 +20,9 @@ WriteMegatron: TypeAlias = Callable[[Path, str, Sequence[Any]], Path]
 WriteTar: TypeAlias = Callable[[Path, Mapping[str, Mapping[str, bytes]]], Path]
 VisibleFiles: TypeAlias = Callable[[Path], dict[str, bytes]]
 PackUntilKilled: TypeAlias = Callable[..., None]
+
+# A shell's background jobs ignore Ctrl-C, and so would the processes that tests send it to.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Packs as stoker.pack() does, and is killed once as many samples as sys.argv[1] are in shards.
 _KILLED = """
