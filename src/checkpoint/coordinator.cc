@@ -71,7 +71,7 @@ Status SharedDirectoryCoordinator::poll(Deadline deadline, std::uint32_t missing
                                         Try&& attempt) {
   constexpr nanoseconds kPauseMax = milliseconds(100);
   for (nanoseconds pause = milliseconds(1);; pause = std::min(pause * 2, kPauseMax)) {
-    const Status status = attempt();
+    Status status = attempt();
     if (status.code() != Code::not_found) return status;
     if (Clock::now() >= deadline)
       return Status(Code::unavailable,

@@ -16,8 +16,9 @@ constexpr std::string_view kTrashPrefix = ".trash-";
 template <typename Number>
 std::optional<Number> parse_number(std::string_view text) {
   Number value = 0;
-  const char* const end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  const char* const begin = text.data();
+  const char* const end = begin + text.size();
+  const auto [stop, error] = std::from_chars(begin, end, value);
   if (error != std::errc() || stop != end) return std::nullopt;
   return value;
 }

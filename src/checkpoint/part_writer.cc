@@ -81,7 +81,7 @@ Status PartWriter::make_file(std::size_t index) {
 
 // Steps 1 and 2.
 Status PartWriter::make_files() {
-  const Status made = ops_.mkdir(request_.directory);
+  Status made = ops_.mkdir(request_.directory);
   // Another rank may have been first; a name is never used by two attempts.
   if (!made.ok() && made.code() != Code::already_exists) return made;
   ops_.reached("checkpoint.staged_dir");

@@ -49,9 +49,9 @@ Status SaveLeader::check(std::span<const BeginMessage> messages,
                                                 " while rank 0 saves step " + std::to_string(step));
     size_bytes += messages[rank].size_bytes;
   }
-  const Status exists(Code::already_exists, "step " + std::to_string(step) +
-                                                " was saved by this run already: " +
-                                                options_.directory + "/" + step_name(step));
+  Status exists(Code::already_exists, "step " + std::to_string(step) +
+                                          " was saved by this run already: " + options_.directory +
+                                          "/" + step_name(step));
   if (std::find(steps_in_flight.begin(), steps_in_flight.end(), step) != steps_in_flight.end())
     return exists;
   STOKER_TRY(checked_.refresh());

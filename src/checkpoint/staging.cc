@@ -1,10 +1,9 @@
 #include "checkpoint/staging.h"
 
 #include <algorithm>
-#include <system_error>
-#include <thread>
 #include <utility>
 
+#include "base/work_together.h"
 #include "checkpoint/tensor_copy.h"
 
 namespace stoker {
@@ -131,15 +130,7 @@ Status fill_staging(Staging& staging, const CheckpointLayout& layout,
       staging.filled(*chunk);
     }
   };
-  std::vector<std::jthread> others;
-  const std::size_t useful = std::min(std::max<std::size_t>(thread_count, 1), layout.chunks.size());
-  try {
-    for (std::size_t i = 1; i < useful; ++i) others.emplace_back(work);
-  } catch (const std::system_error&) {
-    // No more threads to be had: those there are do the work.
-  }
-  work();
-  others.clear();
+  work_together(std::min(thread_count, layout.chunks.size()), work);
   return staging.status();
 }
 

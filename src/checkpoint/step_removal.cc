@@ -31,7 +31,7 @@ Status remove_checkpoint(FileOps& ops, const std::string& directory, const std::
   if (!files.ok()) return files.status().code() == Code::not_found ? Status() : files.status();
   for (const std::string& file : *files) STOKER_TRY(remove_tree(ops, trash + "/" + file));
   ops.reached("retention.unlinked");
-  const Status removed = ops.rmdir(trash);
+  Status removed = ops.rmdir(trash);
   if (!removed.ok() && removed.code() != Code::not_found && removed.os_error() != ENOTEMPTY &&
       removed.os_error() != EEXIST)
     return removed;

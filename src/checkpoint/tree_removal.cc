@@ -11,7 +11,7 @@ namespace {
 constexpr int kDepthMax = 16;  // ours have three levels
 
 Status remove_at(FileOps& ops, const std::string& path, int depth) {
-  const Status unlinked = ops.unlink(path);
+  Status unlinked = ops.unlink(path);
   if (unlinked.ok() || unlinked.code() == Code::not_found) return {};
   // Linux says EISDIR for a directory, POSIX EPERM; anything else is a refusal.
   if (unlinked.os_error() != EISDIR && unlinked.os_error() != EPERM) return unlinked;

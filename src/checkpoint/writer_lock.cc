@@ -65,7 +65,7 @@ std::optional<LockRecord> WriterLock::read_record() const {
 Status WriterLock::await_flock(Deadline deadline) {
   for (nanoseconds wait = milliseconds(1);;
        wait = std::min<nanoseconds>(wait * 2, milliseconds(250))) {
-    const Status locked = ops_.try_lock(fd_.get(), LockMode::exclusive);
+    Status locked = ops_.try_lock(fd_.get(), LockMode::exclusive);
     // Where a filesystem has no flock, the record is all there is.
     if (locked.ok() || locked.code() == Code::unsupported) return {};
     if (locked.code() != Code::unavailable) return locked;

@@ -4,10 +4,10 @@
 #include <array>
 #include <atomic>
 #include <optional>
-#include <system_error>
 #include <thread>
 
 #include "base/mutex.h"
+#include "base/work_together.h"
 #include "dataset/derived_file.h"
 #include "dataset/shard_scan.h"
 #include "io/arena.h"
@@ -92,16 +92,7 @@ class ParallelScan {
     const unsigned wanted = options_.thread_count != 0
                                 ? options_.thread_count
                                 : 2 * std::max(1U, std::thread::hardware_concurrency());
-    const std::size_t count = std::min<std::size_t>(wanted, scanned_.size());
-    {
-      std::vector<std::jthread> threads;
-      try {
-        for (std::size_t i = 1; i < count; ++i) threads.emplace_back([this] { work(); });
-      } catch (const std::system_error&) {
-        // No more threads to be had: those there are, and this one, do it.
-      }
-      work();
-    }
+    work_together(std::min<std::size_t>(wanted, source_.shards().size()), [this] { work(); });
     MutexLock lock(mutex_);
     if (!failure_.ok()) return failure_;
     return std::move(scanned_);

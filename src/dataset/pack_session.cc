@@ -124,8 +124,9 @@ Status PackSession::claim(const SampleSource& source) {
   if (is_alone_) STOKER_TRY(remove_staged(ops_, directory_ + "/.stoker", nullptr));
   STOKER_TRY(claim_directory(ops_, directory_, plan_.job));
   Result<PackReport> finished = internal::find_finished(ops_, directory_, plan_.job);
-  if (finished.ok()) finished_ = *std::move(finished);
-  if (finished_ || finished.status().code() != Code::not_found) return finished.status();
+  Status outcome = finished.status();
+  if (outcome.ok()) finished_ = *std::move(finished);
+  if (outcome.code() != Code::not_found) return outcome;
   STOKER_TRY(make_directories(ops_, pack_parts_directory(directory_)));
   if (is_alone_) {
     STOKER_TRY(remove_staged(ops_, directory_, nullptr));
