@@ -8,18 +8,23 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import signal
 import sys
 import time
 from collections.abc import Sequence
-from types import FrameType
 from typing import Any
 
 from stoker import _native, _pack_rows
+from stoker._command_line import (
+    EXIT_FAILED,
+    EXIT_INTERRUPTED,
+    EXIT_MISUSED,
+    counted,
+    one_line,
+    stoppable,
+)
 from stoker._importers import import_kind
 from stoker._ingest import parse_size
 
-_EXIT_FAILED, _EXIT_MISUSED, _EXIT_INTERRUPTED = 1, 2, 130
 # As the command line calls them, and as the importers do.
 _SOURCE_OPTIONS = {
     "--columns": "columns",
@@ -153,10 +158,6 @@ def _pack(arguments: argparse.Namespace, line: ProgressLine) -> _native.PackRepo
     return _pack_rows.pack_rows(kind, arguments.source, arguments.destination, options, plan)
 
 
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"
-
-
 def render(report: _native.PackReport, directory: str, as_json: bool) -> str:
     """What was packed, in the words of the native command."""
     if as_json:
@@ -171,51 +172,34 @@ def render(report: _native.PackReport, directory: str, as_json: bool) -> str:
                 "complete": report.is_complete,
             }
         )
-    samples, shards = _counted(report.sample_count, "sample"), _counted(report.shard_count, "shard")
+    samples, shards = counted(report.sample_count, "sample"), counted(report.shard_count, "shard")
     size = _native.format_bytes(report.size_bytes)
     text = f"{directory}: {samples} in {shards} ({report.format}), {size}"
     if report.shards_found:
-        text += f"; {_counted(report.shards_found, 'shard')} there already"
+        text += f"; {counted(report.shards_found, 'shard')} there already"
     if not report.is_complete:
         text += f"\nwhen all tasks are done: stoker pack --merge {directory}"
     return text
 
 
-def _message(error: BaseException) -> str:
-    """In one line, without the number that Python puts before an OSError."""
-    text = str(error)
-    if isinstance(error, OSError) and error.strerror:
-        text = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
-    return " ".join(text.split())
-
-
-def _stop(_signal: int, _frame: FrameType | None) -> None:
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_DFL)  # the next one ends the process
-    raise KeyboardInterrupt
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Packs; everything that can go wrong is one line on stderr."""
     arguments = _parser().parse_args(argv)
-    before = {number: signal.signal(number, _stop) for number in (signal.SIGINT, signal.SIGTERM)}
     if arguments.threads:
         os.environ.setdefault("RAYON_NUM_THREADS", str(arguments.threads))  # of tokenizers
     line = ProgressLine()
     try:
-        report = _pack(arguments, line)
+        with stoppable():
+            report = _pack(arguments, line)
         line.clear()
         print(render(report, arguments.destination, arguments.json), flush=True)
         return 0
     except KeyboardInterrupt:
-        message, status = "stopped while packing", _EXIT_INTERRUPTED
+        message, status = "stopped while packing", EXIT_INTERRUPTED
     except (OSError, ImportError, _native.CorruptError) as error:
-        message, status = _message(error), _EXIT_FAILED
+        message, status = one_line(error), EXIT_FAILED
     except ValueError as error:
-        message, status = _message(error), _EXIT_MISUSED
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        message, status = one_line(error), EXIT_MISUSED
     line.clear()
     print(f"stoker pack: {message}", file=sys.stderr)
     return status

@@ -10,11 +10,9 @@ import hashlib
 import json
 import os
 import secrets
-import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 from stoker import _native
@@ -23,14 +21,17 @@ from stoker._checkpoint_memory import UnsupportedValueError, memory_of, new_tens
 from stoker._checkpoint_ranks import Differs, tree_of_all
 from stoker._checkpoint_tree import TensorNode, decode_tree, manifest_path
 from stoker._checkpointer import Checkpointer
+from stoker._command_line import (
+    EXIT_FAILED,
+    EXIT_INTERRUPTED,
+    EXIT_MISUSED,
+    counted,
+    one_line,
+    stoppable,
+)
 from stoker._torch_files import RefusedPickleError, import_torch, load_dcp, load_pt, save_pt
 
-_EXIT_FAILED, _EXIT_MISUSED, _EXIT_INTERRUPTED = 1, 2, 130
 _MEMORY_BYTES, _PIECE_BYTES = 256 << 20, 16 << 20
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def import_file(arguments: argparse.Namespace) -> str:
@@ -59,7 +60,7 @@ def import_file(arguments: argparse.Namespace) -> str:
         return json.dumps(report)
     size = _native.format_bytes(pending.size_bytes)
     where = f"{arguments.directory}/{report['name']}"
-    return f"{where}: {_counted(tensors, 'tensor')}, {size}, generation {pending.generation}"
+    return f"{where}: {counted(tensors, 'tensor')}, {size}, generation {pending.generation}"
 
 
 class _Reader:
@@ -187,7 +188,7 @@ def export_file(arguments: argparse.Namespace) -> str:
     }
     if arguments.json:
         return json.dumps(report)
-    tensors = _counted(reader.tensors, "tensor")
+    tensors = counted(reader.tensors, "tensor")
     return f"{tensors} in 1 file, {_native.format_bytes(size)}: {out}\nsums: {sums}"
 
 
@@ -209,33 +210,21 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _message(error: BaseException) -> str:
-    text = str(error)
-    if isinstance(error, OSError) and error.strerror:
-        text = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
-    return " ".join(text.split())
-
-
-def _stop(_signal: int, _frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Imports or exports; everything that can go wrong is one line on stderr."""
     arguments = _parser().parse_args(argv)
-    before = signal.signal(signal.SIGTERM, _stop)
     try:
         run = import_file if arguments.command == "import" else export_file
-        print(run(arguments), flush=True)
+        with stoppable():
+            text = run(arguments)
+        print(text, flush=True)
         return 0
     except KeyboardInterrupt:
-        message, status = "interrupted", _EXIT_INTERRUPTED
+        message, status = "interrupted", EXIT_INTERRUPTED
     except (OSError, ImportError, _native.CorruptError, RefusedPickleError, TypeError) as error:
-        message, status = _message(error), _EXIT_FAILED
+        message, status = one_line(error), EXIT_FAILED
     except ValueError as error:
-        message, status = _message(error), _EXIT_MISUSED
-    finally:
-        signal.signal(signal.SIGTERM, before)
+        message, status = one_line(error), EXIT_MISUSED
     print(f"stoker checkpoint {arguments.command}: {message}", file=sys.stderr)
     return status
 

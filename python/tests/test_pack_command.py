@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 
 import stoker
-from stoker import _pack_command, _pack_rows
+from stoker import _command_line, _pack_command, _pack_rows
 
 Files = Callable[[Path], dict[str, bytes]]
 
 # Presses Ctrl-C (sys.argv[1]: how often, as it were a signal's name) when samples are in a shard.
 _INTERRUPTED = """
 import os, signal, sys
-from stoker import _pack_command, _pack_rows
+from stoker import _command_line, _pack_command, _pack_rows
 
 count = _pack_rows._RowPacker._count
 
@@ -168,7 +168,7 @@ def test_a_second_signal_ends_the_process() -> None:
     before = {number: signal.getsignal(number) for number in numbers}
     try:
         with pytest.raises(KeyboardInterrupt):
-            _pack_command._stop(signal.SIGINT, None)
+            _command_line.stop(signal.SIGINT, None)
         assert [signal.getsignal(number) for number in numbers] == [signal.SIG_DFL] * 2
     finally:
         for number, handler in before.items():
