@@ -46,7 +46,7 @@ help:
 	@echo
 	@echo "  make build    build/release/stoker, and the Python package in .venv"
 	@echo "  make crash    power cuts on ext4, XFS and btrfs at CRASH_CUTS ($(CRASH_CUTS)) block writes each, and"
-	@echo "                KILL_CYCLES ($(KILL_CYCLES)) runs ended by kill -9 (a quarter of an hour, as root)"
+	@echo "                KILL_CYCLES ($(KILL_CYCLES)) runs ended by kill -9 (minutes, as root)"
 	@echo "  make interop  our formats beside webdataset, streaming, litdata, tfrecord, megatron"
 	@echo "  make bench    micro-benchmarks, and comparisons with fio and other loaders (minutes)"
 	@echo "  make lint     format, layers, ruff, mypy, clang thread-safety and clang-tidy (minutes)"
@@ -118,7 +118,7 @@ test: apt-test build build-dev
 # output, which ctest keeps in the report.
 .PHONY: crash
 crash: apt-test build build-dev
-	$(SAY) "power cuts, failed blocks and full disks, then kill -9 (a quarter of an hour)"
+	$(SAY) "power cuts, failed blocks and full disks, then kill -9 (minutes)"
 	@rm -rf $(RESULTS)/crash && mkdir -p $(RESULTS)/crash
 	@status=0; \
 	STOKER_CRASH_CUTS=$(CRASH_CUTS) ctest --test-dir build/dev --label-regex '^crash$$' \

@@ -145,7 +145,7 @@ std::string describe_dataset(const Dataset& dataset) {
 
 Status write_out(Context& context, std::string_view text) {
   errno = 0;
-  context.out.write(text.data(), std::ssize(text));
+  context.out.write(text.data(), static_cast<std::streamsize>(text.size()));
   context.out.flush();
   if (context.out) return {};
   const int why = errno != 0 ? errno : EIO;
