@@ -16,7 +16,6 @@
 #include "bind.h"
 #include "checkpoint/checkpointer.h"
 #include "checkpoint/coordinator.h"
-#include "checkpoint/step_removal.h"
 #include "checkpoint_arguments.h"
 #include "interrupts.h"
 #include "killing_file_ops.h"
@@ -108,11 +107,7 @@ std::unique_ptr<Checkpointer> make_checkpointer(const nb::bytes& directory,
                                                                 .rank = settings.rank,
                                                                 .world_size = settings.world_size,
                                                                 .pause = Interrupts::pause}));
-  const RetentionRules rules = rules_of(settings);
-  if (rules.keep_last || rules.keep_every || rules.keep_best)
-    options.after_commit = [ops, rules, where = options.directory](const CheckpointManifest&) {
-      return apply_retention(*ops, where, rules).status().with_context("retention");
-    };
+  options.retention = rules_of(settings);
   return value_or_raise(without_gil([&] { return Checkpointer::make(std::move(options)); }));
 }
 

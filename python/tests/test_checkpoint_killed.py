@@ -141,7 +141,7 @@ print(json.dumps({"killed": killed, "steps": first[1], "saves": acknowledged,
 _POINTS = [
     *("staged_dir", "preallocated", "written", "synced", "part_written", "staging_synced"),
     *("manifest_written", "directory_synced", "renamed", "parent_synced"),
-    *("latest_staged", "latest_moved", "latest_synced"),
+    *("latest_staged", "latest_moved", "latest_synced", "acknowledged"),
 ]
 _ALL = [
     *(f"checkpoint.{name}" for name in _POINTS),

@@ -16,6 +16,7 @@
 #include "checkpoint/layout.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/pending.h"
+#include "checkpoint/retention.h"
 #include "checkpoint/writer_lock.h"
 #include "io/file.h"
 #include "io/file_ops.h"
@@ -46,9 +47,9 @@ struct CheckpointerOptions {
   std::shared_ptr<Coordinator> coordinator = {};  ///< Nothing: this process is alone.
   File::Options file = {};
   std::string tool = "stoker";
-  /// After `latest` has moved, on rank 0's writer thread: retention. Its error is the save's, which
-  /// is committed all the same.
-  std::function<Status(const CheckpointManifest&)> after_commit = {};
+  /// Applied by rank 0 once `latest` has moved. Unwanted checkpoints are out of sight when the save
+  /// is durable; their blocks are freed while the caller goes on.
+  RetentionRules retention = {};
 
   // Seams for tests.
   FileOps* ops = nullptr;                                                    ///< posix_file_ops().
@@ -86,7 +87,8 @@ struct CheckpointerProgress {
 /// steps in the same order.
 ///
 /// The error of a save is returned once by the next save(), wait() or close(), and always by its
-/// own Pending. A call that returns such an error has done nothing else.
+/// own Pending. A call that returns such an error has done nothing else. What goes wrong after a
+/// save was acknowledged, when blocks of others are freed, is told in the first way only.
 ///
 /// Thread safety: save() and close() from one thread at a time; the others from any. In a forked
 /// child every method answers `unsupported` and the destructor does nothing.
@@ -104,7 +106,8 @@ class Checkpointer {
   /// saved the step; `no_space` if there is no room for it.
   Result<Pending> save(SaveRequest request);
 
-  /// Waits for all saves in flight. `unavailable` when `timeout` has passed first.
+  /// Waits for all saves in flight, and for what retention removes behind them. `unavailable` when
+  /// `timeout` has passed first.
   Status wait(nanoseconds timeout = kForever);
 
   /// wait(), then the end of the writer, and the lock is free. After a time-out what is in flight

@@ -98,10 +98,15 @@ Result<Verdict> Checkpointer::Core::hear_all(const SaveJob& job, const BeginMess
     messages.push_back(std::move(heard));
   }
   std::vector<std::uint64_t> steps;
+  bool was_removing = false;
   {
     MutexLock lock(mutex_);
     for (const Job& other : in_flight_) steps.push_back(other->request.step);
+    was_removing = is_removing_;
   }
+  const Verdict verdict = leader_->decide(job.number, messages, steps);
+  if (verdict.failure.code() != Code::no_space || !was_removing) return verdict;
+  await_removed(job.deadline);  // it gives room
   return leader_->decide(job.number, messages, steps);
 }
 
@@ -213,10 +218,16 @@ Result<Pending> Checkpointer::Core::enter(const Job& job) {
 
 bool Checkpointer::Core::await_idle(Deadline deadline) {
   MutexLock lock(mutex_);
-  while (!in_flight_.empty()) {
-    if (!changed_.wait_until(mutex_, deadline)) return in_flight_.empty();
+  while (!in_flight_.empty() || is_removing_) {
+    if (!changed_.wait_until(mutex_, deadline)) return in_flight_.empty() && !is_removing_;
   }
   return true;
+}
+
+void Checkpointer::Core::await_removed(Deadline deadline) {
+  MutexLock lock(mutex_);
+  while (is_removing_ && changed_.wait_until(mutex_, deadline)) {
+  }
 }
 
 Status Checkpointer::Core::take_error() {
@@ -267,6 +278,8 @@ void Checkpointer::Core::run(std::stop_token stop) {
   while (const Job job = next_job(stop)) {
     const EndMessage end = worker.run(*job, [&] { await_filled(*job); });
     finish(job, end);
+    if (end.outcome == SaveOutcome::committed) ops_.reached("checkpoint.acknowledged");
+    remove_hidden(*job);
   }
 }
 
@@ -295,6 +308,22 @@ void Checkpointer::Core::finish(const Job& job, const EndMessage& end) {
     }
     // Under the lock: whoever sees the queue empty finds every Pending done, and the reverse.
     job->pending->finish(end.outcome, error, end.generation);
+    is_removing_ = leader_ != nullptr && leader_->has_hidden();
+  }
+  changed_.notify_all();
+}
+
+void Checkpointer::Core::remove_hidden(const SaveJob& job) {
+  if (leader_ == nullptr || !leader_->has_hidden()) return;
+  const Status error =
+      leader_->remove_hidden().with_context("save step " + std::to_string(job.request.step));
+  {
+    MutexLock lock(mutex_);
+    is_removing_ = false;
+    if (!error.ok()) {
+      error_ = error;
+      failed_number_ = job.number;
+    }
   }
   changed_.notify_all();
 }

@@ -34,7 +34,8 @@ class Checkpointer::Core {
   Status start();
   Result<Pending> save(SaveRequest request);
   Status wait(Deadline deadline);
-  /// False when the deadline has passed first.
+  /// Nothing is in flight, and what was hidden is removed. False when the deadline has passed
+  /// first.
   bool await_idle(Deadline deadline);
   /// The error that nobody has been told yet, and that is then forgotten.
   Status take_error();
@@ -56,6 +57,8 @@ class Checkpointer::Core {
   Job next_job(const std::stop_token& stop);
   void await_filled(const SaveJob& job);
   void finish(const Job& job, const EndMessage& end);
+  void remove_hidden(const SaveJob& job);
+  void await_removed(Deadline deadline);
 
   const CheckpointerOptions options_;
   FileOps& ops_;
@@ -72,6 +75,7 @@ class Checkpointer::Core {
   std::vector<Job> in_flight_ STOKER_GUARDED_BY(mutex_);  // those, and the one it has
   bool is_held_ STOKER_GUARDED_BY(mutex_) = false;        // the writer takes no job meanwhile
   std::uint64_t filling_ STOKER_GUARDED_BY(mutex_) = 0;   // number of the save being copied
+  bool is_removing_ STOKER_GUARDED_BY(mutex_) = false;    // what retention has hidden
   std::uint64_t failed_number_ STOKER_GUARDED_BY(mutex_) = 0;
   Status error_ STOKER_GUARDED_BY(mutex_);
   std::uint64_t raised_number_ STOKER_GUARDED_BY(mutex_) = 0;  // errors up to it are told

@@ -50,8 +50,8 @@ void keep_best(std::span<const CatalogStep* const> steps, const AllNotes& notes,
 
 std::vector<std::string> choose_removals(const Catalog& catalog, const AllNotes& notes,
                                          const RetentionRules& rules) {
+  if (rules.keep_all()) return {};
   const std::uint64_t every = rules.keep_every.value_or(0);
-  if (!rules.keep_last && every == 0 && !rules.keep_best) return {};
   Kept kept;
   keep_exempt(catalog, notes, rules, kept);
   std::vector<const CatalogStep*> candidates;  // newest first

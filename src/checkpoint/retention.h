@@ -28,6 +28,8 @@ struct RetentionRules {
   std::optional<KeepBest> keep_best = {};
   /// Names of the checkpoints that are being copied elsewhere, or wait for it.
   std::vector<std::string> replicating = {};
+
+  bool keep_all() const noexcept { return !keep_last && keep_every.value_or(0) == 0 && !keep_best; }
 };
 
 /// The names of the checkpoints that are to go, oldest first.

@@ -168,9 +168,18 @@ EndMessage SaveLeader::commit(const SaveJob& job, const CheckpointPart& own_part
     MutexLock lock(mutex_);
     head_ = CheckpointParent{.step = manifest->step, .generation = manifest->generation};
   }
-  if (end.failure.ok() && options_.after_commit)
-    end.failure = options_.after_commit(*manifest).with_context("it is committed, but afterwards");
+  if (!end.failure.ok()) return end;
+  RetentionReport retired = hide_unwanted(ops_, options_.directory, options_.retention);
+  hidden_ = std::move(retired.hidden);
+  end.failure = retired.failure.with_context("it is committed, but retention failed");
   return end;
+}
+
+Status SaveLeader::remove_hidden() {
+  Status failure;
+  for (const std::string& path : std::exchange(hidden_, {}))
+    if (failure.ok()) failure = stoker::remove_hidden(ops_, path);
+  return failure.with_context("it is committed, but retention failed");
 }
 
 void SaveLeader::release(Deadline deadline) {

@@ -13,13 +13,15 @@
 #include "checkpoint/history.h"
 #include "checkpoint/save_job.h"
 #include "checkpoint/save_messages.h"
+#include "checkpoint/step_removal.h"
 #include "checkpoint/writer_lock.h"
 
 namespace stoker {
 
 /// What rank 0 does for all: holds the lock, decides about each save, commits it.
 ///
-/// Thread safety: ready(), decide() and release() on the caller's thread; commit() on the writer's.
+/// Thread safety: ready(), decide() and release() on the caller's thread; the others on the
+/// writer's.
 class SaveLeader {
  public:
   /// `options` is borrowed.
@@ -39,9 +41,12 @@ class SaveLeader {
   Verdict decide(std::uint64_t number, std::span<const BeginMessage> messages,
                  std::span<const std::uint64_t> steps_in_flight);
 
-  /// Every rank's part is durable: merges and commits them. On failure the staging directory is
-  /// removed.
+  /// Every rank's part is durable: merges and commits them, and hides the checkpoints that nobody
+  /// wants any more. On failure the staging directory is removed.
   EndMessage commit(const SaveJob& job, const CheckpointPart& own_part);
+  /// Whether commit() has hidden some; then remove_hidden() frees their blocks.
+  bool has_hidden() const noexcept { return !hidden_.empty(); }
+  Status remove_hidden();
   /// A rank has failed.
   void discard(const SaveJob& job);
 
@@ -63,6 +68,7 @@ class SaveLeader {
   std::unique_ptr<WriterLock> lock_;
   History checked_;    // the caller's thread's
   History committed_;  // the writer's thread's
+  std::vector<std::string> hidden_;
   mutable Mutex mutex_;
   std::optional<CheckpointParent> head_ STOKER_GUARDED_BY(mutex_);
 };

@@ -9,7 +9,9 @@
 #include <set>
 #include <thread>
 
+#include "checkpoint/names.h"
 #include "checkpoint/save_support.h"
+#include "io/forwarding_file_ops.h"
 #include "support/faulty_file_ops.h"
 #include "support/in_child.h"
 
@@ -256,20 +258,75 @@ TEST(CheckpointerTest, room_for_one_more_is_looked_for_before_the_copy) {
   EXPECT_TRUE(save_through(*saver, request_of(1, {counted("w", 9, 1)})).ok());
 }
 
-TEST(CheckpointerTest, what_happens_after_the_commit_can_fail_without_undoing_it) {
+/// Fails to take checkpoints out of sight, or to remove them afterwards.
+class NoRetentionFileOps final : public ForwardingFileOps {
+ public:
+  explicit NoRetentionFileOps(bool can_hide)
+      : ForwardingFileOps(posix_file_ops()), can_hide_(can_hide) {}
+
+  Status rename(const std::string& from, const std::string& to) override {
+    if (!can_hide_ && to.find(kTrash) != std::string::npos) return Status(Code::io_error, "rename");
+    return ForwardingFileOps::rename(from, to);
+  }
+  Status unlink(const std::string& path) override {
+    if (path.find(kTrash) != std::string::npos) return Status(Code::io_error, "unlink");
+    return ForwardingFileOps::unlink(path);
+  }
+
+ private:
+  static constexpr const char* kTrash = ".trash-";
+  bool can_hide_;
+};
+
+TEST(CheckpointerTest, retention_can_fail_without_undoing_the_commit) {
+  for (const bool can_hide : {false, true}) {
+    const testing::TempDir dir;
+    NoRetentionFileOps ops(can_hide);
+    CheckpointerOptions options = quiet_options(dir.path());
+    options.ops = &ops;
+    options.retention = {.keep_last = 1};
+    const auto saver = make(std::move(options));
+    ASSERT_TRUE(save_through(*saver, request_of(1, {counted("w", 9, 1)})).ok());
+    const Result<Pending> pending = saver->save(request_of(2, {counted("w", 9, 2)}));
+    ASSERT_TRUE(pending.ok());
+    // Blocks are freed after the save was acknowledged: the next call tells.
+    EXPECT_EQ(pending->wait().ok(), can_hide);
+    EXPECT_TRUE(pending->is_durable());
+    const Status told = saver->wait();
+    EXPECT_EQ(told.code(), Code::io_error);
+    EXPECT_NE(told.message().find("save step 2: it is committed, but retention failed"),
+              std::string_view::npos)
+        << told.message();
+    EXPECT_TRUE(saver->wait().ok()) << "told once";
+    EXPECT_EQ(exists(dir.file(step_name(1))), !can_hide);
+  }
+}
+
+TEST(CheckpointerTest, a_save_is_durable_before_the_blocks_of_others_are_freed) {
   const testing::TempDir dir;
+  Gate gate("retention.unlinked");
+  GatedFileOps ops(gate);
   CheckpointerOptions options = quiet_options(dir.path());
-  std::uint64_t seen = 0;
-  options.after_commit = [&](const CheckpointManifest& manifest) {
-    seen = manifest.generation;
-    return Status(Code::io_error, "retention");
+  options.ops = &ops;
+  options.retention = {.keep_last = 1};
+  bool is_full = false;
+  options.free_bytes = [&](const std::string&) -> Result<std::uint64_t> {
+    if (std::exchange(is_full, false)) {
+      gate.open();
+      return std::uint64_t{0};
+    }
+    return std::uint64_t{1} << 20;
   };
   const auto saver = make(std::move(options));
-  const Result<Pending> pending = saver->save(request_of(1, {counted("w", 9, 1)}));
-  ASSERT_TRUE(pending.ok());
-  EXPECT_EQ(pending->wait().code(), Code::io_error);
-  EXPECT_TRUE(pending->is_durable());
-  EXPECT_EQ(seen, 1U);
+  ASSERT_TRUE(save_through(*saver, request_of(1, {counted("w", 9, 1)})).ok());
+  ASSERT_TRUE(save_through(*saver, request_of(2, {counted("w", 9, 2)})).ok());
+  gate.await();
+  EXPECT_FALSE(exists(dir.file(step_name(1)))) << "it is out of sight already";
+  EXPECT_EQ(saver->wait(nanoseconds(0)).code(), Code::unavailable) << "and is being removed";
+  is_full = true;  // until that has ended
+  EXPECT_TRUE(save_through(*saver, request_of(3, {counted("w", 9, 3)})).ok());
+  EXPECT_TRUE(saver->wait().ok());
+  EXPECT_FALSE(exists(dir.file(step_name(2))));
 }
 
 TEST(CheckpointerTest, a_forked_child_can_neither_use_nor_harm_it) {

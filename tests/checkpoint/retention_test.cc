@@ -105,7 +105,7 @@ TEST(RetentionTest, a_damaged_note_pins_and_a_damaged_step_stays_without_countin
   notes.damaged.push_back({"run/" + note_path(100), Status(Code::corrupt, "spoilt")});
   const Names removed = choose_removals(catalog, notes, {.keep_last = 1});
   EXPECT_EQ(removed.size(), 7U);
-  for (const std::uint64_t kept : {100, 900, 1000})
+  for (const std::uint64_t kept : {100U, 900U, 1000U})
     EXPECT_FALSE(std::ranges::count(removed, step_name(kept))) << kept;
 }
 
@@ -154,6 +154,13 @@ TEST(RetentionTest, what_must_stay_stays_under_any_rules) {
   }
 }
 
+/// All of it, as a checkpointer does it after each commit.
+Status retire(FileOps& ops, const std::string& directory, const RetentionRules& rules) {
+  const RetentionReport report = hide_unwanted(ops, directory, rules);
+  for (const std::string& path : report.hidden) STOKER_TRY(remove_hidden(ops, path));
+  return report.failure;
+}
+
 TEST(RetentionTest, a_cut_at_any_moment_leaves_a_step_whole_or_out_of_sight) {
   const auto workload = [](CutRun& run) {
     ModelDisk& disk = run.disk();
@@ -162,7 +169,7 @@ TEST(RetentionTest, a_cut_at_any_moment_leaves_a_step_whole_or_out_of_sight) {
       write_built_step(disk, "/run", small_step(step, step));
     must(disk.fsync_dir("/"));
     run.note("written");
-    must(apply_retention(disk, "/run", {.keep_last = 1}).status());
+    must(retire(disk, "/run", {.keep_last = 1}));
     run.note("removed");
   };
   const auto oracle = [](ModelDisk& disk, const CutPoint& point) -> std::string {
@@ -195,7 +202,7 @@ TEST(RetentionTest, any_single_failure_leaves_the_others_whole) {
     for (std::uint64_t step = 1; step <= 3; ++step)
       write_built_step(posix_file_ops(), dir.path(), small_step(step, step));
     FaultyFileOps ops(posix_file_ops(), fail_at, EIO);
-    const Result<RetentionReport> report = apply_retention(ops, dir.path(), {.keep_last = 1});
+    static_cast<void>(retire(ops, dir.path(), {.keep_last = 1}));
     if (!ops.fired()) break;
     const Result<CheckpointVerifyReport> verified =
         verify_checkpoints(posix_file_ops(), dir.path(), {.reader = plain_reader()});
@@ -216,7 +223,7 @@ TEST(RetentionTest, a_reader_that_races_it_always_finds_a_whole_checkpoint) {
       built.name = "owner-x";
       write_built_step(posix_file_ops(), dir.path(), built);
       must(posix_file_ops().rename(dir.file("owner-x"), dir.file(step_name(step))));
-      must(apply_retention(posix_file_ops(), dir.path(), {.keep_last = 1}).status());
+      must(retire(posix_file_ops(), dir.path(), {.keep_last = 1}));
     }
     is_done = true;
   });

@@ -11,7 +11,6 @@
 #include "checkpoint/restore_choice.h"
 #include "checkpoint/save_support.h"
 #include "checkpoint/step_builder.h"
-#include "checkpoint/step_removal.h"
 #include "checkpoint/verify.h"
 
 namespace stoker::testing {
@@ -56,7 +55,7 @@ TEST(CheckpointRoundTripTest, what_was_saved_verifies_and_comes_back) {
   const TempDir dir;
   save_steps(quiet_options(dir.path()), {10, 20, 30, 40});
   expect_no_damage(dir.path(), 4);
-  for (const std::uint64_t step : {10, 20, 30, 40}) {
+  for (const std::uint64_t step : {10U, 20U, 30U, 40U}) {
     const Result<CheckpointReader> reader =
         CheckpointReader::open(posix_file_ops(), dir.file(step_name(step)), {});
     ASSERT_TRUE(reader.ok()) << reader.status().message();
@@ -76,9 +75,7 @@ TEST(CheckpointRoundTripTest, what_was_saved_verifies_and_comes_back) {
 TEST(CheckpointRoundTripTest, retention_after_each_commit_harms_no_linked_file) {
   const TempDir dir;
   CheckpointerOptions options = quiet_options(dir.path());
-  options.after_commit = [&](const CheckpointManifest&) {
-    return apply_retention(posix_file_ops(), dir.path(), {.keep_last = 2}).status();
-  };
+  options.retention = {.keep_last = 2};
   save_steps(options, {10, 20, 30, 40, 50});
   expect_no_damage(dir.path(), 2);
   const Result<Catalog> catalog = list_checkpoints(posix_file_ops(), dir.path());

@@ -10,8 +10,8 @@
 #include "checkpoint/history.h"
 #include "checkpoint/names.h"
 #include "checkpoint/restore_choice.h"
-#include "checkpoint/step_removal.h"
 #include "checkpoint/verify.h"
+#include "io/forwarding_file_ops.h"
 
 namespace stoker::testing {
 namespace {
@@ -183,6 +183,34 @@ std::map<std::string, std::vector<float>> contents_of_step(const SavedStep& save
   return {{"changing", changing}, {"frozen", std::vector<float>(700, 0.5F)}};
 }
 
+class CrashSaver::NotingFileOps final : public ForwardingFileOps {
+ public:
+  NotingFileOps(FileOps& target, CrashSaver& saver) : ForwardingFileOps(target), saver_(saver) {}
+
+  void began(const SavedStep& saved) {
+    const MutexLock lock(mutex_);
+    begun_.push_back(saved);
+  }
+  void failed(const SavedStep& saved) {
+    const MutexLock lock(mutex_);
+    std::erase(begun_, saved);
+  }
+  void reached(std::string_view point) override {
+    ForwardingFileOps::reached(point);
+    if (point != "checkpoint.acknowledged" || saver_.acknowledge_early_) return;
+    const MutexLock lock(mutex_);
+    saver_.note("acknowledged", begun_.front());
+    begun_.pop_front();
+  }
+
+ private:
+  CrashSaver& saver_;
+  Mutex mutex_;
+  std::deque<SavedStep> begun_ STOKER_GUARDED_BY(mutex_);
+};
+
+CrashSaver::~CrashSaver() = default;
+
 CrashSaver::CrashSaver(ModelDisk& disk, FileOps& ops, CutRun* run, const Options& options)
     : CrashSaver(
           CheckpointPlace::on(disk, ops),
@@ -190,6 +218,7 @@ CrashSaver::CrashSaver(ModelDisk& disk, FileOps& ops, CutRun* run, const Options
 
 CrashSaver::CrashSaver(const CheckpointPlace& place, Note note, const Options& options)
     : note_(std::move(note)),
+      ops_(std::make_unique<NotingFileOps>(place.ops, *this)),
       value_count_(place.value_count),
       acknowledge_early_(options.acknowledge_early),
       coordinator_(options.coordinator) {
@@ -202,17 +231,14 @@ CrashSaver::CrashSaver(const CheckpointPlace& place, Note note, const Options& o
   made.parent = options.parent;
   made.lock = {.ttl = nanoseconds(0), .token = options.token, .host = "here"};
   made.file.policy = options.policy;
-  made.ops = &place.ops;
+  made.ops = ops_.get();
   made.engine = place.engine;
   made.now_s = [] { return 1e9; };
   if (!options.is_room_checked)
     made.free_bytes = [](const std::string&) -> Result<std::uint64_t> {
       return std::uint64_t{1} << 40;
     };
-  if (options.retention)
-    made.after_commit = [place, rules = *options.retention](const CheckpointManifest&) {
-      return apply_retention(place.ops, place.directory, rules).status();
-    };
+  made.retention = options.retention;
   Result<std::unique_ptr<Checkpointer>> saver = Checkpointer::make(std::move(made));
   EXPECT_TRUE(saver.ok()) << saver.status().message();
   saver_ = *std::move(saver);
@@ -255,19 +281,25 @@ SaveRequest CrashSaver::request_of(
 Status CrashSaver::begin(const SavedStep& saved) {
   note("began", saved);
   const auto contents = contents_of_step(saved, value_count_);
-  STOKER_ASSIGN(Pending pending, saver_->save(request_of(saved, contents)));
+  ops_->began(saved);
+  Result<Pending> pending = saver_->save(request_of(saved, contents));
+  if (!pending.ok()) {
+    ops_->failed(saved);
+    return pending.status();
+  }
   if (acknowledge_early_) note("acknowledged", saved);
-  pending_.emplace_back(saved, std::move(pending));
+  pending_.emplace_back(saved, *std::move(pending));
   return {};
 }
 
 Status CrashSaver::finish() {
   const auto [saved, pending] = pending_.front();
   pending_.pop_front();
-  STOKER_TRY(pending.wait());
-  if (!acknowledge_early_) note("acknowledged", saved);
+  const Status status = pending.wait();
+  if (!pending.is_durable()) ops_->failed(saved);
+  STOKER_TRY(status);
   generation_ = pending.generation();
-  return {};
+  return pending_.empty() ? saver_->wait() : Status();
 }
 
 Status CrashSaver::save(const SavedStep& saved) {

@@ -57,7 +57,7 @@ class CrashSaver {
   struct Options {
     std::string token = "workload";
     std::optional<CheckpointParent> parent = {};
-    std::optional<RetentionRules> retention = {};
+    RetentionRules retention = {};
     CachePolicy policy = CachePolicy::buffered;
     bool is_room_checked = false;    ///< Asks for room before it copies; else it finds out.
     bool acknowledge_early = false;  ///< A mutant: when save() returns.
@@ -72,6 +72,9 @@ class CrashSaver {
   CrashSaver(const CheckpointPlace& place, Note note, const Options& options);
   /// `ops` may be a mutant over the disk. `run` may be null: nothing is noted then.
   CrashSaver(ModelDisk& disk, FileOps& ops, CutRun* run, const Options& options);
+  CrashSaver(const CrashSaver&) = delete;
+  CrashSaver& operator=(const CrashSaver&) = delete;
+  ~CrashSaver();
 
   Status save(const SavedStep& saved);
   /// Copies and returns; finish() waits for the oldest of them, and notes.
@@ -86,7 +89,11 @@ class CrashSaver {
   SaveRequest request_of(const SavedStep& saved,
                          const std::map<std::string, std::vector<float>>& contents) const;
 
+  /// Notes what is acknowledged on the writer's thread, before it goes on to remove others.
+  class NotingFileOps;
+
   Note note_;
+  std::unique_ptr<NotingFileOps> ops_;
   std::size_t value_count_;
   bool acknowledge_early_;
   std::shared_ptr<Coordinator> coordinator_;  // null: alone

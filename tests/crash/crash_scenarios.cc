@@ -80,7 +80,7 @@ void save_and_annotate(CutRun& run, FileOps& ops) {
 /// Two saves on their way at once.
 void save_overlapping(CutRun& run, FileOps& ops) {
   CrashSaver saver(run.disk(), ops, &run, {.in_flight = 2});
-  for (const std::uint64_t step : {10, 20, 30}) {
+  for (const std::uint64_t step : {10U, 20U, 30U}) {
     must(saver.begin({.step = step}));
     if (step > 10) must(saver.finish());
   }
@@ -95,7 +95,7 @@ void save_with_a_failure(CutRun& run, FileOps& ops, int fail_at) {
   FaultyFileOps faulty(ops, fail_at, EIO);
   CrashSaver saver(run.disk(), faulty, &run, {.token = "failing"});
   int saved_count = 0;
-  for (const std::uint64_t step : {20, 30, 40, 50})
+  for (const std::uint64_t step : {20U, 30U, 40U, 50U})
     saved_count += saver.save({.step = step}).ok() ? 1 : 0;
   EXPECT_GE(saved_count, 2) << "one failed, and one was told so";
   static_cast<void>(saver.close());

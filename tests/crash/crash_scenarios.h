@@ -27,7 +27,7 @@ struct RanksPlan {
   std::vector<SavedStep> saves = {};
   std::string session = "job";
   std::optional<CheckpointParent> parent = {};
-  std::optional<RetentionRules> retention = {};
+  RetentionRules retention = {};
   /// What each rank writes through; the run's disk if it is empty.
   std::function<FileOps&(std::uint32_t rank)> ops = {};
 };
