@@ -65,7 +65,7 @@ void locate_sample(benchmark::State& state) {
   std::uint64_t sample = 0;
   for (auto _ : state) {
     benchmark::DoNotOptimize(index->locate(sample));
-    sample = (sample + 7919 * 4096) % count;  // another block each time
+    sample = (sample + 7919UL * 4096) % count;  // another block each time
   }
 }
 BENCHMARK(locate_sample)->Arg(10)->Arg(1'000'000);

@@ -12,7 +12,6 @@
 
 namespace {
 
-using stoker::OrderOptions;
 using stoker::Permutation;
 using stoker::SampleOrder;
 using stoker::SampleRef;

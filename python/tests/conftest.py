@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import signal
 import struct
 import subprocess
@@ -23,6 +24,9 @@ PackUntilKilled: TypeAlias = Callable[..., None]
 
 # A shell's background jobs ignore Ctrl-C, and so would the processes that tests send it to.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Python 3.12 and later warn of every fork of a process with threads, which is what some tests do.
+os.environ["PYTHONWARNINGS"] = "ignore:This process:DeprecationWarning"
 
 # Packs as stoker.pack() does, and is killed once as many samples as sys.argv[1] are in shards.
 _KILLED = """

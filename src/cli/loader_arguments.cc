@@ -37,7 +37,7 @@ Result<std::size_t> parse_count(std::string_view option, const std::string& text
 
 Result<Shuffle> shuffle_from(const std::string& text) {
   if (text == "none") return Shuffle::off;
-  const Result<Shuffle> shuffle = parse_shuffle(text);
+  Result<Shuffle> shuffle = parse_shuffle(text);
   if (shuffle.ok()) return shuffle;
   return misuse(fmt::format("--shuffle {}: global, block, none or resampled", text));
 }

@@ -13,7 +13,7 @@ namespace stoker {
 namespace {
 
 TEST(WorkTogetherTest, every_thread_works_and_has_ended_afterwards) {
-  for (const std::size_t count : {0, 1, 2, 7}) {
+  for (const std::size_t count : {0U, 1U, 2U, 7U}) {
     Mutex mutex;
     std::set<std::thread::id> workers;
     std::atomic<std::size_t> entered = 0;

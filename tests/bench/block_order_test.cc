@@ -15,7 +15,7 @@ std::vector<std::uint64_t> take(BlockOrder& order, std::uint64_t count) {
 }
 
 TEST(BlockOrderTest, each_pass_visits_every_block_once) {
-  for (const std::uint64_t count : {1, 2, 3, 4, 5, 16, 17, 63, 64, 65, 1000, 4097}) {
+  for (const std::uint64_t count : {1U, 2U, 3U, 4U, 5U, 16U, 17U, 63U, 64U, 65U, 1000U, 4097U}) {
     SCOPED_TRACE(count);
     BlockOrder order(Pattern::random, count, /*seed=*/7);
     for (int pass = 0; pass < 3; ++pass) {

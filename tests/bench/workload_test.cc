@@ -79,7 +79,7 @@ TEST_P(WorkloadTest, write_goes_on_from_an_offset) {
 TEST_P(WorkloadTest, read_of_one_pass_reads_each_block_once) {
   fill();
   for (const Pattern pattern : {Pattern::sequential, Pattern::random}) {
-    for (const std::uint32_t depth : {1, 7, 16, 1000}) {
+    for (const std::uint32_t depth : {1U, 7U, 16U, 1000U}) {
       SCOPED_TRACE(depth);
       const auto found = run({.pattern = pattern, .range_bytes = kFileBytes, .depth = depth});
       ASSERT_TRUE(found.ok()) << found.status().message();

@@ -83,7 +83,7 @@ class ChangingFileOps final : public ForwardingFileOps {
 
 TEST(CatalogTest, a_directory_that_changes_is_listed_again) {
   const TempDir dir;
-  for (const std::uint64_t step : {1, 2, 3})
+  for (const std::uint64_t step : {1U, 2U, 3U})
     write_built_step(posix_file_ops(), dir.path(), small_step(step, step));
   ChangingFileOps ops(posix_file_ops(), dir.path());
   const Result<Catalog> catalog = list_checkpoints(ops, dir.path());

@@ -35,7 +35,7 @@ std::vector<std::byte> read_whole(const CheckpointReader& reader, const std::str
 TEST(CheckpointReaderTest, reads_back_every_type_and_shape) {
   const TempDir dir;
   std::vector<BuiltTensor> tensors;
-  for (int i = 0; i <= static_cast<int>(TensorType::u64); ++i) {
+  for (unsigned i = 0; i <= static_cast<unsigned>(TensorType::u64); ++i) {
     const auto type = static_cast<TensorType>(i);
     const std::string name(tensor_type_name(type));
     tensors.push_back(random_tensor(name + ".matrix", type, {3, 8}, 10 + i));
@@ -220,7 +220,7 @@ TEST(CheckpointReaderTest, restores_large_tensors_on_every_path) {
   write_built_step(posix_file_ops(), dir.path(), {.step = 1, .ranks = {tensors}});
   for (const CachePolicy policy : {CachePolicy::automatic, CachePolicy::buffered,
                                    CachePolicy::direct, CachePolicy::drop_behind}) {
-    for (const std::size_t misaligned : {0, 16}) {
+    for (const std::size_t misaligned : {0U, 16U}) {
       CheckpointReader::Options options{.file = {.policy = policy}, .thread_count = 3, .depth = 2};
       const Result<CheckpointReader> reader =
           CheckpointReader::open(posix_file_ops(), dir.file(step_name(1)), options);

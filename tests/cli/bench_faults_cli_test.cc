@@ -74,7 +74,7 @@ TEST(BenchFaultsCliTest, file_instead_of_a_directory_is_misuse) {
 
 TEST(BenchFaultsCliTest, directory_of_somebody_else) {
   const TempDir dir;
-  for (const mode_t mode : {0755, 0700}) {  // not writable; not even readable
+  for (const mode_t mode : {0755U, 0700U}) {  // not writable; not even readable
     ASSERT_EQ(::chmod(dir.path().c_str(), mode), 0);
     const Ran ran = run_stoker({.args = disk(dir.path()), .in_child = become_nobody});
     SKIP_IF_NOT_SET_UP(ran, "only root can become nobody");

@@ -83,9 +83,10 @@ TEST_F(StreamTokensCliTest, the_fingerprint_says_how_the_tokens_are_cut) {
   const json packs = report_of({"--pack", "100", "--batch-size", "1"});
   const std::string of_windows = windows["cursor"]["fingerprint"];
   EXPECT_NE(of_windows, shards);
-  EXPECT_NE(of_windows, packs["cursor"]["fingerprint"]);
+  EXPECT_NE(of_windows, packs["cursor"]["fingerprint"].get<std::string>());
   const json same = report_of({"--window", "100", "--stride", "100", "--batch-size", "1"});
-  EXPECT_EQ(same["cursor"]["fingerprint"], of_windows) << "what --stride is by default";
+  EXPECT_EQ(same["cursor"]["fingerprint"].get<std::string>(), of_windows)
+      << "what --stride is by default";
 }
 
 TEST_F(StreamTokensCliTest, what_does_not_go_together_is_refused) {

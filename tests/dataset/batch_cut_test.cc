@@ -96,7 +96,7 @@ TEST(BatchCutTest, a_tail_that_is_no_tail_adds_no_batch) {
 
 TEST(BatchCutTest, every_position_is_somebodys_exactly_once) {
   for (const Tail tail : {Tail::keep, Tail::pad}) {
-    for (const std::uint64_t world : {1, 2, 3, 4, 6, 12}) {
+    for (const std::uint64_t world : {1U, 2U, 3U, 4U, 6U, 12U}) {
       std::vector<int> seen(101);
       for (std::uint64_t rank = 0; rank < world; ++rank) {
         const BatchCut cut = cut_of(12, rank, world, tail, 101);
@@ -188,8 +188,8 @@ void expect_elastic(const SampleOrder& order, const OrderOptions& options, Tail 
   start.global_batch_size = 16;
   Cursor whole = start;
   const std::vector<GlobalBatch> expected = run_from(order, 1, kTotal, whole);
-  for (const std::uint64_t before : {1, 2, 4, 8, 16})
-    for (const std::uint64_t after : {1, 2, 4, 8, 16})
+  for (const std::uint64_t before : {1U, 2U, 4U, 8U, 16U})
+    for (const std::uint64_t after : {1U, 2U, 4U, 8U, 16U})
       for (std::size_t stop = 0; stop <= kTotal; ++stop) {
         Cursor cursor = start;
         std::vector<GlobalBatch> batches = run_from(order, before, stop, cursor);
@@ -241,7 +241,7 @@ TEST(ElasticTest, a_changed_global_batch_goes_on_along_the_same_line_of_samples)
   cursor.order = *options;
   cursor.global_batch_size = 16;
   std::vector<SampleRef> line;
-  for (const std::uint64_t batch : {16, 24, 10, 64}) {
+  for (const std::uint64_t batch : {16U, 24U, 10U, 64U}) {
     cursor.global_batch_size = batch;
     for (const GlobalBatch& part : run_from(*order, 2, 3, cursor))
       line.insert(line.end(), part.begin(), part.end());

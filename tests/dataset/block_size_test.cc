@@ -21,7 +21,7 @@ TEST(BlockSizeTest, blocks_of_a_large_dataset_are_of_8_to_16_mib) {
 
 TEST(BlockSizeTest, every_lane_has_a_window_of_blocks_where_there_are_enough_samples) {
   for (std::uint64_t count = 1; count < 1'000'000; count += 1 + count / 3) {
-    for (const std::uint64_t lanes : {1, 7, 64}) {
+    for (const std::uint64_t lanes : {1U, 7U, 64U}) {
       const std::uint64_t samples =
           choose_block_samples({.sample_count = count, .sample_bytes = 2048, .lanes = lanes});
       ASSERT_GE(samples, 1U);

@@ -42,8 +42,8 @@ namespace {
 
 TEST(FetchAllocationTest, a_batch_like_those_before_it_allocates_nothing) {
   const DatasetDir dir;
-  for (int i = 0; i < 3; ++i)
-    write_tar(dir.file("s" + std::to_string(i) + ".tar"), make_samples(200, i * 200UL));
+  for (std::uint64_t i = 0; i < 3; ++i)
+    write_tar(dir.file("s" + std::to_string(i) + ".tar"), make_samples(200, i * 200));
   for (const CachePolicy policy : {CachePolicy::automatic, CachePolicy::direct}) {
     if (policy == CachePolicy::direct && !has_direct_reads(dir.path())) continue;
     const auto dataset = open_dataset(dir.path(), {.index = {.checksums = true}, .policy = policy});

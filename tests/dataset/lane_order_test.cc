@@ -45,9 +45,9 @@ void expect_exact(const OrderOptions& options, std::uint64_t epoch) {
 
 TEST(LaneOrderTest, every_small_shape_is_an_exact_permutation) {
   for (std::uint64_t n = 1; n <= 26; ++n)
-    for (const std::uint64_t s : {1, 2, 3, 5, 30})
-      for (const std::uint64_t k : {1, 2, 3})
-        for (const std::uint64_t g : {1, 2, 4, 6, 30})
+    for (const std::uint64_t s : {1U, 2U, 3U, 5U, 30U})
+      for (const std::uint64_t k : {1U, 2U, 3U})
+        for (const std::uint64_t g : {1U, 2U, 4U, 6U, 30U})
           for (std::uint64_t c = 1; c <= g; ++c)
             if (g % c == 0) expect_exact(shape(n, s, k, c, g), n);
 }
@@ -139,7 +139,7 @@ std::map<std::uint64_t, std::set<std::uint64_t>> readers(const SampleOrder& orde
 TEST(LaneOrderTest, ranks_read_disjoint_blocks_where_their_number_divides_the_lanes) {
   const auto order = order_of(shape(8011, 10, 4, 16, 64));
   const std::uint64_t dealt = order->lane_shape()->blocks_per_lane * 16;
-  for (const std::uint64_t world : {1, 2, 4, 8, 16}) {
+  for (const std::uint64_t world : {1U, 2U, 4U, 8U, 16U}) {
     const auto ranks_of_block = readers(*order, world);
     EXPECT_EQ(ranks_of_block.size(), dealt);
     for (const auto& [block, ranks] : ranks_of_block)

@@ -52,7 +52,7 @@ std::uint64_t allocations_per_batch(const LoaderOptions& options) {
 
 TEST(LoaderAllocationTest, batches_allocate_and_samples_do_not) {
   const LoaderData data(600, 200);
-  for (const std::uint64_t batch : {64, 512}) {
+  for (const std::uint64_t batch : {64U, 512U}) {
     LoaderOptions options = data.options(batch);
     options.end_epoch = std::nullopt;
     EXPECT_LE(allocations_per_batch(options), 8U) << "all fields, batches of " << batch;

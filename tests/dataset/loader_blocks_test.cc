@@ -43,7 +43,7 @@ TEST_F(LoaderBlocksTest, batches_are_the_same_with_and_without_blocks) {
   LoaderOptions without = options();
   without.memory_bytes = *Loader::memory_needed(without);  // none to spare
   const std::vector<std::string> expected = all_batches(without);
-  for (const std::size_t threads : {1, 2, 4}) {
+  for (const std::size_t threads : {1U, 2U, 4U}) {
     LoaderOptions with = options();
     with.threads = threads;
     EXPECT_EQ(all_batches(with), expected);
@@ -101,7 +101,7 @@ TEST_F(LoaderBlocksTest, a_damaged_sample_fails_in_its_own_batch) {
 TEST_F(LoaderBlocksTest, a_run_may_begin_in_the_middle_of_a_window) {
   LoaderOptions whole = options();
   const std::vector<std::string> expected = all_batches(whole);
-  for (const std::uint64_t begun : {1, 7, 9, 10, 49, 50, 51}) {
+  for (const std::uint64_t begun : {1U, 7U, 9U, 10U, 49U, 50U, 51U}) {
     LoaderOptions rest = options();
     rest.cursor.epoch = begun / 50;
     rest.cursor.position = begun % 50 * 40;

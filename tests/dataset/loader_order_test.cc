@@ -56,7 +56,7 @@ TEST(LoaderOrderTest, batches_are_what_the_order_and_the_dataset_say) {
   const LoaderData data(100);
   for (const Shuffle shuffle : kShuffles) {
     for (const Tail tail : kTails) {
-      for (const std::size_t threads : {0, 1, 5}) {  // 0: tuned
+      for (const std::size_t threads : {0U, 1U, 5U}) {  // 0: tuned
         LoaderOptions options = data.options(12, shuffle);
         options.cut.tail = tail;
         options.end_epoch = 2;
@@ -74,7 +74,7 @@ TEST(LoaderOrderTest, batches_are_what_the_order_and_the_dataset_say) {
 TEST(LoaderOrderTest, every_rank_gets_its_part) {
   const LoaderData data(100);
   for (const Tail tail : kTails) {
-    for (const std::uint64_t world : {2, 3, 12}) {
+    for (const std::uint64_t world : {2U, 3U, 12U}) {
       for (std::uint64_t rank = 0; rank < world; ++rank) {
         LoaderOptions options = data.options(12);
         options.cut.tail = tail;

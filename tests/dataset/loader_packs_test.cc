@@ -145,7 +145,7 @@ TEST_F(LoaderPacksTest, global_batches_are_the_same_for_every_world_size_and_eve
       cursors.push_back(next.batch.cursor());
     }
     ASSERT_EQ(units.size(), *whole->batch_count());
-    for (const std::uint64_t world : {1, 2, 4, 8}) {
+    for (const std::uint64_t world : {1U, 2U, 4U, 8U}) {
       for (std::size_t cut = 0; cut < units.size(); ++cut) {
         std::vector<std::unique_ptr<Loader>> ranks;
         for (std::uint64_t rank = 0; rank < world; ++rank) {

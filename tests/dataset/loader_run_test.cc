@@ -22,7 +22,7 @@ std::string shard_of(const LoaderData& data, std::uint64_t sample) {
 TEST(LoaderRunTest, an_error_surfaces_at_its_batch_and_stays) {
   const LoaderData data(60);
   flip_bit(shard_of(data, 41), image_byte(data, 41));
-  for (const std::size_t threads : {1, 4}) {
+  for (const std::size_t threads : {1U, 4U}) {
     LoaderOptions options = data.options(10, Shuffle::off);
     options.threads = threads;
     const auto loader = start_loader(options);
@@ -40,7 +40,7 @@ TEST(LoaderRunTest, an_error_surfaces_at_its_batch_and_stays) {
 
 TEST(LoaderRunTest, the_first_error_in_the_order_of_samples_is_the_one) {
   const LoaderData data(60);
-  for (const std::uint64_t sample : {47, 42, 44})
+  for (const std::uint64_t sample : {47U, 42U, 44U})
     flip_bit(shard_of(data, sample), image_byte(data, sample));
   const auto loader = start_loader(data.options(20, Shuffle::off));
   ASSERT_EQ(loader->next().kind, Kind::batch);
@@ -60,7 +60,7 @@ TEST(LoaderRunTest, a_skipped_sample_is_replaced_the_same_way_in_every_run) {
   const std::vector<std::string> mended = all_batches(options);
   EXPECT_EQ(mended.size(), whole.size());
   EXPECT_NE(mended, whole);
-  for (const std::size_t threads : {1, 3}) {
+  for (const std::size_t threads : {1U, 3U}) {
     options.threads = threads;
     EXPECT_EQ(all_batches(options), mended);
   }

@@ -71,7 +71,8 @@ TEST_F(LoaderTokensTest, rows_are_the_windows_of_the_stream) {
 
 TEST_F(LoaderTokensTest, negative_tokens_keep_their_sign) {
   std::vector<std::int16_t> tokens(64);
-  for (std::size_t i = 0; i < 64; ++i) tokens[i] = static_cast<std::int16_t>(-32768 + 700 * i);
+  for (std::size_t i = 0; i < 64; ++i)
+    tokens[i] = static_cast<std::int16_t>(-32768 + 700 * static_cast<int>(i));
   write_file(dir_.file("t.bin"), std::as_bytes(std::span(tokens)));
   Dataset::Options raw;
   raw.source = {.format = "raw", .dtype = Dtype::int16};

@@ -83,7 +83,7 @@ TEST(MixtureTest, shares_are_exact_in_every_cycle) {
   EXPECT_EQ(order->dataset_count(), 3U);
   std::vector<SampleRef> cycle(kMixtureSlots);
   // Cycles run on through epochs: the second one here begins in epoch 1.
-  for (const std::uint64_t epoch : {0, 1}) {
+  for (const std::uint64_t epoch : {0U, 1U}) {
     order->fill(epoch, epoch == 0 ? 0 : kMixtureSlots - 17, cycle);
     std::vector<std::uint64_t> seen(3);
     for (const SampleRef ref : cycle) ++seen[ref.dataset];
@@ -146,7 +146,7 @@ TEST(MixtureTest, by_the_batch_or_one_by_one_it_is_the_same_and_goes_round) {
        {Shuffle::off, Shuffle::global, Shuffle::block, Shuffle::resampled}) {
     const auto order = mixture_of(mixture({{1000, 2}, {333, 1}}, 65'600, shuffle));
     std::vector<SampleRef> filled(200);
-    for (const std::uint64_t first : {0, 65'450, 65'599, 131'200}) {
+    for (const std::uint64_t first : {0U, 65'450U, 65'599U, 131'200U}) {
       order->fill(3, first, filled);
       for (std::size_t k = 0; k < filled.size(); ++k) {
         ASSERT_EQ(filled[k], order->at(3, first + k));

@@ -73,7 +73,7 @@ TEST(OrderTest, by_the_batch_or_one_by_one_it_is_the_same_and_goes_round) {
     const auto order = order_of(options);
     EXPECT_EQ(order->epoch_samples(), 101U);
     EXPECT_EQ(order->dataset_count(), 1U);
-    for (const std::uint64_t first : {0, 7, 95, 100, 101, 250}) {
+    for (const std::uint64_t first : {0U, 7U, 95U, 100U, 101U, 250U}) {
       std::vector<SampleRef> filled(230);
       order->fill(2, first, filled);
       for (std::size_t k = 0; k < filled.size(); ++k) {

@@ -28,7 +28,7 @@ TEST(PackSessionTest, tasks_share_all_shards_and_none_twice) {
   write_images(dir.file("src"), 10);
   const auto source = open_source(dir.file("src"));
   for (const TaskShare share : {TaskShare::every_nth, TaskShare::adjacent}) {
-    for (const std::uint64_t tasks : {1, 2, 3, 7, 10, 13}) {
+    for (const std::uint64_t tasks : {1U, 2U, 3U, 7U, 10U, 13U}) {
       std::multiset<std::uint64_t> seen;
       for (const auto& shards : deal(dir, *source, tasks, share))
         seen.insert(shards.begin(), shards.end());

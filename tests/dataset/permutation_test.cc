@@ -62,7 +62,7 @@ TEST(PermutationTest, every_permutation_of_up_to_six_items_is_equally_likely) {
 }
 
 TEST(PermutationTest, every_pair_of_positions_gets_every_pair_of_items_equally_often) {
-  for (const std::uint64_t count : {2, 3, 4, 5, 7, 8, 13, 16}) {
+  for (const std::uint64_t count : {2U, 3U, 4U, 5U, 7U, 8U, 13U, 16U}) {
     const std::uint64_t pairs = count * (count - 1);
     const auto pair = [&](std::uint64_t a, std::uint64_t b) {
       return a * (count - 1) + (b < a ? b : b - 1);
@@ -81,7 +81,7 @@ TEST(PermutationTest, every_pair_of_positions_gets_every_pair_of_items_equally_o
 }
 
 TEST(PermutationTest, neighbours_are_any_pair_of_items_equally_often) {
-  for (const std::uint64_t count : {31, 64, 100, 129, 200, 256}) {
+  for (const std::uint64_t count : {31U, 64U, 100U, 129U, 200U, 256U}) {
     std::vector<std::uint64_t> seen(count * count);
     for (std::uint64_t epoch = 0; epoch < 8 * count; ++epoch) {
       const Permutation permuted(count, key_of_epoch(epoch + 2'000'000));
@@ -102,7 +102,7 @@ TEST(PermutationTest, neighbours_are_any_pair_of_items_equally_often) {
 /// Six rounds and fewer fail here, by ten standard deviations: in a network of few bits two
 /// positions that share a half are told apart last.
 TEST(PermutationTest, the_difference_of_two_items_is_any_equally_often) {
-  for (const std::uint64_t other : {16, 1, 17}) {
+  for (const std::uint64_t other : {16U, 1U, 17U}) {
     std::vector<std::uint64_t> seen(256);
     for (std::uint64_t epoch = 0; epoch < 1'000'000; ++epoch) {
       const Permutation permuted(

@@ -175,7 +175,7 @@ TEST_P(RecordFetchFaultsTest, a_stop_ends_it_and_the_memory_is_left_alone) {
                                                      }},
                               .gap_bytes = 0});
   std::vector<SampleRef> samples;  // no neighbours, so that each is a read
-  for (int round = 0; round < 4; ++round)
+  for (unsigned round = 0; round < 4; ++round)
     for (std::uint64_t i = round % 2; i < kSamples; i += 2) samples.push_back({.sample = i});
   const std::span<const SampleRef> some = std::span(samples).first(kSamples / 2);
   const Fetched stopped = fetch(*fetching, some, stop.get_token());

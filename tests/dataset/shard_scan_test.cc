@@ -37,7 +37,8 @@ class ShardScanTest : public ::testing::Test {
 /// Samples that are smaller than a read, larger than one, and larger than all of the memory.
 std::vector<OwnedSample> samples_of_all_sizes() {
   std::vector<OwnedSample> samples;
-  for (const std::size_t size : {1, 511, 512, 5'000, 200'000, 700, 3'000'000, 10, 130'000, 1})
+  for (const std::size_t size :
+       {1U, 511U, 512U, 5'000U, 200'000U, 700U, 3'000'000U, 10U, 130'000U, 1U})
     samples.push_back(make_sample(samples.size(), size));
   for (std::size_t i = 0; i < 300; ++i) samples.push_back(make_sample(samples.size()));
   return samples;

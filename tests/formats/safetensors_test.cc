@@ -50,7 +50,7 @@ TEST(SafetensorsTest, what_we_write_is_the_real_packages_bytes) {
 }
 
 TEST(SafetensorsTest, data_starts_at_a_multiple_of_what_was_asked_for) {
-  for (const std::size_t align : {1, 8, 64, 4096}) {
+  for (const std::size_t align : {1U, 8U, 64U, 4096U}) {
     std::vector entries = {entry("a", TensorType::f8_e8m0, {5}), entry("b", TensorType::f4, {4})};
     const auto header = format_safetensors(entries, {}, align);
     ASSERT_TRUE(header.ok());

@@ -218,7 +218,7 @@ TEST_F(ReadManyTest, any_single_fault_is_told_with_its_range_and_leaves_nothing_
 }
 
 TEST_F(ReadManyTest, a_file_that_shrinks_before_it_is_read_is_an_error) {
-  for (const std::size_t kept_open : {0, 1}) {
+  for (const std::size_t kept_open : {0U, 1U}) {
     paths_.clear();
     make_files({60'000});
     Result<ManyReads> reads = plan({{.file = 0, .size_bytes = 60'000}},
