@@ -105,7 +105,7 @@ void BM_Memcpy(benchmark::State& state) {
   const std::vector<SaveTensor> tensors = model.tensors();
   auto arena = MappedArena::map(kBytes, /*huge_pages=*/true, /*touch=*/true);
   if (!arena.ok()) return state.SkipWithError("no memory");
-  const std::size_t threads = std::clamp(std::thread::hardware_concurrency(), 1U, 8U);
+  const std::size_t threads = std::clamp(std::thread::hardware_concurrency(), 1U, 16U);
   const std::size_t part = kBytes / threads;
   for (auto _ : state) {
     std::vector<std::jthread> workers;

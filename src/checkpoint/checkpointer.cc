@@ -20,7 +20,7 @@ Result<std::unique_ptr<Checkpointer>> Checkpointer::make(CheckpointerOptions opt
   if (options.coordinator == nullptr) options.coordinator = make_single_coordinator();
   if (options.ops == nullptr) options.ops = &posix_file_ops();
   if (options.copy_threads == 0)
-    options.copy_threads = std::clamp(std::thread::hardware_concurrency(), 1U, 8U);
+    options.copy_threads = std::clamp(std::thread::hardware_concurrency(), 1U, 16U);
   auto core = std::make_unique<Core>(std::move(options));
   STOKER_TRY(core->start());
   return std::unique_ptr<Checkpointer>(new Checkpointer(std::move(core)));

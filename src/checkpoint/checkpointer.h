@@ -39,7 +39,7 @@ struct CheckpointerOptions {
   std::optional<std::uint64_t> memory_bytes = {};
   std::uint64_t rate_limit_bytes_per_s = 0;         ///< 0: as fast as the disk.
   nanoseconds deadline = std::chrono::minutes(30);  ///< Of one save, from call to commit.
-  std::uint32_t copy_threads = 0;                   ///< 0: one per core, at most 8.
+  std::uint32_t copy_threads = 0;                   ///< 0: one per core, at most 16.
   bool dedup = true;                                ///< Link what has not changed.
   GroupPlanner::Limits group_limits = {};
   std::optional<CheckpointParent> parent = {};  ///< What this run was restored from.

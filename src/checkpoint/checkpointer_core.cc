@@ -54,7 +54,7 @@ Status Checkpointer::Core::plan(SaveJob& job) const {
   // A group is linked once all of it was looked at; in a ring most of it would be gone by then.
   const std::uint64_t whole = staging_bytes(job.layout);
   if (!options_.dedup || memory_.grant_bytes(whole) < whole) return {};
-  const std::vector<std::uint32_t> groups = learned_.plan(tensors);
+  const std::vector<std::uint32_t> groups = learned_.plan(tensors, job.layout);
   STOKER_ASSIGN(job.layout, plan_layout(coordinator_.rank(), tensors, groups));
   return {};
 }

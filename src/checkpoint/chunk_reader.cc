@@ -14,7 +14,9 @@
 namespace stoker {
 namespace {
 
-constexpr std::size_t kThreadsMax = 4;
+constexpr std::size_t kThreadsMax = 16;
+/// Ranges in flight in all: no disk is faster with more, and each may need memory of its own.
+constexpr std::size_t kInFlightMax = 32;
 constexpr std::size_t kPageBytes = 4096;
 constexpr std::size_t kHugePageBytes = std::size_t{2} << 20;
 /// Up to so many ranges setting an engine up costs more than it brings.
@@ -34,6 +36,7 @@ struct Shared {
   const std::span<const ChunkRead> reads;
   ChunkHandler& handler;
   const ChunkReadOptions& options;
+  std::uint32_t depth = 0;     ///< Of each thread.
   std::size_t slot_bytes = 0;  ///< For the largest range as the device wants it.
 
   /// The next range nobody has taken; reads.size() at the end, or once one thread has failed.
@@ -60,7 +63,7 @@ struct Shared {
 /// One thread's share.
 class Worker {
  public:
-  explicit Worker(Shared& shared) : shared_(shared), slots_(shared.options.depth) {
+  explicit Worker(Shared& shared) : shared_(shared), slots_(shared.depth) {
     for (std::size_t i = 0; i < slots_.size(); ++i) free_.push_back(i);
   }
 
@@ -106,7 +109,7 @@ class Worker {
 
   Result<std::unique_ptr<Engine>> make_engine_here() const {
     if (shared_.options.engine) return shared_.options.engine();
-    const EngineOptions options{.depth = shared_.options.depth};
+    const EngineOptions options{.depth = shared_.depth};
     if (shared_.reads.size() <= kFew) return make_sync_engine(options);
     return make_engine(EngineKind::automatic, options);
   }
@@ -198,6 +201,9 @@ Status read_chunks(std::span<const File> files, std::span<const ChunkRead> reads
   if (thread_count == 0)
     thread_count = std::clamp<std::size_t>(std::thread::hardware_concurrency(), 1, kThreadsMax);
   thread_count = std::min(thread_count, reads.size() <= kFew ? 1 : reads.size());
+  shared.depth =
+      std::min(options.depth,
+               static_cast<std::uint32_t>(std::max<std::size_t>(1, kInFlightMax / thread_count)));
   {
     std::vector<std::jthread> threads;
     for (std::size_t i = 1; i < thread_count; ++i)

@@ -35,8 +35,8 @@ class ChunkHandler {
 
 struct ChunkReadOptions {
   EngineFactory engine = {};     ///< Nothing: the best one here.
-  std::size_t thread_count = 0;  ///< 0: one per core, at most 4.
-  std::uint32_t depth = 4;       ///< Ranges in flight for each thread.
+  std::size_t thread_count = 0;  ///< 0: one per core, at most 16.
+  std::uint32_t depth = 4;       ///< Ranges in flight for each thread; fewer if there are many.
   std::stop_token stop = {};
 };
 

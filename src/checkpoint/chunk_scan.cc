@@ -59,4 +59,19 @@ Digest128 scan_chunk(const LayoutFile& file, std::size_t chunk, std::span<const 
   return digest.digest();
 }
 
+std::uint64_t fingerprint_of(const PlacedTensor& placed,
+                             std::span<const std::byte> tensor) noexcept {
+  const std::uint64_t sample_bytes =
+      tensor.size() <= kSmallTensorBytes ? kStrideBytes : kSampleBytes;
+  std::uint64_t sum = 0;
+  // Samples are cut where blocks end, as above.
+  for (std::uint64_t begin = placed.begin_bytes; begin < placed.end_bytes;) {
+    const std::uint64_t end = std::min((begin / kBlockBytes + 1) * kBlockBytes, placed.end_bytes);
+    const std::uint64_t at = begin - placed.begin_bytes;
+    sum += fingerprint(tensor.subspan(at, end - begin), at, sample_bytes);
+    begin = end;
+  }
+  return sum;
+}
+
 }  // namespace stoker

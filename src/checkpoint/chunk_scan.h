@@ -25,4 +25,9 @@ struct TensorScan {
 Digest128 scan_chunk(const LayoutFile& file, std::size_t chunk, std::span<const std::byte> bytes,
                      std::span<const SaveTensor> tensors, std::span<TensorScan> scans) noexcept;
 
+/// The fingerprint that scan_chunk() would find in all chunks together, for a tensor that is in no
+/// group and lies without gaps: one part in 64 of it is looked at.
+std::uint64_t fingerprint_of(const PlacedTensor& placed,
+                             std::span<const std::byte> tensor) noexcept;
+
 }  // namespace stoker

@@ -25,7 +25,24 @@ void GroupPlanner::dissolve(std::uint32_t group) {
   member_counts_.erase(group);
 }
 
-std::vector<std::uint32_t> GroupPlanner::plan(std::span<const SaveTensor> tensors) {
+// Once for each tensor, as it costs the caller time: afterwards it is known whether it changes.
+void GroupPlanner::look_again(std::span<const SaveTensor> tensors, const CheckpointLayout& plain) {
+  for (const LayoutFile& file : plain.files) {
+    for (const PlacedTensor& placed : file.tensors) {
+      const SaveTensor& tensor = tensors[placed.tensor];
+      Known& known = known_.find(tensor.name)->second;
+      const bool was_seen_once = known.is_recorded && !known.was_grouped && !known.has_changed &&
+                                 known.equal_count == 0 && !known.looks_equal;
+      if (!was_seen_once || tensor.data == nullptr || !tensor.strides_bytes.empty()) continue;
+      known.looks_equal =
+          fingerprint_of(placed, {tensor.data, placed.end_bytes - placed.begin_bytes}) ==
+          known.fingerprint;
+    }
+  }
+}
+
+std::vector<std::uint32_t> GroupPlanner::plan(std::span<const SaveTensor> tensors,
+                                              const CheckpointLayout& plain) {
   // A group holds only as a whole: its file has room for exactly its members.
   std::map<std::uint32_t, std::size_t> present;
   for (const SaveTensor& tensor : tensors) {
@@ -42,6 +59,7 @@ std::vector<std::uint32_t> GroupPlanner::plan(std::span<const SaveTensor> tensor
     if (found == present.end() || found->second != count) dissolve(group);
   }
 
+  look_again(tensors, plain);
   std::vector<std::uint32_t> candidates;
   std::uint64_t candidate_bytes = 0;
   const auto bytes_of = [&](std::uint32_t i) {
@@ -50,8 +68,8 @@ std::vector<std::uint32_t> GroupPlanner::plan(std::span<const SaveTensor> tensor
   };
   for (std::uint32_t i = 0; i < tensors.size(); ++i) {
     const Known& known = known_.find(tensors[i].name)->second;
-    const bool is_likely =
-        known.equal_count > 0 || (tensors[i].likely_unchanged && !known.has_changed);
+    const bool is_likely = known.equal_count > 0 || known.looks_equal ||
+                           (tensors[i].likely_unchanged && !known.has_changed);
     if (known.group != kNoGroup || !is_likely) continue;
     candidates.push_back(i);
     candidate_bytes += bytes_of(i);
@@ -88,6 +106,7 @@ void GroupPlanner::record(const CheckpointLayout& layout, std::span<const SaveTe
       const std::uint64_t fingerprint = scans[placed.tensor].fingerprint;
       if (known.is_recorded && known.was_grouped == file.group.has_value()) {
         known.has_changed = known.fingerprint != fingerprint;
+        known.looks_equal = false;
         known.equal_count = known.has_changed ? 0 : known.equal_count + 1;
         is_broken = is_broken || known.has_changed;
       }

@@ -39,9 +39,11 @@ class GroupPlanner {
   GroupPlanner() : GroupPlanner(Limits()) {}
   explicit GroupPlanner(const Limits& limits) : limits_(limits) {}
 
-  /// For each tensor its group, or kNoGroup: those that were equal in the last two saves, and those
-  /// that are likely unchanged and were not caught changing.
-  std::vector<std::uint32_t> plan(std::span<const SaveTensor> tensors);
+  /// For each tensor its group, or kNoGroup: those that were equal in the last two saves, those
+  /// that are likely unchanged and were not caught changing, and in the second save those that look
+  /// as in the first, so that the third can link them. `plain` is the layout without groups.
+  std::vector<std::uint32_t> plan(std::span<const SaveTensor> tensors,
+                                  const CheckpointLayout& plain);
 
   /// What a save has found, for the plans to come.
   void record(const CheckpointLayout& layout, std::span<const SaveTensor> tensors,
@@ -56,11 +58,13 @@ class GroupPlanner {
     bool is_recorded = false;
     bool was_grouped = false;  ///< When the fingerprint was taken: the two kinds do not compare.
     bool has_changed = false;  ///< In its last save.
+    bool looks_equal = false;  ///< To the one save before this one.
     std::uint32_t equal_count = 0;
     std::uint32_t group = kNoGroup;
   };
 
   static bool is_same(const Known& known, const SaveTensor& tensor);
+  void look_again(std::span<const SaveTensor> tensors, const CheckpointLayout& plain);
   void dissolve(std::uint32_t group);
 
   const Limits limits_;

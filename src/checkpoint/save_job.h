@@ -43,9 +43,10 @@ class SaveMemory {
  public:
   explicit SaveMemory(const GroupPlanner::Limits& limits) : planner_(limits) {}
 
-  std::vector<std::uint32_t> plan(std::span<const SaveTensor> tensors) {
+  std::vector<std::uint32_t> plan(std::span<const SaveTensor> tensors,
+                                  const CheckpointLayout& plain) {
     MutexLock lock(mutex_);
-    return planner_.plan(tensors);
+    return planner_.plan(tensors, plain);
   }
   void record(const CheckpointLayout& layout, std::span<const SaveTensor> tensors,
               std::span<const TensorScan> scans) {

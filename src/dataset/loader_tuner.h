@@ -7,9 +7,11 @@
 
 namespace stoker::internal {
 
-/// Finds how many threads and how much depth a run needs, from what its caller waits: one step up
-/// at a time, kept if the wait falls by a tenth, taken back if not; one step down now and then when
-/// there is nothing to wait for. It changes how fast batches come, never what is in them.
+/// Finds how many threads and how much depth a run needs, from what its caller waits: a step up is
+/// kept if the wait falls by a tenth, and taken back if not. What has paid is tried again at once,
+/// and twice as many threads each time: with many cores a run does not spend its first epoch at
+/// learning that. One step down now and then when there is nothing to wait for. It changes how fast
+/// batches come, never what is in them.
 ///
 /// Pure: it is told what was seen and answers what to try. Thread safety: none.
 class LoaderTuner {
@@ -26,7 +28,7 @@ class LoaderTuner {
     std::size_t depth_max = 1;
   };
   /// Batches that a setting is judged by.
-  static constexpr std::uint64_t kWindowBatches = 32;
+  static constexpr std::uint64_t kWindowBatches = 16;
 
   explicit LoaderTuner(const Options& options);
 
@@ -49,7 +51,8 @@ class LoaderTuner {
   Setting before_;  // what a trial that does not pay goes back to
   Trial trial_ = Trial::none;
   double wait_before_ns_ = 0;
-  bool depth_next_ = false;         // which of the two to raise next
+  bool depth_next_ = false;         // which of the two to raise next: the other has not paid
+  std::size_t stride_;              // threads to add in the next trial
   std::uint64_t rest_windows_ = 0;  // before the next trial
   std::uint64_t next_rest_ = 2;     // doubled with every trial that fails
   std::uint64_t batches_ = 0;

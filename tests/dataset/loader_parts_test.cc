@@ -78,10 +78,17 @@ LoaderTuner::Setting settle(LoaderTuner& tuner, std::size_t enough, int windows)
 
 TEST(LoaderTunerTest, it_raises_what_helps_and_takes_back_what_does_not) {
   LoaderTuner tuner({.threads_max = 16, .depth_max = 64});
-  EXPECT_EQ(tuner.setting(), (LoaderTuner::Setting{2, 4}));
+  EXPECT_EQ(tuner.setting(), (LoaderTuner::Setting{4, 6}));
   const LoaderTuner::Setting found = settle(tuner, 5, 100);
   EXPECT_GE(found.threads, 5U);
-  EXPECT_LE(found.threads, 6U);  // one more while it is being tried
+  EXPECT_LE(found.threads, 9U);  // one more while it is being tried
+  LoaderTuner small({.threads_max = 3, .depth_max = 64});
+  EXPECT_EQ(small.setting(), (LoaderTuner::Setting{2, 4}));
+}
+
+TEST(LoaderTunerTest, many_cores_are_found_within_a_few_windows) {
+  LoaderTuner tuner({.threads_max = 64, .depth_max = 128});
+  EXPECT_EQ(settle(tuner, 64, 3).threads, 64U);
 }
 
 TEST(LoaderTunerTest, it_gives_threads_back_when_nobody_waits) {
