@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import functools
 import importlib.metadata
-import os
 import shutil
 import sys
 import time
@@ -59,7 +58,7 @@ class Bench:
             shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
         for tensor in self.state.values():
             tensor.add_(1)
-        os.sync()
+        data.settle()
 
     def rate(self, seconds: float, blocked: float | None = None) -> Answer:
         """The answer of one run."""
