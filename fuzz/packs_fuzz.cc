@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <vector>
@@ -20,10 +21,22 @@ using namespace stoker::token_packs_layout;
 
 constexpr std::uint64_t kLength = 16;
 
-/// 40 rows of 30 tokens of one byte, in a directory that is left behind in the fuzzer's own.
+/// A directory for temporary files, until the process ends.
+const std::string& scratch_directory() {
+  struct Scratch {
+    std::string path = std::filesystem::temp_directory_path() / "packs_fuzz_XXXXXX";
+    Scratch() {
+      if (::mkdtemp(path.data()) == nullptr) abort();
+    }
+    ~Scratch() { std::filesystem::remove_all(path); }
+  };
+  static const Scratch scratch;
+  return scratch.path;
+}
+
+/// 40 rows of 30 tokens of one byte.
 std::shared_ptr<const Dataset> make_dataset() {
-  std::string name = "packs_fuzz_XXXXXX";
-  if (::mkdtemp(name.data()) == nullptr) abort();
+  const std::string& name = scratch_directory();
   std::ofstream(name + "/t.bin") << std::string(1200, 'x');
   auto dataset = Dataset::open({&name, 1}, {.source = {.format = "raw", .dtype = Dtype::uint8}});
   if (!dataset.ok()) abort();
