@@ -25,7 +25,7 @@ constexpr std::array kPolicyNames = {
     PolicyName{CachePolicy::automatic, "auto"}, PolicyName{CachePolicy::buffered, "buffered"},
     PolicyName{CachePolicy::direct, "direct"}, PolicyName{CachePolicy::drop_behind, "drop-behind"}};
 
-constexpr std::size_t kTrialBytes = std::size_t{4} << 20;
+constexpr std::size_t kTrialBytes = DirectAdvisor::kReadTrialBytes / 2;  // each way
 
 /// How long `transfer` took; nothing if it did not move all its bytes.
 std::optional<nanoseconds> timed(const std::function<bool()>& transfer) {
@@ -107,10 +107,10 @@ bool DirectAdvisor::pays_for_reads(int buffered_fd, int direct_fd) {
     MutexLock lock(mutex_);
     if (const auto found = reads_.find(info->st_dev); found != reads_.end()) return found->second;
   }
-  const Result<Residency> cached = residency(buffered_fd, 0, 2 * kTrialBytes);
+  const Result<Residency> cached = residency(buffered_fd, 0, kReadTrialBytes);
   const bool is_cold = cached.ok() && cached->resident_bytes == 0;
   Result<MappedArena> memory = MappedArena::map(kTrialBytes, false, true);
-  if (info->st_size < static_cast<off_t>(2 * kTrialBytes) || !is_cold || !memory.ok()) return false;
+  if (info->st_size < static_cast<off_t>(kReadTrialBytes) || !is_cold || !memory.ok()) return false;
   const std::span<std::byte> buffer = memory->bytes();
   const bool pays = is_faster(timed([&] { return read_trial(direct_fd, buffer, 0); }),
                               timed([&] { return read_trial(buffered_fd, buffer, kTrialBytes); }));

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -42,6 +43,9 @@ class DirectAdvisor {
  public:
   /// For reads of the file behind both descriptors. The trial reads 4 MiB of it each way; a file
   /// too small for that, or already in the page cache, is answered with no.
+  /// How long a file must be for pays_for_reads() to try it.
+  static constexpr std::size_t kReadTrialBytes = std::size_t{8} << 20;
+
   bool pays_for_reads(int buffered_fd, int direct_fd);
 
   /// For writes into `directory`. The trial writes a nameless scratch file each way, fdatasync

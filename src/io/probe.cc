@@ -20,6 +20,7 @@ namespace stoker {
 namespace {
 
 constexpr std::size_t kArenaBytes = std::size_t{4} << 20;
+constexpr std::size_t kSmallBytes = 64 << 10;
 
 /// A directory of our own inside the probed one, removed with all it holds.
 class ScratchDirectory {
@@ -61,6 +62,26 @@ void probe_engines(StorageProbe& found) {
   found.registered_buffers_reason = status.message();
 }
 
+/// What `automatic` does on a file that is not in the page cache, and long enough for the trial
+/// that network filesystems need. Their writes are another question with another answer.
+Result<IoPath> probe_read_path(FileOps& ops, const ScratchDirectory& scratch, Engine& engine,
+                               DirectAdvisor& advisor, bool needs_trial) {
+  const std::size_t size_bytes = needs_trial ? DirectAdvisor::kReadTrialBytes : kSmallBytes;
+  const std::string path = scratch.file("cold");
+  {
+    STOKER_ASSIGN(const MappedArena memory, MappedArena::map(size_bytes, false, true));
+    STOKER_ASSIGN(File file, File::create(ops, path, {.policy = CachePolicy::buffered}));
+    STOKER_ASSIGN(const Request request, file.plan_write(0, size_bytes, memory.bytes()));
+    STOKER_ASSIGN(const std::size_t moved, perform(engine, request));
+    static_cast<void>(moved);  // a file that became shorter is answered with "buffered"
+    STOKER_TRY(file.finish(size_bytes));
+    STOKER_TRY(evict(file.buffered_fd()));
+  }
+  STOKER_ASSIGN(const File file, File::open(ops, path, {.advisor = &advisor}));
+  STOKER_TRY(evict(file.buffered_fd()));  // of what the trial brought in
+  return file.read_path_for(0, size_bytes);
+}
+
 /// Writes a small file the way the product would, and looks at what the kernel made of it.
 Status probe_file(FileOps& ops, const ScratchDirectory& scratch, StorageProbe& found) {
   DirectAdvisor advisor;
@@ -80,7 +101,9 @@ Status probe_file(FileOps& ops, const ScratchDirectory& scratch, StorageProbe& f
   found.direct_memory_align_bytes = file.alignment().memory_bytes;
   found.direct_offset_align_bytes = file.alignment().offset_bytes;
   found.write_path = io_path_name(file.write_path());
-  found.read_path = found.write_path;  // a cold file: the same question, the same answer
+  STOKER_ASSIGN(const IoPath read_path,
+                probe_read_path(ops, scratch, *engine, advisor, /*needs_trial=*/!kind.local_block));
+  found.read_path = io_path_name(read_path);
 
   const Result<File> direct = File::open(ops, file.path(), {.policy = CachePolicy::direct});
   if (direct.ok()) found.direct_io = direct->read(*engine, 0, 5000, memory.bytes()).ok();

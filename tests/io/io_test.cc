@@ -147,11 +147,29 @@ TEST(ProbeTest, finds_what_the_directory_can_do_and_leaves_nothing) {
   ASSERT_TRUE(found.ok()) << found.status().message();
   EXPECT_EQ(found->path, dir.path());
   EXPECT_FALSE(found->kernel.empty());
+  EXPECT_FALSE(found->read_path.empty());
   EXPECT_FALSE(found->filesystem.empty());
   EXPECT_FALSE(found->engine.empty());
   EXPECT_FALSE(found->engine_reason.empty());
   EXPECT_FALSE(found->write_path.empty());
   EXPECT_EQ(found->registered_buffers, found->registered_buffers_reason.empty());
+TEST(ProbeTest, a_path_in_memory_is_read_and_written_through_the_cache) {
+  const auto found = probe("/dev/shm");
+  if (!found.ok()) GTEST_SKIP() << found.status().message();
+  EXPECT_EQ(found->read_path, "buffered");
+  EXPECT_EQ(found->write_path, "buffered");
+}
+
+TEST(ProbeTest, a_local_disk_is_read_past_the_cache_where_direct_reads_work) {
+  const testing::TempDir dir;
+  const UniqueFd fd(::open(dir.path().c_str(), O_RDONLY));
+  const auto kind = filesystem_of(fd.get());
+  if (!kind.ok() || !kind->local_block) GTEST_SKIP() << "no local disk here";
+  const auto found = probe(dir.path());
+  ASSERT_TRUE(found.ok()) << found.status().message();
+  EXPECT_EQ(found->read_path, found->direct_io ? "direct" : "buffered");
+}
+
   EXPECT_EQ(found->direct_io, found->direct_offset_align_bytes > 1);
   EXPECT_EQ(dir.entry_count(), 0);
 }
