@@ -7,6 +7,8 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <functional>
+#include <memory>
 
 #include "support/faulty_file_ops.h"
 #include "support/in_child.h"
@@ -36,7 +38,8 @@ class CrashingFileOps final : public FaultyFileOps {
 /// A filesystem that refuses RENAME_NOREPLACE, as NFS does.
 class NfsLikeFileOps final : public FaultyFileOps {
  public:
-  NfsLikeFileOps() : FaultyFileOps(posix_file_ops(), kNever, 0) {}
+  explicit NfsLikeFileOps(int fail_at = kNever, int os_error = 0)
+      : FaultyFileOps(posix_file_ops(), fail_at, os_error, Removals::counted) {}
   Status rename_noreplace(const std::string&, const std::string&) override {
     return Status(Code::unsupported, "RENAME_NOREPLACE", EINVAL);
   }
@@ -183,16 +186,33 @@ TEST_F(PublishTest, a_file_that_must_be_new_never_replaces_one) {
 
 TEST_F(PublishTest, any_single_fault_leaves_a_new_file_whole_or_absent) {
   constexpr std::string_view kText = "new!";
-  bool finished = false;
-  for (int fault = 0; !finished; ++fault) {
-    SCOPED_TRACE(fault);
-    std::filesystem::remove(path_);
-    FaultyFileOps ops(posix_file_ops(), fault, EIO);
-    finished = publish_file(ops, path_, std::as_bytes(std::span(kText)), IfExists::fail).ok();
-    EXPECT_EQ(ops.fired(), !finished);
-    const bool is_there = finished || ops.failed_op() == "fsync_dir";
-    EXPECT_EQ(contents_of(path_), is_there ? "new!" : "");
-    EXPECT_EQ(dir_.entry_count(), is_there ? 1 : 0);
+  const auto sweep = [&](int error,
+                         const std::function<std::unique_ptr<FaultyFileOps>(int)>& make) {
+    bool fired = true;
+    for (int fault = 0; fired; ++fault) {
+      const testing::TempDir dir;
+      const std::string path = dir.file("manifest");
+      const std::unique_ptr<FaultyFileOps> ops = make(fault);
+      const Status status =
+          publish_file(*ops, path, std::as_bytes(std::span(kText)), IfExists::fail);
+      fired = ops->fired();
+      const std::string op = ops->failed_op();
+      SCOPED_TRACE(std::to_string(error) + " at " + op);
+      // A second name that stays is nobody's; a write that was interrupted goes on.
+      const bool harmless = !fired || op == "unlink" || (error == EINTR && op == "pwrite");
+      EXPECT_EQ(status.os_error(), harmless ? 0 : error) << status.message();
+      const bool is_there = harmless || op == "fsync_dir";
+      EXPECT_EQ(contents_of(path), is_there ? "new!" : "");
+      EXPECT_EQ(dir.entry_count(), op == "unlink" ? 2 : is_there ? 1 : 0);
+      ASSERT_LT(fault, 50);
+    }
+  };
+  for (const int error : {EIO, ENOSPC, EINTR}) {
+    sweep(error, [&](int fault) {
+      return std::make_unique<FaultyFileOps>(posix_file_ops(), fault, error,
+                                             FaultyFileOps::Removals::counted);
+    });
+    sweep(error, [&](int fault) { return std::make_unique<NfsLikeFileOps>(fault, error); });
   }
 }
 

@@ -10,14 +10,17 @@
 namespace stoker::testing {
 
 /// Forwards to another FileOps and fails the `fail_at`-th operation, counted from zero, once.
-/// Writes are always short, so that every caller has to continue them. Clean-up (unlink, rmdir) is
-/// never the injected fault. Also a base for other troublemakers.
+/// Writes are always short, so that every caller has to continue them. Also a base for other
+/// troublemakers.
 class FaultyFileOps : public FileOps {
  public:
   static constexpr int kNever = -1;
+  /// Whether unlink and rmdir are counted and failed as well. Spared, a sweep can demand that
+  /// nothing is left behind.
+  enum class Removals { spared, counted };
 
-  FaultyFileOps(FileOps& target, int fail_at, int os_error)
-      : target_(target), fail_at_(fail_at), os_error_(os_error) {}
+  FaultyFileOps(FileOps& target, int fail_at, int os_error, Removals removals = Removals::spared)
+      : target_(target), fail_at_(fail_at), os_error_(os_error), removals_(removals) {}
 
   bool fired() const { return fail_at_ != kNever && calls_ > fail_at_; }
   /// The operation that was failed: "fsync".
@@ -81,12 +84,18 @@ class FaultyFileOps : public FileOps {
     STOKER_TRY(next("kind_of"));
     return target_.kind_of(path);
   }
-  Status unlink(const std::string& path) override { return target_.unlink(path); }
+  Status unlink(const std::string& path) override {
+    if (removals_ == Removals::counted) STOKER_TRY(next("unlink"));
+    return target_.unlink(path);
+  }
   Status mkdir(const std::string& path) override {
     STOKER_TRY(next("mkdir"));
     return target_.mkdir(path);
   }
-  Status rmdir(const std::string& path) override { return target_.rmdir(path); }
+  Status rmdir(const std::string& path) override {
+    if (removals_ == Removals::counted) STOKER_TRY(next("rmdir"));
+    return target_.rmdir(path);
+  }
   Result<std::vector<std::string>> list(const std::string& path) override {
     STOKER_TRY(next("list"));
     return target_.list(path);
@@ -111,6 +120,7 @@ class FaultyFileOps : public FileOps {
   FileOps& target_;
   const int fail_at_;
   const int os_error_;
+  const Removals removals_;
   std::atomic<int> calls_{0};  // a writer of checkpoints has a thread of its own
   std::string failed_op_;
 };
