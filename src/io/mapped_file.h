@@ -17,7 +17,7 @@ enum class MapAdvice : std::uint8_t { normal, sequential, random };
 ///
 /// A mapping relies on nobody shortening the file: reading past a new end is SIGBUS, and no check
 /// of the size removes that (docs/durability.md). So we map what we published ourselves, by rename
-/// and unchanged since, and a user's file only when the user asked for it.
+/// and unchanged since; a program that maps other files has to know that nobody shortens them.
 ///
 /// Thread safety: immutable; the bytes may be read from any thread.
 class MappedFile {
