@@ -88,7 +88,33 @@ BeginMessage Checkpointer::Core::begin(const SaveJob& job, const Status& planned
   return message;
 }
 
-Result<Verdict> Checkpointer::Core::hear_all(const SaveJob& job, const BeginMessage& message) {
+// What is offered for replacement is not counted. Where the ranks do not agree on it, and it stays,
+// the disk will say.
+SavesInFlight Checkpointer::Core::saves_in_flight(const BeginMessage& message) const {
+  SavesInFlight saves;
+  MutexLock lock(mutex_);
+  for (const Job& other : in_flight_) {
+    saves.steps.push_back(other->request.step);
+    const bool is_offered = message.is_late && other->number == message.waiting_number;
+    if (!is_offered && other->failure.ok() && !other->is_reserved.load(std::memory_order_relaxed))
+      saves.unreserved_bytes += other->new_bytes;
+  }
+  return saves;
+}
+
+/// Whether some will be free once what is under way has ended: hidden checkpoints are being
+/// removed, or will be by the saves before this one, where it may wait for them.
+bool Checkpointer::Core::is_room_coming() const {
+  return is_removing_ || (options_.late == LatePolicy::block && !in_flight_.empty());
+}
+
+void Checkpointer::Core::await_room(Deadline deadline) {
+  MutexLock lock(mutex_);
+  while (is_room_coming() && changed_.wait_until(mutex_, deadline)) {
+  }
+}
+
+Result<Verdict> Checkpointer::Core::hear_all(SaveJob& job, const BeginMessage& message) {
   STOKER_ASSIGN(const std::vector<std::string> texts,
                 coordinator_.gather("begin-" + std::to_string(job.number), format_message(message),
                                     job.deadline));
@@ -97,21 +123,21 @@ Result<Verdict> Checkpointer::Core::hear_all(const SaveJob& job, const BeginMess
     STOKER_ASSIGN(BeginMessage heard, parse_begin_message(texts[rank]));
     messages.push_back(std::move(heard));
   }
-  std::vector<std::uint64_t> steps;
-  bool was_removing = false;
+  for (const BeginMessage& heard : messages) job.new_bytes += heard.size_bytes;
+  bool is_more_coming = false;
   {
     MutexLock lock(mutex_);
-    for (const Job& other : in_flight_) steps.push_back(other->request.step);
-    was_removing = is_removing_;
+    is_more_coming = is_room_coming();
   }
-  const Verdict verdict = leader_->decide(job.number, messages, steps);
-  if (verdict.failure.code() != Code::no_space || !was_removing) return verdict;
-  await_removed(job.deadline);  // it gives room
-  return leader_->decide(job.number, messages, steps);
+  const Verdict verdict = leader_->decide(job.number, messages, saves_in_flight(message));
+  const bool is_about_room = verdict.raised_number == 0 && verdict.failure.code() == Code::no_space;
+  if (!is_about_room || !is_more_coming) return verdict;
+  await_room(job.deadline);
+  return leader_->decide(job.number, messages, saves_in_flight(message));
 }
 
 // One gather and one broadcast: what holds on one rank holds on all.
-Result<Verdict> Checkpointer::Core::agree(const SaveJob& job, const BeginMessage& message) {
+Result<Verdict> Checkpointer::Core::agree(SaveJob& job, const BeginMessage& message) {
   const std::string key = "verdict-" + std::to_string(job.number);
   if (leader_ == nullptr) {
     STOKER_TRY(
@@ -222,12 +248,6 @@ bool Checkpointer::Core::await_idle(Deadline deadline) {
     if (!changed_.wait_until(mutex_, deadline)) return in_flight_.empty() && !is_removing_;
   }
   return true;
-}
-
-void Checkpointer::Core::await_removed(Deadline deadline) {
-  MutexLock lock(mutex_);
-  while (is_removing_ && changed_.wait_until(mutex_, deadline)) {
-  }
 }
 
 Status Checkpointer::Core::take_error() {

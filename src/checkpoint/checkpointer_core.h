@@ -46,8 +46,11 @@ class Checkpointer::Core {
 
   Status plan(SaveJob& job) const;
   BeginMessage begin(const SaveJob& job, const Status& planned);
-  Result<Verdict> agree(const SaveJob& job, const BeginMessage& message);
-  Result<Verdict> hear_all(const SaveJob& job, const BeginMessage& message);
+  Result<Verdict> agree(SaveJob& job, const BeginMessage& message);
+  Result<Verdict> hear_all(SaveJob& job, const BeginMessage& message);
+  SavesInFlight saves_in_flight(const BeginMessage& message) const;
+  bool is_room_coming() const STOKER_REQUIRES(mutex_);
+  void await_room(Deadline deadline);
   void settle(const Verdict& verdict);
   Status stage(const Job& job);
   Result<Pending> enter(const Job& job);
@@ -58,7 +61,6 @@ class Checkpointer::Core {
   void await_filled(const SaveJob& job);
   void finish(const Job& job, const EndMessage& end);
   void remove_hidden(const SaveJob& job);
-  void await_removed(Deadline deadline);
 
   const CheckpointerOptions options_;
   FileOps& ops_;

@@ -3,6 +3,7 @@
 #include <array>
 #include <optional>
 #include <set>
+#include <thread>
 #include <utility>
 
 #include "checkpoint/names.h"
@@ -51,8 +52,10 @@ class PartWriter {
 
   Status make_file(std::size_t index);
   Status write(const Staging::Chunk& chunk);
-  Status reap(std::size_t count_min);
-  Status check_deadline() const;
+  Status await_rate(std::uint64_t size_bytes);
+  Status reap(std::size_t count_min) { return reap(count_min, request_.deadline); }
+  Status reap(std::size_t count_min, Deadline until);
+  Status check_deadline();
 
   const PartRequest& request_;
   FileOps& ops_;
@@ -62,8 +65,9 @@ class PartWriter {
   std::set<std::size_t> writing_;          // indexes of those that were submitted and not reaped
 };
 
-Status PartWriter::check_deadline() const {
+Status PartWriter::check_deadline() {
   if (Clock::now() < request_.deadline) return {};
+  STOKER_TRY(reap(0));  // a write that has ended is not to blame
   if (writing_.empty())
     return Status(Code::unavailable, "the deadline passed while it was being written");
   return Status(Code::unavailable,
@@ -88,13 +92,16 @@ Status PartWriter::make_files() {
   for (std::size_t i = 0; i < outputs_.size(); ++i) {
     if (outputs_[i].source == nullptr) STOKER_TRY(make_file(i));
   }
+  // relaxed: who asks for room a moment too early counts these blocks twice, and waits or is told
+  // so
+  if (request_.is_reserved != nullptr) request_.is_reserved->store(true, std::memory_order_relaxed);
   return {};
 }
 
-Status PartWriter::reap(std::size_t count_min) {
+Status PartWriter::reap(std::size_t count_min, Deadline until) {
   std::array<Completion, 16> completions;
   STOKER_ASSIGN(const std::size_t count,
-                request_.engine.reap(completions, count_min, time_left(request_.deadline)));
+                request_.engine.reap(completions, count_min, time_left(until)));
   if (count < count_min) STOKER_TRY(check_deadline());
   for (const Completion& done : std::span(completions).first(count)) {
     const Staging::Chunk& chunk = in_flight_[done.tag];
@@ -112,9 +119,29 @@ Status PartWriter::reap(std::size_t count_min) {
   return {};
 }
 
+// Waits for the moment at which so many bytes may be written, and takes meanwhile what has ended:
+// that memory is free, and progress is seen. A moment behind the deadline is not waited for.
+Status PartWriter::await_rate(std::uint64_t size_bytes) {
+  if (request_.limiter == nullptr) return {};
+  const Deadline until = deadline_after(request_.limiter->reserve(size_bytes));
+  if (until >= request_.deadline && request_.deadline != Deadline::max()) {
+    request_.limiter->give_back(size_bytes);
+    return Status(Code::unavailable, "the rate limit of " +
+                                         std::to_string(request_.limiter->rate_bytes_per_s()) +
+                                         " bytes/s leaves no time for it before the deadline");
+  }
+  while (Clock::now() < until) {
+    if (request_.engine.in_flight() > 0)
+      STOKER_TRY(reap(1, until));
+    else
+      std::this_thread::sleep_until(until);
+  }
+  return {};
+}
+
 Status PartWriter::write(const Staging::Chunk& chunk) {
   const ChunkRef ref = request_.layout.chunks[chunk.index];
-  if (request_.limiter != nullptr) STOKER_TRY(request_.limiter->acquire(chunk.size_bytes));
+  STOKER_TRY(await_rate(chunk.size_bytes));
   while (request_.engine.in_flight() >= request_.depth) STOKER_TRY(reap(1));
   STOKER_ASSIGN(Request request, outputs_[ref.file].file->plan_write(
                                      ref.offset_bytes(), chunk.size_bytes, chunk.memory));

@@ -33,6 +33,7 @@ struct PartRequest {
   const LinkParent* parent = nullptr;  ///< Groups are linked to its files where they are equal.
   RateLimiter* limiter = nullptr;
   Deadline deadline = Deadline::max();
+  std::atomic<bool>* is_reserved = nullptr;             ///< Set once the files have their blocks.
   std::atomic<std::uint64_t>* written_bytes = nullptr;  ///< Counted up as chunks complete.
   /// Gets the files of writes that are still in flight after a failure.
   std::vector<File>* stuck_files = nullptr;

@@ -32,6 +32,9 @@ struct SaveJob {
   Deadline deadline = Deadline::max();
   std::shared_ptr<PendingState> pending;
   Status failure;  ///< It has failed on this rank before it could be written; others must know.
+  /// What it takes of the disk, on all ranks; rank 0's. Written before the job is queued.
+  std::uint64_t new_bytes = 0;
+  std::atomic<bool> is_reserved{false};         // relaxed: its blocks on this rank
   std::atomic<std::uint64_t> written_bytes{0};  // relaxed: a figure for people
   std::atomic<SaveStage> stage{SaveStage::idle};
 };

@@ -38,8 +38,7 @@ std::optional<CheckpointParent> SaveLeader::head() const {
   return head_;
 }
 
-Status SaveLeader::check(std::span<const BeginMessage> messages,
-                         std::span<const std::uint64_t> steps_in_flight) {
+Status SaveLeader::check(std::span<const BeginMessage> messages, const SavesInFlight& in_flight) {
   const std::uint64_t step = messages.front().step;
   std::uint64_t size_bytes = 0;
   for (std::size_t rank = 0; rank < messages.size(); ++rank) {
@@ -52,23 +51,23 @@ Status SaveLeader::check(std::span<const BeginMessage> messages,
   Status exists(Code::already_exists, "step " + std::to_string(step) +
                                           " was saved by this run already: " + options_.directory +
                                           "/" + step_name(step));
-  if (std::find(steps_in_flight.begin(), steps_in_flight.end(), step) != steps_in_flight.end())
-    return exists;
+  if (std::ranges::find(in_flight.steps, step) != in_flight.steps.end()) return exists;
   STOKER_TRY(checked_.refresh());
   const History::Entry* present = checked_.find(step);
   if (present != nullptr && checked_.is_ancestor(*present, head())) return exists;
   // Where nobody can say how much is free, the disk will.
   const Result<std::uint64_t> free = options_.free_bytes ? options_.free_bytes(options_.directory)
                                                          : free_bytes_of(options_.directory);
-  if (free.ok() && *free < size_bytes)
-    return Status(Code::no_space, options_.directory + ": a checkpoint of " +
-                                      std::to_string(size_bytes) + " bytes does not fit into " +
-                                      std::to_string(*free) + " free ones");
-  return {};
+  if (!free.ok() || *free >= size_bytes + in_flight.unreserved_bytes) return {};
+  std::string text = options_.directory + ": a checkpoint of " + std::to_string(size_bytes) +
+                     " bytes does not fit into " + std::to_string(*free) + " free ones";
+  if (in_flight.unreserved_bytes > 0)
+    text += ", of which saves before it will take " + std::to_string(in_flight.unreserved_bytes);
+  return Status(Code::no_space, std::move(text));
 }
 
 Verdict SaveLeader::decide(std::uint64_t number, std::span<const BeginMessage> messages,
-                           std::span<const std::uint64_t> steps_in_flight) {
+                           const SavesInFlight& in_flight) {
   Verdict verdict;
   // An old error first, and it alone: it is raised on every rank, known there already or not.
   for (const BeginMessage& message : messages) {
@@ -85,7 +84,7 @@ Verdict SaveLeader::decide(std::uint64_t number, std::span<const BeginMessage> m
   const bool is_late = std::any_of(messages.begin(), messages.end(),
                                    [](const BeginMessage& message) { return message.is_late; });
   if (is_late && options_.late == LatePolicy::skip) return {.action = SaveAction::skip};
-  if (Status wrong = check(messages, steps_in_flight); !wrong.ok())
+  if (Status wrong = check(messages, in_flight); !wrong.ok())
     return {.action = SaveAction::fail, .failure = std::move(wrong)};
   if (is_late && options_.late == LatePolicy::replace) {
     const std::uint64_t waiting = messages.front().waiting_number;

@@ -18,6 +18,12 @@
 
 namespace stoker {
 
+/// The saves that were begun and are not committed yet.
+struct SavesInFlight {
+  std::vector<std::uint64_t> steps;
+  std::uint64_t unreserved_bytes = 0;  ///< What they will still take of the disk.
+};
+
 /// What rank 0 does for all: holds the lock, decides about each save, commits it.
 ///
 /// Thread safety: ready(), decide() and release() on the caller's thread; the others on the
@@ -36,10 +42,9 @@ class SaveLeader {
   /// Takes the lock, if this is the first time.
   Status ready();
 
-  /// What is to become of a save of which every rank has told. `steps_in_flight` are those that
-  /// were not committed yet.
+  /// What is to become of a save of which every rank has told.
   Verdict decide(std::uint64_t number, std::span<const BeginMessage> messages,
-                 std::span<const std::uint64_t> steps_in_flight);
+                 const SavesInFlight& in_flight);
 
   /// Every rank's part is durable: merges and commits them, and hides the checkpoints that nobody
   /// wants any more. On failure the staging directory is removed.
@@ -55,8 +60,7 @@ class SaveLeader {
   void release(Deadline deadline);
 
  private:
-  Status check(std::span<const BeginMessage> messages,
-               std::span<const std::uint64_t> steps_in_flight);
+  Status check(std::span<const BeginMessage> messages, const SavesInFlight& in_flight);
   Result<std::vector<CheckpointPart>> read_parts(const SaveJob& job,
                                                  const CheckpointPart& own_part) const;
   Result<CheckpointManifest> make_manifest(const SaveJob& job, const CheckpointPart& own_part);

@@ -47,6 +47,7 @@ Result<WrittenPart> SaveWorker::write(SaveJob& job) {
                                             .parent = parent.get(),
                                             .limiter = parts_.limiter,
                                             .deadline = job.deadline,
+                                            .is_reserved = &job.is_reserved,
                                             .written_bytes = &job.written_bytes,
                                             .stuck_files = &stuck_files});
   if (written.ok()) return written;

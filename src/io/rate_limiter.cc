@@ -1,8 +1,6 @@
 #include "io/rate_limiter.h"
 
 #include <algorithm>
-#include <condition_variable>
-#include <mutex>
 
 namespace stoker {
 
@@ -29,15 +27,9 @@ nanoseconds RateLimiter::reserve(std::uint64_t bytes, Deadline now) {
       std::chrono::duration<double>(-tokens_ / static_cast<double>(rate_)));
 }
 
-Status RateLimiter::acquire(std::uint64_t bytes, const std::stop_token& stop) {
-  const Deadline until = deadline_after(reserve(bytes));
-  std::mutex mutex;  // the caller's own: nobody else waits on it
-  std::condition_variable_any never;
-  std::unique_lock lock(mutex);
-  never.wait_until(lock, stop, until, [&] { return Clock::now() >= until; });
-  if (stop.stop_requested())
-    return Status(Code::cancelled, "stopped while waiting for the rate limit");
-  return {};
+void RateLimiter::give_back(std::uint64_t bytes) {
+  MutexLock lock(mutex_);
+  if (rate_ != 0) tokens_ = std::min(burst_, tokens_ + static_cast<double>(bytes));
 }
 
 void RateLimiter::set_rate(std::uint64_t rate_bytes_per_s, Deadline now) {

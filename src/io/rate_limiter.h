@@ -1,19 +1,17 @@
 #pragma once
 
 #include <cstdint>
-#include <stop_token>
 
 #include "base/clock.h"
 #include "base/mutex.h"
-#include "stoker/status.h"
 
 namespace stoker {
 
 /// A token bucket of bytes: at most `burst_bytes` at once, `rate_bytes_per_s` in the long run.
 ///
 /// A request is granted at once and put in the bucket's debt; its caller then waits until the debt
-/// is paid. So requests larger than the burst pass, callers are served in the order they came, and
-/// no waiting happens under the lock.
+/// is paid, in its own way: it may have a deadline, or other work. So requests larger than the
+/// burst pass, callers are served in the order they came, and no waiting happens here.
 ///
 /// Thread safety: every method may be called from any thread.
 class RateLimiter {
@@ -25,8 +23,8 @@ class RateLimiter {
   /// Books `bytes` and returns how long the caller must wait before it moves them.
   nanoseconds reserve(std::uint64_t bytes, Deadline now = Clock::now());
 
-  /// reserve(), and the wait. `cancelled` if `stop` fires first: the bytes stay booked.
-  Status acquire(std::uint64_t bytes, const std::stop_token& stop = {});
+  /// Takes back what was booked last and will not be moved: nobody else has to wait for it.
+  void give_back(std::uint64_t bytes);
 
   /// Changes the rate for what is booked from now on; who already waits keeps its moment.
   void set_rate(std::uint64_t rate_bytes_per_s, Deadline now = Clock::now());

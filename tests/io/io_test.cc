@@ -66,17 +66,13 @@ TEST(RateLimiterTest, a_clock_that_steps_back_does_not_fill_the_bucket) {
   EXPECT_EQ(limiter.reserve(1000, kStart), seconds(1));
 }
 
-TEST(RateLimiterTest, a_stop_request_ends_the_wait) {
-  RateLimiter limiter(1, 0);
-  std::stop_source stop;
-  std::jthread waiter(
-      [&] { EXPECT_EQ(limiter.acquire(1'000'000, stop.get_token()).code(), Code::cancelled); });
-  stop.request_stop();
-}
-
-TEST(RateLimiterTest, what_is_free_is_acquired_without_waiting) {
-  RateLimiter limiter(1, 100);
-  EXPECT_TRUE(limiter.acquire(100).ok());
+TEST(RateLimiterTest, what_is_given_back_keeps_nobody_waiting) {
+  RateLimiter limiter(1000, 500, kStart);
+  EXPECT_EQ(limiter.reserve(100'500, kStart), seconds(100));
+  limiter.give_back(100'500);
+  EXPECT_EQ(limiter.reserve(500, kStart), nanoseconds(0));
+  limiter.give_back(100'500);
+  EXPECT_EQ(limiter.reserve(600, kStart), milliseconds(100)) << "never more than the burst";
 }
 
 class ResidencyTest : public ::testing::Test {
@@ -147,12 +143,16 @@ TEST(ProbeTest, finds_what_the_directory_can_do_and_leaves_nothing) {
   ASSERT_TRUE(found.ok()) << found.status().message();
   EXPECT_EQ(found->path, dir.path());
   EXPECT_FALSE(found->kernel.empty());
-  EXPECT_FALSE(found->read_path.empty());
   EXPECT_FALSE(found->filesystem.empty());
   EXPECT_FALSE(found->engine.empty());
   EXPECT_FALSE(found->engine_reason.empty());
   EXPECT_FALSE(found->write_path.empty());
+  EXPECT_FALSE(found->read_path.empty());
   EXPECT_EQ(found->registered_buffers, found->registered_buffers_reason.empty());
+  EXPECT_EQ(found->direct_io, found->direct_offset_align_bytes > 1);
+  EXPECT_EQ(dir.entry_count(), 0);
+}
+
 TEST(ProbeTest, a_path_in_memory_is_read_and_written_through_the_cache) {
   const auto found = probe("/dev/shm");
   if (!found.ok()) GTEST_SKIP() << found.status().message();
@@ -168,10 +168,6 @@ TEST(ProbeTest, a_local_disk_is_read_past_the_cache_where_direct_reads_work) {
   const auto found = probe(dir.path());
   ASSERT_TRUE(found.ok()) << found.status().message();
   EXPECT_EQ(found->read_path, found->direct_io ? "direct" : "buffered");
-}
-
-  EXPECT_EQ(found->direct_io, found->direct_offset_align_bytes > 1);
-  EXPECT_EQ(dir.entry_count(), 0);
 }
 
 TEST(ProbeTest, absent_unwritable_and_wrong_paths_are_refused_with_their_name) {
