@@ -50,6 +50,10 @@ def cursor_of(state: State) -> _native.Cursor:
         return _native.Cursor.decode(bytes(state))
     if isinstance(state, Mapping):
         state = json.dumps({name: _plain(value) for name, value in state.items()})
+    if not isinstance(state, str):
+        raise TypeError(
+            f"a state is what state_dict() gave, or a cursor, its bytes or its JSON, not {state!r}"
+        )
     return _native.Cursor.parse(state)
 
 

@@ -139,7 +139,7 @@ def line_of(
         return line, order_options(
             "global" if shuffle is None else shuffle, seed, line.sample_count
         )
-    if shuffle not in (None, False, "off"):
+    if shuffle not in (None, False, "off", "none"):
         raise ValueError("order= or shuffle=: not both")
     line = GivenLine(data, parts, order)
     return line, order_options("off", seed, line.sample_count)

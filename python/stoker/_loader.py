@@ -20,6 +20,7 @@ from stoker._loader_plan import LoaderPlan, Settings, Tail, global_batch, tail_o
 from stoker._loader_stats import LoaderStats
 from stoker._map_job import Collate, MapFunction
 from stoker._mapping import Mapping
+from stoker._numbers import whole_number
 from stoker._out import Out, batch_finisher
 from stoker._progress import Progress, checked_epochs, figures_of
 from stoker._ranks import find_ranks
@@ -79,6 +80,7 @@ class Loader:
 
     Raises:
         ValueError: What can never work; for ``memory_bytes``, with what is needed.
+        TypeError: What is no number, function or dataset where one is wanted.
 
     A loader belongs to the process that made it. One iteration runs at a time: a new ``iter()``
     ends the one before.
@@ -117,6 +119,7 @@ class Loader:
         self._pid = os.getpid()
         self._is_closed = False
         epochs = checked_epochs(epochs, order)
+        seed = whole_number("seed", seed)
         self._data = dataset_of(data)
         columns = columns_of(fields, packs=is_packed(self._data))
         ranks = find_ranks(rank, world_size, mesh)
@@ -144,6 +147,8 @@ class Loader:
             if out is not None:
                 raise ValueError("out= takes what is read, and map= or collate= make batches: one")
             mapping = Mapping(map, collate, map_in, map_workers, seed, fresh)
+        elif map_workers is not None:
+            raise ValueError(f"map_workers={map_workers} are for map= or collate=: there is none")
         finish = batch_finisher(out, fresh, maker, self._plan.cut.rank_batch_size)
         self._progress = Progress(self._plan, epochs)
         self._runs = Runs(self._plan, self._progress, maker, mapping, finish)
@@ -154,6 +159,12 @@ class Loader:
     def __iter__(self) -> Iterator[Any]:
         self._check_usable()
         return self._runs.iterate(self)
+
+    def __getitem__(self, _: object) -> Any:
+        raise TypeError(
+            "a Loader gives whole batches, by iterating: use it instead of a DataLoader, or give "
+            "that a stoker.Dataset"
+        )
 
     def __len__(self) -> int:
         """Batches of one ``iter()``; TypeError if there is no end."""
@@ -171,8 +182,7 @@ class Loader:
             every: Batches of a step, under gradient accumulation: the number goes up with the last
                 of them.
         """
-        if every < 1:
-            raise ValueError(f"every={every}")
+        every = whole_number("every", every, 1)
         iteration = iter(self)
         number = self._progress.batches_done() if start is None else 0
         for batch in iteration:

@@ -9,11 +9,14 @@ from typing import Literal
 from stoker import _native
 from stoker._fields import Columns
 from stoker._line import Line
+from stoker._numbers import whole_number
 from stoker._ranks import Ranks
 from stoker._sources import Parts
 
 Tail = Literal["drop", "keep", "wrap", "pad"]
 _MEMORY_DEFAULT = 512 << 20
+_BATCH_MAX = 2**32
+_THREADS_MAX, _DEPTH_MAX = 256, 4096  # of the core, which would say so at the first batch
 _TAILS = ("drop", "keep", "wrap", "pad")
 
 
@@ -35,12 +38,9 @@ def global_batch(batch_size: int | None, global_batch_size: int | None, ranks: R
     """Samples of a step over all ranks."""
     if (batch_size is None) == (global_batch_size is None):
         raise ValueError("give batch_size, of each rank, or global_batch_size, of all together")
-    size = batch_size if global_batch_size is None else global_batch_size
-    assert size is not None
-    if size < 1:
-        raise ValueError(f"a batch of {size} samples")
     if global_batch_size is None:
-        return size * ranks.world_size
+        return whole_number("batch_size", batch_size, 1, _BATCH_MAX) * ranks.world_size
+    size = whole_number("global_batch_size", global_batch_size, 1, _BATCH_MAX)
     if size % ranks.world_size != 0:
         raise ValueError(
             f"global_batch_size={size} cannot be divided among {ranks.world_size} ranks"
@@ -57,12 +57,12 @@ def tail_of(tail: str | None, is_shuffled: bool) -> str:
     return tail
 
 
-def _count_of(name: str, given: int | str) -> int:
+def _count_of(name: str, given: int | str, most: int) -> int:
     if given == "auto":
         return 0
-    if isinstance(given, str) or given < 1:
-        raise ValueError(f'{name}={given!r}: "auto", or at least 1')
-    return given
+    if isinstance(given, str):
+        raise ValueError(f'{name}={given!r}: "auto", or a whole number')
+    return whole_number(name, given, 1, most, '"auto", or ')
 
 
 class LoaderPlan:
@@ -138,7 +138,11 @@ class LoaderPlan:
         given, local = self.settings.memory_bytes, self.ranks.local_world_size
         if given is None:
             return max(_MEMORY_DEFAULT // local, self.memory_needed)
-        total = _native.parse_bytes(given) if isinstance(given, str) else int(given)
+        total = (
+            _native.parse_bytes(given)
+            if isinstance(given, str)
+            else whole_number("memory_bytes", given)
+        )
         if total // local < self.memory_needed:
             among = f", {total // local:,} for each of {local} processes" if local > 1 else ""
             raise ValueError(
@@ -191,12 +195,15 @@ class LoaderPlan:
         options.end_epoch = cursor.epoch + 1 if self._line.is_per_epoch else None
         options.on_error = settings.on_error
         options.seed = settings.seed
-        options.threads = _count_of("threads", settings.threads)
-        options.depth = _count_of("depth", settings.depth)
+        options.threads = _count_of("threads", settings.threads, _THREADS_MAX)
+        options.depth = _count_of("depth", settings.depth, _DEPTH_MAX)
         options.memory_bytes = getattr(self, "memory_bytes", 0)
         options.set_held_limits(*settings.held_limits_s)
         if engine := os.environ.get("STOKER_ENGINE"):
-            options.engine = engine
+            try:
+                options.engine = engine
+            except ValueError as error:
+                raise ValueError(f"STOKER_ENGINE: {error}") from None
         return options
 
     @property

@@ -14,6 +14,7 @@ from stoker._host_memory import FreshMemory
 from stoker._map_job import Collate, JobRunner, MapFunction
 from stoker._map_processes import MapProcess, pickled_functions
 from stoker._map_run import MapRun, Worker, process_worker, thread_worker
+from stoker._numbers import whole_number
 from stoker._torch import tensor_of
 
 _WORKERS_MAX = 16
@@ -22,9 +23,7 @@ _WORKERS_MAX = 16
 def _worker_count(given: int | None) -> int:
     if given is None:
         return min(len(os.sched_getaffinity(0)), _WORKERS_MAX)
-    if given < 1:
-        raise ValueError(f"map_workers={given}")
-    return given
+    return whole_number("map_workers", given, 1)
 
 
 class Mapping:
@@ -41,6 +40,9 @@ class Mapping:
     ) -> None:
         if where not in ("thread", "process"):
             raise ValueError(f'map_in={where!r}: "thread" or "process"')
+        for name, given in (("map", function), ("collate", collate)):
+            if given is not None and not callable(given):
+                raise TypeError(f"{name} is a function, not {given!r}")
         self._functions = (function, collate, seed)
         self._fresh = fresh
         self._has_collate = collate is not None

@@ -9,9 +9,17 @@ from typing import Any, SupportsIndex
 
 from stoker import _native
 from stoker._dataset import Dataset, Ids
+from stoker._numbers import whole_number
 from stoker._sample_reader import Sample
 from stoker._select import take
 from stoker._tokens import Tokens
+
+
+def _weight(given: Any) -> float:
+    try:
+        return float(given)
+    except (TypeError, ValueError):
+        raise TypeError(f"a weight is a number, not {given!r}") from None
 
 
 class Mixture:
@@ -36,16 +44,18 @@ class Mixture:
     def __init__(
         self, parts: Sequence[tuple[Dataset, float]], *, epoch_samples: int | None = None
     ) -> None:
+        for part in parts:
+            if not isinstance(part, (tuple, list)) or len(part) != 2:
+                raise TypeError(f"a mixture is a list of (dataset, weight): {part!r} is none")
+            if not isinstance(part[0], Dataset):
+                raise TypeError(f"a mixture is one of Datasets, not of {type(part[0]).__name__}")
         self.datasets = tuple(dataset for dataset, _ in parts)
-        self.weights = tuple(float(weight) for _, weight in parts)
-        for dataset in self.datasets:
-            if not isinstance(dataset, Dataset):
-                raise TypeError(f"a mixture is one of Datasets, not of {type(dataset).__name__}")
+        self.weights = tuple(_weight(weight) for _, weight in parts)
         if len({isinstance(dataset, Tokens) for dataset in self.datasets}) > 1:
             raise ValueError("a mixture is one of samples or one of Tokens, not of both")
-        if epoch_samples is not None and epoch_samples < 1:
-            raise ValueError(f"epoch_samples={epoch_samples}")
-        self._epoch_samples = epoch_samples or 0
+        self._epoch_samples = 0
+        if epoch_samples is not None:
+            self._epoch_samples = whole_number("epoch_samples", epoch_samples, 1)
         self._length = self._order.epoch_samples
 
     def _counts(self) -> list[int]:

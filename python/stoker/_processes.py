@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,7 +34,10 @@ def _ticks(stat: list[str]) -> int:
 
 
 def cpu_use(pid: int | None = None, proc: Path = _PROC) -> CpuUse:
-    """CPU time of ``pid`` (this process) and its descendants, to the hundredth of a second."""
+    """CPU time of ``pid`` (this process) and its descendants.
+
+    To the hundredth of a second; this process's own more exactly.
+    """
     root = os.getpid() if pid is None else pid
     stats: dict[int, list[str]] = {}
     children: dict[int, list[int]] = {}
@@ -42,6 +46,11 @@ def cpu_use(pid: int | None = None, proc: Path = _PROC) -> CpuUse:
             stats[int(folder.name)] = stat
             children.setdefault(int(stat[_PARENT]), []).append(int(folder.name))
     ticks = count = 0
+    seconds = 0.0
+    if pid is None and root in stats:
+        for place in (_USER, _SYSTEM):
+            stats[root][place] = "0"
+        seconds = time.process_time()
     waiting = [root]
     while waiting:
         process = waiting.pop()
@@ -49,4 +58,4 @@ def cpu_use(pid: int | None = None, proc: Path = _PROC) -> CpuUse:
         if process in stats:
             ticks += _ticks(stats[process])
             count += 1
-    return CpuUse(ticks / os.sysconf("SC_CLK_TCK"), count)
+    return CpuUse(seconds + ticks / os.sysconf("SC_CLK_TCK"), count)

@@ -14,6 +14,7 @@ import numpy as np
 from stoker._batch_count import count_bytes, count_samples
 from stoker._processes import CpuUse, cpu_use
 
+_CPU_SECONDS_MIN = 0.2  # the kernel tells other processes' time in ticks of a hundredth
 _STALL_SHARE_NONE = 0.01  # below it nobody would notice
 
 
@@ -66,8 +67,9 @@ class Profile:
     step_ms: float | None
     stall_share: float | None
     """The part of the time in which the consumer waited; None without a step."""
-    cpu_cores: float
-    """CPU seconds per second, of this process and its children."""
+    cpu_cores: float | None
+    """CPU seconds per second, of this process and its children; None of less than 0.2 s, in which
+    the kernel's ticks say nothing."""
     processes: int
     limit: str
     """What holds the other up, in words."""
@@ -82,6 +84,11 @@ class Profile:
         """Bytes per second, as counted in the batches."""
         return self.size_bytes / self.elapsed_s if self.elapsed_s > 0 else math.inf
 
+    @property
+    def cpu_text(self) -> str:
+        """The cores for a table; a dash where they are not known."""
+        return "-" if self.cpu_cores is None else f"{self.cpu_cores:.2f}"
+
     def to_dict(self) -> dict[str, Any]:
         """Every figure by name, ready for JSON."""
         rates = {"samples_per_s": self.samples_per_s, "bytes_per_s": self.bytes_per_s}
@@ -95,7 +102,7 @@ class Profile:
             ("wait", f"{wait}, most {self.wait_max_ms:.2f} ms"),
             ("samples", f"{self.samples_per_s:,.0f}/s"),
             ("bytes", f"{self.bytes_per_s / 1e6:,.1f} MB/s"),
-            ("CPU", f"{self.cpu_cores:.2f} cores, {self.processes} processes"),
+            ("CPU", f"{self.cpu_text} cores, {self.processes} processes"),
         ]
         if self.step_ms is not None and self.stall_share is not None:
             stalled = f"{100 * self.stall_share:.1f} % of the time, with steps of"
@@ -225,7 +232,9 @@ def profile(
         wait_max_ms=float(waits_ms.max()),
         step_ms=step_ms,
         stall_share=stalled,
-        cpu_cores=(run.after.seconds - before.seconds) / elapsed if elapsed > 0 else 0.0,
+        cpu_cores=(
+            (run.after.seconds - before.seconds) / elapsed if elapsed >= _CPU_SECONDS_MIN else None
+        ),
         processes=run.after.processes,
         limit=_limit(step_ms, stalled, float(waits_ms.mean())),
     )

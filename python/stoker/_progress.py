@@ -10,12 +10,15 @@ from stoker._cursors import State, check_cursor, cursor_of
 from stoker._dataset import Dataset
 from stoker._loader_plan import LoaderPlan
 from stoker._mixture import Mixture
+from stoker._numbers import whole_number
+
+_EPOCH_MAX = 2**63 - 1
 
 
 def checked_epochs(epochs: int | None, order: Any) -> int | None:
     """How many epochs an iter() has."""
-    if epochs is not None and epochs < 1:
-        raise ValueError(f"epochs={epochs}: at least 1, or None for endlessly many")
+    if epochs is not None:
+        epochs = whole_number("epochs", epochs, 1, _EPOCH_MAX, "None for endlessly many, or ")
     if epochs != 1 and hasattr(order, "__iter__") and not hasattr(order, "__getitem__"):
         raise ValueError("order= is a sampler, which gives one epoch at a time: epochs=1")
     return epochs
@@ -74,8 +77,7 @@ class Progress:
 
     def set_epoch(self, epoch: int, *, is_running: bool) -> None:
         """Goes to the start of an epoch, unless that is the one where it is."""
-        if epoch < 0:
-            raise ValueError(f"set_epoch({epoch})")
+        epoch = whole_number("epoch", epoch, 0, _EPOCH_MAX)
         if epoch == (self.at.epoch if is_running else self.next[0]):
             return
         self.next = (epoch, 0)

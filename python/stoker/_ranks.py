@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from stoker._numbers import whole_number
+
 _log = logging.getLogger("stoker")
 _logged: set[tuple[str, Ranks]] = set()
 
@@ -72,7 +74,23 @@ def _discover(environment: Mapping[str, str]) -> tuple[int, int, str]:
     for launcher, rank, world_size in _LAUNCHERS:
         if rank in environment and world_size in environment:
             return _number(environment, rank), _number(environment, world_size), launcher
+    _refuse_half_a_pair(environment)
     return 0, 1, "default"
+
+
+def _refuse_half_a_pair(environment: Mapping[str, str]) -> None:
+    """Whoever forgets the other variable must not train on the same data on every rank.
+
+    Of RANK and WORLD_SIZE alone: SLURM says how many tasks there will be to who starts them, too.
+    """
+    for there, missing in (("RANK", "WORLD_SIZE"), ("WORLD_SIZE", "RANK")):
+        if there in environment and missing not in environment:
+            if there == "WORLD_SIZE" and _number(environment, there) == 1:
+                return
+            raise ValueError(
+                f"{there}={environment[there]} is set and {missing} is not: set both, or neither, "
+                "or give rank= and world_size="
+            )
 
 
 def _local_world_size(environment: Mapping[str, str], world_size: int) -> int:
@@ -111,7 +129,8 @@ def find_ranks(
     if rank is not None and world_size is not None:
         if mesh is not None:
             raise ValueError("rank= and world_size=, or mesh=: not both")
-        found = int(rank), int(world_size), "arguments"
+        size = whole_number("world_size", world_size, 1)
+        found = whole_number("rank", rank), size, "arguments"
     elif mesh is not None:
         found = (*_from_mesh(mesh), "mesh")
     else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from stoker import _native
+from stoker._numbers import whole_number
 
 
 @dataclass(frozen=True)
@@ -28,10 +29,11 @@ def order_options(
     shuffle: str | bool | BlockShuffle, seed: int, sample_count: int
 ) -> _native.OrderOptions:
     """The core's options, defaults not put in yet."""
-    if not 0 <= seed < 2**64:
-        raise ValueError(f"seed={seed}: 0 to 2**64 - 1")
+    seed = whole_number("seed", seed)
     if isinstance(shuffle, bool):
         shuffle = "global" if shuffle else "off"
+    elif shuffle == "none":  # as the command line says it
+        shuffle = "off"
     blocks = shuffle if isinstance(shuffle, BlockShuffle) else BlockShuffle()
     name = shuffle if isinstance(shuffle, str) else "block"
     options = _native.OrderOptions(name, seed, sample_count)

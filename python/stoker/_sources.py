@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -12,17 +13,29 @@ import numpy.typing as npt
 from stoker import _native
 from stoker._dataset import Dataset, Source
 from stoker._mixture import Mixture
+from stoker._policies import policy_name
 from stoker._tokens import Tokens
 
 Data: TypeAlias = Dataset | Mixture | Source | Sequence[Source]
 Selection: TypeAlias = tuple[int, int, int] | npt.NDArray[np.uint64]
 
-_POLICIES = {"automatic": "auto", "drop_behind": "drop-behind"}
-
 
 def dataset_of(data: Data) -> Dataset | Mixture:
     """The dataset itself, or the one that a path names."""
-    return data if isinstance(data, (Dataset, Mixture)) else Dataset(data)
+    if isinstance(data, (Dataset, Mixture)):
+        return data
+    paths = [data] if isinstance(data, (str, os.PathLike)) else data
+    is_paths = isinstance(paths, Sequence) and not isinstance(paths, (bytes, bytearray))
+    if not is_paths or not all(isinstance(path, (str, os.PathLike)) for path in paths):
+        raise TypeError(
+            f"data is a Dataset, Tokens or Mixture, or the paths of shards, not {_kind(data)}"
+        )
+    return Dataset(data)
+
+
+def _kind(data: object) -> str:
+    name = type(data).__name__
+    return f"{name} of {type(data[0]).__name__}" if isinstance(data, (list, tuple)) else name
 
 
 def is_packed(data: Dataset | Mixture) -> bool:
@@ -63,7 +76,7 @@ class Parts:
         """Opens datasets again where ``policy`` asks for another treatment of the page cache."""
         datasets = data.datasets if isinstance(data, Mixture) else (data,)
         tokens = [dataset for dataset in datasets if isinstance(dataset, Tokens)]
-        name = _POLICIES.get(policy, policy)
+        name = policy_name(policy)
         return Parts(
             natives=[
                 dataset._native if name == "auto" else dataset._arguments.open(name)

@@ -52,7 +52,7 @@ class Sweep:
                 f"{p.wait_p50_ms:.2f} ms",
                 f"{p.wait_p99_ms:.2f} ms",
                 f"{p.first_batch_ms:.0f} ms",
-                f"{p.cpu_cores:.2f}",
+                p.cpu_text,
             )
             for count, p in self.profiles.items()
         ]

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from stoker import _native
 from stoker._dataset import Dataset, Source, cache_directory
 from stoker._fields import dtype_name
+from stoker._numbers import whole_number
 from stoker._sample_reader import Int64s, Sample
 
 POSITION_IDS, DOCUMENT_IDS, LENGTH = "position_ids", "document_ids", "tokens_length"
@@ -210,13 +211,12 @@ def _checked_cut(
     if (window is None) == (pack is None):
         raise ValueError("give window=, or pack= for whole documents")
     if pack is not None:
-        if pack < 1 or stride is not None or extra != 0:
-            raise ValueError(f"pack={pack}: at least 1, and without stride= and extra=")
-        return _Cut(0, 0, 0, pack, pad, "")
-    assert window is not None
+        if stride is not None or extra != 0:
+            raise ValueError(f"pack={pack}: without stride= and extra=, which are for windows")
+        length = whole_number("pack", pack, 1)
+        return _Cut(0, 0, 0, length, whole_number("pad", pad, -(2**63)), "")
     if pad != 0:
         raise ValueError("pad= is for packs: windows are full")
-    stride = window if stride is None else stride
-    if window < 1 or stride < 1 or extra < 0:
-        raise ValueError(f"window={window}, stride={stride}, extra={extra}")
-    return _Cut(window, stride, extra, 0, 0, "")
+    length = whole_number("window", window, 1)
+    step = length if stride is None else whole_number("stride", stride, 1)
+    return _Cut(length, step, whole_number("extra", extra), 0, 0, "")

@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stoker import _native
+from stoker._policies import policy_name
 
 __all__ = ["Residency", "evict", "read_many", "residency", "write_durable"]
 
@@ -34,12 +35,6 @@ Places = TypeVar("Places", bound="Sequence[Any] | npt.NDArray[Any]")
 
 _TO_END = (1 << 64) - 1
 _SIZE_MAX = (1 << 63) - 1  # what the kernel takes for an offset
-_POLICIES = {
-    "automatic": "auto",
-    "buffered": "buffered",
-    "direct": "direct",
-    "drop_behind": "drop-behind",
-}
 
 
 @dataclass(frozen=True)
@@ -71,9 +66,15 @@ def _range(path: Path, offset: SupportsIndex, size: SupportsIndex | None) -> tup
 
 def _table(requests: Iterable[Request]) -> tuple[list[bytes], npt.NDArray[np.uint64]]:
     """The files, each once, and a row for each request: file, offset, size."""
+    if isinstance(requests, (str, bytes, os.PathLike)):
+        raise TypeError(f"requests are a list of (path, offset, size), not {requests!r}")
     files: dict[bytes, int] = {}
     rows: list[int] = []
-    for path, offset, size in requests:
+    for number, request in enumerate(requests):
+        try:
+            path, offset, size = (request,) if isinstance(request, str) else request
+        except (TypeError, ValueError):
+            raise TypeError(f"request {number} is {request!r}, not (path, offset, size)") from None
         file = files.setdefault(os.fsencode(path), len(files))
         rows += (file, *_range(path, offset, size))
     return list(files), np.array(rows, dtype=np.uint64)
@@ -135,13 +136,12 @@ def read_many(
         ValueError: A negative offset or size, a path that is no regular file, an ``out`` of another
             size.
     """
-    if policy not in _POLICIES:
-        raise ValueError(f"policy={policy!r}: one of {', '.join(_POLICIES)}")
+    name = policy_name(policy)
     paths, table = _table(requests)
     places = None if out is None else [_place(item, i) for i, item in enumerate(out)]
     if places is not None and 3 * len(places) != len(table):
         raise ValueError(f"out has {len(places)} arrays for {len(table) // 3} requests")
-    arrays = _native.read_many(paths, table, places, _POLICIES[policy], _engine_name(engine))
+    arrays = _native.read_many(paths, table, places, name, _engine_name(engine))
     if out is not None:
         return out
     assert arrays is not None

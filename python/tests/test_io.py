@@ -105,6 +105,12 @@ def test_tensors_are_filled_without_a_copy(files: list[Path]) -> None:
     assert tensor.flatten().tolist() == list(b"abcdef")
 
 
+@pytest.mark.parametrize("requests", ["abc", b"abc", Path("abc"), ["abc", "d"], [3], [("a", 0)]])
+def test_what_is_no_request_is_refused_in_words(requests: Any) -> None:
+    with pytest.raises(TypeError, match=r"\(path, offset, size\)"):
+        read_many(requests)
+
+
 def test_an_out_that_cannot_be_filled_is_refused_before_reading(files: list[Path]) -> None:
     request = [(files[1], 0, 4)]
     frozen = np.zeros(4, np.uint8)

@@ -51,7 +51,9 @@ def total(samples: list[dict[str, Any]]) -> int:
 
 def load(shards: Path, **options: Any) -> stoker.Loader:
     settings: dict[str, Any] = {"batch_size": 8, "seed": 3, "fields": FIELDS, "torch": False}
-    return stoker.Loader(shards, **({"map_workers": 2} | settings | options))
+    if "map" in options or "collate" in options:
+        settings["map_workers"] = 2
+    return stoker.Loader(shards, **(settings | options))
 
 
 def plain(batch: Any) -> dict[str, Any]:

@@ -66,7 +66,7 @@ def test_other_settings_that_make_no_sense_are_refused(shards: Path) -> None:
     for options in ({"threads": 0}, {"depth": "many"}, {"memory_bytes": "64 M"}):
         with pytest.raises(ValueError, match=r"threads=|depth=|64 M"):
             load(shards, **options)
-    with pytest.raises(ValueError, match="drop-behind"):
+    with pytest.raises(ValueError, match="drop_behind"):
         load(shards, policy="never")
     with pytest.raises(ValueError, match="on_error"):
         load(shards, on_error="ignore")

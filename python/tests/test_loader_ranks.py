@@ -73,7 +73,13 @@ def test_the_first_that_knows_is_believed(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_half_a_pair_of_variables_is_no_answer() -> None:
     assert found({"RANK": "5"} | SLURM) == (3, 8, "SLURM")
-    assert found({"WORLD_SIZE": "5"}) == (0, 1, "default")
+    assert found({"WORLD_SIZE": "1"}) == (0, 1, "default")
+    assert found({"SLURM_NTASKS": "8"}) == (0, 1, "default")  # in the shell that starts the tasks
+    with pytest.raises(ValueError, match="WORLD_SIZE=5 is set and RANK is not: set both"):
+        found({"WORLD_SIZE": "5"})
+    with pytest.raises(ValueError, match="RANK=0 is set and WORLD_SIZE is not: set both"):
+        found({"RANK": "0"})
+    assert found({"WORLD_SIZE": "5"}, rank=0, world_size=2) == (0, 2, "arguments")
 
 
 def test_what_makes_no_sense_is_refused() -> None:

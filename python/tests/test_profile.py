@@ -80,15 +80,24 @@ def test_waits_are_those_after_the_warm_up_and_the_first_is_told_apart() -> None
 def test_a_step_is_pretended_and_the_stall_share_follows() -> None:
     meter = FakeMeter()
     found = stoker.profile(
-        Loader(meter, [100, *[5.0] * 10]), batches=10, step_ms=15, warmup=1, meter=meter
+        Loader(meter, [100, *[5.0] * 20]), batches=20, step_ms=15, warmup=1, meter=meter
     )
-    assert meter.steps_s == [pytest.approx(0.015)] * 11, "the warm-up has steps, too"
+    assert meter.steps_s == [pytest.approx(0.015)] * 21, "the warm-up has steps, too"
     assert found.stall_share == pytest.approx(0.25)
-    assert found.elapsed_s == pytest.approx(0.2)
+    assert found.elapsed_s == pytest.approx(0.4)
     assert found.limit.startswith("storage is 5.00 ms short for each batch")
     assert "20.00 ms" in found.limit
-    assert found.cpu_cores == pytest.approx(1.5 / 0.2)
+    assert found.cpu_cores == pytest.approx(1.5 / 0.4)
     assert found.processes == 3
+
+
+def test_of_a_short_time_no_cpu_is_told() -> None:
+    meter = FakeMeter()
+    found = stoker.profile(Loader(meter, [9, *[5.0] * 10]), 10, warmup=1, meter=meter)
+    assert found.cpu_cores is None
+    assert "- cores, 3 processes" in str(found)
+    assert json.loads(json.dumps(found.to_dict()))["cpu_cores"] is None
+    assert stoker.Sweep({2: found})._rows()[0][-1] == "-"
 
 
 def test_a_storage_that_is_ahead_is_said_to_be() -> None:
@@ -226,6 +235,15 @@ def test_cpu_time_is_that_of_all_descendants(tmp_path: Path) -> None:
     (tmp_path / "9").mkdir()  # ended while we looked
     ticks_per_s = os.sysconf("SC_CLK_TCK")
     assert cpu_use(5, tmp_path) == CpuUse(1667 / ticks_per_s, 3)
+
+
+def test_of_this_process_less_than_a_tick_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_stat(tmp_path, os.getpid(), 1, (100, 10, 1000, 7))
+    monkeypatch.setattr("time.process_time", lambda: 1.2345)
+    children_s = 1007 / os.sysconf("SC_CLK_TCK")
+    assert cpu_use(proc=tmp_path).seconds == pytest.approx(1.2345 + children_s)
 
 
 def test_a_child_that_has_ended_still_counts() -> None:

@@ -1,0 +1,27 @@
+"""Numbers that callers give, checked where they are given and named in what is raised."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+_MOST = 2**64 - 1  # what the core has room for
+
+
+def whole_number(name: str, given: Any, least: int = 0, most: int = _MOST, hint: str = "") -> int:
+    """``given`` as an int, which it must be: of 2.5 nothing is cut off.
+
+    ``hint`` is put before what is said of the limits.
+
+    Raises:
+        TypeError: It is no whole number.
+        ValueError: It is less than ``least`` or more than ``most``.
+    """
+    try:
+        number = operator.index(given)
+    except TypeError:
+        raise TypeError(f"{name}={given!r}: {hint}a whole number") from None
+    if not least <= number <= most:
+        limit = f"at least {least}" if number < least else f"at most {most}"
+        raise ValueError(f"{name}={number}: {hint}{limit}")
+    return number

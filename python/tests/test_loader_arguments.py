@@ -1,0 +1,112 @@
+"""What a Loader and its parts are given: what can never work is refused there, and named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import stoker
+
+
+def load(data: Any, **options: Any) -> stoker.Loader:
+    settings: dict[str, Any] = {"batch_size": 5, "torch": False, "fields": {"cls": int}}
+    return stoker.Loader(data, **(settings | options))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"batch_size": 2.5}, TypeError, r"batch_size=2\.5: a whole number"),
+        ({"batch_size": "8"}, TypeError, "batch_size='8': a whole number"),
+        ({"batch_size": 0}, ValueError, "batch_size=0: at least 1"),
+        ({"batch_size": 2**70}, ValueError, "batch_size=.*: at most"),
+        ({"batch_size": None, "global_batch_size": 2.5}, TypeError, "global_batch_size"),
+        ({"seed": "a"}, TypeError, "seed='a': a whole number"),
+        ({"seed": -1}, ValueError, "seed=-1: at least 0"),
+        ({"seed": 2**64}, ValueError, "seed=.*: at most 18446744073709551615"),
+        ({"epochs": 1.5}, TypeError, r"epochs=1\.5: None for endlessly many, or a whole number"),
+        ({"threads": 2.5}, TypeError, r'threads=2\.5: "auto", or a whole number'),
+        ({"threads": 100_000}, ValueError, 'threads=100000: "auto", or at most 256'),
+        ({"depth": 10**9}, ValueError, 'depth=1000000000: "auto", or at most 4096'),
+        ({"memory_bytes": 1e9}, TypeError, "memory_bytes=1000000000.0: a whole number"),
+        ({"rank": 0.5, "world_size": 2}, TypeError, r"rank=0\.5"),
+        ({"map": 3}, TypeError, "map is a function, not 3"),
+        ({"collate": "stack"}, TypeError, "collate is a function, not 'stack'"),
+        ({"map_workers": 2}, ValueError, "map_workers=2 are for map= or collate="),
+        ({"map_workers": 1.5, "map": print}, TypeError, r"map_workers=1\.5"),
+        (
+            {"policy": "warm"},
+            ValueError,
+            "policy='warm': one of automatic, buffered, direct, drop_behind",
+        ),
+    ],
+)
+def test_an_argument_that_can_never_work_is_refused_by_the_constructor(
+    shards: Path, arguments: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        load(shards, **arguments)
+
+
+@pytest.mark.parametrize("data", [3, None, [3], b"shards", {"a": 1}])
+def test_data_that_is_none_is_refused_in_words(data: Any) -> None:
+    with pytest.raises(TypeError, match="data is a Dataset, Tokens or Mixture, or the paths"):
+        load(data)
+
+
+def test_numbers_of_any_kind_are_numbers(shards: Path) -> None:
+    loader = load(shards, batch_size=np.int64(5), seed=np.uint64(7), threads=np.int8(1))
+    assert next(iter(loader))["cls"].tolist() == next(iter(load(shards, seed=7)))["cls"].tolist()
+
+
+def test_places_that_are_none_are_refused_in_words(shards: Path) -> None:
+    loader = load(shards)
+    for epoch in (1.5, "1"):
+        with pytest.raises(TypeError, match=r"epoch=.*: a whole number"):
+            loader.set_epoch(epoch)  # type: ignore[arg-type]
+    for number in (-1, 2**64):
+        with pytest.raises(ValueError, match=r"epoch=.*: at"):
+            loader.set_epoch(number)
+    for state in (None, 3):
+        with pytest.raises(TypeError, match=r"a state is what state_dict\(\) gave.*not"):
+            loader.load_state_dict(state)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="every="):
+        next(loader.steps(every=1.5))  # type: ignore[arg-type]
+
+
+def test_a_loader_in_the_place_of_a_dataset_says_what_to_do(shards: Path) -> None:
+    with pytest.raises(TypeError, match=r"instead of a DataLoader, or give that a stoker\.Dataset"):
+        load(shards)[0]
+
+
+def test_settings_may_be_spelled_as_on_the_command_line(shards: Path) -> None:
+    plain = [batch["cls"].tolist() for batch in load(shards, shuffle="off")]
+    for options in ({"policy": "auto"}, {"policy": "drop-behind"}):
+        batches = load(shards, shuffle="none", **options)
+        assert [batch["cls"].tolist() for batch in batches] == plain
+    assert load(shards, shuffle="none").state_dict() == load(shards, shuffle="off").state_dict()
+    assert len(list(load(shards, shuffle="none", order=range(10)))) == 2
+
+
+def test_a_mixture_and_tokens_say_which_argument_is_wrong(shards: Path) -> None:
+    data = stoker.Dataset(shards)
+    for parts in (["stories"], [data], [(data, 1, 2)]):
+        with pytest.raises(TypeError, match=r"a list of \(dataset, weight\)"):
+            stoker.Mixture(parts)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="a weight is a number, not 'much'"):
+        stoker.Mixture([(data, "much")])  # type: ignore[list-item]
+    with pytest.raises(TypeError, match=r"epoch_samples=1\.5"):
+        stoker.Mixture([(data, 1)], epoch_samples=1.5)  # type: ignore[arg-type]
+    for arguments, message in (
+        ({"window": 0}, "window=0: at least 1"),
+        ({"window": 4, "stride": 0}, "stride=0: at least 1"),
+        ({"window": 4, "extra": -1}, "extra=-1: at least 0"),
+        ({"pack": 0}, "pack=0: at least 1"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            stoker.Tokens(shards, **arguments)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"window=1\.5: a whole number"):
+        stoker.Tokens(shards, window=1.5)  # type: ignore[arg-type]
