@@ -72,7 +72,11 @@ Status Bench::check_options() const {
   // The last checkpoint stays until the next is committed.
   const std::uint64_t on_disk =
       options_.size_bytes > ~std::uint64_t{0} / 2 ? options_.size_bytes : 2 * options_.size_bytes;
-  return check_room(options_.path, on_disk, "twice --size:");
+  Status room = check_room(options_.path, on_disk, "--size");
+  if (room.code() != Code::no_space) return room;
+  return Status(Code::no_space, options_.path + ": no room for two checkpoints of --size " +
+                                    format_bytes(options_.size_bytes) +
+                                    ": lower it or choose another --path");
 }
 
 Result<SaveSample> Bench::save(Checkpointer& saver, const BenchTensors& tensors,
@@ -88,10 +92,10 @@ Result<SaveSample> Bench::save(Checkpointer& saver, const BenchTensors& tensors,
 }
 
 Status Bench::save_all(BenchTensors& tensors) {
-  STOKER_ASSIGN(
-      const std::unique_ptr<Checkpointer> saver,
-      Checkpointer::make(
-          {.directory = directory_, .ops = &ops_, .engine = make_stoppable_writes(stop_)}));
+  STOKER_ASSIGN(const std::unique_ptr<Checkpointer> saver,
+                Checkpointer::make({.directory = directory_,
+                                    .ops = &ops_,
+                                    .engine = make_stoppable_writes(stop_, options_.engine)}));
   for (std::uint64_t step = 1; step <= options_.save_count; ++step) {
     announce("save " + std::to_string(step) + ", " + format_bytes(tensors.size_bytes()));
     tensors.change(step);
@@ -127,7 +131,7 @@ Result<RestoreSample> Bench::restore(BenchTensors& tensors, bool is_cold) {
   tensors.clear();
   STOKER_ASSIGN(const CheckpointReader reader,
                 CheckpointReader::open(ops_, directory_ + "/" + step_name(options_.save_count),
-                                       CheckpointReader::Options()));
+                                       {.engine = make_engine_factory(options_.engine)}));
   STOKER_ASSIGN(const CacheCheck check, prepare(reader, is_cold));
   RestoreSample sample{.state = check.state, .note = check.note};
   const std::vector<ReadTarget> targets = tensors.to_fill();

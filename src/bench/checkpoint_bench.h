@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "bench/cache_state.h"
 #include "bench/disk_bench.h"
+#include "io/engine.h"
 #include "io/file_ops.h"
 #include "stoker/status.h"
 
@@ -19,6 +20,7 @@ struct CheckpointBenchOptions {
   std::string path = ".";
   std::uint64_t size_bytes = std::uint64_t{4} << 30;  ///< Of all tensors together.
   std::uint32_t save_count = 3;
+  EngineKind engine = EngineKind::automatic;  ///< For saves and restores.
 };
 
 /// One save.

@@ -15,7 +15,8 @@ constexpr const char* kDescription =
 
 constexpr const char* kFooter =
     R"(Tensors in host memory, every page of which changes from save to save. Needs twice --size in
-memory and on disk. What it writes is removed whatever happens, Ctrl-C included.
+memory and on disk. What it writes is removed whatever happens but SIGKILL; the next run removes it
+then. STOKER_ENGINE names the engine.
 
 Examples:
   stoker bench checkpoint --path /data
@@ -38,6 +39,9 @@ void run(const Typed& typed, Context& context) {
     if (!size.ok()) throw CommandFailed(size.status());
     options.size_bytes = *size;
   }
+  const Result<EngineKind> engine = try_engine();
+  if (!engine.ok()) throw CommandFailed(engine.status());
+  options.engine = *engine;
   ProgressLine line(context, typed.verbose);
   const auto show = [&](const Progress& progress) { line.show(progress); };
   const Result<CheckpointReport> report =

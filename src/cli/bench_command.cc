@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <cstdlib>
 #include <ostream>
 
 #include "base/units.h"
@@ -11,7 +10,6 @@
 namespace stoker::cli {
 namespace {
 
-constexpr const char* kEngineVariable = "STOKER_ENGINE";
 constexpr std::size_t kBarWidth = 20;
 
 constexpr const char* kFooter = R"(Examples:
@@ -36,20 +34,14 @@ std::string_view advice_for(const Status& status) {
 
 }  // namespace
 
-Result<EngineKind> choose_engine(const std::string& flag) {
-  if (!flag.empty()) {
-    Result<EngineKind> kind = parse_engine_kind(flag);
-    return kind.ok() ? kind : kind.status().with_context("--engine");
-  }
-  const char* wish = std::getenv(kEngineVariable);
-  if (wish == nullptr || *wish == '\0') return EngineKind::automatic;
-  Result<EngineKind> kind = parse_engine_kind(wish);
-  return kind.ok() ? kind : kind.status().with_context(kEngineVariable);
+Result<std::uint64_t> parse_size_option(std::string_view option, const std::string& text) {
+  return named(option, parse_bytes(text));
 }
 
-Result<std::uint64_t> parse_size_option(std::string_view option, const std::string& text) {
-  Result<std::uint64_t> bytes = parse_bytes(text);
-  return bytes.ok() ? bytes : bytes.status().with_context(option);
+void add_path_option(CLI::App& command, std::string& path, const char* help) {
+  command.add_option("--path", path, help)->check([](const std::string& typed) {
+    return std::string(typed.empty() ? "is empty: name a directory" : "");
+  });
 }
 
 void fail_with_advice(const Status& status) {

@@ -6,10 +6,11 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "bench/disk_bench.h"
 #include "cli/command.h"
-#include "io/engine.h"
+#include "cli/engine_choice.h"
 
 namespace stoker::cli {
 
@@ -17,11 +18,17 @@ void add_bench_checkpoint_command(CLI::App& bench, Context& context);
 void add_bench_disk_command(CLI::App& bench, Context& context);
 void add_bench_cliff_command(CLI::App& bench, Context& context);
 
-/// The engine that `flag` names; if that is empty the one that STOKER_ENGINE names; else automatic.
-Result<EngineKind> choose_engine(const std::string& flag);
-
 /// parse_bytes with the option's name before the refusal.
 Result<std::uint64_t> parse_size_option(std::string_view option, const std::string& text);
+
+/// --path, a directory.
+void add_path_option(CLI::App& command, std::string& path, const char* help);
+
+/// `parsed`, with the option's name before the refusal.
+template <typename T>
+Result<T> named(std::string_view option, Result<T> parsed) {
+  return parsed.ok() ? std::move(parsed) : Result<T>(parsed.status().with_context(option));
+}
 
 /// Throws CommandFailed with what the user can do about it. One line.
 [[noreturn]] void fail_with_advice(const Status& status);

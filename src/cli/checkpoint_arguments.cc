@@ -9,6 +9,7 @@
 
 #include "checkpoint/names.h"
 #include "checkpoint/stoppable_engine.h"
+#include "cli/engine_choice.h"
 #include "cli/sample_text.h"
 
 namespace stoker::cli {
@@ -61,12 +62,13 @@ Result<CatalogStep> find_step(const std::string& directory, const std::string& t
   STOKER_ASSIGN(const Catalog catalog, list_checkpoints(posix_file_ops(), directory));
   return find_step(catalog, directory, typed);
 }
+  STOKER_ASSIGN(const EngineKind engine, try_engine());
 
 Result<CheckpointReader> open_step(const std::string& directory, const std::string& typed,
                                    const Context& context) {
   STOKER_ASSIGN(const CatalogStep step, find_step(directory, typed));
   return CheckpointReader::open(posix_file_ops(), directory + "/" + step.name,
-                                {.engine = make_stoppable_reads(context.stop)});
+                                {.engine = make_stoppable_reads(context.stop, engine)});
 }
 
 std::uint64_t size_of(const CheckpointManifest& manifest) noexcept {

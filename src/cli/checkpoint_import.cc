@@ -20,6 +20,7 @@
 #include "checkpoint/checkpointer.h"
 #include "checkpoint/names.h"
 #include "checkpoint/stoppable_engine.h"
+#include "cli/engine_choice.h"
 #include "cli/sample_text.h"
 #include "cli/work_progress.h"
 #include "formats/safetensors.h"
@@ -188,13 +189,15 @@ class SaveProgress {
 
 Result<std::uint64_t> save(const ImportRequest& request, SaveRequest contents, Source& source,
                            Context& context) {
+  STOKER_ASSIGN(const EngineKind engine, try_engine());
   // One stop for both: the user's, and that of a file which cannot be read.
   const std::stop_callback on_interrupt(context.stop, [&] { source.failed().request_stop(); });
-  STOKER_ASSIGN(const std::unique_ptr<Checkpointer> saver,
-                Checkpointer::make({.directory = request.directory,
-                                    .memory_bytes = kMemoryBytes,
-                                    .tool = std::string("stoker ") + kVersion,
-                                    .engine = make_stoppable_writes(source.failed().get_token())}));
+  STOKER_ASSIGN(
+      const std::unique_ptr<Checkpointer> saver,
+      Checkpointer::make({.directory = request.directory,
+                          .memory_bytes = kMemoryBytes,
+                          .tool = std::string("stoker ") + kVersion,
+                          .engine = make_stoppable_writes(source.failed().get_token(), engine)}));
   const SaveProgress progress(*saver, context);
   const Result<Pending> pending = saver->save(std::move(contents));
   const Status saved = pending.ok() ? pending->wait() : pending.status();

@@ -10,6 +10,7 @@
 #include "checkpoint/verify.h"
 #include "cli/checkpoint_arguments.h"
 #include "cli/dataset_arguments.h"
+#include "cli/engine_choice.h"
 #include "cli/sample_text.h"
 #include "cli/work_progress.h"
 
@@ -127,12 +128,13 @@ class VerifyLine {
   std::string step_ STOKER_GUARDED_BY(mutex_);
   std::uint64_t bytes_ STOKER_GUARDED_BY(mutex_) = 0;
   std::uint64_t bytes_before_ STOKER_GUARDED_BY(mutex_) = 0;  // of the steps that are done
+  STOKER_ASSIGN(const EngineKind engine, try_engine());
 };
 
 Status run(const Arguments& arguments, Context& context) {
   VerifyLine progress(context);
   const CheckpointVerifyOptions options{
-      .reader = {},
+      .reader = {.engine = make_engine_factory(engine)},
       .stop = context.stop,
       .progress = [&progress](const std::string& step, std::uint64_t done, std::uint64_t count) {
         progress.show(step, done, count);

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "cli/command.h"
+#include "cli/engine_choice.h"
 #include "cli/misuse_line.h"
 #include "stoker/version.h"
 
@@ -82,6 +83,16 @@ int run(int argc, char** argv) {
   InterruptWatch interrupt;
   Context context{.out = std::cout,
                   .err = std::cerr,
+/// A wrong STOKER_ENGINE is refused by every command, also by those that no engine works for. Where
+/// there is --engine the command asks itself: the flag comes first.
+void check_engine_variable(const CLI::App& app) {
+  const CLI::App* command = &app;
+  while (!command->get_subcommands().empty()) command = command->get_subcommands().front();
+  if (command->get_option_no_throw("--engine") != nullptr) return;
+  if (const Result<EngineKind> kind = choose_engine(""); !kind.ok())
+    throw CommandFailed(kind.status());
+}
+
                   .stop = interrupt.token(),
                   .out_is_terminal = ::isatty(STDOUT_FILENO) == 1,
                   .err_is_terminal = ::isatty(STDERR_FILENO) == 1};
@@ -99,6 +110,7 @@ int run(int argc, char** argv) {
   add_doctor_command(app, context);
   add_index_command(app, context);
   add_ls_command(app, context);
+  app.parse_complete_callback([&app] { check_engine_variable(app); });  // before the command's own
   add_pack_command(app, context);
   add_stats_command(app, context);
   add_stream_command(app, context);
