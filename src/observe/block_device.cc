@@ -45,7 +45,7 @@ void check_disk(Machine& machine, const Target& target, const std::string& disk,
          .fix =
              fmt::format("stoker pack {0} {0}-shards   # and read in block order; a virtual disk "
                          "on flash: echo 0 > {1}rotational",
-                         shell_quote(target.directory), queue)});
+                         target.directory == "/" ? "DIR" : shell_quote(target.directory), queue)});
   if (disk.starts_with("nvme") && !scheduler.empty() && scheduler != "none")
     findings.push_back({.severity = Severity::note,
                         .subject = subject,
@@ -93,11 +93,9 @@ Findings check_block_device(Machine& machine, const Target& target) {
   Findings findings;
   check_read_ahead(machine, target, findings);
   for (const std::string& disk : target.blocks.disks) {
-    const std::size_t before = findings.size();
     check_disk(machine, target, disk, findings);
-    if (findings.size() == before)
-      findings.push_back(
-          {.subject = target.subject("disk " + disk), .seen = cache_text(machine, disk)});
+    findings.push_back(
+        {.subject = target.subject("disk " + disk), .seen = cache_text(machine, disk)});
   }
   return findings;
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -25,7 +26,10 @@ struct WeightedSize {
 
 struct WeightedDirectory {
   std::string path;
-  double weight;  ///< How many directories of the tree it stands for.
+  double weight;             ///< How many directories of the tree it stands for.
+  std::uint64_t size_bytes;  ///< Of the directory itself: about as much as it has entries.
+
+  double importance() const { return weight * static_cast<double>(size_bytes); }
 };
 
 /// Every n-th item, so that at most `count_max` remain; returns by how much each now counts more.
@@ -39,6 +43,27 @@ double thin_out(std::vector<T>& items, std::size_t count_max) {
     kept.push_back(std::move(items[i * count / count_max]));
   items = std::move(kept);
   return static_cast<double>(count) / static_cast<double>(count_max);
+}
+
+/// Leaves at most `count_max`: the half of them that matters most as it is, because a few
+/// directories may hold most of the files, and every n-th of the others, which then stand for their
+/// neighbours. Returns whether any were left out.
+bool thin_out_level(std::vector<WeightedDirectory>& level, std::size_t count_max) {
+  if (level.size() <= count_max) return false;
+  std::stable_sort(level.begin(), level.end(),
+                   [](const WeightedDirectory& a, const WeightedDirectory& b) {
+                     return a.importance() > b.importance();
+                   });
+  const auto middle = level.begin() + static_cast<std::ptrdiff_t>(count_max / 2);
+  std::vector<WeightedDirectory> others(std::make_move_iterator(middle),
+                                        std::make_move_iterator(level.end()));
+  level.erase(middle, level.end());
+  const double factor = thin_out(others, count_max - level.size());
+  for (WeightedDirectory& directory : others) {
+    directory.weight *= factor;
+    level.push_back(std::move(directory));
+  }
+  return true;
 }
 
 std::uint64_t weighted_median(std::vector<WeightedSize>& sizes) {
@@ -75,7 +100,7 @@ class Walk {
     const Result<PathInfo> info = machine_.stat(root);
     if (!info.ok()) return {};
     root_ = *info;
-    std::vector<WeightedDirectory> level{{root, 1}};
+    std::vector<WeightedDirectory> level{{root, 1, 0}};
     for (std::size_t depth = 0; !level.empty(); ++depth) {
       if (depth == options_.depth_max) {
         census_.is_exact = false;
@@ -83,9 +108,7 @@ class Walk {
       }
       std::vector<WeightedDirectory> below;
       for (const WeightedDirectory& directory : level) visit(directory, below);
-      const double factor = thin_out(below, options_.directories_per_level_max);
-      if (factor > 1) census_.is_exact = false;
-      for (WeightedDirectory& directory : below) directory.weight *= factor;
+      if (thin_out_level(below, options_.directories_per_level_max)) census_.is_exact = false;
       level = std::move(below);
     }
     census_.file_count =
@@ -109,8 +132,9 @@ class Walk {
       std::string path = prefix + entry.name;
       if (entry.kind == DirectoryEntry::Kind::file)
         files.push_back(std::move(path));
-      else if (entry.kind == DirectoryEntry::Kind::directory && on_this_filesystem(path))
-        below.push_back({std::move(path), directory.weight});
+      else if (entry.kind == DirectoryEntry::Kind::directory)
+        if (const Result<PathInfo> info = machine_.stat(path); info.ok() && is_here(*info))
+          below.push_back({std::move(path), directory.weight, info->size_bytes});
     }
     file_count_ += directory.weight * static_cast<double>(files.size());
     const double weight = directory.weight * thin_out(files, options_.sizes_per_directory_max);
@@ -119,10 +143,8 @@ class Walk {
         sizes_.push_back({info->size_bytes, weight});
   }
 
-  bool on_this_filesystem(const std::string& path) {
-    const Result<PathInfo> info = machine_.stat(path);
-    return info.ok() && info->device_major == root_.device_major &&
-           info->device_minor == root_.device_minor;
+  bool is_here(const PathInfo& info) const {
+    return info.device_major == root_.device_major && info.device_minor == root_.device_minor;
   }
 
   Machine& machine_;
@@ -132,6 +154,13 @@ class Walk {
   double file_count_ = 0;
   std::vector<WeightedSize> sizes_;
 };
+
+/// Whether there is something to pack: not in a system's root, nor in what the kernel makes up,
+/// such as /proc, which has no blocks.
+bool holds_data(const Target& target) {
+  return target.path != "/" &&
+         (target.kind != FilesystemType::unknown || target.volume.blocks_total != 0);
+}
 
 }  // namespace
 
@@ -152,6 +181,7 @@ Findings check_census(Machine& machine, const Target& target) {
   const std::string seen = fmt::format(
       "{}{} files, median {}, average {}", census.is_exact ? "" : "about ", census.file_count,
       format_bytes(census.size_median_bytes), format_bytes(census.size_average_bytes));
+  if (!holds_data(target)) return {{.subject = subject, .seen = seen}};
   if (census.size_median_bytes < kSmallFileBytes && census.file_count >= kManyFiles)
     return {{.severity = target.for_datasets() ? Severity::warning : Severity::note,
              .subject = subject,

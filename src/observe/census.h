@@ -11,13 +11,13 @@ namespace stoker {
 /// How far a census goes. What it costs is bounded by these numbers, not by the size of the tree.
 struct CensusOptions {
   std::size_t depth_max = 16;
-  std::size_t directories_per_level_max = 64;
+  std::size_t directories_per_level_max = 1024;
   std::size_t entries_max = 100'000;         ///< Listed of one directory.
   std::size_t sizes_per_directory_max = 64;  ///< Files asked for their size in one directory.
 };
 
-/// What a tree looks like, judged from a sample. The sample is the same each time: evenly spaced
-/// by name, no random numbers.
+/// What a tree looks like, judged from a sample. The sample is the same each time: the longest
+/// directories and an even choice of the others, no random numbers.
 struct Census {
   std::uint64_t file_count = 0;         ///< Estimated, unless `is_exact`.
   std::uint64_t size_median_bytes = 0;  ///< Of the sampled files.

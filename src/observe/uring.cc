@@ -13,7 +13,7 @@ std::string fix_for(Machine& machine) {
   if (status.ok() && find_field(*status, "Seccomp:").value_or("0") == "2")
     return "docker run --security-opt seccomp=unconfined   # or a profile that allows "
            "io_uring_setup, io_uring_enter and io_uring_register";
-  return "uname -r   # io_uring needs Linux 5.6 or newer with CONFIG_IO_URING";
+  return "uname -r   # io_uring needs Linux 5.11 or newer with CONFIG_IO_URING";
 }
 
 }  // namespace

@@ -88,6 +88,12 @@ TEST(BlockDeviceTest, a_rotating_disk_is_a_warning_and_needs_a_scheduler) {
   const Finding finding =
       expect_finding(findings, Severity::warning, "/data: disk nvme1n1", "it rotates");
   EXPECT_NE(finding.fix.find("stoker pack /data"), std::string::npos);
+  Target root = data_target(machine);
+  root.directory = "/";
+  EXPECT_NE(expect_finding(check_block_device(machine, root), Severity::warning,
+                           "/data: disk nvme1n1", "it rotates")
+                .fix.find("stoker pack DIR DIR-shards"),
+            std::string::npos);
   EXPECT_EQ(expect_finding(findings, Severity::note, "/data: disk nvme1n1",
                            "scheduler none on a rotating disk")
                 .fix,
@@ -116,6 +122,11 @@ TEST(BlockDeviceTest, the_write_cache_is_told) {
   const Findings findings = check_block_device(machine, data_target(machine));
   expect_well(findings);
   EXPECT_EQ(findings.back().seen, "no volatile write cache");
+  machine = FixtureMachine("ext4");
+  machine.set_text(kQueue + "rotational", "1\n");
+  EXPECT_EQ(check_block_device(machine, data_target(machine)).back().seen,
+            "volatile write cache, flushed by fsync")
+      << "also of a disk with other findings";
 }
 
 TEST(NetworkReadAheadTest, a_large_one_is_well_and_the_default_a_warning) {

@@ -40,6 +40,27 @@ TEST(CensusTest, a_wide_tree_is_estimated_from_evenly_spaced_folders) {
   EXPECT_EQ(census.size_median_bytes, 1000U);
 }
 
+/// As trees are: nearly all files are in a few of the folders.
+TEST(CensusTest, a_thousand_uneven_folders_are_counted_exactly) {
+  FixtureMachine machine("ext4");
+  for (int folder = 0; folder < 1000; ++folder)
+    for (int file = 0; file < (folder % 97 == 5 ? 300 : 1); ++file)
+      machine.add_file(fmt::format("/data/train/{:04}/{:03}", folder, file), 1000);
+  const Census census = take_census(machine, "/data/train", {});
+  EXPECT_TRUE(census.is_exact);
+  EXPECT_EQ(census.file_count, 11U * 300 + 989);
+}
+
+TEST(CensusTest, the_folder_that_holds_nearly_all_files_is_never_left_out) {
+  FixtureMachine machine("ext4");
+  add_class_folders(machine, 200, 1, 1000);
+  for (int file = 0; file < 5000; ++file)
+    machine.add_file(fmt::format("/data/train/n00077/more-{:04}", file), 1000);
+  const Census census = take_census(machine, "/data/train", {.directories_per_level_max = 20});
+  EXPECT_FALSE(census.is_exact);
+  EXPECT_EQ(census.file_count, 5200U);
+}
+
 TEST(CensusTest, every_visit_gives_the_same_answer) {
   FixtureMachine machine("ext4");
   for (int i = 0; i < 500; ++i)
@@ -86,6 +107,20 @@ TEST(CensusCheckTest, many_small_files_are_a_warning_for_datasets) {
   EXPECT_EQ(finding.fix, "stoker pack /data /data-shards");
   expect_finding(check_census(machine, data_target(machine, Role::checkpoint)), Severity::note,
                  "/data: files", "files");
+}
+
+TEST(CensusCheckTest, nobody_is_told_to_pack_a_root_or_what_the_kernel_makes_up) {
+  FixtureMachine machine("ext4");
+  add_class_folders(machine, 40, 300, 1000);
+  Target target = data_target(machine);
+  target.kind = FilesystemType::unknown;
+  target.volume.blocks_total = 0;
+  expect_well(check_census(machine, target));
+  target = data_target(machine);
+  target.path = "/";
+  const Findings findings = check_census(machine, target);
+  expect_well(findings);
+  EXPECT_NE(findings[0].seen, "no files");
 }
 
 TEST(CensusCheckTest, many_large_files_and_few_small_ones_are_well) {

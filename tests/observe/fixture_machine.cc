@@ -105,8 +105,10 @@ void FixtureMachine::load_tree(const std::string& directory) {
 
 void FixtureMachine::put(const std::string& path, Node node) {
   for (std::size_t at = path.rfind('/'); at != 0 && at != std::string::npos;
-       at = path.rfind('/', at - 1))
-    nodes_.try_emplace(path.substr(0, at), Node{.is_directory = true});
+       at = path.rfind('/', at - 1)) {
+    Node& parent = nodes_.try_emplace(path.substr(0, at), Node{.is_directory = true}).first->second;
+    parent.size_bytes += 32;  // about an entry's; the more below it, the longer
+  }
   nodes_[path] = std::move(node);
 }
 
