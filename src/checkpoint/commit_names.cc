@@ -27,8 +27,9 @@ Status link_all(FileOps& ops, const std::string& from, const std::string& to) {
 }
 
 bool is_same_file(FileOps& ops, const std::string& a, const std::string& b) {
-  const Result<UniqueFd> first = ops.open(a, O_RDONLY);
-  const Result<UniqueFd> second = ops.open(b, O_RDONLY);
+  // A FIFO must not be waited for.
+  const Result<UniqueFd> first = ops.open(a, O_RDONLY | O_NONBLOCK);
+  const Result<UniqueFd> second = ops.open(b, O_RDONLY | O_NONBLOCK);
   struct stat one{};
   struct stat other{};
   return first.ok() && second.ok() && ::fstat(first->get(), &one) == 0 &&

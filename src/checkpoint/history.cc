@@ -1,6 +1,5 @@
 #include "checkpoint/history.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -36,7 +35,7 @@ Result<History::Identity> History::identity_of(int fd) {
 Result<History::Known> History::learn(const std::string& name,
                                       std::map<Identity, Known>& known) const {
   const std::string path = directory_ + "/" + name + "/" + std::string(kManifestName);
-  STOKER_ASSIGN(const UniqueFd fd, ops_->open(path, O_RDONLY));
+  STOKER_ASSIGN(const UniqueFd fd, open_text_file(*ops_, path));
   STOKER_ASSIGN(const Identity identity, identity_of(fd.get()));
   if (const auto found = known_.find(identity); found != known_.end())
     return known.insert(*found).first->second;

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "io/exact_transfer.h"
+#include "io/regular_file.h"
 
 namespace stoker {
 namespace {
@@ -27,9 +28,15 @@ std::size_t first_read_bytes(int fd, std::size_t size_max_bytes) {
 
 }  // namespace
 
+Result<UniqueFd> open_text_file(FileOps& ops, const std::string& path) {
+  Result<UniqueFd> fd = open_regular(ops, path);
+  if (fd.status().code() != Code::invalid_argument) return fd;
+  return Status(Code::corrupt, std::string(fd.status().message()), fd.status().os_error());
+}
+
 Result<std::string> read_text_file(FileOps& ops, const std::string& path,
                                    std::size_t size_max_bytes) {
-  STOKER_ASSIGN(const UniqueFd fd, ops.open(path, O_RDONLY));
+  STOKER_ASSIGN(const UniqueFd fd, open_text_file(ops, path));
   return read_text_file(fd.get(), path, size_max_bytes);
 }
 

@@ -11,6 +11,9 @@
 
 namespace stoker {
 
+/// Opens one to read it. `corrupt` for what is no file, a FIFO or a directory; never waits.
+Result<UniqueFd> open_text_file(FileOps& ops, const std::string& path);
+
 /// The whole file; `corrupt` if it is longer than `size_max_bytes`.
 Result<std::string> read_text_file(FileOps& ops, const std::string& path,
                                    std::size_t size_max_bytes);

@@ -1,6 +1,7 @@
 #include "checkpoint/notes.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cmath>
 #include <filesystem>
@@ -33,6 +34,19 @@ TEST(NotesTest, come_back_as_they_were_said) {
   EXPECT_EQ(all->find(7, 4), nullptr);
   must(pin_checkpoint(ops, dir.path(), 7, 3, false));
   EXPECT_FALSE(read_step_notes(ops, dir.path(), 7)->at(3).is_pinned);
+}
+
+TEST(NotesTest, a_fifo_in_place_of_a_note_is_damage_and_hangs_nobody) {
+  const TempDir dir;
+  std::filesystem::create_directory(dir.file("notes"));
+  const std::string path = dir.file("notes/" + step_name(7) + ".json");
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  const Result<AllNotes> all = read_all_notes(posix_file_ops(), dir.path());
+  ASSERT_TRUE(all.ok()) << all.status().message();
+  ASSERT_EQ(all->damaged.size(), 1U);
+  EXPECT_EQ(all->damaged.front().reason.code(), Code::corrupt);
+  EXPECT_NE(all->damaged.front().reason.message().find("not a regular file"),
+            std::string_view::npos);
 }
 
 TEST(NotesTest, every_single_bit_that_flips_is_found_and_named) {

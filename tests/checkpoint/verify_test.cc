@@ -3,8 +3,11 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <cstdio>
 #include <filesystem>
 
+#include "checkpoint/catalog.h"
+#include "checkpoint/history.h"
 #include "checkpoint/step_builder.h"
 #include "support/faulty_file_ops.h"
 #include "support/temp_dir.h"
@@ -52,6 +55,21 @@ class VerifyTest : public ::testing::Test {
   const TempDir dir_;
 };
 
+TEST_F(VerifyTest, a_fifo_or_a_directory_in_place_of_the_manifest_is_damage_and_hangs_nobody) {
+  const std::string manifest = path("manifest.json");
+  for (const bool is_fifo : {true, false}) {
+    fs::remove(manifest);
+    ASSERT_EQ(is_fifo ? ::mkfifo(manifest.c_str(), 0600) : ::mkdir(manifest.c_str(), 0700), 0);
+    EXPECT_EQ(only_damage().kind, DamageKind::bad_manifest);
+    EXPECT_EQ(restored().code(), Code::corrupt) << restored().message();
+    const Result<Catalog> catalog = list_checkpoints(posix_file_ops(), dir_.path());
+    ASSERT_TRUE(catalog.ok()) << catalog.status().message();
+    EXPECT_EQ(catalog->steps.front().damage.code(), Code::corrupt);
+    History history(posix_file_ops(), dir_.path());
+    EXPECT_TRUE(history.refresh().ok());
+  }
+}
+
 TEST_F(VerifyTest, finds_nothing_in_a_whole_checkpoint) {
   std::uint64_t last = 0;
   const Result<CheckpointVerifyReport> report = verify_checkpoints(
@@ -97,13 +115,15 @@ TEST_F(VerifyTest, finds_every_single_bit_that_flips) {
   }
   EXPECT_TRUE(damages().empty());
   RecordProperty("flips", static_cast<int>(flip_count));
+  std::printf("%zu bits flipped, each found and named\n", flip_count);
   EXPECT_GT(flip_count, 35'000U / kBytesPerFlip);
 }
 
 TEST_F(VerifyTest, finds_every_truncation) {
+  std::size_t truncation_count = 0;
   for (const std::string name : {"rank-00001.safetensors", "manifest.json"}) {
     const std::string bytes = contents_of(path(name));
-    for (std::size_t size = bytes.size(); size-- > 0;) {
+    for (std::size_t size = bytes.size(); size-- > 0; ++truncation_count) {
       fs::resize_file(path(name), size);
       const CheckpointDamage damage = only_damage();
       ASSERT_EQ(damage.file, name);
@@ -116,6 +136,8 @@ TEST_F(VerifyTest, finds_every_truncation) {
     std::ofstream(path(name), std::ios::binary) << bytes;
   }
   EXPECT_TRUE(damages().empty());
+  RecordProperty("truncations", static_cast<int>(truncation_count));
+  std::printf("%zu truncations, each found and named\n", truncation_count);
 }
 
 TEST_F(VerifyTest, finds_a_file_that_has_grown) {
