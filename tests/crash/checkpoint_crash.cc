@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <sstream>
 
 #include "checkpoint/catalog.h"
@@ -70,6 +71,15 @@ Status read_step(const CheckpointReader& reader, std::map<std::string, std::vect
   return reader.read_all(targets);
 }
 
+/// To the bit: NaN is not equal to itself.
+bool is_same(const std::map<std::string, std::vector<float>>& a,
+             const std::map<std::string, std::vector<float>>& b) {
+  return std::ranges::equal(a, b, [](const auto& one, const auto& other) {
+    return one.first == other.first && std::ranges::equal(std::as_bytes(std::span(one.second)),
+                                                          std::as_bytes(std::span(other.second)));
+  });
+}
+
 /// Reads a checkpoint whole and says which of `candidates` it is.
 Result<SavedStep> identify(const CheckpointPlace& place, const CatalogStep& step,
                            const std::set<SavedStep>& candidates) {
@@ -79,7 +89,8 @@ Result<SavedStep> identify(const CheckpointPlace& place, const CatalogStep& step
   std::map<std::string, std::vector<float>> found;
   STOKER_TRY(read_step(reader, found));
   for (const SavedStep& saved : candidates)
-    if (saved.step == step.parsed.step && found == contents_of_step(saved, place.value_count))
+    if (saved.step == step.parsed.step &&
+        is_same(found, contents_of_step(saved, place.value_count)))
       return saved;
   return Status(Code::corrupt, "its tensors are none that were saved");
 }
@@ -180,6 +191,8 @@ std::map<std::string, std::vector<float>> contents_of_step(const SavedStep& save
   for (std::size_t i = 0; i < changing.size(); ++i)
     changing[i] = static_cast<float>(saved.step * 10 + static_cast<std::uint64_t>(saved.version)) +
                   static_cast<float>(i) / 4096;
+  if (saved.version == kNonfiniteVersion)
+    changing.front() = std::numeric_limits<float>::quiet_NaN();
   return {{"changing", changing}, {"frozen", std::vector<float>(700, 0.5F)}};
 }
 

@@ -30,6 +30,9 @@ struct SavedStep {
   friend auto operator<=>(const SavedStep&, const SavedStep&) = default;
 };
 
+/// The version of a step whose state has gone wrong: its first value is NaN.
+inline constexpr int kNonfiniteVersion = 7;
+
 /// Where the checkpoints lie.
 struct CheckpointPlace {
   FileOps& ops;

@@ -40,6 +40,20 @@ void save_keeping(CutRun& run, FileOps& ops, std::size_t keep, std::size_t count
   must(saver.close());
 }
 
+/// The state goes wrong after step 10, which stays although retention keeps one: it is the newest
+/// that is sound.
+void save_gone_wrong(CutRun& run, FileOps& ops) {
+  RetentionRules rules;
+  rules.keep_last = 1;
+  CrashSaver saver(run.disk(), ops, &run, {.retention = rules});
+  must(saver.save({.step = 10}));
+  for (const std::uint64_t step : {20U, 30U, 40U}) {
+    if (step > 20) note_may_go(run, {.step = step - 10, .version = kNonfiniteVersion});
+    must(saver.save({.step = step, .version = kNonfiniteVersion}));
+  }
+  must(saver.close());
+}
+
 /// Saves 10, 20 and 30, goes back to 10, and saves 20 and 30 again; `latest` leads to 30 meanwhile.
 void save_rewound(CutRun& run, FileOps& ops) {
   const std::uint64_t first = save_all(run, ops, {}, {{.step = 10}});
@@ -220,6 +234,7 @@ std::vector<CrashScenario> crash_scenarios() {
        empty},
       {"two in flight", save_overlapping, empty},
       {"retention", [](CutRun& run, FileOps& ops) { save_keeping(run, ops, 2, 5); }, empty},
+      {"retention of what went wrong", save_gone_wrong, empty},
       {"rewind", save_rewound, empty},
       {"rewind to what latest names", save_one_step_thrice, empty},
       {"notes and pins", save_and_annotate, empty},
