@@ -74,8 +74,8 @@ Status SharedDirectoryCoordinator::poll(Deadline deadline, std::uint32_t missing
     Status status = attempt();
     if (status.code() != Code::not_found) return status;
     if (Clock::now() >= deadline)
-      return Status(Code::unavailable,
-                    "rank " + std::to_string(missing_rank) + " did not answer in time");
+      return Status(Code::unavailable, "rank " + std::to_string(missing_rank) +
+                                           " did not answer in time in " + options_.directory);
     const nanoseconds time = std::min(pause, time_left(deadline));
     if (options_.pause)
       STOKER_TRY(options_.pause(time));

@@ -57,8 +57,8 @@ std::optional<Welcome> parse_welcome(std::string_view text, std::uint32_t world_
   return welcome;
 }
 
-std::string missing_text(std::uint32_t rank) {
-  return "rank " + std::to_string(rank) + " did not answer in time";
+std::string missing_text(std::uint32_t rank, const std::string& directory) {
+  return "rank " + std::to_string(rank) + " did not answer in time in " + directory;
 }
 
 /// One rank's part in a meeting. Files may be swept under it by whoever takes the directory's lock,
@@ -138,7 +138,7 @@ Result<std::string> Meeting::lead() {
     if (missing == is_ready.end()) return welcome.session;
     welcome.missing_rank = static_cast<std::uint32_t>(missing - is_ready.begin());
     const bool is_over = Clock::now() >= deadline_;
-    if (is_over) welcome.failure = missing_text(welcome.missing_rank);
+    if (is_over) welcome.failure = missing_text(welcome.missing_rank, options_.directory);
     const std::string text = format_welcome(welcome);
     if (read(path_of("welcome", 0)) != text) STOKER_TRY(publish(path_of("welcome", 0), text));
     if (is_over) return Status(Code::unavailable, welcome.failure);
@@ -165,8 +165,9 @@ Result<std::string> Meeting::follow() {
       return mine.session;
     // Rank 0 may be waiting for somebody else.
     if (Clock::now() >= deadline_)
-      return Status(Code::unavailable,
-                    missing_text(mine.missing_rank == rank ? 0 : mine.missing_rank));
+      return Status(
+          Code::unavailable,
+          missing_text(mine.missing_rank == rank ? 0 : mine.missing_rank, options_.directory));
     STOKER_TRY(pause());
   }
 }

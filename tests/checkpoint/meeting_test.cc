@@ -64,11 +64,11 @@ TEST(MeetingTest, a_rank_that_is_missing_is_named_on_all_others) {
     const auto sessions = meet_all(dir, deadline_after(milliseconds(2000)), {0, 1});
     for (const auto& session : sessions) {
       EXPECT_EQ(session.status().code(), Code::unavailable);
-      EXPECT_EQ(session.status().message(), "rank 2 did not answer in time");
+      EXPECT_EQ(session.status().message(), "rank 2 did not answer in time in " + dir.path());
     }
   }
   const auto alone = meet_in(dir, 1, deadline_after(milliseconds(20)));
-  EXPECT_EQ(alone.status().message(), "rank 0 did not answer in time");
+  EXPECT_EQ(alone.status().message(), "rank 0 did not answer in time in " + dir.path());
 }
 
 TEST(MeetingTest, another_number_of_ranks_is_another_meeting) {
@@ -77,9 +77,10 @@ TEST(MeetingTest, another_number_of_ranks_is_another_meeting) {
   Result<std::string> other = Status(Code::cancelled, "");
   {
     const std::jthread two([&] { other = meet_in(dir, 1, soon, 2); });
-    EXPECT_EQ(meet_in(dir, 0, soon, 3).status().message(), "rank 1 did not answer in time");
+    EXPECT_EQ(meet_in(dir, 0, soon, 3).status().message(),
+              "rank 1 did not answer in time in " + dir.path());
   }
-  EXPECT_EQ(other.status().message(), "rank 0 did not answer in time");
+  EXPECT_EQ(other.status().message(), "rank 0 did not answer in time in " + dir.path());
 }
 
 TEST(MeetingTest, goes_on_when_its_files_are_swept_or_are_nonsense) {
