@@ -16,7 +16,7 @@ struct TensorChange {
   bool is_reshaped = false;
   std::uint64_t element_count = 0;
   std::uint64_t changed_count = 0;  ///< Elements with other bytes; 0 for types of less than a byte.
-  /// Of the differences that are finite, for floating and complex types.
+  /// Of the differences that are finite, for types of a byte and more.
   bool has_norms = false;
   double l2 = 0;
   double max_abs = 0;

@@ -49,6 +49,15 @@ double ieee_value(unsigned bits, const Shape& shape) {
 double value_at(TensorType type, const std::byte* at) {
   const auto byte = std::to_integer<unsigned>(*at);
   switch (type) {
+    case TensorType::boolean:
+    case TensorType::u8: return byte;
+    case TensorType::i8: return load<std::int8_t>(at);
+    case TensorType::i16: return load<std::int16_t>(at);
+    case TensorType::u16: return load<std::uint16_t>(at);
+    case TensorType::i32: return load<std::int32_t>(at);
+    case TensorType::u32: return load<std::uint32_t>(at);
+    case TensorType::i64: return static_cast<double>(load<std::int64_t>(at));
+    case TensorType::u64: return static_cast<double>(load<std::uint64_t>(at));
     case TensorType::f64: return load<double>(at);
     case TensorType::f32:
     case TensorType::c64: return static_cast<double>(load<float>(at));
@@ -70,19 +79,7 @@ double value_at(TensorType type, const std::byte* at) {
 }  // namespace
 
 bool has_element_values(TensorType type) noexcept {
-  switch (type) {
-    case TensorType::f64:
-    case TensorType::f32:
-    case TensorType::c64:
-    case TensorType::bf16:
-    case TensorType::f16:
-    case TensorType::f8_e5m2:
-    case TensorType::f8_e4m3:
-    case TensorType::f8_e8m0:
-    case TensorType::f8_e4m3fnuz:
-    case TensorType::f8_e5m2fnuz: return true;
-    default: return false;
-  }
+  return tensor_type_bits(type) % 8 == 0;
 }
 
 std::size_t element_value_bytes(TensorType type) noexcept {

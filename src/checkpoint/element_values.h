@@ -1,5 +1,5 @@
 /// \file
-/// The numbers that floating elements stand for. Pure.
+/// The numbers that elements stand for. Pure.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 
 namespace stoker {
 
-/// Whether element_values() knows the type: floats of a byte and more, and complex ones, which have
-/// two values each.
+/// Whether element_values() knows the type: those of a byte and more. Complex ones have two values
+/// each, and integers beyond 2^53 are rounded.
 bool has_element_values(TensorType type) noexcept;
 
 /// Bytes of one value: half an element for complex types.

@@ -15,8 +15,8 @@ namespace {
 
 constexpr const char* kFooter =
     R"(Compares the tensors of A with those of B by name. Where the checksums agree nothing is read.
-l2 and max are of the differences that are finite, of floating and complex types. That there are
-differences is no failure: the exit status is 0.)";
+l2 and max are of the differences that are finite. That there are differences is no failure: the
+exit status is 0.)";
 
 struct Arguments {
   std::string directory;

@@ -58,7 +58,7 @@ TEST_F(DiffTest, tells_what_was_added_removed_and_changed) {
   EXPECT_EQ(bad.nonfinite_count, 1U);
   EXPECT_EQ(bad.l2, 2);
   const TensorChange& ints = diff->changed[1];
-  EXPECT_FALSE(ints.has_norms);
+  EXPECT_TRUE(ints.has_norms);
   EXPECT_EQ(ints.changed_count, 4U);
   const TensorChange& moved = diff->changed[2];
   EXPECT_EQ(moved.name, "moved");
@@ -67,6 +67,27 @@ TEST_F(DiffTest, tells_what_was_added_removed_and_changed) {
   EXPECT_EQ(moved.l2, 5);
   EXPECT_EQ(moved.max_abs, 4);
   EXPECT_TRUE(diff->changed[3].is_reshaped);
+}
+
+TEST_F(DiffTest, integers_and_booleans_have_norms) {
+  const auto tensors = [](std::int16_t a, std::int16_t b, bool c) {
+    const std::int16_t values[] = {a, b};
+    BuiltTensor ints{.name = "ints", .type = TensorType::i16, .shape = {2}};
+    ints.bytes.assign(std::as_bytes(std::span(values)).begin(),
+                      std::as_bytes(std::span(values)).end());
+    BuiltTensor flag{.name = "flag", .type = TensorType::boolean, .shape = {1}};
+    flag.bytes = {std::byte{c}};
+    return std::vector<std::vector<BuiltTensor>>{{ints, flag}};
+  };
+  const CheckpointReader before = write(1, tensors(-3, 100, false));
+  const CheckpointReader after = write(2, tensors(0, 96, true));
+  const Result<CheckpointDiff> diff = diff_checkpoints(before, after);
+  ASSERT_TRUE(diff.ok()) << diff.status().message();
+  ASSERT_EQ(diff->changed.size(), 2U);
+  EXPECT_EQ(diff->changed[0].name, "flag");
+  EXPECT_EQ(diff->changed[0].l2, 1);
+  EXPECT_EQ(diff->changed[1].l2, 5);
+  EXPECT_EQ(diff->changed[1].max_abs, 4);
 }
 
 TEST_F(DiffTest, another_slicing_is_no_change_and_equal_checksums_are_not_read) {
@@ -112,6 +133,15 @@ TEST(ElementValuesTest, known_bits_have_known_values) {
   EXPECT_EQ(value(TensorType::f8_e4m3fnuz, 0x7F), 240);
   EXPECT_EQ(value(TensorType::f8_e5m2fnuz, 0x7F), 57344);
   EXPECT_EQ(value(TensorType::f8_e8m0, 0x80), 2);
+  EXPECT_EQ(value(TensorType::boolean, 1), 1);
+  EXPECT_EQ(value(TensorType::u8, 0xFF), 255);
+  EXPECT_EQ(value(TensorType::i8, 0xFF), -1);
+  EXPECT_EQ(value(TensorType::i16, 0x8000), -32768);
+  EXPECT_EQ(value(TensorType::u16, 0x8000), 32768);
+  EXPECT_EQ(value(TensorType::i32, 0xFFFFFFFE), -2);
+  EXPECT_EQ(value(TensorType::u32, 0xFFFFFFFE), 4294967294.0);
+  EXPECT_EQ(value(TensorType::i64, ~std::uint64_t{0}), -1);
+  EXPECT_EQ(value(TensorType::u64, std::uint64_t{1} << 63), std::ldexp(1.0, 63));
 }
 
 TEST(TensorBoxesTest, boxes_are_the_tensor_in_order) {
