@@ -1,7 +1,5 @@
 #include "dataset/dataset.h"
 
-#include <sys/resource.h>
-
 #include <algorithm>
 #include <new>
 
@@ -13,13 +11,11 @@ namespace stoker {
 namespace {
 
 constexpr std::size_t kMemoryAlignBytes = 4096;
-constexpr std::size_t kOpenShardsFallback = 256;
 
-/// Two descriptors each: half of what the process may have, at most.
-std::size_t open_shards_by_limit() {
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return kOpenShardsFallback;
-  return std::max<std::size_t>(limit.rlim_cur / 4, 1);
+/// As many as there are, within what the process has left: half of it, for others come after us.
+OpenFilesShare share_of_open_files(std::size_t shard_count, std::size_t wanted) {
+  if (wanted != 0) return OpenFilesShare::insist(std::min(shard_count, wanted));
+  return OpenFilesShare::take(shard_count, /*parts=*/2);
 }
 
 std::shared_ptr<std::byte[]> aligned_memory(std::size_t size_bytes) {
@@ -44,13 +40,12 @@ Dataset::Dataset(std::unique_ptr<ShardSource> source, IndexFile index, const Opt
       index_(std::move(index.index)),
       index_path_(std::move(index.path)),
       policy_(options.policy),
-      open_count_(std::min(source_->shards().size(), options.open_shards_max != 0
-                                                         ? options.open_shards_max
-                                                         : open_shards_by_limit())),
-      open_(std::make_unique<std::atomic<const File*>[]>(open_count_)) {}
+      open_files_(share_of_open_files(source_->shards().size(), options.open_shards_max)),
+      open_(std::make_unique<std::atomic<const File*>[]>(open_files_.count())) {}
 
 Dataset::~Dataset() {
-  for (std::size_t i = 0; i < open_count_; ++i) delete open_[i].load(std::memory_order_acquire);
+  for (std::size_t i = 0; i < open_shards_max(); ++i)
+    delete open_[i].load(std::memory_order_acquire);
 }
 
 Result<std::shared_ptr<const Dataset>> Dataset::open(std::span<const std::string> patterns,
@@ -64,7 +59,7 @@ Result<std::shared_ptr<const File>> Dataset::lend_shard(std::size_t shard) const
   const auto lent = [](const File* file) {
     return std::shared_ptr<const File>(std::shared_ptr<const void>(), file);  // owns nothing
   };
-  const bool stays_open = shard < open_count_;
+  const bool stays_open = shard < open_shards_max();
   if (stays_open) {
     if (const File* file = open_[shard].load(std::memory_order_acquire)) return lent(file);
   }

@@ -13,6 +13,7 @@
 #include "dataset/index.h"
 #include "dataset/index_store.h"
 #include "dataset/inflated_cache.h"
+#include "dataset/open_files.h"
 #include "dataset/shard_source.h"
 #include "formats/shard_format.h"
 #include "io/file.h"
@@ -49,7 +50,8 @@ class Dataset {
     ShardSourceOptions source = {};
     IndexOptions index = {};
     CachePolicy policy = CachePolicy::automatic;
-    /// Shards that stay open, with two descriptors each. 0: a quarter of the process's limit.
+    /// Shards that stay open, with two descriptors each. 0: as many as the process's limit leaves
+    /// to this dataset beside others; see OpenFilesShare.
     std::size_t open_shards_max = 0;
   };
 
@@ -78,7 +80,7 @@ class Dataset {
   /// The first open_shards_max() stay open as long as the dataset, and their pointer owns nothing;
   /// others close with their pointer.
   Result<std::shared_ptr<const File>> lend_shard(std::size_t shard) const;
-  std::size_t open_shards_max() const noexcept { return open_count_; }
+  std::size_t open_shards_max() const noexcept { return open_files_.count(); }
 
   /// All of a compressed shard, inflated; the last few are kept.
   Result<InflatedCache::Bytes> inflate_shard(std::size_t shard) const;
@@ -104,9 +106,9 @@ class Dataset {
   CachePolicy policy_;
   /// Shards that stay open: installed once, never replaced, deleted with the dataset. Plain
   /// pointers, because atomic<shared_ptr> has a lock inside, and a fork in the middle of it would
-  /// leave the child waiting for ever. Shards past the first `open_count_` are opened for each
-  /// read. Acquire and release: whoever sees the pointer sees the File.
-  std::size_t open_count_;
+  /// leave the child waiting for ever. Shards past the share are opened for each read. Acquire and
+  /// release: whoever sees the pointer sees the File.
+  OpenFilesShare open_files_;
   std::unique_ptr<std::atomic<const File*>[]> open_;
   mutable InflatedCache inflated_;
 };

@@ -1,6 +1,9 @@
 #include "dataset/fetch_shards.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <span>
+#include <utility>
 
 #include "io/residency.h"
 
@@ -14,12 +17,32 @@ constexpr std::uint64_t kDoubtShare = 32;
 /// A shard that lacks no more than this share is taken for whole. What is missing comes in as it is
 /// read, and from then on nobody has to look.
 constexpr std::uint64_t kMissingShare = 256;
+/// Each fetcher takes one part of so many of the files that the process has left, so that those of
+/// many threads find some; and these at least, one to read and one to open next.
+constexpr std::size_t kShareParts = 8;
+constexpr std::size_t kFilesMin = 2;
+
+/// For the shards that their datasets do not keep open.
+OpenFilesShare share_of_open_files(std::span<const std::shared_ptr<const Dataset>> datasets,
+                                   std::size_t most) {
+  std::size_t wanted = 0;
+  for (const std::shared_ptr<const Dataset>& dataset : datasets)
+    wanted += dataset->source().shards().size() - dataset->open_shards_max();
+  wanted = std::min(wanted, most);
+  return OpenFilesShare::take(wanted, kShareParts, std::min(wanted, kFilesMin));
+}
+
+bool is_out_of_descriptors(const Status& status) {
+  return status.os_error() == EMFILE || status.os_error() == ENFILE;
+}
 
 }  // namespace
 
 FetchShards::FetchShards(std::vector<std::shared_ptr<const Dataset>> datasets,
                          const Options& options)
-    : datasets_(std::move(datasets)), options_(options) {
+    : datasets_(std::move(datasets)),
+      options_(options),
+      share_(share_of_open_files(datasets_, options.open_files_max)) {
   for (const std::shared_ptr<const Dataset>& dataset : datasets_)
     shards_.emplace_back(dataset->source().shards().size());
 }
@@ -31,9 +54,37 @@ Result<const File*> FetchShards::file(std::uint32_t dataset, std::uint32_t shard
   return state.file;
 }
 
+/// Closes the file that was not used for longest; false if all are pinned.
+bool FetchShards::close_oldest() {
+  const auto oldest = std::ranges::min_element(owned_, {}, [](const Owned& owned) {
+    return owned.pins > 0 ? std::numeric_limits<std::uint64_t>::max() : owned.used_at;
+  });
+  if (oldest == owned_.end() || oldest->pins > 0) return false;
+  Shard& closed = shard_of(oldest->dataset, oldest->shard);
+  const std::uint32_t slot = std::exchange(closed.owned, kNotOwned);
+  closed.file = nullptr;
+  if (slot + 1 < owned_.size()) {
+    *oldest = std::move(owned_.back());
+    shard_of(oldest->dataset, oldest->shard).owned = slot;
+  }
+  owned_.pop_back();
+  return true;
+}
+
+/// Makes room before it opens. If the process has no descriptor left all the same, ours go first.
+Result<std::shared_ptr<const File>> FetchShards::lend(std::uint32_t dataset, std::uint32_t shard) {
+  const bool stays_open = shard < datasets_[dataset]->open_shards_max();
+  // Past the limit only for who did not ask has_room_for(): a pinned file is being read.
+  if (!stays_open && owned_.size() >= share_.count()) static_cast<void>(close_oldest());
+  for (;;) {
+    Result<std::shared_ptr<const File>> lent = datasets_[dataset]->lend_shard(shard);
+    if (lent.ok() || !is_out_of_descriptors(lent.status()) || !close_oldest()) return lent;
+  }
+}
+
 Result<const File*> FetchShards::open(std::uint32_t dataset, std::uint32_t shard) {
+  STOKER_ASSIGN(std::shared_ptr<const File> lent, lend(dataset, shard));
   Shard& state = shard_of(dataset, shard);
-  STOKER_ASSIGN(std::shared_ptr<const File> lent, datasets_[dataset]->lend_shard(shard));
   const File* file = lent.get();
   if (!state.was_opened) {
     state.was_opened = true;
@@ -43,27 +94,15 @@ Result<const File*> FetchShards::open(std::uint32_t dataset, std::uint32_t shard
   }
   state.file = file;
   if (lent.use_count() == 0) return file;
-  const auto oldest = std::ranges::min_element(owned_, {}, [](const Owned& owned) {
-    return owned.pins > 0 ? std::numeric_limits<std::uint64_t>::max() : owned.used_at;
-  });
-  std::size_t slot = static_cast<std::size_t>(oldest - owned_.begin());
-  if (owned_.size() < options_.open_files_max || oldest->pins > 0) {
-    // Past the limit only for who did not ask has_room_for(): a pinned file is being read.
-    slot = owned_.size();
-    owned_.emplace_back();
-  } else {
-    Shard& closed = shard_of(oldest->dataset, oldest->shard);
-    closed.file = nullptr;
-    closed.owned = kNotOwned;
-  }
-  owned_[slot] = {.file = std::move(lent), .dataset = dataset, .shard = shard, .used_at = ++clock_};
-  state.owned = static_cast<std::uint32_t>(slot);
+  state.owned = static_cast<std::uint32_t>(owned_.size());
+  owned_.push_back(
+      {.file = std::move(lent), .dataset = dataset, .shard = shard, .used_at = ++clock_});
   return file;
 }
 
 bool FetchShards::has_room_for(std::uint32_t dataset, std::uint32_t shard) const {
   return shards_[dataset][shard].file != nullptr || shard < datasets_[dataset]->open_shards_max() ||
-         owned_.size() < options_.open_files_max ||
+         owned_.size() < share_.count() ||
          std::ranges::any_of(owned_, [](const Owned& owned) { return owned.pins == 0; });
 }
 

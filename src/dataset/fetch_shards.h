@@ -9,6 +9,7 @@
 #include "base/counters.h"
 #include "dataset/dataset.h"
 #include "dataset/fetch_plan.h"
+#include "dataset/open_files.h"
 #include "io/file.h"
 #include "stoker/status.h"
 
@@ -26,6 +27,8 @@ class FetchShards {
  public:
   struct Options {
     std::uint64_t look_after_bytes = 4 << 20;
+    /// Beside those of the datasets, at most; see OpenFilesShare for what there really are. Two are
+    /// the least.
     std::size_t open_files_max = 32;
   };
 
@@ -82,11 +85,14 @@ class FetchShards {
 
   Shard& shard_of(std::uint32_t dataset, std::uint32_t shard) { return shards_[dataset][shard]; }
   Result<const File*> open(std::uint32_t dataset, std::uint32_t shard);
+  Result<std::shared_ptr<const File>> lend(std::uint32_t dataset, std::uint32_t shard);
+  bool close_oldest();
   void look(Shard& shard);
   Choice choose_part(const Shard& shard, ByteRange range);
 
   const std::vector<std::shared_ptr<const Dataset>> datasets_;
   const Options options_;
+  const OpenFilesShare share_;
   std::vector<std::vector<Shard>> shards_;
   std::vector<Owned> owned_;
   std::uint64_t clock_ = 0;

@@ -32,7 +32,8 @@ struct FetchOptions {
   /// Bytes read of a shard before its residency is looked at as a whole; until then, and where the
   /// page cache holds a part of it, each record is looked at.
   std::uint64_t look_after_bytes = 4 << 20;
-  /// Files this fetcher keeps open beside those that the dataset does.
+  /// Files this fetcher keeps open beside those that the dataset does, at most: fewer where the
+  /// process has few descriptors left.
   std::size_t open_files_max = 32;
 };
 
