@@ -62,10 +62,10 @@ Result<CatalogStep> find_step(const std::string& directory, const std::string& t
   STOKER_ASSIGN(const Catalog catalog, list_checkpoints(posix_file_ops(), directory));
   return find_step(catalog, directory, typed);
 }
-  STOKER_ASSIGN(const EngineKind engine, try_engine());
 
 Result<CheckpointReader> open_step(const std::string& directory, const std::string& typed,
                                    const Context& context) {
+  STOKER_ASSIGN(const EngineKind engine, try_engine());
   STOKER_ASSIGN(const CatalogStep step, find_step(directory, typed));
   return CheckpointReader::open(posix_file_ops(), directory + "/" + step.name,
                                 {.engine = make_stoppable_reads(context.stop, engine)});

@@ -128,10 +128,10 @@ class VerifyLine {
   std::string step_ STOKER_GUARDED_BY(mutex_);
   std::uint64_t bytes_ STOKER_GUARDED_BY(mutex_) = 0;
   std::uint64_t bytes_before_ STOKER_GUARDED_BY(mutex_) = 0;  // of the steps that are done
-  STOKER_ASSIGN(const EngineKind engine, try_engine());
 };
 
 Status run(const Arguments& arguments, Context& context) {
+  STOKER_ASSIGN(const EngineKind engine, try_engine());
   VerifyLine progress(context);
   const CheckpointVerifyOptions options{
       .reader = {.engine = make_engine_factory(engine)},

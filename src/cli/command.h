@@ -18,7 +18,7 @@ inline constexpr int kExitMisused = 2;
 struct Context {
   std::ostream& out;
   std::ostream& err;
-  std::stop_token stop;  ///< Fires on Ctrl-C and SIGTERM.
+  std::stop_token stop;  ///< Fires on Ctrl-C, SIGTERM and SIGHUP.
   bool out_is_terminal = false;
   bool err_is_terminal = false;
   int exit_code = 0;  ///< For a command that worked and has bad news.

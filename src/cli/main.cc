@@ -18,15 +18,16 @@ namespace {
 
 constexpr int kExitInterrupted = 130;
 
-/// Turns SIGINT and SIGTERM into a stop request. A thread waits for them with sigwait, because
-/// nothing that a stop callback does would be allowed inside a signal handler. A second signal
-/// ends the process at once.
+/// Turns SIGINT, SIGTERM and SIGHUP into a stop request. A thread waits for them with sigwait,
+/// because nothing that a stop callback does would be allowed inside a signal handler. A second
+/// signal ends the process at once.
 class InterruptWatch {
  public:
   InterruptWatch() {
     ::sigemptyset(&signals_);
     ::sigaddset(&signals_, SIGINT);
     ::sigaddset(&signals_, SIGTERM);
+    if (!is_ignored(SIGHUP)) ::sigaddset(&signals_, SIGHUP);  // nohup ignores it, and means it
     sigset_t wake{};
     ::sigemptyset(&wake);
     ::sigaddset(&wake, kWake);
@@ -46,10 +47,15 @@ class InterruptWatch {
  private:
   static constexpr int kWake = SIGUSR1;  // to this thread alone; never unblocked
 
+  static bool is_ignored(int signal) {
+    struct sigaction action{};
+    return ::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+  }
+
   void watch(const std::stop_token& done) {
     while (!done.stop_requested()) {
       const int signal = ::sigwaitinfo(&awaited_, nullptr);
-      if (signal != SIGINT && signal != SIGTERM) continue;
+      if (::sigismember(&signals_, signal) != 1) continue;
       source_.request_stop();
       ::pthread_sigmask(SIG_UNBLOCK, &signals_, nullptr);  // the next one ends the process
     }
@@ -77,12 +83,6 @@ void fill_standard_descriptors() {
   if (fd > STDERR_FILENO) ::close(fd);
 }
 
-int run(int argc, char** argv) {
-  fill_standard_descriptors();
-  ::signal(SIGPIPE, SIG_IGN);  // a reader that went away is a failed write, reported at the end
-  InterruptWatch interrupt;
-  Context context{.out = std::cout,
-                  .err = std::cerr,
 /// A wrong STOKER_ENGINE is refused by every command, also by those that no engine works for. Where
 /// there is --engine the command asks itself: the flag comes first.
 void check_engine_variable(const CLI::App& app) {
@@ -93,6 +93,13 @@ void check_engine_variable(const CLI::App& app) {
     throw CommandFailed(kind.status());
 }
 
+int run(int argc, char** argv) {
+  fill_standard_descriptors();
+  ::signal(SIGPIPE, SIG_IGN);  // a reader that went away is a failed write, reported at the end
+  ::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow any more is one as well
+  InterruptWatch interrupt;
+  Context context{.out = std::cout,
+                  .err = std::cerr,
                   .stop = interrupt.token(),
                   .out_is_terminal = ::isatty(STDOUT_FILENO) == 1,
                   .err_is_terminal = ::isatty(STDERR_FILENO) == 1};
@@ -103,6 +110,7 @@ void check_engine_variable(const CLI::App& app) {
   app.failure_message([](const CLI::App* command, const CLI::Error& error) {
     return misuse_line(*command, error);
   });
+  app.parse_complete_callback([&app] { check_engine_variable(app); });  // before the command's own
   add_bench_command(app, context);
   add_cat_command(app, context);
   add_checkpoint_command(app, context);
@@ -110,7 +118,6 @@ void check_engine_variable(const CLI::App& app) {
   add_doctor_command(app, context);
   add_index_command(app, context);
   add_ls_command(app, context);
-  app.parse_complete_callback([&app] { check_engine_variable(app); });  // before the command's own
   add_pack_command(app, context);
   add_stats_command(app, context);
   add_stream_command(app, context);

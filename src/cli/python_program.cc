@@ -52,6 +52,7 @@ Status become_python(const PythonProgram& program, std::vector<std::string> word
   ::sigemptyset(&signals);
   ::sigaddset(&signals, SIGINT);
   ::sigaddset(&signals, SIGTERM);
+  ::sigaddset(&signals, SIGHUP);
   ::pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
   ::execvp(python.c_str(), pointers.data());
   const Status status = Status::from_errno(errno, "run", python);

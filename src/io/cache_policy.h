@@ -41,11 +41,11 @@ std::string_view io_path_name(IoPath path) noexcept;
 /// at once; the later answer stays.
 class DirectAdvisor {
  public:
-  /// For reads of the file behind both descriptors. The trial reads 4 MiB of it each way; a file
-  /// too small for that, or already in the page cache, is answered with no.
   /// How long a file must be for pays_for_reads() to try it.
   static constexpr std::size_t kReadTrialBytes = std::size_t{8} << 20;
 
+  /// For reads of the file behind both descriptors. The trial reads 4 MiB of it each way; a file
+  /// too small for that, or already in the page cache, is answered with no.
   bool pays_for_reads(int buffered_fd, int direct_fd);
 
   /// For writes into `directory`. The trial writes a nameless scratch file each way, fdatasync
