@@ -19,11 +19,14 @@ namespace {
 
 struct PolicyName {
   CachePolicy policy;
-  std::string_view name;
+  std::string_view name;       // in reports
+  std::string_view long_name;  // of the enumerator, and in Python
 };
 constexpr std::array kPolicyNames = {
-    PolicyName{CachePolicy::automatic, "auto"}, PolicyName{CachePolicy::buffered, "buffered"},
-    PolicyName{CachePolicy::direct, "direct"}, PolicyName{CachePolicy::drop_behind, "drop-behind"}};
+    PolicyName{CachePolicy::automatic, "auto", "automatic"},
+    PolicyName{CachePolicy::buffered, "buffered", "buffered"},
+    PolicyName{CachePolicy::direct, "direct", "direct"},
+    PolicyName{CachePolicy::drop_behind, "drop-behind", "drop_behind"}};
 
 constexpr std::size_t kTrialBytes = DirectAdvisor::kReadTrialBytes / 2;  // each way
 
@@ -84,9 +87,9 @@ std::string_view cache_policy_name(CachePolicy policy) noexcept {
 
 Result<CachePolicy> parse_cache_policy(std::string_view name) {
   for (const PolicyName& row : kPolicyNames)
-    if (row.name == name) return row.policy;
+    if (row.name == name || row.long_name == name) return row.policy;
   return Status(Code::invalid_argument, "unknown policy \"" + std::string(name) +
-                                            "\": use auto, buffered, direct or drop-behind");
+                                            "\": use automatic, buffered, direct or drop_behind");
 }
 
 std::string_view io_path_name(IoPath path) noexcept {

@@ -20,8 +20,10 @@ enum class CachePolicy : std::uint8_t {
   drop_behind  ///< Buffered, and what we brought in is dropped again.
 };
 
+/// The short name, as reports have it.
 std::string_view cache_policy_name(CachePolicy policy) noexcept;
-/// "auto", "buffered", "direct" or "drop-behind"; `invalid_argument` lists them otherwise.
+/// "automatic" or "auto", "buffered", "direct", "drop_behind" or "drop-behind"; `invalid_argument`
+/// lists them otherwise.
 Result<CachePolicy> parse_cache_policy(std::string_view name);
 
 /// The path a transfer really took.

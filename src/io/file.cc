@@ -42,6 +42,11 @@ bool is_same_file(int a, int b) {
          first.st_ino == second.st_ino;
 }
 
+/// Whether a filesystem without O_DIRECT answers so.
+bool says_no_direct(const Status& refused) {
+  return refused.os_error() == EINVAL || refused.code() == Code::unsupported;
+}
+
 /// RWF_DONTCACHE is tried with a read at the end of the file, which moves nothing: an unknown flag
 /// is refused before that is found out.
 bool takes_dont_cache(int fd, std::uint64_t size_bytes) {
@@ -87,10 +92,13 @@ Status File::open_direct(int flags, const Options& options, bool for_writes) {
   }
   if (policy_ == CachePolicy::direct) {
     direct_pays_ = true;
-    return refused.ok() ? Status()
-                        : Status(Code::unsupported,
-                                 path_ + ": no direct I/O here; use the policy auto or buffered",
-                                 refused.os_error());
+    // What else can go wrong, such as a lack of descriptors, another policy does not cure.
+    if (!refused.ok() && !says_no_direct(refused)) return refused;
+    return refused.ok()
+               ? Status()
+               : Status(Code::unsupported,
+                        path_ + ": no direct I/O here; use the policy automatic or buffered",
+                        refused.os_error());
   }
   if (!direct_) return {};
   const Result<FilesystemKind> kind = filesystem_of(buffered_.get());

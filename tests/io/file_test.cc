@@ -225,6 +225,18 @@ TEST_F(FileTest, a_name_replaced_between_the_two_opens_is_noticed) {
   EXPECT_EQ(file.status().code(), Code::unavailable) << file.status().message();
 }
 
+TEST_F(FileTest, only_a_filesystem_that_has_no_direct_io_is_told_to_have_none) {
+  for (const int error : {EINVAL, EOPNOTSUPP, EMFILE, EACCES}) {
+    FaultyFileOps ops(ops_, /*fail_at=*/1, error);  // the second of the two opens
+    const Status status = File::open(ops, path_, {.policy = CachePolicy::direct}).status();
+    const bool lacks_direct = error == EINVAL || error == EOPNOTSUPP;
+    EXPECT_EQ(status.message().find("no direct I/O") != std::string::npos, lacks_direct)
+        << status.message();
+    EXPECT_EQ(status.code() == Code::unsupported, lacks_direct) << status.message();
+    EXPECT_EQ(status.os_error(), error);
+  }
+}
+
 /// The durable write that everything later builds on, as one function.
 Status write_durably(FileOps& ops, Engine& engine, const std::string& path,
                      std::span<std::byte> memory, std::size_t size) {
@@ -290,6 +302,8 @@ TEST(CachePolicyTest, names_parse_back_to_their_policies) {
   for (const CachePolicy policy : {CachePolicy::automatic, CachePolicy::buffered,
                                    CachePolicy::direct, CachePolicy::drop_behind})
     EXPECT_EQ(*parse_cache_policy(cache_policy_name(policy)), policy);
+  EXPECT_EQ(*parse_cache_policy("automatic"), CachePolicy::automatic) << "as Python has it";
+  EXPECT_EQ(*parse_cache_policy("drop_behind"), CachePolicy::drop_behind);
   EXPECT_EQ(parse_cache_policy("O_DIRECT").status().code(), Code::invalid_argument);
 }
 
