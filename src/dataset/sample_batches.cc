@@ -120,13 +120,15 @@ class SampleBatches final : public BatchMaker {
     const SampleRef& ref = out.samples[row];
     const Dataset& dataset = *(*plan_.datasets)[ref.dataset];
     Status status = dataset.source().reader().split(record.bytes, record.offset_bytes, view_);
-    if (!status.ok()) return status.with_context(dataset.describe(ref.sample));
-    status = columns_.set_row(row, view_, record.bytes);
+    const bool is_split = status.ok();
+    if (is_split) status = columns_.set_row(row, view_, record.bytes);
     if (!status.ok()) {
-      const std::string key = view_.key.empty() ? dataset.numbered_key(ref.sample, record.shard)
-                                                : std::string(view_.key);
+      // What cannot be split may have shown its key before: a tar's first header has it.
+      std::string key(view_.key);
+      if (key.empty() && is_split) key = dataset.numbered_key(ref.sample, record.shard);
       return status.with_context(
-          fmt::format("{}: key {}", dataset.describe(ref.sample), quote_for_message(key)));
+          dataset.describe(ref.sample) +
+          (key.empty() ? "" : fmt::format(": key {}", quote_for_message(key))));
     }
     out.keys += view_.key;
     out.key_ends.push_back(out.keys.size());

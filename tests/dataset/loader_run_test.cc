@@ -34,8 +34,20 @@ TEST(LoaderRunTest, an_error_surfaces_at_its_batch_and_stays) {
       const std::string message(failed.status.message());
       EXPECT_NE(message.find(shard_of(data, 41) + ": sample 41 at byte "), std::string::npos)
           << message;
+      EXPECT_NE(message.find(": key \"folder/0041\": its checksum"), std::string::npos) << message;
     }
   }
+}
+
+TEST(LoaderRunTest, what_cannot_be_split_is_named_by_the_key_it_has_shown) {
+  const LoaderData data(60, 30, 0, /*checksums=*/false);
+  flip_bit(shard_of(data, 41), image_byte(data, 41) - 512);  // the header of its second member
+  const auto loader = start_loader(data.options(60, Shuffle::off));
+  const NextBatch failed = loader->next();
+  EXPECT_EQ(failed.status.code(), Code::corrupt);
+  const std::string message(failed.status.message());
+  EXPECT_NE(message.find(": sample 41 at byte "), std::string::npos) << message;
+  EXPECT_NE(message.find(": key \"folder/0041\": "), std::string::npos) << message;
 }
 
 TEST(LoaderRunTest, the_first_error_in_the_order_of_samples_is_the_one) {
