@@ -8,6 +8,15 @@ namespace {
 
 /// Blocks that are not read after one that was found in the page cache.
 constexpr std::uint64_t kRestLoads = 64;
+/// The window that a run begins in is read in this share of it: soon enough to be of use, and slow
+/// enough for the first batches not to wait for all of it.
+constexpr std::uint64_t kCatchUp = 8;
+
+/// `count` times `done` of `size`, no more than `count`.
+std::uint64_t share_of(std::uint64_t count, std::uint64_t done, std::uint64_t size) {
+  __extension__ using Wide = unsigned __int128;
+  return static_cast<std::uint64_t>(Wide{std::min(done, size)} * count / size);
+}
 
 }  // namespace
 
@@ -69,14 +78,11 @@ void BlockStore::enter_window(Lane& lane, std::uint64_t number, std::uint64_t ep
   lane.is_begun = true;
   lane.epoch = epoch;
   lane.window = window;
-  lane.said = 0;
+  lane.first = {};
   const bool is_last = (window + 1) * shape_.window_blocks >= shape_.blocks_per_lane;
-  if (is_last && end_epoch_ && epoch + 1 >= *end_epoch_) {
-    lane.next.clear();
-  } else {
-    lane.next = is_last ? order_.window_ranges(epoch + 1, number, 0)
-                        : order_.window_ranges(epoch, number, window + 1);
-  }
+  lane.next = {.epoch = is_last ? epoch + 1 : epoch, .window = is_last ? 0 : window + 1};
+  if (!end_epoch_ || lane.next.epoch < *end_epoch_)
+    lane.next.ranges = order_.window_ranges(lane.next.epoch, number, lane.next.window);
   for (auto at = entries_.begin(); at != entries_.end();) {
     Entry& entry = at->second;
     if (entry.lane == number && std::pair(entry.epoch, entry.window) < std::pair(epoch, window)) {
@@ -96,18 +102,33 @@ void BlockStore::advance_stretch(std::uint64_t epoch, const Stretch& stretch,
   const std::pair now(epoch, window);
   const std::pair was(lane.epoch, lane.window);
   if (lane.is_begun && now < was) return;  // a batch that another thread has overtaken
-  if (!lane.is_begun || now > was) enter_window(lane, stretch.lane, epoch, window, dropped);
-  // As far as the window has come, so far the next one is to be read.
   const std::uint64_t size = window_samples(window);
+  const std::uint64_t before = stretch.begin - window * in_window;
+  if (!lane.is_begun) {
+    enter_window(lane, stretch.lane, epoch, window, dropped);
+    lane.began = before;
+    if (before <= size / 2)
+      lane.first = {.epoch = epoch,
+                    .window = window,
+                    .ranges = order_.window_ranges(epoch, stretch.lane, window)};
+  } else if (now > was) {
+    enter_window(lane, stretch.lane, epoch, window, dropped);
+  }
   const std::uint64_t done = std::min(stretch.end - window * in_window, size);
-  __extension__ using Wide = unsigned __int128;
-  const auto due = static_cast<std::size_t>(Wide{done} * lane.next.size() / size);
-  const bool next_is_here = (window + 1) * shape_.window_blocks < shape_.blocks_per_lane;
-  for (; lane.said < due; ++lane.said)
-    out.push_back({.range = lane.next[lane.said],
-                   .lane = stretch.lane,
-                   .epoch = next_is_here ? epoch : epoch + 1,
-                   .window = next_is_here ? window + 1 : 0});
+  // Batches may come in another order than theirs.
+  const std::uint64_t come = done - std::min(done, lane.began);
+  say(lane.first, stretch.lane, share_of(lane.first.ranges.size(), come, size / kCatchUp + 1), out);
+  // As far as the window has come, so far the next one is to be read.
+  say(lane.next, stretch.lane, share_of(lane.next.ranges.size(), done, size), out);
+}
+
+void BlockStore::say(Reading& reading, std::uint64_t lane, std::uint64_t due,
+                     std::vector<Load>& out) {
+  for (; reading.said < due; ++reading.said)
+    out.push_back({.range = reading.ranges[reading.said],
+                   .lane = lane,
+                   .epoch = reading.epoch,
+                   .window = reading.window});
 }
 
 bool BlockStore::rests_because_warm() {

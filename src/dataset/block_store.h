@@ -30,7 +30,8 @@ struct Block {
 
 /// Keeps the blocks of a rank's lanes. While the batches of a window are made, the blocks of the
 /// next one are read, a few with each batch, so that there is never a wait for all of them; a
-/// window that is over goes. What is not here (at the start of a run, or because the memory is too
+/// window that is over goes. The window that a run begins in is made up for with its first batches,
+/// if most of it is still to come. What is not here (until then, or because the memory is too
 /// small) is read sample by sample: a batch is the same either way, so nothing ever waits for a
 /// block.
 ///
@@ -66,13 +67,21 @@ class BlockStore {
   std::uint64_t loaded_count() const noexcept { return loaded_.value(); }
 
  private:
-  /// Where a lane is, and how many of the next window's ranges were said.
+  /// Ranges of a window, and how many of them were said.
+  struct Reading {
+    std::uint64_t epoch = 0;
+    std::uint64_t window = 0;
+    std::vector<SampleRange> ranges = {};
+    std::size_t said = 0;
+  };
+  /// Where a lane is, and what is read for it.
   struct Lane {
     bool is_begun = false;
     std::uint64_t epoch = 0;
     std::uint64_t window = 0;
-    std::size_t said = 0;
-    std::vector<SampleRange> next;  ///< The next window's.
+    std::uint64_t began = 0;  ///< Samples of the run's first window that came before it.
+    Reading first;            ///< That window, if it is to be read.
+    Reading next;
   };
   /// Positions of a batch that are neighbours in a lane.
   struct Stretch {
@@ -94,6 +103,7 @@ class BlockStore {
                        Dropped& dropped) STOKER_REQUIRES(mutex_);
   void enter_window(Lane& lane, std::uint64_t number, std::uint64_t epoch, std::uint64_t window,
                     Dropped& dropped) STOKER_REQUIRES(mutex_);
+  static void say(Reading& reading, std::uint64_t lane, std::uint64_t due, std::vector<Load>& out);
   bool rests_because_warm();
 
   const SampleOrder& order_;
