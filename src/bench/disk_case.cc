@@ -77,6 +77,12 @@ bool row_takes(const Row& row, const AccessPolicy& policy) {
   return !small || policy == kBuffered || policy.cache == CachePolicy::automatic;
 }
 
+/// Whether several requests can be in flight: not in a mapping, nor where each waits for the last.
+bool has_queue(CaseKind kind, const AccessPolicy& policy) {
+  using enum CaseKind;
+  return !policy.is_mapped && (kind == seq_write || kind == seq_read || kind == rand_read);
+}
+
 std::string list_kinds() {
   std::string text;
   for (const KindName& row : kKindNames) text.append(text.empty() ? "" : ", ").append(row.name);
@@ -145,14 +151,15 @@ std::vector<DiskCase> make_disk_cases(const DiskBenchOptions& options) {
     }
     std::vector<std::uint32_t> blocks(row.blocks.begin(), row.blocks.end());
     if (options.block_bytes) blocks = {*options.block_bytes};
-    std::vector<std::uint32_t> depths(row.depths.begin(), row.depths.end());
-    if (options.depth && depths != std::vector<std::uint32_t>{1}) depths = {*options.depth};
-    for (const AccessPolicy& policy : policies)
+    for (const AccessPolicy& policy : policies) {
+      std::vector<std::uint32_t> depths(row.depths.begin(), row.depths.end());
+      if (options.depth && has_queue(row.kind, policy)) depths = {*options.depth};
       for (const std::uint32_t block : blocks)
         for (const std::uint32_t depth : depths) {
           if (block <= options.size_bytes)
             cases.push_back({row.kind, policy, block, depth, row.cache});
         }
+    }
   }
   return cases;
 }

@@ -15,7 +15,7 @@ struct DiskResult {
   CaseKind kind = CaseKind::seq_read;
   std::string engine = {};  ///< "none" for a mapping.
   AccessPolicy policy = {};
-  std::string io_path = {};  ///< What the policy came to: "direct", "dont_cache"; "mmap".
+  std::string io_path = {};  ///< What the policy came to: "direct", "dontcache"; "mmap".
   std::uint32_t block_bytes = 0;
   std::uint32_t depth = 0;
   CacheState cache = CacheState::not_applicable;  ///< As proven, not as wished.

@@ -32,13 +32,16 @@ Result<std::string> make_private_name() {
   return std::to_string(::getpid()) + "-" + format_hex(random);
 }
 
-/// Removes a directory, best effort: the lock last, so that a half-removed one stays findable.
+/// Removes a directory, best effort: the lock last, and not before all else is gone, so that a
+/// half-removed one stays findable.
 void remove_scratch(FileOps& ops, const std::string& path) {
   const Result<std::vector<std::string>> names = ops.list(path);
   if (!names.ok()) return;
+  bool is_empty = true;
   for (const std::string& name : *names) {
-    if (name != kLockName) static_cast<void>(remove_tree(ops, path + "/" + name));
+    if (name != kLockName) is_empty &= remove_tree(ops, path + "/" + name).ok();
   }
+  if (!is_empty) return;
   static_cast<void>(ops.unlink(path + "/" + std::string(kLockName)));
   static_cast<void>(ops.rmdir(path));
 }

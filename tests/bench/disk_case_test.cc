@@ -59,6 +59,18 @@ TEST(DiskCaseTest, one_case_can_be_picked_with_its_shape) {
   EXPECT_EQ(cases[0].depth, 7u);
 }
 
+TEST(DiskCaseTest, a_depth_is_taken_by_every_case_that_has_a_queue) {
+  for (const std::string_view name : {"auto", "buffered", "direct", "drop-behind", "mmap"}) {
+    for (const DiskCase& row :
+         make_disk_cases({.policy = *parse_access_policy(name), .depth = 32})) {
+      const bool has_queue =
+          name != "mmap" && (row.kind == CaseKind::seq_write || row.kind == CaseKind::seq_read ||
+                             row.kind == CaseKind::rand_read);
+      EXPECT_EQ(row.depth, has_queue ? 32U : 1U) << name << " " << case_kind_name(row.kind);
+    }
+  }
+}
+
 TEST(DiskCaseTest, blocks_larger_than_the_file_are_left_out) {
   for (const DiskCase& row : make_disk_cases({.size_bytes = 128 << 10}))
     EXPECT_LE(row.block_bytes, 128u << 10);

@@ -57,21 +57,64 @@ TEST(ScratchDirectoryTest, sweep_takes_the_dead_and_leaves_the_living_and_strang
 }
 
 TEST(ScratchDirectoryTest, any_single_fault_leaves_nothing_behind) {
-  const TempDir dir;
-  bool fired = true;
-  for (int fault = 0; fired; ++fault) {
-    SCOPED_TRACE(fault);
-    FaultyFileOps ops(posix_file_ops(), fault, EIO);
-    {
-      const Result<ScratchDirectory> scratch = ScratchDirectory::create(ops, dir.path());
-      fired = ops.fired();
-      EXPECT_EQ(scratch.ok(), !fired);
-      if (!fired) break;  // and its removal is the other test's
+  for (const int error : {EIO, ENOSPC, EINTR}) {
+    bool fired = true;
+    for (int fault = 0; fired; ++fault) {
+      SCOPED_TRACE(fault);
+      const TempDir dir;
+      FaultyFileOps ops(posix_file_ops(), fault, error);
+      {
+        const Result<ScratchDirectory> scratch = ScratchDirectory::create(ops, dir.path());
+        fired = ops.fired();
+        EXPECT_EQ(scratch.ok(), !fired);
+        EXPECT_EQ(scratch.status().os_error(), fired ? error : 0);
+        if (!fired) break;  // and its removal is the next test's
+      }
+      // list() itself may have been failed, which keeps the clean-up from finding its files; what
+      // stays then is one empty directory that the error message names.
+      if (ops.failed_op() != "list") {
+        EXPECT_EQ(dir.entry_count(), 0) << ops.failed_op();
+      }
     }
-    // list() itself may have been failed, which keeps the clean-up from finding its files; what
-    // stays then is one empty directory that the error message names.
-    if (ops.failed_op() != "list") {
-      EXPECT_EQ(dir.entry_count(), 0) << ops.failed_op();
+  }
+}
+
+TEST(ScratchDirectoryTest, what_a_failed_removal_leaves_is_swept_by_the_next_run) {
+  for (const int error : {EIO, ENOSPC, EINTR}) {
+    bool fired = true;
+    bool was_removal = false;
+    for (int fault = 0; fired; ++fault) {
+      const TempDir dir;
+      FaultyFileOps ops(posix_file_ops(), fault, error, FaultyFileOps::Removals::counted);
+      {
+        const Result<ScratchDirectory> scratch = ScratchDirectory::create(ops, dir.path());
+        if (!scratch.ok()) continue;  // the test above
+        for (const char* name : {"/0", "/1"}) std::ofstream(scratch->path() + name) << name;
+      }
+      fired = ops.fired();
+      SCOPED_TRACE(ops.failed_op());
+      sweep_scratch(posix_file_ops(), dir.path());
+      // Without its lock the directory is nobody's, and empty.
+      EXPECT_EQ(dir.entry_count(), ops.failed_op() == "rmdir" ? 1 : 0);
+      was_removal |= ops.failed_op() == "unlink" || ops.failed_op() == "rmdir";
+      ASSERT_LT(fault, 50);
+    }
+    EXPECT_TRUE(was_removal) << "no fault reached the removal";
+  }
+}
+
+TEST(ScratchFileTest, any_single_fault_fails_its_creation) {
+  for (const int error : {EIO, ENOSPC, EINTR}) {
+    bool fired = true;
+    for (int fault = 0; fired; ++fault) {
+      const TempDir dir;
+      FaultyFileOps ops(posix_file_ops(), fault, error, FaultyFileOps::Removals::counted);
+      const Result<ScratchFile> scratch =
+          ScratchFile::create(ops, dir.path(), {.policy = CachePolicy::buffered});
+      fired = ops.fired();
+      EXPECT_EQ(scratch.status().os_error(), fired ? error : 0) << ops.failed_op();
+      EXPECT_EQ(dir.entry_count(), ops.failed_op() == "unlink" ? 1 : 0);
+      ASSERT_LT(fault, 50);
     }
   }
 }

@@ -116,15 +116,23 @@ TEST_P(WorkloadTest, stop_request_ends_an_endless_run_with_nothing_in_flight) {
 
 TEST_P(WorkloadTest, device_error_is_reported_with_nothing_in_flight) {
   fill();
-  std::atomic<int> countdown = 20;
-  ASSERT_TRUE(make({.tamper = [&](const Request&, std::int64_t raw) -> std::int64_t {
-    return countdown-- == 0 ? -EIO : raw;
-  }}));
-  const auto found = run({.range_bytes = kFileBytes, .depth = 8, .repeat = true});
-  EXPECT_EQ(found.status().code(), Code::io_error) << found.status().message();
-  EXPECT_EQ(found.status().os_error(), EIO);
-  EXPECT_EQ(engine_->in_flight(), 0u);
-  EXPECT_EQ(pool_.leased_bytes(), 0u);
+  for (const int error : {EIO, ENOSPC, EINTR}) {
+    bool fired = true;
+    for (int fail_at = 0; fired; ++fail_at) {
+      SCOPED_TRACE(std::to_string(error) + " at " + std::to_string(fail_at));
+      std::atomic<int> countdown = fail_at;
+      ASSERT_TRUE(make({.tamper = [&](const Request&, std::int64_t raw) -> std::int64_t {
+        return countdown-- == 0 ? -error : raw;
+      }}));
+      const auto found = run({.range_bytes = 16 * kBlock, .depth = 8});
+      fired = countdown < 0;
+      const bool is_error = fired && error != EINTR;  // which the engine repeats
+      EXPECT_EQ(found.status().os_error(), is_error ? error : 0) << found.status().message();
+      EXPECT_EQ(engine_->in_flight(), 0u);
+      EXPECT_EQ(pool_.leased_bytes(), 0u);
+      ASSERT_LT(fail_at, 100);
+    }
+  }
 }
 
 TEST_P(WorkloadTest, full_disk_is_reported_as_such) {
