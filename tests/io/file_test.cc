@@ -237,14 +237,20 @@ TEST_F(FileTest, only_a_filesystem_that_has_no_direct_io_is_told_to_have_none) {
   }
 }
 
-/// The durable write that everything later builds on, as one function.
+constexpr std::size_t kPieceBytes = 64 << 10;
+
+/// The durable write that everything later builds on, as one function; in several requests where it
+/// is longer than one piece.
 Status write_durably(FileOps& ops, Engine& engine, const std::string& path,
                      std::span<std::byte> memory, std::size_t size) {
   STOKER_ASSIGN(File file, File::create(ops, path, {}));
   STOKER_TRY(file.preallocate(size));
-  STOKER_ASSIGN(const Request request, file.plan_write(0, size, memory));
-  STOKER_ASSIGN(const std::size_t moved, perform(engine, request));
-  if (moved != request.buffer.size()) return Status(Code::io_error, "short write");
+  for (std::size_t at = 0; at < size; at += kPieceBytes) {
+    const std::size_t piece = std::min(kPieceBytes, size - at);
+    STOKER_ASSIGN(const Request request, file.plan_write(at, piece, memory.subspan(at)));
+    STOKER_ASSIGN(const std::size_t moved, perform(engine, request));
+    if (moved != request.buffer.size()) return Status(Code::io_error, "short write");
+  }
   STOKER_TRY(file.finish(size));
   return std::move(file).close();
 }
@@ -275,26 +281,39 @@ TEST_F(FileTest, every_failed_call_of_a_durable_write_is_reported) {
 }
 
 TEST_F(FileTest, every_spoiled_completion_of_a_durable_write_is_reported) {
-  for (const std::int64_t result :
-       {std::int64_t{-EIO}, std::int64_t{-ENOSPC}, std::int64_t{4096}}) {
-    FaultyEngine engine(*make_sync_engine({.depth = 1}), /*fail_at=*/0, result);
-    const Status status = write_durably(ops_, engine, dir_.file("new"), memory_.bytes(), 5000);
-    EXPECT_FALSE(status.ok());
-    EXPECT_TRUE(engine.fired());
-    if (result < 0) {
-      EXPECT_EQ(status.os_error(), -result);
+  for (const std::int64_t result : {-EIO, -ENOSPC, -EINTR, 4096}) {
+    bool fired = true;
+    int fail_at = 0;
+    for (; fired; ++fail_at) {
+      FaultyEngine engine(*make_sync_engine({.depth = 1}), fail_at, result);
+      const Status status =
+          write_durably(ops_, engine, dir_.file("new"), memory_.bytes(), 2 * kPieceBytes + 5000);
+      fired = engine.fired();
+      EXPECT_EQ(status.ok(), !fired) << fail_at << ": " << status.message();
+      if (fired && result < 0) {
+        EXPECT_EQ(status.os_error(), -result);
+      }
+      std::filesystem::remove(dir_.file("new"));
     }
-    std::filesystem::remove(dir_.file("new"));
+    EXPECT_EQ(fail_at, 4) << "three requests, and a run without a fault";
   }
 }
 
 TEST_F(FileTest, every_spoiled_completion_of_a_read_is_reported_with_the_path) {
   const auto file = File::open(ops_, path_, {});
-  for (const std::int64_t result : {std::int64_t{-EIO}, std::int64_t{-ESTALE}, std::int64_t{10}}) {
-    FaultyEngine engine(*make_sync_engine({.depth = 1}), /*fail_at=*/0, result);
-    const auto bytes = file->read(engine, 0, 5000, memory_.bytes());
-    EXPECT_FALSE(bytes.ok());
-    EXPECT_NE(bytes.status().message().find(path_), std::string::npos);
+  constexpr int kReads = 3;
+  for (const std::int64_t result : {-EIO, -ESTALE, -EINTR, 10}) {
+    for (int fail_at = 0; fail_at < kReads; ++fail_at) {
+      FaultyEngine engine(*make_sync_engine({.depth = 1}), fail_at, result);
+      for (int read = 0; read < kReads; ++read) {
+        const auto offset = static_cast<std::uint64_t>(read) * 300'000;
+        const auto bytes = file->read(engine, offset, 5000, memory_.bytes());
+        ASSERT_EQ(bytes.ok(), read != fail_at) << result << " at " << fail_at;
+        if (!bytes.ok()) {
+          EXPECT_NE(bytes.status().message().find(path_), std::string::npos);
+        }
+      }
+    }
   }
 }
 
