@@ -17,6 +17,7 @@
 #include "checkpoint/checkpointer.h"
 #include "checkpoint/coordinator.h"
 #include "checkpoint_arguments.h"
+#include "engine_setting.h"
 #include "interrupts.h"
 #include "killing_file_ops.h"
 #include "raise.h"
@@ -95,6 +96,7 @@ std::unique_ptr<Checkpointer> make_checkpointer(const nb::bytes& directory,
   options.lock.ttl = timeout_of(settings.lock_ttl);
   options.lock.pause = pause_for_signals;
   options.tool = std::string("stoker ") + kVersion;
+  options.engine = make_engine_factory(engine_setting());
   FileOps* ops = &posix_file_ops();
   // Never freed: threads of a checkpointer that was given up may still use it.
   if (!settings.kill_at.empty())

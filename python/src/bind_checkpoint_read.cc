@@ -21,6 +21,7 @@
 #include "checkpoint/reader.h"
 #include "checkpoint/restore_choice.h"
 #include "checkpoint_arguments.h"
+#include "engine_setting.h"
 #include "io/publish.h"
 #include "raise.h"
 
@@ -54,8 +55,9 @@ void raise_if_damaged(const Status& status, const std::string& directory) {
 
 OpenCheckpoint open_checkpoint(const nb::bytes& directory) {
   const std::string path = path_of(directory);
+  const CheckpointReader::Options options{.engine = make_engine_factory(engine_setting())};
   Result<CheckpointReader> reader =
-      without_gil([&] { return CheckpointReader::open(posix_file_ops(), path, {}); });
+      without_gil([&] { return CheckpointReader::open(posix_file_ops(), path, options); });
   // A link leads to another directory beside it.
   raise_if_damaged(reader.status(), parent_of(path));
   return {std::make_shared<const CheckpointReader>(*std::move(reader))};
@@ -117,8 +119,11 @@ nb::tuple choose(const nb::bytes& directory, const std::string& name, bool finit
     nb::cast<OpenCheckpoint&>(lent).reader.reset();
     return status;
   };
-  const RestoreRequest request{
-      .ops = posix_file_ops(), .directory = path_of(directory), .name = name, .finite = finite};
+  const RestoreRequest request{.ops = posix_file_ops(),
+                               .directory = path_of(directory),
+                               .name = name,
+                               .finite = finite,
+                               .reader = {.engine = make_engine_factory(engine_setting())}};
   const Result<RestoreChoice> choice =
       without_gil([&] { return choose_checkpoint(request, try_one); });
   if (raised) std::rethrow_exception(raised);

@@ -1,12 +1,15 @@
 #include <nanobind/nanobind.h>
-#include <nanobind/stl/filesystem.h>
 #include <nanobind/stl/string.h>
 
-#include <cstdlib>
+#include <cstddef>
+#include <memory>
 #include <string>
 #include <type_traits>
 
 #include "bind.h"
+#include "checkpoint_arguments.h"
+#include "engine_setting.h"
+#include "io/buffer_pool.h"
 #include "io/engine.h"
 #include "raise.h"
 #include "stoker/probe.h"
@@ -21,8 +24,8 @@ constexpr const char* kProbeDoc =
     "Finds out what the storage under a directory can do, by trying.\n\n"
     "Scratch files are made in `path` and are gone on return; it takes some milliseconds on a\n"
     "local filesystem. STOKER_ENGINE, where set, decides `engine`.\n\n"
-    "Raises OSError if the directory cannot be written to, and ValueError if STOKER_ENGINE is\n"
-    "not the name of an engine.";
+    "Raises OSError if the directory cannot be written to or the engine that STOKER_ENGINE names\n"
+    "does not work, and ValueError if it is not the name of an engine.";
 
 /// Calls `visit(name, member)` for every field: the one list that attributes, repr() and to_dict()
 /// are made of.
@@ -49,23 +52,39 @@ void for_each_field(Visit&& visit) {
   visit("memlock_bytes", &StorageProbe::memlock_bytes);
 }
 
-/// Settings of the environment are read here and in the command line, never in the library.
-Result<EngineKind> engine_from_environment() {
-  const char* name = std::getenv("STOKER_ENGINE");
-  if (name == nullptr || *name == '\0') return EngineKind::automatic;
-  Result<EngineKind> kind = parse_engine_kind(name);
-  if (!kind.ok()) return kind.status().with_context("STOKER_ENGINE");
-  return kind;
+/// Puts the engine that is wanted in the place of the one that `automatic` takes: tried, as
+/// everything else. `unsupported` if it does not work.
+Status take_engine(EngineKind wanted, StorageProbe& found) {
+  constexpr std::size_t kArenaBytes = std::size_t{4} << 20;
+  const std::string setting = "STOKER_ENGINE=" + std::string(engine_kind_name(wanted));
+  const Result<BufferPool> pool = BufferPool::make({.budget_bytes = kArenaBytes});
+  const Result<std::unique_ptr<Engine>> engine = make_engine(wanted, {.depth = 2});
+  if (!engine.ok())
+    return Status(Code::unsupported,
+                  setting + " does not work here (" + std::string(engine.status().message()) +
+                      "): use auto or threads",
+                  engine.status().os_error());
+  const Status registered = pool.ok() ? (*engine)->register_buffers(pool->memory()) : pool.status();
+  found.registered_buffers = registered.ok();
+  found.registered_buffers_reason = registered.message();
+  found.engine_reason =
+      setting + " (automatic takes " + found.engine + ": " + found.engine_reason + ")";
+  found.engine = engine_kind_name(wanted);
+  return {};
 }
 
 Result<StorageProbe> probe_with_settings(const std::string& directory, EngineKind wanted) {
   STOKER_ASSIGN(StorageProbe found, probe(directory));
-  if (wanted == EngineKind::automatic) return found;
-  const std::string name(engine_kind_name(wanted));
-  found.engine_reason = "STOKER_ENGINE=" + name + " (automatic takes " + found.engine + ": " +
-                        found.engine_reason + ")";
-  found.engine = name;
+  if (wanted != EngineKind::automatic) STOKER_TRY(take_engine(wanted, found));
   return found;
+}
+
+/// As os.fsencode() does it, with its exceptions: nanobind's own conversion answers a path with a
+/// null byte in it with a TypeError.
+std::string encoded_path(const nb::object& path) {
+  PyObject* bytes = nullptr;
+  if (PyUnicode_FSConverter(path.ptr(), &bytes) == 0) throw nb::python_error();
+  return path_of(nb::steal<nb::bytes>(bytes));
 }
 
 nb::dict to_dict(const StorageProbe& self) {
@@ -99,10 +118,10 @@ void bind_probe(nb::module_& module) {
 
   module.def(
       "probe",
-      [](const std::filesystem::path& path) {
-        const EngineKind wanted = value_or_raise(engine_from_environment());
-        return value_or_raise(
-            without_gil([&] { return probe_with_settings(path.string(), wanted); }));
+      [](const nb::object& path) {
+        const std::string directory = encoded_path(path);
+        const EngineKind wanted = engine_setting();
+        return value_or_raise(without_gil([&] { return probe_with_settings(directory, wanted); }));
       },
       "path"_a = ".", nb::sig("def probe(path: str | os.PathLike[str] = '.') -> StorageProbe"),
       kProbeDoc);

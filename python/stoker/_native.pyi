@@ -95,8 +95,8 @@ def probe(path: str | os.PathLike[str] = '.') -> StorageProbe:
     Scratch files are made in `path` and are gone on return; it takes some milliseconds on a
     local filesystem. STOKER_ENGINE, where set, decides `engine`.
 
-    Raises OSError if the directory cannot be written to, and ValueError if STOKER_ENGINE is
-    not the name of an engine.
+    Raises OSError if the directory cannot be written to or the engine that STOKER_ENGINE names
+    does not work, and ValueError if it is not the name of an engine.
     """
 
 class Dataset:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import errno
 import json
 import os
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import stoker
@@ -61,10 +64,76 @@ def test_fields_cannot_be_set(tmp_path: Path) -> None:
 def test_stoker_engine_decides_and_the_reason_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: str
 ) -> None:
+    if engine == "uring" and stoker.probe(tmp_path).engine != "uring":
+        pytest.skip("io_uring does not work here")
     monkeypatch.setenv("STOKER_ENGINE", engine)
     found = stoker.probe(tmp_path)
     assert found.engine == engine
     assert f"STOKER_ENGINE={engine}" in found.engine_reason
+    assert found.registered_buffers == (found.registered_buffers_reason == "")
+    if engine != "uring":
+        assert engine in found.registered_buffers_reason, "of this engine, not of automatic's"
+
+
+def test_an_engine_that_does_not_work_is_not_reported(tmp_path: Path) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", _WITHOUT_IO_URING, str(tmp_path)],
+        env={**os.environ, "STOKER_ENGINE": "uring"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if ran.returncode == 77:
+        pytest.skip("this kernel takes no seccomp filter")
+    assert ran.returncode == 0, ran.stderr
+    assert "STOKER_ENGINE=uring does not work here" in ran.stdout
+
+
+# prctl() and a filter that answers io_uring_setup with EPERM, as containers do.
+_WITHOUT_IO_URING = """
+import ctypes, struct, sys
+import stoker
+EPERM, IO_URING_SETUP = 1, 425
+LOAD, IS_EQUAL, RETURN, ERRNO, ALLOW = 0x20, 0x15, 6, 0x50000, 0x7FFF0000
+rules = [(LOAD, 0, 0, 0), (IS_EQUAL, 0, 1, IO_URING_SETUP)]
+rules += [(RETURN, 0, 0, ERRNO | EPERM), (RETURN, 0, 0, ALLOW)]
+text = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *rule) for rule in rules))
+program = ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(rules), ctypes.addressof(text)))
+prctl = ctypes.CDLL(None).prctl
+if prctl(38, 1, 0, 0, 0) != 0 or prctl(22, 2, program) != 0:
+    sys.exit(77)
+try:
+    print(stoker.probe(sys.argv[1]))
+except OSError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize("engine", ["threads", "sync"])
+def test_checkpoints_are_written_and_read_by_the_engine_that_is_forced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: str
+) -> None:
+    monkeypatch.setenv("STOKER_ENGINE", engine)
+    state = {"weights": np.arange(100_000, dtype=np.float32)}
+    with stoker.Checkpointer(tmp_path) as saver:
+        saver.save(step=1, state=state)
+    restored = {"weights": np.zeros(100_000, dtype=np.float32)}
+    with stoker.Checkpointer(tmp_path) as reader:
+        reader.restore(state=restored)
+    assert (restored["weights"] == state["weights"]).all()
+
+
+def test_a_checkpointer_refuses_an_unknown_engine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = {"weights": np.zeros(3)}
+    with stoker.Checkpointer(tmp_path / "sound") as saver:
+        saver.save(step=1, state=state)
+    monkeypatch.setenv("STOKER_ENGINE", "steam")
+    with pytest.raises(ValueError, match="STOKER_ENGINE"):
+        stoker.Checkpointer(tmp_path / "new").save(step=1, state=state)
+    with pytest.raises(ValueError, match="STOKER_ENGINE"):
+        stoker.Checkpointer(tmp_path / "sound").restore(state=state)
 
 
 @pytest.mark.parametrize("value", ["auto", ""])
@@ -93,6 +162,13 @@ def test_a_missing_directory_is_file_not_found(tmp_path: Path) -> None:
         stoker.probe(tmp_path / "nowhere")
     assert raised.value.errno == errno.ENOENT
     assert "nowhere" in str(raised.value)
+
+
+def test_a_path_that_cannot_be_one_is_refused_as_open_does() -> None:
+    with pytest.raises(ValueError, match="null byte"):
+        stoker.probe("a\0b")
+    with pytest.raises(TypeError, match="PathLike"):
+        stoker.probe(7)  # type: ignore[arg-type]
 
 
 def test_a_file_is_not_a_directory(tmp_path: Path) -> None:
