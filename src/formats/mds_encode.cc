@@ -20,6 +20,13 @@ bool is_raw(FieldType type) {
   return type == FieldType::bytes || type == FieldType::text || type == FieldType::json;
 }
 
+/// Text where numbers are wanted: its bytes would pass for one now and then, and read as nonsense.
+Status refuse_text(const MdsEncoding& encoding, const FieldView& field) {
+  if (field.type != FieldType::text && field.type != FieldType::json) return {};
+  return cannot_hold(encoding,
+                     field.type == FieldType::text ? "the value is text" : "the value is JSON");
+}
+
 /// What the elements of a field of numbers are.
 Result<Dtype> dtype_of(const FieldView& field) {
   switch (field.type) {
@@ -103,8 +110,9 @@ Status encode_ndarray(const MdsEncoding& encoding, const FieldView& field,
   return {};
 }
 
-/// One number where `encoding` has one, or bytes that pass for it.
+/// One number where `encoding` has one, or bytes of its size, which may be such a column's own.
 Status check_scalar(const MdsEncoding& encoding, const FieldView& field) {
+  STOKER_TRY(refuse_text(encoding, field));
   if (!is_raw(field.type)) {
     STOKER_ASSIGN(const Dtype dtype, dtype_of(field));
     if (dtype != *encoding.dtype) {
@@ -124,6 +132,7 @@ Status encode_mds_value(const MdsEncoding& encoding, const FieldView& field,
                         std::vector<std::byte>& out) {
   if (encoding.is_ndarray && !is_raw(field.type)) return encode_ndarray(encoding, field, out);
   if (encoding.is_ndarray) {
+    STOKER_TRY(refuse_text(encoding, field));
     SampleView storage;
     FieldView decoded;
     const Status readable = decode_mds_value(encoding, field.bytes, storage, decoded);

@@ -112,6 +112,21 @@ TEST(MdsEncodingTest, bytes_that_do_not_read_as_the_encoding_are_not_written) {
   EXPECT_TRUE(encode_mds_value(*parse_mds_encoding("ndarray"), good, out).ok());
 }
 
+TEST(MdsEncodingTest, text_is_no_number_even_if_its_size_is_right) {
+  std::vector<std::byte> out;
+  for (const FieldType type : {FieldType::text, FieldType::json}) {
+    const FieldView eight = {.name = "x", .bytes = bytes_of("12345678"), .type = type};
+    const FieldView array = {.name = "x", .bytes = bytes_of("\x08\x04\x01x"), .type = type};
+    for (const char* encoding : {"int", "float64", "uint64"})
+      EXPECT_EQ(encode_mds_value(*parse_mds_encoding(encoding), eight, out).code(),
+                Code::invalid_argument)
+          << encoding;
+    EXPECT_EQ(encode_mds_value(*parse_mds_encoding("ndarray"), array, out).code(),
+              Code::invalid_argument);
+    EXPECT_TRUE(out.empty());
+  }
+}
+
 /// The index of the plain golden shard with a piece of its text replaced.
 std::string edited(std::string_view from, std::string_view to) {
   std::string text = testing::kMdsPlainIndex;
