@@ -1,9 +1,12 @@
 #include "dataset/dataset.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <new>
 
 #include "base/checksum.h"
+#include "dataset/manifest.h"
+#include "dataset/sample_source.h"
 #include "dataset/shard_names.h"
 #include "io/engine.h"
 
@@ -22,6 +25,17 @@ std::shared_ptr<std::byte[]> aligned_memory(std::size_t size_bytes) {
   constexpr std::align_val_t kAlign{kMemoryAlignBytes};
   return {static_cast<std::byte*>(::operator new(size_bytes, kAlign)),
           [](std::byte* memory) { ::operator delete(memory, kAlign); }};
+}
+
+/// The key that wrong bytes still show; it may be wrong itself, and is for messages only.
+std::string key_of_damaged(const ShardReader& reader, const SampleLocation& at,
+                           std::span<const std::byte> record) {
+  SampleView view;
+  if (!reader.split(record, at.record.offset_bytes, view).ok()) return {};
+  if (!view.key.empty()) return std::string(view.key);
+  const FieldView* field = view.find(kKeyField);
+  if (field == nullptr) return {};
+  return {reinterpret_cast<const char*>(field->bytes.data()), field->bytes.size()};
 }
 
 }  // namespace
@@ -51,6 +65,9 @@ Dataset::~Dataset() {
 Result<std::shared_ptr<const Dataset>> Dataset::open(std::span<const std::string> patterns,
                                                      const Options& options) {
   STOKER_ASSIGN(std::unique_ptr<ShardSource> source, open_shards(patterns, options.source));
+  std::error_code ignored;  // then it is no directory
+  if (patterns.size() == 1 && std::filesystem::is_directory(patterns.front(), ignored))
+    STOKER_TRY(check_against_manifest(*source));
   STOKER_ASSIGN(IndexFile index, open_index_file(*source, options.index));
   return std::shared_ptr<const Dataset>(new Dataset(std::move(source), std::move(index), options));
 }
@@ -109,9 +126,12 @@ Result<std::span<const std::byte>> Dataset::read_record(const SampleLocation& at
 
 Status Dataset::check_record(const SampleLocation& at, std::span<const std::byte> record) const {
   if (!index_.has_checksums() || crc32c(record) == at.crc32c) return {};
+  const std::string key = key_of_damaged(source_->reader(), at, record);
   return Status(Code::corrupt,
-                "its checksum is wrong: the shard was damaged after it was indexed; restore it "
-                "from its source");
+                (key.empty() ? "" : "key \"" + key + "\": ") +
+                    "its checksum is wrong: the shard was damaged after it was indexed; restore it "
+                    "from its source, or, if it was changed on purpose, run stoker index --rebuild "
+                    "--checksums");
 }
 
 Status Dataset::read_and_split(std::uint64_t sample, const SampleLocation& at,

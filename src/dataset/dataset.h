@@ -55,7 +55,8 @@ class Dataset {
     std::size_t open_shards_max = 0;
   };
 
-  /// Opens the shards and their index, which is built now if there is none that fits.
+  /// Opens the shards and their index, which is built now if there is none that fits. A directory
+  /// that has a manifest must have its shards: see check_against_manifest().
   static Result<std::shared_ptr<const Dataset>> open(std::span<const std::string> patterns,
                                                      const Options& options);
   static Result<std::shared_ptr<const Dataset>> open(const std::string& pattern) {

@@ -31,16 +31,24 @@ class Collect final : public RecordSink {
   std::vector<ByteRange> records;
 };
 
+/// With the shard's path in front, unless that of a sidecar is there.
+Status with_path(const Status& status, const ShardSource& source, const std::string& path) {
+  return status.message().starts_with(source.directory() + "/") ? status
+                                                                : status.with_context(path);
+}
+
 Result<ScannedShard> scan_compressed(const ShardSource& source, std::size_t shard,
                                      const IndexOptions& options) {
   const ShardFile& file = source.shards()[shard];
   STOKER_ASSIGN(const std::vector<std::byte> packed, internal::read_packed(file));
   Result<std::vector<std::byte>> plain = source.inflate(shard, packed);
   if (!plain.ok()) return plain.status().with_context(file.path);
-  STOKER_ASSIGN(const std::unique_ptr<ShardScanner> scanner, source.scan(shard, plain->size()));
+  const Result<std::unique_ptr<ShardScanner>> made = source.scan(shard, plain->size());
+  if (!made.ok()) return with_path(made.status(), source, file.path);
+  ShardScanner& scanner = **made;
   Collect found;
-  for (ByteRange wanted = scanner->wants(); wanted.size_bytes > 0; wanted = scanner->wants())
-    STOKER_TRY(scanner->feed(std::span(*plain).subspan(wanted.offset_bytes), found)
+  for (ByteRange wanted = scanner.wants(); wanted.size_bytes > 0; wanted = scanner.wants())
+    STOKER_TRY(scanner.feed(std::span(*plain).subspan(wanted.offset_bytes), found)
                    .with_context(file.path));
   ScannedShard scanned{.records = std::move(found.records), .plain_size_bytes = plain->size()};
   for (const ByteRange& record : scanned.records) {
@@ -57,10 +65,13 @@ Result<ScannedShard> scan_one(const ShardSource& source, std::size_t shard, Engi
   const ShardFile& info = source.shards()[shard];
   STOKER_ASSIGN(const File file, File::open(posix_file_ops(), info.path, {}));
   STOKER_TRY(internal::check_unchanged(file.buffered_fd(), info));
-  STOKER_ASSIGN(const std::unique_ptr<ShardScanner> scanner, source.scan(shard, file.size_bytes()));
+  const Result<std::unique_ptr<ShardScanner>> scanner = source.scan(shard, file.size_bytes());
+  if (!scanner.ok()) return with_path(scanner.status(), source, info.path);
   ScannedShard scanned{.plain_size_bytes = file.size_bytes()};
-  STOKER_ASSIGN(scanned.records, scan_shard(file, *scanner, engine, memory, options.stop));
+  STOKER_ASSIGN(scanned.records, scan_shard(file, **scanner, engine, memory, options.stop));
   if (options.checksums) {
+    // Checksums over bytes that are wrong already would vouch for them.
+    STOKER_TRY(internal::check_digests(source, shard));
     STOKER_ASSIGN(scanned.checksums,
                   checksum_records(file, scanned.records, engine, memory, options.stop));
   }
@@ -158,9 +169,9 @@ std::string index_name(const ShardSource& source) {
 bool fits(const Index& index, const ShardSource& source) {
   return index.format() == source.format() &&
          std::equal(index.shards().begin(), index.shards().end(), source.shards().begin(),
-                    source.shards().end(), [](const IndexedShard& was, const ShardFile& is) {
+                    source.shards().end(), [&](const IndexedShard& was, const ShardFile& is) {
                       return was.name == is.name && was.size_bytes == is.size_bytes &&
-                             was.mtime_ns == is.mtime_ns;
+                             (was.mtime_ns == is.mtime_ns || index.has_checksums());
                     });
 }
 

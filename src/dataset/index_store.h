@@ -38,7 +38,9 @@ struct IndexFile {
 };
 
 /// The index of a dataset: the one that is there if its shards are as they were indexed (names,
-/// sizes, times), else a new one, built in parallel and published by rename. It lies in
+/// sizes, times), else a new one, built in parallel and published by rename. One with checksums is
+/// kept whatever the times say: a copy has new ones, and each sample is held against its checksum
+/// when it is read, so that a shard which was changed is found out and not indexed anew. It lies in
 /// `<dataset>/.stoker/`, or in the cache directory. One process builds, others wait for it.
 ///
 /// `denied` or `no_space`, with the way out, if neither place takes it; `unavailable` if a shard
@@ -53,7 +55,8 @@ Result<std::vector<std::byte>> build_index(const ShardSource& source, const Inde
 /// decide where samples lie count with their sizes and times as well.
 std::string index_name(const ShardSource& source);
 
-/// Whether the index describes these shards as they are now.
+/// Whether the index describes these shards as they are now: names and sizes, and times where it
+/// has no checksums.
 bool fits(const Index& index, const ShardSource& source);
 
 }  // namespace stoker

@@ -3,10 +3,13 @@
 #include <fmt/format.h>
 
 #include <cerrno>
+#include <filesystem>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "base/hex.h"
 #include "dataset/manifest_json.h"
+#include "dataset/pack_part.h"
 #include "dataset/shard_source.h"
 #include "io/publish.h"
 
@@ -168,6 +171,47 @@ Result<Manifest> read_manifest(const std::string& directory) {
   Result<Manifest> manifest = parse_manifest(text);
   if (!manifest.ok()) return manifest.status().with_context(directory);
   return manifest;
+}
+
+Status check_pack_finished(const std::string& directory) {
+  std::error_code ignored;  // what cannot be looked at is not there
+  if (std::filesystem::exists(directory + "/" + std::string(kManifestName), ignored) ||
+      !std::filesystem::exists(pack_parts_directory(directory), ignored))
+    return {};
+  return Status(Code::invalid_argument,
+                "packing was not finished: run the same stoker pack again, or stoker pack --merge "
+                "for one of several tasks");
+}
+
+Status check_against_manifest(const ShardSource& source) {
+  const std::string path = source.directory() + "/" + std::string(kManifestName);
+  const Result<std::string> text = internal::read_whole(path, kManifestBytesMax);
+  if (text.status().code() == Code::not_found)
+    return check_pack_finished(source.directory()).with_context(source.directory());
+  STOKER_TRY(text.status());
+  if (text->find("\"created_by\"") == std::string::npos) return {};
+  const Result<Manifest> manifest = parse_manifest(*text);
+  if (!manifest.ok()) return manifest.status().with_context(source.directory());
+  std::unordered_map<std::string_view, std::uint64_t> sizes;
+  for (const ShardFile& shard : source.shards()) sizes[shard.name] = shard.size_bytes;
+  for (const ManifestShard& shard : manifest->shards) {
+    const auto found = sizes.find(shard.file.name);
+    const std::string name = source.directory() + "/" + shard.file.name;
+    if (found == sizes.end())
+      return Status(Code::not_found, name +
+                                         ": it is missing, and the manifest names it; restore it "
+                                         "from its source");
+    if (found->second != shard.file.size_bytes)
+      return Status(Code::corrupt, fmt::format("{}: {} bytes, and the manifest says {}; restore it "
+                                               "from its source",
+                                               name, found->second, shard.file.size_bytes));
+    sizes.erase(found);
+  }
+  if (sizes.empty()) return {};
+  return Status(Code::invalid_argument,
+                fmt::format("{}/{}: a shard that the manifest does not name; move it away, or name "
+                            "the files to be read",
+                            source.directory(), sizes.begin()->first));
 }
 
 Status publish_manifest(FileOps& ops, const std::string& directory, const Manifest& manifest) {

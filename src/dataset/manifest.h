@@ -15,6 +15,8 @@
 
 namespace stoker {
 
+class ShardSource;
+
 inline constexpr std::size_t kManifestBytesMax = std::size_t{256} << 20;
 
 /// A file of the dataset that holds no samples: "index.json", "classes.json", Megatron's ".idx".
@@ -52,6 +54,16 @@ std::string format_manifest(const Manifest& manifest);
 
 /// Reads "<directory>/manifest.json"; `not_found` if there is none.
 Result<Manifest> read_manifest(const std::string& directory);
+
+/// Compares the names and sizes of the shards of a whole directory with its manifest, if it has
+/// one: `not_found` for a shard that is missing, `corrupt` for one of another size,
+/// `invalid_argument` for one too many. Contents are not read. A manifest.json that others have
+/// written is none. Without one, check_pack_finished() is asked.
+Status check_against_manifest(const ShardSource& source);
+
+/// `invalid_argument` if a pack or an ingest has left its records in the directory, and no
+/// manifest.
+Status check_pack_finished(const std::string& directory);
 
 /// Atomically and durably.
 Status publish_manifest(FileOps& ops, const std::string& directory, const Manifest& manifest);

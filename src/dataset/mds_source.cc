@@ -27,6 +27,10 @@ class MdsSource final : public ShardSource {
                                          std::span<const std::byte> file) const override {
     return inflate_mds_shard(shards_[shard], file);
   }
+  bool has_digests(std::size_t shard) const override { return !shards_[shard].raw.hashes.empty(); }
+  Status check_digests(std::size_t shard, std::span<const std::byte> file) const override {
+    return check_mds_file(shards_[shard].raw, file);
+  }
 
  private:
   std::vector<MdsShard> shards_;

@@ -208,7 +208,7 @@ Status check_unchanged(int fd, const ShardFile& file) {
 Result<std::vector<std::byte>> read_packed(const ShardFile& shard) {
   if (shard.size_bytes > kPackedBytesMax)
     return Status(Code::unsupported,
-                  shard.path + ": a compressed shard of 4 GiB or more; write smaller ones");
+                  shard.path + ": 4 GiB or more to be read as a whole; write smaller shards");
   STOKER_ASSIGN(const UniqueFd fd, open_regular(posix_file_ops(), shard.path));
   STOKER_ASSIGN(std::vector<std::byte> bytes, read_from(fd.get(), shard.path, shard.size_bytes));
   STOKER_TRY(check_unchanged(fd.get(), shard));
@@ -238,6 +238,13 @@ std::string common_directory(std::span<const std::string> paths) {
     const std::string prefix = common.empty() ? "" : common.string() + "/";
     return path.starts_with(prefix);
   };
+Status check_digests(const ShardSource& source, std::size_t shard) {
+  if (source.is_compressed(shard) || !source.has_digests(shard)) return {};
+  const ShardFile& file = source.shards()[shard];
+  STOKER_ASSIGN(const std::vector<std::byte> bytes, read_packed(file));
+  return source.check_digests(shard, bytes).with_context(file.path);
+}
+
   while (!common.empty() && common.has_relative_path() &&
          !std::all_of(paths.begin(), paths.end(), holds))
     common = common.parent_path();
@@ -288,3 +295,6 @@ Result<std::unique_ptr<ShardSource>> open_shards(std::span<const std::string> pa
 }
 
 }  // namespace stoker
+    if (pattern.empty())
+      return Status(Code::invalid_argument,
+                    "an empty name names no shards; \".\" is this directory");

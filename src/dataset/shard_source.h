@@ -71,6 +71,14 @@ class ShardSource {
     return Status(Code::unsupported, "these shards are not compressed");
   }
 
+  /// Whether the format keeps digests of a plain shard's file outside of it. Those of a compressed
+  /// one are checked by inflate().
+  virtual bool has_digests(std::size_t /*shard*/) const { return false; }
+  /// `corrupt` if all of a plain shard's file has another digest than it should have.
+  virtual Status check_digests(std::size_t /*shard*/, std::span<const std::byte> /*file*/) const {
+    return {};
+  }
+
  private:
   std::string format_;
   std::string directory_;
@@ -117,9 +125,11 @@ Status check_unchanged(int fd, const ShardFile& file);
 Result<std::vector<std::byte>> read_head(const std::string& path, std::size_t size_max);
 /// All of a file; `unsupported` if it is larger than `size_max`.
 Result<std::string> read_whole(const std::string& path, std::size_t size_max);
-/// All of a shard that is compressed as a whole, still compressed and unchanged; `unsupported` for
-/// 4 GiB and more.
+/// All of a shard's file, as it lies there and unchanged: of one that is compressed as a whole, or
+/// that has digests. `unsupported` for 4 GiB and more.
 Result<std::vector<std::byte>> read_packed(const ShardFile& shard);
+/// Reads a plain shard that has digests and holds it against them; OK at once for others.
+Status check_digests(const ShardSource& source, std::size_t shard);
 
 }  // namespace internal
 }  // namespace stoker

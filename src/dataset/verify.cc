@@ -83,6 +83,8 @@ class Verification {
     else
       add_problem(directory_, source.status());
     if (source_) index_ = find_index(*source_);
+    if (const Status finished = check_pack_finished(directory_); !finished.ok())
+      add_problem(directory_, finished);
     report_.has_manifest = manifest_.has_value();
     report_.has_checksums = index_ && index_->has_checksums();
     list_items();

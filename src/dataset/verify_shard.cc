@@ -165,6 +165,8 @@ Status verify_samples(const ShardSource& source, std::size_t shard, const Index*
     verdict.problems.push_back(problem_of(file.path, bytes.status()));
     return {};
   }
+  const Status digests = check_digests(source, shard);
+  if (!digests.ok()) verdict.problems.push_back(problem_of(file.path, digests));
   const Result<Records> records =
       index != nullptr ? records_from(*index, shard)
                        : records_by_scan(source, shard, bytes->inflated(), counter.stop);

@@ -95,6 +95,54 @@ TEST_F(IndexStoreTest, a_shard_that_changed_means_a_new_index) {
   EXPECT_FALSE(builds());
 }
 
+TEST_F(IndexStoreTest, checksums_outlive_a_copy_and_the_shard_that_changed_is_held_against_them) {
+  EXPECT_TRUE(builds({.checksums = true}));
+  touch(shard(1));
+  EXPECT_FALSE(builds()) << "another time alone";
+  EXPECT_TRUE(open_index(*source())->has_checksums());
+  const auto whole = Dataset::open(dir_.path());
+  ASSERT_TRUE(whole.ok());
+  const ByteRange bad = (*whole)->index().locate(12)->record;
+  std::fstream file(shard(1), std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(static_cast<std::streamoff>(bad.offset_bytes + 512 + 1));
+  file.put('\xff');
+  file.close();
+  const auto dataset = Dataset::open(dir_.path());
+  ASSERT_TRUE(dataset.ok());
+  SampleRecord record;
+  EXPECT_TRUE((*dataset)->read(11, record).ok());
+  const Status status = (*dataset)->read(12, record);
+  EXPECT_EQ(status.code(), Code::corrupt);
+  EXPECT_NE(status.message().find(": key \"folder/0102\": its checksum is wrong"),
+            std::string_view::npos)
+      << status.message();
+  EXPECT_TRUE(builds({.rebuild = true})) << "the way out";
+}
+
+TEST_F(IndexStoreTest, a_shard_that_cannot_be_begun_is_named) {
+  write_file(shard(1), {});
+  const auto file = open_index_file(*source(), {});
+  EXPECT_EQ(file.status().code(), Code::corrupt);
+  EXPECT_TRUE(file.status().message().starts_with(shard(1) + ": offset 0: "))
+      << file.status().message();
+}
+
+TEST_F(IndexStoreTest, checksums_are_not_made_over_bytes_that_their_digests_deny) {
+  const std::string directory = dir_.file("mds");
+  write_mds(directory, make_samples(20), 10);
+  std::fstream file(directory + "/shard.00001.mds",
+                    std::ios::in | std::ios::out | std::ios::binary | std::ios::ate);
+  file.seekp(-3, std::ios::end);
+  file.put('\xff');
+  file.close();
+  const auto opened = open_shards({&directory, 1});
+  ASSERT_TRUE(opened.ok());
+  const Status status = open_index_file(**opened, {.checksums = true}).status();
+  EXPECT_EQ(status.code(), Code::corrupt);
+  EXPECT_TRUE(status.message().starts_with(directory + "/shard.00001.mds: ")) << status.message();
+  EXPECT_NE(status.message().find("sha256"), std::string_view::npos);
+}
+
 TEST_F(IndexStoreTest, a_changed_idx_beside_the_same_bin_means_a_new_index) {
   const DatasetDir tokens;
   const std::string pattern = tokens.file("t.idx");

@@ -110,6 +110,34 @@ TEST(ManifestTest, a_newer_version_is_unsupported) {
   EXPECT_EQ(read.status().code(), Code::unsupported);
 }
 
+TEST(ManifestTest, a_directory_opens_only_with_the_shards_that_its_manifest_names) {
+  const PackDir dir;
+  write_images(dir.file("src"), 9);
+  const auto source = open_source(dir.file("src"));
+  ASSERT_TRUE(pack(posix_file_ops(), *source, dir.file("d"), small_shards("tar")).ok());
+  const std::string shard = dir.file("d/shard-000001.tar");
+  const auto refusal = [&] { return Dataset::open(dir.file("d")).status(); };
+  ASSERT_TRUE(refusal().ok()) << refusal().message();
+
+  std::filesystem::rename(shard, dir.file("moved"));
+  EXPECT_EQ(refusal().code(), Code::not_found);
+  EXPECT_TRUE(refusal().message().starts_with(shard + ": it is missing")) << refusal().message();
+  EXPECT_TRUE(Dataset::open(dir.file("d/*.tar")).ok()) << "whoever names files wants these";
+
+  std::filesystem::copy_file(dir.file("moved"), shard);
+  std::filesystem::resize_file(shard, std::filesystem::file_size(shard) + 512);
+  EXPECT_EQ(refusal().code(), Code::corrupt);
+  EXPECT_TRUE(refusal().message().starts_with(shard + ": ")) << refusal().message();
+
+  std::filesystem::rename(dir.file("moved"), shard);
+  std::filesystem::copy_file(shard, dir.file("d/shard-000009.tar"));
+  EXPECT_EQ(refusal().code(), Code::invalid_argument);
+  EXPECT_NE(refusal().message().find("shard-000009.tar"), std::string_view::npos);
+
+  write_text(dir.file("d/manifest.json"), "{\"name\": \"of another tool\"}");
+  EXPECT_TRUE(refusal().ok()) << refusal().message();
+}
+
 TEST(ManifestTest, a_directory_without_one_has_none) {
   const PackDir dir;
   EXPECT_EQ(read_manifest(dir.path()).status().code(), Code::not_found);

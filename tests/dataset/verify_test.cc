@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "dataset/dataset_support.h"
 #include "dataset/index_store.h"
 #include "dataset/manifest.h"
 #include "dataset/pack_support.h"
@@ -149,6 +150,34 @@ TEST(VerifyTest, without_manifest_and_index_each_shard_is_scanned_by_itself) {
   report = verify(dir);
   ASSERT_EQ(report.problems.size(), 1U);
   EXPECT_EQ(report.problems[0].path, dir.file("d/shard-000001.tar"));
+}
+
+TEST(VerifyTest, plain_mds_shards_are_held_against_their_digests) {
+  const PackDir dir;
+  const std::string path = dir.file("d/shard.00001.mds");
+  write_mds(dir.file("d"), make_samples(20), 10);
+  EXPECT_TRUE(verify(dir).problems.empty());
+  flip(path, std::filesystem::file_size(path) - 3);
+  const VerifyReport report = verify(dir);
+  ASSERT_EQ(report.problems.size(), 1U);
+  EXPECT_EQ(report.problems[0].path, path);
+  EXPECT_NE(report.problems[0].message.find("sha256"), std::string::npos);
+  EXPECT_EQ(report.sample_count, 20U) << "its samples are looked at all the same";
+}
+
+TEST(VerifyTest, a_pack_that_was_not_finished_is_a_problem) {
+  const PackDir dir;
+  write_images(dir.file("src"), kSamples);
+  const auto source = open_source(dir.file("src"));
+  PackOptions options = small_shards("tar");
+  options.task_count = 2;
+  ASSERT_TRUE(pack(posix_file_ops(), *source, dir.file("d"), options).ok());
+  const VerifyReport report = verify(dir);
+  ASSERT_EQ(report.problems.size(), 1U);
+  EXPECT_EQ(report.problems[0].path, dir.file("d"));
+  EXPECT_TRUE(report.problems[0].message.starts_with("packing was not finished"));
+  EXPECT_EQ(Dataset::open(dir.file("d")).status().code(), Code::invalid_argument);
+  EXPECT_TRUE(Dataset::open(dir.file("d/*.tar")).ok()) << "whoever names files wants these";
 }
 
 TEST(VerifyTest, a_damaged_megatron_index_is_named) {
