@@ -4,7 +4,6 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include <charconv>
 #include <cstring>
 #include <memory>
 #include <optional>
@@ -27,19 +26,6 @@ namespace {
 using SampleIds = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using OutArray = nb::ndarray<nb::c_contig, nb::device::cpu>;
 
-/// What a message that begins with "PATH: offset N: ", as all about damaged shards do, tells.
-std::optional<CorruptPlace> place_in(std::string_view message) {
-  constexpr std::string_view kOffset = ": offset ";
-  const std::size_t path_bytes = message.find(kOffset);
-  if (path_bytes == std::string_view::npos) return std::nullopt;
-  const std::string_view rest = message.substr(path_bytes + kOffset.size());
-  CorruptPlace place{.path = std::string(message.substr(0, path_bytes)), .key = {}};
-  const auto [end, failure] =
-      std::from_chars(rest.data(), rest.data() + rest.size(), place.offset_bytes);
-  if (failure != std::errc()) return std::nullopt;
-  return place;
-}
-
 std::shared_ptr<const Dataset> open_dataset(const std::vector<std::string>& patterns,
                                             Dataset::Options options) {
   auto opened = interruptible([&](std::stop_token stop) {
@@ -60,6 +46,8 @@ void raise_for_sample(const Dataset& dataset, std::uint64_t sample, const Status
     place.offset_bytes = at->record.offset_bytes;
     place.key = dataset.numbered_key(sample, at->shard);
   }
+  const std::optional<CorruptPlace> told = place_in(status.message());
+  if (told && !told->key.empty()) place.key = told->key;
   if (!key.empty()) place.key = key;
   raise_if_failed(status, place.path.empty() ? nullptr : &place);
 }
@@ -119,6 +107,19 @@ nb::list keys(const Dataset& dataset, const SampleIds& ids) {
   nb::list names;
   for (const std::string& key : found) names.append(make_str(key));
   return names;
+}
+
+/// Holds plain shards against the digests that their format keeps of them, if it does.
+void check_digests(const Dataset& dataset) {
+  const Status status = interruptible([&](const std::stop_token& stop) -> Status {
+    for (std::size_t i = 0; i < dataset.source().shards().size(); ++i) {
+      if (stop.stop_requested()) return Status(Code::cancelled, "stopped while checking digests");
+      STOKER_TRY(internal::check_digests(dataset.source(), i));
+    }
+    return {};
+  });
+  const std::optional<CorruptPlace> place = place_in(status.message());
+  raise_if_failed(status, place ? &*place : nullptr);
 }
 
 /// Only a check: views would cost the GIL.
@@ -183,6 +184,8 @@ void bind_dataset(nb::module_& module) {
       .def("check", &check, "samples"_a,
            nb::sig("def check(self, samples: NDArray[numpy.int64]) -> None"),
            "Reads samples and raises for the first that cannot be.")
+      .def("check_digests", &check_digests, nb::sig("def check_digests(self) -> None"),
+           "Raises for the first shard that is not what its format's own digests say.")
       .def("gather", &gather, "samples"_a, "field"_a, "dtype"_a, "shape"_a, "out"_a,
            nb::sig("def gather(self, samples: NDArray[numpy.int64], field: str, dtype: str, "
                    "shape: Sequence[int], out: NDArray[Any]) -> None"),

@@ -9,6 +9,18 @@
 #include "io/publish.h"
 
 namespace stoker::python {
+namespace {
+
+Status check_empty(FileOps& ops, const std::string& directory) {
+  STOKER_ASSIGN(const std::vector<std::string> names, ops.list(directory));
+  for (const std::string& name : names)
+    if (!name.starts_with('.'))
+      return Status(Code::already_exists,
+                    directory + ": not empty (" + name + "); ingest into a new directory");
+  return {};
+}
+
+}  // namespace
 
 IngestWriter::IngestWriter(FileOps& ops, std::string directory, std::string format)
     : ops_(ops), directory_(std::move(directory)) {
@@ -24,14 +36,14 @@ Result<std::unique_ptr<IngestWriter>> IngestWriter::make(FileOps& ops, std::stri
       new IngestWriter(ops, std::move(directory), std::move(format)));
   const std::string& place = writer->directory_;
   std::error_code failed;
+  std::filesystem::create_directories(place, failed);
+  if (failed) return Status::from_errno(failed.value(), "mkdir", place);
+  STOKER_TRY(check_empty(ops, place));  // before anything is left in what is not ours
   std::filesystem::create_directories(pack_parts_directory(place), failed);
   if (failed) return Status::from_errno(failed.value(), "mkdir", place);
   STOKER_ASSIGN(writer->lock_, internal::lock_pack(ops, place, LockMode::exclusive));
-  STOKER_ASSIGN(const std::vector<std::string> names, ops.list(place));
-  for (const std::string& name : names)
-    if (!name.starts_with('.'))
-      return Status(Code::already_exists,
-                    place + ": not empty (" + name + "); ingest into a new directory");
+  STOKER_TRY(check_empty(ops, place));  // another may have been faster
+  writer->is_finished_ = false;
   return writer;
 }
 
@@ -50,6 +62,10 @@ void IngestWriter::abandon() {
     static_cast<void>(ops_.unlink(directory_ + "/" + name));
     remove_pack_part(ops_, directory_, name);
   }
+  // Under the lock; what does not go because there is more in it stays.
+  static_cast<void>(ops_.rmdir(pack_parts_directory(directory_)));
+  static_cast<void>(ops_.unlink(directory_ + "/.stoker/pack.lock"));
+  static_cast<void>(ops_.rmdir(directory_ + "/.stoker"));
   lock_ = UniqueFd();
 }
 

@@ -35,8 +35,8 @@ class IngestWriter {
   Status write_shard(const std::vector<IngestedSample>& samples);
   /// `invalid_argument` if there is no shard.
   Result<PackReport> finish();
-  /// Takes the shards back, unless finish() has succeeded, and lets go of the directory. Does
-  /// nothing in a forked child: the parent may still go on.
+  /// Takes the shards back and what was made beside them, unless finish() has succeeded, and lets
+  /// go of the directory, which stays. Does nothing in a forked child: the parent may still go on.
   void abandon();
 
  private:
@@ -49,7 +49,7 @@ class IngestWriter {
   PackJob job_;
   PackWriterOptions writer_;
   ForkGuard guard_;
-  bool is_finished_ = false;
+  bool is_finished_ = true;  ///< Nothing to take back, until the directory is ours.
 };
 
 }  // namespace stoker::python

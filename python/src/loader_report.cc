@@ -1,8 +1,6 @@
 #include "loader_report.h"
 
-#include <charconv>
 #include <chrono>
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -37,35 +35,6 @@ nb::dict report_fetch(const FetchCounters& fetch) {
   out["read_s"] = seconds(fetch.read_time);
   out["wait_s"] = seconds(fetch.wait_time);
   return out;
-}
-
-/// Takes `text` off the front of `rest`, or a number.
-bool skip(std::string_view& rest, std::string_view text) {
-  if (!rest.starts_with(text)) return false;
-  rest.remove_prefix(text.size());
-  return true;
-}
-bool skip_number(std::string_view& rest, std::uint64_t& number) {
-  const auto [end, failure] = std::from_chars(rest.data(), rest.data() + rest.size(), number);
-  if (failure != std::errc()) return false;
-  rest.remove_prefix(static_cast<std::size_t>(end - rest.data()));
-  return true;
-}
-
-/// What a message that begins as Dataset::describe() does tells: "PATH: sample N at byte M", and
-/// perhaps ': key "K"'.
-std::optional<CorruptPlace> place_in(std::string_view message) {
-  constexpr std::string_view kSample = ": sample ";
-  const std::size_t path_bytes = message.find(kSample);
-  if (path_bytes == std::string_view::npos) return std::nullopt;
-  CorruptPlace place{.path = std::string(message.substr(0, path_bytes)), .key = {}};
-  std::string_view rest = message.substr(path_bytes + kSample.size());
-  std::uint64_t sample = 0;
-  if (!skip_number(rest, sample) || !skip(rest, " at byte ") ||
-      !skip_number(rest, place.offset_bytes))
-    return std::nullopt;
-  if (skip(rest, ": key \"")) place.key = std::string(rest.substr(0, rest.find('"')));
-  return place;
 }
 
 }  // namespace

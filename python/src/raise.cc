@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <filesystem>
 #include <string>
 
 namespace nb = nanobind;
@@ -39,7 +40,50 @@ nb::str printable(const std::string& text) {
       PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "surrogateescape"));
 }
 
+/// Takes `text` off the front of `rest`, or a number.
+bool skip(std::string_view& rest, std::string_view text) {
+  if (!rest.starts_with(text)) return false;
+  rest.remove_prefix(text.size());
+  return true;
+}
+std::optional<std::uint64_t> skip_number(std::string_view& rest) {
+  std::uint64_t number = 0;
+  const auto [end, failure] = std::from_chars(rest.data(), rest.data() + rest.size(), number);
+  if (failure != std::errc()) return std::nullopt;
+  rest.remove_prefix(static_cast<std::size_t>(end - rest.data()));
+  return number;
+}
+
+/// The length of the longest piece before a ": " that names a file; 0 if none does. Names may have
+/// colons in them.
+std::size_t path_bytes_of(std::string_view message) {
+  std::size_t found = 0;
+  for (std::size_t at = message.find(": "); at != std::string_view::npos;
+       at = message.find(": ", at + 1)) {
+    std::error_code failed;  // such as a piece too long for a name: no file then
+    if (std::filesystem::exists(message.substr(0, at), failed) && !failed) found = at;
+  }
+  return found;
+}
+
 }  // namespace
+
+std::optional<CorruptPlace> place_in(std::string_view message) {
+  const std::size_t path_bytes = path_bytes_of(message);
+  if (path_bytes == 0) return std::nullopt;
+  CorruptPlace place{
+      .path = std::string(message.substr(0, path_bytes)), .offset_bytes = {}, .key = {}};
+  std::string_view rest = message.substr(path_bytes + 2);
+  if (skip(rest, "sample ")) {
+    static_cast<void>(skip_number(rest));
+    static_cast<void>(skip(rest, " at "));
+  } else {
+    static_cast<void>(skip(rest, "record at ") || skip(rest, ".idx "));
+  }
+  if (skip(rest, "offset ") || skip(rest, "byte ")) place.offset_bytes = skip_number(rest);
+  if (skip(rest, ": key \"")) place.key = std::string(rest.substr(0, rest.find("\": ")));
+  return place;
+}
 
 void bind_errors(nb::module_& module) {
   nb::dict defaults;
@@ -61,8 +105,9 @@ std::optional<CorruptPlace> place_under(std::string_view directory, std::string_
   if (end == std::string_view::npos || !named.substr(end).starts_with(kOffset)) return place;
   const std::string_view number = named.substr(end + kOffset.size());
   // Without a number it stays at the beginning.
-  static_cast<void>(
-      std::from_chars(number.data(), number.data() + number.size(), place.offset_bytes));
+  std::uint64_t offset_bytes = 0;
+  static_cast<void>(std::from_chars(number.data(), number.data() + number.size(), offset_bytes));
+  place.offset_bytes = offset_bytes;
   return place;
 }
 
@@ -73,7 +118,7 @@ void raise_if_failed(const Status& status, const CorruptPlace* place) {
     nb::object error = nb::borrow(corrupt_error)(message);
     if (place != nullptr) {
       error.attr("path") = printable(place->path);
-      error.attr("offset") = place->offset_bytes;
+      if (place->offset_bytes) error.attr("offset") = *place->offset_bytes;
       if (!place->key.empty()) error.attr("key") = printable(place->key);
     }
     PyErr_SetObject(corrupt_error, error.ptr());

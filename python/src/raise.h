@@ -44,7 +44,7 @@ auto interruptible(Work&& work) {
 /// Where wrong bytes were found.
 struct CorruptPlace {
   std::string path;
-  std::uint64_t offset_bytes = 0;
+  std::optional<std::uint64_t> offset_bytes = 0;
   std::string key;
 };
 
@@ -57,6 +57,11 @@ void bind_errors(nanobind::module_& module);
 /// the errno of the failed call or the one nearest in meaning; Python then picks the subclass.
 /// `place`, if there is one, becomes the attributes of a CorruptError. The GIL must be held.
 void raise_if_failed(const Status& status, const CorruptPlace* place = nullptr);
+
+/// What a message about a damaged shard tells, as the dataset's messages begin: the file, and
+/// behind it "offset N", "byte N", or "sample N at byte N" and perhaps 'key "K"'. Without an offset
+/// if the message has none; nothing if it does not begin with a file that exists.
+std::optional<CorruptPlace> place_in(std::string_view message);
 
 /// What a message about damage tells that names a file under `directory`: "PATH, offset N", or a
 /// path alone. Nothing if it names none.

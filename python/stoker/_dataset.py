@@ -89,7 +89,8 @@ class Dataset:
         checksums: Check every sample against a CRC32C, made by reading all shards once if the
             index has none yet.
         verify: "manifest" compares sizes and SHA-256 of the shards with ``manifest.json`` now;
-            "full" also reads every sample.
+            "full" does so if there is one, holds MDS shards against the digests in their
+            ``index.json``, and reads every sample.
         manifest_sha256: What the SHA-256 of ``manifest.json`` must be.
 
     Raises:
@@ -111,6 +112,8 @@ class Dataset:
         if verify not in (None, "manifest", "full"):
             raise ValueError(f'verify={verify!r}: "manifest", "full" or None')
         paths = [source] if isinstance(source, (str, os.PathLike)) else source
+        if any(not os.fspath(path) for path in paths):
+            raise ValueError('an empty name names no shards: "." is this directory')
         patterns = tuple(_absolute(os.fspath(path)) for path in paths)
         name = _dtype_name(dtype)
         arguments = _Arguments(patterns, format or "", name, checksums, manifest_sha256)
@@ -119,8 +122,10 @@ class Dataset:
         if verify is not None:
             is_directory = len(patterns) == 1 and Path(patterns[0]).is_dir()
             names = None if is_directory else [shard.name for shard in self.shards]
-            _manifest.verify(Path(self.directory), names)
+            if verify == "manifest" or _manifest.is_in(Path(self.directory)):
+                _manifest.verify(Path(self.directory), names)
         if verify == "full":
+            self._native.check_digests()
             self._check_every_sample()
 
     def _open(self, arguments: _Arguments) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 from collections.abc import Sequence
@@ -28,6 +29,11 @@ def _sha256(path: Path) -> str:
     return digest.hexdigest()
 
 
+def is_in(directory: Path) -> bool:
+    """Whether the directory has a manifest, which datasets that others have written have not."""
+    return (directory / NAME).exists()
+
+
 def check_pin(directory: Path, sha256: str) -> None:
     """ValueError naming both, if the SHA-256 of the manifest is not ``sha256``."""
     path = directory / NAME
@@ -38,6 +44,9 @@ def check_pin(directory: Path, sha256: str) -> None:
 
 def _read_entries(path: Path) -> tuple[dict[str, tuple[int, str]], list[str]]:
     """Size and SHA-256 of every file the manifest names; the names of those that are no shards."""
+    if not path.exists():
+        message = f"{path.parent} has no manifest, as only packed datasets have: use verify='full'"
+        raise FileNotFoundError(errno.ENOENT, message, str(path))
     text = path.read_bytes()
     try:
         manifest: dict[str, Any] = json.loads(text)
@@ -70,7 +79,7 @@ def verify(directory: Path, shards: Sequence[str] | None) -> None:
     """Compares files with the manifest, several at a time.
 
     Args:
-        directory: Has the manifest; FileNotFoundError if it has none.
+        directory: Has the manifest; FileNotFoundError if it has none, with the way out.
         shards: The names to compare, and all files that are no shards; None: all there are.
 
     Raises:

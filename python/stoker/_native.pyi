@@ -114,6 +114,11 @@ class Dataset:
     def check(self, samples: NDArray[numpy.int64]) -> None:
         """Reads samples and raises for the first that cannot be."""
 
+    def check_digests(self) -> None:
+        """
+        Raises for the first shard that is not what its format's own digests say.
+        """
+
     def gather(self, samples: NDArray[numpy.int64], field: str, dtype: str, shape: Sequence[int], out: NDArray[Any]) -> None:
         """Copies a field of each sample into the rows of `out`."""
 

@@ -14,6 +14,27 @@ Kind: TypeAlias = Literal[
 ]  # fmt: skip
 
 
+def _check_numbers(
+    samples_per_shard: int | None,
+    shuffle_seed: int | None,
+    threads: int,
+    task: tuple[int, int] | None,
+    sequence_length: int | None,
+) -> None:
+    """ValueError in a sentence, where the native function would list its signatures."""
+    limits = (
+        ("samples_per_shard", samples_per_shard, 1, 2**63),
+        ("shuffle_seed", shuffle_seed, 0, 2**64),
+        ("threads", threads, 0, 1025),
+        ("sequence_length", sequence_length, 1, 2**63),
+    )
+    for name, value, least, end in limits:
+        if value is not None and not least <= value < end:
+            raise ValueError(f"{name}={value}: from {least} to {end - 1}")
+    if task is not None and not 0 <= task[0] < task[1]:
+        raise ValueError(f"task={task}: (i, n) counts from 0 to n - 1")
+
+
 def pack(
     src: str | os.PathLike[str],
     dst: str | os.PathLike[str],
@@ -55,6 +76,7 @@ def pack(
             and ``text_field`` (of JSONL) of text.
     """
     source, directory = os.fspath(src), os.fspath(dst)
+    _check_numbers(samples_per_shard, shuffle_seed, threads, task, sequence_length)
     options = {name: value for name, value in source_options.items() if value is not None}
     importer = _importers.import_kind(source, kind, options)
     if importer is not None:

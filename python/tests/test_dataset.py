@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import fcntl
 import gc
+import hashlib
+import json
 import os
 import pickle
+import shutil
 import signal
+import struct
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,6 +22,7 @@ import pytest
 import stoker
 
 WriteTar = Callable[[Path, Mapping[str, Mapping[str, bytes]]], Path]
+WriteMegatron = Callable[[Path, str, Sequence[Any]], Path]
 
 
 @pytest.mark.parametrize(
@@ -250,12 +256,86 @@ def test_a_damaged_sample_is_named(shards: Path) -> None:
         with pytest.raises(stoker.CorruptError, match="checksum") as raised:
             read()
         error = raised.value
-        assert (error.path, error.key) == (str(path), "train-001/1")
+        assert (error.path, error.key) == (str(path), "s031")
         assert error.offset is not None
         assert error.offset <= where
         assert f"at byte {error.offset}" in str(error)
         copy = pickle.loads(pickle.dumps(error))
         assert (copy.path, copy.offset, copy.key) == (error.path, error.offset, error.key)
+
+
+def test_checksums_stay_with_a_copy(shards: Path, tmp_path: Path) -> None:
+    stoker.Dataset(shards, checksums=True)
+    copy = tmp_path / "copy"
+    shutil.copytree(shards, copy, copy_function=shutil.copyfile)  # with times of its own
+    assert stoker.Dataset(copy)._native.has_checksums
+    path = copy / "train-000.tar"
+    data = bytearray(path.read_bytes())
+    data[data.index(bytes([3]) * 8)] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(stoker.CorruptError, match="--rebuild") as raised:
+        stoker.Dataset(copy)[3]
+    assert raised.value.key == "s003"
+
+
+def test_a_shard_that_cannot_be_scanned_is_named_in_every_format(
+    tmp_path: Path, write_megatron: WriteMegatron
+) -> None:
+    rows = [{"x": bytes([i]) * 100} for i in range(10)]
+    stoker.ingest(rows, tmp_path / "records", format="tfrecord")
+    records = tmp_path / "cut.tfrecord"
+    records.write_bytes((tmp_path / "records" / "shard-000000.tfrecord").read_bytes()[:-40])
+    (tmp_path / "empty.tar").touch()
+    write_megatron(tmp_path, "tokens", [np.arange(9, dtype=np.uint16)])
+    idx = bytearray((tmp_path / "tokens.idx").read_bytes())
+    idx[34:38] = b"\xff" * 4  # the first length: -1
+    (tmp_path / "tokens.idx").write_bytes(idx)
+    for name, offset in (("cut.tfrecord", None), ("empty.tar", 0), ("tokens.idx", 34)):
+        with pytest.raises(stoker.CorruptError) as raised:
+            stoker.Dataset(tmp_path / name)
+        error = raised.value
+        assert error.path == str(tmp_path / name)
+        assert error.offset is not None
+        assert error.offset == offset or (offset is None and f"offset {error.offset}" in str(error))
+
+
+def write_mds(folder: Path, values: Sequence[bytes]) -> Path:
+    """One plain shard with a SHA-256, as MosaicML Streaming writes it."""
+    config = {
+        "column_encodings": ["bytes"],
+        "column_names": ["x"],
+        "column_sizes": [None],
+        "compression": None,
+        "format": "mds",
+        "hashes": ["sha256"],
+        "size_limit": 1 << 26,
+        "version": 2,
+    }
+    text = json.dumps(config, sort_keys=True).encode()
+    records = [struct.pack("<I", len(value)) + value for value in values]
+    begin = 4 * (len(records) + 2) + len(text)
+    ends = np.cumsum([begin, *map(len, records)]).astype("<u4")
+    data = struct.pack("<I", len(records)) + ends.tobytes() + text + b"".join(records)
+    path = folder / "shard.00000.mds"
+    path.write_bytes(data)
+    digests = {"sha256": hashlib.sha256(data).hexdigest()}
+    raw = {"basename": path.name, "bytes": len(data), "hashes": digests}
+    shard = {**config, "raw_data": raw, "samples": len(records), "zip_data": None}
+    (folder / "index.json").write_text(json.dumps({"shards": [shard], "version": 2}))
+    return path
+
+
+def test_an_mds_shard_is_held_against_its_digests(tmp_path: Path) -> None:
+    shard = write_mds(tmp_path, [bytes([i]) * 100 for i in range(10)])
+    assert len(stoker.Dataset(tmp_path, verify="full")) == 10
+    data = bytearray(shard.read_bytes())
+    data[-3] ^= 1
+    shard.write_bytes(data)
+    with pytest.raises(stoker.CorruptError, match="sha256") as raised:
+        stoker.Dataset(tmp_path, verify="full")
+    assert (raised.value.path, raised.value.offset) == (str(shard), None)
+    with pytest.raises(stoker.CorruptError, match="sha256"):
+        stoker.Dataset(tmp_path, checksums=True)
 
 
 def test_a_corrupt_error_of_ones_own_has_no_place() -> None:
@@ -266,6 +346,10 @@ def test_a_corrupt_error_of_ones_own_has_no_place() -> None:
 def test_what_cannot_be_opened_says_why(tmp_path: Path, shards: Path) -> None:
     with pytest.raises(FileNotFoundError, match="nowhere"):
         stoker.Dataset(tmp_path / "nowhere.tar")
+    with pytest.raises(ValueError, match="an empty name"):
+        stoker.Dataset("")
+    with pytest.raises(ValueError, match="an empty name"):
+        stoker.Dataset([shards, ""])
     with pytest.raises(FileNotFoundError, match="no file matches"):
         stoker.Dataset(shards / "none-*.tar")
     (tmp_path / "text.dat").write_text("x" * 600)

@@ -69,6 +69,12 @@ def test_mds_keeps_every_type(tmp_path: Path) -> None:
     assert sample["meta.json"] == {"i": 5, "list": [1, None, True]}
 
 
+def test_mds_refuses_text_in_a_column_of_numbers(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="the value is text"):
+        stoker.ingest([{"a": 1}, {"a": "abcdefgh"}], tmp_path, format="mds")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_tfrecord_keeps_lists(tmp_path: Path) -> None:
     rows = ({"n": i, "v": np.arange(i, dtype=np.float32), "b": b"x"} for i in range(4))
     stoker.ingest(rows, tmp_path / "out", format="tfrecord")
@@ -121,8 +127,7 @@ def test_if_the_iterable_raises_nothing_is_left(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="the source broke") as raised:
         stoker.ingest(broken(), tmp_path / "out", samples_per_shard=2)
     assert raised.tb is not None  # its frames, and what is in them, are still there
-    left = [path for path in (tmp_path / "out").rglob("*") if path.is_file()]
-    assert [path.name for path in left] == ["pack.lock"]
+    assert list((tmp_path / "out").iterdir()) == []
     assert stoker.ingest(samples(5), tmp_path / "out").sample_count == 5
 
 
@@ -157,6 +162,7 @@ def test_arguments_are_checked(tmp_path: Path) -> None:
     (tmp_path / "full" / "file").write_bytes(b"")
     with pytest.raises(FileExistsError, match="not empty"):
         stoker.ingest(samples(1), tmp_path / "full")
+    assert [path.name for path in (tmp_path / "full").iterdir()] == ["file"]
 
 
 def test_a_forked_child_takes_nothing_back(tmp_path: Path) -> None:
@@ -208,3 +214,22 @@ def test_pack_says_what_is_wrong(tmp_path: Path) -> None:
         stoker.pack(tmp_path / "nowhere", tmp_path / "out")
     with pytest.raises(ValueError, match="12 parsecs"):
         stoker.pack(image_tree(tmp_path / "src"), tmp_path / "out", shard_size="12 parsecs")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("samples_per_shard", 0),
+        ("samples_per_shard", -1),
+        ("threads", -1),
+        ("shuffle_seed", -1),
+        ("shuffle_seed", 2**64),
+        ("sequence_length", 0),
+        ("task", (2, 2)),
+        ("task", (-1, 2)),
+    ],
+)
+def test_pack_refuses_numbers_in_a_sentence(tmp_path: Path, name: str, value: object) -> None:
+    with pytest.raises(ValueError, match=rf"^{name}=.*from 0|^{name}=.*: from [01] to") as raised:
+        stoker.pack(tmp_path, tmp_path / "out", **{name: value})  # type: ignore[arg-type]
+    assert "\n" not in str(raised.value)

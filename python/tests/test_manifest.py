@@ -82,6 +82,22 @@ def test_a_lost_or_foreign_shard_is_found(shards: Path) -> None:
         stoker.Dataset(shards, verify="manifest")
 
 
+def test_a_dataset_does_not_open_without_one_of_its_shards(tmp_path: Path) -> None:
+    stoker.ingest(({"x": bytes([i])} for i in range(10)), tmp_path, samples_per_shard=4)
+    pin = hashlib.sha256((tmp_path / "manifest.json").read_bytes()).hexdigest()
+    assert len(stoker.Dataset(tmp_path, manifest_sha256=pin)) == 10
+    (tmp_path / "shard-000001.tar").unlink()
+    for options in ({}, {"manifest_sha256": pin}, {"verify": "manifest"}):
+        with pytest.raises(FileNotFoundError, match=r"shard-000001\.tar: it is missing"):
+            stoker.Dataset(tmp_path, **options)  # type: ignore[arg-type]
+
+
+def test_without_a_manifest_full_reads_the_samples_and_manifest_says_so(shards: Path) -> None:
+    assert len(stoker.Dataset(shards, verify="full")) == 50
+    with pytest.raises(FileNotFoundError, match="has no manifest"):
+        stoker.Dataset(shards, verify="manifest")
+
+
 def test_files_beside_the_shards_are_compared_too(shards: Path) -> None:
     (shards / "classes.json").write_text("{}")
     good = {"name": "classes.json", "size_bytes": 2, "sha256": hashlib.sha256(b"{}").hexdigest()}

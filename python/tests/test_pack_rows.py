@@ -271,7 +271,7 @@ def test_hostile_column_names_are_fields_or_errors(
         ({"format": "tokens"}, "tokens"),
         ({"field": "jpg"}, "parquet has no option field; it has columns, where, key"),
         ({"dtype": "uint16"}, "for arrays of tokens"),
-        ({"task": (3, 3)}, "--task"),
+        ({"task": (3, 3)}, "counts from 0"),
         ({"shard_size": 0}, "holds no sample"),
     ],
 )
