@@ -8,6 +8,7 @@ from stoker import _native
 from stoker._checkpoint_fit import TreeFit
 from stoker._checkpoint_ranks import Differs, tree_of_all
 from stoker._checkpoint_restored import Restored
+from stoker._checkpoint_settings import check_loader
 from stoker._checkpoint_tree import decode_tree, manifest_path
 from stoker._ranks import Ranks
 
@@ -46,6 +47,7 @@ class Attempt:
         if loader is not None:
             if self._cursor is None:
                 raise ValueError(f"loader: {source} was saved without one")
+            check_loader(loader, "load_state_dict")
             self._fit.check(self._cursor, None, "loader")
 
     @property

@@ -173,15 +173,27 @@ def _load_file(path: str) -> Loaded:
     return Loaded(path, tensors)
 
 
-def _newest(path: str) -> str:
-    """A directory of checkpoints stands for its newest one."""
-    names = os.listdir(path)  # noqa: PTH208
+def _open(path: str) -> _native.OpenCheckpoint:
+    """A directory of checkpoints stands for its newest one, and so does ``latest`` in it.
+
+    The link may lag behind, or lead nowhere for a moment: which one is newest is said by the
+    generations alone.
+    """
+    parent, last = os.path.split(path.rstrip("/") or path)
+    directory = parent or "." if last == "latest" else path
+    names = os.listdir(directory) if os.path.isdir(directory) else []  # noqa: PTH112, PTH208
     if "manifest.json" in names or not any(name.startswith("step-") for name in names):
-        return path
-    for name, _, _, _, damage in _native.list_checkpoints(os.fsencode(path)):
+        return _native.OpenCheckpoint(os.fsencode(path))
+    first: Exception | None = None
+    for name, _, _, _, damage in _native.list_checkpoints(os.fsencode(directory)):
         if damage is None:
-            return os.path.join(path, name)  # noqa: PTH118 (a string, as everything here)
-    return path
+            try:
+                return _native.OpenCheckpoint(os.fsencode(f"{directory}/{name}"))
+            except (_native.CorruptError, FileNotFoundError) as error:
+                first = first or error
+    if first is not None:
+        raise first
+    return _native.OpenCheckpoint(os.fsencode(path))
 
 
 def load(path: str | os.PathLike[str]) -> Loaded:
@@ -190,13 +202,13 @@ def load(path: str | os.PathLike[str]) -> Loaded:
     >>> stoker.load("run/checkpoints/latest")["state.w"][0:16]
 
     Args:
-        path: A checkpoint, ``latest``, a directory of checkpoints (its newest), or any safetensors
-            file. Of a file there are no checksums to compare with.
+        path: A checkpoint, ``latest`` or a directory of checkpoints (the newest that can be
+            opened), or any safetensors file. Of a file there are no checksums to compare with.
     """
     path = os.fspath(path)
     if os.path.isfile(path):  # noqa: PTH113
         return _load_file(path)
-    native = _native.OpenCheckpoint(os.fsencode(_newest(path)))
+    native = _open(path)
     source = _CheckpointSource(native)
     stored = {name: (kind, shape) for name, kind, shape in native.tensors()}
     tensors: dict[str, LazyTensor] = {}

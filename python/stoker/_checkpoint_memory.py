@@ -126,7 +126,9 @@ def memory_of_tensor(tensor: Any) -> Memory:
     torch = importlib.import_module("torch")  # loaded, since there is a tensor
     if type(tensor) not in (torch.Tensor, torch.nn.Parameter, getattr(torch.nn, "Buffer", None)):
         raise UnsupportedValueError("a subclass of torch.Tensor")
-    if tensor.layout is not torch.strided or tensor.is_quantized:
+    if tensor.is_quantized:
+        raise UnsupportedValueError("a quantized tensor: give .int_repr() of it, scale and offset")
+    if tensor.layout is not torch.strided:
         raise UnsupportedValueError(f"a tensor of layout {tensor.layout}")
     if tensor.device.type != "cpu":
         raise UnsupportedValueError(f"a tensor on {tensor.device}: give .cpu() of it")

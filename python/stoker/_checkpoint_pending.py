@@ -13,6 +13,7 @@ from collections.abc import Generator
 from typing import Any
 
 from stoker import _native
+from stoker._checkpoint_late import LateError, telling_late
 
 _log = logging.getLogger("stoker")
 _POLL_SECONDS = 0.1  # how soon the thread sees that it is to end; a save that ends wakes it at once
@@ -68,7 +69,7 @@ class Pending(concurrent.futures.Future[str]):
         """Waits until it is over; whether it is durable.
 
         Raises:
-            TimeoutError: It is not over.
+            LateError: It is not over; or it was not in time for its deadline.
             OSError: It has failed; or what else has gone wrong.
         """
         return self.result(timeout) == "committed"
@@ -87,7 +88,7 @@ class Pending(concurrent.futures.Future[str]):
         return False
 
     def result(self, timeout: float | None = None) -> str:
-        """How it has ended, waited for; raises its error, and TimeoutError."""
+        """How it has ended, waited for; raises its error, and LateError."""
         self._await_end(timeout)
         return super().result()
 
@@ -100,7 +101,7 @@ class Pending(concurrent.futures.Future[str]):
         self._settle()
         concurrent.futures.wait([self], timeout)
         if not super().done():
-            raise TimeoutError(f"save step {self.step}: not over after {timeout} s")
+            raise LateError(f"save step {self.step}: not over after {timeout} s")
         self.is_read = True
 
     def __await__(self) -> Generator[Any, None, str]:
@@ -121,7 +122,8 @@ class Pending(concurrent.futures.Future[str]):
         try:
             error: BaseException | None = None
             try:
-                self._native.check()
+                with telling_late():
+                    self._native.check()
             except (OSError, ValueError) as raised:
                 error = raised
             if error is None:

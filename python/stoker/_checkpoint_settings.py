@@ -7,6 +7,7 @@ from typing import Any
 from stoker import _native
 from stoker._durations import parse_duration
 from stoker._ingest import parse_size
+from stoker._numbers import whole_number
 
 _LOCKS = {"wait": None, "fail": 0.0}
 
@@ -14,10 +15,21 @@ _LOCKS = {"wait": None, "fail": 0.0}
 def _check_best(best: Any) -> tuple[str, str, int] | None:
     if best is None:
         return None
-    metric, order, *count = best
-    if order not in ("min", "max") or len(count) > 1:
+    is_pair = isinstance(best, (tuple, list)) and len(best) in (2, 3)
+    if not is_pair or not isinstance(best[0], str) or best[1] not in ("min", "max"):
         raise ValueError(f'keep_best={best!r}: (metric, "min" or "max", count)')
-    return str(metric), order, int(count[0]) if count else 1
+    metric, order, *count = best
+    return metric, order, whole_number("keep_best: count", count[0], 1) if count else 1
+
+
+def _count(name: str, given: int | None) -> int | None:
+    return None if given is None else whole_number(name, given, 1)
+
+
+def _size(name: str, given: int | str | None, least: int) -> int | None:
+    if given is None:
+        return None
+    return whole_number(name, parse_size(given), least)
 
 
 def make_settings(
@@ -33,22 +45,25 @@ def make_settings(
         ValueError: One says nothing, or they contradict each other.
     """
     settings = _native.CheckpointerSettings()
-    settings.keep_last, settings.keep_every = keep[:2]
+    settings.keep_last = _count("keep_last", keep[0])
+    settings.keep_every = _count("keep_every", keep[1])
     settings.keep_best = _check_best(keep[2])
     policy, in_flight, memory_bytes = late
     if policy not in ("block", "skip", "replace"):
         raise ValueError(f'late={policy!r}: it is "block", "skip" or "replace"')
-    if in_flight < 1 or (policy == "replace" and in_flight < 2):
-        raise ValueError(f"in_flight={in_flight}: at least 1, and 2 with late='replace'")
-    settings.late, settings.in_flight = policy, in_flight
-    settings.memory_bytes = parse_size(memory_bytes)
+    if policy == "replace" and in_flight == 1:
+        raise ValueError("in_flight=1: at least 2 with late='replace'")
+    settings.late, settings.in_flight = policy, whole_number("in_flight", in_flight, 1, 2**16)
+    settings.memory_bytes = _size("memory_bytes", memory_bytes, 1)
     limit = rate_limit.removesuffix("/s") if isinstance(rate_limit, str) else rate_limit
-    settings.rate_limit = parse_size(limit) or 0
+    settings.rate_limit = _size("rate_limit", limit, 0) or 0
     if isinstance(lock[0], str) and lock[0] in _LOCKS:
         settings.lock_timeout = _LOCKS[lock[0]]
     else:
         settings.lock_timeout = parse_duration(lock[0], "lock")
     settings.lock_ttl = parse_duration(lock[1], "lock_ttl")
+    if settings.lock_ttl == 0:
+        raise ValueError(f"lock_ttl={lock[1]!r}: every other writer would count as dead at once")
     return settings
 
 
@@ -62,4 +77,15 @@ def number_of(name: str, value: Any) -> float:
 
 def name_of(step: int | str) -> str:
     """Of the directory of a step."""
-    return step if isinstance(step, str) else f"step-{int(step):012}"
+    return step if isinstance(step, str) else f"step-{step_number(step):012}"
+
+
+def step_number(step: Any) -> int:
+    """Of a step: from 0 on; nothing is cut off."""
+    return whole_number("step", step)
+
+
+def check_loader(loader: Any, method: str) -> None:
+    """Whether it can tell its place, or be told; TypeError if not."""
+    if loader is not None and not callable(getattr(loader, method, None)):
+        raise TypeError(f"loader is what has {method}(), not {type(loader).__name__}")

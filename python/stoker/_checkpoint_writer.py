@@ -11,7 +11,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from stoker import _native
+from stoker._checkpoint_late import telling_late
 from stoker._checkpoint_pending import Pending, Watcher
+from stoker._checkpoint_place import tell_place
 from stoker._checkpoint_ranks import meet
 from stoker._checkpoint_tree import TreeEncoder
 from stoker._ranks import Ranks
@@ -48,10 +50,16 @@ class Writer:
         self._error: BaseException | None = None
         self._in_flight = settings.in_flight
         self._waits = settings.late == "block"
+        self._is_place_told = False
+
+    @property
+    def is_here(self) -> bool:
+        """Whether this is the process that made it, and no forked child."""
+        return os.getpid() == self._pid
 
     def check_process(self) -> None:
         """Raises in a forked child."""
-        if os.getpid() != self._pid:
+        if not self.is_here:
             raise RuntimeError(
                 f"this Checkpointer belongs to process {self._pid}, of which this is a fork: "
                 "saving is for the process that made it"
@@ -89,7 +97,8 @@ class Writer:
         if self._watcher is None:
             self._watcher = Watcher()
         try:
-            return native.save(step, tensors, texts, reference), self._watcher
+            with telling_late():
+                return native.save(step, tensors, texts, reference), self._watcher
         except OSError:
             self._forget_if_unlocked()
             raise
@@ -97,10 +106,14 @@ class Writer:
     def _begin(self) -> _native.Checkpointer:
         if self._native is None:
             self._take_over()
-            if self._ranks.world_size > 1:
-                where, deadline = self.directory, self._settings.deadline
-                self._settings.session = meet(where, "save", self._ranks, deadline)
-            self._native = _native.Checkpointer(os.fsencode(self.directory), self._settings)
+            with telling_late():
+                if self._ranks.world_size > 1:
+                    where, deadline = self.directory, self._settings.deadline
+                    self._settings.session = meet(where, "save", self._ranks, deadline)
+                self._native = _native.Checkpointer(os.fsencode(self.directory), self._settings)
+            if self._ranks.rank == 0 and not self._is_place_told:
+                self._is_place_told = True
+                tell_place(self.directory)
         return self._native
 
     def _forget_if_unlocked(self) -> None:
@@ -154,7 +167,8 @@ class Writer:
         is_over = self.await_all(timeout)
         self.raise_error()
         if self._native is not None:
-            self._native.wait(None if is_over else 0.0)
+            with telling_late():
+                self._native.wait(None if is_over else 0.0)
 
     def release(self, parent: tuple[int, int] | None) -> None:
         """Ends the native writer, which frees the lock; the next save makes another.
@@ -176,7 +190,8 @@ class Writer:
     def _close_native(self, timeout: float | None) -> None:
         native, self._native = self._native, None
         if native is not None:
-            native.close(timeout)
+            with telling_late():
+                native.close(timeout)
 
     def close(self, timeout: float | None) -> None:
         """Waits, ends everything, and raises an error that nobody was told yet."""
@@ -191,7 +206,7 @@ class Writer:
 
     def close_at_end(self, timeout: float | None) -> None:
         """When the checkpointer is collected or the interpreter exits: errors are printed."""
-        if os.getpid() != self._pid:
+        if not self.is_here:
             return  # in a forked child: the threads are not here, and the lock is not ours
         try:
             self.close(timeout)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 import weakref
@@ -10,16 +11,25 @@ from typing import Any, Literal
 
 from stoker import _native
 from stoker._checkpoint_attempt import Attempt
+from stoker._checkpoint_late import telling_late
 from stoker._checkpoint_pending import Pending
 from stoker._checkpoint_ranks import own_prefix
 from stoker._checkpoint_restored import Restored, check_reference
-from stoker._checkpoint_settings import make_settings, name_of, number_of
+from stoker._checkpoint_settings import (
+    check_loader,
+    make_settings,
+    name_of,
+    number_of,
+    step_number,
+)
 from stoker._checkpoint_together import choose_together
 from stoker._checkpoint_tree import TreeEncoder
 from stoker._checkpoint_writer import Progress, Writer
 from stoker._durations import parse_duration
+from stoker._numbers import whole_number
 from stoker._ranks import find_ranks
 
+_log = logging.getLogger("stoker")
 _kill_at = ("", 1)  # for tests: die at the n-th time that this crash point is reached
 
 
@@ -113,11 +123,13 @@ class Checkpointer:
         Raises:
             TypeError: Something in a tree can't be saved; names where it is.
             FileExistsError: This run has saved that step.
-            OSError: No room, no right, a lock; or an earlier save has failed.
+            LateError: Another writer has the lock, or a rank did not answer in time.
+            OSError: No room, no right; or an earlier save has failed.
         """
         self._check_usable()
-        number = int(step)
+        number = step_number(step)
         with self._writer.refusing(number):
+            check_loader(loader, "state_dict")
             if "finite" in trees:
                 raise ValueError("finite: no name for a tree: restore() has a setting of it")
             encoder = TreeEncoder(prefix=own_prefix(self._ranks))
@@ -143,6 +155,9 @@ class Checkpointer:
         """
         if every_steps is None and every is None:
             raise ValueError("due: every_steps=1000, or every='30min', or both")
+        step = step_number(step)
+        if every_steps is not None:
+            every_steps = whole_number("every_steps", every_steps, 1)
         if every is not None and self._ranks.world_size > 1:
             raise ValueError("due: every= is by each rank's own clock; several say every_steps=")
         if step == self._last_step:
@@ -153,7 +168,7 @@ class Checkpointer:
         return every is not None and waited >= parse_duration(every, "every")
 
     def wait(self, timeout: float | None = None) -> None:
-        """Waits for all saves; raises an error that nobody was told yet."""
+        """Waits for all saves; raises an error that nobody was told yet, or LateError."""
         self._check_usable()
         self._writer.wait(timeout)
 
@@ -164,7 +179,10 @@ class Checkpointer:
     # What is there:
 
     def steps(self) -> list[int]:
-        """The steps that can be restored, oldest checkpoint first."""
+        """The steps whose manifest is whole, oldest checkpoint first.
+
+        Their data are not read: ``restore`` does that, and ``stoker checkpoint verify``.
+        """
         found = [step for _, step, old, _, damage in self._list() if damage is None and not old]
         return found[::-1]
 
@@ -179,13 +197,13 @@ class Checkpointer:
         The checkpoint itself never changes: notes lie beside it.
         """
         numbers = {name: number_of(name, value) for name, value in values.items()}
-        where = os.fsencode(self.path)
-        _native.annotate_checkpoint(where, int(step), self._generation(step), numbers)
+        step, where = step_number(step), os.fsencode(self.path)
+        _native.annotate_checkpoint(where, step, self._generation(step), numbers)
 
     def pin(self, step: int, pinned: bool = True) -> None:
         """Keeps a checkpoint whatever the rules say; ``pinned=False`` lets it go."""
-        where = os.fsencode(self.path)
-        _native.pin_checkpoint(where, int(step), self._generation(step), pinned)
+        step, where = step_number(step), os.fsencode(self.path)
+        _native.pin_checkpoint(where, step, self._generation(step), pinned)
 
     def _list(self) -> list[tuple[str, int, bool, int, str | None]]:
         try:
@@ -212,7 +230,7 @@ class Checkpointer:
         finite: bool = False,
         **trees: Any,
     ) -> Restored | None:
-        """Restores the newest checkpoint that holds; damaged ones are reported and passed over.
+        """Restores the newest checkpoint that holds; damaged ones are logged and passed over.
 
         Arrays and tensors are filled where they are, and checked first: nothing is touched if a
         type or shape differs, or a tree has something that was not saved. The rest of each tree is
@@ -233,6 +251,7 @@ class Checkpointer:
         Raises:
             ValueError: A tree does not fit; names where.
             CorruptError: There are checkpoints, and none of them holds.
+            LateError: A rank did not answer in time.
         """
         self._check_usable()
         self._writer.await_all(None)
@@ -244,15 +263,18 @@ class Checkpointer:
             return made
 
         try:
-            (chosen, passed_over), made = choose_together(
-                self.path, (name, finite), attempt, self._ranks, self._deadline
-            )
+            with telling_late():
+                (chosen, passed_over), made = choose_together(
+                    self.path, (name, finite), attempt, self._ranks, self._deadline
+                )
         except FileNotFoundError:
             if name:
                 raise
             return None
         if not chosen:
             return None
+        for passed, why in passed_over:
+            _log.warning("passed over %s: %s", passed, why)
         done: Restored = made.finish(os.path.join(self.path, chosen), passed_over)  # noqa: PTH118
         self._writer.release((int(done), done.generation))
         self._last_step, self._last_time = int(done), time.monotonic()
@@ -298,7 +320,8 @@ class Checkpointer:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self.close()
+        if self._writer.is_here:  # a forked child that leaves the block leaves the parent's alone
+            self.close()
 
     def __repr__(self) -> str:
         state = "" if self._end.alive else ", closed"

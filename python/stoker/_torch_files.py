@@ -62,7 +62,10 @@ def _load_plain(torch: Any, source: Any, name: str) -> Any:
             f"({_one_line(error)})"
         ) from None
     except (RuntimeError, EOFError, KeyError, ValueError, AttributeError) as error:
-        raise CorruptError(f"{name}: no file of torch.save(): {_one_line(error)}") from None
+        # Of junk the unpickler says but a number, or nothing.
+        words = {KeyError: "what it holds is no pickle", EOFError: "it ends too soon"}
+        reason = words.get(type(error)) or _one_line(error)
+        raise CorruptError(f"{name}: no file of torch.save(): {reason}") from None
 
 
 def load_pt(path: Path) -> Any:

@@ -75,6 +75,24 @@ def test_wrong_indices_are_refused(folder: Path) -> None:
             cube[odd]
 
 
+@pytest.mark.parametrize("state", ["behind", "dangling", "missing", "whole"])
+@pytest.mark.parametrize("slash", ["", "/"])
+def test_latest_is_the_newest_wherever_the_link_leads(folder: Path, state: str, slash: str) -> None:
+    with stoker.Checkpointer(folder) as saver:
+        saver.save(4, state={"n": 4})
+    link = folder / "latest"
+    if state != "whole":
+        link.unlink()
+    if state in ("behind", "dangling"):
+        link.symlink_to("step-000000000003" if state == "behind" else "step-000000000009")
+    assert stoker.load(f"{link}{slash}").step == 4
+    (folder / "step-000000000004" / "rank-00000.safetensors").unlink()
+    assert stoker.load(f"{link}{slash}").step == 3
+    (folder / "step-000000000003" / "manifest.json").unlink()
+    with pytest.raises((FileNotFoundError, stoker.CorruptError), match="step-000000000004"):
+        stoker.load(f"{link}{slash}")
+
+
 def test_only_the_damaged_part_is_refused(tmp_path: Path) -> None:
     big = np.arange(4 << 20, dtype=np.float32)  # 16 MiB: four chunks and a bit
     with stoker.Checkpointer(tmp_path) as saver:

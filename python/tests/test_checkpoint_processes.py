@@ -51,7 +51,7 @@ def test_of_two_writers_one_is_refused_and_named(tmp_path: Path) -> None:
     with holder(tmp_path) as other, stoker.Checkpointer(tmp_path, lock="fail") as saver:
         assert saver.restore(state=None) == 1  # reading needs no lock
         for _ in range(2):
-            with pytest.raises(BlockingIOError, match=f"another writer holds it.*{other.pid}"):
+            with pytest.raises(stoker.LateError, match=f"another writer holds it.*{other.pid}"):
                 saver.save(5, state="mine")
         say(other, "\n")  # and the other one goes on
         say(other, "close\n")

@@ -94,7 +94,9 @@ def test_what_does_not_fit_is_named_before_anything_changes(
         assert saver.restore(state=None).trees["state"]["l"] == [1, 2, 3]  # type: ignore[union-attr]
 
 
-def test_a_damaged_checkpoint_is_passed_over_and_reported(tmp_path: Path) -> None:
+def test_a_damaged_checkpoint_is_passed_over_and_reported(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     save_steps(tmp_path, 1, 2, 3)
     flip(tmp_path / "step-000000000003" / "rank-00000.safetensors", 5000)
     flip(tmp_path / "step-000000000002" / "manifest.json", 50)
@@ -108,6 +110,8 @@ def test_a_damaged_checkpoint_is_passed_over_and_reported(tmp_path: Path) -> Non
         skipped = dict(done.skipped)
         assert set(skipped) == {"step-000000000003", "step-000000000002"}
         assert "state.w" in skipped["step-000000000003"]
+        logged = [(record.levelname, record.getMessage()) for record in caplog.records]
+        assert logged == [("WARNING", f"passed over {one}: {why}") for one, why in done.skipped]
         with pytest.raises(stoker.CorruptError, match=r"rank-00000\.safetensors") as caught:
             saver.restore(3, state=tree)
         damaged = tmp_path / "step-000000000003" / "rank-00000.safetensors"

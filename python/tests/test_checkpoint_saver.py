@@ -97,8 +97,10 @@ def test_late_saves_wait(tmp_path: Path) -> None:
         progress = saver.progress()
         assert (progress.step, progress.in_flight) == (1, 1)
         assert progress.staged_bytes == progress.size_bytes > 12 << 20
-        with pytest.raises(BlockingIOError, match="still in flight"):
+        with pytest.raises(stoker.LateError, match="still in flight"):
             saver.wait(timeout=0)
+        with pytest.raises(stoker.LateError, match="not over"):
+            first.wait(timeout=0)
         second = saver.save(2, state=1)
         assert first.durable
         saver.wait()
@@ -237,7 +239,7 @@ def test_due_counts_steps_and_time(tmp_path: Path) -> None:
     ("options", "message"),
     [
         ({"late": "never"}, "late='never': it is \"block\""),
-        ({"late": "replace"}, "in_flight=1: at least 1, and 2"),
+        ({"late": "replace"}, "in_flight=1: at least 2 with"),
         ({"in_flight": 0}, "in_flight=0"),
         ({"lock_ttl": "soon"}, "lock_ttl: 'soon' is no time"),
         ({"lock": "maybe"}, "lock: 'maybe' is no time"),

@@ -149,6 +149,10 @@ def test_what_is_no_state_is_named(tmp_path: Path, capsys: pytest.CaptureFixture
     (tmp_path / "cut.pt").write_bytes((tmp_path / "dtype.pt").read_bytes()[:-40])
     assert run_import(tmp_path / "run", tmp_path / "cut.pt") == 1
     assert "cut.pt: no file of torch.save()" in capsys.readouterr().err
+    for junk, words in ((b"just some text in a file", "is no pickle"), (b"", "ends too soon")):
+        (tmp_path / "junk.pt").write_bytes(junk)
+        assert run_import(tmp_path / "run", tmp_path / "junk.pt") == 1
+        assert words in capsys.readouterr().err
     assert run_import(tmp_path / "run", tmp_path / "none.pt") == 1
     assert "none.pt" in capsys.readouterr().err
 

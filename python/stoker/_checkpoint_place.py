@@ -1,0 +1,45 @@
+"""Whether a directory is on this machine's own disk, which may go away with the machine."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+_log = logging.getLogger("stoker")
+_MOUNTS = Path("/proc/self/mountinfo")
+_OWN_DISKS = {
+    *("ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "zfs", "bcachefs"),
+    *("overlay", "tmpfs", "ramfs"),
+}
+# Set inside jobs that run on whichever node is free. On a person's own machine a local disk is
+# nothing to be warned of.
+_SCHEDULERS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "KUBERNETES_SERVICE_HOST")
+
+
+def filesystem_of(directory: str, mounts: Path = _MOUNTS) -> str:
+    """The kind of filesystem that it lies on, as the kernel names it; empty if not known."""
+    path = os.path.realpath(directory)
+    found, kind = "", ""
+    try:
+        lines = mounts.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+    except OSError:
+        return ""
+    for line in lines:
+        left, _, right = line.partition(" - ")
+        place = re.sub(r"\\(\d{3})", lambda octal: chr(int(octal[1], 8)), left.split()[4])
+        is_above = path == place or path.startswith(place.rstrip("/") + "/")
+        if is_above and len(place) >= len(found):  # of two on one place the later one is seen
+            found, kind = place, right.split()[0]
+    return kind
+
+
+def tell_place(directory: str, environment: Mapping[str, str] = os.environ) -> None:
+    """Warns, inside a scheduler's job, of checkpoints that only this node has."""
+    if not any(name in environment for name in _SCHEDULERS):
+        return
+    if (kind := filesystem_of(directory)) in _OWN_DISKS:
+        text = "%s is on this machine's own disk (%s): the only copy is lost with it"
+        _log.warning(text, directory, kind)
