@@ -271,14 +271,22 @@ Result<CheckpointVerifyReport> verify_checkpoints(FileOps& ops, const std::strin
     all.checked_bytes += report->checked_bytes;
     std::ranges::move(report->damages, std::back_inserter(all.damages));
   }
-  // A commit may have moved it since the list was made, so it is looked at again.
-  const Result<Catalog> again = list_checkpoints(ops, directory);
-  if (again.ok() && !again->latest.empty() && again->find(again->latest) == nullptr)
-    all.damages.push_back({.kind = DamageKind::bad_latest,
-                           .step = again->latest,
-                           .file = std::string(kLatestName),
-                           .reason = "there is no such checkpoint"});
+  if (std::optional<CheckpointDamage> damage = check_latest(ops, directory))
+    all.damages.push_back(*std::move(damage));
   return all;
+}
+
+std::optional<CheckpointDamage> check_latest(FileOps& ops, const std::string& directory) {
+  const Result<Catalog> catalog = list_checkpoints(ops, directory);
+  if (!catalog.ok() || catalog->latest.empty()) return std::nullopt;
+  if (catalog->find(catalog->latest) != nullptr) return std::nullopt;
+  // It is read after the list was made: a commit may have moved it to a step that is newer.
+  const bool is_step = parse_step_name(catalog->latest).has_value();
+  if (is_step && ops.kind_of(directory + "/" + catalog->latest).ok()) return std::nullopt;
+  return CheckpointDamage{.kind = DamageKind::bad_latest,
+                          .step = catalog->latest,
+                          .file = std::string(kLatestName),
+                          .reason = "there is no such checkpoint"};
 }
 
 }  // namespace stoker

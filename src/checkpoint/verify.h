@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <stop_token>
 #include <string>
 #include <string_view>
@@ -61,5 +62,9 @@ Result<CheckpointVerifyReport> verify_checkpoint(FileOps& ops, const std::string
 /// retention removes meanwhile is left out.
 Result<CheckpointVerifyReport> verify_checkpoints(FileOps& ops, const std::string& directory,
                                                   const CheckpointVerifyOptions& options);
+
+/// `bad_latest` if the link `latest` leads nowhere. One that is behind the newest checkpoint, as
+/// after a crash between two steps of a commit, is no damage.
+std::optional<CheckpointDamage> check_latest(FileOps& ops, const std::string& directory);
 
 }  // namespace stoker

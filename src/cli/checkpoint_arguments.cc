@@ -25,13 +25,10 @@ std::string name_from(const std::string& typed) {
 }
 
 Result<CatalogStep> find_latest(const Catalog& catalog, const std::string& directory) {
-  if (!catalog.latest.empty()) {
-    if (const CatalogStep* const step = catalog.find(catalog.latest)) return *step;
-    return Status(Code::corrupt,
-                  fmt::format("{}/latest leads to {}, which is not there; name a step: "
-                              "`stoker checkpoint ls {}` lists them",
-                              directory, printable(catalog.latest), directory));
-  }
+  // The link may be behind, or lead nowhere: what is newest is said by the manifests. But a damaged
+  // one that it leads to may be the newest, and must not be passed over in silence.
+  const CatalogStep* const linked = catalog.find(catalog.latest);
+  if (linked != nullptr && linked->manifest == nullptr) return *linked;
   if (const CatalogStep* const step = catalog.newest()) return *step;
   return Status(Code::not_found, directory + ": no checkpoint that could be read");
 }

@@ -40,7 +40,8 @@ void on_chosen(CLI::App& command, Action action) {
 
 /// The checkpoint that was typed: "1000", "latest" (also an empty text), "step-000000001000" or
 /// "step-000000001000.superseded-41". `invalid_argument` for what is none of these, `not_found` if
-/// it is not there, `corrupt` if `latest` leads nowhere.
+/// it is not there. `latest` is the newest by generation, wherever the link leads, but for a
+/// damaged one that it leads to.
 Result<CatalogStep> find_step(const Catalog& catalog, const std::string& directory,
                               const std::string& typed);
 /// The same, and lists the directory first.

@@ -1,26 +1,33 @@
+#include <fcntl.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <memory>
 
 #include "base/units.h"
+#include "checkpoint/verify.h"
 #include "cli/checkpoint_arguments.h"
 #include "cli/dataset_arguments.h"
+#include "cli/engine_choice.h"
 #include "cli/sample_text.h"
 #include "cli/text_table.h"
+#include "cli/work_progress.h"
+#include "io/filesystem.h"
 
 namespace stoker::cli {
 namespace {
 
 constexpr const char* kFooter =
     R"(The newest first, by generation: a run that was rewound saves a step again, and what had its name
-before is superseded. Manifests are read and checked, data is not: `stoker checkpoint verify` does
-that. What is listed is committed, and so durable. Values are those saved with the checkpoint, then
-those added by `annotate`.)";
+before is superseded. Manifests are read and checked; data is with --verify, as by `stoker checkpoint
+verify --all`, and then the exit status is 1 if any is damaged. What is committed is durable, but on
+filesystems in memory. Values are those saved with the checkpoint, then those added by `annotate`.)";
 
 struct Arguments {
   std::string directory;
+  bool verify = false;
   bool json = false;
 };
 
@@ -29,8 +36,22 @@ struct Listing {
   Catalog catalog;
   AllNotes notes;
   double now_s = 0;
+  bool is_in_memory = false;             ///< Its filesystem: a power cut takes it all.
+  std::map<std::string, bool> verified;  ///< By name, whether it is whole; of those looked at.
 
-  bool is_latest(const CatalogStep& step) const { return step.name == catalog.latest; }
+  /// The newest, wherever the link leads.
+  std::string latest() const {
+    const CatalogStep* const newest = catalog.newest();
+    return newest == nullptr ? std::string() : newest->name;
+  }
+  bool is_durable(const CatalogStep& step) const {
+    return step.manifest != nullptr && !is_in_memory;
+  }
+  const char* verified_text(const CatalogStep& step) const {
+    const auto found = verified.find(step.name);
+    if (found == verified.end()) return "-";
+    return found->second ? "yes" : "DAMAGED";
+  }
 };
 
 /// "12 s", "5 min", "3.2 h", "14.0 d": how old, not how exactly.
@@ -49,7 +70,7 @@ std::string flags_text(const Listing& listing, const CatalogStep& step) {
   const auto add = [&text](bool is_set, std::string_view word) {
     if (is_set) text.append(text.empty() ? "" : ", ").append(word);
   };
-  add(listing.is_latest(step), "latest");
+  add(step.name == listing.latest(), "latest");
   add(step.manifest == nullptr, "damaged");
   add(step.is_superseded(), "superseded");
   add(step.has_new_nonfinite, "non-finite");
@@ -58,7 +79,8 @@ std::string flags_text(const Listing& listing, const CatalogStep& step) {
 }
 
 std::string render_text(const Listing& listing) {
-  TextTable table({">step", ">generation", ">age", ">size", "flags", "values"});
+  TextTable table(
+      {">step", ">generation", ">age", ">size", "durable", "verified", "flags", "values"});
   std::string damages;
   for (const CatalogStep& step : listing.catalog.steps) {
     std::string values;
@@ -75,6 +97,7 @@ std::string render_text(const Listing& listing) {
     if (!values.empty() && !noted.empty()) values += " ";
     table.add({std::to_string(step.parsed.step),
                step.generation == 0 ? "-" : std::to_string(step.generation), age, size,
+               listing.is_durable(step) ? "yes" : "no", listing.verified_text(step),
                flags_text(listing, step), values + noted});
   }
   if (table.empty()) return fmt::format("{}: no checkpoints\n", listing.directory);
@@ -89,13 +112,17 @@ nlohmann::ordered_json step_json(const Listing& listing, const CatalogStep& step
       {"name", step.name},
       {"step", step.parsed.step},
       {"generation", step.generation},
-      {"latest", listing.is_latest(step)},
+      {"latest", step.name == listing.latest()},
       {"superseded", step.is_superseded()},
       {"pinned", note.is_pinned},
       {"new_nonfinite", step.has_new_nonfinite},
+      {"durable", listing.is_durable(step)},
+      {"verified", nullptr},
       {"damage", nullptr},
       {"annotations", values_json(note.values)},
   };
+  if (const auto found = listing.verified.find(step.name); found != listing.verified.end())
+    object["verified"] = found->second;
   if (step.manifest == nullptr) {
     object["damage"] = step.damage.message();
     return object;
@@ -116,16 +143,43 @@ std::string render_json(const Listing& listing) {
   for (const DamagedNote& note : listing.notes.damaged)
     notes.push_back({{"path", note.path}, {"damage", note.reason.message()}});
   return to_line({{"directory", listing.directory},
-                  {"latest", listing.catalog.latest},
+                  {"latest", listing.latest()},
                   {"checkpoints", std::move(steps)},
                   {"damaged_notes", std::move(notes)}}) +
          "\n";
 }
 
+Result<bool> is_in_memory(const std::string& directory) {
+  STOKER_ASSIGN(const UniqueFd fd, posix_file_ops().open(directory, O_RDONLY | O_DIRECTORY));
+  STOKER_ASSIGN(const FilesystemKind kind, filesystem_of(fd.get()));
+  return kind.name == "tmpfs" || kind.name == "ramfs";
+}
+
+/// Reads them all. Those that go away meanwhile are not marked.
+Status verify_all(Listing& listing, Context& context) {
+  STOKER_ASSIGN(const EngineKind engine, try_engine());
+  WorkProgress progress(context, "verifying", "checkpoints");
+  const std::size_t count = listing.catalog.steps.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::string& name = listing.catalog.steps[i].name;
+    progress.show({.done = i, .count = count, .note = name});
+    const Result<CheckpointVerifyReport> report = verify_checkpoint(
+        posix_file_ops(), listing.directory, name,
+        {.reader = {.engine = make_engine_factory(engine)}, .stop = context.stop});
+    if (!report.ok() && is_gone(report.status())) continue;
+    if (!report.ok()) return report.status();
+    listing.verified[name] = report->damages.empty();
+    if (!report->damages.empty()) context.exit_code = kExitFailed;
+  }
+  return {};
+}
+
 Status run(const Arguments& arguments, Context& context) {
-  Listing listing{.directory = arguments.directory, .catalog = {}, .notes = {}};
+  Listing listing{.directory = arguments.directory, .catalog = {}, .notes = {}, .verified = {}};
   STOKER_ASSIGN(listing.catalog, list_checkpoints(posix_file_ops(), arguments.directory));
   STOKER_ASSIGN(listing.notes, read_all_notes(posix_file_ops(), arguments.directory));
+  STOKER_ASSIGN(listing.is_in_memory, is_in_memory(arguments.directory));
+  if (arguments.verify) STOKER_TRY(verify_all(listing, context));
   listing.now_s =
       std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
   return write_out(context, arguments.json ? render_json(listing) : render_text(listing));
@@ -137,6 +191,7 @@ void add_checkpoint_ls_command(CLI::App& checkpoint, Context& context) {
   CLI::App* const command = checkpoint.add_subcommand("ls", "List the checkpoints.");
   const auto arguments = std::make_shared<Arguments>();
   add_directory_argument(*command, arguments->directory);
+  command->add_flag("--verify", arguments->verify, "Check every byte of each.");
   command->add_flag("--json", arguments->json, "One JSON object, for programs.");
   command->footer(kFooter);
   on_chosen(*command, [arguments, &context] { return run(*arguments, context); });

@@ -19,11 +19,11 @@ namespace {
 
 constexpr std::size_t kTensorsNamed = 8;
 constexpr const char* kFooter =
-    R"(Reads every byte and compares it with the checksums in the manifest: of the checkpoint that
-`latest` leads to, of the one that --step names, or of --all, superseded ones among them. Every
-damage is listed: file, offset, tensors.
+    R"(Reads every byte and compares it with the checksums in the manifest: of the newest checkpoint, of
+the one that --step names, or of --all, superseded ones among them. Every damage is listed: file,
+offset, tensors.
 
-Exit status: 0 all is well, 1 damage was found or a checkpoint cannot be looked at, 2 misused,
+Exit status: 0 all is well, 1 damage was found or there is nothing to look at, 2 misused,
 130 interrupted.)";
 
 struct Arguments {
@@ -83,23 +83,20 @@ std::string render_json(const CheckpointVerifyReport& report, const std::string&
          "\n";
 }
 
-/// A `latest` that leads nowhere is damage here, and the newest checkpoint is looked at instead.
+/// A `latest` that leads nowhere is damage here.
 Result<CheckpointVerifyReport> verify_one(const Arguments& arguments,
                                           const CheckpointVerifyOptions& options) {
   FileOps& ops = posix_file_ops();
   STOKER_ASSIGN(const Catalog catalog, list_checkpoints(ops, arguments.directory));
   const bool wants_latest = arguments.step.empty() || arguments.step == kLatestName;
   Result<CatalogStep> step = find_step(catalog, arguments.directory, arguments.step);
-  const bool leads_nowhere = wants_latest && !step.ok() && step.status().code() == Code::corrupt;
   if (wants_latest && !step.ok() && !catalog.steps.empty()) step = catalog.steps.front();
   if (!step.ok()) return step.status();
   STOKER_ASSIGN(CheckpointVerifyReport report,
                 verify_checkpoint(ops, arguments.directory, step->name, options));
-  if (leads_nowhere)
-    report.damages.push_back({.kind = DamageKind::bad_latest,
-                              .step = catalog.latest,
-                              .file = std::string(kLatestName),
-                              .reason = "there is no such checkpoint"});
+  if (!wants_latest) return report;
+  if (std::optional<CheckpointDamage> damage = check_latest(ops, arguments.directory))
+    report.damages.push_back(*std::move(damage));
   return report;
 }
 
@@ -144,6 +141,8 @@ Status run(const Arguments& arguments, Context& context) {
                     : verify_one(arguments, options);
   progress.clear();
   if (!report.ok()) return report.status();
+  if (report->step_count == 0 && report->damages.empty())
+    return Status(Code::not_found, arguments.directory + ": there are no checkpoints");
   if (!report->damages.empty()) context.exit_code = kExitFailed;
   return write_out(context, arguments.json ? render_json(*report, arguments.directory)
                                            : render_text(*report, arguments.directory));
