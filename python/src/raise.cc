@@ -81,7 +81,13 @@ std::optional<CorruptPlace> place_in(std::string_view message) {
     static_cast<void>(skip(rest, "record at ") || skip(rest, ".idx "));
   }
   if (skip(rest, "offset ") || skip(rest, "byte ")) place.offset_bytes = skip_number(rest);
-  if (skip(rest, ": key \"")) place.key = std::string(rest.substr(0, rest.find("\": ")));
+  if (skip(rest, ": key \"")) {
+    const std::size_t end = std::min(rest.find('"'), rest.size());
+    const std::string_view key = rest.substr(0, end);
+    // What was cut or escaped for the message is not the key.
+    if (rest.substr(end).starts_with("\": ") && key.find('\\') == std::string_view::npos)
+      place.key = std::string(key);
+  }
   return place;
 }
 

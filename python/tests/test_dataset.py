@@ -278,6 +278,16 @@ def test_checksums_stay_with_a_copy(shards: Path, tmp_path: Path) -> None:
     assert raised.value.key == "s003"
 
 
+@pytest.mark.parametrize("key", ["k" * 70, "kä", 'k"'])
+def test_a_key_that_does_not_fit_a_message_is_not_told_in_part(tmp_path: Path, key: str) -> None:
+    stoker.ingest([{"__key__": key, "x": b"#" * 8}], tmp_path)
+    path = tmp_path / "shard-000000.tar"
+    path.write_bytes(path.read_bytes().replace(b"#" * 8, b"#" * 7 + b"!"))
+    with pytest.raises(stoker.CorruptError, match="checksum") as raised:
+        stoker.Dataset(tmp_path)[0]
+    assert raised.value.key == "shard-000000/0"
+
+
 def test_a_shard_that_cannot_be_scanned_is_named_in_every_format(
     tmp_path: Path, write_megatron: WriteMegatron
 ) -> None:

@@ -8,6 +8,7 @@
 #include "dataset/manifest.h"
 #include "dataset/sample_source.h"
 #include "dataset/shard_names.h"
+#include "formats/strict_json.h"
 #include "io/engine.h"
 
 namespace stoker {
@@ -128,7 +129,7 @@ Status Dataset::check_record(const SampleLocation& at, std::span<const std::byte
   if (!index_.has_checksums() || crc32c(record) == at.crc32c) return {};
   const std::string key = key_of_damaged(source_->reader(), at, record);
   return Status(Code::corrupt,
-                (key.empty() ? "" : "key \"" + key + "\": ") +
+                (key.empty() ? "" : "key " + quote_for_message(key) + ": ") +
                     "its checksum is wrong: the shard was damaged after it was indexed; restore it "
                     "from its source, or, if it was changed on purpose, run stoker index --rebuild "
                     "--checksums");
