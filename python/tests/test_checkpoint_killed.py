@@ -45,6 +45,9 @@ def life(folder, said, steps, kill_at, rewind):
     saver = stoker.Checkpointer(folder, keep_last=3, in_flight=1 + dice.randrange(2))
     done = saver.restore(state=state, loader=loader)
     say("restored", int(done or 0), digest() if done else "", done.generation if done else 0)
+    if done and kill_at is not None:
+        saver.annotate(int(done), loss=state["losses"][-1])  # a random moment may be in here
+        saver.pin(int(done), pinned=False)
     older = [step for step in saver.steps() if step < (done or 0)]
     if rewind and older:
         done = saver.restore(max(older), state=state, loader=loader)
@@ -144,6 +147,7 @@ _POINTS = [
     *("latest_staged", "latest_moved", "latest_synced", "acknowledged"),
 ]
 _ALL = [
+    *(f"file.{name}" for name in ("preallocated", "truncated", "synced")),
     *(f"checkpoint.{name}" for name in _POINTS),
     *(f"retention.{name}" for name in ("renamed", "parent_synced", "unlinked", "removed")),
     *("takeover.fenced", "takeover.swept"),
