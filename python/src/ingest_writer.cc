@@ -73,13 +73,13 @@ Status IngestWriter::begin(const SampleSource& source) {
   if (writer_.format == "mds") {
     STOKER_ASSIGN(writer_.mds_columns, source.mds_columns());
   }
-  if (writer_.format == "tokens") {
-    const std::optional<Dtype> dtype = source.token_dtype();
-    if (!dtype)
+  if (is_token_format(writer_.format)) {
+    if (!source.token_dtype())
       return Status(Code::invalid_argument,
-                    "format=\"tokens\" is for samples of one field, an array; use tar, mds or "
-                    "tfrecord");
-    writer_.token_dtype = *dtype;
+                    "format=\"" + writer_.format +
+                        "\" is for samples of one field, an array; use tar, mds or tfrecord");
+    STOKER_TRY(prepare_token_writer(source, writer_));
+    job_.dtype = dtype_name(writer_.token_dtype);
   }
   return {};
 }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <optional>
 
 #include "dataset/shard_names.h"
 #include "dataset/shard_output.h"
@@ -19,10 +20,30 @@ namespace {
 constexpr std::uint64_t kInflatedBytesMax = std::uint64_t{1} << 50;
 constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
 
-Result<bool> is_gzip(const std::string& path) {
-  if (std::filesystem::is_directory(path)) return false;
-  STOKER_ASSIGN(const std::vector<std::byte> head, internal::read_head(path, 2));
-  return head.size() == 2 && head[0] == std::byte{0x1f} && head[1] == std::byte{0x8b};
+/// What a file is compressed with as a whole; nothing if it is not.
+Result<std::optional<Codec>> codec_of(const std::string& path) {
+  const std::filesystem::path name = std::filesystem::path(path).filename();
+  if (std::filesystem::is_directory(path) || name.string().find(".mds") != std::string::npos)
+    return std::optional<Codec>();  // what is wrong with one shard of an MDS is said elsewhere
+  STOKER_ASSIGN(const std::vector<std::byte> head, internal::read_head(path, 4));
+  const std::string_view text(reinterpret_cast<const char*>(head.data()), head.size());
+  if (text.starts_with("\x1f\x8b")) return std::optional(Codec::gzip);
+  if (text == "\x28\xb5\x2f\xfd") return std::optional(Codec::zstd);
+  return std::optional<Codec>();
+}
+
+/// A directory whose only shards are compressed stands for them, in the order of their names; any
+/// other name for itself.
+Result<std::vector<std::string>> compressed_shards(FileOps& ops, const std::string& path) {
+  if (!std::filesystem::is_directory(path)) return std::vector<std::string>{path};
+  STOKER_ASSIGN(std::vector<std::string> names, ops.list(path));
+  std::sort(names.begin(), names.end());
+  std::vector<std::string> shards;
+  for (const std::string& name : names) {
+    if (name == "index.json" || name.ends_with(".tar")) return std::vector<std::string>{path};
+    if (is_compressed_tar_name(name)) shards.push_back(path + "/" + name);
+  }
+  return shards.empty() ? std::vector<std::string>{path} : shards;
 }
 
 /// The plan of a conversion includes the times of its shards, so a later run must see the same one
@@ -46,14 +67,14 @@ Result<std::string> inflated_name(const std::string& path) {
   return xxh3_128(std::as_bytes(std::span(text))).hex() + ".tar";
 }
 
-Status inflate(FileOps& ops, const std::string& path, const std::string& to,
+Status inflate(FileOps& ops, const std::string& path, Codec codec, const std::string& to,
                const std::stop_token& stop) {
   STOKER_ASSIGN(const UniqueFd fd, open_regular(ops, path));
   struct stat info{};
   if (::fstat(fd.get(), &info) != 0) return Status::from_errno(errno, "stat", path);
   STOKER_ASSIGN(const std::unique_ptr<ShardOutput> output, ShardOutput::make(ops, to));
   STOKER_ASSIGN(Decompressor plain,
-                Decompressor::make(Codec::gzip, {.output_bytes_max = kInflatedBytesMax}));
+                Decompressor::make(codec, {.output_bytes_max = kInflatedBytesMax}));
   const auto size_bytes = static_cast<std::uint64_t>(info.st_size);
   std::vector<std::byte> piece(kPieceBytes);
   for (std::uint64_t at = 0; at < size_bytes;) {
@@ -78,27 +99,32 @@ Result<PackReport> convert(FileOps& ops, std::span<const std::string> patterns,
   std::vector<std::string> paths;
   for (const std::string& pattern : patterns) {
     STOKER_ASSIGN(const std::vector<std::string> found, find_shards(pattern));
-    paths.insert(paths.end(), found.begin(), found.end());
+    for (const std::string& path : found) {
+      STOKER_ASSIGN(const std::vector<std::string> shards, compressed_shards(ops, path));
+      paths.insert(paths.end(), shards.begin(), shards.end());
+    }
   }
   const std::string inflated = directory + "/.stoker/inflated";
   bool has_inflated = false;
   for (std::string& path : paths) {
-    STOKER_ASSIGN(const bool is_packed, is_gzip(path));
-    if (!is_packed) continue;
+    STOKER_ASSIGN(const std::optional<Codec> codec, codec_of(path));
+    if (!codec) continue;
     has_inflated = true;
     std::error_code failed;
     std::filesystem::create_directories(inflated, failed);
     if (failed) return Status::from_errno(failed.value(), "mkdir", inflated);
     STOKER_ASSIGN(const std::string name, inflated_name(path));
     const std::string plain = inflated + "/" + name;
-    if (!std::filesystem::exists(plain)) STOKER_TRY(inflate(ops, path, plain, options.stop));
+    if (!std::filesystem::exists(plain))
+      STOKER_TRY(inflate(ops, path, *codec, plain, options.stop));
     path = plain;
   }
   Dataset::Options open_options = source;
   open_options.index.stop = options.stop;
   Result<std::shared_ptr<const Dataset>> dataset = Dataset::open(paths, open_options);
   if (!dataset.ok()) return dataset.status();
-  const std::unique_ptr<SampleSource> samples = make_dataset_source(*std::move(dataset));
+  STOKER_ASSIGN(const std::unique_ptr<SampleSource> samples,
+                make_dataset_source(*std::move(dataset)));
   STOKER_ASSIGN(const PackReport report, pack(ops, *samples, directory, options));
   if (has_inflated && report.is_complete) {
     std::error_code ignored;

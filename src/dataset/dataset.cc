@@ -140,7 +140,8 @@ Status Dataset::read_and_split(std::uint64_t sample, const SampleLocation& at,
   STOKER_ASSIGN(const std::span<const std::byte> record, read_record(at, out));
   STOKER_TRY(check_record(at, record));
   STOKER_TRY(source_->reader().split(record, at.record.offset_bytes, out.view_));
-  out.key_ = out.view_.key.empty() ? numbered_key(sample, at.shard) : out.view_.key;
+  out.key_ = key_of_sample(out.view_);
+  if (out.key_.empty()) out.key_ = numbered_key(sample, at.shard);
   return {};
 }
 

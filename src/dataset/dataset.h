@@ -27,7 +27,8 @@ namespace stoker {
 class SampleRecord {
  public:
   const SampleView& view() const noexcept { return view_; }
-  /// The sample's key; "<shard stem>/<number in the shard>" where the format has none.
+  /// The sample's key: the format's, or the field "__key__"; where there is neither, "<shard
+  /// stem>/<number in the shard>".
   const std::string& key() const noexcept { return key_; }
 
  private:

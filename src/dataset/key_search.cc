@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "dataset/sample_source.h"
 #include "dataset/shard_names.h"
 #include "dataset/shard_scan.h"
 #include "io/arena.h"
@@ -65,6 +66,21 @@ Result<std::optional<std::uint64_t>> find_scanning(const Dataset& dataset, std::
   return std::optional<std::uint64_t>();
 }
 
+/// Reads every sample, if the first has a key: those of one dataset have the same fields, as a
+/// rule.
+Result<std::optional<std::uint64_t>> find_reading(const Dataset& dataset, std::string_view key,
+                                                  const std::stop_token& stop) {
+  SampleRecord record;
+  for (std::uint64_t i = 0; i < dataset.sample_count(); ++i) {
+    if (stop.stop_requested()) return Status(Code::cancelled, "stopped while searching");
+    STOKER_TRY(dataset.read(i, record));
+    const std::string_view own = key_of_sample(record.view());
+    if (own == key) return std::optional(i);
+    if (i == 0 && own.empty()) break;
+  }
+  return std::optional<std::uint64_t>();
+}
+
 }  // namespace
 
 Result<std::uint64_t> find_key(const Dataset& dataset, std::string_view key,
@@ -73,7 +89,10 @@ Result<std::uint64_t> find_key(const Dataset& dataset, std::string_view key,
   if (dataset.index().format() == "tar") {
     STOKER_ASSIGN(sample, find_scanning(dataset, key, stop));
   } else {
-    sample = find_numbered(dataset.index(), key);
+    const Result<std::optional<std::uint64_t>> found = find_reading(dataset, key, stop);
+    if (found.ok()) sample = *found;
+    if (!sample) sample = find_numbered(dataset.index(), key);
+    if (!sample) STOKER_TRY(found.status());  // it may be behind a damaged one
   }
   if (sample) return *sample;
   return Status(Code::not_found, dataset.source().directory() + ": no sample has the key \"" +

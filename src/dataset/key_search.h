@@ -9,9 +9,10 @@
 
 namespace stoker {
 
-/// The number of the first sample with this key (SampleRecord::key()). The index has no keys: where
-/// the format has them, shards are scanned in order, headers only, until it is found; where it has
-/// none, the number is in the key. `not_found` after the last shard.
+/// The number of the first sample with this key (SampleRecord::key()). The index has no keys: in a
+/// tar, shards are scanned in order, headers only, until it is found; where samples have a field
+/// "__key__" they are read for it, one after the other. "<shard stem>/<number>" is found at once,
+/// or after them. `not_found` after the last shard.
 Result<std::uint64_t> find_key(const Dataset& dataset, std::string_view key,
                                const std::stop_token& stop = {});
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <nlohmann/json.hpp>
 
 #include "dataset/sample_source.h"
 #include "formats/npy.h"
@@ -107,10 +108,52 @@ Status fit_tfrecord(SampleView& sample, FieldView& field) {
   return {};
 }
 
+/// A list of numbers that came as JSON, and whose type its source knows.
+Status fit_tfrecord_list(SampleView& sample, FieldView& field) {
+  const std::string_view text(reinterpret_cast<const char*>(field.bytes.data()),
+                              field.bytes.size());
+  STOKER_ASSIGN(const nlohmann::json list, parse_strict_json(text, field.name));
+  const bool is_float = field.dtype == dtype_descr(Dtype::float64);
+  std::vector<std::byte> numbers;
+  const auto add = [&numbers](const auto value) {
+    const auto bytes = std::as_bytes(std::span(&value, 1));
+    numbers.insert(numbers.end(), bytes.begin(), bytes.end());
+  };
+  for (const nlohmann::json& value : list) {
+    const bool is_bool = value.is_boolean();
+    if (!is_bool && !value.is_number())
+      return Status(Code::invalid_argument,
+                    fmt::format("field {}: not a list of numbers", quote_for_message(field.name)));
+    if (is_float)
+      add(is_bool ? static_cast<float>(value.get<bool>()) : value.get<float>());
+    else
+      add(is_bool ? std::int64_t{value.get<bool>()} : value.get<std::int64_t>());
+  }
+  field = {.name = field.name,
+           .bytes = sample.storage.emplace_back(std::move(numbers)),
+           .type = is_float ? FieldType::float32 : FieldType::int64};
+  return {};
+}
+
+/// MDS has no truth values: one is a number, an array of them one of bytes.
+void fit_mds(SampleView& sample, FieldView& field) {
+  if (field.type != FieldType::array || field.dtype != dtype_descr(Dtype::boolean)) return;
+  if (!field.shape.empty() || field.bytes.size() != 1) {
+    field.dtype = dtype_descr(Dtype::uint8);
+    return;
+  }
+  const std::int64_t value = std::to_integer<std::uint8_t>(field.bytes[0]) != 0 ? 1 : 0;
+  field = {
+      .name = field.name, .bytes = internal::keep_number(sample, &value), .type = FieldType::int64};
+}
+
 }  // namespace
 
 Status fit_fields(std::string_view format, SampleView& sample) {
   for (FieldView& field : sample.fields) {
+    if (format == "mds") fit_mds(sample, field);
+    if (format == "tfrecord" && field.type == FieldType::json && !field.dtype.empty())
+      STOKER_TRY(fit_tfrecord_list(sample, field));
     if (!is_number(field) && field.type != FieldType::array) continue;
     if (format == "tar") STOKER_TRY(fit_tar(sample, field));
     if (format == "tfrecord") STOKER_TRY(fit_tfrecord(sample, field));

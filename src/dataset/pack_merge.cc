@@ -57,10 +57,20 @@ Status publish_mds_index(FileOps& ops, const std::string& directory,
   return publish_text(ops, directory + "/index.json", format_mds_index(shards));
 }
 
+/// How the shards of a job are opened: arrays whose files do not say what they are by its word.
+Result<ShardSourceOptions> source_options(const PackJob& job) {
+  ShardSourceOptions options;
+  if (job.format != "counted" && job.format != "shard001") return options;
+  options.format = job.format;
+  STOKER_ASSIGN(options.dtype, parse_dtype(job.dtype));
+  return options;
+}
+
 /// The index that Dataset will look for, with a checksum for each sample.
-Result<std::string> publish_index(FileOps& ops, const std::string& directory,
+Result<std::string> publish_index(FileOps& ops, const std::string& directory, const PackJob& job,
                                   const std::vector<PackPart>& parts) {
-  STOKER_ASSIGN(const std::unique_ptr<ShardSource> source, open_shards({&directory, 1}));
+  STOKER_ASSIGN(const ShardSourceOptions options, source_options(job));
+  STOKER_ASSIGN(const std::unique_ptr<ShardSource> source, open_shards({&directory, 1}, options));
   const std::vector<ShardFile>& shards = source->shards();
   if (shards.size() != parts.size())
     return Status(Code::already_exists,
@@ -145,7 +155,7 @@ Result<PackReport> merge_locked(FileOps& ops, const std::string& directory, cons
     STOKER_TRY(publish_mds_index(ops, directory, parts));
     extra_files.emplace_back("index.json");
   }
-  STOKER_ASSIGN(manifest.format, publish_index(ops, directory, parts));
+  STOKER_ASSIGN(manifest.format, publish_index(ops, directory, job, parts));
   for (const PackPart& part : parts) {
     manifest.shards.push_back(part.shard);
     manifest.files.insert(manifest.files.end(), part.files.begin(), part.files.end());

@@ -42,10 +42,12 @@ class SplitMix {
 };
 
 Status check(const PackPlanOptions& options) {
-  constexpr std::array<std::string_view, 4> kFormats = {"tar", "mds", "tfrecord", "tokens"};
-  if (std::find(kFormats.begin(), kFormats.end(), options.format) == kFormats.end())
-    return Status(Code::invalid_argument, "format " + quote_for_message(options.format) +
-                                              " cannot be written: tar, mds, tfrecord or tokens");
+  constexpr std::array<std::string_view, 3> kFormats = {"tar", "mds", "tfrecord"};
+  if (std::find(kFormats.begin(), kFormats.end(), options.format) == kFormats.end() &&
+      !is_token_format(options.format))
+    return Status(Code::invalid_argument,
+                  "format " + quote_for_message(options.format) +
+                      " cannot be written: tar, mds, tfrecord, tokens, counted or shard001");
   if (options.shard_bytes == 0)
     return Status(Code::invalid_argument, "--shard-size 0 holds no sample");
   if (options.format == "mds" && options.shard_bytes > kMdsShardBytesMax)
@@ -61,7 +63,7 @@ Status check(const PackPlanOptions& options) {
 /// At least what the sample takes in a shard: a tar member has a header and is padded, an MDS
 /// column has its length, an Example its tags.
 std::uint64_t planned_bytes(const std::string& format, const SampleSource::Extent& extent) {
-  if (format == "tokens") return extent.size_bytes;
+  if (is_token_format(format)) return extent.size_bytes;
   const std::uint64_t each = format == "tar" ? 1024 : 64;
   return extent.size_bytes + (extent.field_count + 1) * each;
 }
@@ -77,9 +79,13 @@ std::string hash_of(const SampleSource& source, const PackPlanOptions& options) 
 
 }  // namespace
 
+bool is_token_format(std::string_view format) noexcept {
+  return format == "tokens" || format == "counted" || format == "shard001";
+}
+
 std::string PackJob::shard_name(std::uint64_t shard) const {
   if (format == "mds") return fmt::format("shard.{:05}.mds", shard);
-  const std::string_view ending = format == "tokens" ? "bin" : std::string_view(format);
+  const std::string_view ending = is_token_format(format) ? "bin" : std::string_view(format);
   return fmt::format("{}-{:06}.{}", prefix, shard, ending);
 }
 
@@ -131,6 +137,9 @@ Result<PackPlan> make_pack_plan(const SampleSource& source, const PackPlanOption
               .shard_count = plan.cuts.size() - 1,
               .sample_count = count,
               .extra_files = {}};
+  const bool is_silent = options.format == "counted" || options.format == "shard001";
+  if (const auto dtype = source.token_dtype(); dtype && is_silent)
+    plan.job.dtype = dtype_name(*dtype);
   for (const auto& [name, text] : source.extra_files()) plan.job.extra_files.push_back(name);
   return plan;
 }
@@ -162,14 +171,19 @@ Result<PackJob> read_pack_job(const std::string& directory) {
     if (!is_plain_file_name(name)) return files.corrupt("names no file of this directory");
     job.extra_files.push_back(std::move(name));
   }
+  STOKER_ASSIGN(const JsonView dtype, root.at_or_null("dtype"));
+  if (!dtype.is_null()) {
+    STOKER_ASSIGN(job.dtype, dtype.text());
+  }
   return job;
 }
 
 Status publish_pack_job(FileOps& ops, const std::string& directory, const PackJob& job) {
-  const nlohmann::ordered_json document = {
-      {"version", kPlanVersion}, {"hash", job.hash},          {"format", job.format},
-      {"prefix", job.prefix},    {"shards", job.shard_count}, {"samples", job.sample_count},
-      {"files", job.extra_files}};
+  nlohmann::ordered_json document = {{"version", kPlanVersion},   {"hash", job.hash},
+                                     {"format", job.format},      {"prefix", job.prefix},
+                                     {"shards", job.shard_count}, {"samples", job.sample_count},
+                                     {"files", job.extra_files}};
+  if (!job.dtype.empty()) document["dtype"] = job.dtype;
   const std::string text = document.dump(1) + "\n";
   return publish_file(ops, directory + std::string(kPlanName), std::as_bytes(std::span(text)));
 }

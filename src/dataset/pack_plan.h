@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "dataset/sample_source.h"
@@ -19,7 +20,8 @@ namespace stoker {
 inline constexpr std::uint64_t kShardBytesDefault = std::uint64_t{256} << 20;
 
 struct PackPlanOptions {
-  std::string format = "tar";           ///< "tar", "mds", "tfrecord", "tokens".
+  /// "tar", "mds", "tfrecord", "tokens" (Megatron), "counted", "shard001".
+  std::string format = "tar";
   std::uint64_t samples_per_shard = 0;  ///< 0: by size alone.
   std::uint64_t shard_bytes = kShardBytesDefault;
   std::optional<std::uint64_t> shuffle_seed = {};  ///< None: in the order of the source.
@@ -34,8 +36,10 @@ struct PackJob {
   std::uint64_t shard_count = 0;
   std::uint64_t sample_count = 0;
   std::vector<std::string> extra_files;  ///< Names of files beside the shards: "classes.json".
+  std::string dtype = {};  ///< Of counted and shard001, which do not say it; else empty.
 
-  /// "shard-000017.tar", "shard.00017.mds", "shard-000017.tfrecord", "shard-000017.bin".
+  /// "shard-000017.tar", "shard.00017.mds", "shard-000017.tfrecord"; "shard-000017.bin"
+  /// for arrays.
   std::string shard_name(std::uint64_t shard) const;
   /// "shard-000017.idx", which only tokens have.
   std::string sidecar_name(std::uint64_t shard) const;
@@ -51,6 +55,9 @@ struct PackPlan {
     return std::span(order).subspan(cuts[shard], cuts[shard + 1] - cuts[shard]);
   }
 };
+
+/// Whether samples of that format are arrays of numbers: "tokens", "counted", "shard001".
+bool is_token_format(std::string_view format) noexcept;
 
 /// `invalid_argument` for options that make no sense together.
 Result<PackPlan> make_pack_plan(const SampleSource& source, const PackPlanOptions& options);

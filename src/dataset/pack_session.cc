@@ -68,14 +68,7 @@ Result<PackWriterOptions> writer_options(const SampleSource& source,
   if (options.format == "mds") {
     STOKER_ASSIGN(writer.mds_columns, source.mds_columns());
   }
-  if (options.format == "tokens") {
-    const std::optional<Dtype> dtype = source.token_dtype();
-    if (!dtype)
-      return Status(Code::invalid_argument,
-                    "--format tokens is for arrays of tokens (.npy, .bin, Megatron); these are "
-                    "samples with fields: use tar, mds or tfrecord");
-    writer.token_dtype = *dtype;
-  }
+  if (is_token_format(options.format)) STOKER_TRY(prepare_token_writer(source, writer));
   return writer;
 }
 

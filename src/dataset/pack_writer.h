@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "dataset/sample_source.h"
 #include "formats/dtype.h"
 #include "formats/mds_writer.h"
 #include "formats/shard_format.h"
@@ -19,6 +20,8 @@ struct PackWriterOptions {
   std::vector<std::pair<std::string, std::string>> mds_columns = {};  ///< Without the key.
   std::uint64_t mds_size_limit_bytes = 0;
   Dtype token_dtype = Dtype::int32;
+  /// Of each row of "counted" and "shard001"; 0: of a shard's first.
+  std::uint64_t row_bytes = 0;
 };
 
 struct PackWriter {
@@ -27,6 +30,9 @@ struct PackWriter {
   /// index.json says of the shard. Null otherwise.
   MdsWriter* mds = nullptr;
 };
+
+/// What the token formats must know of the samples. `invalid_argument` if they are no arrays.
+Status prepare_token_writer(const SampleSource& source, PackWriterOptions& options);
 
 /// A writer for the shard `name`. Formats without keys get the key as a field, kKeyField. A sidecar
 /// of Megatron's writer has the suffix ".idx", which replaces ".bin".

@@ -7,6 +7,8 @@
 #include <cstring>
 #include <filesystem>
 
+#include "formats/webdataset_names.h"
+
 namespace stoker {
 namespace {
 
@@ -35,13 +37,24 @@ Result<std::unique_ptr<SampleSource>> open_sample_source(const std::string& path
     STOKER_ASSIGN(kind, kind_of(path));
   }
   if (kind == "jsonl") return internal::open_jsonl(path);
-  if (kind == "tokens") return internal::open_token_arrays(path, options);
+  if (kind == "tokens" || kind == "raw" || kind == "counted" || kind == "shard001")
+    return internal::open_token_arrays(path, options);
   if (kind != "classes" && kind != "tree")
     return Status(Code::invalid_argument,
-                  "source \"" + kind + "\" is not known: classes, tree, jsonl or tokens");
+                  "source \"" + kind +
+                      "\" is not known: classes, tree, jsonl, tokens, raw, counted, shard001, "
+                      "parquet, petastorm, arrow, hf, hdf5, lmdb or text");
   if (!is_directory)
     return Status(Code::invalid_argument, path + ": not a directory, as --from " + kind + " needs");
   return internal::open_tree(path, kind == "classes", options.excluded_directory);
+}
+
+std::string_view key_of_sample(const SampleView& sample) noexcept {
+  if (!sample.key.empty()) return sample.key;
+  const FieldView* field = sample.find(kKeyField);
+  if (field == nullptr || (field->type != FieldType::bytes && field->type != FieldType::text))
+    return {};
+  return {reinterpret_cast<const char*>(field->bytes.data()), field->bytes.size()};
 }
 
 namespace internal {
@@ -56,6 +69,14 @@ std::span<const std::byte> keep_number(SampleView& sample, const void* value) {
   std::vector<std::byte>& kept = sample.storage.emplace_back(8);
   std::memcpy(kept.data(), value, kept.size());
   return kept;
+}
+
+std::string mds_encoding_of_extension(std::string_view extension) {
+  if (extension == "jpg" || extension == "jpeg") return "jpeg";
+  if (extension == "png") return "png";
+  const FieldType type = type_of_extension(extension);
+  if (type == FieldType::text) return "str";
+  return type == FieldType::json ? "json" : "bytes";
 }
 
 Status read_exactly(int fd, const std::string& path, std::uint64_t offset_bytes,

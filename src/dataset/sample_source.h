@@ -45,7 +45,8 @@ class SampleSource {
   };
   virtual Result<Extent> extent(std::uint64_t sample) const = 0;
 
-  /// Reads one sample: key and fields, typed where the source knows the type. The message of a
+  /// Reads one sample: key and fields, typed where the source knows the type. A JSON field has a
+  /// `dtype` if it is a list of such numbers, and nothing else, in every sample. The message of a
   /// failure names file and place.
   virtual Status read(std::uint64_t sample, SourceSample& out) const = 0;
 
@@ -74,9 +75,10 @@ class SampleSource {
 
 struct SampleSourceOptions {
   /// "classes": a directory for each class, images in it. "tree": files grouped by stem. "jsonl".
-  /// "tokens": .npy and .bin arrays. Empty: by what is there.
+  /// "tokens": .npy and .bin arrays, SHARD001 files among them; "raw", "counted", "shard001":
+  /// arrays of that layout (raw_array.h). Empty: by what is there.
   std::string kind = {};
-  std::optional<Dtype> dtype = {};      ///< Of raw token arrays.
+  std::optional<Dtype> dtype = {};      ///< Of arrays that do not say it themselves.
   std::uint64_t sequence_length = 0;    ///< Cuts token arrays into sequences; 0: as they are.
   std::string excluded_directory = {};  ///< Left out of trees: where the shards go.
 };
@@ -87,10 +89,15 @@ Result<std::unique_ptr<SampleSource>> open_sample_source(const std::string& path
                                                          const SampleSourceOptions& options = {});
 
 /// The samples of a dataset that is there already. A field "__key__" becomes the key.
-std::unique_ptr<SampleSource> make_dataset_source(std::shared_ptr<const Dataset> dataset);
+/// Files that its manifest names beside shards and indexes ("classes.json") go along; `corrupt` and
+/// the like if one cannot be read.
+Result<std::unique_ptr<SampleSource>> make_dataset_source(std::shared_ptr<const Dataset> dataset);
 
 /// The field that carries the key in formats that have none.
 inline constexpr std::string_view kKeyField = "__key__";
+
+/// The key that a sample has of its own: the format's, or that field; empty if neither.
+std::string_view key_of_sample(const SampleView& sample) noexcept;
 
 namespace internal {
 
@@ -106,6 +113,9 @@ Result<std::unique_ptr<SampleSource>> open_token_arrays(const std::string& path,
 std::string_view keep_text(SampleView& sample, std::string_view text);
 /// The same for one number, little-endian.
 std::span<const std::byte> keep_number(SampleView& sample, const void* value);
+
+/// What MDS calls a field that is a file of that ending: "jpeg", "png", "str", "json", "bytes".
+std::string mds_encoding_of_extension(std::string_view extension);
 
 /// Reads exactly `out.size()` bytes; `corrupt` if the file has become shorter.
 Status read_exactly(int fd, const std::string& path, std::uint64_t offset_bytes,

@@ -1,11 +1,18 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "dataset/manifest.h"
+#include "dataset/pack_fields.h"
 #include "dataset/sample_source.h"
 #include "formats/mds_encoding.h"
+#include "formats/mds_index.h"
 #include "formats/strict_json.h"
 
 namespace stoker {
 namespace {
+
+constexpr std::size_t kFileBytesMax = std::size_t{256} << 20;
 
 class DatasetSource final : public SampleSource {
  public:
@@ -21,15 +28,9 @@ class DatasetSource final : public SampleSource {
   Status read(std::uint64_t sample, SourceSample& out) const override {
     out.view.clear();
     STOKER_TRY(dataset_->read(sample, out.record));
-    std::string_view key = out.record.key();
-    for (const FieldView& field : out.record.view().fields) {
-      if (field.name != kKeyField) {
-        out.view.fields.push_back(field);
-        continue;
-      }
-      key = {reinterpret_cast<const char*>(field.bytes.data()), field.bytes.size()};
-    }
-    out.view.key = internal::keep_text(out.view, key);
+    for (const FieldView& field : out.record.view().fields)
+      if (field.name != kKeyField) out.view.fields.push_back(field);
+    out.view.key = internal::keep_text(out.view, out.record.key());
     return {};
   }
 
@@ -46,12 +47,39 @@ class DatasetSource final : public SampleSource {
     return stream.digest();
   }
 
-  /// As the first sample's fields are; the others are held to that.
+  /// Reads the files that go along.
+  Status read_files() {
+    const std::string& directory = dataset_->source().directory();
+    const Result<Manifest> manifest = read_manifest(directory);
+    if (!manifest.ok()) return {};  // none, or a file of that name that is somebody else's
+    for (const ManifestFile& file : manifest->files) {
+      if (file.name == "index.json" || file.name.ends_with(".idx")) continue;
+      STOKER_ASSIGN(std::string text,
+                    internal::read_whole(directory + "/" + file.name, kFileBytesMax));
+      files_.emplace_back(file.name, std::move(text));
+    }
+    return {};
+  }
+
+  std::vector<std::pair<std::string, std::string>> extra_files() const override { return files_; }
+
+  /// As MDS has them already; else as the first sample's fields are. The others are held to that.
   Result<std::vector<std::pair<std::string, std::string>>> mds_columns() const override {
     std::vector<std::pair<std::string, std::string>> columns;
     SourceSample first;
     STOKER_TRY(read(0, first));
+    STOKER_TRY(fit_fields("mds", first.view));
+    STOKER_ASSIGN(const std::vector<MdsColumn> known, own_columns());
     for (const FieldView& field : first.view.fields) {
+      const auto column = std::ranges::find(known, field.name, &MdsColumn::name);
+      if (column != known.end() && can_hold(column->encoding, field)) {
+        columns.emplace_back(field.name, column->encoding.text);
+        continue;
+      }
+      if (dataset_->index().format() == "tar") {
+        columns.emplace_back(field.name, internal::mds_encoding_of_extension(field.name));
+        continue;
+      }
       Result<MdsEncoding> encoding = choose_mds_encoding(field);
       if (!encoding.ok())
         return encoding.status().with_context(
@@ -72,13 +100,30 @@ class DatasetSource final : public SampleSource {
   }
 
  private:
+  static bool can_hold(const MdsEncoding& encoding, const FieldView& field) {
+    std::vector<std::byte> ignored;
+    return encode_mds_value(encoding, field, ignored).ok();
+  }
+
+  /// Those of an MDS dataset, which say more than the fields that come of them.
+  Result<std::vector<MdsColumn>> own_columns() const {
+    if (dataset_->index().format() != "mds") return std::vector<MdsColumn>();
+    const std::string path = dataset_->source().directory() + "/index.json";
+    STOKER_ASSIGN(const std::string text, internal::read_whole(path, kFileBytesMax));
+    STOKER_ASSIGN(const std::vector<MdsShard> shards, parse_mds_index(text));
+    return shards.empty() ? std::vector<MdsColumn>() : shards.front().config.columns;
+  }
+
   std::shared_ptr<const Dataset> dataset_;
+  std::vector<std::pair<std::string, std::string>> files_;
 };
 
 }  // namespace
 
-std::unique_ptr<SampleSource> make_dataset_source(std::shared_ptr<const Dataset> dataset) {
-  return std::make_unique<DatasetSource>(std::move(dataset));
+Result<std::unique_ptr<SampleSource>> make_dataset_source(std::shared_ptr<const Dataset> dataset) {
+  auto source = std::make_unique<DatasetSource>(std::move(dataset));
+  STOKER_TRY(source->read_files());
+  return std::unique_ptr<SampleSource>(std::move(source));
 }
 
 }  // namespace stoker

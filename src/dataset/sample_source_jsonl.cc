@@ -53,9 +53,43 @@ Kind join(Kind a, Kind b) {
   return numbers ? Kind::float64 : Kind::nested;
 }
 
+/// A double holds every integer up to here.
+constexpr std::int64_t kExactMax = std::int64_t{1} << 53;
+
+bool is_inexact(const json& value) {
+  if (!value.is_number_integer() || kind_of(value) != Kind::int64) return false;
+  const auto number = value.get<std::int64_t>();
+  return number > kExactMax || number < -kExactMax;
+}
+
 struct Column {
   Kind kind = Kind::none;
   std::uint64_t count = 0;
+  bool has_inexact = false;     // an integer that is no double
+  Kind list_kind = Kind::none;  // of the numbers, if all values are lists of numbers; else nested
+
+  void add(const json& value) {
+    const Kind added = kind_of(value);
+    kind = count++ == 0 ? added : join(kind, added);
+    has_inexact |= is_inexact(value);
+    if (!value.is_array()) list_kind = Kind::nested;
+    if (!value.is_array()) return;
+    for (const json& element : value) {
+      const Kind number = kind_of(element);
+      const bool is_number = number == Kind::int64 || number == Kind::float64;
+      list_kind = list_kind == Kind::none && is_number ? number
+                  : is_number                          ? join(list_kind, number)
+                                                       : Kind::nested;
+      has_inexact |= is_inexact(element);
+    }
+  }
+
+  /// When all values are in: rather JSON than another number.
+  void settle() {
+    if (!has_inexact) return;
+    if (kind == Kind::float64) kind = Kind::nested;
+    if (list_kind == Kind::float64) list_kind = Kind::nested;
+  }
 };
 
 class JsonlSource final : public SampleSource {
@@ -92,6 +126,7 @@ class JsonlSource final : public SampleSource {
     }
     if (!line.empty()) STOKER_TRY(add_line(line, size_bytes_ - line.size(), ++number));
     if (lines_.empty()) return Status(Code::invalid_argument, path_ + ": no samples in it");
+    for (auto& [name, column] : columns_) column.settle();
     return {};
   }
 
@@ -117,7 +152,7 @@ class JsonlSource final : public SampleSource {
       }
       const auto column = columns_.find(name);
       if (column == columns_.end() || value.is_null()) continue;
-      add_field(view, column->first, column->second.kind, value);
+      add_field(view, column->first, column->second, value);
     }
     return {};
   }
@@ -174,8 +209,7 @@ class JsonlSource final : public SampleSource {
       const Kind kind = kind_of(value);
       Column& column = columns_[name];
       if (kind == Kind::none) continue;
-      column.kind = column.count == 0 ? kind : join(column.kind, kind);
-      ++column.count;
+      column.add(value);
       ++line.field_count;
     }
     if (line.field_count == 0)
@@ -185,7 +219,9 @@ class JsonlSource final : public SampleSource {
     return {};
   }
 
-  static void add_field(SampleView& view, std::string_view name, Kind kind, const json& value) {
+  static void add_field(SampleView& view, std::string_view name, const Column& column,
+                        const json& value) {
+    const Kind kind = column.kind;
     if (kind == Kind::int64) {
       const std::int64_t number =
           value.is_boolean() ? value.get<bool>() : value.get<std::int64_t>();
@@ -202,8 +238,14 @@ class JsonlSource final : public SampleSource {
       const std::string_view kept = internal::keep_text(view, text);
       view.fields.push_back({.name = name,
                              .bytes = std::as_bytes(std::span(kept)),
-                             .type = kind == Kind::text ? FieldType::text : FieldType::json});
+                             .type = kind == Kind::text ? FieldType::text : FieldType::json,
+                             .dtype = list_dtype(column.list_kind)});
     }
+  }
+
+  static std::string_view list_dtype(Kind kind) {
+    if (kind == Kind::int64) return dtype_descr(Dtype::int64);
+    return kind == Kind::float64 ? dtype_descr(Dtype::float64) : std::string_view();
   }
 
   std::string path_;

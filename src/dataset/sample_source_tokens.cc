@@ -1,4 +1,5 @@
-// Token arrays: .npy, or raw ones with a dtype, as sequences. Each becomes a sample with one field.
+// Token arrays: .npy, SHARD001, counted, or raw ones with a dtype, as sequences. Each becomes a
+// sample with one field.
 #include <fmt/format.h>
 #include <sys/stat.h>
 
@@ -126,10 +127,19 @@ class TokenArraySource final : public SampleSource {
   std::vector<TokenArray> arrays_;
 };
 
-Result<TokenArray> open_array(const std::string& path, std::optional<Dtype> dtype) {
-  const bool is_npy = path.ends_with(".npy");
-  const TokenFormat format = is_npy ? TokenFormat::npy : TokenFormat::raw;
-  if (!is_npy && !dtype)
+/// As it was named, else by the first bytes; counted arrays have nothing to be recognised by.
+Result<TokenFormat> format_of(const std::string& path, const std::string& kind) {
+  if (!kind.empty() && kind != "tokens") return parse_token_format(kind);
+  STOKER_ASSIGN(const std::vector<std::byte> head, internal::read_head(path, 8));
+  const std::string_view text(reinterpret_cast<const char*>(head.data()), head.size());
+  if (path.ends_with(".npy") || text.starts_with("\x93NUMPY")) return TokenFormat::npy;
+  return text == "SHARD001" ? TokenFormat::shard001 : TokenFormat::raw;
+}
+
+Result<TokenArray> open_array(const std::string& path, const SampleSourceOptions& options) {
+  const std::optional<Dtype> dtype = options.dtype;
+  STOKER_ASSIGN(const TokenFormat format, format_of(path, options.kind));
+  if (format == TokenFormat::raw && !dtype)
     return Status(Code::invalid_argument,
                   path + ": a raw array does not say what it holds; name it, as in --dtype uint16");
   TokenArray array{.path = path, .fd = {}, .layout = {}};
@@ -162,7 +172,7 @@ Result<std::unique_ptr<SampleSource>> open_token_arrays(const std::string& path,
   }
   auto source = std::make_unique<TokenArraySource>(options.sequence_length);
   for (const std::string& file : paths) {
-    STOKER_ASSIGN(TokenArray array, open_array(file, options.dtype));
+    STOKER_ASSIGN(TokenArray array, open_array(file, options));
     STOKER_TRY(source->add(std::move(array)));
   }
   if (source->sample_count() == 0)

@@ -4,6 +4,7 @@
 #include <array>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "dataset/sample_source.h"
 #include "dataset/sample_source_walk.h"
@@ -31,11 +32,39 @@ bool is_image_name(std::string_view name) {
   return std::find(kImages.begin(), kImages.end(), extension) != kImages.end();
 }
 
-/// A directory for each class, images in it, and nothing else.
+std::string_view key_of(std::string_view name) {
+  const std::optional<MemberName> split = split_member_name(name);
+  return split ? split->key : name;
+}
+
+/// The keys that have an image.
+std::set<std::string_view> image_keys(const std::vector<TreeFile>& files) {
+  std::set<std::string_view> keys;
+  for (const TreeFile& file : files)
+    if (is_image_name(file.name)) keys.insert(key_of(file.name));
+  return keys;
+}
+
+/// A directory for each class, images in each of them and nowhere else. Other files may lie about
+/// (a README, a Thumbs.db), as long as they are fewer, there are classes to tell apart, and none
+/// belongs to an image by its name, as a caption does: then they are samples of several fields.
 bool looks_like_classes(const std::vector<TreeFile>& files) {
-  return !files.empty() && std::all_of(files.begin(), files.end(), [](const TreeFile& file) {
-    return std::count(file.name.begin(), file.name.end(), '/') == 1 && is_image_name(file.name);
-  });
+  const std::set<std::string_view> images = image_keys(files);
+  std::map<std::string_view, bool> folders;  // whether an image lies in them
+  std::size_t image_count = 0;
+  for (const TreeFile& file : files) {
+    const bool is_image = is_image_name(file.name);
+    const auto depth = std::count(file.name.begin(), file.name.end(), '/');
+    if (is_image && depth != 1) return false;
+    if (!is_image && images.contains(key_of(file.name))) return false;
+    image_count += is_image ? 1 : 0;
+    if (depth != 0) folders[std::string_view(file.name).substr(0, file.name.find('/'))] |= is_image;
+  }
+  const bool has_images_in_all =
+      std::all_of(folders.begin(), folders.end(), [](const auto& folder) { return folder.second; });
+  const std::size_t other_count = files.size() - image_count;
+  if (other_count == 0) return !files.empty();
+  return has_images_in_all && folders.size() > 1 && other_count < image_count;
 }
 
 class TreeSource final : public SampleSource {
@@ -45,13 +74,10 @@ class TreeSource final : public SampleSource {
 
   Status add_files(std::vector<TreeFile> files, std::vector<std::string> left_out) {
     left_out_ = std::move(left_out);
+    if (has_classes_) leave_out_strays(files);
     for (TreeFile& file : files) {
       if (!split_member_name(file.name) || is_metadata_name(file.name)) {
         left_out_.push_back(file.name + ": no extension to name its field by");
-        continue;
-      }
-      if (has_classes_ && file.name.find('/') == std::string::npos) {
-        left_out_.push_back(file.name + ": in no class");
         continue;
       }
       files_.push_back(std::move(file));
@@ -119,12 +145,7 @@ class TreeSource final : public SampleSource {
     std::vector<std::pair<std::string, std::string>> columns;
     for (const TreeFile& file : files_of(0)) {
       const std::string field = lower(split_member_name(file.name)->extension);
-      std::string encoding = "bytes";
-      if (field == "jpg" || field == "jpeg") encoding = "jpeg";
-      if (field == "png") encoding = "png";
-      if (type_of_extension(field) == FieldType::text) encoding = "str";
-      if (type_of_extension(field) == FieldType::json) encoding = "json";
-      columns.emplace_back(field, std::move(encoding));
+      columns.emplace_back(field, internal::mds_encoding_of_extension(field));
     }
     if (has_classes_) columns.emplace_back(kClassField, "int");
     return columns;
@@ -148,6 +169,21 @@ class TreeSource final : public SampleSource {
 
   std::span<const TreeFile> files_of(std::uint64_t sample) const {
     return std::span(files_).subspan(samples_[sample].first, samples_[sample].count);
+  }
+
+  /// Of classes of images, what has no image; and what lies in no class.
+  void leave_out_strays(std::vector<TreeFile>& files) {
+    const std::set<std::string_view> images = image_keys(files);
+    std::vector<TreeFile> kept;
+    for (const TreeFile& file : files) {
+      const bool has_class = file.name.find('/') != std::string::npos;
+      if (has_class && (images.empty() || images.contains(key_of(file.name)))) {
+        kept.push_back(file);
+        continue;
+      }
+      left_out_.push_back(file.name + (has_class ? ": not an image" : ": in no class"));
+    }
+    files = std::move(kept);
   }
 
   /// Files with one key lie side by side in bytewise order: they share all up to the first dot.

@@ -146,6 +146,11 @@ std::string shard_stem(std::string_view shard_name) {
   return (is_packed ? name.stem().stem() : name.stem()).string();
 }
 
+bool is_compressed_tar_name(std::string_view name) noexcept {
+  return !name.starts_with('.') && (name.ends_with(".tar.gz") || name.ends_with(".tgz") ||
+                                    name.ends_with(".tar.zst") || name.ends_with(".tar.zstd"));
+}
+
 std::string numbered_key(std::string_view shard_name, std::uint64_t number) {
   return shard_stem(shard_name) + "/" + std::to_string(number);
 }

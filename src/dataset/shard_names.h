@@ -31,4 +31,7 @@ std::string shard_stem(std::string_view shard_name);
 /// The key of a sample that has none of its own, by its place in its shard: "shard.00000/17".
 std::string numbered_key(std::string_view shard_name, std::uint64_t number);
 
+/// ".tar.gz", ".tgz", ".tar.zst", ".tar.zstd": a tar that is to be inflated before it is read.
+bool is_compressed_tar_name(std::string_view name) noexcept;
+
 }  // namespace stoker

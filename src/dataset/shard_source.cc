@@ -10,6 +10,7 @@
 #include <filesystem>
 
 #include "base/checksum.h"
+#include "dataset/manifest.h"
 #include "dataset/shard_names.h"
 #include "formats/tfrecord.h"
 #include "formats/webdataset_reader.h"
@@ -114,6 +115,14 @@ constexpr std::array kNamedFormats = {
     NamedFormat{"", [](std::string_view name) { return name.ends_with(".bin"); }},
 };
 
+/// Counted arrays have nothing to be recognised by but the manifest that was packed with them.
+ShardSourceOptions as_packed(const std::string& directory, ShardSourceOptions options) {
+  if (!options.format.empty()) return options;
+  const Result<Manifest> manifest = read_manifest(directory);
+  if (manifest.ok() && manifest->format == "counted") options.format = manifest->format;
+  return options;
+}
+
 /// The shards a directory holds, by the first kind of name that any of its files has.
 Result<std::unique_ptr<ShardSource>> open_directory(const std::string& directory,
                                                     const ShardSourceOptions& options) {
@@ -135,8 +144,15 @@ Result<std::unique_ptr<ShardSource>> open_directory(const std::string& directory
     std::vector<std::string> paths;
     for (const std::string& name : names)
       if (named.is_shard(name) && !name.starts_with('.')) paths.push_back(directory + "/" + name);
-    if (!paths.empty()) return open_files(paths, options);
+    if (!paths.empty())
+      return open_files(paths, named.format.empty() ? as_packed(directory, options) : options);
   }
+  if (std::ranges::any_of(names, is_compressed_tar_name))
+    return Status(Code::unsupported,
+                  directory +
+                      ": compressed tars cannot be read at random; unpack them, or convert them: "
+                      "stoker convert " +
+                      directory + " OUT --format tar");
   return Status(Code::not_found, directory +
                                      ": no shards in it (looked for index.json, *.tar, "
                                      "*.tfrecord, *.idx, *.npy, *.bin); name the files themselves");
@@ -166,12 +182,19 @@ namespace internal {
 Result<std::string> recognise_shard(const std::string& path) {
   STOKER_ASSIGN(const std::vector<std::byte> head, read_head(path, kHeadBytes));
   const std::span<const std::byte> bytes(head);
-  if (starts_with(bytes, "\x1f\x8b"))
+  const bool is_mds = std::filesystem::path(path).filename().string().find(".mds") !=
+                      std::string::npos;  // its shards may be compressed
+  const bool is_zstd = !is_mds && starts_with(bytes, "\x28\xb5\x2f\xfd");
+  if (is_zstd || (!is_mds && starts_with(bytes, "\x1f\x8b")))
     return Status(Code::unsupported,
-                  path +
-                      ": gzip cannot be read at random; unpack it, or convert it: stoker "
-                      "convert " +
+                  path + ": " + (is_zstd ? "zstd" : "gzip") +
+                      " cannot be read at random; unpack it, or convert it: stoker convert " +
                       path + " OUT --format tar");
+  if (starts_with(bytes, "BZh") || starts_with(bytes,
+                                               "\xfd"
+                                               "7zXZ"))
+    return Status(Code::unsupported,
+                  path + ": bzip2 and xz cannot be read at random; unpack it first");
   if (starts_with(bytes, "\x93NUMPY")) return std::string("npy");
   if (starts_with(bytes, "SHARD001")) return std::string("shard001");
   if (starts_with(bytes, std::string_view("MMIDIDX\0\0", 9))) return std::string("megatron");
@@ -215,6 +238,13 @@ Result<std::vector<std::byte>> read_packed(const ShardFile& shard) {
   return bytes;
 }
 
+Status check_digests(const ShardSource& source, std::size_t shard) {
+  if (source.is_compressed(shard) || !source.has_digests(shard)) return {};
+  const ShardFile& file = source.shards()[shard];
+  STOKER_ASSIGN(const std::vector<std::byte> bytes, read_packed(file));
+  return source.check_digests(shard, bytes).with_context(file.path);
+}
+
 Result<std::vector<std::byte>> read_head(const std::string& path, std::size_t size_max) {
   STOKER_ASSIGN(const UniqueFd fd, open_regular(posix_file_ops(), path));
   return read_from(fd.get(), path, size_max);
@@ -238,13 +268,6 @@ std::string common_directory(std::span<const std::string> paths) {
     const std::string prefix = common.empty() ? "" : common.string() + "/";
     return path.starts_with(prefix);
   };
-Status check_digests(const ShardSource& source, std::size_t shard) {
-  if (source.is_compressed(shard) || !source.has_digests(shard)) return {};
-  const ShardFile& file = source.shards()[shard];
-  STOKER_ASSIGN(const std::vector<std::byte> bytes, read_packed(file));
-  return source.check_digests(shard, bytes).with_context(file.path);
-}
-
   while (!common.empty() && common.has_relative_path() &&
          !std::all_of(paths.begin(), paths.end(), holds))
     common = common.parent_path();
@@ -280,6 +303,9 @@ Result<std::unique_ptr<ShardSource>> open_shards(std::span<const std::string> pa
                       "are known");
   std::vector<std::string> paths;
   for (const std::string& pattern : patterns) {
+    if (pattern.empty())
+      return Status(Code::invalid_argument,
+                    "an empty name names no shards; \".\" is this directory");
     STOKER_ASSIGN(const std::vector<std::string> found, find_shards(pattern));
     for (const std::string& path : found) paths.push_back(clean_path(path));
   }
@@ -295,6 +321,3 @@ Result<std::unique_ptr<ShardSource>> open_shards(std::span<const std::string> pa
 }
 
 }  // namespace stoker
-    if (pattern.empty())
-      return Status(Code::invalid_argument,
-                    "an empty name names no shards; \".\" is this directory");

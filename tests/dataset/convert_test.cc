@@ -5,7 +5,14 @@
 #include <sys/stat.h>
 #include <zlib.h>
 
+#include "dataset/key_search.h"
+#include "dataset/pack_fields.h"
 #include "dataset/pack_support.h"
+#include "dataset/shard_output.h"
+#include "dataset/verify.h"
+#include "formats/mds_encoding.h"
+#include "formats/mds_index.h"
+#include "formats/mds_writer.h"
 
 namespace stoker::testing {
 namespace {
@@ -42,6 +49,97 @@ TEST(ConvertTest, every_format_and_back_gives_the_same_tar) {
     report = convert_to(dir.file(format), dir.file("back-" + format), "tar");
     ASSERT_TRUE(report.ok()) << report.status().message();
     EXPECT_EQ(read_all(dir.file("back-" + format)), read_all(dir.file("tar")));
+    EXPECT_EQ(contents_of(dir.file(format + "/classes.json")),
+              contents_of(dir.file("tar/classes.json")));
+    EXPECT_TRUE(verify_dataset(dir.file(format))->problems.empty());
+  }
+}
+
+std::string encodings_in(const std::string& directory) {
+  const auto shards = parse_mds_index(contents_of(directory + "/index.json"));
+  EXPECT_TRUE(shards.ok());
+  std::string text;
+  for (const MdsColumn& column : shards->front().config.columns)
+    text += column.name + "=" + column.encoding.text + " ";
+  return text;
+}
+
+TEST(ConvertTest, images_of_a_tar_have_the_encodings_that_pack_gives_them) {
+  const PackDir dir;
+  make_tar(dir);
+  ASSERT_TRUE(convert_to(dir.file("tar"), dir.file("mds"), "mds").ok());
+  EXPECT_EQ(encodings_in(dir.file("mds")), "__key__=str cls=str jpg=jpeg ");
+}
+
+TEST(ConvertTest, columns_of_an_mds_keep_their_encodings) {
+  const PackDir dir;
+  std::filesystem::create_directory(dir.file("old"));
+  const std::string name = "shard.00000.mds";
+  const auto output = ShardOutput::make(posix_file_ops(), dir.file("old/" + name));
+  ASSERT_TRUE(output.ok());
+  auto writer = MdsWriter::make({.columns = {{"a", "ndarray:float32:2,3"},
+                                             {"d", "str_decimal"},
+                                             {"i", "int16"},
+                                             {"l", "list[jpeg]"}},
+                                 .basename = name},
+                                **output);
+  ASSERT_TRUE(writer.ok()) << writer.status().message();
+  const std::string array = noise(24, 1);
+  const std::array<std::uint64_t, 2> shape = {2, 3};
+  SampleView sample;
+  const auto bytes = [](std::string_view text) { return std::as_bytes(std::span(text)); };
+  sample.fields = {{.name = "a",
+                    .bytes = bytes(array),
+                    .type = FieldType::array,
+                    .dtype = dtype_descr(Dtype::float32),
+                    .shape = shape},
+                   {.name = "d", .bytes = bytes("1.50"), .type = FieldType::text},
+                   {.name = "i", .bytes = bytes("ab")},
+                   {.name = "l", .bytes = bytes(std::string_view("\1\0\0\0\1\0\0\0x", 9))}};
+  const Status appended = (*writer)->append(sample);
+  ASSERT_TRUE(appended.ok()) << appended.message();
+  ASSERT_TRUE((*writer)->finish().ok());
+  ASSERT_TRUE((*output)->sync().ok() && (*output)->publish().ok());
+  write_text(dir.file("old/index.json"), format_mds_index({(*writer)->shard()}));
+  const auto report = convert_to(dir.file("old"), dir.file("new"), "mds");
+  ASSERT_TRUE(report.ok()) << report.status().message();
+  EXPECT_EQ(encodings_in(dir.file("new")),
+            "__key__=str a=ndarray:float32:2,3 d=str_decimal i=int16 l=list[jpeg] ");
+}
+
+TEST(ConvertTest, truth_values_become_numbers_in_an_mds) {
+  const std::array<std::byte, 2> values = {std::byte{1}, std::byte{0}};
+  const std::array<std::uint64_t, 1> shape = {2};
+  SampleView sample;
+  const FieldView one{.name = "one",
+                      .bytes = std::span(values).first(1),
+                      .type = FieldType::array,
+                      .dtype = dtype_descr(Dtype::boolean)};
+  sample.fields = {one, one};
+  sample.fields[1].bytes = values;
+  sample.fields[1].shape = shape;
+  ASSERT_TRUE(fit_fields("mds", sample).ok());
+  EXPECT_EQ(choose_mds_encoding(sample.fields[0])->text, "int");
+  EXPECT_EQ(text_of(sample.fields[0].bytes), int64_bytes(1));
+  EXPECT_EQ(choose_mds_encoding(sample.fields[1])->text, "ndarray:uint8");
+}
+
+TEST(ConvertTest, keys_that_are_fields_are_found) {
+  const PackDir dir;
+  make_tar(dir);
+  for (const std::string format : {"mds", "tfrecord"}) {
+    SCOPED_TRACE(format);
+    ASSERT_TRUE(convert_to(dir.file("tar"), dir.file(format), format).ok());
+    const auto dataset = Dataset::open(dir.file(format));
+    ASSERT_TRUE(dataset.ok());
+    SampleRecord record;
+    ASSERT_TRUE((*dataset)->read(9, record).ok());
+    EXPECT_EQ(record.key(), read_all(dir.file("tar"))[9].first);
+    EXPECT_EQ(find_key(**dataset, record.key()).status().message(), "");
+    EXPECT_EQ(*find_key(**dataset, record.key()), 9U);
+    const std::string numbered = (*dataset)->numbered_key(9, 2);
+    EXPECT_EQ(*find_key(**dataset, numbered), 9U);
+    EXPECT_EQ(find_key(**dataset, "absent").status().code(), Code::not_found);
   }
 }
 
@@ -74,6 +172,40 @@ TEST(ConvertTest, a_gzipped_tar_is_inflated_on_the_way_and_nothing_of_it_stays) 
   const auto again = convert_to(dir.file("old.tar.gz"), dir.file("dst"), "tar");
   ASSERT_TRUE(again.ok()) << again.status().message();
   EXPECT_EQ(again->shards_found, 1U);
+}
+
+TEST(ConvertTest, a_directory_of_compressed_tars_is_converted_in_order) {
+  const PackDir dir;
+  make_tar(dir);
+  for (const char* name : {"shard-000000", "shard-000001", "shard-000002"})
+    gzip_file(dir.file("tar/" + std::string(name) + ".tar"),
+              (std::filesystem::create_directories(dir.file("old")),
+               dir.file("old/" + std::string(name) + ".tar.gz")));
+  const auto opened = Dataset::open(dir.file("old"));
+  EXPECT_EQ(opened.status().code(), Code::unsupported);
+  EXPECT_NE(opened.status().message().find("stoker convert"), std::string::npos);
+  const auto report = convert_to(dir.file("old"), dir.file("dst"), "tar");
+  ASSERT_TRUE(report.ok()) << report.status().message();
+  EXPECT_EQ(report->sample_count, 12U);
+  for (const char* name : {"shard-000000.tar", "shard-000001.tar", "shard-000002.tar"})
+    EXPECT_EQ(contents_of(dir.file("dst/" + std::string(name))),
+              contents_of(dir.file("tar/" + std::string(name))));
+}
+
+TEST(ConvertTest, other_compressions_are_named_with_what_to_do) {
+  const PackDir dir;
+  write_text(dir.file("a.tar.zst"), "\x28\xb5\x2f\xfd...");
+  write_text(dir.file("a.tar.bz2"), "BZh91AY");
+  write_text(dir.file("a.tar.xz"),
+             "\xfd"
+             "7zXZ");
+  EXPECT_NE(Dataset::open(dir.file("a.tar.zst")).status().message().find("stoker convert"),
+            std::string::npos);
+  for (const char* name : {"a.tar.bz2", "a.tar.xz"}) {
+    const Status status = Dataset::open(dir.file(name)).status();
+    EXPECT_EQ(status.code(), Code::unsupported) << name;
+    EXPECT_NE(status.message().find("unpack it first"), std::string::npos) << status.message();
+  }
 }
 
 TEST(ConvertTest, a_damaged_gzip_is_named) {

@@ -29,6 +29,8 @@ std::vector<Case> make_cases(const PackDir& dir) {
     cases.push_back({format, open_source(dir.file("src"))});
   cases.push_back(
       {"tokens", open_source(dir.file("t.bin"), {.dtype = Dtype::uint16, .sequence_length = 64})});
+  cases.push_back(
+      {"counted", open_source(dir.file("t.bin"), {.dtype = Dtype::int32, .sequence_length = 32})});
   return cases;
 }
 

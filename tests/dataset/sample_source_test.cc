@@ -6,6 +6,7 @@
 
 #include "dataset/pack_support.h"
 #include "formats/npy.h"
+#include "formats/raw_array.h"
 
 namespace stoker::testing {
 namespace {
@@ -53,6 +54,45 @@ TEST(SampleSourceTest, class_directories_become_numbers_in_bytewise_order) {
   ASSERT_EQ(source->extra_files().size(), 1U);
   EXPECT_EQ(source->extra_files()[0].first, "classes.json");
   EXPECT_EQ(source->extra_files()[0].second, "{\n \"Z\": 0,\n \"a\": 1,\n \"b\": 2\n}\n");
+}
+
+TEST(SampleSourceTest, stray_files_do_not_cost_the_labels) {
+  const PackDir dir;
+  write_text(dir.file("a/x.jpg"), "1");
+  write_text(dir.file("a/y.jpg"), "2");
+  write_text(dir.file("b/z.png"), "3");
+  write_text(dir.file("a/Thumbs.db"), "stray");
+  write_text(dir.file("README.md"), "stray");
+  for (const std::string kind : {"", "classes"}) {
+    SCOPED_TRACE(kind);
+    const auto source = open_source(dir.path(), {.kind = kind});
+    ASSERT_TRUE(source);
+    const auto all = read_source(*source);
+    ASSERT_EQ(all.size(), 3U);
+    EXPECT_EQ(all[2].fields, (Fields{{"png", "3"}, {"cls", int64_bytes(1)}}));
+    EXPECT_EQ(source->extra_files().size(), 1U);
+    EXPECT_EQ(source->left_out(),
+              (std::vector<std::string>{"README.md: in no class", "a/Thumbs.db: not an image"}));
+  }
+}
+
+TEST(SampleSourceTest, files_that_belong_to_images_make_no_classes) {
+  const PackDir dir;
+  write_text(dir.file("pairs/a/x.jpg"), "1");
+  write_text(dir.file("pairs/a/x.txt"), "a caption");
+  write_text(dir.file("pairs/b/y.jpg"), "2");
+  write_text(dir.file("parts/images/x.jpg"), "1");
+  write_text(dir.file("parts/images/y.jpg"), "2");
+  write_text(dir.file("parts/labels/x.txt"), "3");
+  for (const char* tree : {"pairs", "parts"}) {
+    const auto source = open_source(dir.file(tree));
+    ASSERT_TRUE(source);
+    EXPECT_TRUE(source->extra_files().empty()) << tree;
+    EXPECT_TRUE(source->left_out().empty()) << tree;
+  }
+  const auto labelled = open_source(dir.file("pairs"), {.kind = "classes"});
+  ASSERT_TRUE(labelled);
+  EXPECT_EQ(read_source(*labelled)[0].fields.size(), 3U) << "jpg, txt and cls";
 }
 
 TEST(SampleSourceTest, other_trees_are_grouped_by_stem_as_webdataset_does) {
@@ -144,6 +184,24 @@ TEST(SampleSourceTest, json_lines_keep_their_types) {
   EXPECT_EQ(source->mds_columns().status().code(), Code::invalid_argument) << "n is not in all";
 }
 
+TEST(SampleSourceTest, an_integer_that_is_no_double_makes_json_of_its_field) {
+  const PackDir dir;
+  write_text(dir.file("a.jsonl"),
+             "{\"big\": 9007199254740993, \"small\": 7, \"ints\": [9007199254740993], \"l\": [1]}\n"
+             "{\"big\": 0.5, \"small\": 0.5, \"ints\": [2, true], \"l\": [0.5]}\n");
+  const auto source = open_source(dir.file("a.jsonl"));
+  ASSERT_TRUE(source);
+  const auto all = read_source(*source);
+  EXPECT_EQ(all[0].types.at("big"), FieldType::json);
+  EXPECT_EQ(all[0].fields.at("big"), "9007199254740993");
+  EXPECT_EQ(all[0].types.at("small"), FieldType::float64);
+  SourceSample sample;
+  ASSERT_TRUE(source->read(0, sample).ok());
+  EXPECT_EQ(sample.view.find("ints")->dtype, dtype_descr(Dtype::int64));
+  EXPECT_EQ(sample.view.find("l")->dtype, dtype_descr(Dtype::float64));
+  EXPECT_EQ(sample.view.find("big")->dtype, "");
+}
+
 TEST(SampleSourceTest, lines_that_are_no_samples_are_named) {
   const PackDir dir;
   const std::vector<std::pair<std::string, std::string>> cases = {
@@ -196,6 +254,36 @@ TEST(SampleSourceTest, token_arrays_are_cut_into_sequences) {
   const auto rows = read_source(*open_source(dir.file("n.npy")));
   ASSERT_EQ(rows.size(), 2U);
   EXPECT_EQ(rows[1].fields.at("tokens"), "def");
+}
+
+TEST(SampleSourceTest, headers_of_arrays_are_no_data) {
+  const PackDir dir;
+  const std::string rows = noise(2 * 3 * 4, 1);
+  const auto shard001 = make_shard001_head(2, 3);
+  const auto counted = make_counted_head(2, 3);
+  ASSERT_TRUE(shard001.ok() && counted.ok());
+  write_text(dir.file("s.bin"), text_of(*shard001) + rows);
+  write_text(dir.file("c.bin"), text_of(*counted) + rows);
+  const std::vector<std::pair<std::string, SampleSourceOptions>> cases = {
+      {"s.bin", {}},
+      {"s.bin", {.dtype = Dtype::float32}},
+      {"s.bin", {.kind = "tokens"}},
+      {"s.bin", {.kind = "shard001", .dtype = Dtype::int32}},
+      {"c.bin", {.kind = "counted"}}};
+  for (const auto& [name, options] : cases) {
+    SCOPED_TRACE(name + " " + options.kind);
+    const auto source = open_source(dir.file(name), options);
+    ASSERT_TRUE(source);
+    const auto all = read_source(*source);
+    ASSERT_EQ(all.size(), 2U);
+    EXPECT_EQ(all[1].fields.at("tokens"), rows.substr(12));
+  }
+  const auto raw = open_source(dir.file("s.bin"), {.kind = "raw", .dtype = Dtype::uint8});
+  ASSERT_TRUE(raw);
+  EXPECT_EQ(read_source(*raw)[0].fields.at("tokens").size(), 64U + rows.size());
+  const Status unknown = open_fails(dir.file("c.bin"), {.kind = "magic"});
+  for (const char* kind : {"counted", "shard001", "raw", "parquet", "text"})
+    EXPECT_NE(unknown.message().find(kind), std::string::npos) << kind;
 }
 
 TEST(SampleSourceTest, the_fingerprint_follows_names_sizes_and_times) {
