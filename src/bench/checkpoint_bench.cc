@@ -74,7 +74,9 @@ Status Bench::check_options() const {
       options_.size_bytes > ~std::uint64_t{0} / 2 ? options_.size_bytes : 2 * options_.size_bytes;
   Status room = check_room(options_.path, on_disk, "--size");
   if (room.code() != Code::no_space) return room;
-  return Status(Code::no_space, options_.path + ": no room for two checkpoints of --size " +
+  STOKER_ASSIGN(const std::uint64_t free_bytes, free_bytes_of(options_.path));
+  return Status(Code::no_space, options_.path + " has " + format_bytes(free_bytes) +
+                                    " free, too little for two checkpoints of --size " +
                                     format_bytes(options_.size_bytes) +
                                     ": lower it or choose another --path");
 }
