@@ -39,7 +39,7 @@ Result<Shuffle> shuffle_from(const std::string& text) {
   if (text == "none") return Shuffle::off;
   Result<Shuffle> shuffle = parse_shuffle(text);
   if (shuffle.ok()) return shuffle;
-  return misuse(fmt::format("--shuffle {}: global, block, none or resampled", text));
+  return misuse(fmt::format("--shuffle {}: global, block, off or resampled", text));
 }
 
 Result<BatchCutOptions> cut_from(const LoaderArguments& arguments, Shuffle shuffle) {
@@ -116,7 +116,7 @@ void add_loader_arguments(CLI::App& command, LoaderArguments& arguments) {
       .add_option("--global-batch-size", arguments.global_batch_size,
                   "Instead: samples of a batch over all ranks.")
       ->check(count_from(1));
-  command.add_option("--shuffle", arguments.shuffle, "global, block, none or resampled (global).");
+  command.add_option("--shuffle", arguments.shuffle, "global, block, off or resampled (global).");
   command.add_option("--seed", arguments.seed, "Of the order (0).")->check(count_from(0));
   command.add_option("--tail", arguments.tail,
                      "What becomes of samples at the end that fill no batch: drop, keep, wrap or "
@@ -137,7 +137,7 @@ void add_loader_settings(CLI::App& command, LoaderArguments& arguments) {
                      "Threads that read and convert; auto finds out from the waits (auto).");
   command.add_option("--depth", arguments.depth, "Batches to prepare ahead; likewise (auto).");
   command.add_option("--policy", arguments.policy,
-                     "The page cache: auto, buffered, direct or drop-behind (auto).");
+                     "The page cache: automatic, buffered, direct or drop_behind (automatic).");
 }
 
 Result<LoaderPlan> plan_loader(const LoaderArguments& arguments, Context& context) {

@@ -83,18 +83,28 @@ class Stream {
 
   /// Until the end, --max-batches or Ctrl-C. A failure leaves the cursor at the last good batch.
   Result<StreamReport> run() {
+    // The loader counts from the first call of next(), when its threads have long begun: a few
+    // batches would seem to come in no time.
+    const Deadline began = Clock::now();
     STOKER_ASSIGN(const std::unique_ptr<Loader> loader, Loader::start(plan_.options));
     const std::stop_callback on_stop(context_.stop, [&] { loader->stop(); });
+    head_start_ = Clock::now() - began;
     StreamReport report{.batch_count = loader->batch_count(), .cursor = plan_.options.cursor};
     const Status status = take_batches(*loader, report);
     progress_.clear();
     if (const Status kept = cursor_file_.keep_last(); !kept.ok() && status.ok()) return kept;
     if (!status.ok()) return status;
-    report.stats = loader->stats();
+    report.stats = stats_of(*loader);
     return report;
   }
 
  private:
+  LoaderStats stats_of(const Loader& loader) const {
+    LoaderStats stats = loader.stats();
+    if (stats.batches > 0) stats.elapsed += head_start_;
+    return stats;
+  }
+
   Status take_batches(Loader& loader, StreamReport& report) {
     for (std::uint64_t batches = 0;; ++batches) {
       if (arguments_.max_batches != 0 && batches == arguments_.max_batches) {
@@ -128,7 +138,7 @@ class Stream {
     const Deadline now = Clock::now();
     if (now < next_show_) return;
     next_show_ = now + kShowEvery;
-    const LoaderStats stats = loader.stats();
+    const LoaderStats stats = stats_of(loader);
     if (arguments_.max_batches != 0)
       count = std::min(count.value_or(arguments_.max_batches), arguments_.max_batches);
     progress_.show(
@@ -145,6 +155,7 @@ class Stream {
   Context& context_;
   WorkProgress progress_;
   Deadline next_show_{};
+  nanoseconds head_start_{0};
 };
 
 /// What remains to be said to somebody who pressed Ctrl-C.

@@ -123,6 +123,18 @@ TEST_F(StreamCliTest, a_consumer_takes_its_time) {
   EXPECT_NE(ran.out.find("% of the time"), std::string::npos) << ran.out;
 }
 
+TEST_F(StreamCliTest, the_time_of_a_few_batches_is_that_since_the_start) {
+  const json found = report({"--batch-size", "3", "--max-batches", "1"});
+  // Threads were started before the first batch was asked for; that alone takes longer than this.
+  EXPECT_GT(found["seconds"].get<double>() * 1e9, found["waited_ns"].get<double>() + 2000);
+}
+
+TEST_F(StreamCliTest, names_are_those_of_python_too) {
+  const Keys stored = keys({"--shuffle", "none"});
+  EXPECT_EQ(keys({"--shuffle", "off", "--policy", "automatic"}), stored);
+  EXPECT_EQ(keys({"--shuffle", "off", "--policy", "drop_behind"}), stored);
+}
+
 TEST_F(StreamCliTest, misuse_is_one_line_with_the_fix_and_exit_2) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> misuses = {
       {{"--batch-size", "0"}, "--batch-size: not a whole number from 1 on: 0"},
@@ -130,7 +142,7 @@ TEST_F(StreamCliTest, misuse_is_one_line_with_the_fix_and_exit_2) {
       {{"--batch-size", "2", "--global-batch-size", "4"}, "give one"},
       {{"--batch-size", "999999999999999999"}, "at most"},
       {{"--global-batch-size", "5", "--world-size", "2"}, "2"},
-      {{"--shuffle", "well"}, "global, block, none or resampled"},
+      {{"--shuffle", "well"}, "global, block, off or resampled"},
       {{"--seed", "-1"}, "--seed"},
       {{"--tail", "bite"}, "drop, keep, wrap"},
       {{"--epochs", "few"}, "--epochs"},

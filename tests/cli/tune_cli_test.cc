@@ -74,7 +74,7 @@ TEST_F(TuneCliTest, misuse_and_failures_are_one_line) {
       {{"--time", "soon"}, "--time"},
       {{"--time", "10ms"}, "less than 1s"},
       {{"--batch-size", "61"}, "60"},
-      {{"--shuffle", "well"}, "global, block, none or resampled"},
+      {{"--shuffle", "well"}, "global, block, off or resampled"},
       {{"--threads", "2"}, "--threads"}};
   for (const auto& [more, part] : misuses) {
     const Ran ran = tune(more);
