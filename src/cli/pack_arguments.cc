@@ -7,6 +7,7 @@
 
 #include "base/units.h"
 #include "cli/bench_command.h"
+#include "cli/count_check.h"
 
 namespace stoker::cli {
 namespace {
@@ -24,8 +25,10 @@ Result<std::uint64_t> parse_number(std::string_view option, std::string_view tex
 
 void add_pack_options(CLI::App& command, PackArguments& arguments) {
   command.add_option("--format", arguments.format, "tar, mds, tfrecord or tokens (Megatron).");
-  command.add_option("--samples-per-shard", arguments.samples_per_shard,
-                     "Samples in a shard at most (default: as many as its size allows).");
+  command
+      .add_option("--samples-per-shard", arguments.samples_per_shard,
+                  "Samples in a shard at most (default: as many as its size allows).")
+      ->check(count_from(1));
   command.add_option("--shard-size", arguments.shard_size, "Size of a shard at most (256MiB).");
   command.add_option("--threads", arguments.threads, "Shards at a time (one for each core).")
       ->check(CLI::Range(1U, 1024U));

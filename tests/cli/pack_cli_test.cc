@@ -136,6 +136,7 @@ TEST(PackCliTest, misuse_is_one_line_with_the_fix_and_exit_2) {
       {{"pack"}, "SRC and DST"},
       {{"pack", src, dst, "--format", "zip"}, "tar, mds, tfrecord or tokens"},
       {{"pack", src, dst, "--format", "tar", "--shard-size", "big"}, "--shard-size"},
+      {{"pack", src, dst, "--format", "tar", "--samples-per-shard", "0"}, "from 1 on"},
       {{"pack", src, dst, "--format", "tar", "--task", "2/2"}, "0 to N - 1"},
       {{"pack", src, dst, "--format", "tar", "--task", "two"}, "0/8"},
       {{"pack", src, dst, "--format", "tar", "--shuffle-seed", "-1"}, "--shuffle-seed"},
