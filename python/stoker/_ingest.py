@@ -12,9 +12,9 @@ import numpy.typing as npt
 
 from stoker import _native
 
-Format: TypeAlias = Literal["tar", "mds", "tfrecord", "tokens"]
+Format: TypeAlias = Literal["tar", "mds", "tfrecord", "tokens", "counted", "shard001"]
 Field: TypeAlias = tuple[str, str, str, tuple[int, ...], bytes]  # name, type, dtype, shape, bytes
-FORMATS = ("tar", "mds", "tfrecord", "tokens")
+FORMATS = ("tar", "mds", "tfrecord", "tokens", "counted", "shard001")
 
 
 def parse_size(size: int | str | None) -> int | None:

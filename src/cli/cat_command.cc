@@ -18,8 +18,8 @@ constexpr const char* kFooter =
     "stoker cat shards '#17'            sample 17 as JSON, large fields with their sizes only\n"
     "stoker cat shards '#17.jpg' >a.jpg its field jpg, byte for byte\n"
     "stoker cat shards cat/0001.jpg     by key; the shards are searched for it\n"
-    "Where samples have no keys (all formats but tar), a key is SHARD/NUMBER, as `stoker ls` "
-    "shows.";
+    "Where samples have no keys (neither a tar's nor a field __key__), a key is SHARD/NUMBER, as "
+    "`stoker ls` shows.";
 
 struct CatArguments {
   DatasetArguments dataset;
@@ -60,13 +60,15 @@ std::pair<std::string_view, std::string_view> split_numbered(const Dataset& data
 
 Result<Wanted> by_key(const Dataset& dataset, std::string_view what, const std::stop_token& stop) {
   std::pair<std::string_view, std::string_view> parts = {what, {}};
-  if (dataset.index().format() != "tar") {
-    parts = split_numbered(dataset, what);
-  } else if (const auto name = split_member_name(what)) {  // KEY.FIELD is a member's name
+  if (const auto name = split_member_name(what))  // KEY.FIELD is a member's name
     parts = {name->key, name->extension};
+  Result<std::uint64_t> sample = find_key(dataset, parts.first, stop);
+  if (dataset.index().format() != "tar" && sample.status().code() == Code::not_found) {
+    parts = split_numbered(dataset, what);
+    sample = find_key(dataset, parts.first, stop);
   }
-  STOKER_ASSIGN(const std::uint64_t sample, find_key(dataset, parts.first, stop));
-  return Wanted{.sample = sample, .field = std::string(parts.second)};
+  STOKER_TRY(sample.status());
+  return Wanted{.sample = *sample, .field = std::string(parts.second)};
 }
 
 Status print_field(const SampleRecord& sample, const std::string& name, Context& context) {

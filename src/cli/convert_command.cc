@@ -10,8 +10,10 @@ namespace {
 
 constexpr const char* kFooter =
     R"(Keys and fields stay as they are, but for what the new format lacks: in a tar a number becomes
-text, several numbers and arrays become .npy; a TFRecord has int64 and float32 alone; formats
-without keys get a field "__key__". A tar.gz is inflated on the way. Restarts as pack does.
+text, several numbers and arrays become .npy; a TFRecord has int64 and float32 alone; MDS has no
+truth values; formats without keys get a field "__key__"; arrays (tokens, counted, shard001) keep no
+keys. A classes.json goes along. Tars compressed with gzip or zstd are inflated first, all of them,
+into DST/.stoker: that takes their full size until the end. Restarts as pack does.
 
 Examples:
   stoker convert "train-{000..099}.tar" shards/mds --format mds

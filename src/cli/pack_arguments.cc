@@ -24,7 +24,9 @@ Result<std::uint64_t> parse_number(std::string_view option, std::string_view tex
 }  // namespace
 
 void add_pack_options(CLI::App& command, PackArguments& arguments) {
-  command.add_option("--format", arguments.format, "tar, mds, tfrecord or tokens (Megatron).");
+  command.add_option("--format", arguments.format,
+                     "tar, mds, tfrecord, tokens (Megatron); counted or shard001 (rows of one "
+                     "length).");
   command
       .add_option("--samples-per-shard", arguments.samples_per_shard,
                   "Samples in a shard at most (default: as many as its size allows).")
@@ -60,7 +62,8 @@ Result<PackOptions> pack_options_from(const PackArguments& arguments, Context& c
                                       WorkProgress& progress) {
   PackOptions options;
   if (arguments.format.empty())
-    return Status(Code::invalid_argument, "--format is needed: tar, mds, tfrecord or tokens");
+    return Status(Code::invalid_argument,
+                  "--format is needed: tar, mds, tfrecord, tokens, counted or shard001");
   options.plan.format = arguments.format;
   options.plan.samples_per_shard = arguments.samples_per_shard;
   options.plan.prefix = arguments.prefix;

@@ -13,7 +13,8 @@ namespace {
 constexpr const char* kFooter =
     R"(SRC is a directory of class directories with images (classes.json and a field "cls" are
 written), any other directory (files with one stem are one sample), a .jsonl file (a sample per
-line), or .npy and .bin arrays of tokens. Parquet, Petastorm, Arrow (Hugging Face's folders), HDF5
+line), or .npy and .bin arrays of numbers. Of class directories, files that are no images are left
+out and named. Parquet, Petastorm, Arrow (Hugging Face's folders), HDF5
 and LMDB, and text through a tokenizer, are packed by Stoker's Python package: STOKER_PYTHON says
 which Python, if not the one beside this command or `python3`. A run that was killed goes on where
 it was when it is started again; finished shards stay. `stoker verify DST` checks every byte.
@@ -73,7 +74,7 @@ Status run(Arguments& arguments, Context& context) {
                                      .sequence_length = arguments.sequence_length,
                                      .excluded_directory = pack_arguments.destination};
   // Whoever wants tokens means the arrays in a directory, not files to be stored as they are.
-  if (source_options.kind.empty() && pack_arguments.format == "tokens")
+  if (source_options.kind.empty() && is_token_format(pack_arguments.format))
     source_options.kind = "tokens";
   if (!arguments.dtype.empty()) {
     STOKER_ASSIGN(source_options.dtype, parse_dtype(arguments.dtype));
@@ -100,11 +101,11 @@ void add_pack_command(CLI::App& app, Context& context) {
   command->add_option("DST", arguments->pack.destination,
                       "Where the shards go: a new directory, or that of an earlier run.");
   add_pack_options(*command, arguments->pack);
-  command->add_option(
-      "--from", arguments->kind,
-      "What SRC is (by default seen from it): classes, tree, jsonl, tokens, parquet, "
-      "petastorm, arrow, hf, hdf5, lmdb or text.");
-  command->add_option("--dtype", arguments->dtype, "What a raw .bin holds: uint16, int32, ...");
+  command->add_option("--from", arguments->kind,
+                      "What SRC is (by default seen from it): classes, tree, jsonl, tokens, raw, "
+                      "counted, shard001, parquet, petastorm, arrow, hf, hdf5, lmdb or text.");
+  command->add_option("--dtype", arguments->dtype,
+                      "What a .bin holds that does not say it: uint16, int32, ...");
   command->add_option("--sequence-length", arguments->sequence_length,
                       "Cut token arrays into sequences of that many tokens.");
   add_import_options(*command, arguments->import);

@@ -127,6 +127,58 @@ TEST(PackCliTest, what_is_left_out_is_said_on_stderr) {
   EXPECT_TRUE(is_one_line_with(ran.err, {"left out", "t/README"})) << ran.err;
 }
 
+TEST(PackCliTest, a_stray_file_does_not_cost_the_labels) {
+  const TempDir dir;
+  write_images(dir, 10);
+  write_text(dir.file("src/cat/Thumbs.db"), "stray");
+  const Ran ran = pack_images(dir);
+  EXPECT_EQ(ran.exit_code, 0);
+  EXPECT_TRUE(is_one_line_with(ran.out, {"10 samples"})) << ran.out;
+  EXPECT_TRUE(is_one_line_with(ran.err, {"left out", "cat/Thumbs.db"})) << ran.err;
+  EXPECT_TRUE(std::filesystem::exists(dir.file("dst/classes.json")));
+}
+
+TEST(PackCliTest, headered_arrays_are_written_and_read) {
+  const TempDir dir;
+  write_text(dir.file("t.bin"), std::string(4 * 40, 'x'));
+  for (const std::string format : {"counted", "shard001"}) {
+    SCOPED_TRACE(format);
+    const std::string dtype = format == "counted" ? "int32" : "float32";
+    Ran ran = run_stoker({.args = {"pack", dir.file("t.bin"), dir.file(format), "--format", format,
+                                   "--dtype", dtype, "--sequence-length", "5"}});
+    ASSERT_EQ(ran.exit_code, 0) << ran.err;
+    EXPECT_TRUE(is_one_line_with(ran.out, {"8 samples in 1 shard (" + format + ")"})) << ran.out;
+    EXPECT_EQ(run_stoker({.args = {"verify", dir.file(format)}}).exit_code, 0);
+    ran = run_stoker({.args = {"pack", dir.file(format), dir.file("again-" + format), "--from",
+                               format, "--format", "tokens"}});
+    ASSERT_EQ(ran.exit_code, 0) << ran.err;
+    EXPECT_TRUE(is_one_line_with(ran.out, {"8 samples"})) << ran.out;
+    ran = run_stoker({.args = {"convert", dir.file("again-" + format), dir.file("back-" + format),
+                               "--format", format}});
+    ASSERT_EQ(ran.exit_code, 0) << ran.err;
+    EXPECT_EQ(contents_of(dir.file("back-" + format + "/shard-000000.bin")),
+              contents_of(dir.file(format + "/shard-000000.bin")));
+  }
+}
+
+TEST(PackCliTest, ls_and_cat_know_the_keys_that_python_shows) {
+  const TempDir dir;
+  write_images(dir, 10);
+  ASSERT_EQ(pack_images(dir).exit_code, 0);
+  for (const std::string format : {"mds", "tfrecord"}) {
+    SCOPED_TRACE(format);
+    const std::string dst = dir.file(format);
+    ASSERT_EQ(run_stoker({.args = {"convert", dir.file("dst"), dst, "--format", format}}).exit_code,
+              0);
+    Ran ran = run_stoker({.args = {"ls", dst, "--limit", "1"}});
+    EXPECT_NE(ran.out.find("cat/100"), std::string::npos) << ran.out;
+    ran = run_stoker({.args = {"cat", dst, "dog/103.jpg"}});
+    EXPECT_EQ(ran.out, std::string(53, 'd')) << ran.err;
+    ran = run_stoker({.args = {"cat", dst, "dog/103"}});
+    EXPECT_NE(ran.out.find("\"dog/103\""), std::string::npos) << ran.err;
+  }
+}
+
 TEST(PackCliTest, misuse_is_one_line_with_the_fix_and_exit_2) {
   const TempDir dir;
   write_images(dir, 2);
@@ -134,13 +186,13 @@ TEST(PackCliTest, misuse_is_one_line_with_the_fix_and_exit_2) {
   const std::string dst = dir.file("dst");
   const std::vector<std::pair<std::vector<std::string>, std::string>> misuses = {
       {{"pack"}, "SRC and DST"},
-      {{"pack", src, dst, "--format", "zip"}, "tar, mds, tfrecord or tokens"},
+      {{"pack", src, dst, "--format", "zip"}, "tfrecord, tokens, counted or shard001"},
       {{"pack", src, dst, "--format", "tar", "--shard-size", "big"}, "--shard-size"},
       {{"pack", src, dst, "--format", "tar", "--samples-per-shard", "0"}, "from 1 on"},
       {{"pack", src, dst, "--format", "tar", "--task", "2/2"}, "0 to N - 1"},
       {{"pack", src, dst, "--format", "tar", "--task", "two"}, "0/8"},
       {{"pack", src, dst, "--format", "tar", "--shuffle-seed", "-1"}, "--shuffle-seed"},
-      {{"pack", src, dst, "--format", "tar", "--from", "magic"}, "classes, tree, jsonl or tokens"},
+      {{"pack", src, dst, "--format", "tar", "--from", "magic"}, "counted, shard001, parquet"},
       {{"pack", src, dst, "--format", "tokens", "--from", "tree"}, "tar, mds or tfrecord"},
       {{"convert", src, dst}, "--format"}};
   for (const auto& [args, part] : misuses) {
