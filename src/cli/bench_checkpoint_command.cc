@@ -56,7 +56,7 @@ void run(const Typed& typed, Context& context) {
 void add_bench_checkpoint_command(CLI::App& bench, Context& context) {
   const auto typed = std::make_shared<Typed>();
   CLI::App* const command = bench.add_subcommand("checkpoint", kDescription);
-  command->add_option("--path", typed->path, "Directory to write in (the current one)");
+  add_path_option(*command, typed->path, "Directory to write in (the current one)");
   command->add_option("--size", typed->size, "Size of all tensors together (4GiB)");
   command->add_option("--saves", typed->saves, "How many saves (3)")
       ->check(CLI::Range(1U, 10'000U));

@@ -40,7 +40,7 @@ Result<CliffBenchOptions> options_from(const Typed& typed) {
   }
   STOKER_ASSIGN(options.engine, choose_engine(typed.engine));
   if (!typed.policy.empty()) {
-    STOKER_ASSIGN(options.policy, parse_cache_policy(typed.policy));
+    STOKER_ASSIGN(options.policy, named("--policy", parse_cache_policy(typed.policy)));
   }
   return options;
 }
@@ -62,7 +62,7 @@ void run(const Typed& typed, Context& context) {
 void add_bench_cliff_command(CLI::App& bench, Context& context) {
   const auto typed = std::make_shared<Typed>();
   CLI::App* cliff = bench.add_subcommand("cliff", kDescription);
-  cliff->add_option("--path", typed->path, "Directory to write in (the current one)");
+  add_path_option(*cliff, typed->path, "Directory to write in (the current one)");
   cliff->add_option("--bytes", typed->bytes,
                     "Most bytes to write (a quarter of the free space, up to 64GiB)");
   cliff->add_option("--engine", typed->engine, "auto, uring, threads or sync (auto)");

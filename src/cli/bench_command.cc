@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cerrno>
 #include <ostream>
 
 #include "base/units.h"
@@ -26,7 +27,9 @@ std::string_view advice_for(const Status& status) {
     case Code::no_space:
       return status.os_error() == 0 ? ""
                                     : "; write less (--size, --bytes) or choose another --path";
-    case Code::io_error: return "; the device or its filesystem failed: look at the kernel log";
+    case Code::io_error:
+      if (status.os_error() == EFBIG) return "; write less (--size, --bytes) or see `ulimit -f`";
+      return "; the device or its filesystem failed: look at the kernel log";
     case Code::cancelled: return "; nothing was left behind";
     default: return "";
   }

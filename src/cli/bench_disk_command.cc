@@ -15,7 +15,8 @@ constexpr const char* kDescription =
     "Measure the disk under a directory: sequential and random transfers through the page cache,\n"
     "past it and by mmap, cold and warm; fsync; small files. Cold means that residency proved it.";
 
-constexpr const char* kFooter = R"(Scratch files are removed whatever happens, Ctrl-C included.
+constexpr const char* kFooter =
+    R"(Scratch files are removed whatever happens but SIGKILL; the next run removes them then.
 STOKER_ENGINE names the engine when --engine is not given.
 
 Examples:
@@ -54,10 +55,10 @@ Result<DiskBenchOptions> options_from(const Typed& typed) {
   }
   STOKER_ASSIGN(options.engine, choose_engine(typed.engine));
   if (!typed.policy.empty()) {
-    STOKER_ASSIGN(options.policy, parse_access_policy(typed.policy));
+    STOKER_ASSIGN(options.policy, named("--policy", parse_access_policy(typed.policy)));
   }
   for (const std::string& name : typed.only) {
-    STOKER_ASSIGN(const CaseKind kind, parse_case_kind(name));
+    STOKER_ASSIGN(const CaseKind kind, named("--only", parse_case_kind(name)));
     options.only.push_back(kind);
   }
   if (!typed.block.empty()) {
@@ -67,7 +68,7 @@ Result<DiskBenchOptions> options_from(const Typed& typed) {
   }
   if (typed.depth != 0) options.depth = typed.depth;
   if (!typed.time.empty()) {
-    STOKER_ASSIGN(options.time_per_case, parse_duration(typed.time));
+    STOKER_ASSIGN(options.time_per_case, named("--time", parse_duration(typed.time)));
   }
   return options;
 }
@@ -88,7 +89,7 @@ void run(const Typed& typed, Context& context) {
 void add_bench_disk_command(CLI::App& bench, Context& context) {
   const auto typed = std::make_shared<Typed>();
   CLI::App* disk = bench.add_subcommand("disk", kDescription);
-  disk->add_option("--path", typed->path, "Directory to measure in (the current one)");
+  add_path_option(*disk, typed->path, "Directory to measure in (the current one)");
   disk->add_option("--size", typed->size, "Size of the test file (4GiB; 256MiB with --quick)");
   disk->add_flag("--quick", typed->quick, "Some seconds in all instead of a minute");
   disk->add_option("--engine", typed->engine, "auto, uring, threads or sync (auto)");

@@ -51,12 +51,16 @@ std::string nearest_command(const CLI::App& command, std::string_view typed) {
 
 /// What is wrong if no subcommand was understood where one has to be.
 std::string no_command(const CLI::App& command) {
-  for (const std::string& typed : command.remaining()) {
+  const std::vector<std::string> words = command.remaining();
+  for (const std::string& typed : words) {
     if (typed.starts_with("-")) continue;
     const std::string nearest = nearest_command(command, typed);
     return fmt::format("there is no command {}{}", printable(typed),
                        nearest.empty() ? "" : fmt::format("; did you mean {}?", nearest));
   }
+  if (!words.empty())
+    return fmt::format("there is no option {} here, and a command is needed",
+                       printable(words.front()));
   return "a command is needed";
 }
 

@@ -41,6 +41,23 @@ TEST_F(BenchCheckpointCliTest, table_has_a_row_for_each_figure) {
   EXPECT_EQ(ran.err, "");
 }
 
+TEST_F(BenchCheckpointCliTest, saves_and_restores_use_the_engine_that_the_environment_names) {
+  const auto with_engine = [&](const char* name, const std::function<bool()>& in_child) {
+    return run_stoker(
+        {.args = bench(), .environment = {{"STOKER_ENGINE", name}}, .in_child = in_child});
+  };
+  const Ran first = with_engine("sync", die_of_io_uring);
+  if (first.exit_code == kCannotSetUp) GTEST_SKIP() << "this kernel takes no seccomp filter";
+  EXPECT_EQ(first.exit_code, 0) << first.signal << first.err;
+  EXPECT_EQ(with_engine("threads", die_of_io_uring).exit_code, 0);
+  EXPECT_EQ(with_engine("auto", forbid_io_uring).exit_code, 0) << "falls back";
+  const Ran refused = with_engine("uring", forbid_io_uring);
+  EXPECT_EQ(refused.exit_code, 1);
+  EXPECT_TRUE(is_one_line_with(refused.err, {"STOKER_ENGINE=uring", "not permitted", "threads"}))
+      << refused.err;
+  EXPECT_EQ(dir_.entry_count(), 0);
+}
+
 TEST_F(BenchCheckpointCliTest, interrupt_exits_with_130_and_leaves_nothing) {
   for (const char* at : {"[1/", "save 1", "save 3", "restore, cold"}) {
     SCOPED_TRACE(at);
@@ -76,7 +93,8 @@ TEST_F(BenchCheckpointCliTest, sizes_that_cannot_be_are_refused_before_a_byte_is
   EXPECT_TRUE(is_one_line_with(small.err, {"--size", "too small"})) << small.err;
   const Ran large = with_size("1PiB");
   EXPECT_EQ(large.exit_code, 1);
-  EXPECT_TRUE(is_one_line_with(large.err, {"free", "--size", "--path"})) << large.err;
+  EXPECT_TRUE(is_one_line_with(large.err, {"free", "two checkpoints", "--size 1 PiB", "--path"}))
+      << large.err;
   EXPECT_EQ(with_size("many").exit_code, 2);
   EXPECT_EQ(run_stoker({.args = bench({"--saves", "0"})}).exit_code, 2);
   EXPECT_EQ(dir_.entry_count(), 0);

@@ -81,13 +81,21 @@ TEST_F(BenchCliTest, engine_is_the_flag_then_the_environment) {
 }
 
 TEST_F(BenchCliTest, unknown_engine_in_the_environment_is_misuse) {
-  for (const char* command : {"disk", "cliff"}) {
-    const Ran ran = run_stoker({.args = {"bench", command, "--path", dir_.path()},
-                                .environment = {{"STOKER_ENGINE", "nonsense"}}});
-    EXPECT_EQ(ran.exit_code, 2);
+  const std::map<std::string, std::string> environment = {{"STOKER_ENGINE", "nonsense"}};
+  const std::vector<std::vector<std::string>> commands = {
+      {"bench", "disk", "--path", dir_.path()},       {"bench", "cliff", "--path", dir_.path()},
+      {"bench", "checkpoint", "--path", dir_.path()}, {"checkpoint", "ls", dir_.path()},
+      {"checkpoint", "verify", dir_.path()},          {"doctor", dir_.path()},
+      {"pack", dir_.path(), dir_.file("shards")},     {"verify", dir_.path()}};
+  for (const std::vector<std::string>& args : commands) {
+    const Ran ran = run_stoker({.args = args, .environment = environment});
+    EXPECT_EQ(ran.exit_code, 2) << args[0];
+    EXPECT_EQ(ran.out, "") << args[0];
     EXPECT_TRUE(is_one_line_with(ran.err, {"STOKER_ENGINE", "auto, uring, threads or sync"}))
         << ran.err;
   }
+  EXPECT_EQ(run_stoker({.args = {"doctor", "--help"}, .environment = environment}).exit_code, 0);
+  EXPECT_EQ(dir_.entry_count(), 0);
 }
 
 TEST_F(BenchCliTest, io_uring_forbidden_falls_back_unless_asked_for) {
@@ -123,7 +131,7 @@ TEST_F(BenchCliTest, cliff_reports_its_windows) {
 
 // Whatever is being measured when the signal comes: the first case, one with named files, the last.
 TEST_F(BenchCliTest, interrupt_exits_with_130_and_leaves_nothing) {
-  for (const int signal : {SIGINT, SIGTERM}) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     for (const char* at : {"[1/", "create small files", "read small files"}) {
       SCOPED_TRACE(at);
       const auto interrupt = [&](pid_t process, std::string_view line) {
@@ -136,6 +144,17 @@ TEST_F(BenchCliTest, interrupt_exits_with_130_and_leaves_nothing) {
       EXPECT_EQ(dir_.entry_count(), 0);
     }
   }
+}
+
+TEST_F(BenchCliTest, a_terminal_that_closes_is_ignored_under_nohup) {
+  const Ran ran = run_stoker({.args = disk({"-v", "--only", "small_create,small_read"}),
+                              .in_child = [] { return ::signal(SIGHUP, SIG_IGN) != SIG_ERR; },
+                              .on_err_line =
+                                  [](pid_t process, std::string_view line) {
+                                    if (line.starts_with("[")) ::kill(process, SIGHUP);
+                                  }});
+  EXPECT_EQ(ran.exit_code, 0) << ran.signal << ran.err;
+  EXPECT_EQ(dir_.entry_count(), 0);
 }
 
 TEST_F(BenchCliTest, interrupt_in_the_middle_of_an_endless_case_ends_it) {

@@ -68,6 +68,15 @@ TEST(CliTest, misuse_exits_with_2_and_says_so_on_stderr) {
   }
 }
 
+TEST(CliTest, a_value_that_is_refused_comes_with_its_option) {
+  for (const auto& [option, value] : std::vector<std::pair<std::string, std::string>>{
+           {"--policy", "foo"}, {"--only", "foo"}, {"--time", "0"}, {"--path", ""}}) {
+    const Ran ran = run_stoker({.args = {"bench", "disk", option, value}});
+    EXPECT_EQ(ran.exit_code, 2) << option;
+    EXPECT_TRUE(is_one_line_with(ran.err, {option})) << ran.err;
+  }
+}
+
 TEST(CliTest, a_command_that_does_not_exist_is_answered_with_one_that_does) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> typos = {
       {{"bnch"}, "stoker: there is no command bnch; did you mean bench? (stoker --help)\n"},
@@ -75,6 +84,8 @@ TEST(CliTest, a_command_that_does_not_exist_is_answered_with_one_that_does) {
       {{"frobnicate"}, "stoker: there is no command frobnicate (stoker --help)\n"},
       {{"bench", "dsk"},
        "stoker bench: there is no command dsk; did you mean disk? (stoker bench --help)\n"},
+      {{"--bogus"},
+       "stoker: there is no option --bogus here, and a command is needed (stoker --help)\n"},
       {{}, "stoker: a command is needed (stoker --help)\n"}};
   for (const auto& [args, line] : typos) EXPECT_EQ(run_stoker({.args = args}).err, line);
 }

@@ -128,16 +128,28 @@ bool become_nobody() {
          ::setuid(65534) == 0;
 }
 
-bool forbid_io_uring() {
+namespace {
+
+bool answer_io_uring_with(std::uint32_t action) {
   std::array filter = {
       sock_filter{BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(seccomp_data, nr)},
       sock_filter{BPF_JMP | BPF_JEQ | BPF_K, 0, 1, SYS_io_uring_setup},
-      sock_filter{BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ERRNO | EPERM},
+      sock_filter{BPF_RET | BPF_K, 0, 0, action},
       sock_filter{BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW},
   };
   const sock_fprog program{static_cast<unsigned short>(filter.size()), filter.data()};
   return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
          ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+}  // namespace
+
+bool forbid_io_uring() {
+  return answer_io_uring_with(SECCOMP_RET_ERRNO | EPERM);
+}
+
+bool die_of_io_uring() {
+  return answer_io_uring_with(SECCOMP_RET_KILL_PROCESS);
 }
 
 }  // namespace stoker::testing

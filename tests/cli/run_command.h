@@ -41,5 +41,7 @@ bool is_one_line_with(const std::string& text, const std::vector<std::string>& p
 bool become_nobody();
 /// For Run::in_child: io_uring_setup answers EPERM, as in a container.
 bool forbid_io_uring();
+/// For Run::in_child: whoever tries io_uring is ended by SIGSYS.
+bool die_of_io_uring();
 
 }  // namespace stoker::testing
