@@ -27,7 +27,8 @@ struct MeetingOptions {
 ///
 /// Returns on rank 0 when every rank has heard the session; it then makes `owner-<session>` in the
 /// directory, by taking the lock or by itself. Returns on the others when that is there. A rank
-/// that is missing is named on every rank: `unavailable`, "rank 3 did not answer in time in <directory>".
+/// that is missing is named on every rank: `unavailable`, "rank 3 did not answer in time in
+/// <directory>".
 Result<std::string> meet_ranks(FileOps& ops, const MeetingOptions& options, Deadline deadline);
 
 /// Removes what a meeting has left: on rank 0, when nobody waits in it any more. A lock that is

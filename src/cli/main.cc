@@ -20,7 +20,7 @@ constexpr int kExitInterrupted = 130;
 
 /// Turns SIGINT, SIGTERM and SIGHUP into a stop request. A thread waits for them with sigwait,
 /// because nothing that a stop callback does would be allowed inside a signal handler. A second
-/// signal ends the process at once.
+/// signal ends the process at once, but for SIGHUP: who closes a terminal sends it more than once.
 class InterruptWatch {
  public:
   InterruptWatch() {
@@ -57,7 +57,9 @@ class InterruptWatch {
       const int signal = ::sigwaitinfo(&awaited_, nullptr);
       if (::sigismember(&signals_, signal) != 1) continue;
       source_.request_stop();
-      ::pthread_sigmask(SIG_UNBLOCK, &signals_, nullptr);  // the next one ends the process
+      sigset_t deadly = signals_;
+      ::sigdelset(&deadly, SIGHUP);
+      ::pthread_sigmask(SIG_UNBLOCK, &deadly, nullptr);
     }
   }
 

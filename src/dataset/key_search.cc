@@ -75,8 +75,8 @@ Result<std::optional<std::uint64_t>> find_reading(const Dataset& dataset, std::s
     if (stop.stop_requested()) return Status(Code::cancelled, "stopped while searching");
     STOKER_TRY(dataset.read(i, record));
     const std::string_view own = key_of_sample(record.view());
-    if (own == key) return std::optional(i);
-    if (i == 0 && own.empty()) break;
+    if (own.empty() && i == 0) break;
+    if (own == key && !key.empty()) return std::optional(i);
   }
   return std::optional<std::uint64_t>();
 }

@@ -210,7 +210,8 @@ class CrashSaver::NotingFileOps final : public ForwardingFileOps {
   }
   void reached(std::string_view point) override {
     ForwardingFileOps::reached(point);
-    if (point != "checkpoint.acknowledged" || saver_.acknowledge_early_) return;
+    if (point != (saver_.acknowledge_early_ ? "checkpoint.written" : "checkpoint.acknowledged"))
+      return;
     const MutexLock lock(mutex_);
     saver_.note("acknowledged", begun_.front());
     begun_.pop_front();
@@ -300,7 +301,6 @@ Status CrashSaver::begin(const SavedStep& saved) {
     ops_->failed(saved);
     return pending.status();
   }
-  if (acknowledge_early_) note("acknowledged", saved);
   pending_.emplace_back(saved, *std::move(pending));
   return {};
 }

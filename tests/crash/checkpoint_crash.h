@@ -63,7 +63,7 @@ class CrashSaver {
     RetentionRules retention = {};
     CachePolicy policy = CachePolicy::buffered;
     bool is_room_checked = false;    ///< Asks for room before it copies; else it finds out.
-    bool acknowledge_early = false;  ///< A mutant: when save() returns.
+    bool acknowledge_early = false;  ///< A mutant: when the bytes are written.
     /// Of several ranks: each saves its slice of the tensor that changes, the last one the other.
     std::shared_ptr<Coordinator> coordinator = {};
     std::uint32_t in_flight = 1;
