@@ -14,7 +14,8 @@ from stoker import _native
 
 Format: TypeAlias = Literal["tar", "mds", "tfrecord", "tokens", "counted", "shard001"]
 Field: TypeAlias = tuple[str, str, str, tuple[int, ...], bytes]  # name, type, dtype, shape, bytes
-FORMATS = ("tar", "mds", "tfrecord", "tokens", "counted", "shard001")
+ARRAY_FORMATS = ("tokens", "counted", "shard001")  # a sample is an array
+FORMATS = ("tar", "mds", "tfrecord", *ARRAY_FORMATS)
 
 
 def parse_size(size: int | str | None) -> int | None:
@@ -105,7 +106,8 @@ def ingest(
     Args:
         samples: The samples, in the order of the shards.
         dst: A directory that is new or empty.
-        format: "tar", "mds", "tfrecord", or "tokens" for samples of one array each.
+        format: "tar", "mds", "tfrecord"; for samples of one array each "tokens", and "counted" or
+            "shard001" if all have the same length.
         samples_per_shard: At most.
         shard_size: A shard ends when its samples have that many bytes: 268435456, "256MiB".
 
@@ -123,7 +125,7 @@ def ingest(
         shard: list[tuple[str, list[Field]]] = []
         size_bytes = 0
         for number, sample in enumerate(samples):
-            entry = to_sample(number, sample, keep_arrays=format == "tokens")
+            entry = to_sample(number, sample, keep_arrays=format in ARRAY_FORMATS)
             shard.append(entry)
             size_bytes += sum(len(field[4]) for field in entry[1])
             is_full = limit_bytes is not None and size_bytes >= limit_bytes

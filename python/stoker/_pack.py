@@ -9,7 +9,7 @@ from stoker import _importers, _native, _pack_rows
 from stoker._ingest import Format, parse_size
 
 Kind: TypeAlias = Literal[
-    "classes", "tree", "jsonl", "tokens",
+    "classes", "tree", "jsonl", "tokens", "raw", "counted", "shard001",
     "parquet", "petastorm", "arrow", "hf", "hdf5", "lmdb", "text",
 ]  # fmt: skip
 
@@ -59,7 +59,8 @@ def pack(
             ``.npy`` and ``.bin`` arrays; Parquet, Arrow, HDF5 or LMDB (with the extras of those
             names); text and JSONL, with a tokenizer.
         dst: A directory that is new, empty, or of the same job.
-        format: "tar" (default), "mds", "tfrecord" or "tokens" (default with a tokenizer).
+        format: "tar" (default), "mds", "tfrecord", "tokens" (default with a tokenizer), "counted"
+            or "shard001".
         samples_per_shard: At most.
         shard_size: About: 268435456, "256MiB".
         shuffle_seed: Shuffles; None keeps the order of the source.

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from stoker import _native
 from stoker._importers import open_source
 from stoker._importers.contract import Rows, RowSource
-from stoker._ingest import FORMATS, to_sample
+from stoker._ingest import ARRAY_FORMATS, FORMATS, to_sample
 from stoker._staged_rows import Packed, StagedRows
 
 _WAIT_S = 0.1  # between two looks at signals and progress
@@ -101,7 +101,7 @@ class _RowPacker:
         for batch in self._source.read(rows):
             numbers = rows[at : at + len(batch)]
             yield [
-                to_sample(int(number), sample, keep_arrays=self._plan.format == "tokens")
+                to_sample(int(number), sample, keep_arrays=self._plan.format in ARRAY_FORMATS)
                 for number, sample in zip(numbers, batch, strict=True)
             ]
             at += len(batch)
@@ -198,8 +198,8 @@ class _RowPacker:
             starts = None
             if pending and self._source.is_sequential:
                 wanted = np.sort(np.concatenate([self._session.order(s) for s in pending]))
-                is_tokens = self._plan.format == "tokens"
-                self._stage(StagedRows(self._source, staging, wanted, keep_arrays=is_tokens))
+                is_array = self._plan.format in ARRAY_FORMATS
+                self._stage(StagedRows(self._source, staging, wanted, keep_arrays=is_array))
         runs = make_runs(self._session, pending, starts)
         self._run_all(self.pack_run, runs, lambda: self._report(found, is_staging=False))
         return self._session.close()
@@ -233,7 +233,7 @@ def pack_rows(
         staging = Path(directory, ".stoker", "rows-{}-of-{}".format(*plan.task))
         try:
             first = next(source.read(range(1)))[:1]
-            sample = to_sample(0, first[0], keep_arrays=plan.format == "tokens")
+            sample = to_sample(0, first[0], keep_arrays=plan.format in ARRAY_FORMATS)
             session = _native.open_import(directory, options, [sample])
             report = session.finished or _RowPacker(source, session, plan).run(staging)
             shutil.rmtree(staging, ignore_errors=True)

@@ -233,3 +233,15 @@ def test_pack_refuses_numbers_in_a_sentence(tmp_path: Path, name: str, value: ob
     with pytest.raises(ValueError, match=rf"^{name}=.*from 0|^{name}=.*: from [01] to") as raised:
         stoker.pack(tmp_path, tmp_path / "out", **{name: value})  # type: ignore[arg-type]
     assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(("layout", "dtype"), [("counted", "uint8"), ("shard001", "uint8")])
+def test_arrays_of_one_length_in_a_headered_layout(tmp_path: Path, layout: Any, dtype: Any) -> None:
+    rows = [np.full(5, i, dtype) for i in range(10)]
+    stoker.ingest(({"tokens": row} for row in rows), tmp_path / "out", format=layout)
+    dataset = stoker.Dataset(tmp_path / "out", dtype=dtype)
+    assert [dataset[i]["tokens"].tolist() for i in range(10)] == [row.tolist() for row in rows]
+    uneven = ({"tokens": np.zeros(5 + i, dtype)} for i in range(2))
+    with pytest.raises(ValueError, match=f"6 elements .* {layout} holds rows of one length"):
+        stoker.ingest(uneven, tmp_path / "uneven", format=layout)
+    assert list((tmp_path / "uneven").iterdir()) == []
