@@ -86,7 +86,7 @@ TEST(OpenFilesTest, shares_leave_something_to_whoever_comes_later_and_come_back)
 }
 
 TEST(OpenFilesTest, two_datasets_of_many_shards_do_with_few_descriptors) {
-  for (const rlim_t limit : {96, 128, 256})
+  for (const rlim_t limit : {96U, 128U, 256U})
     EXPECT_TRUE(is_well_within(limit, [] { return read_two_datasets(CachePolicy::automatic); }))
         << limit;
 }
