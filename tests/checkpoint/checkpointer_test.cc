@@ -19,16 +19,11 @@ namespace stoker {
 namespace {
 
 using testing::counted;
+using testing::make_saver;
 using testing::OwnedTensor;
 using testing::quiet_options;
 using testing::read_plainly;
 using testing::request_of;
-
-std::unique_ptr<Checkpointer> make(CheckpointerOptions options) {
-  Result<std::unique_ptr<Checkpointer>> made = Checkpointer::make(std::move(options));
-  EXPECT_TRUE(made.ok()) << made.status().message();
-  return *std::move(made);
-}
 
 /// Saves and waits for the end.
 Status save_through(Checkpointer& saver, const SaveRequest& request) {
@@ -86,7 +81,7 @@ TEST(CheckpointerTest, a_save_is_a_directory_of_plain_safetensors_with_a_manifes
   options.engine = {};  // the best one here, direct where that pays
   options.file = {};
   options.now_s = [] { return 1234.5; };
-  const auto saver = make(std::move(options));
+  const auto saver = make_saver(std::move(options));
   const std::vector<OwnedTensor> tensors{counted("w", 3'000'000, 1), counted("bias", 17, -4)};
   SaveRequest request = request_of(1000, tensors);
   request.reference = {{"loss", 2.25}};
@@ -121,7 +116,7 @@ TEST(CheckpointerTest, the_caller_may_change_its_tensors_as_soon_as_save_has_ret
   GatedFileOps ops(gate);
   CheckpointerOptions options = quiet_options(dir.path());
   options.ops = &ops;
-  const auto saver = make(std::move(options));
+  const auto saver = make_saver(std::move(options));
   std::vector<OwnedTensor> tensors{counted("w", 100'000, 1)};
   const std::vector<float> before = tensors[0].values;
   const Result<Pending> pending = saver->save(request_of(1, tensors));
@@ -142,7 +137,7 @@ TEST(CheckpointerTest, more_than_the_memory_passes_through_a_ring_of_chunks) {
     options.engine = testing::engine_of(kind);
     options.memory_bytes = 8 << 20;
     const std::string step = options.directory + "/step-000000000005";
-    const auto saver = make(std::move(options));
+    const auto saver = make_saver(std::move(options));
     const std::vector<OwnedTensor> tensors{counted("w", 10'000'000, 1), counted("v", 1'000, 3)};
     const Status saved = save_through(*saver, request_of(5, tensors));
     ASSERT_TRUE(saved.ok()) << saved.message();
@@ -153,7 +148,7 @@ TEST(CheckpointerTest, more_than_the_memory_passes_through_a_ring_of_chunks) {
 
 TEST(CheckpointerTest, nonfinite_values_are_counted_for_each_tensor) {
   const testing::TempDir dir;
-  const auto saver = make(quiet_options(dir.path()));
+  const auto saver = make_saver(quiet_options(dir.path()));
   std::vector<OwnedTensor> tensors{counted("a", 2'000'000, 1), counted("b", 10, 1)};
   tensors[0].values[5] = tensors[0].values[1'999'999] = std::numeric_limits<float>::infinity();
   ASSERT_TRUE(save_through(*saver, request_of(1, tensors)).ok());
@@ -166,7 +161,7 @@ TEST(CheckpointerTest, a_step_of_this_run_is_refused_and_one_of_a_rewound_run_is
   const testing::TempDir dir;
   const std::vector<OwnedTensor> tensors{counted("w", 10, 1)};
   {
-    const auto saver = make(quiet_options(dir.path()));
+    const auto saver = make_saver(quiet_options(dir.path()));
     for (const std::uint64_t step : {1U, 2U, 3U})
       ASSERT_TRUE(save_through(*saver, request_of(step, tensors)).ok());
     EXPECT_EQ(saver->save(request_of(2, tensors)).status().code(), Code::already_exists);
@@ -175,7 +170,7 @@ TEST(CheckpointerTest, a_step_of_this_run_is_refused_and_one_of_a_rewound_run_is
   }
   CheckpointerOptions options = quiet_options(dir.path());
   options.parent = CheckpointParent{.step = 2, .generation = 2};
-  const auto rewound = make(std::move(options));
+  const auto rewound = make_saver(std::move(options));
   EXPECT_EQ(rewound->save(request_of(1, tensors)).status().code(), Code::already_exists);
   ASSERT_TRUE(save_through(*rewound, request_of(3, tensors)).ok());
   EXPECT_EQ(testing::manifest_in(dir.file("step-000000000003")).generation, 4U);
@@ -193,7 +188,7 @@ TEST(CheckpointerTest, a_late_save_is_skipped_replaces_the_waiting_one_or_waits)
     options.ops = &ops;
     options.late = policy;
     options.in_flight = 2;
-    const auto saver = make(std::move(options));
+    const auto saver = make_saver(std::move(options));
     const std::vector<OwnedTensor> tensors{counted("w", 10, 1)};
     const Result<Pending> first = saver->save(request_of(1, tensors));
     gate.await();
@@ -232,7 +227,7 @@ TEST(CheckpointerTest, an_error_is_told_once_by_the_next_call_and_always_by_its_
     if (is_broken) return Status(Code::no_space, "no engine today");
     return make_engine(EngineKind::sync, {});
   };
-  const auto saver = make(std::move(options));
+  const auto saver = make_saver(std::move(options));
   const std::vector<OwnedTensor> tensors{counted("w", 10, 1)};
   const Result<Pending> failing = saver->save(request_of(1, tensors));
   ASSERT_TRUE(failing.ok());
@@ -253,7 +248,7 @@ TEST(CheckpointerTest, room_for_one_more_is_looked_for_before_the_copy) {
   options.free_bytes = [](const std::string&) -> Result<std::uint64_t> {
     return std::uint64_t{4096 + 39};
   };
-  const auto saver = make(std::move(options));
+  const auto saver = make_saver(std::move(options));
   EXPECT_EQ(saver->save(request_of(1, {counted("w", 10, 1)})).status().code(), Code::no_space);
   EXPECT_TRUE(save_through(*saver, request_of(1, {counted("w", 9, 1)})).ok());
 }
@@ -285,7 +280,7 @@ TEST(CheckpointerTest, retention_can_fail_without_undoing_the_commit) {
     CheckpointerOptions options = quiet_options(dir.path());
     options.ops = &ops;
     options.retention = {.keep_last = 1};
-    const auto saver = make(std::move(options));
+    const auto saver = make_saver(std::move(options));
     ASSERT_TRUE(save_through(*saver, request_of(1, {counted("w", 9, 1)})).ok());
     const Result<Pending> pending = saver->save(request_of(2, {counted("w", 9, 2)}));
     ASSERT_TRUE(pending.ok());
@@ -317,7 +312,7 @@ TEST(CheckpointerTest, a_save_is_durable_before_the_blocks_of_others_are_freed) 
     }
     return std::uint64_t{1} << 20;
   };
-  const auto saver = make(std::move(options));
+  const auto saver = make_saver(std::move(options));
   ASSERT_TRUE(save_through(*saver, request_of(1, {counted("w", 9, 1)})).ok());
   ASSERT_TRUE(save_through(*saver, request_of(2, {counted("w", 9, 2)})).ok());
   gate.await();
@@ -335,7 +330,7 @@ TEST(CheckpointerTest, a_forked_child_can_neither_use_nor_harm_it) {
   GatedFileOps ops(gate);
   CheckpointerOptions options = quiet_options(dir.path());
   options.ops = &ops;
-  auto saver = make(std::move(options));
+  auto saver = make_saver(std::move(options));
   const std::vector<OwnedTensor> tensors{counted("w", 10, 1)};
   const Result<Pending> pending = saver->save(request_of(1, tensors));
   ASSERT_TRUE(pending.ok());
@@ -359,7 +354,7 @@ TEST(CheckpointerTest, close_gives_up_what_does_not_end_in_time) {
   static GatedFileOps ops(gate);
   CheckpointerOptions options = quiet_options(dir.path());
   options.ops = &ops;
-  const auto saver = make(std::move(options));
+  const auto saver = make_saver(std::move(options));
   const Result<Pending> pending = saver->save(request_of(1, {counted("w", 10, 1)}));
   ASSERT_TRUE(pending.ok());
   gate.await();
@@ -370,9 +365,9 @@ TEST(CheckpointerTest, close_gives_up_what_does_not_end_in_time) {
 
 TEST(CheckpointerTest, several_checkpointers_work_side_by_side_but_not_in_one_directory) {
   const testing::TempDir dir;
-  const auto one = make(quiet_options(dir.file("one")));
-  const auto two = make(quiet_options(dir.file("two")));
-  const auto rival = make(quiet_options(dir.file("one")));
+  const auto one = make_saver(quiet_options(dir.file("one")));
+  const auto two = make_saver(quiet_options(dir.file("two")));
+  const auto rival = make_saver(quiet_options(dir.file("one")));
   const std::vector<OwnedTensor> tensors{counted("w", 10, 1)};
   EXPECT_TRUE(save_through(*one, request_of(1, tensors)).ok());
   EXPECT_TRUE(save_through(*two, request_of(1, tensors)).ok());
@@ -390,7 +385,7 @@ TEST(CheckpointerTest, a_writer_that_was_presumed_dead_cannot_publish) {
     GatedFileOps ops(gate);
     CheckpointerOptions options = quiet_options(dir.path());
     options.ops = &ops;
-    const auto saver = make(std::move(options));
+    const auto saver = make_saver(std::move(options));
     const Result<Pending> pending = saver->save(request_of(1, {counted("w", 10, 1)}));
     ASSERT_TRUE(pending.ok());
     gate.await();
@@ -413,7 +408,7 @@ TEST(CheckpointerTest, writers_that_race_for_a_directory_write_one_after_the_oth
         for (std::uint64_t step = first; step < first + kEach; ++step) {
           CheckpointerOptions options = quiet_options(dir.path());
           options.lock.timeout = std::chrono::minutes(5);
-          const auto saver = make(std::move(options));
+          const auto saver = make_saver(std::move(options));
           const Status saved = save_through(*saver, request_of(step, {counted("w", 50, 1)}));
           EXPECT_TRUE(saved.ok()) << saved.message();
         }

@@ -26,11 +26,8 @@ std::uint64_t inode_of(const std::string& path) {
 /// Saves steps in which `w` changes every time and `frozen` when told.
 class FrozenRun {
  public:
-  explicit FrozenRun(CheckpointerOptions options) : directory_(options.directory) {
-    Result<std::unique_ptr<Checkpointer>> made = Checkpointer::make(std::move(options));
-    EXPECT_TRUE(made.ok());
-    saver_ = *std::move(made);
-  }
+  explicit FrozenRun(const CheckpointerOptions& options)
+      : directory_(options.directory), saver_(testing::make_saver(options)) {}
 
   void save(bool changes_frozen = false, bool hint = false) {
     ++step_;

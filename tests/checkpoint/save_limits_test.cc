@@ -14,22 +14,17 @@ namespace stoker {
 namespace {
 
 using testing::counted;
+using testing::make_saver;
 using testing::OwnedTensor;
 using testing::quiet_options;
 using testing::request_of;
-
-std::unique_ptr<Checkpointer> make(CheckpointerOptions options) {
-  Result<std::unique_ptr<Checkpointer>> saver = Checkpointer::make(std::move(options));
-  EXPECT_TRUE(saver.ok()) << saver.status().message();
-  return *std::move(saver);
-}
 
 TEST(SaveLimitsTest, a_rate_that_cannot_be_kept_before_the_deadline_fails_the_save_by_then) {
   const testing::TempDir dir;
   CheckpointerOptions options = quiet_options(dir.path());
   options.deadline = std::chrono::hours(1);
   options.rate_limit_bytes_per_s = 1'000;  // more than an hour for a chunk
-  const auto saver = make(std::move(options));
+  const auto saver = make_saver(std::move(options));
   const std::vector<OwnedTensor> tensors{counted("w", 3'000'000, 1)};  // two chunks pass at once
   const Result<Pending> pending = saver->save(request_of(1, tensors));
   ASSERT_TRUE(pending.ok()) << pending.status().message();
@@ -54,7 +49,7 @@ TEST(SaveLimitsTest, what_was_written_is_counted_while_the_rate_limit_is_waited_
                                return raw;
                              }});
   };
-  saver = make(std::move(options));
+  saver = make_saver(std::move(options));
   const std::vector<OwnedTensor> tensors{counted("w", 3'000'000, 1)};
   const Result<Pending> pending = saver->save(request_of(1, tensors));
   ASSERT_TRUE(pending.ok()) << pending.status().message();
@@ -91,7 +86,7 @@ class RoomTest : public ::testing::Test {
 };
 
 TEST_F(RoomTest, saves_that_have_not_reserved_theirs_are_counted) {
-  const auto saver = make(options(LatePolicy::skip));
+  const auto saver = make_saver(options(LatePolicy::skip));
   const Result<Pending> first = saver->save(request_of(1, tensors_));
   ASSERT_TRUE(first.ok());
   const Status refused = saver->save(request_of(2, tensors_)).status();
@@ -105,7 +100,7 @@ TEST_F(RoomTest, saves_that_have_not_reserved_theirs_are_counted) {
 
 TEST_F(RoomTest, a_save_that_may_block_waits_for_those_before_it_to_make_some) {
   back_when_asked_ = 2;
-  const auto saver = make(options(LatePolicy::block));
+  const auto saver = make_saver(options(LatePolicy::block));
   ASSERT_TRUE(saver->save(request_of(1, tensors_)).ok());
   const Result<Pending> second = saver->save(request_of(2, tensors_));
   ASSERT_TRUE(second.ok()) << second.status().message();

@@ -52,6 +52,12 @@ inline CheckpointerOptions quiet_options(const std::string& directory) {
   return options;
 }
 
+inline std::unique_ptr<Checkpointer> make_saver(CheckpointerOptions options) {
+  Result<std::unique_ptr<Checkpointer>> saver = Checkpointer::make(std::move(options));
+  EXPECT_TRUE(saver.ok()) << saver.status().message();
+  return *std::move(saver);
+}
+
 inline SaveRequest request_of(std::uint64_t step, const std::vector<OwnedTensor>& tensors) {
   SaveRequest request;
   request.step = step;
