@@ -33,10 +33,7 @@ std::string key_of_damaged(const ShardReader& reader, const SampleLocation& at,
                            std::span<const std::byte> record) {
   SampleView view;
   if (!reader.split(record, at.record.offset_bytes, view).ok()) return {};
-  if (!view.key.empty()) return std::string(view.key);
-  const FieldView* field = view.find(kKeyField);
-  if (field == nullptr) return {};
-  return {reinterpret_cast<const char*>(field->bytes.data()), field->bytes.size()};
+  return std::string(key_of_sample(view));
 }
 
 }  // namespace

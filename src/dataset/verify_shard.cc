@@ -111,10 +111,8 @@ class ShardBytes {
 };
 
 std::string key_of(const SampleView& view, const std::string& shard_name, std::uint64_t number) {
-  if (!view.key.empty()) return std::string(view.key);
-  if (const FieldView* field = view.find(kKeyField); field != nullptr)
-    return {reinterpret_cast<const char*>(field->bytes.data()), field->bytes.size()};
-  return numbered_key(shard_name, number);
+  const std::string_view own = key_of_sample(view);
+  return own.empty() ? numbered_key(shard_name, number) : std::string(own);
 }
 
 }  // namespace
