@@ -10,7 +10,7 @@ import struct
 import subprocess
 import sys
 import tarfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -21,9 +21,14 @@ WriteMegatron: TypeAlias = Callable[[Path, str, Sequence[Any]], Path]
 WriteTar: TypeAlias = Callable[[Path, Mapping[str, Mapping[str, bytes]]], Path]
 VisibleFiles: TypeAlias = Callable[[Path], dict[str, bytes]]
 PackUntilKilled: TypeAlias = Callable[..., None]
+Start: TypeAlias = Callable[..., "subprocess.Popen[str]"]
 
 # A shell's background jobs ignore Ctrl-C, and so would the processes that tests send it to.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Programs that tests run print line by line, whatever the shell that runs the tests has set: in
+# pieces, the lines of two processes would mix.
+os.environ.pop("PYTHONUNBUFFERED", None)
 
 # Python 3.12 and later warn of every fork of a process with threads, which is what some tests do.
 os.environ["PYTHONWARNINGS"] = "ignore:This process:DeprecationWarning"
@@ -119,6 +124,23 @@ def visible_files() -> VisibleFiles:
         return {p.name: p.read_bytes() for p in files}
 
     return read
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    """Starts processes with pipes; those that a failed test leaves running are killed."""
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    started: list[subprocess.Popen[str]] = []
+
+    def run(command: Sequence[object], **options: Any) -> subprocess.Popen[str]:
+        words = [str(word) for word in command]
+        started.append(subprocess.Popen(words, text=True, **pipes, **options))
+        return started[-1]
+
+    yield run
+    for process in started:
+        with process:
+            process.kill()
 
 
 @pytest.fixture

@@ -7,13 +7,15 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import stoker
+
+Start = Callable[..., "subprocess.Popen[str]"]
 
 _HOLDER = """
 import sys, stoker
@@ -29,16 +31,12 @@ sys.stdin.readline()
 """
 
 
-@contextlib.contextmanager
-def holder(folder: Path) -> Iterator[subprocess.Popen[str]]:
+def holder(start: Start, folder: Path) -> subprocess.Popen[str]:
     """Another process that has saved step 1 and holds the lock."""
-    pipe = subprocess.PIPE
-    command = [sys.executable, "-c", _HOLDER, str(folder)]
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "held\n"
-        yield process
-        process.kill()
+    process = start([sys.executable, "-c", _HOLDER, folder])
+    assert process.stdout is not None
+    assert process.stdout.readline() == "held\n"
+    return process
 
 
 def say(process: subprocess.Popen[str], text: str) -> None:
@@ -47,8 +45,9 @@ def say(process: subprocess.Popen[str], text: str) -> None:
     process.stdin.flush()
 
 
-def test_of_two_writers_one_is_refused_and_named(tmp_path: Path) -> None:
-    with holder(tmp_path) as other, stoker.Checkpointer(tmp_path, lock="fail") as saver:
+def test_of_two_writers_one_is_refused_and_named(start: Start, tmp_path: Path) -> None:
+    other = holder(start, tmp_path)
+    with stoker.Checkpointer(tmp_path, lock="fail") as saver:
         assert saver.restore(state=None) == 1  # reading needs no lock
         for _ in range(2):
             with pytest.raises(stoker.LateError, match=f"another writer holds it.*{other.pid}"):
@@ -62,15 +61,15 @@ def test_of_two_writers_one_is_refused_and_named(tmp_path: Path) -> None:
         assert saver.steps() == [1, 2, 5]
 
 
-def test_a_writer_that_dies_frees_the_lock_at_once(tmp_path: Path) -> None:
-    with holder(tmp_path) as other:
-        other.kill()
-        other.wait()
+def test_a_writer_that_dies_frees_the_lock_at_once(start: Start, tmp_path: Path) -> None:
+    other = holder(start, tmp_path)
+    other.kill()
+    other.wait()
+    assert len(list(tmp_path.glob("owner-*"))) == 1
+    with stoker.Checkpointer(tmp_path, lock="fail") as saver:
+        saver.restore()
+        assert saver.save(2, state=1).wait()
         assert len(list(tmp_path.glob("owner-*"))) == 1
-        with stoker.Checkpointer(tmp_path, lock="fail") as saver:
-            saver.restore()
-            assert saver.save(2, state=1).wait()
-            assert len(list(tmp_path.glob("owner-*"))) == 1
     assert sorted(p.name for p in tmp_path.iterdir() if p.is_dir() and not p.is_symlink()) == [
         "step-000000000001",
         "step-000000000002",
@@ -88,19 +87,18 @@ except KeyboardInterrupt:
 """
 
 
-def waiter(folder: Path, lock: str) -> subprocess.Popen[str]:
-    pipe = subprocess.PIPE
-    command = [sys.executable, "-c", _WAITER, str(folder), lock]
-    process = subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True)
+def waiter(start: Start, folder: Path, lock: str) -> subprocess.Popen[str]:
+    process = start([sys.executable, "-c", _WAITER, folder, lock])
     assert process.stdout is not None
     assert process.stdout.readline() == "waiting\n"
     return process
 
 
-def test_a_second_writer_waits_for_the_first(tmp_path: Path) -> None:
-    with holder(tmp_path) as other, waiter(tmp_path, "wait") as second:
-        say(other, "\nclose\n")
-        out, errors = second.communicate(timeout=60)
+def test_a_second_writer_waits_for_the_first(start: Start, tmp_path: Path) -> None:
+    other = holder(start, tmp_path)
+    second = waiter(start, tmp_path, "wait")
+    say(other, "\nclose\n")
+    out, errors = second.communicate(timeout=60)
     assert (out, errors) == ("True\n", "")
 
 
@@ -112,12 +110,13 @@ def has_open(pid: int, name: str) -> bool:
     return False
 
 
-def test_ctrl_c_ends_the_wait_for_the_lock(tmp_path: Path) -> None:
-    with holder(tmp_path), waiter(tmp_path, "5min") as second:
-        while not has_open(second.pid, ".lock"):
-            continue  # it does not wait yet
-        second.send_signal(signal.SIGINT)
-        out, errors = second.communicate(timeout=60)
+def test_ctrl_c_ends_the_wait_for_the_lock(start: Start, tmp_path: Path) -> None:
+    holder(start, tmp_path)
+    second = waiter(start, tmp_path, "5min")
+    while not has_open(second.pid, ".lock"):
+        continue  # it does not wait yet
+    second.send_signal(signal.SIGINT)
+    out, errors = second.communicate(timeout=60)
     assert (out, errors) == ("interrupted\n", "")
 
 
@@ -165,17 +164,15 @@ sys.stdin.readline()
 """
 
 
-def test_a_child_that_lives_on_does_not_keep_the_lock(tmp_path: Path) -> None:
-    pipe = subprocess.PIPE
+def test_a_child_that_lives_on_does_not_keep_the_lock(start: Start, tmp_path: Path) -> None:
     read, write = os.pipe()
-    command = [sys.executable, "-c", _HEIR, str(tmp_path), str(read)]
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, pass_fds=[read]) as trainer:
-        assert trainer.stdout is not None
-        assert trainer.stdout.readline() == "forked\n"
-        trainer.kill()
-        trainer.wait()
-        with stoker.Checkpointer(tmp_path, lock="fail") as saver:
-            saver.restore()
-            assert saver.save(2, state=np.zeros(3)).wait()
+    trainer = start([sys.executable, "-c", _HEIR, tmp_path, read], pass_fds=[read])
+    assert trainer.stdout is not None
+    assert trainer.stdout.readline() == "forked\n"
+    trainer.kill()
+    trainer.wait()
+    with stoker.Checkpointer(tmp_path, lock="fail") as saver:
+        saver.restore()
+        assert saver.save(2, state=np.zeros(3)).wait()
     os.close(write)  # only now the child ends
     os.close(read)

@@ -10,12 +10,15 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import stoker
+
+Start = Callable[..., "subprocess.Popen[str]"]
 
 _TRAINER = """
 import json, os, signal, sys
@@ -89,18 +92,16 @@ if __name__ == "__main__":
 
 
 @pytest.mark.parametrize("where", ["none", "thread", "process"])
-def test_ctrl_c_reaches_a_loader_that_waits(shards: Path, tmp_path: Path, where: str) -> None:
+def test_ctrl_c_reaches_a_loader_that_waits(
+    start: Start, shards: Path, tmp_path: Path, where: str
+) -> None:
     script = tmp_path / "waiting.py"
     script.write_text(_WAITING)
-    command = [sys.executable, str(script), str(shards), where]
-    pipe = subprocess.PIPE
-    with subprocess.Popen(
-        command, stdout=pipe, stderr=pipe, text=True, start_new_session=True
-    ) as child:
-        assert child.stdout is not None
-        assert child.stdout.readline() == "waiting\n"
-        os.killpg(child.pid, signal.SIGINT)  # as a terminal does: the workers get it, too
-        out, errors = child.communicate(timeout=60)
+    child = start([sys.executable, script, shards, where], start_new_session=True)
+    assert child.stdout is not None
+    assert child.stdout.readline() == "waiting\n"
+    os.killpg(child.pid, signal.SIGINT)  # as a terminal does: the workers get it, too
+    out, errors = child.communicate(timeout=60)
     assert "interrupted" in out
     assert errors == ""
     assert child.returncode == 7

@@ -8,6 +8,7 @@ import select
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ import pytest
 
 import stoker
 from stoker import _packets
+
+Start = Callable[..., "subprocess.Popen[str]"]
 
 _SCRIPT = r"""
 import os, sys
@@ -64,21 +67,20 @@ def wait_until_gone(pid: int) -> bool:
 
 
 def test_functions_of_the_main_script_work_and_workers_die_with_a_killed_parent(
-    shards: Path, tmp_path: Path
+    start: Start, shards: Path, tmp_path: Path
 ) -> None:
     script = run_script(tmp_path, 'if __name__ == "__main__":')
-    command = [sys.executable, str(script), str(shards)]
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as parent:
-        assert parent.stdout is not None
-        assert parent.stdout.readline() == f"{list(range(8))}\n"
-        *workers, child = (int(pid) for pid in parent.stdout.readline().split())
-        os.kill(parent.pid, signal.SIGKILL)
-        parent.wait(60)
-        assert len(workers) == 2
-        assert all(wait_until_gone(pid) for pid in workers)
-        os.kill(child, 0)  # it is still there, so it was not its end that they noticed
+    parent = start([sys.executable, script, shards])
+    assert parent.stdin is not None
+    assert parent.stdout is not None
+    assert parent.stdout.readline() == f"{list(range(8))}\n"
+    *workers, child = (int(pid) for pid in parent.stdout.readline().split())
+    os.kill(parent.pid, signal.SIGKILL)
+    parent.wait(60)
+    assert len(workers) == 2
+    assert all(wait_until_gone(pid) for pid in workers)
+    os.kill(child, 0)  # it is still there, so it was not its end that they noticed
+    parent.stdin.close()
     assert wait_until_gone(child)
 
 
@@ -129,27 +131,24 @@ if __name__ == "__main__":
     [("busy", signal.SIGINT, 7), ("busy", signal.SIGKILL, -9), ("exit", None, 0)],
 )
 def test_workers_are_gone_when_their_parent_is_whatever_they_do(
-    shards: Path, tmp_path: Path, how: str, end: signal.Signals | None, code: int
+    start: Start, shards: Path, tmp_path: Path, how: str, end: signal.Signals | None, code: int
 ) -> None:
     script = tmp_path / "life.py"
     script.write_text(_LIFE)
-    command = [sys.executable, str(script), str(shards), how]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
-    ) as parent:
-        assert parent.stdout is not None
-        assert parent.stderr is not None
-        workers = {int(parent.stdout.readline().split()[1]) for _ in range(2)}
-        assert len(workers) == 2
-        handles = [os.pidfd_open(pid) for pid in workers if how == "busy"]
-        if end is not None:
-            os.kill(parent.pid, end)
-        assert parent.wait(60) == code
-        assert all(select.select([handle], [], [], 60)[0] for handle in handles)
-        assert all(wait_until_gone(pid) for pid in workers)
-        assert parent.stderr.read() == ""
-        for handle in handles:
-            os.close(handle)
+    parent = start([sys.executable, script, shards, how], start_new_session=True)
+    assert parent.stdout is not None
+    assert parent.stderr is not None
+    workers = {int(parent.stdout.readline().split()[1]) for _ in range(2)}
+    assert len(workers) == 2
+    handles = [os.pidfd_open(pid) for pid in workers if how == "busy"]
+    if end is not None:
+        os.kill(parent.pid, end)
+    assert parent.wait(60) == code
+    assert all(select.select([handle], [], [], 60)[0] for handle in handles)
+    assert all(wait_until_gone(pid) for pid in workers)
+    assert parent.stderr.read() == ""
+    for handle in handles:
+        os.close(handle)
 
 
 def with_pid(sample: dict[str, Any], rng: Any) -> dict[str, Any]:
