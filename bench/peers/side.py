@@ -93,7 +93,13 @@ def stoker_tokens(options: dict[str, Any]) -> Run:
 
     def run() -> Answer:
         loader = stoker.Loader(
-            tokens, batch_size=BATCH, shuffle="global", seed=7, epochs=1, memory_bytes="64MiB"
+            tokens,
+            batch_size=BATCH,
+            shuffle="global",
+            seed=7,
+            epochs=1,
+            memory_bytes="64MiB",
+            pin_memory=False,  # nor does the peer, whether there is a GPU or not
         )
         try:
             return drained(loader, lambda b: (len(b["tokens"]), int(b["tokens"].nbytes)))

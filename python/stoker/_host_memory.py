@@ -6,6 +6,8 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from stoker import _native
 from stoker._batch import Batch
 from stoker._columns import KEY, ColumnMaker, RaggedColumn
@@ -103,5 +105,9 @@ def _tensors(column: Any) -> tuple[Any, ...]:
 
 def _placed(room: Any, tensor: Any) -> Any:
     placed = room.view(tensor.dtype).view(tensor.shape)
-    placed.copy_(tensor)
+    if tensor.is_contiguous():
+        # Not by torch: all its threads would wake for each batch, and then spin beside ours.
+        np.copyto(room.numpy(), tensor.view(-1).view(room.dtype).numpy())
+    else:
+        placed.copy_(tensor)
     return placed

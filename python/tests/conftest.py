@@ -129,7 +129,7 @@ def visible_files() -> VisibleFiles:
 @pytest.fixture
 def start() -> Iterator[Start]:
     """Starts processes with pipes; those that a failed test leaves running are killed."""
-    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
     started: list[subprocess.Popen[str]] = []
 
     def run(command: Sequence[object], **options: Any) -> subprocess.Popen[str]:

@@ -16,6 +16,9 @@ namespace {
 constexpr std::uint64_t kNobody = ~std::uint64_t{0};  // user_data of requests without a slot
 constexpr std::size_t kRegisteredPieceBytes = std::size_t{1} << 30;  // the kernel's limit
 constexpr unsigned kFileSlots = 64;
+/// Requests for each entry into the kernel. What is submitted together completes together and comes
+/// back together: in large bundles half of a queue of 32 is idle, which costs a quarter of its rate.
+constexpr std::size_t kSubmittedAtOnce = 2;
 /// Longest single wait in the kernel. A wake-up that gets lost costs this much, not for ever.
 constexpr nanoseconds kWaitSlice = std::chrono::seconds(1);
 
@@ -90,15 +93,16 @@ class UringEngine final : public Engine {
     STOKER_TRY(fork_guard_.check("this engine"));
     if (draining_) return Status(Code::invalid_argument, "submit: the engine was drained");
     const std::size_t accepted = std::min(requests.size(), free_.size());
-    for (const Request& request : requests.first(accepted)) {
+    for (std::size_t i = 0; i < accepted; ++i) {
       const std::uint32_t index = free_.back();
       free_.pop_back();
-      slots_[index] = {.transfer = Transfer(request), .in_use = true};
+      slots_[index] = {.transfer = Transfer(requests[i]), .in_use = true};
       queue(index);
+      // With deferred task work completions come in only when we enter the kernel: fetching them on
+      // this way in spares reap() a call of its own. What is not submitted here, reap() submits.
+      if ((i + 1) % kSubmittedAtOnce == 0 || i + 1 == accepted)
+        static_cast<void>(::io_uring_submit_and_get_events(&ring_));
     }
-    // With deferred task work completions come in only when we enter the kernel: fetching them on
-    // this way in spares reap() a call of its own. What is not submitted here, reap() submits.
-    if (accepted > 0) static_cast<void>(::io_uring_submit_and_get_events(&ring_));
     return accepted;
   }
 
