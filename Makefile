@@ -13,6 +13,7 @@ JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 60
 CRASH_CUTS ?= 1000
 KILL_CYCLES ?= 1000
+BENCH_FLAGS ?=  # --write-docs renews the tables of docs/benchmarks.md
 
 # The wheel that the tests build is made of what `make build` has compiled already. The compiler is
 # named here because ccache keeps apart what differently named ones made.
@@ -174,13 +175,13 @@ interop: apt-test build/dev/build.ninja
 .PHONY: bench
 bench: apt-bench build build/bench/build.ninja
 	$(SAY) "micro-benchmarks, then the comparisons with fio and with other loaders (a quarter of an hour)"
-	@cmake --build build/bench --parallel $(JOBS)
+	@cmake --build build/bench --parallel $(JOBS) --target stoker bench/all
 	@tools/run_bench.sh build/bench/bench
-	@$(VENV_PYTHON) tools/bench_fio.py build/bench/stoker
+	@$(VENV_PYTHON) tools/bench_fio.py build/bench/stoker $(BENCH_FLAGS)
 	@tools/setup_peers.sh $(PYTHON)
-	@PYTHONPATH=python build/peers/bin/python bench/loader_peers.py
-	@build/peers/bin/python bench/pack_peers.py build/bench/stoker
-	@PYTHONPATH=python build/peers/bin/python bench/checkpoint_peers.py
+	@PYTHONPATH=python build/peers/bin/python bench/loader_peers.py $(BENCH_FLAGS)
+	@build/peers/bin/python bench/pack_peers.py build/bench/stoker $(BENCH_FLAGS)
+	@PYTHONPATH=python build/peers/bin/python bench/checkpoint_peers.py $(BENCH_FLAGS)
 
 .PHONY: format
 format: apt-test $(VENV)
