@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -10,7 +11,10 @@ from typing import Any, Protocol
 
 from stoker import _native
 from stoker._loader_stats import LoaderStats, StatsCounter
+from stoker._margin import MarginWatch
 from stoker._native_run import RunStopped
+
+_log = logging.getLogger("stoker")
 
 OTHER_PROCESS = (
     "this Loader was made in process {made} and cannot be used in its fork {here}, such as a "
@@ -58,6 +62,7 @@ class Iteration(Iterator[Any]):
         self._ended = ended
         self._error: BaseException | None = None
         self._counter = StatsCounter(run.stats())
+        self._margin = MarginWatch()
 
     def __iter__(self) -> Iteration:
         return self
@@ -89,13 +94,25 @@ class Iteration(Iterator[Any]):
             self._end()
             raise StopIteration
         batch, cursor, size, waited_for_map = got
-        self._counter.count(called, perf_counter(), size, waited_for_map)
+        self._count(called, perf_counter(), size, waited_for_map)
         self._received(cursor)
         if self._left is not None:
             self._left -= 1
             if self._left == 0:
                 self._end()
         return batch
+
+    def _count(self, called: float, returned: float, size: int, waited_for_map: float) -> None:
+        self._counter.count(called, returned, size, waited_for_map)
+        share = self._margin.saw(called, returned)
+        if share is not None:
+            _log.warning(
+                "loader: batches used to be ready, and now %.0f %% of the time is spent waiting "
+                "for them, most of it in %r: storage no longer keeps ahead of training. `stoker "
+                "doctor` looks at the machine, `stoker tune` at the loader's settings",
+                100 * share,
+                self.stats().worst_stage,
+            )
 
     @property
     def is_live(self) -> bool:

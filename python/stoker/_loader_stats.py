@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from stoker._gpu import gpu_share
+
 _WAITS_KEPT = 4096
 
 
@@ -25,6 +27,8 @@ class LoaderStats:
         wait_p50_s: What half of the batches were waited for at most, of the last 4,096.
         wait_p99_s: What 99 of 100 were.
         stall_share: The part of the time that the caller waited.
+        gpu_share: The part of the last moment in which torch's GPU computed, as the driver tells it
+            when the statistics are asked for; None where torch uses none.
         waited_in_s: Its waiting by what the batch was doing meanwhile: "queue" (no thread had begun
             it), "memory" (batches before it, or those that the caller holds, had the memory),
             "read", "decode", "collate", and "map" (in a Python function).
@@ -47,6 +51,7 @@ class LoaderStats:
     wait_p50_s: float = 0.0
     wait_p99_s: float = 0.0
     stall_share: float = 0.0
+    gpu_share: float | None = None
     waited_in_s: dict[str, float] = dataclasses.field(default_factory=dict)
     unchecked: int = 0
     replaced: int = 0
@@ -57,17 +62,22 @@ class LoaderStats:
     leased_bytes: int = 0
     fetch: dict[str, Any] = dataclasses.field(default_factory=dict)
 
+    @property
+    def worst_stage(self) -> str:
+        """What was waited for most, of waited_in_s."""
+        return max(self.waited_in_s, key=self.waited_in_s.__getitem__, default="")
+
     def to_dict(self) -> dict[str, Any]:
-        """For logs: numbers and dicts of numbers."""
+        """For logs: numbers, dicts of numbers, and None for what is not known."""
         return dataclasses.asdict(self)
 
     def __str__(self) -> str:
-        worst = max(self.waited_in_s, key=self.waited_in_s.__getitem__, default="")
-        where = f", most of it in {worst!r}" if worst and self.stall_share > 0.005 else ""
+        where = f", most of it in {self.worst_stage!r}" if self.stall_share > 0.005 else ""
+        gpu = "" if self.gpu_share is None else f"; GPU {self.gpu_share:.0%} busy"
         return (
             f"{self.samples:,} samples in {self.seconds:.2f} s: {self.samples_per_s:,.0f}/s, "
             f"{self.bytes_per_s / 1e6:,.1f} MB/s; waited {self.stall_share:.1%} of the time{where} "
-            f"(p50 {self.wait_p50_s * 1e3:.2f} ms, p99 {self.wait_p99_s * 1e3:.2f} ms)"
+            f"(p50 {self.wait_p50_s * 1e3:.2f} ms, p99 {self.wait_p99_s * 1e3:.2f} ms){gpu}"
         )
 
 
@@ -117,6 +127,7 @@ class StatsCounter:
             wait_p50_s=p50,
             wait_p99_s=p99,
             stall_share=min(1.0, self._waited / seconds) if seconds > 0 else 0.0,
+            gpu_share=gpu_share(),
             waited_in_s=self._waited_in(core),
             unchecked=core["unchecked"] - self._before["unchecked"],
             replaced=core["replaced"] - self._before["replaced"],

@@ -12,8 +12,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from stoker._batch_count import count_bytes, count_samples
+from stoker._gpu import gpu_share
 from stoker._processes import CpuUse, cpu_use
 
+_GPU_LOOK_S = 0.1  # the driver's own samples are no closer
 _CPU_SECONDS_MIN = 0.2  # the kernel tells other processes' time in ticks of a hundredth
 _STALL_SHARE_NONE = 0.01  # below it nobody would notice
 
@@ -30,6 +32,9 @@ class Meter(Protocol):
     def cpu(self) -> CpuUse:
         """What this process and its children have used so far."""
 
+    def gpu(self) -> float | None:
+        """The part of the last moment in which the GPU computed, if one is in use."""
+
 
 class SystemMeter:
     """The real one. It computes like an accelerator: without a CPU."""
@@ -45,6 +50,10 @@ class SystemMeter:
     def cpu(self) -> CpuUse:
         """From /proc."""
         return cpu_use()
+
+    def gpu(self) -> float | None:
+        """From the driver."""
+        return gpu_share()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,6 +80,8 @@ class Profile:
     """CPU seconds per second, of this process and its children; None of less than 0.2 s, in which
     the kernel's ticks say nothing."""
     processes: int
+    gpu_share: float | None
+    """The part of the time in which torch's GPU computed; None where torch uses none."""
     limit: str
     """What holds the other up, in words."""
 
@@ -107,6 +118,8 @@ class Profile:
         if self.step_ms is not None and self.stall_share is not None:
             stalled = f"{100 * self.stall_share:.1f} % of the time, with steps of"
             rows.append(("stalled", f"{stalled} {self.step_ms:g} ms"))
+        if self.gpu_share is not None:
+            rows.append(("GPU", f"{100 * self.gpu_share:.0f} % busy"))
         return [*rows, ("limit", self.limit)]
 
     def __str__(self) -> str:
@@ -138,7 +151,8 @@ class _Run:
         self.meter, self.step_s, self.count_samples = meter, step_s, samples
         self.waits_s: list[float] = []
         self.samples = self.size_bytes = 0
-        self.first_s = self.began = self.ended = 0.0
+        self.first_s = self.began = self.ended = self.looked = 0.0
+        self.gpu_shares: list[float] = []
         self.after = CpuUse(0, 0)
 
     def take(self, iterable: Iterable[Any], warmup: int, batches: int) -> CpuUse:
@@ -162,6 +176,7 @@ class _Run:
                 self.waits_s.append(got - asked)
                 self.samples += self.count_samples(batch)
                 self.size_bytes += count_bytes(batch)
+                self._look_at_gpu(got)
             # Counting is a part of the step, or of the time between two batches.
             left = self.step_s - (meter.now() - got)
             if left > 0:
@@ -171,6 +186,14 @@ class _Run:
         if hasattr(iterator, "close"):
             iterator.close()
         return before
+
+    def _look_at_gpu(self, now: float) -> None:
+        if now - self.looked < _GPU_LOOK_S:
+            return
+        self.looked = now
+        share = self.meter.gpu()
+        if share is not None:
+            self.gpu_shares.append(share)
 
 
 def profile(
@@ -236,5 +259,6 @@ def profile(
             (run.after.seconds - before.seconds) / elapsed if elapsed >= _CPU_SECONDS_MIN else None
         ),
         processes=run.after.processes,
+        gpu_share=sum(run.gpu_shares) / len(run.gpu_shares) if run.gpu_shares else None,
         limit=_limit(step_ms, stalled, float(waits_ms.mean())),
     )

@@ -25,6 +25,7 @@ class FakeMeter:
         self.time_s = 1000.0
         self.steps_s: list[float] = []
         self.cpu_uses = [CpuUse(10.0, 1), CpuUse(11.5, 3)]
+        self.gpu_shares: list[float | None] = [None]
 
     def now(self) -> float:
         """The time that has passed so far."""
@@ -38,6 +39,10 @@ class FakeMeter:
     def cpu(self) -> CpuUse:
         """Before, then after."""
         return self.cpu_uses.pop(0)
+
+    def gpu(self) -> float | None:
+        """One look after the other, the last one for good."""
+        return self.gpu_shares.pop(0) if len(self.gpu_shares) > 1 else self.gpu_shares[0]
 
 
 class Loader:
@@ -89,6 +94,20 @@ def test_a_step_is_pretended_and_the_stall_share_follows() -> None:
     assert "20.00 ms" in found.limit
     assert found.cpu_cores == pytest.approx(1.5 / 0.4)
     assert found.processes == 3
+
+
+def test_the_gpu_is_looked_at_ten_times_a_second() -> None:
+    meter = FakeMeter()
+    meter.gpu_shares = [0.5, 0.7, 0.9, 9.9]
+    found = stoker.profile(
+        Loader(meter, [100, *[5.0] * 20]), batches=20, step_ms=10, warmup=1, meter=meter
+    )
+    assert found.gpu_share == pytest.approx(0.7), "three looks in 0.3 s"
+    assert "GPU         70 % busy" in str(found)
+    meter = FakeMeter()
+    found = stoker.profile(Loader(meter, [100, *[5.0] * 20]), 20, warmup=1, meter=meter)
+    assert found.gpu_share is None
+    assert "GPU" not in str(found)
 
 
 def test_of_a_short_time_no_cpu_is_told() -> None:

@@ -1,0 +1,41 @@
+"""Whether batches that used to be ready have begun to be waited for."""
+
+from __future__ import annotations
+
+_BATCHES = 256
+_CALM_SHARE = 0.01  # of the time: nobody would notice
+_SHORT_SHARE = 0.05
+
+
+class MarginWatch:
+    """Looks at the waits of one iteration, 256 batches at a time.
+
+    A loader that never kept ahead has no margin to lose: what it needs is tuning, and its
+    statistics say so. One that did, and does no longer, has a storage that became slower.
+    """
+
+    def __init__(self) -> None:
+        self._had_margin = self._was_told = False
+        self._batches = 0
+        self._waited_s = self._began = 0.0
+
+    def saw(self, called: float, returned: float) -> float | None:
+        """One batch, asked for and handed out at these times.
+
+        Returns:
+            The part of the time that the last 256 were waited for, if that is news; once.
+        """
+        if self._batches == 0:
+            self._began = called
+        self._batches += 1
+        self._waited_s += returned - called
+        if self._batches < _BATCHES:
+            return None
+        elapsed = returned - self._began
+        share = self._waited_s / elapsed if elapsed > 0 else 0.0
+        self._batches, self._waited_s = 0, 0.0
+        self._had_margin = self._had_margin or share < _CALM_SHARE
+        if not self._had_margin or self._was_told or share < _SHORT_SHARE:
+            return None
+        self._was_told = True
+        return share
