@@ -126,7 +126,8 @@ std::string explain_cache(const TuneReport& report) {
   return is_warm_after_all(report)
              ? fmt::format(
                    "Up to {:.0f} % of a run came from the page cache all the same: it went "
-                   "through a small dataset more than once. These figures are not cold.\n",
+                   "through a small dataset more than once, or the filesystem is memory (tmpfs). "
+                   "These figures are not cold.\n",
                    100 * most_from_page_cache(report))
              : "";
 }
