@@ -10,6 +10,7 @@ from time import perf_counter
 from typing import Any, Protocol
 
 from stoker import _native
+from stoker._device import Place
 from stoker._loader_stats import LoaderStats, StatsCounter
 from stoker._margin import MarginWatch
 from stoker._native_run import RunStopped
@@ -37,7 +38,7 @@ class Run(Protocol):
 
 
 class Iteration(Iterator[Any]):
-    """Hands out ``count`` batches of a run, endlessly many if None.
+    """Hands out ``count`` batches of a run, endlessly many if None, through ``place``.
 
     After an error or the end it stays there. A BufferError may be tried again. ``owner`` lives as
     long as it does: ``for batch in stoker.Loader(...)`` has no other reference to the loader.
@@ -50,6 +51,7 @@ class Iteration(Iterator[Any]):
         owner: object,
         run: Run,
         count: int | None,
+        place: Place,
         received: Callable[[_native.Cursor], None],
         ended: Callable[[Run | None, LoaderStats], None],
     ) -> None:
@@ -58,6 +60,7 @@ class Iteration(Iterator[Any]):
         self._turn = threading.Lock()
         self._run: Run | None = run
         self._left = count
+        self._place = place
         self._received = received
         self._ended = ended
         self._error: BaseException | None = None
@@ -83,6 +86,7 @@ class Iteration(Iterator[Any]):
         called = perf_counter()
         try:
             got = self._run.next()
+            batch = None if got is None else self._place(got[0])
         except BufferError:
             raise  # the caller may let go of batches and ask again
         except Exception as error:
@@ -93,7 +97,7 @@ class Iteration(Iterator[Any]):
             self._left = 0
             self._end()
             raise StopIteration
-        batch, cursor, size, waited_for_map = got
+        _, cursor, size, waited_for_map = got
         self._count(called, perf_counter(), size, waited_for_map)
         self._received(cursor)
         if self._left is not None:

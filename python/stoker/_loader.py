@@ -12,6 +12,7 @@ from typing import Any, Literal
 from stoker import _native
 from stoker._columns import ColumnMaker
 from stoker._cursors import State, state_of
+from stoker._device import placer_of
 from stoker._fields import Fields, columns_of
 from stoker._host_memory import Allocator, FreshMemory, allocator_of
 from stoker._iteration import OTHER_PROCESS
@@ -76,6 +77,8 @@ class Loader:
             from which ``batch.to("cuda", non_blocking=True)`` copies while the program goes on. If
             not given, they are where torch has a GPU. Or a function that is given a number of bytes
             and gives a uint8 tensor of that length, for memory of another kind.
+        device: Where the tensors of batches are: "cuda", "cuda:1", a torch.device. They are copied
+            in the caller's current stream, from page-locked memory while the program goes on.
         torch: Whether batches have tensors; if not given, they do where torch is installed.
 
     Raises:
@@ -114,6 +117,7 @@ class Loader:
         order: Any = None,
         out: Out | None = None,
         pin_memory: bool | Allocator | None = None,
+        device: Any = None,
         torch: bool | None = None,
     ) -> None:
         self._pid = os.getpid()
@@ -140,6 +144,8 @@ class Loader:
         maker = ColumnMaker(module, columns, has_valid=settings.tail == "pad")
         if out is not None and pin_memory:
             raise ValueError("out= is memory that is given, and pin_memory= takes it: one")
+        if out is not None and device is not None:
+            raise ValueError("out= says where batches go, and device= does: one")
         allocate = None if out is not None else allocator_of(pin_memory, module)
         fresh = None if allocate is None else FreshMemory(allocate)
         mapping = None
@@ -151,7 +157,8 @@ class Loader:
             raise ValueError(f"map_workers={map_workers} are for map= or collate=: there is none")
         finish = batch_finisher(out, fresh, maker, self._plan.cut.rank_batch_size)
         self._progress = Progress(self._plan, epochs)
-        self._runs = Runs(self._plan, self._progress, maker, mapping, finish)
+        place = placer_of(device, module, is_pinned=fresh is not None)
+        self._runs = Runs(self._plan, self._progress, maker, mapping, finish, place)
         _open.add(self)
 
     # Iterating:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 
 from stoker._columns import ColumnMaker
+from stoker._device import Place
 from stoker._iteration import Iteration, Run
 from stoker._loader_plan import LoaderPlan
 from stoker._loader_stats import LoaderStats
@@ -29,12 +30,14 @@ class Runs:
         maker: ColumnMaker,
         mapping: Mapping | None,
         finish: Finish,
+        place: Place,
     ) -> None:
         self._plan = plan
         self._progress = progress
         self._maker = maker
         self._mapping = mapping
         self._finish = finish
+        self._place = place
         self._iteration: weakref.ref[Iteration] | None = None
         self._idle: tuple[Run, int] | None = None  # at the start of that epoch
         self._last_stats = LoaderStats()
@@ -47,7 +50,8 @@ class Runs:
         self._plan.go_to_epoch(epoch)
         run = self._run_at(epoch, position)
         count = self._progress.batches_ahead()
-        iteration = Iteration(owner, run, count, self._progress.receive, self._ended)
+        received, ended = self._progress.receive, self._ended
+        iteration = Iteration(owner, run, count, self._place, received, ended)
         self._iteration = weakref.ref(iteration)
         return iteration
 
