@@ -20,7 +20,6 @@ BENCH_FLAGS ?=  # --write-docs renews the tables of docs/benchmarks.md
 export CXX := c++
 export CMAKE_CXX_COMPILER_LAUNCHER := ccache
 export CCACHE_DIR ?= $(CURDIR)/build/ccache
-export CCACHE_SLOPPINESS := pch_defines,time_macros
 
 VENV_PYTHON := $(CURDIR)/.venv/bin/python
 RESULTS := build/results
