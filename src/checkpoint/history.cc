@@ -42,8 +42,9 @@ Result<History::Known> History::learn(const std::string& name,
   STOKER_ASSIGN(const std::string text, read_text_file(fd.get(), path, kManifestBytesMax));
   STOKER_ASSIGN(const CheckpointManifest manifest, parse_checkpoint_manifest(text, path));
   return known
-      .insert_or_assign(identity,
-                        Known{.generation = manifest.generation, .parent = manifest.parent})
+      .insert_or_assign(identity, Known{.generation = manifest.generation,
+                                        .parent = manifest.parent,
+                                        .lineage = manifest.lineage})
       .first->second;
 }
 
@@ -60,6 +61,7 @@ Status History::refresh() {
     if (learned.ok()) {
       entry.generation = learned->generation;
       entry.parent = learned->parent;
+      ever_.insert_or_assign(learned->generation, *learned);
     } else if (parsed->superseded_generation) {
       entry.generation = *parsed->superseded_generation;
     }
@@ -81,15 +83,32 @@ bool History::is_ancestor(const Entry& entry, const std::optional<CheckpointPare
   // Generations fall along the chain, so it ends even if somebody has tied it into a loop.
   while (at && at->generation >= entry.generation && at->generation > 0) {
     if (at->generation == entry.generation) return at->step == entry.name.step;
-    const auto next = std::find_if(entries_.begin(), entries_.end(), [&](const auto& item) {
-      return item.second.generation == at->generation;
-    });
-    if (next == entries_.end()) return false;  // removed by retention: the chain cannot be followed
+    const auto next = ever_.find(at->generation);
+    if (next == ever_.end()) return false;
+    if (is_in_lineage(next->second.lineage, entry.generation)) return true;
     const std::optional<CheckpointParent> parent = next->second.parent;
     if (parent && parent->generation >= at->generation) return false;
     at = parent;
   }
   return false;
+}
+
+Lineage History::lineage_after(const std::optional<CheckpointParent>& head) const {
+  std::vector<std::uint64_t> newest_first;
+  Lineage lineage;
+  std::optional<CheckpointParent> at = head;
+  while (at && at->generation > 0 &&
+         (newest_first.empty() || at->generation < newest_first.back())) {
+    newest_first.push_back(at->generation);
+    const auto found = ever_.find(at->generation);
+    if (found == ever_.end()) break;
+    lineage = found->second.lineage;
+    if (!lineage.empty()) break;
+    at = found->second.parent;  // of before there were lineages: as far as they can be followed
+  }
+  for (auto generation = newest_first.rbegin(); generation != newest_first.rend(); ++generation)
+    lineage = continue_lineage(std::move(lineage), *generation);
+  return lineage;
 }
 
 }  // namespace stoker

@@ -38,6 +38,8 @@ class History {
   const Entry* find(std::uint64_t step) const;
   /// Whether `entry` is `head` or one of the checkpoints that `head` continues.
   bool is_ancestor(const Entry& entry, const std::optional<CheckpointParent>& head) const;
+  /// Of a checkpoint that continues `head`.
+  Lineage lineage_after(const std::optional<CheckpointParent>& head) const;
 
  private:
   /// Says which file, and in which state: numbers of inodes are used again.
@@ -54,6 +56,7 @@ class History {
   struct Known {
     std::uint64_t generation = 0;
     std::optional<CheckpointParent> parent = {};
+    Lineage lineage = {};
   };
 
   static Result<Identity> identity_of(int fd);
@@ -63,6 +66,7 @@ class History {
   FileOps* ops_;
   std::string directory_;
   std::map<Identity, Known> known_;
+  std::map<std::uint64_t, Known> ever_;   // by generation: what retention has removed, too
   std::map<std::string, Entry> entries_;  // by name in the directory, at the last refresh()
   std::uint64_t greatest_generation_ = 0;
 };

@@ -69,6 +69,23 @@ std::string member_text(const std::vector<std::pair<std::string, std::string_vie
   return "null";
 }
 
+Status parse_lineage(const JsonView& root, CheckpointManifest& manifest) {
+  STOKER_ASSIGN(const JsonView lineage, root.at_or_null("lineage"));
+  if (lineage.is_null()) return {};
+  STOKER_ASSIGN(const std::size_t count, lineage.array_size());
+  for (std::size_t i = 0; i < count; ++i) {
+    const JsonView range = lineage.element(i);
+    STOKER_ASSIGN(const std::size_t ends, range.array_size());
+    if (ends != 2) return range.corrupt("not a first and a last generation");
+    GenerationRange& added = manifest.lineage.emplace_back();
+    STOKER_ASSIGN(added.first, range.element(0).u64());
+    STOKER_ASSIGN(added.last, range.element(1).u64());
+  }
+  if (!is_lineage_of(manifest.lineage, manifest.generation))
+    return lineage.corrupt("ranges of generations before this one, rising and apart");
+  return {};
+}
+
 Status parse_numbers(const JsonView& root, CheckpointManifest& manifest) {
   STOKER_ASSIGN(manifest.tool, text_at(root, "tool"));
   STOKER_ASSIGN(manifest.step, number_at(root, "step", kU64Max));
@@ -84,6 +101,7 @@ Status parse_numbers(const JsonView& root, CheckpointManifest& manifest) {
     STOKER_ASSIGN(manifest.parent->step, number_at(parent, "step", kU64Max));
     STOKER_ASSIGN(manifest.parent->generation, number_at(parent, "generation", kU64Max));
   }
+  STOKER_TRY(parse_lineage(root, manifest));
   STOKER_ASSIGN(const JsonView reference, root.at_or_null("reference"));
   if (reference.is_null()) return {};
   if (!reference.value().is_object()) return reference.corrupt("not an object");

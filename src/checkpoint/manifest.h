@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/checksum.h"
+#include "checkpoint/lineage.h"
 #include "formats/safetensors.h"
 #include "stoker/status.h"
 
@@ -77,6 +78,9 @@ struct CheckpointManifest {
   std::string extra_json = "null";
   std::string cursor_json = "null";  ///< The loader's; opaque.
   std::optional<CheckpointParent> parent;
+  /// The parent and all that it continues; empty where there is no parent, or in manifests of
+  /// before there were lineages.
+  Lineage lineage;
   std::string tool;  ///< "stoker 0.1.0"
 
   friend bool operator==(const CheckpointManifest&, const CheckpointManifest&) = default;

@@ -83,6 +83,16 @@ void append_tensors(std::span<const CheckpointTensor> tensors, std::string& out)
   out += "],\n";
 }
 
+void append_lineage(std::span<const GenerationRange> lineage, std::string& out) {
+  out += "\"lineage\": [";
+  std::string_view separator;
+  for (const GenerationRange& range : lineage) {
+    fmt::format_to(std::back_inserter(out), "{}[{}, {}]", separator, range.first, range.last);
+    separator = ", ";
+  }
+  out += "],\n";
+}
+
 std::string begin_text(std::string_view format) {
   return fmt::format("{{\n\"format\": \"{}\",\n\"format_version\": \"{}\",\n", format,
                      internal::kManifestVersion);
@@ -111,6 +121,7 @@ std::string format_checkpoint_manifest(const CheckpointManifest& manifest) {
   } else {
     out += "\"parent\": null,\n";
   }
+  if (!manifest.lineage.empty()) append_lineage(manifest.lineage, out);
   append_entries(manifest.files, manifest.tensors, out);
   out += "\"reference\": {";
   std::string_view separator;

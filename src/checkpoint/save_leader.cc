@@ -116,13 +116,17 @@ Result<CheckpointManifest> SaveLeader::make_manifest(const SaveJob& job,
   STOKER_TRY(committed_.refresh());
   CheckpointManifest manifest;
   manifest.step = job.request.step;
-  manifest.generation = committed_.greatest_generation() + 1;
+  const std::optional<CheckpointParent> parent = head();
+  // What is continued may be gone, and counts all the same.
+  manifest.generation =
+      std::max(committed_.greatest_generation(), parent ? parent->generation : 0) + 1;
   manifest.time_s = options_.now_s ? options_.now_s() : wall_time_s();
   manifest.world_size = coordinator_.world_size();
   manifest.reference = job.request.reference;
   manifest.extra_json = job.request.extra_json;
   manifest.cursor_json = job.request.cursor_json;
-  manifest.parent = head();
+  manifest.parent = parent;
+  manifest.lineage = committed_.lineage_after(parent);
   manifest.tool = options_.tool;
   STOKER_TRY(merge_parts(manifest, parts));
   // What a reader would refuse must not be committed.

@@ -277,6 +277,14 @@ Result<CheckpointVerifyReport> verify_checkpoints(FileOps& ops, const std::strin
 }
 
 std::optional<CheckpointDamage> check_latest(FileOps& ops, const std::string& directory) {
+  const Result<FileKind> kind = ops.kind_of(directory + "/" + std::string(kLatestName));
+  if (kind.ok() && *kind != FileKind::symlink)
+    return CheckpointDamage{.kind = DamageKind::bad_latest,
+                            .step = "",
+                            .file = std::string(kLatestName),
+                            .reason =
+                                "it is no symbolic link, and no save can make it one: give "
+                                "it another name"};
   const Result<Catalog> catalog = list_checkpoints(ops, directory);
   if (!catalog.ok() || catalog->latest.empty()) return std::nullopt;
   if (catalog->find(catalog->latest) != nullptr) return std::nullopt;

@@ -1,6 +1,7 @@
 #include "checkpoint/writer_lock.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -42,6 +43,9 @@ Result<std::unique_ptr<WriterLock>> WriterLock::acquire(FileOps& ops, const std:
                                                         const LockOptions& options) {
   const std::string path = directory + "/" + std::string(kLockName);
   STOKER_ASSIGN(UniqueFd fd, ops.open(path, O_RDWR | O_CREAT));
+  struct stat info{};
+  if (::fstat(fd.get(), &info) == 0 && !S_ISREG(info.st_mode))
+    return Status(Code::invalid_argument, path + ": not a regular file, and so no lock: remove it");
   std::unique_ptr<WriterLock> lock(new WriterLock(ops, directory, options, std::move(fd)));
   const Deadline deadline = deadline_after(options.timeout, lock->now());
   STOKER_TRY(lock->await_flock(deadline).with_context("lock " + directory));

@@ -39,10 +39,17 @@ void add_directory_argument(CLI::App& command, std::string& directory) {
   command.add_option("DIR", directory, "The directory of the checkpoints.")->required();
 }
 
+Status no_checkpoints(const std::string& directory) {
+  const bool is_one = posix_file_ops().kind_of(directory + "/manifest.json").ok();
+  return Status(Code::not_found,
+                directory + (is_one ? ": is a checkpoint itself; give the directory above it, and "
+                                      "its step where one is asked for"
+                                    : ": there are no checkpoints"));
+}
+
 Result<CatalogStep> find_step(const Catalog& catalog, const std::string& directory,
                               const std::string& typed) {
-  if (catalog.steps.empty())
-    return Status(Code::not_found, directory + ": there are no checkpoints");
+  if (catalog.steps.empty()) return no_checkpoints(directory);
   if (typed.empty() || typed == kLatestName) return find_latest(catalog, directory);
   const std::string name = name_from(typed);
   if (name.empty())

@@ -86,8 +86,7 @@ struct Choice {
 
 Result<Choice> choose(const std::string& directory, const RetentionRules& rules, Context& context) {
   STOKER_ASSIGN(const Catalog catalog, list_checkpoints(posix_file_ops(), directory));
-  if (catalog.steps.empty())
-    return Status(Code::not_found, directory + ": there are no checkpoints");
+  if (catalog.steps.empty()) return no_checkpoints(directory);
   STOKER_ASSIGN(const AllNotes notes, read_all_notes(posix_file_ops(), directory));
   for (const DamagedNote& note : notes.damaged)
     context.err << fmt::format("{}: {}; its step counts as pinned\n", note.path,

@@ -142,7 +142,7 @@ Status run(const Arguments& arguments, Context& context) {
   progress.clear();
   if (!report.ok()) return report.status();
   if (report->step_count == 0 && report->damages.empty())
-    return Status(Code::not_found, arguments.directory + ": there are no checkpoints");
+    return no_checkpoints(arguments.directory);
   if (!report->damages.empty()) context.exit_code = kExitFailed;
   return write_out(context, arguments.json ? render_json(*report, arguments.directory)
                                            : render_text(*report, arguments.directory));

@@ -179,6 +179,29 @@ TEST(CheckpointerTest, a_step_of_this_run_is_refused_and_one_of_a_rewound_run_is
   EXPECT_EQ(std::filesystem::read_symlink(dir.file("latest")), "step-000000000003");
 }
 
+TEST(CheckpointerTest, a_step_of_this_run_is_refused_when_retention_has_removed_its_children) {
+  const testing::TempDir dir;
+  const std::vector<OwnedTensor> tensors{counted("w", 10, 1)};
+  const auto options = [&dir](std::optional<CheckpointParent> parent) {
+    CheckpointerOptions made = quiet_options(dir.path());
+    made.retention.keep_last = 1;
+    made.retention.keep_every = 100;
+    made.parent = parent;
+    return made;
+  };
+  {
+    const auto saver = make_saver(options({}));
+    for (const std::uint64_t step : {100U, 110U, 120U, 130U})
+      ASSERT_TRUE(save_through(*saver, request_of(step, tensors)).ok());
+    ASSERT_FALSE(std::filesystem::exists(dir.file("step-000000000120")));
+    EXPECT_EQ(saver->save(request_of(100, tensors)).status().code(), Code::already_exists);
+  }
+  const auto again = make_saver(options(CheckpointParent{.step = 130, .generation = 4}));
+  EXPECT_EQ(again->save(request_of(100, tensors)).status().code(), Code::already_exists);
+  EXPECT_EQ(testing::manifest_in(dir.file("step-000000000100")).generation, 1U);
+  EXPECT_EQ(testing::manifest_in(dir.file("step-000000000130")).generation, 4U);
+}
+
 TEST(CheckpointerTest, a_late_save_is_skipped_replaces_the_waiting_one_or_waits) {
   for (const LatePolicy policy : {LatePolicy::skip, LatePolicy::replace, LatePolicy::block}) {
     const testing::TempDir dir;

@@ -60,6 +60,47 @@ TEST(HistoryTest, a_generation_is_not_given_twice_because_its_manifest_is_gone) 
   EXPECT_EQ(history.greatest_generation(), first);
 }
 
+TEST(HistoryTest, what_is_continued_is_known_after_retention_has_removed_what_lay_between) {
+  const testing::TempDir dir;
+  std::optional<CheckpointParent> head;
+  for (const std::uint64_t step : {100U, 110U, 120U, 130U})
+    head = CheckpointParent{.step = step, .generation = save(dir.path(), step, 1, head)};
+  const CheckpointParent branch{.step = 110, .generation = 2};
+  head = CheckpointParent{.step = 125, .generation = save(dir.path(), 125, 1, branch)};
+  EXPECT_EQ(testing::manifest_in(dir.file("step-000000000125")).lineage,
+            (Lineage{{.first = 1, .last = 2}}));
+  head = CheckpointParent{.step = 140, .generation = save(dir.path(), 140, 1, head)};
+  EXPECT_EQ(testing::manifest_in(dir.file("step-000000000140")).lineage,
+            (Lineage{{.first = 1, .last = 2}, {.first = 5, .last = 5}}));
+  for (const char* const gone : {"step-000000000110", "step-000000000125"})
+    std::filesystem::remove_all(dir.file(gone));
+  History history(posix_file_ops(), dir.path());  // of a process that has seen nothing of it
+  ASSERT_TRUE(history.refresh().ok());
+  EXPECT_TRUE(history.is_ancestor(*history.find(100), head));
+  EXPECT_TRUE(history.is_ancestor(*history.find(140), head));
+  EXPECT_FALSE(history.is_ancestor(*history.find(120), head)) << "of the run that was rewound";
+  EXPECT_FALSE(history.is_ancestor(*history.find(130), head));
+}
+
+TEST(HistoryTest, manifests_without_a_lineage_are_followed_by_their_parents) {
+  const testing::TempDir dir;
+  std::optional<CheckpointParent> head;
+  for (const std::uint64_t step : {1U, 2U, 3U})
+    head = CheckpointParent{.step = step, .generation = save(dir.path(), step, 1, head)};
+  for (const char* const name : {"step-000000000002", "step-000000000003"}) {
+    CheckpointManifest manifest = testing::manifest_in(dir.file(name));
+    manifest.lineage.clear();
+    spoil(dir.file(name), format_checkpoint_manifest(manifest));
+  }
+  History history(posix_file_ops(), dir.path());
+  ASSERT_TRUE(history.refresh().ok());
+  EXPECT_TRUE(history.is_ancestor(*history.find(1), head));
+  EXPECT_EQ(history.lineage_after(head), (Lineage{{.first = 1, .last = 3}}));
+  std::filesystem::remove_all(dir.file("step-000000000002"));
+  ASSERT_TRUE(history.refresh().ok());
+  EXPECT_TRUE(history.is_ancestor(*history.find(1), head)) << "this process has seen it";
+}
+
 TEST(HistoryTest, checkpoints_that_cannot_be_read_are_put_away_side_by_side) {
   const testing::TempDir dir;
   const std::string step = dir.file("step-000000000010");

@@ -100,6 +100,25 @@ TEST(CheckpointManifestTest, integers_up_to_64_bits_are_exact) {
   EXPECT_EQ(*read, manifest);
 }
 
+TEST(CheckpointManifestTest, lineages_come_back_and_others_are_refused) {
+  CheckpointManifest manifest = example_manifest();
+  manifest.generation = 10;
+  manifest.parent->generation = 9;
+  manifest.lineage = {{.first = 1, .last = 4}, {.first = 6, .last = 6}, {.first = 9, .last = 9}};
+  const std::string text = format_checkpoint_manifest(manifest);
+  const auto read = parse_checkpoint_manifest(text, "m");
+  ASSERT_TRUE(read.ok()) << read.status().message();
+  EXPECT_EQ(*read, manifest);
+  for (const char* const wrong :
+       {"[1, 4], [5, 6]", "[6, 6], [1, 4]", "[4, 1]", "[0, 1]", "[9, 10]", "[1]", "[1, 2, 3]", "7",
+        "[-1, 1]", "[1.5, 2]", "[1, 4], [4, 6]", "{}"}) {
+    const auto refused =
+        parse_checkpoint_manifest(respelled(text, "[1, 4], [6, 6], [9, 9]", wrong), "m");
+    EXPECT_EQ(refused.status().code(), Code::corrupt) << wrong;
+    EXPECT_NE(refused.status().message().find("lineage"), std::string::npos) << wrong;
+  }
+}
+
 TEST(CheckpointManifestTest, trees_keep_their_text_and_so_the_order_of_keys) {
   CheckpointManifest manifest;
   manifest.world_size = 3;

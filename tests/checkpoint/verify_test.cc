@@ -250,6 +250,15 @@ TEST_F(VerifyTest, finds_a_latest_that_leads_nowhere) {
   EXPECT_EQ(report->damages[0].kind, DamageKind::bad_latest);
 }
 
+TEST_F(VerifyTest, finds_a_latest_that_no_save_can_move) {
+  fs::create_directory(dir_.file("latest"));
+  const Result<CheckpointVerifyReport> report =
+      verify_checkpoints(posix_file_ops(), dir_.path(), {.reader = plain_reader()});
+  ASSERT_EQ(report->damages.size(), 1U);
+  EXPECT_EQ(report->damages[0].kind, DamageKind::bad_latest);
+  EXPECT_NE(report->damages[0].reason.find("no symbolic link"), std::string::npos);
+}
+
 TEST_F(VerifyTest, any_single_failure_of_a_call_is_an_error_or_a_damage) {
   for (int fail_at = 0;; ++fail_at) {
     FaultyFileOps ops(posix_file_ops(), fail_at, EIO);

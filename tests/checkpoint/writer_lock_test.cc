@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -62,6 +63,15 @@ TEST(WriterLockTest, one_writer_at_a_time_and_the_refusal_names_the_other) {
   first->reset();
   EXPECT_FALSE(std::filesystem::exists(owner));
   EXPECT_TRUE(WriterLock::acquire(posix_file_ops(), dir.path(), time.options(nanoseconds(0))).ok());
+}
+
+TEST(WriterLockTest, a_fifo_in_its_place_is_told_as_one_and_hangs_nobody) {
+  const testing::TempDir dir;
+  ASSERT_EQ(::mkfifo(dir.file(".lock").c_str(), 0600), 0);
+  FakeTime time;
+  const auto lock = WriterLock::acquire(posix_file_ops(), dir.path(), time.options(seconds(0)));
+  EXPECT_EQ(lock.status().code(), Code::invalid_argument);
+  EXPECT_NE(lock.status().message().find("/.lock: not a regular file"), std::string::npos);
 }
 
 TEST(WriterLockTest, waiting_ends_when_the_other_writer_does) {

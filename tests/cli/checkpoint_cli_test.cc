@@ -227,6 +227,20 @@ TEST_F(CheckpointCliTest, verify_reports_a_latest_that_leads_nowhere) {
   EXPECT_EQ(run({"verify", run_dir(), "--step", "10", "--all"}).exit_code, 2);
 }
 
+TEST_F(CheckpointCliTest, a_checkpoint_given_as_the_directory_of_checkpoints_is_told_as_one) {
+  save({10});
+  for (const std::vector<std::string>& command : {std::vector<std::string>{"verify", step_dir(10)},
+                                                  {"verify", step_dir(10), "--all"},
+                                                  {"show", step_dir(10)},
+                                                  {"prune", step_dir(10), "--keep-last", "1"}}) {
+    const Ran ran = run(command);
+    EXPECT_EQ(ran.exit_code, 1) << command.front();
+    EXPECT_NE(ran.err.find("is a checkpoint itself; give the directory above it"),
+              std::string::npos)
+        << command.front() << ran.err;
+  }
+}
+
 TEST_F(CheckpointCliTest, verify_ends_when_it_is_interrupted) {
   save({10}, 16 << 20);
   const Ran ran =
