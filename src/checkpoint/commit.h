@@ -39,7 +39,8 @@ struct CommitResult {
 };
 
 /// Makes the staged files a checkpoint; steps 8 to 12 of the commit (docs/durability.md). Fails
-/// with `not_found` if another writer has taken over: it has renamed `owner`.
+/// with `not_found` if another writer has taken over: it has renamed `owner`; or if a rank has
+/// given the save up: it has renamed `staging` (give_up.h).
 CommitResult commit_checkpoint(const CommitRequest& request);
 
 }  // namespace stoker

@@ -71,6 +71,10 @@ bool is_owner_name(std::string_view name) noexcept {
   return name.starts_with(kOwnerPrefix) && name.size() > kOwnerPrefix.size();
 }
 
+std::string given_up_name(std::string_view staging) {
+  return fmt::format("{}.given-up", staging);
+}
+
 std::string trash_name(std::string_view what, std::string_view unique) {
   return fmt::format("{}{}-{}", kTrashPrefix, what, unique);
 }

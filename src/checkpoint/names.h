@@ -36,6 +36,8 @@ std::optional<StepName> parse_step_name(std::string_view name);
 /// "owner-<token>": staging, which readers never look at.
 std::string owner_name(std::string_view token);
 bool is_owner_name(std::string_view name) noexcept;
+/// Where a rank that gives a save up puts its staging directory: beside it, in the owner's.
+std::string given_up_name(std::string_view staging);
 
 /// ".trash-...": on its way out.
 std::string trash_name(std::string_view what, std::string_view unique);

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <utility>
 
+#include "checkpoint/give_up.h"
 #include "checkpoint/names.h"
 #include "checkpoint/text_file.h"
 #include "checkpoint/tree_removal.h"
@@ -139,8 +140,9 @@ Result<CheckpointManifest> SaveLeader::make_manifest(const SaveJob& job,
 EndMessage SaveLeader::commit(const SaveJob& job, const CheckpointPart& own_part) {
   const Result<CheckpointManifest> manifest = make_manifest(job, own_part);
   if (!manifest.ok()) {
+    EndMessage end{.outcome = SaveOutcome::failed, .failure = explain(job, manifest.status())};
     discard(job);
-    return {.outcome = SaveOutcome::failed, .failure = manifest.status()};
+    return end;
   }
   const CommitResult result = commit_checkpoint({.ops = ops_,
                                                  .directory = options_.directory,
@@ -151,11 +153,12 @@ EndMessage SaveLeader::commit(const SaveJob& job, const CheckpointPart& own_part
   EndMessage end{.generation = manifest->generation, .failure = result.status};
   switch (result.stage) {
     case CommitStage::staged:
+      end.failure = explain(job, result.status);
       discard(job);
       end.outcome = SaveOutcome::failed;
       end.generation = 0;
-      if (lock_->is_lost() || result.status.code() == Code::not_found)
-        end.failure = result.status.with_context("another writer has taken over this directory");
+      if (lock_->is_lost() || end.failure.code() == Code::not_found)
+        end.failure = end.failure.with_context("another writer has taken over this directory");
       return end;
     case CommitStage::visible:
       end.outcome = SaveOutcome::unknown;
@@ -194,6 +197,14 @@ void SaveLeader::release(Deadline deadline) {
 void SaveLeader::discard(const SaveJob& job) {
   // Gives the space back now; what resists is swept with its owner.
   static_cast<void>(remove_tree(ops_, job.directory));
+  static_cast<void>(remove_tree(ops_, given_up_name(job.directory)));
+}
+
+Status SaveLeader::explain(const SaveJob& job, const Status& failure) const {
+  if (failure.code() != Code::not_found || !is_given_up(ops_, job.directory)) return failure;
+  return Status(Code::unavailable,
+                "a rank has given this save up, because rank 0 had not committed it in time: " +
+                    std::string(failure.message()));
 }
 
 }  // namespace stoker

@@ -54,6 +54,9 @@ class SaveLeader {
   Status remove_hidden();
   /// A rank has failed.
   void discard(const SaveJob& job);
+  /// `failure`, told as what it is where it comes of a rank that has given the save up. To be asked
+  /// before discard().
+  Status explain(const SaveJob& job, const Status& failure) const;
 
   /// Waits until the other ranks have closed as well, because they read rank 0's last words in the
   /// staging directory, then frees the lock. Nothing may be in flight.

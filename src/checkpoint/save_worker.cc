@@ -1,10 +1,10 @@
 #include "checkpoint/save_worker.h"
 
-#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "checkpoint/give_up.h"
 #include "checkpoint/names.h"
 
 namespace stoker {
@@ -99,7 +99,10 @@ EndMessage SaveWorker::lead(SaveJob& job, const Result<WrittenPart>& written) {
     if (failure.message().find(name) == std::string_view::npos)
       failure = failure.with_context(name);
   }
-  EndMessage end{.outcome = SaveOutcome::failed, .failure = failure};
+  // Others may have given up by now. Without any, late is better than not at all.
+  if (failure.ok() && parts_.coordinator.world_size() > 1 && Clock::now() >= job.deadline)
+    failure = Status(Code::unavailable, "rank 0 had not heard all ranks before the deadline");
+  EndMessage end{.outcome = SaveOutcome::failed, .failure = parts_.leader->explain(job, failure)};
   if (failure.ok())
     end = parts_.leader->commit(job, written->part);
   else
@@ -112,25 +115,27 @@ EndMessage SaveWorker::lead(SaveJob& job, const Result<WrittenPart>& written) {
 
 EndMessage SaveWorker::follow(SaveJob& job, const Result<WrittenPart>& written) {
   const PartMessage own{.failure = written.status()};
-  const Result<std::vector<std::string>> told =
-      parts_.coordinator.gather(key_of("part", job), format_message(own), job.deadline);
-  if (!told.ok())
-    return {.outcome = SaveOutcome::failed,
-            .failure = written.ok() ? told.status() : written.status()};
-  const Result<std::string> text =
-      parts_.coordinator.broadcast(key_of("end", job), "", job.deadline);
-  if (text.ok()) {
-    const Result<EndMessage> end = parse_end_message(*text);
-    if (end.ok()) return *end;
-    return {.outcome = SaveOutcome::unknown, .failure = end.status()};
+  Status silence =
+      parts_.coordinator.gather(key_of("part", job), format_message(own), job.deadline).status();
+  if (silence.ok()) {
+    const Result<std::string> text =
+        parts_.coordinator.broadcast(key_of("end", job), "", job.deadline);
+    if (text.ok()) {
+      const Result<EndMessage> end = parse_end_message(*text);
+      if (end.ok()) return *end;
+      return {.outcome = SaveOutcome::unknown, .failure = end.status()};
+    }
+    silence = text.status();
   }
+  // Rank 0 commits nothing that a rank has not said it has written.
   if (!written.ok()) return {.outcome = SaveOutcome::failed, .failure = written.status()};
-  // Rank 0 is gone. Staging without a manifest cannot be committed any more by anybody.
-  const Result<std::vector<std::string>> names = parts_.ops.list(job.directory);
-  const bool is_staged =
-      names.ok() && std::find(names->begin(), names->end(), kManifestName) == names->end();
-  return {.outcome = is_staged ? SaveOutcome::failed : SaveOutcome::unknown,
-          .failure = text.status()};
+  // It is gone, or only slow.
+  const SaveOutcome outcome = give_up({.ops = parts_.ops,
+                                       .directory = parts_.options.directory,
+                                       .staging = job.directory,
+                                       .step = job.request.step,
+                                       .part = written->part});
+  return {.outcome = outcome, .failure = silence};
 }
 
 }  // namespace stoker
