@@ -88,18 +88,38 @@ BeginMessage Checkpointer::Core::begin(const SaveJob& job, const Status& planned
   return message;
 }
 
-// What is offered for replacement is not counted. Where the ranks do not agree on it, and it stays,
-// the disk will say.
 SavesInFlight Checkpointer::Core::saves_in_flight(const BeginMessage& message) const {
   SavesInFlight saves;
   MutexLock lock(mutex_);
-  for (const Job& other : in_flight_) {
-    saves.steps.push_back(other->request.step);
-    const bool is_offered = message.is_late && other->number == message.waiting_number;
-    if (!is_offered && other->failure.ok() && !other->is_reserved.load(std::memory_order_relaxed))
-      saves.unreserved_bytes += other->new_bytes;
-  }
+  for (const Job& other : in_flight_) saves.steps.push_back(other->request.step);
+  saves.unreserved_bytes = unreserved_bytes(message);
   return saves;
+}
+
+// What is offered for replacement is not counted. Where the ranks do not agree on it, and it stays,
+// the disk will say.
+std::uint64_t Checkpointer::Core::unreserved_bytes(const BeginMessage& message) const {
+  std::uint64_t total = 0;
+  for (const Job& other : in_flight_) {
+    const bool is_offered = message.is_late && other->number == message.waiting_number;
+    const bool is_reserved =
+        other->reservation.load(std::memory_order_relaxed) == Reservation::done;
+    if (!is_offered && other->failure.ok() && !is_reserved) total += other->new_bytes;
+  }
+  return total;
+}
+
+/// Blocks that a save before is just reserving are taken already and counted as still to be taken:
+/// waits, under every policy, until it has them all or has ended. Whether less is to be taken now.
+bool Checkpointer::Core::await_reservation(const BeginMessage& message, const SavesInFlight& seen,
+                                           Deadline deadline) {
+  const auto is_reserving = [](const Job& other) {
+    return other->reservation.load(std::memory_order_relaxed) == Reservation::under_way;
+  };
+  MutexLock lock(mutex_);
+  while (std::ranges::any_of(in_flight_, is_reserving) && changed_.wait_until(mutex_, deadline)) {
+  }
+  return unreserved_bytes(message) < seen.unreserved_bytes;
 }
 
 /// Whether some will be free once what is under way has ended: hidden checkpoints are being
@@ -124,16 +144,20 @@ Result<Verdict> Checkpointer::Core::hear_all(SaveJob& job, const BeginMessage& m
     messages.push_back(std::move(heard));
   }
   for (const BeginMessage& heard : messages) job.new_bytes += heard.size_bytes;
-  bool is_more_coming = false;
-  {
-    MutexLock lock(mutex_);
-    is_more_coming = is_room_coming();
+  // It ends: the saves before it have less to take each time, and room is waited for once.
+  for (bool has_waited = false;;) {
+    bool is_more_coming = false;
+    {
+      MutexLock lock(mutex_);
+      is_more_coming = is_room_coming();
+    }
+    const SavesInFlight saves = saves_in_flight(message);
+    Verdict verdict = leader_->decide(job.number, messages, saves);
+    if (verdict.raised_number != 0 || verdict.failure.code() != Code::no_space) return verdict;
+    if (await_reservation(message, saves, job.deadline)) continue;
+    if (!is_more_coming || std::exchange(has_waited, true)) return verdict;
+    await_room(job.deadline);
   }
-  const Verdict verdict = leader_->decide(job.number, messages, saves_in_flight(message));
-  const bool is_about_room = verdict.raised_number == 0 && verdict.failure.code() == Code::no_space;
-  if (!is_about_room || !is_more_coming) return verdict;
-  await_room(job.deadline);
-  return leader_->decide(job.number, messages, saves_in_flight(message));
 }
 
 // One gather and one broadcast: what holds on one rank holds on all.
@@ -294,7 +318,13 @@ void Checkpointer::Core::run(std::stop_token stop) {
                      .leader = leader_.get(),
                      .memory = memory_,
                      .learned = learned_,
-                     .limiter = options_.rate_limit_bytes_per_s > 0 ? &limiter_ : nullptr});
+                     .limiter = options_.rate_limit_bytes_per_s > 0 ? &limiter_ : nullptr,
+                     .reservation_changed = [this] {
+                       {
+                         MutexLock lock(mutex_);
+                       }
+                       changed_.notify_all();
+                     }});
   while (const Job job = next_job(stop)) {
     const EndMessage end = worker.run(*job, [&] { await_filled(*job); });
     finish(job, end);

@@ -49,6 +49,8 @@ class Checkpointer::Core {
   Result<Verdict> agree(SaveJob& job, const BeginMessage& message);
   Result<Verdict> hear_all(SaveJob& job, const BeginMessage& message);
   SavesInFlight saves_in_flight(const BeginMessage& message) const;
+  std::uint64_t unreserved_bytes(const BeginMessage& message) const STOKER_REQUIRES(mutex_);
+  bool await_reservation(const BeginMessage& message, const SavesInFlight& seen, Deadline deadline);
   bool is_room_coming() const STOKER_REQUIRES(mutex_);
   void await_room(Deadline deadline);
   void settle(const Verdict& verdict);

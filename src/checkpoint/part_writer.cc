@@ -89,12 +89,11 @@ Status PartWriter::make_files() {
   // Another rank may have been first; a name is never used by two attempts.
   if (!made.ok() && made.code() != Code::already_exists) return made;
   ops_.reached("checkpoint.staged_dir");
+  if (request_.reservation_changed) request_.reservation_changed(Reservation::under_way);
   for (std::size_t i = 0; i < outputs_.size(); ++i) {
     if (outputs_[i].source == nullptr) STOKER_TRY(make_file(i));
   }
-  // relaxed: who asks for room a moment too early counts these blocks twice, and waits or is told
-  // so
-  if (request_.is_reserved != nullptr) request_.is_reserved->store(true, std::memory_order_relaxed);
+  if (request_.reservation_changed) request_.reservation_changed(Reservation::done);
   return {};
 }
 

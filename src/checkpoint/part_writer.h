@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -19,6 +20,10 @@
 
 namespace stoker {
 
+/// How far a rank is with the blocks of a save's files. While it reserves them nobody can say how
+/// many of those that are free are left for others.
+enum class Reservation : std::uint8_t { none, under_way, done };
+
 /// What one rank writes, and how. Everything is borrowed.
 struct PartRequest {
   FileOps& ops;
@@ -33,7 +38,7 @@ struct PartRequest {
   const LinkParent* parent = nullptr;  ///< Groups are linked to its files where they are equal.
   RateLimiter* limiter = nullptr;
   Deadline deadline = Deadline::max();
-  std::atomic<bool>* is_reserved = nullptr;             ///< Set once the files have their blocks.
+  std::function<void(Reservation)> reservation_changed = {};
   std::atomic<std::uint64_t>* written_bytes = nullptr;  ///< Counted up as chunks complete.
   /// Gets the files of writes that are still in flight after a failure.
   std::vector<File>* stuck_files = nullptr;

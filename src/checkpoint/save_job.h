@@ -13,6 +13,7 @@
 #include "checkpoint/checkpointer.h"
 #include "checkpoint/dedup.h"
 #include "checkpoint/layout.h"
+#include "checkpoint/part_writer.h"
 #include "checkpoint/pending.h"
 #include "checkpoint/staging.h"
 #include "io/arena.h"
@@ -34,8 +35,8 @@ struct SaveJob {
   Status failure;  ///< It has failed on this rank before it could be written; others must know.
   /// What it takes of the disk, on all ranks; rank 0's. Written before the job is queued.
   std::uint64_t new_bytes = 0;
-  std::atomic<bool> is_reserved{false};         // relaxed: its blocks on this rank
-  std::atomic<std::uint64_t> written_bytes{0};  // relaxed: a figure for people
+  std::atomic<Reservation> reservation{Reservation::none};  // relaxed: on this rank
+  std::atomic<std::uint64_t> written_bytes{0};              // relaxed: a figure for people
   std::atomic<SaveStage> stage{SaveStage::idle};
 };
 

@@ -33,6 +33,10 @@ Result<WrittenPart> SaveWorker::write(SaveJob& job) {
     job.staging->fail(made);
     return made;
   }
+  const auto reservation_changed = [&](Reservation reservation) {
+    job.reservation.store(reservation, std::memory_order_relaxed);
+    parts_.reservation_changed();
+  };
   std::vector<File> stuck_files;
   const std::shared_ptr<const LinkParent> parent = parts_.learned.parent();
   Result<WrittenPart> written = write_part({.ops = parts_.ops,
@@ -47,7 +51,7 @@ Result<WrittenPart> SaveWorker::write(SaveJob& job) {
                                             .parent = parent.get(),
                                             .limiter = parts_.limiter,
                                             .deadline = job.deadline,
-                                            .is_reserved = &job.is_reserved,
+                                            .reservation_changed = reservation_changed,
                                             .written_bytes = &job.written_bytes,
                                             .stuck_files = &stuck_files});
   if (written.ok()) return written;

@@ -27,6 +27,7 @@ class SaveWorker {
     StagingMemory& memory;
     SaveMemory& learned;
     RateLimiter* limiter;
+    std::function<void()> reservation_changed;  ///< A job's; called after it was set.
   };
   explicit SaveWorker(const Parts& parts) : parts_(parts), stuck_(parts.memory) {}
 

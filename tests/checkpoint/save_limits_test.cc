@@ -8,6 +8,7 @@
 
 #include "checkpoint/checkpointer.h"
 #include "checkpoint/save_support.h"
+#include "io/forwarding_file_ops.h"
 #include "support/stuck_engine.h"
 
 namespace stoker {
@@ -106,6 +107,66 @@ TEST_F(RoomTest, a_save_that_may_block_waits_for_those_before_it_to_make_some) {
   ASSERT_TRUE(second.ok()) << second.status().message();
   EXPECT_EQ(asked_, 3) << "once more when the first was committed";
   EXPECT_TRUE(second->wait().ok()) << second->wait().message();
+}
+
+/// The first file gets its blocks at once, but the call does not return before `may_end`.
+class SlowAllocation final : public ForwardingFileOps {
+ public:
+  explicit SlowAllocation(Status result)
+      : ForwardingFileOps(posix_file_ops()), result_(std::move(result)) {}
+  Status fallocate(int fd, std::uint64_t size_bytes) override {
+    if (has_begun.await(nanoseconds(0))) return ForwardingFileOps::fallocate(fd, size_bytes);
+    has_begun.come_back();
+    may_end.await(kForever);
+    return result_.ok() ? ForwardingFileOps::fallocate(fd, size_bytes) : result_;
+  }
+
+  testing::StuckDevice has_begun;
+  testing::StuckDevice may_end;
+
+ private:
+  const Status result_;
+};
+
+/// A second save while the first, which ends with `result`, has its blocks and does not know it.
+Status save_while_reserving(const Status& result, std::uint64_t then_free_bytes) {
+  const testing::TempDir dir;
+  SlowAllocation ops(result);
+  int asked = 0;
+  CheckpointerOptions options = quiet_options(dir.path());
+  options.ops = &ops;
+  options.in_flight = 3;
+  options.late = LatePolicy::skip;
+  options.free_bytes = [&](const std::string&) -> Result<std::uint64_t> {
+    if (++asked == 1) return std::uint64_t{9'000};
+    if (asked > 2) return then_free_bytes;
+    ops.may_end.come_back();
+    return std::uint64_t{9'000 - 4'132};
+  };
+  const auto saver = make_saver(std::move(options));
+  const std::vector<OwnedTensor> tensors{counted("w", 9, 1)};
+  const Result<Pending> first = saver->save(request_of(1, tensors));
+  EXPECT_TRUE(first.ok());
+  ops.has_begun.await(kForever);
+  const Result<Pending> second = saver->save(request_of(2, tensors));
+  ops.may_end.come_back();
+  EXPECT_EQ(first->wait().code(), result.code()) << first->wait().message();
+  return second.ok() ? second->wait() : second.status();
+}
+
+TEST(ReservationTest, blocks_that_the_save_before_is_reserving_are_not_counted_twice) {
+  const Status saved = save_while_reserving(Status(), 9'000 - 4'132);
+  EXPECT_TRUE(saved.ok()) << saved.message();
+}
+
+TEST(ReservationTest, a_save_that_fails_to_reserve_its_blocks_leaves_them_to_the_next) {
+  const Status failure(Code::io_error, "fallocate");
+  const Status saved = save_while_reserving(failure, 9'000);
+  EXPECT_TRUE(saved.ok()) << saved.message();
+}
+
+TEST(ReservationTest, what_does_not_fit_beside_the_blocks_of_the_save_before_is_refused) {
+  EXPECT_EQ(save_while_reserving(Status(), 4'000).code(), Code::no_space);
 }
 
 }  // namespace
