@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from stoker import _native
-from stoker._columns import ColumnMaker, change_tensors, cloned, describe
-from stoker._torch import is_tensor
+from stoker._columns import VALID, ColumnMaker, change_tensors, cloned, describe, tensors_in
 
 
 class _Pending:
@@ -135,6 +134,8 @@ class Batch(dict[str, Any]):
     def to(self, device: Any, *, non_blocking: bool = False) -> Batch:
         """A batch whose tensors are on ``device``; what is no tensor stays as it is.
 
+        Tensors in dicts, lists and tuples of the batch are moved too.
+
         ``device`` may also be a dtype, or anything else that ``torch.Tensor.to`` takes.
         """
         self._refuse_arrays("to()")
@@ -147,11 +148,12 @@ class Batch(dict[str, Any]):
         self._refuse_arrays("pin_memory()")
         return self._changed(lambda value: change_tensors(value, lambda t: t.pin_memory()))
 
-    def _refuse_arrays(self, what: str) -> None:
+    def _refuse_arrays(self, what: str, advice: str = "torch=True makes tensors") -> None:
         """Raises where there are arrays and no tensor: nothing would move, and nobody be told."""
-        arrays = [name for name, value in self.items() if isinstance(value, np.ndarray)]
-        if arrays and not any(is_tensor(value) for value in self.values()):
-            raise TypeError(f"{what}: {arrays[0]!r} is a NumPy array; torch=True makes tensors")
+        made = {name: value for name, value in self.items() if name != VALID}  # which is ours
+        arrays = [name for name, value in made.items() if _is_array(value)]
+        if arrays and not tensors_in(made):
+            raise TypeError(f"{what}: {arrays[0]!r} is a NumPy array; {advice}")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuilt, (dict(self.clone()), self.cursor, self.size)
@@ -159,6 +161,13 @@ class Batch(dict[str, Any]):
     def __repr__(self) -> str:
         columns = ", ".join(f"{name}: {describe(value)}" for name, value in self.items())
         return f"Batch({self.size} samples; {columns}; {self.cursor!r})"
+
+
+def _is_array(value: Any) -> bool:
+    """One, or a dict that has one. Lists of arrays are raw bytes, which no tensor holds."""
+    if isinstance(value, dict):
+        return any(_is_array(item) for item in value.values())
+    return isinstance(value, np.ndarray)
 
 
 def _rebuilt(columns: dict[str, Any], cursor: _native.Cursor | None, size: int) -> Batch:

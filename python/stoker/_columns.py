@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any, overload
@@ -13,6 +14,7 @@ from stoker._fields import Columns
 from stoker._torch import is_tensor, tensor_of
 
 KEY, VALID = "__key__", "__valid__"
+_PLAIN = frozenset((str, bytes, int, float, bool, type(None), np.ndarray))
 
 
 class RaggedColumn:
@@ -113,7 +115,10 @@ def cloned(value: Any) -> Any:
         return value._mapped(cloned)
     if isinstance(value, _native.BytesColumn):
         return _copied_bytes(value)
-    return list(value) if type(value) is list else value
+    if isinstance(value, (dict, list, tuple)):
+        made = _rebuilt(value, cloned)
+        return copy.copy(value) if made is value else made
+    return value
 
 
 def _copied_bytes(column: _native.BytesColumn) -> list[Any]:
@@ -128,12 +133,44 @@ def _copied_bytes(column: _native.BytesColumn) -> list[Any]:
 
 
 def change_tensors(value: Any, change: Callable[[Any], Any]) -> Any:
-    """``change`` of a tensor, or of those of a ragged column; anything else as it is."""
+    """``change`` of a tensor, or of all in a ragged column, a dict, a list or a tuple.
+
+    They are come upon in the same order every time. Anything else is as it was.
+    """
+    if type(value) in _PLAIN:  # of which there are long lists
+        return value
     if is_tensor(value):
         return change(value)
     if isinstance(value, RaggedColumn) and is_tensor(value.values):
         return value._mapped(change)
+    if isinstance(value, (dict, list, tuple)):
+        return _rebuilt(value, lambda item: change_tensors(item, change))
     return value
+
+
+def tensors_in(value: Any) -> list[Any]:
+    """Those that ``change_tensors`` changes, in its order."""
+    found: list[Any] = []
+
+    def keep(tensor: Any) -> Any:
+        found.append(tensor)
+        return tensor
+
+    change_tensors(value, keep)
+    return found
+
+
+def _rebuilt(value: Any, change: Callable[[Any], Any]) -> Any:
+    """A dict, list or tuple of changed items; the same one where none is another."""
+    if isinstance(value, dict):
+        made = {name: change(item) for name, item in value.items()}
+        return value if all(made[name] is item for name, item in value.items()) else made
+    items = [change(item) for item in value]
+    if all(new is old for new, old in zip(items, value, strict=True)):
+        return value
+    if isinstance(value, list):
+        return items
+    return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
 
 
 def describe(value: Any) -> str:

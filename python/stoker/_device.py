@@ -34,6 +34,7 @@ def placer_of(device: Any, torch: Any, *, is_pinned: bool) -> Place:
                 f"device= moves the tensors of a dict, and collate= made a {type(batch).__name__}: "
                 "make a dict, or leave device out and move them yourself"
             )
+        batch._refuse_arrays("device=", "make tensors in collate=, or leave device out")
         return batch.to(place, non_blocking=is_pinned)
 
     return moved

@@ -10,7 +10,7 @@ import numpy as np
 
 from stoker import _native
 from stoker._batch import Batch
-from stoker._columns import KEY, ColumnMaker, RaggedColumn
+from stoker._columns import KEY, ColumnMaker, change_tensors, tensors_in
 from stoker._torch import is_tensor
 
 Allocator: TypeAlias = Callable[[int], Any]
@@ -52,8 +52,8 @@ class FreshMemory:
         self._allocate = allocate
 
     def moved(self, columns: Mapping[str, Any]) -> dict[str, Any]:
-        """The columns that are tensors, or ragged ones of tensors, in memory of their own."""
-        tensors = [tensor for column in columns.values() for tensor in _tensors(column)]
+        """The columns with the tensors in them in memory of their own; others as they are."""
+        tensors = [one for one in tensors_in(list(columns.values())) if _is_movable(one)]
         ends = [0]
         for tensor in tensors:
             ends.append(ends[-1] + -(-tensor.nbytes // _ALIGN) * _ALIGN)
@@ -63,9 +63,8 @@ class FreshMemory:
             for at, tensor in zip(ends, tensors, strict=False)
         )
         return {
-            name: next(rooms) if is_tensor(column) else RaggedColumn(next(rooms), next(rooms))
+            name: change_tensors(column, lambda one: next(rooms) if _is_movable(one) else one)
             for name, column in columns.items()
-            if _tensors(column)
         }
 
     def _room(self, size: int) -> Any:
@@ -95,12 +94,9 @@ class FreshMemory:
         return batch
 
 
-def _tensors(column: Any) -> tuple[Any, ...]:
-    if is_tensor(column):
-        return (column,) if column.device.type == "cpu" else ()
-    if isinstance(column, RaggedColumn) and is_tensor(column.values):
-        return column.values, column.offsets
-    return ()
+def _is_movable(tensor: Any) -> bool:
+    """Not one on a device already, and no sparse one, which is no single run of bytes."""
+    return bool(tensor.device.type == "cpu" and str(tensor.layout) == "torch.strided")
 
 
 def _placed(room: Any, tensor: Any) -> Any:

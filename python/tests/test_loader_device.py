@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 
 import stoker
@@ -38,6 +39,44 @@ def test_tensors_are_there_and_everything_else_is_as_it_was(shards: Path, device
 def test_what_a_function_makes_is_moved_too(shards: Path) -> None:
     loader = load(shards, device="meta", map=lambda sample, rng: {"twice": 2 * sample["cls"]})
     assert next(iter(loader))["twice"].device.type == "meta"
+
+
+class Pair(NamedTuple):
+    """A tuple whose items have names."""
+
+    left: Any
+    right: Any
+
+
+def nested(samples: Any) -> Any:
+    numbers = torch.tensor([int(sample["cls"]) for sample in samples])
+    return {"d": {"e": numbers}, "l": [numbers, "x"], "t": (1, numbers), "p": Pair(numbers, [])}
+
+
+def tensors_of(batch: Any) -> list[Any]:
+    return [batch["d"]["e"], batch["l"][0], batch["t"][1], batch["p"].left]
+
+
+def test_tensors_inside_of_dicts_lists_and_tuples_are_moved_too(shards: Path) -> None:
+    batch = next(iter(load(shards, device="meta", collate=nested)))
+    assert [one.device.type for one in tensors_of(batch)] == ["meta"] * 4
+    assert (batch["l"][1], batch["t"][0], batch["p"].right) == ("x", 1, [])
+    mapped = load(shards, device="meta", map=lambda sample, rng: {"a": {"b": np.arange(3)}})
+    assert next(iter(mapped))["a"]["b"].device.type == "meta"
+    plain = next(iter(load(shards, collate=nested)))
+    assert [one.device.type for one in tensors_of(plain.to("meta"))] == ["meta"] * 4
+    copies = zip(tensors_of(plain.clone()), tensors_of(plain), strict=True)
+    assert all(new.equal(old) and new.data_ptr() != old.data_ptr() for new, old in copies)
+
+
+@pytest.mark.parametrize("tail", ["drop", "pad"])
+def test_arrays_that_would_stay_behind_are_refused_with_the_right_advice(
+    shards: Path, tail: Any
+) -> None:
+    for made in ({"a": np.arange(3)}, {"a": {"b": np.arange(3)}}):
+        loader = load(shards, device="meta", tail=tail, collate=lambda _, made=made: dict(made))
+        with pytest.raises(TypeError, match=r"'a' is a NumPy array; make tensors in collate=, or"):
+            next(iter(loader))
 
 
 def test_it_is_resumed_as_ever(shards: Path) -> None:

@@ -94,6 +94,21 @@ def test_ragged_tokens_and_mapped_batches_too(shards: Path, tmp_path: Path) -> N
     loader.close()
 
 
+def test_tensors_in_dicts_and_lists_are_moved_and_sparse_ones_stay(shards: Path) -> None:
+    allocate = Plain()
+
+    def collate(samples: Any) -> Any:
+        ones = torch.ones(len(samples))
+        return {"a": {"b": ones, "c": [2 * ones]}, "s": ones.to_sparse()}
+
+    batch = next(iter(load(shards, collate=collate, pin_memory=allocate)))
+    assert batch["a"]["b"].tolist() == [1.0] * 8
+    assert batch["a"]["c"][0].tolist() == [2.0] * 8
+    for tensor in (batch["a"]["b"], batch["a"]["c"][0]):
+        assert any(inside(tensor, memory) for memory in allocate.given)
+    assert batch["s"].is_sparse
+
+
 def test_what_an_allocator_may_not_give_is_refused(shards: Path) -> None:
     for bad in (
         lambda size: bytearray(size),
