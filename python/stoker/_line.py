@@ -11,7 +11,7 @@ import numpy.typing as npt
 from stoker import _native
 from stoker._dataset import Dataset
 from stoker._mixture import Mixture
-from stoker._shuffle import BlockShuffle, order_options
+from stoker._shuffle import BlockShuffle, order_options, shuffle_of
 from stoker._sources import Parts
 
 
@@ -134,12 +134,11 @@ def line_of(
     order: Any,
 ) -> tuple[Line, _native.OrderOptions]:
     """The line, and the options that were asked for."""
+    wanted = shuffle_of(shuffle)
     if order is None:
         line: Line = ComputedLine(data, parts)
-        return line, order_options(
-            "global" if shuffle is None else shuffle, seed, line.sample_count
-        )
-    if shuffle not in (None, False, "off", "none"):
+        return line, order_options(wanted, seed, line.sample_count)
+    if shuffle is not None and wanted != "off":
         raise ValueError("order= or shuffle=: not both")
     line = GivenLine(data, parts, order)
     return line, order_options("off", seed, line.sample_count)

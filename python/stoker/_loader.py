@@ -46,7 +46,7 @@ class Loader:
         global_batch_size: Instead: samples of a step over all ranks.
         shuffle: "global" (a uniform permutation; the default), "block" or a BlockShuffle (reads
             whole blocks of neighbours, for media that want it), "off", or "resampled" (with
-            replacement).
+            replacement). True is "global", False is "off".
         seed: Of the order, of ``map``'s random numbers, and of ``on_error="skip"``.
         epochs: How many one ``iter()`` runs through; None for endlessly many.
         tail: What becomes of the samples at an epoch's end that fill no batch: "drop" them (the

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
 
 from stoker import _native
 from stoker._numbers import whole_number
@@ -25,19 +28,31 @@ class BlockShuffle:
     lanes: int = 0
 
 
+def shuffle_of(given: Any) -> str | BlockShuffle:
+    """What ``shuffle=`` says, as a name or a BlockShuffle.
+
+    Raises:
+        TypeError: It is nothing that says how to shuffle.
+    """
+    if given is None:
+        return "global"
+    if isinstance(given, (bool, np.bool_)):
+        return "global" if given else "off"
+    if not isinstance(given, (str, BlockShuffle)):
+        raise TypeError(
+            f'shuffle={given!r}: "global", "block" or a BlockShuffle, "off", "resampled", or a bool'
+        )
+    return "off" if given == "none" else given  # as the command line says it
+
+
 def order_options(
-    shuffle: str | bool | BlockShuffle, seed: int, sample_count: int
+    shuffle: str | BlockShuffle, seed: int, sample_count: int
 ) -> _native.OrderOptions:
     """The core's options, defaults not put in yet."""
     seed = whole_number("seed", seed)
-    if isinstance(shuffle, bool):
-        shuffle = "global" if shuffle else "off"
-    elif shuffle == "none":  # as the command line says it
-        shuffle = "off"
     blocks = shuffle if isinstance(shuffle, BlockShuffle) else BlockShuffle()
-    name = shuffle if isinstance(shuffle, str) else "block"
-    options = _native.OrderOptions(name, seed, sample_count)
-    options.block_samples = blocks.block_samples
-    options.window_blocks = blocks.window_blocks
-    options.lanes = blocks.lanes
+    kind = shuffle if isinstance(shuffle, str) else "block"
+    options = _native.OrderOptions(kind, seed, sample_count)
+    for name in ("block_samples", "window_blocks", "lanes"):
+        setattr(options, name, whole_number(name, getattr(blocks, name)))
     return options

@@ -11,6 +11,9 @@ import pytest
 import stoker
 
 
+HALF: Any = 2.5
+
+
 def load(data: Any, **options: Any) -> stoker.Loader:
     settings: dict[str, Any] = {"batch_size": 5, "torch": False, "fields": {"cls": int}}
     return stoker.Loader(data, **(settings | options))
@@ -33,6 +36,13 @@ def load(data: Any, **options: Any) -> stoker.Loader:
         ({"depth": 10**9}, ValueError, 'depth=1000000000: "auto", or at most 4096'),
         ({"memory_bytes": 1e9}, TypeError, "memory_bytes=1000000000.0: a whole number"),
         ({"rank": 0.5, "world_size": 2}, TypeError, r"rank=0\.5"),
+        ({"shuffle": 0}, TypeError, 'shuffle=0: "global", "block" or a BlockShuffle, "off"'),
+        ({"shuffle": 3.5}, TypeError, r"shuffle=3\.5"),
+        ({"shuffle": []}, TypeError, r"shuffle=\[\]"),
+        ({"shuffle": "sorted"}, ValueError, "sorted"),
+        ({"shuffle": 0, "order": range(10)}, TypeError, "shuffle=0"),
+        ({"shuffle": stoker.BlockShuffle(lanes=HALF)}, TypeError, r"lanes=2\.5: a whole number"),
+        ({"shuffle": stoker.BlockShuffle(-1)}, ValueError, "block_samples=-1: at least 0"),
         ({"map": 3}, TypeError, "map is a function, not 3"),
         ({"collate": "stack"}, TypeError, "collate is a function, not 'stack'"),
         ({"map_workers": 2}, ValueError, "map_workers=2 are for map= or collate="),
@@ -89,6 +99,13 @@ def test_settings_may_be_spelled_as_on_the_command_line(shards: Path) -> None:
         assert [batch["cls"].tolist() for batch in batches] == plain
     assert load(shards, shuffle="none").state_dict() == load(shards, shuffle="off").state_dict()
     assert len(list(load(shards, shuffle="none", order=range(10)))) == 2
+
+
+def test_a_truth_of_any_kind_shuffles_or_does_not(shards: Path) -> None:
+    for name, truth in (("global", True), ("off", False)):
+        for given in (truth, np.bool_(truth)):
+            options: dict[str, Any] = {"shuffle": given}
+            assert load(shards, **options).state_dict() == load(shards, shuffle=name).state_dict()
 
 
 def test_a_mixture_and_tokens_say_which_argument_is_wrong(shards: Path) -> None:
