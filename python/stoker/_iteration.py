@@ -13,7 +13,7 @@ from stoker import _native
 from stoker._device import Place
 from stoker._loader_stats import LoaderStats, StatsCounter
 from stoker._margin import MarginWatch
-from stoker._native_run import RunStopped
+from stoker._native_run import Got, RunStopped
 
 _log = logging.getLogger("stoker")
 
@@ -27,8 +27,8 @@ OTHER_PROCESS = (
 class Run(Protocol):
     """Batches one after the other."""
 
-    def next(self) -> tuple[Any, _native.Cursor, int, float] | None:
-        """Batch, cursor after it, samples, seconds that were waited for a map; None at the end."""
+    def next(self) -> Got | None:
+        """The next one; None at the end."""
 
     def stats(self) -> dict[str, Any]:
         """The core's counters."""
@@ -86,7 +86,8 @@ class Iteration(Iterator[Any]):
         called = perf_counter()
         try:
             got = self._run.next()
-            batch = None if got is None else self._place(got[0])
+            fetched = perf_counter()
+            batch = None if got is None else self._place(got.batch)
         except BufferError:
             raise  # the caller may let go of batches and ask again
         except Exception as error:
@@ -97,18 +98,18 @@ class Iteration(Iterator[Any]):
             self._left = 0
             self._end()
             raise StopIteration
-        _, cursor, size, waited_for_map = got
-        self._count(called, perf_counter(), size, waited_for_map)
-        self._received(cursor)
+        returned = perf_counter()
+        self._count(called, returned, got._replace(copied_s=got.copied_s + returned - fetched))
+        self._received(got.cursor)
         if self._left is not None:
             self._left -= 1
             if self._left == 0:
                 self._end()
         return batch
 
-    def _count(self, called: float, returned: float, size: int, waited_for_map: float) -> None:
-        self._counter.count(called, returned, size, waited_for_map)
-        share = self._margin.saw(called, returned)
+    def _count(self, called: float, returned: float, got: Got) -> None:
+        self._counter.count(called, returned, got)
+        share = self._margin.saw(called, returned, got.copied_s)
         if share is not None:
             _log.warning(
                 "loader: batches used to be ready, and now %.0f %% of the time is spent waiting "

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from stoker._gpu import gpu_share
+from stoker._native_run import Got
 
 _WAITS_KEPT = 4096
 
@@ -31,7 +32,8 @@ class LoaderStats:
             when the statistics are asked for; None where torch uses none.
         waited_in_s: Its waiting by what the batch was doing meanwhile: "queue" (no thread had begun
             it), "memory" (batches before it, or those that the caller holds, had the memory),
-            "read", "decode", "collate", and "map" (in a Python function).
+            "read", "decode", "collate", "map" (in a Python function), and "copy" (into page-locked
+            memory, to ``device`` or into ``out``, in the caller's thread).
         unchecked: Samples whose bytes nothing could check: their index has no checksums.
         replaced: Samples that others stand for (``on_error="skip"``).
         held_warnings: Times that the caller's own batches made it wait for a second.
@@ -88,28 +90,29 @@ class StatsCounter:
         self._before = before
         self._waits: deque[float] = deque(maxlen=_WAITS_KEPT)
         self._batches = self._samples = 0
-        self._waited = self._waited_for_map = 0.0
+        self._waited = self._mapped = self._copied = 0.0
         self._first = self._last = 0.0
 
-    def count(self, called: float, returned: float, size: int, waited_for_map: float) -> None:
-        """One batch of ``size`` samples, asked for and handed out at these times."""
+    def count(self, called: float, returned: float, got: Got) -> None:
+        """One batch, asked for and handed out at these times."""
         if self._batches == 0:
             self._first = called
         self._last = returned
         self._batches += 1
-        self._samples += size
+        self._samples += got.size
         self._waits.append(returned - called)
         self._waited += returned - called
-        self._waited_for_map += waited_for_map
+        self._mapped += got.mapped_s
+        self._copied += got.copied_s
 
     def _waited_in(self, core: dict[str, Any]) -> dict[str, float]:
-        """What was not waited for a map is shared out as the core saw its own caller wait."""
+        """All but maps and copies is shared out as the core saw its own caller wait."""
         before = self._before["waited_in_s"]
         stages = {name: s - before[name] for name, s in core["waited_in_s"].items()}
         total = sum(stages.values())
-        left = max(0.0, self._waited - self._waited_for_map)
+        left = max(0.0, self._waited - self._mapped - self._copied)
         shares = {name: left * s / total if total > 0 else 0.0 for name, s in stages.items()}
-        return {**shares, "map": self._waited_for_map}
+        return {**shares, "map": self._mapped, "copy": self._copied}
 
     def stats(self, core: dict[str, Any]) -> LoaderStats:
         """With the core's counters of now."""

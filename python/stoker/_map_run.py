@@ -12,7 +12,7 @@ from stoker import _native
 from stoker._columns import ColumnMaker
 from stoker._map_job import Job, JobRunner, MapError, Stopped
 from stoker._map_processes import MapProcess
-from stoker._native_run import NativeRun, RunStopped
+from stoker._native_run import Got, NativeRun, RunStopped
 
 _WAIT_S = 0.05
 _JOIN_S = 2.0  # a function that takes longer is left to itself
@@ -156,8 +156,8 @@ class MapRun:
 
     # The caller:
 
-    def next(self) -> tuple[Any, _native.Cursor, int, float] | None:
-        """Batch, cursor after it, samples, seconds that were waited while it was being mapped."""
+    def next(self) -> Got | None:
+        """The next one; None if there are no more."""
         self._start()
         started = time.perf_counter()
         with self._changed:
@@ -173,8 +173,8 @@ class MapRun:
             del self._results[self._taken]
             self._taken += 1
             self._changed.notify_all()
-        waited_for_map = time.perf_counter() - max(started, result.fetched)
-        return result.batch, result.cursor, result.size, waited_for_map
+        mapped_s = time.perf_counter() - max(started, result.fetched)
+        return Got(result.batch, result.cursor, result.size, mapped_s)
 
     def _due(self) -> _Result:
         while (result := self._results.get(self._taken)) is None:

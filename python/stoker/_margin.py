@@ -19,8 +19,8 @@ class MarginWatch:
         self._batches = 0
         self._waited_s = self._began = 0.0
 
-    def saw(self, called: float, returned: float) -> float | None:
-        """One batch, asked for and handed out at these times.
+    def saw(self, called: float, returned: float, copied_s: float = 0.0) -> float | None:
+        """One batch, asked for and handed out at these times; a copy of it is no wait.
 
         Returns:
             The part of the time that the last 256 were waited for, if that is news; once.
@@ -28,7 +28,7 @@ class MarginWatch:
         if self._batches == 0:
             self._began = called
         self._batches += 1
-        self._waited_s += returned - called
+        self._waited_s += max(0.0, returned - called - copied_s)
         if self._batches < _BATCHES:
             return None
         elapsed = returned - self._began

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Any
+from time import perf_counter
+from typing import Any, NamedTuple
 
 from stoker import _native
 
@@ -14,6 +15,16 @@ _SLICE_S = 0.05  # between two of them Ctrl-C is heard
 
 class RunStopped(RuntimeError):  # noqa: N818 (nothing has failed)
     """The iteration was ended: by close(), or by a later iter()."""
+
+
+class Got(NamedTuple):
+    """A batch on its way to the caller."""
+
+    batch: Any
+    cursor: _native.Cursor  # after it
+    size: int  # samples
+    mapped_s: float = 0.0  # that the caller waited for a map
+    copied_s: float = 0.0  # in its own thread
 
 
 class NativeRun:
@@ -71,13 +82,15 @@ class PlainRun:
         self._native = NativeRun(options)
         self._finish = finish
 
-    def next(self) -> tuple[Any, _native.Cursor, int, float] | None:
-        """Batch, cursor after it, samples, seconds that the caller waited for a map: none."""
+    def next(self) -> Got | None:
+        """The next one; None if there are no more."""
         native = self._native.next()
         if native is None:
             return None
+        fetched = perf_counter()
         cursor = native.cursor
-        return self._finish(native, cursor), cursor, len(native), 0.0
+        batch = self._finish(native, cursor)
+        return Got(batch, cursor, len(native), copied_s=perf_counter() - fetched)
 
     def stats(self) -> dict[str, Any]:
         """The core's counters."""

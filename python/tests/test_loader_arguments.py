@@ -10,7 +10,6 @@ import pytest
 
 import stoker
 
-
 HALF: Any = 2.5
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import sys
 import types
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 import stoker
-from stoker import _gpu, _iteration
+from stoker import _gpu, _iteration, _native_run
 from stoker._margin import MarginWatch
 
 
@@ -55,17 +56,34 @@ def test_less_than_a_window_says_nothing() -> None:
     assert waits.of(1.0, 1) == [pytest.approx(0.5, rel=0.01)]
 
 
+def test_a_copy_is_no_wait_for_storage(shards: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    times = itertools.count(0.0, 10.0)  # ten seconds for every copy
+    monkeypatch.setattr(_native_run, "perf_counter", lambda: next(times))
+    waits = itertools.cycle((1.0, 10.0, 2.0))  # work, the copy in host memory, the one to a device
+    now = itertools.accumulate(waits)
+    monkeypatch.setattr(_iteration, "perf_counter", lambda: next(now))
+    loader = stoker.Loader(shards, batch_size=5, torch=False)
+    list(loader)
+    stats = loader.stats()
+    assert stats.worst_stage == "copy"
+    assert stats.waited_in_s.pop("copy") == pytest.approx(10 * 12.0)
+    assert sum(stats.waited_in_s.values()) == 0.0
+
+    watch = MarginWatch()
+    assert [watch.saw(at, at) for at in range(256)] == [None] * 256
+    assert [watch.saw(at, at + 0.5, 0.5) for at in range(256, 512)] == [None] * 256
+
+
 def test_the_loader_says_so_in_the_log(
     shards: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     asked = 0
     now = 0.0
 
-    def clock() -> float:  # called before and after each batch
+    def clock() -> float:  # called before and after each batch, and before it is copied
         nonlocal asked, now
         asked += 1
-        is_wait = asked % 2 == 0
-        now += (0.5 if asked > 2 * 300 else 0.0) if is_wait else 1.0
+        now += (1.0, 0.5 if asked > 3 * 300 else 0.0, 0.0)[(asked - 1) % 3]
         return now
 
     monkeypatch.setattr(_iteration, "perf_counter", clock)
