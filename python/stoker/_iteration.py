@@ -52,6 +52,7 @@ class Iteration(Iterator[Any]):
         run: Run,
         count: int | None,
         place: Place,
+        margin: MarginWatch,
         received: Callable[[_native.Cursor], None],
         ended: Callable[[Run | None, LoaderStats], None],
     ) -> None:
@@ -65,7 +66,9 @@ class Iteration(Iterator[Any]):
         self._ended = ended
         self._error: BaseException | None = None
         self._counter = StatsCounter(run.stats())
-        self._margin = MarginWatch()
+        self._window = StatsCounter(run.stats())  # of the batches that the watch looks at
+        self._margin = margin
+        margin.begin()
 
     def __iter__(self) -> Iteration:
         return self
@@ -81,11 +84,12 @@ class Iteration(Iterator[Any]):
             raise self._error
         if self._left == 0:
             raise StopIteration
-        if self._run is None:
+        run = self._run  # close() may come from another thread at any time
+        if run is None:
             raise RunStopped("this iteration is over: the Loader was closed, or iterated again")
         called = perf_counter()
         try:
-            got = self._run.next()
+            got = run.next()
             fetched = perf_counter()
             batch = None if got is None else self._place(got.batch)
         except BufferError:
@@ -99,7 +103,8 @@ class Iteration(Iterator[Any]):
             self._end()
             raise StopIteration
         returned = perf_counter()
-        self._count(called, returned, got._replace(copied_s=got.copied_s + returned - fetched))
+        got = got._replace(copied_s=got.copied_s + returned - fetched)
+        self._count(run, called, returned, got)
         self._received(got.cursor)
         if self._left is not None:
             self._left -= 1
@@ -107,39 +112,40 @@ class Iteration(Iterator[Any]):
                 self._end()
         return batch
 
-    def _count(self, called: float, returned: float, got: Got) -> None:
+    def _count(self, run: Run, called: float, returned: float, got: Got) -> None:
         self._counter.count(called, returned, got)
+        self._window.count(called, returned, got)
         share = self._margin.saw(called, returned, got.copied_s)
+        if not self._margin.is_at_border:
+            return
+        core = run.stats()
         if share is not None:
-            _log.warning(
-                "loader: batches used to be ready, and now %.0f %% of the time is spent waiting "
-                "for them, most of it in %r: storage no longer keeps ahead of training. `stoker "
-                "doctor` looks at the machine, `stoker tune` at the loader's settings",
-                100 * share,
-                self.stats().worst_stage,
-            )
+            _warn_of_waits(share, self._window.waited_in(core))
+        self._window = StatsCounter(core)
 
     @property
     def is_live(self) -> bool:
         """Whether there may be more."""
         return self._run is not None
 
-    def stats(self) -> LoaderStats:
-        """Figures so far, of one that is live."""
-        assert self._run is not None
-        return self._counter.stats(self._run.stats())
+    def stats(self) -> LoaderStats | None:
+        """Figures so far, of one that is live; None of one that has ended."""
+        run = self._run
+        return None if run is None else self._counter.stats(run.stats())
 
     def _end(self) -> None:
         """Gives the run back: the next iter() may go on with it."""
-        if self._run is not None:
-            run, self._run = self._run, None
+        run, self._run = self._run, None
+        if run is not None:
             self._ended(run, self._counter.stats(run.stats()))
 
     def close(self) -> None:
         """Ends the iteration in the middle."""
-        if self._run is None or self._pid != os.getpid():
+        if self._pid != os.getpid():
             return
         run, self._run = self._run, None
+        if run is None:
+            return
         stats = self._counter.stats(run.stats())
         run.close()
         self._ended(None, stats)
@@ -147,3 +153,17 @@ class Iteration(Iterator[Any]):
     def __del__(self) -> None:
         if getattr(self, "_run", None) is not None:
             self.close()
+
+
+def _warn_of_waits(share: float, waited_in_s: dict[str, float]) -> None:
+    stages = {name: s for name, s in waited_in_s.items() if name != "copy"}  # nobody waits for that
+    worst = max(stages, key=stages.__getitem__)
+    doctor = "`stoker doctor` looks at the machine; " if worst == "read" else ""
+    _log.warning(
+        "loader: batches used to be ready, and now %.0f %% of the time is spent waiting for them, "
+        "most of it in %r: they no longer keep ahead of training. %sdocs/tuning.md has a row for "
+        "each stage",
+        100 * share,
+        worst,
+        doctor,
+    )

@@ -105,7 +105,7 @@ class StatsCounter:
         self._mapped += got.mapped_s
         self._copied += got.copied_s
 
-    def _waited_in(self, core: dict[str, Any]) -> dict[str, float]:
+    def waited_in(self, core: dict[str, Any]) -> dict[str, float]:
         """All but maps and copies is shared out as the core saw its own caller wait."""
         before = self._before["waited_in_s"]
         stages = {name: s - before[name] for name, s in core["waited_in_s"].items()}
@@ -131,7 +131,7 @@ class StatsCounter:
             wait_p99_s=p99,
             stall_share=min(1.0, self._waited / seconds) if seconds > 0 else 0.0,
             gpu_share=gpu_share(),
-            waited_in_s=self._waited_in(core),
+            waited_in_s=self.waited_in(core),
             unchecked=core["unchecked"] - self._before["unchecked"],
             replaced=core["replaced"] - self._before["replaced"],
             **{name: core[name] for name in same},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Callable
 from time import perf_counter
@@ -36,6 +37,7 @@ class NativeRun:
     def __init__(self, options: _native.LoaderOptions) -> None:
         self._native = _native.Loader(options)
         self._warned = 0
+        self._counters = self._native.stats()
 
     def next(self) -> _native.Batch | None:
         """The next one; None if there are no more. BufferError may be tried again."""
@@ -63,11 +65,14 @@ class NativeRun:
         )
 
     def stats(self) -> dict[str, Any]:
-        """The core's counters."""
-        return self._native.stats()
+        """The core's counters; of one that was closed, as they were then."""
+        with contextlib.suppress(ValueError):  # closed, perhaps this very moment
+            self._counters = self._native.stats()
+        return self._counters
 
     def close(self) -> None:
         """Stops the threads and waits for them."""
+        self.stats()
         self._native.close()
 
 

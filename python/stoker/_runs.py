@@ -10,6 +10,7 @@ from stoker._iteration import Iteration, Run
 from stoker._loader_plan import LoaderPlan
 from stoker._loader_stats import LoaderStats
 from stoker._mapping import Mapping
+from stoker._margin import MarginWatch
 from stoker._native_run import PlainRun
 from stoker._out import Finish
 from stoker._progress import Progress
@@ -41,6 +42,7 @@ class Runs:
         self._iteration: weakref.ref[Iteration] | None = None
         self._idle: tuple[Run, int] | None = None  # at the start of that epoch
         self._last_stats = LoaderStats()
+        self._margin = MarginWatch()
         self._is_closed = False
 
     def iterate(self, owner: object) -> Iteration:
@@ -51,7 +53,7 @@ class Runs:
         run = self._run_at(epoch, position)
         count = self._progress.batches_ahead()
         received, ended = self._progress.receive, self._ended
-        iteration = Iteration(owner, run, count, self._place, received, ended)
+        iteration = Iteration(owner, run, count, self._place, self._margin, received, ended)
         self._iteration = weakref.ref(iteration)
         return iteration
 
@@ -84,7 +86,7 @@ class Runs:
     def stats(self) -> LoaderStats:
         """Of the iteration that is live, or of the last one."""
         live = self.live()
-        return live.stats() if live is not None else self._last_stats
+        return (live.stats() if live is not None else None) or self._last_stats
 
     def end_iteration(self) -> None:
         """Closes the iteration that is live."""

@@ -6,13 +6,16 @@ import itertools
 import logging
 import sys
 import types
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 
 import stoker
 from stoker import _gpu, _iteration, _native_run
+from stoker._iteration import Iteration
 from stoker._margin import MarginWatch
 
 
@@ -56,6 +59,20 @@ def test_less_than_a_window_says_nothing() -> None:
     assert waits.of(1.0, 1) == [pytest.approx(0.5, rel=0.01)]
 
 
+def slow_after(batches: int) -> Callable[[], float]:
+    """A clock of steps of a second, in which later batches are waited for half a second."""
+    asked = 0
+    now = 0.0
+
+    def clock() -> float:  # called before and after each batch, and before it is copied
+        nonlocal asked, now
+        asked += 1
+        now += (1.0, 0.5 if asked > 3 * batches else 0.0, 0.0)[(asked - 1) % 3]
+        return now
+
+    return clock
+
+
 def test_a_copy_is_no_wait_for_storage(shards: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     times = itertools.count(0.0, 10.0)  # ten seconds for every copy
     monkeypatch.setattr(_native_run, "perf_counter", lambda: next(times))
@@ -77,16 +94,7 @@ def test_a_copy_is_no_wait_for_storage(shards: Path, monkeypatch: pytest.MonkeyP
 def test_the_loader_says_so_in_the_log(
     shards: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    asked = 0
-    now = 0.0
-
-    def clock() -> float:  # called before and after each batch, and before it is copied
-        nonlocal asked, now
-        asked += 1
-        now += (1.0, 0.5 if asked > 3 * 300 else 0.0, 0.0)[(asked - 1) % 3]
-        return now
-
-    monkeypatch.setattr(_iteration, "perf_counter", clock)
+    monkeypatch.setattr(_iteration, "perf_counter", slow_after(300))
     loader = stoker.Loader(shards, batch_size=4, epochs=None, torch=False)
     stream = iter(loader)
     with caplog.at_level(logging.WARNING, "stoker"):
@@ -98,6 +106,77 @@ def test_the_loader_says_so_in_the_log(
             next(stream)
     assert len(caplog.messages) == 1
     loader.close()
+
+
+def test_short_epochs_are_looked_at_together(
+    shards: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(_iteration, "perf_counter", slow_after(300))
+    with stoker.Loader(shards, batch_size=5, torch=False) as loader:
+        for _ in range(60):
+            assert len(list(loader)) == 10
+    assert ["batches used to be ready" in message for message in caplog.messages] == [True]
+
+
+class Scripted:
+    """A run whose batches were waited for in one stage, and in another after 256 of them."""
+
+    def __init__(self, first: str, then: str) -> None:
+        self.waited = dict.fromkeys(("queue", "memory", "read", "decode", "collate"), 0.0)
+        self.stages = itertools.chain([first] * 256, itertools.repeat(then))
+        self.seconds = itertools.chain([10.0] * 256, itertools.repeat(1.0))
+
+    def next(self) -> _native_run.Got:
+        """One more."""
+        self.waited[next(self.stages)] += next(self.seconds)
+        return _native_run.Got(None, None, 1)  # type: ignore[arg-type]
+
+    def stats(self) -> dict[str, Any]:
+        """Only these are asked for."""
+        return {"waited_in_s": dict(self.waited)}
+
+    def close(self) -> None:
+        """There is nothing to end."""
+
+
+@pytest.mark.parametrize(("stage", "has_doctor"), [("read", True), ("decode", False)])
+def test_the_stage_that_is_named_is_that_of_the_last_batches(
+    stage: str,
+    has_doctor: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(_iteration, "perf_counter", slow_after(256))
+    run, nothing = Scripted("collate", stage), MagicMock()
+    stream = Iteration(None, run, None, nothing, MarginWatch(), nothing, nothing)
+    for _ in range(512):
+        next(stream)
+    stream._run = None
+    (message,) = caplog.messages
+    assert f"most of it in {stage!r}: they no longer keep ahead of training" in message
+    assert ("stoker doctor" in message) == has_doctor
+
+
+def test_statistics_are_there_while_another_thread_ends_the_iteration(
+    shards: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    loader = stoker.Loader(shards, batch_size=5, torch=False)
+    stream = iter(loader)
+    next(stream)
+    live = loader._runs.live()
+    assert live is not None
+    monkeypatch.setattr(loader._runs, "live", lambda: live)
+    live.close()  # after stats() has found it
+    assert loader.stats().batches == 1
+
+    def saw(*_: float) -> float:
+        loader.close()
+        return 0.5
+
+    loader = stoker.Loader(shards, batch_size=5, torch=False)
+    monkeypatch.setattr(loader._runs._margin, "saw", saw)
+    next(iter(loader))
+    assert "50 % of the time" in caplog.text
 
 
 def test_no_gpu_in_use_is_none(shards: Path, monkeypatch: pytest.MonkeyPatch) -> None:
