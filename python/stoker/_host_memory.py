@@ -22,6 +22,8 @@ def allocator_of(pin_memory: bool | Allocator | None, torch: Any) -> Allocator |
     """What gives the memory of batches; None where they stay in the loader's own."""
     if pin_memory is False:
         return None
+    if not (pin_memory is None or pin_memory is True or callable(pin_memory)):
+        raise TypeError(f"pin_memory={pin_memory!r}: a bool, or a function that gives memory")
     if callable(pin_memory):
         if torch is None:
             raise ValueError("pin_memory= makes tensors, and there is no torch, or torch=False")

@@ -100,6 +100,28 @@ def test_where_it_cannot_be_says_why_not(shards: Path) -> None:
             load(shards, device="cuda:0")
 
 
+@pytest.mark.parametrize("device", ["gpu", object(), torch.float16, "cuda:x"])
+def test_what_names_no_device_is_refused_by_the_constructor(shards: Path, device: Any) -> None:
+    with pytest.raises(ValueError, match=r'device=.*: "cuda", "cuda:1" or a torch\.device'):
+        load(shards, device=device)
+
+
+def test_a_device_that_is_not_here_is_refused_by_the_constructor(
+    shards: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 8)
+    with pytest.raises(ValueError, match=r"device='cuda:9': torch has 8 GPUs here"):
+        load(shards, device="cuda:9")
+
+    def refuse(*_: Any, **__: Any) -> Any:
+        raise AssertionError("not compiled in")
+
+    monkeypatch.setattr(torch, "empty", refuse)
+    with pytest.raises(ValueError, match=r"device='xpu': torch cannot use it here: not compiled"):
+        load(shards, device="xpu")
+
+
 def test_what_is_no_dict_is_refused_and_the_iteration_is_over(shards: Path) -> None:
     stream = iter(load(shards, device="meta", collate=tuple_of))
     for _ in range(2):

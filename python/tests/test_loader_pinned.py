@@ -133,6 +133,12 @@ def test_pinning_without_a_gpu_or_without_tensors_says_why_not(shards: Path) -> 
         assert not next(iter(load(shards)))["cls"].is_pinned()
 
 
+@pytest.mark.parametrize("given", [3, 0, "yes", ""])
+def test_what_is_no_answer_and_no_function_is_refused(shards: Path, given: Any) -> None:
+    with pytest.raises(TypeError, match=r"pin_memory=.*: a bool, or a function that gives memory"):
+        load(shards, pin_memory=given)
+
+
 def test_where_torch_says_that_there_is_a_gpu_its_pinned_memory_is_asked_for(
     shards: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
