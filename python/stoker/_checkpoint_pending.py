@@ -47,7 +47,7 @@ class Pending(concurrent.futures.Future[str]):
 
     @property
     def durable(self) -> bool:
-        """Whether it survives a power cut from now on."""
+        """Whether it survives a power cut from now on, where the file system is no memory."""
         return self._here().outcome == "committed"
 
     @property

@@ -1,4 +1,4 @@
-"""Whether a directory is on this machine's own disk, which may go away with the machine."""
+"""Whether a directory is in memory or on this machine's own disk, which may go away."""
 
 from __future__ import annotations
 
@@ -10,10 +10,8 @@ from pathlib import Path
 
 _log = logging.getLogger("stoker")
 _MOUNTS = Path("/proc/self/mountinfo")
-_OWN_DISKS = {
-    *("ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "zfs", "bcachefs"),
-    *("overlay", "tmpfs", "ramfs"),
-}
+_MEMORY = {"tmpfs", "ramfs"}
+_OWN_DISKS = {"ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "zfs", "bcachefs", "overlay"}
 # Set inside jobs that run on whichever node is free. On a person's own machine a local disk is
 # nothing to be warned of.
 _SCHEDULERS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "KUBERNETES_SERVICE_HOST")
@@ -37,9 +35,11 @@ def filesystem_of(directory: str, mounts: Path = _MOUNTS) -> str:
 
 
 def tell_place(directory: str, environment: Mapping[str, str] = os.environ) -> None:
-    """Warns, inside a scheduler's job, of checkpoints that only this node has."""
-    if not any(name in environment for name in _SCHEDULERS):
-        return
-    if (kind := filesystem_of(directory)) in _OWN_DISKS:
+    """Warns of checkpoints in memory and, inside a scheduler's job, that only this node has."""
+    kind = filesystem_of(directory)
+    if kind in _MEMORY:
+        text = "%s is in memory (%s): no checkpoint there survives a power cut or a restart"
+        _log.warning(text, directory, kind)
+    elif kind in _OWN_DISKS and any(name in environment for name in _SCHEDULERS):
         text = "%s is on this machine's own disk (%s): the only copy is lost with it"
         _log.warning(text, directory, kind)

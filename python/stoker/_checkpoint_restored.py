@@ -57,6 +57,8 @@ def check_reference(done: Restored | None, values: dict[str, Any], rtol: float) 
     """
     if done is None:
         return
+    if not isinstance(done, Restored):
+        raise TypeError(f"done is what restore() gave, not {type(done).__name__}")
     unknown = [name for name in values if name not in done.reference]
     if unknown:
         there = ", ".join(sorted(done.reference)) or "nothing"

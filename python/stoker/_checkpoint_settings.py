@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from stoker import _native
@@ -26,10 +27,17 @@ def _count(name: str, given: int | None) -> int | None:
     return None if given is None else whole_number(name, given, 1)
 
 
-def _size(name: str, given: int | str | None, least: int) -> int | None:
-    if given is None:
-        return None
-    return whole_number(name, parse_size(given), least)
+def _size(name: str, given: int | str | None, hint: str = "") -> int | None:
+    return None if given is None else whole_number(name, parse_size(given), 1, hint=hint)
+
+
+def _lock_timeout(lock: float | str) -> float | None:
+    if isinstance(lock, str) and lock in _LOCKS:
+        return _LOCKS[lock]
+    try:
+        return parse_duration(lock, "lock")
+    except (TypeError, ValueError) as error:
+        raise type(error)(f'lock={lock!r}: "wait", "fail", or a time such as "90s"') from None
 
 
 def make_settings(
@@ -54,13 +62,10 @@ def make_settings(
     if policy == "replace" and in_flight == 1:
         raise ValueError("in_flight=1: at least 2 with late='replace'")
     settings.late, settings.in_flight = policy, whole_number("in_flight", in_flight, 1, 2**16)
-    settings.memory_bytes = _size("memory_bytes", memory_bytes, 1)
+    settings.memory_bytes = _size("memory_bytes", memory_bytes)
     limit = rate_limit.removesuffix("/s") if isinstance(rate_limit, str) else rate_limit
-    settings.rate_limit = _size("rate_limit", limit, 0) or 0
-    if isinstance(lock[0], str) and lock[0] in _LOCKS:
-        settings.lock_timeout = _LOCKS[lock[0]]
-    else:
-        settings.lock_timeout = parse_duration(lock[0], "lock")
+    settings.rate_limit = _size("rate_limit", limit, "None for no limit, or ") or 0
+    settings.lock_timeout = _lock_timeout(lock[0])
     settings.lock_ttl = parse_duration(lock[1], "lock_ttl")
     if settings.lock_ttl == 0:
         raise ValueError(f"lock_ttl={lock[1]!r}: every other writer would count as dead at once")
@@ -73,6 +78,15 @@ def number_of(name: str, value: Any) -> float:
         return float(value)
     except (TypeError, ValueError):
         raise TypeError(f"{name}: a number, not {type(value).__name__}") from None
+
+
+def numbers_of(reference: Any) -> dict[str, float]:
+    """The numbers to compare with, by name; TypeError says what is none."""
+    if reference is None:
+        return {}
+    if not isinstance(reference, Mapping):
+        raise TypeError(f"reference: numbers by name, a dict, not {type(reference).__name__}")
+    return {name: number_of(name, value) for name, value in reference.items()}
 
 
 def name_of(step: int | str) -> str:

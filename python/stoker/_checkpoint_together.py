@@ -177,7 +177,12 @@ def _is_missing(error: BaseException) -> bool:
 
 
 def _describe(error: BaseException) -> dict[str, Any]:
-    return {"kind": type(error).__name__, "message": str(error), "is_damage": _is_damage(error)}
+    return {
+        "kind": type(error).__name__,
+        "errno": error.errno if isinstance(error, OSError) else None,
+        "message": str(error),
+        "is_damage": _is_damage(error),
+    }
 
 
 def _report(error: BaseException | None) -> dict[str, Any] | None:
@@ -187,5 +192,7 @@ def _report(error: BaseException | None) -> dict[str, Any] | None:
 def _error_of(report: dict[str, Any], kind: type[Exception] | None = None) -> Exception:
     if kind is None and report["is_damage"]:
         kind = _native.CorruptError
-    kind = kind or _KINDS.get(report["kind"], RuntimeError)
-    return kind(f"rank {report['rank']}: {report['message']}")
+    message = f"rank {report['rank']}: {report['message']}"
+    if kind is None and report["errno"] is not None:
+        return OSError(report["errno"], message)  # Python makes the right kind of it
+    return (kind or _KINDS.get(report["kind"], RuntimeError))(message)

@@ -20,6 +20,7 @@ from stoker._checkpoint_settings import (
     make_settings,
     name_of,
     number_of,
+    numbers_of,
     step_number,
 )
 from stoker._checkpoint_together import choose_together
@@ -50,7 +51,7 @@ class Checkpointer:
             "replace" the one that waits.
         in_flight: How many saves may be on their way, each with its copy of the state.
         memory_bytes: For those copies, in all. Larger states pass through in pieces.
-        rate_limit: Bytes per second at most: "500MB".
+        rate_limit: Bytes per second at most: "500MB". None for no limit.
         lock: What the first save does while another process writes here: "wait", "fail", or a time.
         lock_ttl: After so long without a sign of life a writer on another machine counts as dead.
         dedup: Whether files that have not changed are linked instead of written.
@@ -92,6 +93,8 @@ class Checkpointer:
         self._ranks = find_ranks(rank, world_size, who="checkpointer")
         settings.rank, settings.world_size = self._ranks.rank, self._ranks.world_size
         self._close_timeout = parse_duration(close_timeout, "close_timeout")
+        if not os.fspath(path):
+            raise ValueError('an empty name names no directory: "." is this one')
         self.path = os.path.abspath(path)  # noqa: PTH100 (whoever changes the directory meanwhile)
         self._deadline = settings.deadline
         self._writer = Writer(self.path, settings, self._ranks)
@@ -122,6 +125,7 @@ class Checkpointer:
 
         Raises:
             TypeError: Something in a tree can't be saved; names where it is.
+            ValueError: Another rank's can't, whatever its own error is; names the rank and why.
             FileExistsError: This run has saved that step.
             LateError: Another writer has the lock, or a rank did not answer in time.
             OSError: No room, no right; or an earlier save has failed.
@@ -138,7 +142,7 @@ class Checkpointer:
             if loader is not None and self._ranks.rank == 0:  # whose place is that of all
                 cursor = encoder.encode(loader.state_dict(), "loader")
             note = TreeEncoder(arrays=False).encode(extra, "extra")
-            numbers = {name: number_of(name, value) for name, value in (reference or {}).items()}
+            numbers = numbers_of(reference)
         native, watcher = self._writer.save(number, encoder, (state, note, cursor), numbers)
         pending = Pending(native, sum(m.size_bytes for m in encoder.tensors.values()))
         self._writer.add(pending, watcher)
@@ -160,12 +164,12 @@ class Checkpointer:
             every_steps = whole_number("every_steps", every_steps, 1)
         if every is not None and self._ranks.world_size > 1:
             raise ValueError("due: every= is by each rank's own clock; several say every_steps=")
+        seconds = None if every is None else parse_duration(every, "every")
         if step == self._last_step:
             return False
         if every_steps is not None and step > 0 and step % every_steps == 0:
             return True
-        waited = time.monotonic() - self._last_time
-        return every is not None and waited >= parse_duration(every, "every")
+        return seconds is not None and time.monotonic() - self._last_time >= seconds
 
     def wait(self, timeout: float | None = None) -> None:
         """Waits for all saves; raises an error that nobody was told yet, or LateError."""

@@ -9,7 +9,7 @@ _MOST = 2**64 - 1  # what the core has room for
 
 
 def whole_number(name: str, given: Any, least: int = 0, most: int = _MOST, hint: str = "") -> int:
-    """``given`` as an int, which it must be: of 2.5 nothing is cut off.
+    """``given`` as an int, which it must be: of 2.5 nothing is cut off, and True is not 1.
 
     ``hint`` is put before what is said of the limits.
 
@@ -18,6 +18,8 @@ def whole_number(name: str, given: Any, least: int = 0, most: int = _MOST, hint:
         ValueError: It is less than ``least`` or more than ``most``.
     """
     try:
+        if isinstance(given, bool):
+            raise TypeError  # which Python counts as 0 and 1, and no caller means as that
         number = operator.index(given)
     except TypeError:
         raise TypeError(f"{name}={given!r}: {hint}a whole number") from None

@@ -28,7 +28,12 @@ import stoker
         ({"in_flight": 1, "late": "replace"}, ValueError, "at least 2 with late='replace'"),
         ({"memory_bytes": -1}, ValueError, "memory_bytes=-1: at least 1"),
         ({"memory_bytes": 0}, ValueError, "memory_bytes=0: at least 1"),
-        ({"rate_limit": -5}, ValueError, "rate_limit=-5: at least 0"),
+        ({"rate_limit": -5}, ValueError, "rate_limit=-5: None for no limit, or at least 1"),
+        ({"rate_limit": 0}, ValueError, "rate_limit=0: None for no limit, or at least 1"),
+        ({"keep_last": True}, TypeError, "keep_last=True: a whole number"),
+        ({"lock": "x"}, ValueError, 'lock=\'x\': "wait", "fail", or a time such as'),
+        ({"lock": None}, TypeError, 'lock=None: "wait", "fail", or a time such as'),
+        ({"deadline": None}, TypeError, "deadline: None is no time"),
         ({"lock_ttl": "0s"}, ValueError, "lock_ttl='0s'"),
     ],
 )
@@ -44,8 +49,9 @@ def test_a_step_is_a_whole_number(tmp_path: Path) -> None:
         saver.save(int(np.int64(1)), state=1).wait()
         uses: tuple[Any, ...] = (saver.save, saver.restore, saver.annotate, saver.pin)
         for use in uses:
-            with pytest.raises(TypeError, match=r"step=1\.5: a whole number"):
-                use(1.5)
+            for step in (1.5, True):
+                with pytest.raises(TypeError, match=rf"step={step}: a whole number"):
+                    use(step)
         for number in (-1, 2**64):
             with pytest.raises(ValueError, match=r"step=.*: at (least|most)"):
                 saver.save(number, state=1)
@@ -53,6 +59,22 @@ def test_a_step_is_a_whole_number(tmp_path: Path) -> None:
         for every, error in ((0, ValueError), (-5, ValueError), (2.5, TypeError)):
             with pytest.raises(error, match="every_steps="):
                 saver.due(1000, every_steps=every)  # type: ignore[arg-type]
+
+
+def test_what_is_asked_of_a_step_is_checked_also_where_the_answer_is_clear(tmp_path: Path) -> None:
+    with stoker.Checkpointer(tmp_path) as saver:
+        with pytest.raises(TypeError, match="reference: numbers by name, a dict, not int"):
+            saver.save(5, state=1, reference=5)  # type: ignore[arg-type]
+        saver.save(5, state=1).wait()
+        with pytest.raises(ValueError, match="every: 'x' is no time"):
+            saver.due(5, every="x")
+        with pytest.raises(TypeError, match=r"done is what restore\(\) gave, not int"):
+            saver.check(5, loss=1)  # type: ignore[arg-type]
+
+
+def test_no_name_is_not_the_current_directory() -> None:
+    with pytest.raises(ValueError, match="an empty name names no directory"):
+        stoker.Checkpointer("")
 
 
 class Placed:

@@ -39,9 +39,16 @@ def test_the_innermost_and_latest_mount_counts(tmp_path: Path, path: str, kind: 
 
 @pytest.mark.parametrize(
     ("kind", "job", "levels"),
-    [("xfs", True, ["WARNING"]), ("xfs", False, []), ("nfs4", True, []), ("", True, [])],
+    [
+        ("xfs", True, ["WARNING"]),
+        ("xfs", False, []),
+        ("nfs4", True, []),
+        ("", True, []),
+        ("tmpfs", False, ["WARNING"]),
+        ("ramfs", True, ["WARNING"]),
+    ],
 )
-def test_a_job_is_warned_of_its_nodes_disk(
+def test_a_job_is_warned_of_its_nodes_disk_and_everybody_of_memory(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
     kind: str,

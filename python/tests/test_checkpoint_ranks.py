@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import stoker
+from stoker import _checkpoint_together
 
 # A rank obeys lines of Python on stdin, and answers each with a line: what `result` is then, or the
 # exception.
@@ -180,6 +181,16 @@ def test_what_one_rank_cannot_save_is_refused_on_all_at_once(tmp_path: Path) -> 
         answers = on_all(group, "saver.save(5 + rank, state=state)")
         assert all("rank 1 saves step 6 while rank 0 saves step 5" in a for a in answers)
         assert on_all(group, _SAVE.format(1)) == [True, True]
+
+
+@pytest.mark.parametrize(
+    "error", [PermissionError(13, "no"), OSError(28, "full"), TypeError("odd"), KeyError("odd")]
+)
+def test_an_error_of_another_rank_is_of_the_same_kind(error: Exception) -> None:
+    told = _checkpoint_together._error_of({"rank": 3, **_checkpoint_together._describe(error)})
+    assert type(told) is (RuntimeError if isinstance(error, KeyError) else type(error))
+    assert "rank 3: " in str(told)
+    assert getattr(told, "errno", None) == getattr(error, "errno", None)
 
 
 def test_damage_that_one_rank_finds_makes_all_of_them_go_back(tmp_path: Path) -> None:
