@@ -23,7 +23,10 @@ def dtype_name(dtype: npt.DTypeLike | str) -> str:
         return "bfloat16"  # NumPy has none
     if str(dtype).startswith("torch."):
         return str(dtype).removeprefix("torch.")
-    return np.dtype(dtype).name
+    try:
+        return np.dtype(dtype).name
+    except TypeError:
+        raise TypeError(f"dtype={dtype!r}: no dtype that NumPy or torch has") from None
 
 
 @dataclass(frozen=True)

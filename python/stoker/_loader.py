@@ -20,7 +20,7 @@ from stoker._line import line_of
 from stoker._loader_plan import LoaderPlan, Settings, Tail, global_batch, tail_of
 from stoker._loader_stats import LoaderStats
 from stoker._map_job import Collate, MapFunction
-from stoker._mapping import Mapping
+from stoker._mapping import mapping_of
 from stoker._numbers import whole_number
 from stoker._out import Out, batch_finisher
 from stoker._progress import Progress, checked_epochs, figures_of
@@ -148,13 +148,9 @@ class Loader:
             raise ValueError("out= says where batches go, and device= does: one")
         allocate = None if out is not None else allocator_of(pin_memory, module)
         fresh = None if allocate is None else FreshMemory(allocate)
-        mapping = None
-        if map is not None or collate is not None:
-            if out is not None:
-                raise ValueError("out= takes what is read, and map= or collate= make batches: one")
-            mapping = Mapping(map, collate, map_in, map_workers, seed, fresh)
-        elif map_workers is not None:
-            raise ValueError(f"map_workers={map_workers} are for map= or collate=: there is none")
+        mapping = mapping_of(map, collate, map_in, map_workers, seed, fresh)
+        if mapping is not None and out is not None:
+            raise ValueError("out= takes what is read, and map= or collate= make batches: one")
         finish = batch_finisher(out, fresh, maker, self._plan.cut.rank_batch_size)
         self._progress = Progress(self._plan, epochs)
         place = placer_of(device, module, is_pinned=fresh is not None)
@@ -190,11 +186,12 @@ class Loader:
                 of them.
         """
         every = whole_number("every", every, 1)
+        done = 0 if start is None else whole_number("start", start)
         iteration = iter(self)
         number = self._progress.batches_done() if start is None else 0
         for batch in iteration:
             number += 1
-            yield (start or 0) + number // every, batch
+            yield done + number // every, batch
             del batch  # or it would be held while the next one is awaited
 
     # Where it stands:

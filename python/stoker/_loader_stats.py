@@ -29,7 +29,8 @@ class LoaderStats:
         wait_p99_s: What 99 of 100 were.
         stall_share: The part of the time that the caller waited.
         gpu_share: The part of the last moment in which torch's GPU computed, as the driver tells it
-            when the statistics are asked for; None where torch uses none.
+            when the statistics are asked for, or when the iteration ended; None where torch uses
+            none.
         waited_in_s: Its waiting by what the batch was doing meanwhile: "queue" (no thread had begun
             it), "memory" (batches before it, or those that the caller holds, had the memory),
             "read", "decode", "collate", "map" (in a Python function), and "copy" (into page-locked

@@ -38,8 +38,6 @@ class Mapping:
         seed: int,
         fresh: FreshMemory | None = None,
     ) -> None:
-        if where not in ("thread", "process"):
-            raise ValueError(f'map_in={where!r}: "thread" or "process"')
         for name, given in (("map", function), ("collate", collate)):
             if given is not None and not callable(given):
                 raise TypeError(f"{name} is a function, not {given!r}")
@@ -83,6 +81,24 @@ class Mapping:
         for process in self._processes:
             process.close()
         self._processes = []
+
+
+def mapping_of(
+    function: MapFunction | None,
+    collate: Collate | None,
+    where: Literal["thread", "process"],
+    workers: int | None,
+    seed: int,
+    fresh: FreshMemory | None,
+) -> Mapping | None:
+    """Of a Loader's arguments; None where there is no function."""
+    if where not in ("thread", "process"):
+        raise ValueError(f'map_in={where!r}: "thread" or "process"')
+    if function is not None or collate is not None:
+        return Mapping(function, collate, where, workers, seed, fresh)
+    if workers is not None:
+        raise ValueError(f"map_workers={workers} are for map= or collate=: there is none")
+    return None
 
 
 def _tensors(value: Any, torch: Any) -> Any:

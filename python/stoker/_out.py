@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -21,7 +21,7 @@ class OutFiller:
     """Copies columns of batches into given arrays, in turn if there are several sets of them."""
 
     def __init__(self, out: Out, maker: ColumnMaker, batch_size: int) -> None:
-        self._sets = [out] if isinstance(out, Mapping) else list(out)
+        self._sets = [out] if isinstance(out, Mapping) or not isinstance(out, Iterable) else [*out]
         if not self._sets or not all(isinstance(one, Mapping) and one for one in self._sets):
             raise TypeError("out is a dict of arrays or tensors by column, or a list of such dicts")
         for one in self._sets:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import html
 import math
+import numbers
 import time
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
@@ -13,6 +14,7 @@ import numpy as np
 
 from stoker._batch_count import count_bytes, count_samples
 from stoker._gpu import gpu_share
+from stoker._numbers import whole_number
 from stoker._processes import CpuUse, cpu_use
 
 _GPU_LOOK_S = 0.1  # the driver's own samples are no closer
@@ -223,15 +225,21 @@ def profile(
 
     Raises:
         ValueError: The iterable ended during the warm-up, or an argument makes no sense.
+        TypeError: It gives no batches, or an argument is no number.
     """
-    if batches < 1 or warmup < 0 or (samples is not None and samples < 0):
-        raise ValueError(f"batches={batches}, warmup={warmup}, samples={samples}: too small")
-    if step_ms is not None and not (math.isfinite(step_ms) and step_ms >= 0):
-        raise ValueError(f"step_ms={step_ms}: a time of 0 or more, or None")
+    if not hasattr(iterable, "__iter__") and not hasattr(iterable, "__getitem__"):
+        raise TypeError(f"profile() measures what gives batches, not {iterable!r}")
+    batches = whole_number("batches", batches, 1)
+    warmup = max(whole_number("warmup", warmup), 1)
+    size = None if samples is None else whole_number("samples", samples)
+    if step_ms is not None:
+        if isinstance(step_ms, bool) or not isinstance(step_ms, numbers.Real):
+            raise TypeError(f"step_ms={step_ms!r}: milliseconds, or None")
+        if not (math.isfinite(step_ms) and step_ms >= 0):
+            raise ValueError(f"step_ms={step_ms}: a time of 0 or more, or None")
     meter = meter or SystemMeter()
-    counter = count_samples if samples is None else lambda _: samples
+    counter = count_samples if size is None else lambda _: size
     run = _Run(meter, (step_ms or 0) / 1e3, counter)
-    warmup = max(warmup, 1)
     before = run.take(iterable, warmup, batches)
     if not run.waits_s:
         raise ValueError(

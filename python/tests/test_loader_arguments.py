@@ -44,6 +44,8 @@ def load(data: Any, **options: Any) -> stoker.Loader:
         ({"shuffle": stoker.BlockShuffle(-1)}, ValueError, "block_samples=-1: at least 0"),
         ({"map": 3}, TypeError, "map is a function, not 3"),
         ({"collate": "stack"}, TypeError, "collate is a function, not 'stack'"),
+        ({"map_in": "x"}, ValueError, 'map_in=\'x\': "thread" or "process"'),
+        ({"out": 3}, TypeError, "out is a dict of arrays or tensors by column, or a list"),
         ({"map_workers": 2}, ValueError, "map_workers=2 are for map= or collate="),
         ({"map_workers": 1.5, "map": print}, TypeError, r"map_workers=1\.5"),
         (
@@ -84,6 +86,11 @@ def test_places_that_are_none_are_refused_in_words(shards: Path) -> None:
             loader.load_state_dict(state)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="every="):
         next(loader.steps(every=1.5))  # type: ignore[arg-type]
+    for start in (1.5, "a"):
+        with pytest.raises(TypeError, match=r"start=.*a whole number"):
+            next(loader.steps(start=start))  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="start=-3: at least 0"):
+        next(loader.steps(start=-3))
 
 
 def test_a_loader_in_the_place_of_a_dataset_says_what_to_do(shards: Path) -> None:
@@ -124,5 +131,7 @@ def test_a_mixture_and_tokens_say_which_argument_is_wrong(shards: Path) -> None:
     ):
         with pytest.raises(ValueError, match=message):
             stoker.Tokens(shards, **arguments)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"dtype='foo': no dtype"):
+        stoker.Tokens(shards, window=4, dtype="foo")
     with pytest.raises(TypeError, match=r"window=1\.5: a whole number"):
         stoker.Tokens(shards, window=1.5)  # type: ignore[arg-type]

@@ -149,6 +149,21 @@ def test_arguments_that_make_no_sense_are_refused(arguments: dict[str, Any]) -> 
         stoker.profile([1, 2, 3], **arguments)
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [{"batches": 1.5}, {"warmup": "a"}, {"step_ms": "a"}, {"step_ms": True}, {"samples": 2.5}],
+)
+def test_arguments_that_are_no_numbers_are_refused_in_words(arguments: dict[str, Any]) -> None:
+    ((name, given),) = arguments.items()
+    with pytest.raises(TypeError, match=rf"{name}={given!r}: (a whole number|milliseconds)"):
+        stoker.profile([1, 2, 3], **arguments)
+
+
+def test_what_gives_no_batches_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"profile\(\) measures what gives batches, not 3"):
+        stoker.profile(3)  # type: ignore[arg-type]
+
+
 def test_an_error_of_the_loader_comes_through() -> None:
     def broken() -> Iterator[int]:
         yield 1
