@@ -62,6 +62,14 @@ def _absolute(pattern: str) -> str:
     return os.path.join(here, pattern)  # noqa: PTH118 (keeps a trailing slash)
 
 
+def are_paths(data: Any) -> bool:
+    """Whether it names shards: a path, or several."""
+    if isinstance(data, (str, os.PathLike)):
+        return True
+    is_several = isinstance(data, Sequence) and not isinstance(data, (bytes, bytearray))
+    return is_several and all(isinstance(path, (str, os.PathLike)) for path in data)
+
+
 def _dtype_name(dtype: npt.DTypeLike | None) -> str:
     if dtype is None:
         return ""

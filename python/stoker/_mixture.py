@@ -5,14 +5,22 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import Any, SupportsIndex
+from typing import Any, NoReturn, SupportsIndex
 
 from stoker import _native
-from stoker._dataset import Dataset, Ids
+from stoker._dataset import Dataset, Ids, Source, are_paths
 from stoker._numbers import whole_number
 from stoker._sample_reader import Sample
 from stoker._select import take
 from stoker._tokens import Tokens
+
+
+def _dataset(given: Any) -> Dataset:
+    if isinstance(given, Dataset):
+        return given
+    if not are_paths(given):
+        raise TypeError(f"a mixture is one of Datasets, not of {type(given).__name__}")
+    return Dataset(given)
 
 
 def _weight(given: Any) -> float:
@@ -33,8 +41,8 @@ class Mixture:
     shuffles.
 
     Args:
-        parts: Datasets and their weights, which need not sum to 1. All of them samples of shards,
-            or all Tokens of one length.
+        parts: Datasets, or paths of shards, and their weights, which need not sum to 1. All of them
+            samples of shards, or all Tokens of one length.
         epoch_samples: What counts as an epoch; all samples together if not given.
 
     Raises:
@@ -42,14 +50,15 @@ class Mixture:
     """
 
     def __init__(
-        self, parts: Sequence[tuple[Dataset, float]], *, epoch_samples: int | None = None
+        self,
+        parts: Sequence[tuple[Dataset | Source | Sequence[Source], float]],
+        *,
+        epoch_samples: int | None = None,
     ) -> None:
         for part in parts:
             if not isinstance(part, (tuple, list)) or len(part) != 2:
                 raise TypeError(f"a mixture is a list of (dataset, weight): {part!r} is none")
-            if not isinstance(part[0], Dataset):
-                raise TypeError(f"a mixture is one of Datasets, not of {type(part[0]).__name__}")
-        self.datasets = tuple(dataset for dataset, _ in parts)
+        self.datasets = tuple(_dataset(data) for data, _ in parts)
         self.weights = tuple(_weight(weight) for _, weight in parts)
         if len({isinstance(dataset, Tokens) for dataset in self.datasets}) > 1:
             raise ValueError("a mixture is one of samples or one of Tokens, not of both")
@@ -88,6 +97,14 @@ class Mixture:
 
     def __iter__(self) -> Iterator[Sample]:
         return (self[i] for i in range(len(self)))
+
+    def select(self, ids: Ids) -> NoReturn:
+        """TypeError: a mixture's positions repeat samples. Select in its datasets."""
+        raise TypeError("a Mixture has no select(): select in the datasets, then mix them")
+
+    def split(self, parts: Sequence[float], *, seed: int | None = None) -> NoReturn:
+        """TypeError: parts of a mixture would share samples. Split its datasets."""
+        raise TypeError("a Mixture has no split(): split the datasets, then mix them")
 
     @property
     def fingerprint(self) -> str:

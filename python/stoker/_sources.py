@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -11,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stoker import _native
-from stoker._dataset import Dataset, Source
+from stoker._dataset import Dataset, Source, are_paths
 from stoker._mixture import Mixture
 from stoker._policies import policy_name
 from stoker._tokens import Tokens
@@ -24,9 +23,7 @@ def dataset_of(data: Data) -> Dataset | Mixture:
     """The dataset itself, or the one that a path names."""
     if isinstance(data, (Dataset, Mixture)):
         return data
-    paths = [data] if isinstance(data, (str, os.PathLike)) else data
-    is_paths = isinstance(paths, Sequence) and not isinstance(paths, (bytes, bytearray))
-    if not is_paths or not all(isinstance(path, (str, os.PathLike)) for path in paths):
+    if not are_paths(data):
         raise TypeError(
             f"data is a Dataset, Tokens or Mixture, or the paths of shards, not {_kind(data)}"
         )

@@ -32,6 +32,22 @@ def numbers(loader: Any) -> list[int]:
     return [n for batch in loader for n in batch["cls"].tolist()]
 
 
+def test_parts_may_be_paths_as_a_loaders_data_may(shards: Path) -> None:
+    data = stoker.Dataset(shards)
+    expected = stoker.Mixture([(data, 0.5), (data, 0.5)]).fingerprint
+    files = sorted(shards.glob("*.tar"))
+    assert stoker.Mixture([(shards, 0.5), (str(shards), 0.5)]).fingerprint == expected
+    assert stoker.Mixture([(files, 0.5), (data, 0.5)]).fingerprint == expected
+
+
+def test_parts_of_a_mixture_are_refused_with_what_to_do_instead(shards: Path) -> None:
+    mix = stoker.Mixture([(shards, 1.0)])
+    with pytest.raises(TypeError, match="select in the datasets, then mix them"):
+        mix.select([1, 2])
+    with pytest.raises(TypeError, match="split the datasets, then mix them"):
+        mix.split([0.5, 0.5])
+
+
 def test_shares_are_as_asked_for(parts: list[stoker.Dataset]) -> None:
     mix = stoker.Mixture([(parts[0], 7), (parts[1], 2), (parts[2], 1)], epoch_samples=4096)
     assert len(mix) == 4096
@@ -124,8 +140,8 @@ def test_what_cannot_be_mixed_is_refused(parts: list[stoker.Dataset], tmp_path: 
     tokens = stoker.Tokens(tmp_path / "t.npy", window=8)
     with pytest.raises(ValueError, match="not of both"):
         stoker.Mixture([(parts[0], 1), (tokens, 1)])
-    with pytest.raises(TypeError, match="not of str"):
-        stoker.Mixture([("a.tar", 1)])  # type: ignore[list-item]
+    with pytest.raises(TypeError, match="a mixture is one of Datasets, not of int"):
+        stoker.Mixture([(3, 1)])  # type: ignore[list-item]
     for weight in (0, -1, float("nan"), 1e-9):
         with pytest.raises(ValueError, match="dataset 1"):
             stoker.Mixture([(parts[0], 1), (parts[1], weight)])
