@@ -148,6 +148,10 @@ def _spec_of(name: str, kind: Any) -> _native.FieldSpec:
     )
 
 
+def _source_of(name: str, kind: Any) -> str:
+    return (isinstance(kind, (Json, Array, Ragged, Pad)) and kind.field) or name
+
+
 @dataclass(frozen=True)
 class Columns:
     """The columns of a loader's batches."""
@@ -155,6 +159,7 @@ class Columns:
     specs: list[_native.FieldSpec]
     names: tuple[str, ...] | None  # None: every field that samples have
     padded: dict[str, str]  # the column of the lengths -> that of the array
+    sources: tuple[str, ...] = ()  # the fields of samples that they are made of
 
 
 def columns_of(fields: Fields | None, *, packs: bool = False) -> Columns:
@@ -174,4 +179,5 @@ def columns_of(fields: Fields | None, *, packs: bool = False) -> Columns:
         if lengths in kinds:
             raise ValueError(f"{lengths!r} is where the lengths of {name!r} go: name it otherwise")
     specs = [_spec_of(name, kind) for name, kind in kinds.items()]
-    return Columns(specs, tuple(kinds), padded)
+    sources = (_source_of(name, kind) for name, kind in kinds.items())
+    return Columns(specs, tuple(kinds), padded, tuple(sources))

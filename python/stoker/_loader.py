@@ -27,7 +27,7 @@ from stoker._progress import Progress, checked_epochs, figures_of
 from stoker._ranks import find_ranks
 from stoker._runs import Runs
 from stoker._shuffle import BlockShuffle
-from stoker._sources import Data, Parts, dataset_of, is_packed
+from stoker._sources import Data, Parts, check_fields, dataset_of, is_packed
 from stoker._torch import torch_if_wanted
 
 _open: weakref.WeakSet[Loader] = weakref.WeakSet()
@@ -140,6 +140,8 @@ class Loader:
             held_limits_s=self._held_limits_s,
         )
         self._plan = LoaderPlan(parts, line, wanted, columns, ranks, settings)
+        if columns.sources and on_error == "raise" and order is None:  # others may pass over some
+            check_fields(self._data, columns.sources)
         module = torch_if_wanted(torch)
         maker = ColumnMaker(module, columns, has_valid=settings.tail == "pad")
         if out is not None and pin_memory:

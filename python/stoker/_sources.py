@@ -10,9 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from stoker import _native
+from stoker._columns import KEY
 from stoker._dataset import Dataset, Source, are_paths
 from stoker._mixture import Mixture
 from stoker._policies import policy_name
+from stoker._sample_reader import Sample
 from stoker._tokens import Tokens
 
 Data: TypeAlias = Dataset | Mixture | Source | Sequence[Source]
@@ -33,6 +35,32 @@ def dataset_of(data: Data) -> Dataset | Mixture:
 def _kind(data: object) -> str:
     name = type(data).__name__
     return f"{name} of {type(data[0]).__name__}" if isinstance(data, (list, tuple)) else name
+
+
+def check_fields(data: Dataset | Mixture, names: Sequence[str]) -> None:
+    """Whether samples have these fields, so that a misspelt one is told before the first batch.
+
+    Looks at the first sample of each dataset, and at the last one if that lacks a field: one alone
+    may be damaged, and that is for its batch to say.
+
+    Raises:
+        ValueError: They lack a field; names those that there are.
+    """
+    for dataset in data.datasets if isinstance(data, Mixture) else (data,):
+        first = _sample(dataset, 0)
+        name = next((name for name in names if first is not None and name not in first), None)
+        last = None if name is None else _sample(dataset, -1)
+        if first is not None and last is not None and name not in last:
+            there = ", ".join(field for field in first if field != KEY)
+            raise ValueError(f"fields: no {name!r} in sample {first[KEY]!r}; it has {there}")
+
+
+def _sample(dataset: Dataset, index: int) -> Sample | None:
+    """None if it cannot be read, or there is none."""
+    try:
+        return dataset[index]
+    except (IndexError, OSError, ValueError):
+        return None
 
 
 def is_packed(data: Dataset | Mixture) -> bool:

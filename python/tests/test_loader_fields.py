@@ -136,9 +136,38 @@ def test_what_is_no_number_is_named_with_its_sample(shards: Path) -> None:
     assert raised.value.offset == 0
 
 
-def test_a_field_that_no_sample_has_is_an_error_that_names_it(shards: Path) -> None:
-    with pytest.raises((ValueError, stoker.CorruptError), match="jpg"):
-        first(shards, {"jpg": bytes})
+@pytest.mark.parametrize(
+    "fields", [{"jpg": bytes}, ["cls", "jpg"], {"cls": stoker.Json("n", int, field="jpg")}]
+)
+def test_a_field_that_no_sample_has_is_refused_at_once_with_those_there_are(
+    shards: Path, fields: Any
+) -> None:
+    data = stoker.Dataset(shards)
+    mixture = stoker.Mixture([(data, 1)])
+    for source in (data, data.select([3, 4]), mixture):
+        with pytest.raises(ValueError, match=r"no 'jpg' in sample 's00.'; it has bin, cls, json"):
+            stoker.Loader(source, batch_size=2, fields=fields, torch=False)
+
+
+def test_a_field_that_some_samples_lack_is_an_error_of_their_batch(
+    tmp_path: Path, write_tar: Any
+) -> None:
+    samples = {f"k{i}": {"x": b"1"} | ({"y": b"2"} if 0 < i < 5 else {}) for i in range(6)}
+    tar = write_tar(tmp_path / "some.tar", samples)
+    options: dict[str, Any] = {"batch_size": 2, "fields": {"y": int}, "torch": False}
+    with pytest.raises(stoker.CorruptError, match='"y": the sample has no such field'):
+        list(stoker.Loader(stoker.Dataset(tar)[:5], shuffle="off", **options))
+    assert len(list(stoker.Loader(tar, on_error="skip", **options))) == 3
+    assert len(list(stoker.Loader(tar, order=[1, 2], **options))) == 1
+
+
+def test_a_sample_that_cannot_be_read_is_left_to_its_batch(shards: Path) -> None:
+    data = stoker.Dataset(shards)
+    tar = shards / "train-000.tar"
+    tar.write_bytes(tar.read_bytes() + bytes(512))
+    loader = stoker.Loader(data, batch_size=2, shuffle="off", fields={"nope": int}, torch=False)
+    with pytest.raises(OSError, match="changed since the dataset was opened"):
+        next(iter(loader))
 
 
 def test_names_alone_mean_bytes(shards: Path) -> None:
