@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stoker import _native
+from stoker._checkpoint_damage import name_tensor
 from stoker._checkpoint_memory import UnsupportedValueError, memory_of_array, new_array
 from stoker._checkpoint_tree import TensorNode, decode_tree, manifest_path
 from stoker._safetensors_file import SafetensorsFile
@@ -125,7 +126,11 @@ class _CheckpointSource:
 
     def read_box(self, name: str, box: Box | None, into: npt.NDArray[Any]) -> None:
         memory = memory_of_array(into)
-        self.native.read_all([(name, box, memory.address, None)])
+        try:
+            self.native.read_all([(name, box, memory.address, None)])
+        except _native.CorruptError as error:
+            name_tensor(error, name)
+            raise
 
 
 class Loaded(Mapping[str, LazyTensor]):

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from stoker import _native
 from stoker._checkpoint_attempt import Attempt
+from stoker._checkpoint_damage import Damage
 from stoker._checkpoint_late import telling_late
 from stoker._checkpoint_pending import Pending
 from stoker._checkpoint_ranks import own_prefix
@@ -254,20 +255,24 @@ class Checkpointer:
 
         Raises:
             ValueError: A tree does not fit; names where.
-            CorruptError: There are checkpoints, and none of them holds.
+            CorruptError: There are checkpoints, and none of them holds. It has ``path``,
+                ``offset`` and ``tensor`` of the first damage that it names.
             LateError: A rank did not answer in time.
         """
         self._check_usable()
         self._writer.await_all(None)
         name = "" if step == "latest" else name_of(step)
 
+        damage = Damage()
+
         def attempt(checkpoint: _native.OpenCheckpoint) -> Attempt:
             made = Attempt(checkpoint, trees, loader, self._ranks)
-            checkpoint.read_all(made.targets)
+            with damage.noted([target[0] for target in made.targets]):
+                checkpoint.read_all(made.targets)
             return made
 
         try:
-            with telling_late():
+            with telling_late(), damage.told():
                 (chosen, passed_over), made = choose_together(
                     self.path, (name, finite), attempt, self._ranks, self._deadline
                 )

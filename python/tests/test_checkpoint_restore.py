@@ -22,6 +22,10 @@ def flip(path: Path, offset: int) -> None:
         file.write(bytes([byte ^ 1]))
 
 
+def tensor_of(caught: pytest.ExceptionInfo[stoker.CorruptError]) -> Any:
+    return caught.value.tensor  # type: ignore[attr-defined]
+
+
 def save_steps(folder: Path, *steps: int, **options: Any) -> None:
     with stoker.Checkpointer(folder, **options) as saver:
         saver.restore()
@@ -116,13 +120,33 @@ def test_a_damaged_checkpoint_is_passed_over_and_reported(
             saver.restore(3, state=tree)
         damaged = tmp_path / "step-000000000003" / "rank-00000.safetensors"
         assert (caught.value.path, caught.value.offset) == (str(damaged), 0)
+        assert tensor_of(caught) == "state.w"
         with pytest.raises(stoker.CorruptError, match="manifest") as caught:
             saver.restore(2, state=tree)
+        assert tensor_of(caught) is None
         assert caught.value.path == str(tmp_path / "step-000000000002" / "manifest.json")
         assert saver.steps() == [1, 3]  # manifests are read, data are not
         flip(tmp_path / "step-000000000001" / "rank-00000.safetensors", 5000)
         with pytest.raises(stoker.CorruptError, match="step-000000000001"):
             saver.restore(state=tree)
+
+
+def test_of_several_tensors_in_a_damaged_piece_one_that_was_asked_for_is_named(
+    tmp_path: Path,
+) -> None:
+    names = [f"{letter} and more" for letter in "abcde"]
+    tree = {name: np.zeros(3, np.float32) for name in names}
+    with stoker.Checkpointer(tmp_path) as saver:
+        saver.save(1, state=tree, other={"z": np.zeros(3, np.float32)}).wait()
+        path = tmp_path / "step-000000000001" / "rank-00000.safetensors"
+        flip(path, path.stat().st_size - 3)
+        with pytest.raises(stoker.CorruptError, match="no checkpoint holds") as caught:
+            saver.restore(state=tree)
+        assert tensor_of(caught) in {f"state.{name}" for name in names}
+    with pytest.raises(stoker.CorruptError) as caught:
+        stoker.load(tmp_path)["other.z"][...]
+    assert tensor_of(caught) == "other.z"
+    assert stoker.CorruptError("damaged").tensor is None  # type: ignore[attr-defined]
 
 
 def test_a_run_that_was_rewound_saves_its_steps_again(tmp_path: Path) -> None:
