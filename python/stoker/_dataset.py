@@ -54,6 +54,19 @@ class _Arguments:
         )
 
 
+def _names(source: Source | Sequence[Source]) -> list[str]:
+    several = [source] if isinstance(source, (str, os.PathLike)) else source
+    try:
+        names = [os.fspath(path) for path in several]
+    except TypeError:
+        names = None
+    if names is None or not all(isinstance(name, str) for name in names):
+        raise TypeError(f"source={source!r}: a path, or several: str or os.PathLike")
+    if not all(names):
+        raise ValueError('an empty name names no shards: "." is this directory')
+    return names
+
+
 def _absolute(pattern: str) -> str:
     """So that shards are found after a chdir, and in another process."""
     here = str(Path.cwd())
@@ -119,10 +132,7 @@ class Dataset:
     ) -> None:
         if verify not in (None, "manifest", "full"):
             raise ValueError(f'verify={verify!r}: "manifest", "full" or None')
-        paths = [source] if isinstance(source, (str, os.PathLike)) else source
-        if any(not os.fspath(path) for path in paths):
-            raise ValueError('an empty name names no shards: "." is this directory')
-        patterns = tuple(_absolute(os.fspath(path)) for path in paths)
+        patterns = tuple(_absolute(name) for name in _names(source))
         name = _dtype_name(dtype)
         arguments = _Arguments(patterns, format or "", name, checksums, manifest_sha256)
         self._open(arguments)

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stoker import _native
+from stoker._numbers import whole_number
 
 Format: TypeAlias = Literal["tar", "mds", "tfrecord", "tokens", "counted", "shard001"]
 Field: TypeAlias = tuple[str, str, str, tuple[int, ...], bytes]  # name, type, dtype, shape, bytes
@@ -29,12 +30,22 @@ def _array_field(name: str, value: npt.NDArray[Any]) -> Field:
     return name, "array", value.dtype.str, value.shape, value.tobytes()
 
 
+def _list_dtype(value: Any) -> str:
+    """What the numbers of a list are, if it holds nothing else: TFRecord has a form for such."""
+    if not isinstance(value, (list, tuple)) or not all(
+        isinstance(number, float) or (isinstance(number, int) and -(2**63) <= number < 2**63)
+        for number in value
+    ):
+        return ""
+    return "<f8" if any(isinstance(number, float) for number in value) else "<i8"
+
+
 def _json_field(name: str, value: Any) -> Field:
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     except (TypeError, ValueError, RecursionError) as error:
         raise ValueError(f"field {name!r}: {type(value).__name__} is no JSON: {error}") from None
-    return name, "json", "", (), text.encode()
+    return name, "json", _list_dtype(value), (), text.encode()
 
 
 def to_field(name: str, value: Any, *, keep_arrays: bool = False) -> Field:
@@ -53,7 +64,9 @@ def to_field(name: str, value: Any, *, keep_arrays: bool = False) -> Field:
         return _json_field(name, value)
     if isinstance(value, int):
         if not -(2**63) <= value < 2**63:
-            raise ValueError(f"field {name!r}: {value} does not fit 64 bits: give it as text")
+            raise ValueError(
+                f"field {name!r}: {value} does not fit a signed 64-bit integer: give it as text"
+            )
         return name, "int64", "", (), value.to_bytes(8, "little", signed=True)
     if isinstance(value, float):
         return name, "float64", "", (), np.float64(value).tobytes()
@@ -95,8 +108,9 @@ def ingest(
     """Writes shards, an index with checksums, and a manifest from any iterable of dicts.
 
     Values may be bytes, str, int, float, NumPy arrays and what ``numpy.asarray`` takes for one
-    (tensors in host memory); dicts, lists, bools and None become JSON. ``"__key__"`` is the key of
-    the sample, else samples are numbered. A shard's worth of samples is held in memory. What a
+    (tensors in host memory); dicts, lists, bools and None become JSON, in a TFRecord lists of
+    numbers alone a feature of them. ``"__key__"`` is the key of the sample, else samples are
+    numbered. A shard's worth of samples is held in memory. What a
     format has no type for is written in the nearest one: numbers in a tar become text, arrays
     ``.npy`` files.
 
@@ -117,8 +131,7 @@ def ingest(
     """
     if format not in FORMATS:
         raise ValueError(f"format={format!r} cannot be written: one of {', '.join(FORMATS)}")
-    if samples_per_shard < 1:
-        raise ValueError(f"samples_per_shard={samples_per_shard}: at least 1")
+    samples_per_shard = whole_number("samples_per_shard", samples_per_shard, 1)
     limit_bytes = parse_size(shard_size)
     writer = _native.make_ingest_writer(os.fspath(dst), format)
     try:

@@ -35,8 +35,14 @@ def is_in(directory: Path) -> bool:
 
 
 def check_pin(directory: Path, sha256: str) -> None:
-    """ValueError naming both, if the SHA-256 of the manifest is not ``sha256``."""
+    """ValueError naming both, if the SHA-256 of the manifest is not ``sha256``.
+
+    FileNotFoundError if there is none.
+    """
     path = directory / NAME
+    if not path.exists():
+        message = f"{directory} has no manifest, as packed datasets have, for manifest_sha256"
+        raise FileNotFoundError(errno.ENOENT, message, str(path))
     found = _sha256(path)
     if found != sha256.lower():
         raise ValueError(f"{path}: its SHA-256 is {found}, and manifest_sha256 says {sha256}")

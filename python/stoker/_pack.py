@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import operator
 import os
 from typing import Any, Literal, TypeAlias
 
 from stoker import _importers, _native, _pack_rows
 from stoker._ingest import Format, parse_size
+from stoker._numbers import whole_number
 
 Kind: TypeAlias = Literal[
     "classes", "tree", "jsonl", "tokens", "raw", "counted", "shard001",
@@ -21,7 +23,7 @@ def _check_numbers(
     task: tuple[int, int] | None,
     sequence_length: int | None,
 ) -> None:
-    """ValueError in a sentence, where the native function would list its signatures."""
+    """What is wrong in a sentence, where the native function would list its signatures."""
     limits = (
         ("samples_per_shard", samples_per_shard, 1, 2**63),
         ("shuffle_seed", shuffle_seed, 0, 2**64),
@@ -29,9 +31,21 @@ def _check_numbers(
         ("sequence_length", sequence_length, 1, 2**63),
     )
     for name, value, least, end in limits:
-        if value is not None and not least <= value < end:
+        if value is None:
+            continue
+        try:
+            number = operator.index(value)
+        except TypeError:
+            raise TypeError(f"{name}={value!r}: a whole number") from None
+        if not least <= number < end:
             raise ValueError(f"{name}={value}: from {least} to {end - 1}")
-    if task is not None and not 0 <= task[0] < task[1]:
+    if task is None:
+        return
+    try:
+        part, parts = (operator.index(count) for count in task)
+    except (TypeError, ValueError):
+        raise TypeError(f"task={task!r}: (i, n), two whole numbers") from None
+    if not 0 <= part < parts:
         raise ValueError(f"task={task}: (i, n) counts from 0 to n - 1")
 
 
@@ -78,6 +92,7 @@ def pack(
     """
     source, directory = os.fspath(src), os.fspath(dst)
     _check_numbers(samples_per_shard, shuffle_seed, threads, task, sequence_length)
+    shard_bytes = whole_number("shard_size", parse_size(shard_size), 1)
     options = {name: value for name, value in source_options.items() if value is not None}
     importer = _importers.import_kind(source, kind, options)
     if importer is not None:
@@ -86,7 +101,7 @@ def pack(
         plan = _pack_rows.RowPack(
             format=format or ("tokens" if importer == "text" else "tar"),
             samples_per_shard=samples_per_shard or 0,
-            shard_bytes=parse_size(shard_size) or 0,
+            shard_bytes=shard_bytes,
             shuffle_seed=shuffle_seed,
             threads=threads,
             task=task or (0, 1),
@@ -102,7 +117,7 @@ def pack(
         directory,
         format or "tar",
         samples_per_shard or 0,
-        str(shard_size),
+        str(shard_bytes),
         shuffle_seed,
         threads,
         number,

@@ -360,6 +360,9 @@ def test_what_cannot_be_opened_says_why(tmp_path: Path, shards: Path) -> None:
         stoker.Dataset("")
     with pytest.raises(ValueError, match="an empty name"):
         stoker.Dataset([shards, ""])
+    for source in (None, 3, b"shards", [b"shards"], [shards, None]):
+        with pytest.raises(TypeError, match=r"^source=.*: a path, or several"):
+            stoker.Dataset(source)  # type: ignore[arg-type]
     with pytest.raises(FileNotFoundError, match="no file matches"):
         stoker.Dataset(shards / "none-*.tar")
     (tmp_path / "text.dat").write_text("x" * 600)

@@ -137,7 +137,8 @@ def test_if_the_iterable_raises_nothing_is_left(tmp_path: Path) -> None:
         (object(), "object has no form"),
         ({"x": object()}, "is no JSON"),
         (float, "type has no form"),
-        (2**70, "does not fit 64 bits"),
+        (2**70, "does not fit a signed 64-bit integer"),
+        (2**64 - 1, "does not fit a signed 64-bit integer"),
         (np.array([1 + 2j]), "complex|<c16"),
         ([float("nan")], "is no JSON"),
     ],
@@ -156,6 +157,8 @@ def test_arguments_are_checked(tmp_path: Path) -> None:
         stoker.ingest([{}], tmp_path / "x", format="zip")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="at least 1"):
         stoker.ingest([{}], tmp_path / "x", samples_per_shard=0)
+    with pytest.raises(TypeError, match=r"^samples_per_shard=1\.5: a whole number$"):
+        stoker.ingest([{}], tmp_path / "x", samples_per_shard=1.5)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="give dicts"):
         stoker.ingest([b"x"], tmp_path / "y")  # type: ignore[list-item]
     (tmp_path / "full").mkdir()
@@ -180,6 +183,22 @@ def test_a_forked_child_takes_nothing_back(tmp_path: Path) -> None:
         os._exit(0)
     assert report.shard_count == 4
     assert len(stoker.Dataset(tmp_path / "out", verify="full")) == 4
+
+
+def test_lists_of_numbers_are_numbers_in_a_tfrecord(tmp_path: Path) -> None:
+    rows: list[dict[str, Any]] = [
+        {"i": [1, -2], "f": (1, 0.5), "empty": [], "m": [1, "x"], "large": [2**63], "n": [[1]]},
+        {"i": [3], "f": [2.5], "empty": [], "m": [2, None], "large": [2**64], "n": [[2]]},
+    ]
+    stoker.ingest(rows, tmp_path / "out", format="tfrecord")
+    first, second = stoker.Dataset(tmp_path / "out")
+    assert (first["i"].dtype, first["i"].tolist()) == (np.int64, [1, -2])
+    assert (first["f"].dtype, first["f"].tolist()) == (np.float32, [1, 0.5])
+    assert first["empty"].size == 0
+    assert (second["i"].tolist(), second["f"].tolist()) == ([3], [2.5])
+    assert bytes(second["m"]) == b"[2,null]"
+    assert bytes(second["large"]) == b"[18446744073709551616]"
+    assert bytes(second["n"]) == b"[[2]]"
 
 
 def image_tree(folder: Path) -> Path:
@@ -233,6 +252,26 @@ def test_pack_refuses_numbers_in_a_sentence(tmp_path: Path, name: str, value: ob
     with pytest.raises(ValueError, match=rf"^{name}=.*from 0|^{name}=.*: from [01] to") as raised:
         stoker.pack(tmp_path, tmp_path / "out", **{name: value})  # type: ignore[arg-type]
     assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("samples_per_shard", 1.5),
+        ("samples_per_shard", "x"),
+        ("threads", 1.5),
+        ("shard_size", 1.5),
+        ("task", -1),
+        ("task", (0, 1, 2)),
+        ("task", (0.5, 2)),
+    ],
+)
+def test_pack_refuses_what_is_no_whole_number(tmp_path: Path, name: str, value: object) -> None:
+    with pytest.raises(TypeError, match=rf"^{name}=.*whole number") as raised:
+        stoker.pack(tmp_path, tmp_path / "out", **{name: value})  # type: ignore[arg-type]
+    assert "\n" not in str(raised.value)
+    with pytest.raises(ValueError, match=r"^shard_size=0: at least 1$"):
+        stoker.pack(tmp_path, tmp_path / "out", shard_size=0)
 
 
 @pytest.mark.parametrize(("layout", "dtype"), [("counted", "uint8"), ("shard001", "uint8")])

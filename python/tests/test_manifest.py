@@ -96,6 +96,8 @@ def test_without_a_manifest_full_reads_the_samples_and_manifest_says_so(shards: 
     assert len(stoker.Dataset(shards, verify="full")) == 50
     with pytest.raises(FileNotFoundError, match="has no manifest"):
         stoker.Dataset(shards, verify="manifest")
+    with pytest.raises(FileNotFoundError, match=r"has no manifest.*manifest_sha256"):
+        stoker.Dataset(shards, manifest_sha256="0" * 64)
 
 
 def test_files_beside_the_shards_are_compared_too(shards: Path) -> None:
