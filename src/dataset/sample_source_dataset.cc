@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <mutex>
 
 #include "dataset/manifest.h"
 #include "dataset/pack_fields.h"
@@ -16,7 +17,8 @@ constexpr std::size_t kFileBytesMax = std::size_t{256} << 20;
 
 class DatasetSource final : public SampleSource {
  public:
-  explicit DatasetSource(std::shared_ptr<const Dataset> dataset) : dataset_(std::move(dataset)) {}
+  explicit DatasetSource(std::shared_ptr<const Dataset> dataset)
+      : dataset_(std::move(dataset)), checks_(dataset_->source().shards().size()) {}
 
   std::uint64_t sample_count() const noexcept override { return dataset_->sample_count(); }
 
@@ -27,6 +29,7 @@ class DatasetSource final : public SampleSource {
 
   Status read(std::uint64_t sample, SourceSample& out) const override {
     out.view.clear();
+    STOKER_TRY(check_shard_of(sample));
     STOKER_TRY(dataset_->read(sample, out.record));
     for (const FieldView& field : out.record.view().fields)
       if (field.name != kKeyField) out.view.fields.push_back(field);
@@ -100,6 +103,22 @@ class DatasetSource final : public SampleSource {
   }
 
  private:
+  struct ShardCheck {
+    std::once_flag once;
+    Status verdict;  // written under `once`, then read by all
+  };
+
+  /// Digests of new shards over bytes that are wrong already would vouch for them. With checksums
+  /// in the index every read is held against those, and the digests were when they were made.
+  Status check_shard_of(std::uint64_t sample) const {
+    if (dataset_->index().has_checksums()) return {};
+    STOKER_ASSIGN(const SampleLocation at, dataset_->index().locate(sample));
+    ShardCheck& check = checks_[at.shard];
+    std::call_once(check.once,
+                   [&] { check.verdict = internal::check_digests(dataset_->source(), at.shard); });
+    return check.verdict;
+  }
+
   static bool can_hold(const MdsEncoding& encoding, const FieldView& field) {
     std::vector<std::byte> ignored;
     return encode_mds_value(encoding, field, ignored).ok();
@@ -115,6 +134,7 @@ class DatasetSource final : public SampleSource {
   }
 
   std::shared_ptr<const Dataset> dataset_;
+  mutable std::vector<ShardCheck> checks_;  // by shard
   std::vector<std::pair<std::string, std::string>> files_;
 };
 

@@ -3,9 +3,12 @@
 
 #include <algorithm>
 #include <array>
+#include <nlohmann/json.hpp>
+#include <string>
 
 #include "formats/mds_encoding.h"
 #include "formats/mds_ndarray.h"
+#include "formats/protobuf_wire.h"
 #include "formats/strict_json.h"
 
 namespace stoker {
@@ -20,11 +23,44 @@ bool is_raw(FieldType type) {
   return type == FieldType::bytes || type == FieldType::text || type == FieldType::json;
 }
 
-/// Text where numbers are wanted: its bytes would pass for one now and then, and read as nonsense.
-Status refuse_text(const MdsEncoding& encoding, const FieldView& field) {
-  if (field.type != FieldType::text && field.type != FieldType::json) return {};
-  return cannot_hold(encoding,
-                     field.type == FieldType::text ? "the value is text" : "the value is JSON");
+/// What is no number where numbers are wanted: its bytes would pass for one now and then, and read
+/// as nonsense.
+Status refuse_raw(const MdsEncoding& encoding, const FieldView& field) {
+  if (!is_raw(field.type)) return {};
+  return cannot_hold(encoding, field.type == FieldType::text   ? "the value is text"
+                               : field.type == FieldType::json ? "the value is JSON"
+                                                               : "the value is bytes");
+}
+
+/// With what Python's json writes and reads beyond the standard: NaN, Infinity and halves of
+/// surrogate pairs. Such texts lie in datasets, and are to be kept as they are.
+bool is_json(std::string_view value) {
+  if (nlohmann::json::accept(value)) return !value.starts_with("\xef\xbb\xbf");
+  std::string text(value);
+  bool in_string = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const std::string_view rest = std::string_view(text).substr(i);
+    if (text[i] == '"') in_string = !in_string;
+    if (!in_string) {
+      for (const std::string_view name : {"NaN", "Infinity"})
+        if (rest.starts_with(name)) text.replace(i, name.size(), name.size(), '1');
+    } else if (text[i] == '\\') {
+      if (rest.starts_with("\\ud") || rest.starts_with("\\uD")) text[i + 2] = '0';
+      ++i;
+    }
+  }
+  return nlohmann::json::accept(text);
+}
+
+/// A value of text or JSON must be what its readers will take it for.
+Status check_readable(const MdsEncoding& encoding, const FieldView& field) {
+  if (encoding.type == FieldType::text && !is_utf8(field.bytes))
+    return cannot_hold(encoding, "the value is not UTF-8, as text is; a tar holds any bytes");
+  const std::string_view text(reinterpret_cast<const char*>(field.bytes.data()),
+                              field.bytes.size());
+  if (encoding.type == FieldType::json && !is_json(text))
+    return cannot_hold(encoding, "the value is no JSON; a tar holds any bytes");
+  return {};
 }
 
 /// What the elements of a field of numbers are.
@@ -110,14 +146,12 @@ Status encode_ndarray(const MdsEncoding& encoding, const FieldView& field,
   return {};
 }
 
-/// One number where `encoding` has one, or bytes of its size, which may be such a column's own.
+/// One number, of the type that `encoding` has.
 Status check_scalar(const MdsEncoding& encoding, const FieldView& field) {
-  STOKER_TRY(refuse_text(encoding, field));
-  if (!is_raw(field.type)) {
-    STOKER_ASSIGN(const Dtype dtype, dtype_of(field));
-    if (dtype != *encoding.dtype) {
-      return cannot_hold(encoding, fmt::format("the value is {}", dtype_name(dtype)));
-    }
+  STOKER_TRY(refuse_raw(encoding, field));
+  STOKER_ASSIGN(const Dtype dtype, dtype_of(field));
+  if (dtype != *encoding.dtype) {
+    return cannot_hold(encoding, fmt::format("the value is {}", dtype_name(dtype)));
   }
   if (field.bytes.size() != *encoding.fixed_bytes) {
     return cannot_hold(encoding, fmt::format("takes {} bytes, the value has {}",
@@ -130,17 +164,16 @@ Status check_scalar(const MdsEncoding& encoding, const FieldView& field) {
 
 Status encode_mds_value(const MdsEncoding& encoding, const FieldView& field,
                         std::vector<std::byte>& out) {
-  if (encoding.is_ndarray && !is_raw(field.type)) return encode_ndarray(encoding, field, out);
   if (encoding.is_ndarray) {
-    STOKER_TRY(refuse_text(encoding, field));
-    SampleView storage;
-    FieldView decoded;
-    const Status readable = decode_mds_value(encoding, field.bytes, storage, decoded);
-    if (!readable.ok()) return cannot_hold(encoding, readable.message());
-  } else if (encoding.fixed_bytes) {
+    STOKER_TRY(refuse_raw(encoding, field));
+    return encode_ndarray(encoding, field, out);
+  }
+  if (encoding.fixed_bytes) {
     STOKER_TRY(check_scalar(encoding, field));
   } else if (!is_raw(field.type)) {
     return cannot_hold(encoding, "the value is a number or an array");
+  } else {
+    STOKER_TRY(check_readable(encoding, field));
   }
   out.insert(out.end(), field.bytes.begin(), field.bytes.end());
   return {};

@@ -17,7 +17,7 @@
 ///     list[jpeg], list[png], list[pil]   bytes: u32 0 | u32 n | u32 sizes[n] | elements
 ///
 /// A shape is u8 (ndim << 2 | log2 of the bytes of a dimension), then the dimensions; each is at
-/// least 1. Text and JSON are passed on unread: the peer too stores any bytes it is given.
+/// least 1. Text and JSON are read as they are, and checked when they are written.
 #pragma once
 
 #include <cstddef>
@@ -51,9 +51,9 @@ Result<MdsEncoding> parse_mds_encoding(std::string_view text);
 Status decode_mds_value(const MdsEncoding& encoding, std::span<const std::byte> value,
                         SampleView& storage, FieldView& field);
 
-/// Appends the value of `field` to `out`, as the peer writes it: numbers and arrays by their type,
-/// bytes as they are for every encoding. `invalid_argument` if the encoding cannot hold it; then
-/// `out` may have grown.
+/// Appends the value of `field` to `out`, as the peer writes it: numbers and arrays by their type.
+/// `invalid_argument` if the encoding cannot hold it, among others bytes where numbers are wanted,
+/// text that is not UTF-8 and JSON that Python's json would not read; then `out` may have grown.
 Status encode_mds_value(const MdsEncoding& encoding, const FieldView& field,
                         std::vector<std::byte>& out);
 

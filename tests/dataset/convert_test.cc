@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <zlib.h>
 
+#include "dataset/dataset_support.h"
 #include "dataset/key_search.h"
 #include "dataset/pack_fields.h"
 #include "dataset/pack_support.h"
@@ -94,7 +95,10 @@ TEST(ConvertTest, columns_of_an_mds_keep_their_encodings) {
                     .dtype = dtype_descr(Dtype::float32),
                     .shape = shape},
                    {.name = "d", .bytes = bytes("1.50"), .type = FieldType::text},
-                   {.name = "i", .bytes = bytes("ab")},
+                   {.name = "i",
+                    .bytes = bytes("ab"),
+                    .type = FieldType::array,
+                    .dtype = dtype_descr(Dtype::int16)},
                    {.name = "l", .bytes = bytes(std::string_view("\1\0\0\0\1\0\0\0x", 9))}};
   const Status appended = (*writer)->append(sample);
   ASSERT_TRUE(appended.ok()) << appended.message();
@@ -218,6 +222,21 @@ TEST(ConvertTest, a_damaged_gzip_is_named) {
   EXPECT_EQ(report.status().code(), Code::corrupt);
   EXPECT_NE(report.status().message().find("old.tar.gz"), std::string::npos);
   EXPECT_TRUE(visible_files(dir.file("dst")).empty());
+}
+
+TEST(ConvertTest, a_plain_mds_shard_is_held_against_its_digests_first) {
+  const PackDir dir;
+  write_mds(dir.file("old"), make_samples(20), 10);
+  ASSERT_TRUE(convert_to(dir.file("old"), dir.file("whole"), "tar").ok());
+  const std::string path = dir.file("old/shard.00001.mds");
+  std::string bytes = contents_of(path);
+  bytes.back() = static_cast<char>(bytes.back() ^ 1);
+  write_text(path, bytes);
+  const auto report = convert_to(dir.file("old"), dir.file("dst"), "tar");
+  EXPECT_EQ(report.status().code(), Code::corrupt);
+  EXPECT_TRUE(report.status().message().starts_with(path + ": ")) << report.status().message();
+  EXPECT_NE(report.status().message().find("sha256"), std::string::npos);
+  EXPECT_FALSE(std::filesystem::exists(dir.file("dst/manifest.json")));
 }
 
 TEST(ConvertTest, a_damaged_sample_stops_it_by_name) {

@@ -103,18 +103,42 @@ TEST(MdsEncodingTest, hostile_arrays_are_corrupt_each_with_its_own_message) {
   }
 }
 
-TEST(MdsEncodingTest, bytes_that_do_not_read_as_the_encoding_are_not_written) {
-  std::vector<std::byte> out;
-  const FieldView bad = {.name = "x", .bytes = bytes_of("\x0a")};
-  EXPECT_EQ(encode_mds_value(*parse_mds_encoding("ndarray"), bad, out).code(),
-            Code::invalid_argument);
-  const FieldView good = {.name = "x", .bytes = bytes_of("\x08\x04\x01x")};
-  EXPECT_TRUE(encode_mds_value(*parse_mds_encoding("ndarray"), good, out).ok());
+TEST(MdsEncodingTest, text_and_json_are_written_only_if_they_can_be_read) {
+  struct Case {
+    const char* encoding;
+    std::string_view value;
+    bool is_good;
+  };
+  const Case cases[] = {
+      {"str", "\xc3\xa9", true},
+      {"str", "\xff\xfe", false},
+      {"str_decimal", "\xff", false},
+      {"bytes", "\xff\xfe", true},
+      {"jpeg", "\xff\xd8", true},
+      {"json", R"({"a": [1, "x"], "a": 2})", true},
+      {"json", "not json", false},
+      {"json", "", false},
+      {"json", "\xef\xbb\xbf{}", false},
+      {"json", "\"\xff\"", false},
+      // As Python writes them, beyond the standard.
+      {"json", R"({"a": NaN, "b": [Infinity, -Infinity], "c": "\ud83d", "d": "\\\" NaN"})", true},
+      {"json", R"(["NaN", Nan])", false},
+  };
+  for (const FieldType type : {FieldType::bytes, FieldType::text, FieldType::json}) {
+    for (const Case& value : cases) {
+      std::vector<std::byte> out;
+      const FieldView field = {.name = "x", .bytes = bytes_of(value.value), .type = type};
+      const Status status = encode_mds_value(*parse_mds_encoding(value.encoding), field, out);
+      EXPECT_EQ(status.code(), value.is_good ? Code::ok : Code::invalid_argument)
+          << value.encoding << " " << value.value;
+      EXPECT_EQ(out.size(), value.is_good ? value.value.size() : 0U) << "as it is, or not at all";
+    }
+  }
 }
 
-TEST(MdsEncodingTest, text_is_no_number_even_if_its_size_is_right) {
+TEST(MdsEncodingTest, neither_bytes_nor_text_are_numbers_even_if_their_size_is_right) {
   std::vector<std::byte> out;
-  for (const FieldType type : {FieldType::text, FieldType::json}) {
+  for (const FieldType type : {FieldType::bytes, FieldType::text, FieldType::json}) {
     const FieldView eight = {.name = "x", .bytes = bytes_of("12345678"), .type = type};
     const FieldView array = {.name = "x", .bytes = bytes_of("\x08\x04\x01x"), .type = type};
     for (const char* encoding : {"int", "float64", "uint64"})
