@@ -11,6 +11,7 @@
 #include "dataset/manifest_json.h"
 #include "dataset/pack_part.h"
 #include "dataset/shard_source.h"
+#include "formats/dtype.h"
 #include "io/publish.h"
 
 namespace stoker {
@@ -57,6 +58,21 @@ Status parse_entries(const JsonView& root, Manifest& manifest) {
     manifest.files.push_back(std::move(file));
   }
   return {};
+}
+
+Status parse_array_dtype(const JsonView& root, Manifest& manifest) {
+  STOKER_ASSIGN(const JsonView dtype, root.at_or_null("dtype"));
+  if (dtype.is_null()) return {};
+  STOKER_ASSIGN(manifest.dtype, dtype.text());
+  if (!parse_dtype(manifest.dtype).ok())
+    return dtype.corrupt("no dtype: " + quote_for_message(manifest.dtype));
+  return {};
+}
+
+/// Whether the text is JSON of another tool, or lines of it, as manifests of audio are.
+bool is_foreign(std::string_view text) {
+  return text.find("\"created_by\"") == std::string_view::npos &&
+         (nlohmann::json::accept(text) || nlohmann::json::accept(text.substr(0, text.find('\n'))));
 }
 
 Status check_names(const JsonView& root, const Manifest& manifest) {
@@ -141,6 +157,7 @@ Result<Manifest> parse_manifest(std::string_view text) {
   Manifest manifest;
   STOKER_ASSIGN(const JsonView format, root.at("format"));
   STOKER_ASSIGN(manifest.format, format.text());
+  STOKER_TRY(parse_array_dtype(root, manifest));
   STOKER_ASSIGN(const JsonView created_by, root.at("created_by"));
   STOKER_ASSIGN(manifest.created_by, created_by.text());
   STOKER_TRY(parse_entries(root, manifest));
@@ -155,13 +172,13 @@ std::string format_manifest(const Manifest& manifest) {
   nlohmann::ordered_json files = nlohmann::ordered_json::array();
   for (const ManifestFile& file : manifest.files)
     files.push_back(internal::manifest_file_json(file));
-  const nlohmann::ordered_json document = {{"version", kVersion},
-                                           {"format", manifest.format},
-                                           {"shards", std::move(shards)},
-                                           {"files", std::move(files)},
-                                           {"samples", manifest.sample_count()},
-                                           {"size_bytes", manifest.size_bytes()},
-                                           {"created_by", manifest.created_by}};
+  nlohmann::ordered_json document = {{"version", kVersion}, {"format", manifest.format}};
+  if (!manifest.dtype.empty()) document["dtype"] = manifest.dtype;
+  document["shards"] = std::move(shards);
+  document["files"] = std::move(files);
+  document["samples"] = manifest.sample_count();
+  document["size_bytes"] = manifest.size_bytes();
+  document["created_by"] = manifest.created_by;
   return document.dump(1) + "\n";
 }
 
@@ -189,7 +206,7 @@ Status check_against_manifest(const ShardSource& source) {
   if (text.status().code() == Code::not_found)
     return check_pack_finished(source.directory()).with_context(source.directory());
   STOKER_TRY(text.status());
-  if (text->find("\"created_by\"") == std::string::npos) return {};
+  if (is_foreign(*text)) return {};
   const Result<Manifest> manifest = parse_manifest(*text);
   if (!manifest.ok()) return manifest.status().with_context(source.directory());
   std::unordered_map<std::string_view, std::uint64_t> sizes;

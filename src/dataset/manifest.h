@@ -36,7 +36,8 @@ struct ManifestShard {
 };
 
 struct Manifest {
-  std::string format;  ///< "tar", "mds", "tfrecord", "megatron".
+  std::string format;      ///< "tar", "mds", "tfrecord", "megatron", "counted", "shard001".
+  std::string dtype = {};  ///< Of counted and shard001, whose files do not say it; else empty.
   std::vector<ManifestShard> shards;
   std::vector<ManifestFile> files;
   std::string created_by;
@@ -47,8 +48,8 @@ struct Manifest {
 };
 
 /// `corrupt` names the place: a missing or mistyped key, a name that is none or comes twice, a
-/// digest that is none, totals that are not the sums. `unsupported` for a newer version. Keys it
-/// does not know are passed over.
+/// digest or a dtype that is none, totals that are not the sums. `unsupported` for a newer version.
+/// Keys it does not know are passed over.
 Result<Manifest> parse_manifest(std::string_view text);
 std::string format_manifest(const Manifest& manifest);
 
@@ -58,7 +59,8 @@ Result<Manifest> read_manifest(const std::string& directory);
 /// Compares the names and sizes of the shards of a whole directory with its manifest, if it has
 /// one: `not_found` for a shard that is missing, `corrupt` for one of another size,
 /// `invalid_argument` for one too many. Contents are not read. A manifest.json that others have
-/// written is none. Without one, check_pack_finished() is asked.
+/// written (JSON, or lines of JSON, that name no "created_by") is none; one that cannot be read is
+/// `corrupt`. Without one, check_pack_finished() is asked.
 Status check_against_manifest(const ShardSource& source);
 
 /// `invalid_argument` if a pack or an ingest has left its records in the directory, and no

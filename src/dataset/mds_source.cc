@@ -41,10 +41,12 @@ class MdsSource final : public ShardSource {
 
 namespace internal {
 
-Result<std::unique_ptr<ShardSource>> open_mds(const std::string& directory,
-                                              std::string_view index) {
+Result<std::unique_ptr<ShardSource>> open_mds(const std::string& directory, std::string_view index,
+                                              bool check_sizes) {
   Result<std::vector<MdsShard>> shards = parse_mds_index(index);
-  if (!shards.ok()) return shards.status().with_context(directory + "/index.json");
+  // The parser's messages begin with the file's name, and the place in it follows.
+  if (!shards.ok())
+    return Status(shards.status().code(), directory + "/" + std::string(shards.status().message()));
   if (shards->empty()) return Status(Code::not_found, directory + ": index.json names no shards");
   std::vector<std::string> paths;
   for (MdsShard& shard : *shards) {
@@ -60,7 +62,7 @@ Result<std::unique_ptr<ShardSource>> open_mds(const std::string& directory,
                                            " has other columns than the first one");
   }
   STOKER_ASSIGN(std::vector<ShardFile> files, stat_shards(paths, directory));
-  for (std::size_t i = 0; i < files.size(); ++i) {
+  for (std::size_t i = 0; check_sizes && i < files.size(); ++i) {
     const MdsFile& said = (*shards)[i].zip ? *(*shards)[i].zip : (*shards)[i].raw;
     if (files[i].size_bytes != said.size_bytes)
       return Status(Code::corrupt, files[i].path + ": has " + std::to_string(files[i].size_bytes) +

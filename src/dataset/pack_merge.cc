@@ -57,10 +57,15 @@ Status publish_mds_index(FileOps& ops, const std::string& directory,
   return publish_text(ops, directory + "/index.json", format_mds_index(shards));
 }
 
+/// Formats whose files do not say what their numbers are.
+bool has_silent_dtype(std::string_view format) {
+  return format == "counted" || format == "shard001";
+}
+
 /// How the shards of a job are opened: arrays whose files do not say what they are by its word.
 Result<ShardSourceOptions> source_options(const PackJob& job) {
   ShardSourceOptions options;
-  if (job.format != "counted" && job.format != "shard001") return options;
+  if (!has_silent_dtype(job.format)) return options;
   options.format = job.format;
   STOKER_ASSIGN(options.dtype, parse_dtype(job.dtype));
   return options;
@@ -156,6 +161,7 @@ Result<PackReport> merge_locked(FileOps& ops, const std::string& directory, cons
     extra_files.emplace_back("index.json");
   }
   STOKER_ASSIGN(manifest.format, publish_index(ops, directory, job, parts));
+  if (has_silent_dtype(job.format)) manifest.dtype = job.dtype;
   for (const PackPart& part : parts) {
     manifest.shards.push_back(part.shard);
     manifest.files.insert(manifest.files.end(), part.files.begin(), part.files.end());

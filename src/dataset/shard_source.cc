@@ -115,11 +115,15 @@ constexpr std::array kNamedFormats = {
     NamedFormat{"", [](std::string_view name) { return name.ends_with(".bin"); }},
 };
 
-/// Counted arrays have nothing to be recognised by but the manifest that was packed with them.
+/// Counted arrays have nothing to be recognised by but the manifest that was packed with them, and
+/// it alone says what their numbers are, and SHARD001's. What the caller says goes first.
 ShardSourceOptions as_packed(const std::string& directory, ShardSourceOptions options) {
-  if (!options.format.empty()) return options;
   const Result<Manifest> manifest = read_manifest(directory);
-  if (manifest.ok() && manifest->format == "counted") options.format = manifest->format;
+  if (!manifest.ok() || (manifest->format != "counted" && manifest->format != "shard001"))
+    return options;
+  if (options.format.empty()) options.format = manifest->format;
+  const Result<Dtype> dtype = parse_dtype(manifest->dtype);
+  if (options.format == manifest->format && !options.dtype && dtype.ok()) options.dtype = *dtype;
   return options;
 }
 
@@ -135,7 +139,7 @@ Result<std::unique_ptr<ShardSource>> open_directory(const std::string& directory
         (options.format.empty() && text.find("\"chunks\"") != std::string::npos &&
          text.find("\"shards\"") == std::string::npos);
     return is_litdata ? internal::open_litdata(directory, text)
-                      : internal::open_mds(directory, text);
+                      : internal::open_mds(directory, text, options.check_sizes);
   }
   STOKER_ASSIGN(const std::vector<std::string> names, posix_file_ops().list(directory));
   for (const NamedFormat& named : kNamedFormats) {

@@ -91,6 +91,9 @@ struct ShardSourceOptions {
   /// by content. `raw` and `counted` have nothing to be recognised by and must be named.
   std::string format = {};
   std::optional<Dtype> dtype = {};  ///< For token arrays that do not say theirs.
+  /// Whether a shard of another size than its index.json says is `corrupt` at once. Else it is
+  /// opened with the others, and fails when it is scanned.
+  bool check_sizes = true;
 };
 
 /// Opens what the patterns name (see find_shards()): shard files, or one directory that holds
@@ -103,7 +106,8 @@ Result<std::unique_ptr<ShardSource>> open_shards(std::span<const std::string> pa
 namespace internal {
 
 // One for each family that keeps something outside its shards; open_shards() calls them.
-Result<std::unique_ptr<ShardSource>> open_mds(const std::string& directory, std::string_view index);
+Result<std::unique_ptr<ShardSource>> open_mds(const std::string& directory, std::string_view index,
+                                              bool check_sizes);
 Result<std::unique_ptr<ShardSource>> open_litdata(const std::string& directory,
                                                   std::string_view index);
 Result<std::unique_ptr<ShardSource>> open_tokens(std::string format,

@@ -75,13 +75,15 @@ class Verification {
       manifest_ = *std::move(manifest);
     else if (manifest.status().code() != Code::not_found && S_ISDIR(info.st_mode))
       add_problem(directory_ + "/" + std::string(kManifestName), manifest.status());
-    Result<std::unique_ptr<ShardSource>> source = open_shards({&directory_, 1}, options_.source);
+    ShardSourceOptions source_options = options_.source;
+    source_options.check_sizes = false;  // a shard that is cut short must not hide the others
+    Result<std::unique_ptr<ShardSource>> source = open_shards({&directory_, 1}, source_options);
     if (source.ok())
       source_ = *std::move(source);
-    else if (!manifest_)
-      return source.status();
-    else
+    else if (manifest_ || is_damage(source.status()))
       add_problem(directory_, source.status());
+    else
+      return source.status();
     if (source_) index_ = find_index(*source_);
     if (const Status finished = check_pack_finished(directory_); !finished.ok())
       add_problem(directory_, finished);
@@ -89,6 +91,14 @@ class Verification {
     report_.has_checksums = index_ && index_->has_checksums();
     list_items();
     return {};
+  }
+
+  /// Of a dataset, whereas what is none cannot be looked at.
+  bool is_damage(const Status& status) const {
+    struct stat index{};
+    return status.code() == Code::corrupt ||
+           (status.code() == Code::not_found &&
+            ::stat((directory_ + "/index.json").c_str(), &index) == 0);
   }
 
   void add_problem(const std::string& path, const Status& status) STOKER_REQUIRES(mutex_) {

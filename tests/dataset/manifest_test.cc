@@ -55,6 +55,19 @@ TEST(ManifestTest, its_text_is_the_documented_one) {
                 "\"created_by\": \"stoker 1.2.3\"\n}\n");
 }
 
+TEST(ManifestTest, the_dtype_of_arrays_that_do_not_say_theirs_is_kept) {
+  Manifest manifest = example();
+  manifest.format = "shard001";
+  manifest.dtype = "int32";
+  const std::string text = format_manifest(manifest);
+  EXPECT_NE(text.find("\"format\": \"shard001\",\n \"dtype\": \"int32\",\n \"shards\""),
+            std::string::npos)
+      << text;
+  const auto read = parse_manifest(text);
+  ASSERT_TRUE(read.ok()) << read.status().message();
+  EXPECT_EQ(*read, manifest);
+}
+
 TEST(ManifestTest, unknown_keys_and_a_missing_list_of_files_are_fine) {
   const auto read =
       parse_manifest(with_shard(shard_named("a.tar"), kTotals + R"(, "later": {"more": [1, 2]})"));
@@ -95,6 +108,8 @@ TEST(ManifestTest, hostile_text_is_refused_with_its_place) {
                       kDigits + "\"}",
                   kTotals),
        "size_bytes"},
+      {with_shard(shard_named("a.tar"), kTotals + R"(, "dtype": "int33")"), "dtype"},
+      {with_shard(shard_named("a.tar"), kTotals + R"(, "dtype": 4)"), "dtype"},
       {std::string(100, '['), "manifest.json"}};
   for (const auto& [text, part] : cases) {
     const auto read = parse_manifest(text);
@@ -134,8 +149,27 @@ TEST(ManifestTest, a_directory_opens_only_with_the_shards_that_its_manifest_name
   EXPECT_EQ(refusal().code(), Code::invalid_argument);
   EXPECT_NE(refusal().message().find("shard-000009.tar"), std::string_view::npos);
 
-  write_text(dir.file("d/manifest.json"), "{\"name\": \"of another tool\"}");
-  EXPECT_TRUE(refusal().ok()) << refusal().message();
+  for (const char* foreign : {"{\"name\": \"of another tool\"}", "{\"a\": 1}\n{\"a\": 2}\n"}) {
+    write_text(dir.file("d/manifest.json"), foreign);
+    EXPECT_TRUE(refusal().ok()) << refusal().message();
+  }
+}
+
+TEST(ManifestTest, a_manifest_that_is_cut_short_anywhere_is_no_stranger_s) {
+  const PackDir dir;
+  write_images(dir.file("src"), 9);
+  const auto source = open_source(dir.file("src"));
+  ASSERT_TRUE(pack(posix_file_ops(), *source, dir.file("d"), small_shards("tar")).ok());
+  const std::string path = dir.file("d/manifest.json");
+  const std::string whole = contents_of(path);
+  for (std::size_t size = 0; size + 2 < whole.size(); size += 7) {
+    write_text(path, whole.substr(0, size));
+    const Status refusal = Dataset::open(dir.file("d")).status();
+    EXPECT_EQ(refusal.code(), Code::corrupt) << size;
+    EXPECT_NE(refusal.message().find("manifest.json"), std::string_view::npos);
+  }
+  write_text(path, std::string(whole.size(), '\0'));
+  EXPECT_EQ(Dataset::open(dir.file("d")).status().code(), Code::corrupt);
 }
 
 TEST(ManifestTest, a_directory_without_one_has_none) {

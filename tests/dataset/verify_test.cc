@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <set>
 
 #include "dataset/dataset_support.h"
 #include "dataset/index_store.h"
@@ -163,6 +164,32 @@ TEST(VerifyTest, plain_mds_shards_are_held_against_their_digests) {
   EXPECT_EQ(report.problems[0].path, path);
   EXPECT_NE(report.problems[0].message.find("sha256"), std::string::npos);
   EXPECT_EQ(report.sample_count, 20U) << "its samples are looked at all the same";
+}
+
+TEST(VerifyTest, an_mds_shard_that_is_cut_short_does_not_hide_the_others) {
+  const PackDir dir;
+  write_mds(dir.file("d"), make_samples(30), 10);
+  std::filesystem::resize_file(dir.file("d/shard.00000.mds"), 100);
+  flip(dir.file("d/shard.00001.mds"),
+       std::filesystem::file_size(dir.file("d/shard.00001.mds")) - 3);
+  VerifyReport report = verify(dir);
+  std::set<std::string> paths;
+  for (const VerifyProblem& problem : report.problems) paths.insert(problem.path);
+  EXPECT_EQ(paths,
+            (std::set<std::string>{dir.file("d/shard.00000.mds"), dir.file("d/shard.00001.mds")}));
+  EXPECT_EQ(report.sample_count, 20U);
+  EXPECT_EQ(Dataset::open(dir.file("d")).status().code(), Code::corrupt) << "reading stays strict";
+
+  std::filesystem::remove(dir.file("d/shard.00000.mds"));
+  report = verify(dir);
+  ASSERT_EQ(report.problems.size(), 1U) << "what cannot be opened is a problem, not a failure";
+  EXPECT_NE(report.problems[0].message.find("shard.00000.mds"), std::string::npos);
+
+  write_text(dir.file("d/index.json"), "{");
+  report = verify(dir);
+  ASSERT_EQ(report.problems.size(), 1U);
+  EXPECT_TRUE(report.problems[0].message.starts_with(dir.file("d/index.json") + ": byte "))
+      << report.problems[0].message;
 }
 
 TEST(VerifyTest, a_pack_that_was_not_finished_is_a_problem) {
