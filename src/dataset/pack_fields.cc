@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <nlohmann/json.hpp>
 
@@ -32,6 +33,10 @@ Result<Dtype> dtype_of(const FieldView& field) {
     return Status(Code::invalid_argument, fmt::format("field {}: {} has no form in this format",
                                                       quote_for_message(field.name), field.dtype));
   return dtype;
+}
+
+std::string name_for_message(const FieldView& field) {
+  return "field " + quote_for_message(field.name);
 }
 
 bool is_number(const FieldView& field) {
@@ -78,6 +83,26 @@ std::vector<std::byte> convert_all(std::span<const std::byte> bytes) {
   return out;
 }
 
+/// An infinity that was none would be read back without a word.
+Result<float> narrow(double value) {
+  const auto narrowed = static_cast<float>(value);
+  if (std::isfinite(value) && !std::isfinite(narrowed))
+    return Status(Code::invalid_argument,
+                  fmt::format("{} is too large for a float32, which is what TFRecord has; use mds "
+                              "or tar",
+                              value));
+  return narrowed;
+}
+
+Result<std::vector<std::byte>> narrow_all(std::span<const std::byte> bytes) {
+  std::vector<std::byte> out(bytes.size() / sizeof(double) * sizeof(float));
+  for (std::size_t i = 0; i < bytes.size() / sizeof(double); ++i) {
+    STOKER_ASSIGN(const float value, narrow(load_at<double>(bytes, i)));
+    std::memcpy(out.data() + i * sizeof value, &value, sizeof value);
+  }
+  return out;
+}
+
 /// An Example has int64 and float32, and nothing else for numbers.
 Result<std::vector<std::byte>> example_numbers(Dtype dtype, std::span<const std::byte> bytes) {
   switch (dtype) {
@@ -90,7 +115,7 @@ Result<std::vector<std::byte>> example_numbers(Dtype dtype, std::span<const std:
     case Dtype::int32: return convert_all<std::int32_t, std::int64_t>(bytes);
     case Dtype::int64: return convert_all<std::int64_t, std::int64_t>(bytes);
     case Dtype::float32: return convert_all<float, float>(bytes);
-    case Dtype::float64: return convert_all<double, float>(bytes);
+    case Dtype::float64: return narrow_all(bytes);
     default: break;
   }
   return Status(Code::invalid_argument,
@@ -100,10 +125,11 @@ Result<std::vector<std::byte>> example_numbers(Dtype dtype, std::span<const std:
 Status fit_tfrecord(SampleView& sample, FieldView& field) {
   if (field.type == FieldType::int64 || field.type == FieldType::float32) return {};
   STOKER_ASSIGN(const Dtype dtype, dtype_of(field));
-  STOKER_ASSIGN(std::vector<std::byte> numbers, example_numbers(dtype, field.bytes));
+  Result<std::vector<std::byte>> numbers = example_numbers(dtype, field.bytes);
+  if (!numbers.ok()) return numbers.status().with_context(name_for_message(field));
   const bool is_float = dtype == Dtype::float32 || dtype == Dtype::float64;
   field = {.name = field.name,
-           .bytes = sample.storage.emplace_back(std::move(numbers)),
+           .bytes = sample.storage.emplace_back(*std::move(numbers)),
            .type = is_float ? FieldType::float32 : FieldType::int64};
   return {};
 }
@@ -122,12 +148,14 @@ Status fit_tfrecord_list(SampleView& sample, FieldView& field) {
   for (const nlohmann::json& value : list) {
     const bool is_bool = value.is_boolean();
     if (!is_bool && !value.is_number())
-      return Status(Code::invalid_argument,
-                    fmt::format("field {}: not a list of numbers", quote_for_message(field.name)));
-    if (is_float)
-      add(is_bool ? static_cast<float>(value.get<bool>()) : value.get<float>());
-    else
+      return Status(Code::invalid_argument, name_for_message(field) + ": not a list of numbers");
+    if (!is_float) {
       add(is_bool ? std::int64_t{value.get<bool>()} : value.get<std::int64_t>());
+      continue;
+    }
+    const Result<float> number = narrow(is_bool ? value.get<bool>() : value.get<double>());
+    if (!number.ok()) return number.status().with_context(name_for_message(field));
+    add(*number);
   }
   field = {.name = field.name,
            .bytes = sample.storage.emplace_back(std::move(numbers)),

@@ -124,8 +124,9 @@ Status prepare_token_writer(const SampleSource& source, PackWriterOptions& optio
   const std::optional<Dtype> dtype = source.token_dtype();
   if (!dtype)
     return Status(Code::invalid_argument,
-                  fmt::format("--format {} is for arrays of numbers (.npy, .bin, Megatron), one to "
-                              "a sample; these are samples with fields: use tar, mds or tfrecord",
+                  fmt::format("--format {} is for samples that are one array each (of .npy, .bin, "
+                              "Megatron, or MDS with one column); these are not, or do not say "
+                              "what their numbers are: use tar, mds or tfrecord",
                               options.format));
   options.token_dtype = *dtype;
   // Rows that Python reads are not to be had here; then each shard goes by its first.

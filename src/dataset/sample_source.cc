@@ -23,6 +23,10 @@ Result<std::string> kind_of(const std::string& path) {
                     "--from tokens if it is one under another name");
 }
 
+bool is_array_kind(std::string_view kind) {
+  return kind == "tokens" || kind == "raw" || kind == "counted" || kind == "shard001";
+}
+
 }  // namespace
 
 Result<std::unique_ptr<SampleSource>> open_sample_source(const std::string& path,
@@ -31,14 +35,16 @@ Result<std::unique_ptr<SampleSource>> open_sample_source(const std::string& path
   if (::stat(path.c_str(), &info) != 0) return Status::from_errno(errno, "open", path);
   const bool is_directory = S_ISDIR(info.st_mode);
   std::string kind = options.kind;
-  if (kind.empty() && is_directory)
-    return internal::open_tree(path, std::nullopt, options.excluded_directory);
-  if (kind.empty()) {
+  if (kind.empty() && !is_directory) {
     STOKER_ASSIGN(kind, kind_of(path));
   }
+  if (is_array_kind(kind)) return internal::open_token_arrays(path, options);
+  if (options.dtype || options.sequence_length != 0)
+    return Status(Code::invalid_argument,
+                  "dtype and sequence length are for arrays, and " + path + " is packed as " +
+                      (kind.empty() ? "files; say --from tokens for the arrays in it" : kind));
+  if (kind.empty()) return internal::open_tree(path, std::nullopt, options.excluded_directory);
   if (kind == "jsonl") return internal::open_jsonl(path);
-  if (kind == "tokens" || kind == "raw" || kind == "counted" || kind == "shard001")
-    return internal::open_token_arrays(path, options);
   if (kind != "classes" && kind != "tree")
     return Status(Code::invalid_argument,
                   "source \"" + kind +

@@ -72,10 +72,10 @@ class TreeSource final : public SampleSource {
   TreeSource(std::string root, bool has_classes)
       : root_(std::move(root)), reader_(root_), has_classes_(has_classes) {}
 
-  Status add_files(std::vector<TreeFile> files, std::vector<std::string> left_out) {
-    left_out_ = std::move(left_out);
-    if (has_classes_) leave_out_strays(files);
-    for (TreeFile& file : files) {
+  Status add_files(TreeFiles tree) {
+    left_out_ = std::move(tree.left_out);
+    if (has_classes_) leave_out_strays(tree.files);
+    for (TreeFile& file : tree.files) {
       if (!split_member_name(file.name) || is_metadata_name(file.name)) {
         left_out_.push_back(file.name + ": no extension to name its field by");
         continue;
@@ -85,6 +85,7 @@ class TreeSource final : public SampleSource {
     std::sort(files_.begin(), files_.end(),
               [](const TreeFile& a, const TreeFile& b) { return a.name < b.name; });
     STOKER_TRY(group());
+    if (has_classes_) leave_out_empty(tree.folders);
     if (samples_.empty())
       return Status(Code::invalid_argument,
                     root_ +
@@ -186,6 +187,12 @@ class TreeSource final : public SampleSource {
     files = std::move(kept);
   }
 
+  /// A class without a sample has no number.
+  void leave_out_empty(const std::vector<std::string>& folders) {
+    for (const std::string& folder : folders)
+      if (!classes_.contains(folder)) left_out_.push_back(folder + ": no images");
+  }
+
   /// Files with one key lie side by side in bytewise order: they share all up to the first dot.
   Status group() {
     for (std::uint64_t i = 0; i < files_.size(); ++i) {
@@ -263,7 +270,7 @@ Result<std::unique_ptr<SampleSource>> open_tree(const std::string& directory,
   STOKER_ASSIGN(TreeFiles tree, walk_tree(directory, excluded_directory));
   auto source =
       std::make_unique<TreeSource>(directory, has_classes.value_or(looks_like_classes(tree.files)));
-  STOKER_TRY(source->add_files(std::move(tree.files), std::move(tree.left_out)));
+  STOKER_TRY(source->add_files(std::move(tree)));
   return std::unique_ptr<SampleSource>(std::move(source));
 }
 

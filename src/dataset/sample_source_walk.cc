@@ -51,6 +51,7 @@ class Walk {
     if (::lstat(path.c_str(), &info) != 0) return Status::from_errno(errno, "stat", path);
     if (S_ISDIR(info.st_mode)) {
       if (Place{info.st_dev, info.st_ino} == excluded_) return {};
+      if (depth == 0) found.folders.push_back(name);
       return walk(name, depth + 1);
     }
     if (S_ISLNK(info.st_mode) && ::stat(path.c_str(), &info) != 0)

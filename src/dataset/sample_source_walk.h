@@ -16,6 +16,7 @@ struct TreeFile {
 
 struct TreeFiles {
   std::vector<TreeFile> files;
+  std::vector<std::string> folders;   ///< Those in the root itself, whatever is in them.
   std::vector<std::string> left_out;  ///< "NAME: why".
 };
 

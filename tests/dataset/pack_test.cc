@@ -4,9 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 #include <set>
 
 #include "dataset/manifest.h"
+#include "dataset/pack_fields.h"
 #include "dataset/pack_support.h"
 
 namespace stoker::testing {
@@ -209,9 +211,18 @@ TEST(PackTest, rows_become_headered_arrays_and_read_back) {
       EXPECT_EQ(joined, noise(2048, 1));
     }
   }
-  // The usual dtypes need no word: SHARD001 shows itself, the manifest names the other.
-  EXPECT_EQ(read_all(dir.file("countedint32")).size(), 16U);
-  EXPECT_EQ(read_all(dir.file("shard001float32")).size(), 16U);
+  // Format and dtype need no word: the manifest has both.
+  for (const std::string format : {"counted", "shard001"}) {
+    for (const Dtype dtype : {Dtype::int32, Dtype::float32, Dtype::uint16}) {
+      const auto dataset = Dataset::open(dir.file(format + std::string(dtype_name(dtype))));
+      ASSERT_TRUE(dataset.ok()) << dataset.status().message();
+      EXPECT_EQ((*dataset)->source().token_dtype(), dtype) << format;
+    }
+  }
+  const std::string rows = dir.file("shard001int32");
+  const auto told = Dataset::open({&rows, 1}, {.source = {.dtype = Dtype::float32}});
+  ASSERT_TRUE(told.ok()) << told.status().message();
+  EXPECT_EQ((*told)->source().token_dtype(), Dtype::float32) << "what the caller says goes first";
   EXPECT_EQ(std::filesystem::file_size(dir.file("countedint32/shard-000000.bin")), 24U + 5 * 128);
 }
 
@@ -243,6 +254,25 @@ TEST(PackTest, lists_of_numbers_are_lists_in_a_tfrecord) {
   EXPECT_EQ(all[0].second.at("f"), text_of(std::as_bytes(std::span(one_and_half))));
   EXPECT_EQ(all[1].second.at("f").size(), sizeof(float)) << "a float in every sample";
   EXPECT_EQ(all[1].second.at("m"), "[2]") << "JSON where one sample has more than numbers";
+}
+
+TEST(PackTest, a_number_too_large_for_a_tfrecord_is_refused_and_an_infinity_is_none) {
+  const PackDir dir;
+  for (const std::string value : {"1e300", "[0.5, -1e300]"}) {
+    write_text(dir.file("a.jsonl"), "{\"x\": " + value + "}\n");
+    const auto source = open_source(dir.file("a.jsonl"));
+    const auto report = pack_into(*source, dir.file("dst"), small_shards("tfrecord"));
+    EXPECT_EQ(report.status().code(), Code::invalid_argument) << value;
+    for (const char* part : {"line 1", "field \"x\"", "1e+300", "float32"})
+      EXPECT_NE(report.status().message().find(part), std::string_view::npos)
+          << report.status().message();
+    std::filesystem::remove_all(dir.file("dst"));
+  }
+  const double infinity = std::numeric_limits<double>::infinity();
+  SampleView sample;
+  sample.fields = {
+      {.name = "x", .bytes = std::as_bytes(std::span(&infinity, 1)), .type = FieldType::float64}};
+  EXPECT_TRUE(fit_fields("tfrecord", sample).ok());
 }
 
 TEST(PackTest, samples_with_fields_are_no_tokens) {
@@ -367,6 +397,22 @@ TEST(PackTest, a_sample_that_does_not_fit_the_format_is_named) {
   EXPECT_NE(report.status().message().find("t/b.json"), std::string::npos)
       << report.status().message();
   EXPECT_TRUE(visible_files(dir.file("dst")).empty());
+}
+
+TEST(PackTest, files_that_mds_readers_would_stumble_over_are_named) {
+  const PackDir dir;
+  const std::pair<const char*, const char*> cases[] = {{"a.txt", "\xff\xfe"}, {"a.json", "nojson"}};
+  for (const auto& [name, text] : cases) {
+    std::filesystem::remove_all(dir.file("src"));
+    write_text(dir.file("src/" + std::string(name)), text);
+    const auto source = open_source(dir.file("src"));
+    const Status refusal = pack_into(*source, dir.file("dst"), small_shards("mds")).status();
+    EXPECT_EQ(refusal.code(), Code::invalid_argument);
+    EXPECT_TRUE(refusal.message().starts_with(dir.file("src/" + std::string(name)) + ": column "))
+        << refusal.message();
+    std::filesystem::remove_all(dir.file("dst"));
+    EXPECT_TRUE(pack_into(*source, dir.file("tar-" + std::string(name)), small_shards("tar")).ok());
+  }
 }
 
 TEST(PackTest, options_that_make_no_sense_are_refused) {

@@ -76,6 +76,32 @@ TEST(SampleSourceTest, stray_files_do_not_cost_the_labels) {
   }
 }
 
+TEST(SampleSourceTest, a_class_without_images_is_told) {
+  const PackDir dir;
+  write_text(dir.file("cat/x.jpg"), "1");
+  std::filesystem::create_directory(dir.file("dog"));
+  std::filesystem::create_directory(dir.file("dst"));
+  std::filesystem::create_directories(dir.file("cat/sub"));
+  const auto source = open_source(dir.path(), {.excluded_directory = dir.file("dst")});
+  ASSERT_TRUE(source);
+  EXPECT_EQ(source->extra_files()[0].second, "{\n \"cat\": 0\n}\n");
+  EXPECT_EQ(source->left_out(), std::vector<std::string>{"dog: no images"});
+}
+
+TEST(SampleSourceTest, what_only_arrays_have_is_refused_of_others) {
+  const PackDir dir;
+  write_text(dir.file("src/t/a.txt"), "1");
+  write_text(dir.file("a.jsonl"), "{\"a\": 1}\n");
+  for (const std::string& path : {dir.file("src"), dir.file("a.jsonl")}) {
+    for (const SampleSourceOptions& options :
+         {SampleSourceOptions{.dtype = Dtype::int32}, SampleSourceOptions{.sequence_length = 5}}) {
+      const Status refusal = open_fails(path, options);
+      EXPECT_EQ(refusal.code(), Code::invalid_argument) << path;
+      EXPECT_NE(refusal.message().find("are for arrays"), std::string_view::npos);
+    }
+  }
+}
+
 TEST(SampleSourceTest, files_that_belong_to_images_make_no_classes) {
   const PackDir dir;
   write_text(dir.file("pairs/a/x.jpg"), "1");
