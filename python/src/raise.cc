@@ -15,8 +15,9 @@ constexpr const char* kCorruptErrorDoc =
     "Bytes were read, and they are not the bytes that were written.\n\n"
     "`path` is the shard or the checkpoint's file, `offset` where the sample or the damage lies "
     "in\n"
-    "it, `key` the sample's key, or \"<shard>/<number>\" if the key itself cannot be read. None\n"
-    "where that is not known.";
+    "it, `key` the sample's key, or \"<shard>/<number>\" if the key itself cannot be read, "
+    "`tensor`\n"
+    "the checkpoint's tensor. None where that is not known.";
 
 PyObject* corrupt_error = nullptr;  // owned by the module, which is never unloaded
 
@@ -93,7 +94,7 @@ std::optional<CorruptPlace> place_in(std::string_view message) {
 
 void bind_errors(nb::module_& module) {
   nb::dict defaults;
-  for (const char* name : {"path", "offset", "key"}) defaults[name] = nb::none();
+  for (const char* name : {"path", "offset", "key", "tensor"}) defaults[name] = nb::none();
   corrupt_error = PyErr_NewExceptionWithDoc("stoker.CorruptError", kCorruptErrorDoc,
                                             PyExc_ValueError, defaults.ptr());
   if (corrupt_error == nullptr) throw nb::python_error();

@@ -9,8 +9,6 @@ from typing import Any
 
 from stoker import _native
 
-_native.CorruptError.tensor = None  # type: ignore[attr-defined]  # where none is known
-
 
 def name_tensor(error: Any, tensor: str | None) -> None:
     """Says of a CorruptError which tensor it is about."""

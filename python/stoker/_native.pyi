@@ -15,13 +15,14 @@ class CorruptError(ValueError):
     Bytes were read, and they are not the bytes that were written.
 
     `path` is the shard or the checkpoint's file, `offset` where the sample or the damage lies
-    in it, `key` the sample's key, or "<shard>/<number>" if the key itself cannot be read. None
-    where that is not known.
+    in it, `key` the sample's key, or "<shard>/<number>" if the key itself cannot be read,
+    `tensor` the checkpoint's tensor. None where that is not known.
     """
 
     path: str | None
     offset: int | None
     key: str | None
+    tensor: str | None
 
 class StorageProbe:
     """What the storage under one directory can do."""
