@@ -1,6 +1,7 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
@@ -23,6 +24,7 @@
 #include "checkpoint_arguments.h"
 #include "engine_setting.h"
 #include "io/publish.h"
+#include "killing_file_ops.h"
 #include "raise.h"
 
 namespace nb = nanobind;
@@ -149,24 +151,38 @@ nb::list list_steps(const nb::bytes& directory) {
   return out;
 }
 
+/// For tests: a crash point, and how many times it is reached before the process dies there.
+using KillAt = std::pair<std::string, std::uint32_t>;
+
+/// One for the process, so that it counts over calls.
+FileOps& ops_for_notes(const KillAt& kill_at) {
+  if (kill_at.first.empty()) return posix_file_ops();
+  static const std::unique_ptr<FileOps> killing =
+      make_killing_file_ops(kill_at.first, kill_at.second);
+  return *killing;
+}
+
 void bind_notes(nb::module_& module) {
   module.def(
       "annotate_checkpoint",
       [](const nb::bytes& directory, std::uint64_t step, std::uint64_t generation,
-         const std::map<std::string, double>& values) {
+         const std::map<std::string, double>& values, const KillAt& kill_at) {
         const std::string path = path_of(directory);
-        raise_if_failed(without_gil(
-            [&] { return annotate_checkpoint(posix_file_ops(), path, step, generation, values); }));
+        raise_if_failed(without_gil([&] {
+          return annotate_checkpoint(ops_for_notes(kill_at), path, step, generation, values);
+        }));
       },
-      "directory"_a, "step"_a, "generation"_a, "values"_a);
+      "directory"_a, "step"_a, "generation"_a, "values"_a, "kill_at"_a);
   module.def(
       "pin_checkpoint",
-      [](const nb::bytes& directory, std::uint64_t step, std::uint64_t generation, bool is_pinned) {
+      [](const nb::bytes& directory, std::uint64_t step, std::uint64_t generation, bool is_pinned,
+         const KillAt& kill_at) {
         const std::string path = path_of(directory);
-        raise_if_failed(without_gil(
-            [&] { return pin_checkpoint(posix_file_ops(), path, step, generation, is_pinned); }));
+        raise_if_failed(without_gil([&] {
+          return pin_checkpoint(ops_for_notes(kill_at), path, step, generation, is_pinned);
+        }));
       },
-      "directory"_a, "step"_a, "generation"_a, "is_pinned"_a);
+      "directory"_a, "step"_a, "generation"_a, "is_pinned"_a, "kill_at"_a);
 }
 
 }  // namespace

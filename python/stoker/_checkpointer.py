@@ -203,12 +203,12 @@ class Checkpointer:
         """
         numbers = {name: number_of(name, value) for name, value in values.items()}
         step, where = step_number(step), os.fsencode(self.path)
-        _native.annotate_checkpoint(where, step, self._generation(step), numbers)
+        _native.annotate_checkpoint(where, step, self._generation(step), numbers, _kill_at)
 
     def pin(self, step: int, pinned: bool = True) -> None:
         """Keeps a checkpoint whatever the rules say; ``pinned=False`` lets it go."""
         step, where = step_number(step), os.fsencode(self.path)
-        _native.pin_checkpoint(where, step, self._generation(step), pinned)
+        _native.pin_checkpoint(where, step, self._generation(step), pinned, _kill_at)
 
     def _list(self) -> list[tuple[str, int, bool, int, str | None]]:
         try:

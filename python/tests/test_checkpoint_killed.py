@@ -151,6 +151,7 @@ _ALL = [
     *(f"checkpoint.{name}" for name in _POINTS),
     *(f"retention.{name}" for name in ("renamed", "parent_synced", "unlinked", "removed")),
     *("takeover.fenced", "takeover.swept"),
+    *(f"publish_file.{name}" for name in ("staged", "synced", "switched", "durable")),
 ]
 
 
