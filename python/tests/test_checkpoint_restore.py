@@ -23,7 +23,7 @@ def flip(path: Path, offset: int) -> None:
 
 
 def tensor_of(caught: pytest.ExceptionInfo[stoker.CorruptError]) -> Any:
-    return caught.value.tensor  # type: ignore[attr-defined]
+    return caught.value.tensor
 
 
 def save_steps(folder: Path, *steps: int, **options: Any) -> None:
@@ -146,7 +146,7 @@ def test_of_several_tensors_in_a_damaged_piece_one_that_was_asked_for_is_named(
     with pytest.raises(stoker.CorruptError) as caught:
         stoker.load(tmp_path)["other.z"][...]
     assert tensor_of(caught) == "other.z"
-    assert stoker.CorruptError("damaged").tensor is None  # type: ignore[attr-defined]
+    assert stoker.CorruptError("damaged").tensor is None
 
 
 def test_a_run_that_was_rewound_saves_its_steps_again(tmp_path: Path) -> None:
