@@ -164,7 +164,8 @@ Status ResultWriter::line(std::string_view text) {
 
 Status ResultWriter::flush() {
   const std::string text = std::exchange(pending_, {});
-  return write_out(context_, text);
+  if (failure_.ok()) failure_ = write_out(context_, text);  // a stream that failed forgets why
+  return failure_;
 }
 
 }  // namespace stoker::cli

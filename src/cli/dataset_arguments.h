@@ -66,11 +66,13 @@ class ResultWriter {
   explicit ResultWriter(Context& context) : context_(context) {}
   /// Adds a line. `cancelled` once the user asked to stop.
   Status line(std::string_view text);
+  /// After a failure it fails again, for the same reason.
   Status flush();
 
  private:
   Context& context_;
   std::string pending_;
+  Status failure_;
 };
 
 }  // namespace stoker::cli

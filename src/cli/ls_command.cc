@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "base/units.h"
+#include "cli/count_check.h"
 #include "cli/dataset_arguments.h"
 #include "cli/sample_text.h"
 
@@ -73,7 +74,7 @@ void add_ls_command(CLI::App& app, Context& context) {
   command
       ->add_option("--limit", arguments->limit,
                    "Samples to list of each dataset (default: all of them).")
-      ->check(CLI::NonNegativeNumber);  // CLI11 would take -1 for the largest number
+      ->check(count_from(0));
   command->add_flag("--json", arguments->json, "For programs.");
   command->footer(kFooter);
   on_chosen(*command, arguments, context, run);

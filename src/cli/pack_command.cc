@@ -3,6 +3,7 @@
 #include <memory>
 #include <ostream>
 
+#include "cli/count_check.h"
 #include "cli/pack_arguments.h"
 #include "cli/pack_import.h"
 #include "dataset/sample_source.h"
@@ -106,8 +107,10 @@ void add_pack_command(CLI::App& app, Context& context) {
                       "counted, shard001, parquet, petastorm, arrow, hf, hdf5, lmdb or text.");
   command->add_option("--dtype", arguments->dtype,
                       "What a .bin holds that does not say it: uint16, int32, ...");
-  command->add_option("--sequence-length", arguments->sequence_length,
-                      "Cut token arrays into sequences of that many tokens.");
+  command
+      ->add_option("--sequence-length", arguments->sequence_length,
+                   "Cut token arrays into sequences of that many tokens.")
+      ->check(count_from(1));
   add_import_options(*command, arguments->import);
   command->add_option("--merge", arguments->merge,
                       "Join what the tasks have packed into this directory.");

@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <sys/stat.h>
 
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "base/unique_fd.h"
@@ -265,6 +266,7 @@ TEST_F(DatasetCliTest, misuse_exits_with_2) {
     EXPECT_EQ(ran.exit_code, 2) << args[0] << ran.err;
     EXPECT_EQ(ran.out, "");
     EXPECT_NE(ran.err, "");
+    EXPECT_LT(ran.err.size(), 200U) << "a line that can be read: " << ran.err;
   }
   EXPECT_FALSE(std::filesystem::exists(shards_ + "/.stoker")) << "nothing was done";
 }
@@ -292,6 +294,20 @@ TEST_F(DatasetCliTest, a_reader_that_went_away_ends_it_as_sigpipe_does_and_quiet
   }
   const UniqueFd full(::open("/dev/full", O_WRONLY | O_CLOEXEC));
   const Ran ran = run_stoker({.args = {"ls", shards_}, .stdout_fd = full.get()});
+  EXPECT_EQ(ran.exit_code, 1);
+  EXPECT_TRUE(is_one_line_with(ran.err, {"standard output", "No space left"})) << ran.err;
+}
+
+TEST_F(DatasetCliTest, a_full_disk_in_the_middle_of_a_list_is_named) {
+  const std::string rows = dir_.file("rows");
+  std::ofstream(dir_.file("t.bin"), std::ios::binary) << std::string(4 * 4000, 'x');
+  ASSERT_EQ(stoker({"pack", dir_.file("t.bin"), rows, "--format", "counted", "--dtype", "int32",
+                    "--sequence-length", "1"})
+                .exit_code,
+            0);
+  ASSERT_GT(stoker({"ls", rows, "--json"}).out.size(), 80'000U) << "more than one write";
+  const UniqueFd full(::open("/dev/full", O_WRONLY | O_CLOEXEC));
+  const Ran ran = run_stoker({.args = {"ls", rows, "--json"}, .stdout_fd = full.get()});
   EXPECT_EQ(ran.exit_code, 1);
   EXPECT_TRUE(is_one_line_with(ran.err, {"standard output", "No space left"})) << ran.err;
 }

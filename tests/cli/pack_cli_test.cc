@@ -194,6 +194,9 @@ TEST(PackCliTest, misuse_is_one_line_with_the_fix_and_exit_2) {
       {{"pack", src, dst, "--format", "tar", "--shuffle-seed", "-1"}, "--shuffle-seed"},
       {{"pack", src, dst, "--format", "tar", "--from", "magic"}, "counted, shard001, parquet"},
       {{"pack", src, dst, "--format", "tokens", "--from", "tree"}, "tar, mds or tfrecord"},
+      {{"pack", src, dst, "--sequence-length", "5"}, "are for arrays"},
+      {{"pack", src, dst, "--from", "tree", "--dtype", "int32"}, "are for arrays"},
+      {{"pack", src, dst, "--from", "tokens", "--sequence-length", "0"}, "from 1 on"},
       {{"convert", src, dst}, "--format"}};
   for (const auto& [args, part] : misuses) {
     const Ran ran = run_stoker({.args = args});
