@@ -16,8 +16,8 @@ namespace {
 constexpr std::uint64_t kNobody = ~std::uint64_t{0};  // user_data of requests without a slot
 constexpr std::size_t kRegisteredPieceBytes = std::size_t{1} << 30;  // the kernel's limit
 constexpr unsigned kFileSlots = 64;
-/// Requests for each entry into the kernel. What is submitted together completes together and comes
-/// back together: in large bundles half of a queue of 32 is idle, which costs a quarter of its rate.
+/// Requests for each entry into the kernel. What is submitted together completes together: in large
+/// bundles half of a queue of 32 is idle, which costs a quarter of its rate.
 constexpr std::size_t kSubmittedAtOnce = 2;
 /// Longest single wait in the kernel. A wake-up that gets lost costs this much, not for ever.
 constexpr nanoseconds kWaitSlice = std::chrono::seconds(1);
