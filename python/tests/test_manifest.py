@@ -128,7 +128,7 @@ def test_full_reads_every_sample(shards: Path) -> None:
 @pytest.mark.parametrize("text", ["", "[]", '{"version": 1}', '{"version": 1, "shards": [{}]}'])
 def test_what_is_no_manifest_is_corrupt(shards: Path, text: str) -> None:
     (shards / "manifest.json").write_text(text)
-    with pytest.raises(stoker.CorruptError, match="not a manifest|not valid JSON"):
+    with pytest.raises(stoker.CorruptError, match=r"not a manifest|not valid JSON"):
         stoker.Dataset(shards, verify="manifest")
 
 
