@@ -45,7 +45,8 @@ def life(folder, said, steps, kill_at, rewind):
     saver = stoker.Checkpointer(folder, keep_last=3, in_flight=1 + dice.randrange(2))
     done = saver.restore(state=state, loader=loader)
     say("restored", int(done or 0), digest() if done else "", done.generation if done else 0)
-    if done and kill_at is not None:
+    # One whose step was just being saved again has only the name of what was superseded.
+    if done and kill_at is not None and int(done) in saver.steps():
         saver.annotate(int(done), loss=state["losses"][-1])  # a random moment may be in here
         saver.pin(int(done), pinned=False)
     older = [step for step in saver.steps() if step < (done or 0)]
