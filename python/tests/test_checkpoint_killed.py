@@ -152,8 +152,8 @@ _ALL = [
     *(f"checkpoint.{name}" for name in _POINTS),
     *(f"retention.{name}" for name in ("renamed", "parent_synced", "unlinked", "removed")),
     *("takeover.fenced", "takeover.swept"),
-    *(f"publish_file.{name}" for name in ("staged", "synced", "switched", "durable")),
 ]
+_NOTES = [f"publish_file.{name}" for name in ("staged", "synced", "switched", "durable")]
 
 
 def live_and_die(
@@ -187,3 +187,8 @@ def test_killed_at_any_moment_a_training_goes_on_to_the_bit(shards: Path, tmp_pa
 def test_killed_and_rewound_it_loses_nothing_that_was_durable(shards: Path, tmp_path: Path) -> None:
     points = ["checkpoint.superseded", "checkpoint.renamed", "retention.renamed"]
     live_and_die(shards, tmp_path / "run", _CYCLES // 5, points, rewinds=0.3)
+
+
+@pytest.mark.slow
+def test_killed_while_it_writes_notes_it_loses_nothing(shards: Path, tmp_path: Path) -> None:
+    live_and_die(shards, tmp_path / "run", _CYCLES // 5, _NOTES, rewinds=0)
