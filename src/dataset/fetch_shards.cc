@@ -18,9 +18,9 @@ constexpr std::uint64_t kDoubtShare = 32;
 /// read, and from then on nobody has to look.
 constexpr std::uint64_t kMissingShare = 256;
 /// Each fetcher takes one part of so many of the files that the process has left, so that those of
-/// many threads find some; and these at least, one to read and one to open next.
+/// many threads find some; and this at least.
 constexpr std::size_t kShareParts = 8;
-constexpr std::size_t kFilesMin = 2;
+constexpr std::size_t kFilesMin = 1;
 
 /// For the shards that their datasets do not keep open.
 OpenFilesShare share_of_open_files(std::span<const std::shared_ptr<const Dataset>> datasets,
@@ -100,10 +100,16 @@ Result<const File*> FetchShards::open(std::uint32_t dataset, std::uint32_t shard
   return file;
 }
 
-bool FetchShards::has_room_for(std::uint32_t dataset, std::uint32_t shard) const {
-  return shards_[dataset][shard].file != nullptr || shard < datasets_[dataset]->open_shards_max() ||
-         owned_.size() < share_.count() ||
-         std::ranges::any_of(owned_, [](const Owned& owned) { return owned.pins == 0; });
+bool FetchShards::has_room_for(std::uint32_t dataset, std::uint32_t shard) {
+  if (shard_of(dataset, shard).file != nullptr) return true;
+  const auto pinned =
+      std::ranges::count_if(owned_, [](const Owned& owned) { return owned.pins > 0; });
+  if (pinned == 0) return true;
+  const bool stays_open = shard < datasets_[dataset]->open_shards_max();
+  const bool is_any_idle = static_cast<std::size_t>(pinned) < owned_.size();
+  if (!stays_open && !is_any_idle && owned_.size() >= share_.count()) return false;
+  // The last descriptors of the process may be those of our pinned files.
+  return !is_out_of_descriptors(open(dataset, shard).status());
 }
 
 void FetchShards::pin(std::uint32_t dataset, std::uint32_t shard) {

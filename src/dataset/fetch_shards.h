@@ -27,7 +27,7 @@ class FetchShards {
  public:
   struct Options {
     std::uint64_t look_after_bytes = 4 << 20;
-    /// Beside those of the datasets, at most; see OpenFilesShare for what there really are. Two are
+    /// Beside those of the datasets, at most; see OpenFilesShare for what there really are. One is
     /// the least.
     std::size_t open_files_max = 32;
   };
@@ -46,8 +46,8 @@ class FetchShards {
   /// The shard's file, opened if it is not; why not, if it cannot be. The pointer holds until the
   /// next call, or as long as the file is pinned.
   Result<const File*> file(std::uint32_t dataset, std::uint32_t shard);
-  /// Whether file() can open one more without closing a pinned one.
-  bool has_room_for(std::uint32_t dataset, std::uint32_t shard) const;
+  /// Whether file() has no need to wait for a pinned one to be closed.
+  bool has_room_for(std::uint32_t dataset, std::uint32_t shard);
   /// Keeps an open file open until it is unpinned as often.
   void pin(std::uint32_t dataset, std::uint32_t shard);
   void unpin(std::uint32_t dataset, std::uint32_t shard);

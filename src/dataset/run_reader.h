@@ -80,7 +80,7 @@ class RunReader {
   };
 
   Status start_engine();
-  bool has_room_for(const FetchPlan::Run& run) const {
+  bool has_room_for(const FetchPlan::Run& run) {
     return shards_.has_room_for(run.dataset, run.shard);
   }
   void cut(std::span<const FetchPlan::Run> runs, std::uint32_t run);
