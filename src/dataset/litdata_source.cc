@@ -41,7 +41,7 @@ class LitdataSource final : public ShardSource {
 namespace internal {
 
 Result<std::unique_ptr<ShardSource>> open_litdata(const std::string& directory,
-                                                  std::string_view index) {
+                                                  std::string_view index, bool check_files) {
   Result<LitdataIndex> parsed = parse_litdata_index(index);
   if (!parsed.ok()) return parsed.status().with_context(directory + "/index.json");
   if (parsed->chunks.empty())
@@ -49,7 +49,7 @@ Result<std::unique_ptr<ShardSource>> open_litdata(const std::string& directory,
   std::vector<std::string> paths;
   for (const LitdataChunk& chunk : parsed->chunks)
     paths.push_back(directory + "/" + chunk.filename);
-  STOKER_ASSIGN(std::vector<ShardFile> files, stat_shards(paths, directory));
+  STOKER_ASSIGN(std::vector<ShardFile> files, stat_shards(paths, directory, !check_files));
   STOKER_ASSIGN(std::unique_ptr<LitdataReader> reader, LitdataReader::make(*parsed));
   return std::unique_ptr<ShardSource>(std::make_unique<LitdataSource>(
       directory, std::move(files), *std::move(parsed), std::move(reader)));

@@ -42,7 +42,7 @@ class MdsSource final : public ShardSource {
 namespace internal {
 
 Result<std::unique_ptr<ShardSource>> open_mds(const std::string& directory, std::string_view index,
-                                              bool check_sizes) {
+                                              bool check_files) {
   Result<std::vector<MdsShard>> shards = parse_mds_index(index);
   // The parser's messages begin with the file's name, and the place in it follows.
   if (!shards.ok())
@@ -61,8 +61,8 @@ Result<std::unique_ptr<ShardSource>> open_mds(const std::string& directory, std:
       return Status(Code::unsupported, directory + ": shard " + shard.raw.basename +
                                            " has other columns than the first one");
   }
-  STOKER_ASSIGN(std::vector<ShardFile> files, stat_shards(paths, directory));
-  for (std::size_t i = 0; check_sizes && i < files.size(); ++i) {
+  STOKER_ASSIGN(std::vector<ShardFile> files, stat_shards(paths, directory, !check_files));
+  for (std::size_t i = 0; check_files && i < files.size(); ++i) {
     const MdsFile& said = (*shards)[i].zip ? *(*shards)[i].zip : (*shards)[i].raw;
     if (files[i].size_bytes != said.size_bytes)
       return Status(Code::corrupt, files[i].path + ": has " + std::to_string(files[i].size_bytes) +

@@ -138,8 +138,8 @@ Result<std::unique_ptr<ShardSource>> open_directory(const std::string& directory
         options.format == "litdata" ||
         (options.format.empty() && text.find("\"chunks\"") != std::string::npos &&
          text.find("\"shards\"") == std::string::npos);
-    return is_litdata ? internal::open_litdata(directory, text)
-                      : internal::open_mds(directory, text, options.check_sizes);
+    return is_litdata ? internal::open_litdata(directory, text, options.check_files)
+                      : internal::open_mds(directory, text, options.check_files);
   }
   STOKER_ASSIGN(const std::vector<std::string> names, posix_file_ops().list(directory));
   for (const NamedFormat& named : kNamedFormats) {
@@ -279,16 +279,21 @@ std::string common_directory(std::span<const std::string> paths) {
 }
 
 Result<std::vector<ShardFile>> stat_shards(std::span<const std::string> paths,
-                                           const std::string& directory) {
+                                           const std::string& directory, bool may_be_missing) {
   std::vector<ShardFile> shards;
   shards.reserve(paths.size());
   const std::string prefix = directory + "/";
   for (const std::string& path : paths) {
+    const std::string name = path.starts_with(prefix) ? path.substr(prefix.size()) : path;
     struct stat info{};
-    if (::stat(path.c_str(), &info) != 0) return Status::from_errno(errno, "stat", path);
+    if (::stat(path.c_str(), &info) != 0) {
+      if (errno != ENOENT || !may_be_missing) return Status::from_errno(errno, "stat", path);
+      shards.push_back({.name = name, .path = path});
+      continue;
+    }
     if (!S_ISREG(info.st_mode))
       return Status(Code::invalid_argument, path + ": not a regular file");
-    shards.push_back({.name = path.starts_with(prefix) ? path.substr(prefix.size()) : path,
+    shards.push_back({.name = name,
                       .path = path,
                       .size_bytes = static_cast<std::uint64_t>(info.st_size),
                       .mtime_ns = mtime_ns_of(info)});

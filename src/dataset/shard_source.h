@@ -91,9 +91,9 @@ struct ShardSourceOptions {
   /// by content. `raw` and `counted` have nothing to be recognised by and must be named.
   std::string format = {};
   std::optional<Dtype> dtype = {};  ///< For token arrays that do not say theirs.
-  /// Whether a shard of another size than its index.json says is `corrupt` at once. Else it is
-  /// opened with the others, and fails when it is scanned.
-  bool check_sizes = true;
+  /// Whether a shard that index.json names and that is missing, or has another size than it says,
+  /// is an error at once. Else it is opened with the others, and fails when it is read.
+  bool check_files = true;
 };
 
 /// Opens what the patterns name (see find_shards()): shard files, or one directory that holds
@@ -107,16 +107,18 @@ namespace internal {
 
 // One for each family that keeps something outside its shards; open_shards() calls them.
 Result<std::unique_ptr<ShardSource>> open_mds(const std::string& directory, std::string_view index,
-                                              bool check_sizes);
+                                              bool check_files);
 Result<std::unique_ptr<ShardSource>> open_litdata(const std::string& directory,
-                                                  std::string_view index);
+                                                  std::string_view index, bool check_files);
 Result<std::unique_ptr<ShardSource>> open_tokens(std::string format,
                                                  std::span<const std::string> paths,
                                                  std::optional<Dtype> dtype);
 
-/// Stats `paths`, which get names relative to their common directory.
+/// Stats `paths`, which get names relative to their common directory. One that is not there is an
+/// error, or has a size of 0 if it `may_be_missing`.
 Result<std::vector<ShardFile>> stat_shards(std::span<const std::string> paths,
-                                           const std::string& directory);
+                                           const std::string& directory,
+                                           bool may_be_missing = false);
 /// The longest directory that holds all of them.
 std::string common_directory(std::span<const std::string> paths);
 /// The format that a file's first bytes show, or else its ending. `invalid_argument` if neither

@@ -76,7 +76,7 @@ class Verification {
     else if (manifest.status().code() != Code::not_found && S_ISDIR(info.st_mode))
       add_problem(directory_ + "/" + std::string(kManifestName), manifest.status());
     ShardSourceOptions source_options = options_.source;
-    source_options.check_sizes = false;  // a shard that is cut short must not hide the others
+    source_options.check_files = false;  // a shard that is missing must not hide the others
     Result<std::unique_ptr<ShardSource>> source = open_shards({&directory_, 1}, source_options);
     if (source.ok())
       source_ = *std::move(source);

@@ -160,6 +160,7 @@ Status verify_samples(const ShardSource& source, std::size_t shard, const Index*
   const ShardFile& file = source.shards()[shard];
   Result<ShardBytes> bytes = ShardBytes::open(source, shard);
   if (!bytes.ok()) {
+    if (!verdict.problems.empty()) return {};  // it was held against the manifest, and said there
     verdict.problems.push_back(problem_of(file.path, bytes.status()));
     return {};
   }
