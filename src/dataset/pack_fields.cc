@@ -175,10 +175,30 @@ void fit_mds(SampleView& sample, FieldView& field) {
       .name = field.name, .bytes = internal::keep_number(sample, &value), .type = FieldType::int64};
 }
 
+/// Rows and sequences have no shape.
+Status fit_tokens(FieldView& field) {
+  if (is_number(field)) {
+    STOKER_ASSIGN(const Dtype dtype, dtype_of(field));
+    field.type = FieldType::array;
+    field.dtype = dtype_descr(dtype);
+  }
+  const bool is_numpy = field.name == "npy" || field.name.ends_with(".npy");
+  if (field.type != FieldType::bytes || !is_numpy) return {};
+  const Result<NpyArray> array = parse_npy(field.bytes, field.bytes.size());
+  if (!array.ok()) return array.status().with_context(name_for_message(field));
+  field = {.name = field.name,
+           .bytes = field.bytes.subspan(array->data_offset_bytes),
+           .type = FieldType::array,
+           .dtype = dtype_descr(array->dtype)};
+  return {};
+}
+
 }  // namespace
 
 Status fit_fields(std::string_view format, SampleView& sample) {
+  const bool is_tokens = format == "tokens" || format == "counted" || format == "shard001";
   for (FieldView& field : sample.fields) {
+    if (is_tokens) STOKER_TRY(fit_tokens(field));
     if (format == "mds") fit_mds(sample, field);
     if (format == "tfrecord" && field.type == FieldType::json && !field.dtype.empty())
       STOKER_TRY(fit_tfrecord_list(sample, field));

@@ -15,7 +15,7 @@ namespace stoker {
 ///     tfrecord  float64 becomes float32; arrays of integers int64, of floats float32, without
 ///               their shape; JSON whose `dtype` says that it is a list of numbers the same
 ///     mds       one truth value becomes an int64, an array of them uint8
-///     others    everything as it is: their writers take one array
+///     others    a NumPy file and a list of numbers become arrays: their writers take one array
 ///
 /// `invalid_argument` for what has no such form.
 Status fit_fields(std::string_view format, SampleView& sample);

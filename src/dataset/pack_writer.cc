@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "dataset/pack_fields.h"
 #include "formats/megatron.h"
 #include "formats/raw_array.h"
 #include "formats/tfrecord.h"
@@ -123,15 +124,17 @@ class RowShardWriter final : public ShardWriter {
 Status prepare_token_writer(const SampleSource& source, PackWriterOptions& options) {
   const std::optional<Dtype> dtype = source.token_dtype();
   if (!dtype)
-    return Status(Code::invalid_argument,
-                  fmt::format("--format {} is for samples that are one array each (of .npy, .bin, "
-                              "Megatron, or MDS with one column); these are not, or do not say "
-                              "what their numbers are: use tar, mds or tfrecord",
-                              options.format));
+    return Status(
+        Code::invalid_argument,
+        fmt::format("--format {} is for samples that are one array each (of .npy, .bin, "
+                    "Megatron, or any other with one field of numbers); these are not, or "
+                    "do not say what their numbers are: use tar, mds or tfrecord",
+                    options.format));
   options.token_dtype = *dtype;
   // Rows that Python reads are not to be had here; then each shard goes by its first.
   SourceSample first;
-  if (source.read(0, first).ok() && first.view.fields.size() == 1)
+  if (source.read(0, first).ok() && fit_fields(options.format, first.view).ok() &&
+      first.view.fields.size() == 1)
     options.row_bytes = first.view.fields[0].bytes.size();
   return {};
 }

@@ -94,7 +94,8 @@ class DatasetSource final : public SampleSource {
 
   std::optional<Dtype> token_dtype() const override {
     SourceSample first;
-    if (sample_count() == 0 || !read(0, first).ok() || first.view.fields.size() != 1)
+    if (sample_count() == 0 || !read(0, first).ok() || !fit_fields("tokens", first.view).ok() ||
+        first.view.fields.size() != 1)
       return std::nullopt;
     const FieldView& field = first.view.fields.front();
     if (field.type != FieldType::array) return std::nullopt;

@@ -164,6 +164,31 @@ TEST(ConvertTest, arrays_become_numpy_files_in_a_tar_and_numbers_in_a_tfrecord) 
   EXPECT_EQ(visible_files(dir.file("tok2")), visible_files(dir.file("tok")));
 }
 
+TEST(ConvertTest, a_field_of_numbers_becomes_tokens) {
+  const PackDir dir;
+  write_text(dir.file("t.bin"), std::string("\1\0\2\0\3\0\4\0", 8));
+  const auto source =
+      open_source(dir.file("t.bin"), {.dtype = Dtype::uint16, .sequence_length = 2});
+  ASSERT_TRUE(pack(posix_file_ops(), *source, dir.file("tok"), small_shards("tokens")).ok());
+  for (const std::string format : {"tar", "tfrecord"})
+    ASSERT_TRUE(convert_to(dir.file("tok"), dir.file(format), format).ok());
+
+  ASSERT_TRUE(convert_to(dir.file("tar"), dir.file("of-tar"), "tokens").ok());
+  EXPECT_EQ(visible_files(dir.file("of-tar")), visible_files(dir.file("tok")));
+  for (const std::string format : {"counted", "shard001"}) {
+    ASSERT_TRUE(convert_to(dir.file("tar"), dir.file(format), format).ok());
+    EXPECT_EQ(read_all(dir.file(format))[1].second.at("tokens"), std::string("\3\0\4\0", 4));
+  }
+  ASSERT_TRUE(convert_to(dir.file("tfrecord"), dir.file("of-tf"), "tokens").ok());
+  EXPECT_EQ(read_all(dir.file("of-tf"))[1].second.at("tokens"), int64_bytes(3) + int64_bytes(4));
+
+  const PackDir images;
+  make_tar(images);
+  const auto refused = convert_to(images.file("tar"), dir.file("none"), "tokens");
+  EXPECT_EQ(refused.status().code(), Code::invalid_argument);
+  EXPECT_NE(refused.status().message().find("use tar, mds or tfrecord"), std::string::npos);
+}
+
 TEST(ConvertTest, a_gzipped_tar_is_inflated_on_the_way_and_nothing_of_it_stays) {
   const PackDir dir;
   make_tar(dir);
