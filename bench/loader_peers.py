@@ -45,6 +45,13 @@ MEMCPY, FIO = "memcpy, 2 threads", "fio, random reads"
 NO_WORKERS = "mosaicml-streaming, no workers"
 
 
+def has_gpu() -> bool:
+    """Whether torch finds one."""
+    import torch
+
+    return torch.cuda.is_available()
+
+
 class Bench:
     """The figures, each a method that returns rows."""
 
@@ -188,19 +195,25 @@ class Bench:
         return self.rates("P5", "MDS, 110 KiB, warm, shuffled", answers, {STREAMING: 5})
 
     def warm_tokens(self) -> list[Row]:
-        """P6."""
+        """P6; where there is a GPU, in page-locked memory too."""
         folder = self.folder / "tokens"
         data.make_tokens(folder, self.args.tokens)
         data.warm(folder)
-        make = functools.partial(ProcessSide, data=str(folder / "tokens.npy"))
-        answers = self.turns(
-            "P6",
-            {
-                OURS: functools.partial(make, "stoker_tokens"),
-                MEMMAP: functools.partial(make, "memmap_tokens", workers=2),
-            },
-        )
-        return self.rates("P6", "2,049 tokens as int64, warm, random", answers, {MEMMAP: 10})
+        rows = []
+        for pinned, where in {False: "", True: ", page-locked"}.items():
+            if pinned and not has_gpu():
+                break
+            make = functools.partial(ProcessSide, data=str(folder / "tokens.npy"), pinned=pinned)
+            answers = self.turns(
+                f"P6{where}",
+                {
+                    OURS: functools.partial(make, "stoker_tokens"),
+                    MEMMAP: functools.partial(make, "memmap_tokens", workers=2),
+                },
+            )
+            work = f"2,049 tokens as int64, warm, random{where}"
+            rows += self.rates("P6", work, answers, {MEMMAP: 10})
+        return rows
 
     def many(self, figure: str, side: str, work: str, ours_at_most: float) -> list[Row]:
         """P8 and P9: a time that shall not depend on the number of samples."""

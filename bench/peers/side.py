@@ -99,7 +99,7 @@ def stoker_tokens(options: dict[str, Any]) -> Run:
             seed=7,
             epochs=1,
             memory_bytes="64MiB",
-            pin_memory=False,  # nor does the peer, whether there is a GPU or not
+            pin_memory=options["pinned"],
         )
         try:
             return drained(loader, lambda b: (len(b["tokens"]), int(b["tokens"].nbytes)))
@@ -276,6 +276,7 @@ def memmap_tokens(options: dict[str, Any]) -> Run:
             shuffle=True,
             num_workers=options["workers"],
             generator=torch.Generator().manual_seed(7),
+            pin_memory=options["pinned"],
         )
         return drained(loader, lambda batch: (len(batch), batch.nbytes))
 
