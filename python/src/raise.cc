@@ -75,13 +75,16 @@ std::optional<CorruptPlace> place_in(std::string_view message) {
   CorruptPlace place{
       .path = std::string(message.substr(0, path_bytes)), .offset_bytes = {}, .key = {}};
   std::string_view rest = message.substr(path_bytes + 2);
+  // MDS knows its shards by the names in index.json, and says those.
+  static_cast<void>(skip(rest, std::filesystem::path(place.path).filename().string() + ": "));
   if (skip(rest, "sample ")) {
     static_cast<void>(skip_number(rest));
     static_cast<void>(skip(rest, " at "));
   } else {
-    static_cast<void>(skip(rest, "record at ") || skip(rest, ".idx "));
+    static_cast<void>(skip(rest, "record at ") || skip(rest, ".idx ") || skip(rest, "compressed "));
   }
-  if (skip(rest, "offset ") || skip(rest, "byte ")) place.offset_bytes = skip_number(rest);
+  if (skip(rest, "offset ") || skip(rest, "byte ") || skip(rest, "bytes "))
+    place.offset_bytes = skip_number(rest);
   if (skip(rest, ": key \"")) {
     const std::size_t end = std::min(rest.find('"'), rest.size());
     const std::string_view key = rest.substr(0, end);

@@ -59,8 +59,8 @@ void bind_errors(nanobind::module_& module);
 void raise_if_failed(const Status& status, const CorruptPlace* place = nullptr);
 
 /// What a message about a damaged shard tells, as the dataset's messages begin: the file, and
-/// behind it "offset N", "byte N", or "sample N at byte N" and perhaps 'key "K"'. Without an offset
-/// if the message has none; nothing if it does not begin with a file that exists.
+/// behind it "offset N", "byte N", "bytes N to M", or "sample N at byte N" and perhaps 'key "K"'.
+/// Without an offset if the message has none; nothing if it does not begin with a file that exists.
 std::optional<CorruptPlace> place_in(std::string_view message);
 
 /// What a message about damage tells that names a file under `directory`: "PATH, offset N", or a

@@ -21,10 +21,10 @@ from stoker._checkpoint_ranks import Differs
 from stoker._checkpoint_slice import Slice
 from stoker._checkpoint_tree import (
     TensorNode,
-    corrupt_error,
     has_state_dict,
     manifest_path,
 )
+from stoker._corrupt import corrupt_error
 from stoker._torch import is_tensor
 
 
@@ -119,7 +119,8 @@ class TreeFit:
 
     def _find(self, node: TensorNode, path: str) -> tuple[str, tuple[int, ...]]:
         if node.name not in self._stored:
-            raise corrupt_error(f"{path}: {self._source} has no tensor {node.name}", self._manifest)
+            message = f"{path}: {self._source} has no tensor {node.name}"
+            raise corrupt_error(message, self._manifest, 0)
         return self._stored[node.name]
 
     def _memory(self, have: Any, path: str) -> Memory:

@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 
 from stoker import _native
-from stoker._checkpoint_damage import name_tensor
 from stoker._checkpoint_memory import UnsupportedValueError, memory_of_array, new_array
 from stoker._checkpoint_tree import TensorNode, decode_tree, manifest_path
 from stoker._safetensors_file import SafetensorsFile
@@ -129,7 +128,7 @@ class _CheckpointSource:
         try:
             self.native.read_all([(name, box, memory.address, None)])
         except _native.CorruptError as error:
-            name_tensor(error, name)
+            error.tensor = name
             raise
 
 

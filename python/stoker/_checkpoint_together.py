@@ -19,6 +19,7 @@ Attempt = TypeVar("Attempt")
 Try = Callable[[_native.OpenCheckpoint], Attempt]
 Chosen = tuple[str, list[tuple[str, str]]]  # its name, and those that were passed over
 _FAREWELL_SECONDS = 10.0
+_PLACE = ("path", "offset", "tensor")  # of a CorruptError
 _KINDS: dict[str, type[Exception]] = {"ValueError": ValueError, "TypeError": TypeError}
 
 
@@ -28,11 +29,20 @@ def choose(directory: str, name: str, finite: bool, attempt: Try[Attempt]) -> tu
     The name is empty if there is none.
     """
     gave: list[Attempt] = []
+    tensors: dict[str | None, str | None] = {}  # that are damaged, by the path of the file
 
     def try_one(checkpoint: _native.OpenCheckpoint) -> None:
-        gave[:] = [attempt(checkpoint)]
+        try:
+            gave[:] = [attempt(checkpoint)]
+        except _native.CorruptError as error:
+            tensors.setdefault(error.path, error.tensor)
+            raise
 
-    chosen = _native.choose_checkpoint(os.fsencode(directory), name, finite, try_one)
+    try:
+        chosen = _native.choose_checkpoint(os.fsencode(directory), name, finite, try_one)
+    except _native.CorruptError as error:  # if none holds: a new one, with the path of the first
+        error.tensor = tensors.get(error.path)
+        raise
     return chosen, gave[0] if gave else None
 
 
@@ -182,6 +192,7 @@ def _describe(error: BaseException) -> dict[str, Any]:
         "errno": error.errno if isinstance(error, OSError) else None,
         "message": str(error),
         "is_damage": _is_damage(error),
+        "place": {name: getattr(error, name, None) for name in _PLACE},
     }
 
 
@@ -195,4 +206,7 @@ def _error_of(report: dict[str, Any], kind: type[Exception] | None = None) -> Ex
     message = f"rank {report['rank']}: {report['message']}"
     if kind is None and report["errno"] is not None:
         return OSError(report["errno"], message)  # Python makes the right kind of it
-    return (kind or _KINDS.get(report["kind"], RuntimeError))(message)
+    error = (kind or _KINDS.get(report["kind"], RuntimeError))(message)
+    if isinstance(error, _native.CorruptError):
+        vars(error).update(report["place"])
+    return error

@@ -13,7 +13,8 @@ import numpy as np
 
 from stoker._checkpoint_memory import Memory, UnsupportedValueError, memory_of
 from stoker._checkpoint_slice import Box, Slice
-from stoker._native import CorruptError, OpenCheckpoint
+from stoker._corrupt import corrupt_error
+from stoker._native import OpenCheckpoint
 from stoker._torch import is_tensor
 
 _INT_MAX = 2**53  # what every JSON parser reads exactly
@@ -242,13 +243,6 @@ def manifest_path(checkpoint: OpenCheckpoint) -> str:
     return os.path.join(checkpoint.directory, "manifest.json")  # noqa: PTH118 (a string, as others)
 
 
-def corrupt_error(message: str, path: str) -> CorruptError:
-    """Of a file that cannot be what was written."""
-    error = CorruptError(message)
-    error.path, error.offset = path, 0
-    return error
-
-
 def decode_tree(text: str, what: str, path: str) -> Any:
     """The tree of a JSON text in the manifest ``path``, with a TensorNode for each tensor.
 
@@ -259,4 +253,4 @@ def decode_tree(text: str, what: str, path: str) -> Any:
         return _decode(json.loads(text))
     except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as error:
         reason = f"{type(error).__name__}: {error}"
-        raise corrupt_error(f"{path}: {what}: no state tree: {reason}", path) from None
+        raise corrupt_error(f"{path}: {what}: no state tree: {reason}", path, 0) from None

@@ -11,7 +11,6 @@ from typing import Any, Literal
 
 from stoker import _native
 from stoker._checkpoint_attempt import Attempt
-from stoker._checkpoint_damage import Damage
 from stoker._checkpoint_late import telling_late
 from stoker._checkpoint_pending import Pending
 from stoker._checkpoint_ranks import own_prefix
@@ -27,6 +26,7 @@ from stoker._checkpoint_settings import (
 from stoker._checkpoint_together import choose_together
 from stoker._checkpoint_tree import TreeEncoder
 from stoker._checkpoint_writer import Progress, Writer
+from stoker._corrupt import tensor_in
 from stoker._durations import parse_duration
 from stoker._numbers import whole_number
 from stoker._ranks import find_ranks
@@ -263,16 +263,17 @@ class Checkpointer:
         self._writer.await_all(None)
         name = "" if step == "latest" else name_of(step)
 
-        damage = Damage()
-
         def attempt(checkpoint: _native.OpenCheckpoint) -> Attempt:
             made = Attempt(checkpoint, trees, loader, self._ranks)
-            with damage.noted([target[0] for target in made.targets]):
+            try:
                 checkpoint.read_all(made.targets)
+            except _native.CorruptError as error:
+                error.tensor = tensor_in(str(error), [target[0] for target in made.targets])
+                raise
             return made
 
         try:
-            with telling_late(), damage.told():
+            with telling_late():
                 (chosen, passed_over), made = choose_together(
                     self.path, (name, finite), attempt, self._ranks, self._deadline
                 )

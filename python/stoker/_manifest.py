@@ -10,15 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from stoker._native import CorruptError
+from stoker._corrupt import corrupt_error
 
 NAME = "manifest.json"
-
-
-def _corrupt(path: Path, message: str) -> CorruptError:
-    error = CorruptError(f"{path}: {message}")
-    error.path = str(path)
-    return error
 
 
 def _sha256(path: Path) -> str:
@@ -63,22 +57,24 @@ def _read_entries(path: Path) -> tuple[dict[str, tuple[int, str]], list[str]]:
             str(file["name"]): (int(file["size_bytes"]), str(file["sha256"])) for file in files
         }
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise _corrupt(path, f"not a manifest: {error!r}") from None
+        raise corrupt_error(f"{path}: not a manifest: {error!r}", str(path)) from None
     if version != 1:
         raise ValueError(f"{path}: version {version} is newer than this Stoker: update it")
     for name in entries:
         if Path(name).name != name:
-            raise _corrupt(path, f"{name!r} is no file beside it")
+            raise corrupt_error(f"{path}: {name!r} is no file beside it", str(path))
     return entries, [str(file["name"]) for file in others]
 
 
 def _check_file(path: Path, size_bytes: int, sha256: str) -> None:
     found_bytes = path.stat().st_size
     if found_bytes != size_bytes:
-        raise _corrupt(path, f"{found_bytes} bytes, and the manifest says {size_bytes}")
+        raise corrupt_error(
+            f"{path}: {found_bytes} bytes, and the manifest says {size_bytes}", str(path)
+        )
     found = _sha256(path)
     if found != sha256.lower():
-        raise _corrupt(path, f"SHA-256 {found}, and the manifest says {sha256}")
+        raise corrupt_error(f"{path}: SHA-256 {found}, and the manifest says {sha256}", str(path))
 
 
 def verify(directory: Path, shards: Sequence[str] | None) -> None:

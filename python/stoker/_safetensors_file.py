@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from stoker import _native
 from stoker._checkpoint_memory import new_array
+from stoker._corrupt import corrupt_error
 
 
 class SafetensorsFile:
@@ -52,7 +53,6 @@ class SafetensorsFile:
             while done < view.size:
                 got = os.preadv(file.fileno(), [view[done:].data], offset + done)
                 if got == 0:
-                    error = _native.CorruptError(f"{self._path}: ends at byte {offset + done}")
-                    error.path, error.offset = self._path, offset + done
-                    raise error
+                    end = offset + done
+                    raise corrupt_error(f"{self._path}: ends at byte {end}", self._path, end)
                 done += got

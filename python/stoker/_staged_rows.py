@@ -22,7 +22,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from stoker import _native, io
+from stoker import io
+from stoker._corrupt import corrupt_error
 from stoker._importers.contract import BATCH_BYTES, BATCH_ROWS, RowSource
 from stoker._ingest import Field, to_sample
 
@@ -204,9 +205,10 @@ class StagedRows:
         for path, start, crc, record in zip(paths, starts, checksums, records, strict=True):
             data = record.tobytes()
             if zlib.crc32(data) != crc:
-                raise _native.CorruptError(
+                message = (
                     f"{path}, offset {start}: not the row that was written there; remove "
                     f"{self._folder} and pack again"
                 )
+                raise corrupt_error(message, path, start)
             samples.append(_decode(data))
         return samples

@@ -8,6 +8,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+from stoker._corrupt import corrupt_error
 from stoker._native import CorruptError
 
 _METADATA = ".metadata"  # of a distributed checkpoint: a pickle of the classes below
@@ -65,7 +66,7 @@ def _load_plain(torch: Any, source: Any, name: str) -> Any:
         # Of junk the unpickler says but a number, or nothing.
         words = {KeyError: "what it holds is no pickle", EOFError: "it ends too soon"}
         reason = words.get(type(error)) or _one_line(error)
-        raise CorruptError(f"{name}: no file of torch.save(): {reason}") from None
+        raise corrupt_error(f"{name}: no file of torch.save(): {reason}", name) from None
 
 
 def load_pt(path: Path) -> Any:
@@ -114,7 +115,8 @@ def _read_metadata(path: Path) -> Any:
         ) from None
     except (pickle.UnpicklingError, EOFError, ValueError, TypeError, AttributeError) as error:
         reason = _one_line(error)
-        raise CorruptError(f"{path}: no metadata of a distributed checkpoint: {reason}") from None
+        message = f"{path}: no metadata of a distributed checkpoint: {reason}"
+        raise corrupt_error(message, str(path)) from None
     for name in names:
         if Path(name).name != name:
             raise RefusedPickleError(f"{path}: names a file outside of its directory: {name!r}")
@@ -134,7 +136,8 @@ def load_dcp(directory: Path) -> Any:
     """
     torch = import_torch(f"{directory}: read by torch")
     if not (directory / _METADATA).is_file():
-        raise CorruptError(f"{directory}: no {_METADATA}, so no distributed checkpoint of torch")
+        message = f"{directory}: no {_METADATA}, so no distributed checkpoint of torch"
+        raise corrupt_error(message, str(directory))
     metadata = _read_metadata(directory / _METADATA)
     reader, planner = _dcp_reader(torch, directory, metadata)
     loader = importlib.import_module(f"{_DCP}.state_dict_loader")
@@ -149,7 +152,8 @@ def load_dcp(directory: Path) -> Any:
         for inner in _causes(error):
             if isinstance(inner, (CorruptError, RefusedPickleError)):
                 raise inner from None
-        raise CorruptError(f"{directory}: cannot be read: {_one_line(error)}") from None
+        message = f"{directory}: cannot be read: {_one_line(error)}"
+        raise corrupt_error(message, str(directory)) from None
     return state
 
 
