@@ -20,7 +20,8 @@ struct Counts {
 /// The name of the tag if the node is a tagged one (docs/formats/checkpoint.md), else empty.
 std::string_view tag_of(const ordered_json& node) {
   if (!node.is_object() || node.size() != 1) return {};
-  const std::string& key = node.begin().key();
+  const ordered_json::const_iterator only = node.begin();  // g++ 13 takes its key for a temporary's
+  const std::string& key = only.key();
   return key.starts_with('!') ? std::string_view(key) : std::string_view();
 }
 
