@@ -3,14 +3,18 @@
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
 
+#include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <memory>
 #include <new>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
+#include "base/work_together.h"
 #include "bind.h"
 #include "io/arena.h"
 #include "io/publish.h"
@@ -26,6 +30,7 @@ namespace stoker::python {
 namespace {
 
 using Numbers = nb::ndarray<const std::uint64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Source = nb::ndarray<const std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Place = nb::ndarray<std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Bytes = nb::ndarray<nb::numpy, std::uint8_t, nb::ndim<1>>;
 
@@ -179,6 +184,24 @@ nb::tuple look(const nb::bytes& path, std::uint64_t offset, std::uint64_t size, 
   return nb::make_tuple(found.resident_bytes, found.size_bytes);
 }
 
+/// By several threads where that pays: one alone does not reach the memory's bandwidth.
+void copy_bytes(const Source& from, const Place& to) {
+  constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
+  constexpr std::size_t kThreadsMax = 4;
+  if (from.size() != to.size()) throw nb::value_error("as many bytes as there is room for");
+  std::atomic<std::size_t> next{0};  // relaxed: threads share the number alone
+  const auto work = [&] {
+    for (;;) {
+      const std::size_t at = next.fetch_add(kPieceBytes, std::memory_order_relaxed);
+      if (at >= from.size()) return;
+      std::memcpy(to.data() + at, from.data() + at, std::min(kPieceBytes, from.size() - at));
+    }
+  };
+  const std::size_t cores = std::max(1U, std::thread::hardware_concurrency());
+  const std::size_t pieces = from.size() / kPieceBytes;
+  without_gil([&] { work_together(std::min({kThreadsMax, cores, pieces}), work); });
+}
+
 }  // namespace
 
 // stoker/io.py has the names people call, checks what they give, and says what it means.
@@ -196,6 +219,10 @@ void bind_io(nb::module_& module) {
              nb::sig("def residency(path: bytes, offset: int, size: int, evict_first: bool) -> "
                      "tuple[int, int]"),
              "Resident bytes and size of a range; 0 is to the end. Use stoker.io.residency.");
+  module.def(
+      "copy_bytes", &copy_bytes, "source"_a, "to"_a,
+      nb::sig("def copy_bytes(source: NDArray[numpy.uint8], to: NDArray[numpy.uint8]) -> None"),
+      "Large ones by several threads.");
 }
 
 }  // namespace stoker::python

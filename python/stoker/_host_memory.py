@@ -6,8 +6,6 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-import numpy as np
-
 from stoker import _native
 from stoker._batch import Batch
 from stoker._columns import KEY, ColumnMaker, change_tensors, tensors_in
@@ -105,7 +103,7 @@ def _placed(room: Any, tensor: Any) -> Any:
     placed = room.view(tensor.dtype).view(tensor.shape)
     if tensor.is_contiguous():
         # Not by torch: all its threads would wake for each batch, and then spin beside ours.
-        np.copyto(room.numpy(), tensor.view(-1).view(room.dtype).numpy())
+        _native.copy_bytes(tensor.view(-1).view(room.dtype).numpy(), room.numpy())
     else:
         placed.copy_(tensor)
     return placed

@@ -709,6 +709,9 @@ def residency(path: bytes, offset: int, size: int, evict_first: bool) -> tuple[i
     Resident bytes and size of a range; 0 is to the end. Use stoker.io.residency.
     """
 
+def copy_bytes(source: NDArray[numpy.uint8], to: NDArray[numpy.uint8]) -> None:
+    """Large ones by several threads."""
+
 class CheckpointerSettings:
     """What a checkpointer is made from."""
 

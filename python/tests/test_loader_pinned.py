@@ -94,6 +94,18 @@ def test_ragged_tokens_and_mapped_batches_too(shards: Path, tmp_path: Path) -> N
     loader.close()
 
 
+def test_what_several_threads_copy_is_what_was_read(tmp_path: Path) -> None:
+    tokens = np.random.default_rng(5).integers(0, 1 << 16, 1_500_000, dtype=np.uint16)
+    np.save(tmp_path / "corpus.npy", tokens)
+    windows = stoker.Tokens(tmp_path / "corpus.npy", window=300_001, dtype="int64")
+    allocate = Plain()
+    batch = next(iter(stoker.Loader(windows, batch_size=4, shuffle="off", pin_memory=allocate)))
+    assert allocate.given[0].nbytes > 8 << 20
+    assert inside(batch["tokens"], allocate.given[0])
+    expected = tokens[: 4 * 300_001].astype(np.int64).reshape(4, 300_001)
+    assert np.array_equal(batch["tokens"].numpy(), expected)
+
+
 def test_tensors_in_dicts_and_lists_are_moved_and_sparse_ones_stay(shards: Path) -> None:
     allocate = Plain()
 
