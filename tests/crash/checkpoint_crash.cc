@@ -32,6 +32,7 @@ struct Promises {
   std::set<SavedStep> began;
   std::set<SavedStep> acknowledged;  ///< Less those that may go.
   SavedStep newest;                  ///< The last acknowledged one.
+  std::set<SavedStep> left;          ///< The saver was told that `latest` did not move to these.
 };
 
 Promises promises_of(const CutPoint& point) {
@@ -48,6 +49,7 @@ Promises promises_of(const CutPoint& point) {
       promises.acknowledged.insert(saved);
       promises.newest = saved;
     }
+    if (verb == "left") promises.left.insert(saved);
   }
   for (const std::string& mark : point.marks) {
     std::istringstream text(mark);
@@ -154,7 +156,8 @@ std::string check_newest(const CheckpointPlace& place, const Promises& promises,
       named && std::ranges::count(promises.began, named->step, &SavedStep::step) > 1 &&
       promises.newest.version == 1;
   if (!named || !led_to.ok()) return is_saved_again ? "" : "latest leads nowhere: " + name;
-  if (led_to->generation < acknowledged) return "latest leads to an older one: " + name;
+  if (led_to->generation < acknowledged && !promises.left.contains(promises.newest))
+    return "latest leads to an older one: " + name;
   return "";
 }
 
@@ -310,6 +313,7 @@ Status CrashSaver::finish() {
   pending_.pop_front();
   const Status status = pending.wait();
   if (!pending.is_durable()) ops_->failed(saved);
+  if (status.message().find("`latest` did not move") != std::string_view::npos) left_ = saved;
   STOKER_TRY(status);
   generation_ = pending.generation();
   return pending_.empty() ? saver_->wait() : Status();
@@ -318,6 +322,12 @@ Status CrashSaver::finish() {
 Status CrashSaver::save(const SavedStep& saved) {
   STOKER_TRY(begin(saved));
   return finish();
+}
+
+Status CrashSaver::close() {
+  Status status = saver_->close();  // and its writer is gone, which notes the others
+  if (left_) note("left", *left_);
+  return status;
 }
 
 std::string checkpoints_hold(ModelDisk& disk, const CutPoint& point) {

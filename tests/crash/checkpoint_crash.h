@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -83,7 +84,7 @@ class CrashSaver {
   /// Copies and returns; finish() waits for the oldest of them, and notes.
   Status begin(const SavedStep& saved);
   Status finish();
-  Status close() { return saver_->close(); }
+  Status close();
   /// Of the last one committed.
   std::uint64_t generation() const { return generation_; }
 
@@ -103,6 +104,7 @@ class CrashSaver {
   std::deque<std::pair<SavedStep, Pending>> pending_;
   std::unique_ptr<Checkpointer> saver_;
   std::uint64_t generation_ = 0;
+  std::optional<SavedStep> left_;  // committed, but `latest` did not move
 };
 
 void note_may_go(CutRun& run, const SavedStep& saved);
@@ -112,7 +114,8 @@ void note_may_go(CutRun& run, const SavedStep& saved);
 /// 2. every acknowledged one is there, under its own name or that of a superseded one;
 /// 3. a restore takes the newest acknowledged one, or a newer one;
 /// 4. `latest`, once something was acknowledged, leads to such a one too; only while a rewound run
-///    saves the very step that it names may it lead nowhere;
+///    saves the very step that it names may it lead nowhere, and to an older one only if the save
+///    has said that it did not move;
 /// 5. the next save works, harms none of them, and nothing is left over after its sweep.
 std::string checkpoints_hold_in(const CheckpointPlace& place, const CutPoint& point);
 std::string checkpoints_hold(ModelDisk& disk, const CutPoint& point);
