@@ -46,7 +46,8 @@ class FetchShards {
   /// The shard's file, opened if it is not; why not, if it cannot be. The pointer holds until the
   /// next call, or as long as the file is pinned.
   Result<const File*> file(std::uint32_t dataset, std::uint32_t shard);
-  /// Whether file() has no need to wait for a pinned one to be closed.
+  /// Whether file() has no need to wait for a pinned one to be closed; found by opening it, where
+  /// descriptors may be what is lacking.
   bool has_room_for(std::uint32_t dataset, std::uint32_t shard);
   /// Keeps an open file open until it is unpinned as often.
   void pin(std::uint32_t dataset, std::uint32_t shard);

@@ -30,6 +30,14 @@ void make_tar(const PackDir& dir) {
           .ok());
 }
 
+/// Two sequences of two.
+void make_tokens(const PackDir& dir) {
+  write_text(dir.file("t.bin"), std::string("\1\0\2\0\3\0\4\0", 8));
+  const auto source =
+      open_source(dir.file("t.bin"), {.dtype = Dtype::uint16, .sequence_length = 2});
+  ASSERT_TRUE(pack(posix_file_ops(), *source, dir.file("tok"), small_shards("tokens")).ok());
+}
+
 void gzip_file(const std::string& from, const std::string& to) {
   const std::string bytes = contents_of(from);
   gzFile out = ::gzopen(to.c_str(), "wb");
@@ -149,10 +157,7 @@ TEST(ConvertTest, keys_that_are_fields_are_found) {
 
 TEST(ConvertTest, arrays_become_numpy_files_in_a_tar_and_numbers_in_a_tfrecord) {
   const PackDir dir;
-  write_text(dir.file("t.bin"), std::string("\1\0\2\0\3\0\4\0", 8));
-  const auto source =
-      open_source(dir.file("t.bin"), {.dtype = Dtype::uint16, .sequence_length = 2});
-  ASSERT_TRUE(pack(posix_file_ops(), *source, dir.file("tok"), small_shards("tokens")).ok());
+  make_tokens(dir);
   ASSERT_TRUE(convert_to(dir.file("tok"), dir.file("tar"), "tar").ok());
   const auto in_tar = read_all(dir.file("tar"));
   ASSERT_EQ(in_tar.size(), 2U);
@@ -166,10 +171,7 @@ TEST(ConvertTest, arrays_become_numpy_files_in_a_tar_and_numbers_in_a_tfrecord) 
 
 TEST(ConvertTest, a_field_of_numbers_becomes_tokens) {
   const PackDir dir;
-  write_text(dir.file("t.bin"), std::string("\1\0\2\0\3\0\4\0", 8));
-  const auto source =
-      open_source(dir.file("t.bin"), {.dtype = Dtype::uint16, .sequence_length = 2});
-  ASSERT_TRUE(pack(posix_file_ops(), *source, dir.file("tok"), small_shards("tokens")).ok());
+  make_tokens(dir);
   for (const std::string format : {"tar", "tfrecord"})
     ASSERT_TRUE(convert_to(dir.file("tok"), dir.file(format), format).ok());
 
