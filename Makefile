@@ -11,6 +11,7 @@ MAKEFLAGS += --no-print-directory
 PYTHON ?= python3
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 60
+MUTATIONS ?= 1000
 CRASH_CUTS ?= 1000
 KILL_CYCLES ?= 1000
 BENCH_FLAGS ?=  # --write-docs renews the tables of docs/benchmarks.md
@@ -53,6 +54,8 @@ help:
 	@echo "  make asan     tests under AddressSanitizer and UndefinedBehaviorSanitizer"
 	@echo "  make tsan     tests under ThreadSanitizer"
 	@echo "  make fuzz     each fuzz target for FUZZ_SECONDS ($(FUZZ_SECONDS))"
+	@echo "  make mutations  a million mutated manifests through the reader, and MUTATIONS ($(MUTATIONS)) through"
+	@echo "                each command and each kind of restore, under sanitizers (minutes)"
 	@echo "  make format   rewrite C++ and Python sources in the project's format"
 	@echo "  make stubs    regenerate python/stoker/_native.pyi after an API change"
 	@echo "  make clean    remove build/, .venv/ and what tools left behind"
@@ -163,6 +166,13 @@ fuzz: apt-fuzz build/fuzz/build.ninja
 	$(SAY) "each fuzz target for $(FUZZ_SECONDS) seconds"
 	@cmake --build build/fuzz --parallel $(JOBS)
 	@tools/run_fuzz.sh build/fuzz/fuzz build/fuzz-corpus $(FUZZ_SECONDS)
+
+.PHONY: mutations
+mutations: apt-fuzz apt-test build build-dev build/fuzz/build.ninja build/asan-python/build.ninja
+	$(SAY) "mutated manifests, notes, catalogs and lock records (minutes)"
+	@cmake --build build/fuzz --parallel $(JOBS) --target checkpoint_reader_fuzz
+	@cmake --build build/asan-python --parallel $(JOBS) --target _native
+	@tools/run_mutations.sh $(VENV_PYTHON) $(MUTATIONS)
 
 .PHONY: interop
 interop: apt-test build/dev/build.ninja

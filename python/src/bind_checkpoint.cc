@@ -1,6 +1,7 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/unique_ptr.h>
@@ -15,13 +16,14 @@
 
 #include "bind.h"
 #include "checkpoint/checkpointer.h"
-#include "checkpoint/coordinator.h"
 #include "checkpoint_arguments.h"
 #include "engine_setting.h"
 #include "interrupts.h"
 #include "killing_file_ops.h"
 #include "raise.h"
+#include "session.h"
 #include "stoker/version.h"
+#include "wait_notices.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -43,9 +45,9 @@ struct CheckpointerSettings {
   std::optional<std::uint64_t> keep_last = {};
   std::optional<std::uint64_t> keep_every = {};
   std::optional<std::tuple<std::string, std::string, std::uint64_t>> keep_best = {};
-  std::string session = {};
-  std::uint32_t rank = 0;
-  std::uint32_t world_size = 1;
+  std::string job = {};
+  std::shared_ptr<Session> session = {};
+  std::shared_ptr<WaitNotices> notices = {};
   std::string kill_at = {};
   std::uint32_t kill_count = 1;
 };
@@ -95,6 +97,8 @@ std::unique_ptr<Checkpointer> make_checkpointer(const nb::bytes& directory,
   options.lock.timeout = timeout_of(settings.lock_timeout);
   options.lock.ttl = timeout_of(settings.lock_ttl);
   options.lock.pause = pause_for_signals;
+  options.lock.job = settings.job;
+  if (settings.notices != nullptr) options.lock.on_wait = WaitNotices::sink(settings.notices);
   options.tool = std::string("stoker ") + kVersion;
   options.engine = make_engine_factory(engine_setting());
   FileOps* ops = &posix_file_ops();
@@ -102,13 +106,7 @@ std::unique_ptr<Checkpointer> make_checkpointer(const nb::bytes& directory,
   if (!settings.kill_at.empty())
     ops = make_killing_file_ops(settings.kill_at, settings.kill_count).release();
   options.ops = ops;
-  if (settings.world_size > 1)
-    options.coordinator =
-        value_or_raise(make_shared_directory_coordinator(*ops, {.directory = options.directory,
-                                                                .session = settings.session,
-                                                                .rank = settings.rank,
-                                                                .world_size = settings.world_size,
-                                                                .pause = Interrupts::pause}));
+  if (settings.session != nullptr) options.coordinator = settings.session->coordinator;
   options.retention = rules_of(settings);
   return value_or_raise(without_gil([&] { return Checkpointer::make(std::move(options)); }));
 }
@@ -154,9 +152,10 @@ void bind_settings(nb::module_& module) {
       .def_rw("keep_last", &Settings::keep_last, nb::arg().none())
       .def_rw("keep_every", &Settings::keep_every, nb::arg().none())
       .def_rw("keep_best", &Settings::keep_best, nb::arg().none())
-      .def_rw("session", &Settings::session, "Of several ranks: meet_ranks() gives one.")
-      .def_rw("rank", &Settings::rank)
-      .def_rw("world_size", &Settings::world_size)
+      .def_rw("job", &Settings::job, "For the messages of those who wait for the lock.")
+      .def_rw("session", &Settings::session, nb::arg().none(),
+              "Of several ranks: meet_ranks() gives one.")
+      .def_rw("notices", &Settings::notices, nb::arg().none())
       .def_rw("kill_at", &Settings::kill_at, "For tests: the crash point to die at.")
       .def_rw("kill_count", &Settings::kill_count, "For tests: when it is reached so often.");
 }

@@ -1,20 +1,25 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
-#include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "bind.h"
-#include "checkpoint/coordinator.h"
+#include "checkpoint/launcher.h"
 #include "checkpoint/meeting.h"
 #include "checkpoint_arguments.h"
 #include "interrupts.h"
 #include "raise.h"
+#include "session.h"
+#include "wait_notices.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -31,65 +36,98 @@ auto waiting(Work&& work) {
   return value_or_raise(std::move(result));
 }
 
-MeetingOptions meeting_of(const nb::bytes& directory, const std::string& word, std::uint32_t rank,
-                          std::uint32_t world_size) {
-  return {.directory = path_of(directory),
-          .word = word,
-          .rank = rank,
-          .world_size = world_size,
-          .pause = Interrupts::pause};
+Session session_of(std::unique_ptr<Meeting> meeting) {
+  Session session{.meeting = std::move(meeting), .coordinator = {}};
+  session.coordinator = value_or_raise(session.meeting->make_coordinator());
+  return session;
 }
 
-std::unique_ptr<Coordinator> make_coordinator(const nb::bytes& directory,
-                                              const std::string& session, std::uint32_t rank,
-                                              std::uint32_t world_size) {
-  return value_or_raise(
-      make_shared_directory_coordinator(posix_file_ops(), {.directory = path_of(directory),
-                                                           .session = session,
-                                                           .rank = rank,
-                                                           .world_size = world_size,
-                                                           .pause = Interrupts::pause}));
+/// `rank_variable`: of the launcher that has started the ranks, empty if there are none; nothing if
+/// the job is known otherwise.
+Result<MeetingOptions> meeting_of(const std::string& directory, const std::string& word,
+                                  const std::optional<std::string>& rank_variable,
+                                  std::uint32_t rank, std::uint32_t world_size,
+                                  const std::shared_ptr<WaitNotices>& notices) {
+  STOKER_ASSIGN(CheckpointDirectory place, CheckpointDirectory::make(posix_file_ops(), directory));
+  MeetingOptions options{.place = std::move(place),
+                         .word = word,
+                         .rank = rank,
+                         .world_size = world_size,
+                         .pause = Interrupts::pause,
+                         .on_wait = WaitNotices::sink(notices)};
+  if (rank_variable) {
+    options.launcher = find_launcher(*rank_variable);
+    options.siblings = [variable = *rank_variable] { return find_siblings(variable); };
+  }
+  return options;
+}
+
+Session meet(const nb::bytes& directory, const std::string& word,
+             const std::optional<std::string>& rank_variable,
+             const std::tuple<std::uint32_t, std::uint32_t>& ranks, std::optional<double> timeout,
+             const std::shared_ptr<WaitNotices>& notices) {
+  const std::string path = path_of(directory);
+  const Deadline deadline = deadline_after(timeout_of(timeout));
+  return session_of(waiting([&]() -> Result<std::unique_ptr<Meeting>> {
+    const auto [rank, world_size] = ranks;
+    STOKER_ASSIGN(const MeetingOptions options,
+                  meeting_of(path, word, rank_variable, rank, world_size, notices));
+    return Meeting::meet(options, deadline);
+  }));
+}
+
+Session enter(const nb::bytes& directory, const std::string& token,
+              const std::tuple<std::uint32_t, std::uint32_t>& ranks,
+              const std::shared_ptr<WaitNotices>& notices) {
+  const std::string path = path_of(directory);
+  return session_of(waiting([&]() -> Result<std::unique_ptr<Meeting>> {
+    const auto [rank, world_size] = ranks;
+    STOKER_ASSIGN(const MeetingOptions options,
+                  meeting_of(path, token, std::nullopt, rank, world_size, notices));
+    return Meeting::enter(options, token);
+  }));
+}
+
+/// "boot id/namespace/pid/started", or empty.
+std::string launcher_text(const std::string& rank_variable) {
+  const ProcessIdentity launcher = without_gil([&] { return find_launcher(rank_variable); });
+  if (!launcher.is_known()) return "";
+  return launcher.space + "/" + std::to_string(launcher.pid) + "/" + launcher.started;
 }
 
 }  // namespace
 
 void bind_checkpoint_ranks(nb::module_& module) {
-  nb::class_<Coordinator>(module, "Coordinator", "How ranks that share a directory agree.")
-      .def(nb::new_(&make_coordinator), "directory"_a, "session"_a, "rank"_a, "world_size"_a)
+  nb::class_<WaitNotices>(module, "WaitNotices", "What waits of the core have to say.")
+      .def(nb::new_([](double after) { return std::make_shared<WaitNotices>(timeout_of(after)); }),
+           "after"_a)
+      .def("take", &WaitNotices::take, "What was said in native threads since the last call.");
+  nb::class_<Session>(module, "Session", "Ranks that have met, and how they agree.")
+      .def_prop_ro("token", [](const Session& self) { return self.meeting->session(); })
       .def(
           "gather",
-          [](Coordinator& self, const std::string& key, const std::string& text,
+          [](const Session& self, const std::string& key, const std::string& text,
              std::optional<double> timeout) {
             const Deadline deadline = deadline_after(timeout_of(timeout));
-            return waiting([&] { return self.gather(key, text, deadline); });
+            return waiting([&] { return self.coordinator->gather(key, text, deadline); });
           },
           "key"_a, "text"_a, "timeout"_a.none(),
           "On rank 0 the texts of all ranks; on others nothing.")
       .def(
           "broadcast",
-          [](Coordinator& self, const std::string& key, const std::string& text,
+          [](const Session& self, const std::string& key, const std::string& text,
              std::optional<double> timeout) {
             const Deadline deadline = deadline_after(timeout_of(timeout));
-            return waiting([&] { return self.broadcast(key, text, deadline); });
+            return waiting([&] { return self.coordinator->broadcast(key, text, deadline); });
           },
           "key"_a, "text"_a, "timeout"_a.none(), "Rank 0's text, on every rank.");
-  module.def(
-      "meet_ranks",
-      [](const nb::bytes& directory, const std::string& word, std::uint32_t rank,
-         std::uint32_t world_size, std::optional<double> timeout) {
-        const MeetingOptions options = meeting_of(directory, word, rank, world_size);
-        const Deadline deadline = deadline_after(timeout_of(timeout));
-        return waiting([&] { return meet_ranks(posix_file_ops(), options, deadline); });
-      },
-      "directory"_a, "word"_a, "rank"_a, "world_size"_a, "timeout"_a.none(),
-      "A session that the ranks agree on. Rank 0 then makes its directory.");
-  module.def(
-      "clear_meeting",
-      [](const nb::bytes& directory, const std::string& word, std::uint32_t world_size) {
-        const MeetingOptions options = meeting_of(directory, word, 0, world_size);
-        without_gil([&] { clear_meeting(posix_file_ops(), options); });
-      },
-      "directory"_a, "word"_a, "world_size"_a, "Removes what a meeting has left; on rank 0.");
+  module.def("meet_ranks", &meet, "directory"_a, "word"_a, "rank_variable"_a.none(), "ranks"_a,
+             "timeout"_a.none(), "notices"_a,
+             "Waits for all ranks of the job that `word` says. `ranks`: rank and world size.");
+  module.def("enter_session", &enter, "directory"_a, "token"_a, "ranks"_a, "notices"_a,
+             "A session whose token the ranks have agreed on by other means.");
+  module.def("find_launcher", &launcher_text, "rank_variable"_a,
+             "The process that has started this one as a rank; empty if there is no telling.");
 }
 
 }  // namespace stoker::python

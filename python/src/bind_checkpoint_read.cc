@@ -55,12 +55,16 @@ void raise_if_damaged(const Status& status, const std::string& directory) {
   raise_if_failed(status, place ? &*place : nullptr);
 }
 
+CheckpointDirectory open_directory(const nb::bytes& directory, FileOps& ops = posix_file_ops()) {
+  const std::string path = path_of(directory);
+  return value_or_raise(without_gil([&] { return CheckpointDirectory::open(ops, path); }));
+}
+
 OpenCheckpoint open_checkpoint(const nb::bytes& directory) {
   const std::string path = path_of(directory);
   const CheckpointReader::Options options{.engine = make_engine_factory(engine_setting())};
   Result<CheckpointReader> reader =
       without_gil([&] { return CheckpointReader::open(posix_file_ops(), path, options); });
-  // A link leads to another directory beside it.
   raise_if_damaged(reader.status(), parent_of(path));
   return {std::make_shared<const CheckpointReader>(*std::move(reader))};
 }
@@ -70,6 +74,25 @@ nb::list tensors_of(const OpenCheckpoint& self) {
   for (const TensorInfo& tensor : reader_of(self).tensors())
     out.append(nb::make_tuple(text_of(tensor.name), text_of(tensor_type_name(tensor.type)),
                               nb::tuple(nb::cast(tensor.shape))));
+  return out;
+}
+
+/// Those of manifests that have none are read and hashed.
+nb::dict digests_of(const OpenCheckpoint& self, const std::vector<std::string>& names) {
+  const CheckpointReader& reader = reader_of(self);
+  const auto digests = without_gil([&]() -> Result<std::map<std::string, std::string>> {
+    std::map<std::string, std::string> found;
+    for (const std::string& name : names) {
+      const TensorInfo* tensor = reader.find(name);
+      if (tensor == nullptr) continue;
+      STOKER_ASSIGN(const Digest128 digest, reader.digest_of(*tensor));
+      found[name] = digest.hex();
+    }
+    return found;
+  });
+  raise_if_damaged(digests.status(), reader.directory());
+  nb::dict out;
+  for (const auto& [name, digest] : *digests) out[text_of(name)] = text_of(digest);
   return out;
 }
 
@@ -91,10 +114,11 @@ void read_all(const OpenCheckpoint& self, const nb::list& targets) {
 }
 
 /// What an exception of `attempt` means to the choice: `corrupt` and `io_error` pass a checkpoint
-/// over; anything else ends it and is raised again.
+/// over; `not_found` makes it list again; anything else ends it and is raised again.
 Status status_of(const nb::python_error& error, nb::handle corrupt_error) {
   const std::string message = nb::cast<std::string>(nb::str(error.value()));
   if (error.matches(corrupt_error)) return Status(Code::corrupt, message);
+  if (error.matches(PyExc_FileNotFoundError)) return Status(Code::not_found, message);
   if (error.matches(PyExc_OSError)) {
     const nb::object number = error.value().attr("errno");
     if (!number.is_none() && nb::cast<int>(number) == EIO) return Status(Code::io_error, message);
@@ -121,15 +145,14 @@ nb::tuple choose(const nb::bytes& directory, const std::string& name, bool finit
     nb::cast<OpenCheckpoint&>(lent).reader.reset();
     return status;
   };
-  const RestoreRequest request{.ops = posix_file_ops(),
-                               .directory = path_of(directory),
+  const RestoreRequest request{.directory = open_directory(directory),
                                .name = name,
                                .finite = finite,
                                .reader = {.engine = make_engine_factory(engine_setting())}};
   const Result<RestoreChoice> choice =
       without_gil([&] { return choose_checkpoint(request, try_one); });
   if (raised) std::rethrow_exception(raised);
-  raise_if_damaged(choice.status(), request.directory);
+  raise_if_damaged(choice.status(), request.directory.path());
   nb::list passed_over;
   for (const PassedOver& passed : choice->passed_over)
     passed_over.append(
@@ -138,13 +161,12 @@ nb::tuple choose(const nb::bytes& directory, const std::string& name, bool finit
 }
 
 nb::list list_steps(const nb::bytes& directory) {
-  const std::string path = path_of(directory);
-  const Catalog catalog =
-      value_or_raise(without_gil([&] { return list_checkpoints(posix_file_ops(), path); }));
+  const CheckpointDirectory opened = open_directory(directory);
+  const Catalog catalog = value_or_raise(without_gil([&] { return list_checkpoints(opened); }));
   nb::list out;
   for (const CatalogStep& step : catalog.steps) {
     nb::object damage = nb::none();
-    if (step.manifest == nullptr) damage = text_of(std::string(step.damage.message()));
+    if (!step.is_valid()) damage = text_of(std::string(step.problem.message()));
     out.append(nb::make_tuple(text_of(step.name), step.parsed.step, step.is_superseded(),
                               step.generation, damage));
   }
@@ -167,20 +189,18 @@ void bind_notes(nb::module_& module) {
       "annotate_checkpoint",
       [](const nb::bytes& directory, std::uint64_t step, std::uint64_t generation,
          const std::map<std::string, double>& values, const KillAt& kill_at) {
-        const std::string path = path_of(directory);
-        raise_if_failed(without_gil([&] {
-          return annotate_checkpoint(ops_for_notes(kill_at), path, step, generation, values);
-        }));
+        const CheckpointDirectory opened = open_directory(directory, ops_for_notes(kill_at));
+        raise_if_failed(
+            without_gil([&] { return annotate_checkpoint(opened, step, generation, values); }));
       },
       "directory"_a, "step"_a, "generation"_a, "values"_a, "kill_at"_a);
   module.def(
       "pin_checkpoint",
       [](const nb::bytes& directory, std::uint64_t step, std::uint64_t generation, bool is_pinned,
          const KillAt& kill_at) {
-        const std::string path = path_of(directory);
-        raise_if_failed(without_gil([&] {
-          return pin_checkpoint(ops_for_notes(kill_at), path, step, generation, is_pinned);
-        }));
+        const CheckpointDirectory opened = open_directory(directory, ops_for_notes(kill_at));
+        raise_if_failed(
+            without_gil([&] { return pin_checkpoint(opened, step, generation, is_pinned); }));
       },
       "directory"_a, "step"_a, "generation"_a, "is_pinned"_a, "kill_at"_a);
 }
@@ -209,9 +229,13 @@ void bind_checkpoint_read(nb::module_& module) {
       .def("tensors", &tensors_of,
            nb::sig("def tensors(self) -> list[tuple[str, str, tuple[int, ...]]]"),
            "Name, type and shape of each.")
+      .def("digests", &digests_of, "names"_a,
+           nb::sig("def digests(self, names: list[str]) -> dict[str, str]"),
+           "XXH3-128 of the bytes of each tensor.")
       .def("read_all", &read_all, "targets"_a,
            nb::sig("def read_all(self, targets: list[tuple[Any, ...]]) -> None"),
-           "Fills memory: name, box or None, address, strides or None.");
+           "Fills memory: name, box or None, address, strides or None, address and size of all "
+           "memory.");
   module.def("choose_checkpoint", &choose, "directory"_a, "name"_a, "finite"_a, "attempt"_a,
              nb::sig("def choose_checkpoint(directory: bytes, name: str, finite: bool, "
                      "attempt: Any) -> tuple[str, list[tuple[str, str]]]"),

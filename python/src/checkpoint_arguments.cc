@@ -1,5 +1,6 @@
 #include "checkpoint_arguments.h"
 
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -49,8 +50,14 @@ std::vector<ReadTarget> read_targets_of(const nb::list& targets) {
   out.reserve(targets.size());
   for (const nb::handle item : targets) {
     const auto target = nb::cast<nb::tuple>(item);
+    const auto [begin, size_bytes] =
+        nb::cast<std::pair<std::uintptr_t, std::size_t>>(nb::object(target[4]));
+    const auto first = nb::cast<std::uintptr_t>(nb::object(target[2]));
+    if (first < begin || first - begin > size_bytes)
+      throw nb::value_error("the first element lies outside of the memory");
     ReadTarget made{.name = nb::cast<std::string>(target[0]),
-                    .data = address_of(target[2]),
+                    .memory = {reinterpret_cast<std::byte*>(begin), size_bytes},
+                    .first_bytes = first - begin,
                     .strides_bytes = strides_of(target[3])};
     if (const nb::object box = nb::borrow(target[1]); !box.is_none()) {
       made.offsets = nb::cast<std::vector<std::uint64_t>>(nb::object(box[0]));

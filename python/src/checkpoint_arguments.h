@@ -17,7 +17,8 @@ namespace stoker::python {
 /// must stay there while the result is used.
 std::vector<SaveTensor> save_tensors_of(const nanobind::list& tensors);
 
-/// Tuples (name, offsets and shape of the box or None for all, address, strides or None).
+/// Tuples (name, offsets and shape of the box or None for all, address of the first element,
+/// strides or None, address and size of all memory that may be written).
 std::vector<ReadTarget> read_targets_of(const nanobind::list& targets);
 
 /// Seconds; nothing is for ever.

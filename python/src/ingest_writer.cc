@@ -1,28 +1,29 @@
 #include "ingest_writer.h"
 
-#include <filesystem>
+#include <memory>
 #include <numeric>
+#include <utility>
 
 #include "dataset/pack_merge.h"
 #include "dataset/pack_part.h"
 #include "dataset/pack_shard.h"
-#include "io/publish.h"
+#include "io/directories.h"
 
 namespace stoker::python {
 namespace {
 
-Status check_empty(FileOps& ops, const std::string& directory) {
+Status check_empty(FileOps& ops, const PathAt& directory) {
   STOKER_ASSIGN(const std::vector<std::string> names, ops.list(directory));
   for (const std::string& name : names)
     if (!name.starts_with('.'))
       return Status(Code::already_exists,
-                    directory + ": not empty (" + name + "); ingest into a new directory");
+                    directory.text() + ": not empty (" + name + "); ingest into a new directory");
   return {};
 }
 
 }  // namespace
 
-IngestWriter::IngestWriter(FileOps& ops, std::string directory, std::string format)
+IngestWriter::IngestWriter(FileOps& ops, PathAt directory, std::string format)
     : ops_(ops), directory_(std::move(directory)) {
   job_.hash = "ingest";
   job_.format = format;
@@ -32,15 +33,14 @@ IngestWriter::IngestWriter(FileOps& ops, std::string directory, std::string form
 
 Result<std::unique_ptr<IngestWriter>> IngestWriter::make(FileOps& ops, std::string directory,
                                                          std::string format) {
+  STOKER_TRY(make_directories(ops, directory));
+  STOKER_ASSIGN(std::shared_ptr<const RootDirectory> root, open_root(ops, directory));
   std::unique_ptr<IngestWriter> writer(
-      new IngestWriter(ops, std::move(directory), std::move(format)));
-  const std::string& place = writer->directory_;
-  std::error_code failed;
-  std::filesystem::create_directories(place, failed);
-  if (failed) return Status::from_errno(failed.value(), "mkdir", place);
+      new IngestWriter(ops, {std::move(root), ""}, std::move(format)));
+  const PathAt& place = writer->directory_;
   STOKER_TRY(check_empty(ops, place));  // before anything is left in what is not ours
-  std::filesystem::create_directories(pack_parts_directory(place), failed);
-  if (failed) return Status::from_errno(failed.value(), "mkdir", place);
+  STOKER_TRY(make_own_directory(ops, place / ".stoker"));
+  STOKER_TRY(make_own_directory(ops, pack_parts_directory(place)));
   STOKER_ASSIGN(writer->lock_, internal::lock_pack(ops, place, LockMode::exclusive));
   STOKER_TRY(check_empty(ops, place));  // another may have been faster
   writer->is_finished_ = false;
@@ -58,14 +58,14 @@ void IngestWriter::abandon() {
     const std::string name = job_.shard_name(i);
     if (const Result<PackPart> part = read_pack_part(directory_, name); part.ok())
       for (const ManifestFile& file : part->files)
-        static_cast<void>(ops_.unlink(directory_ + "/" + file.name));
-    static_cast<void>(ops_.unlink(directory_ + "/" + name));
+        static_cast<void>(ops_.unlink(directory_ / file.name));
+    static_cast<void>(ops_.unlink(directory_ / name));
     remove_pack_part(ops_, directory_, name);
   }
   // Under the lock; what does not go because there is more in it stays.
   static_cast<void>(ops_.rmdir(pack_parts_directory(directory_)));
-  static_cast<void>(ops_.unlink(directory_ + "/.stoker/pack.lock"));
-  static_cast<void>(ops_.rmdir(directory_ + "/.stoker"));
+  static_cast<void>(ops_.unlink(directory_ / ".stoker/pack.lock"));
+  static_cast<void>(ops_.rmdir(directory_ / ".stoker"));
   lock_ = UniqueFd();
 }
 

@@ -40,11 +40,11 @@ class IngestWriter {
   void abandon();
 
  private:
-  IngestWriter(FileOps& ops, std::string directory, std::string format);
+  IngestWriter(FileOps& ops, PathAt directory, std::string format);
   Status begin(const SampleSource& source);
 
   FileOps& ops_;
-  std::string directory_;
+  PathAt directory_;
   UniqueFd lock_;
   PackJob job_;
   PackWriterOptions writer_;

@@ -21,6 +21,10 @@ Interrupts::~Interrupts() {
   current = outer_;
 }
 
+bool Interrupts::is_python_thread() noexcept {
+  return current != nullptr;
+}
+
 Status Interrupts::pause(nanoseconds time) {
   std::this_thread::sleep_for(time);
   if (current == nullptr) return {};  // a thread of our own: those never take the GIL

@@ -22,6 +22,9 @@ class Interrupts {
   /// Sleeps; `cancelled` after a signal whose handler has raised. The GIL must not be held.
   static Status pause(nanoseconds time);
 
+  /// Whether one lives on this thread: Python has called from it, and it may take the GIL.
+  static bool is_python_thread() noexcept;
+
   /// Raises what the handler has raised, if anything. The GIL must be held.
   void raise() const {
     if (raised_) std::rethrow_exception(raised_);

@@ -19,6 +19,7 @@ if not sys.platform.startswith("linux"):
 
 from stoker import io
 from stoker._batch import Batch
+from stoker._checkpoint_job import JobConflict
 from stoker._checkpoint_late import LateError
 from stoker._checkpoint_load import LazyTensor, Loaded, load
 from stoker._checkpoint_pending import Pending
@@ -54,6 +55,7 @@ __all__ = [
     "CursorDifference",
     "CursorMismatch",
     "Dataset",
+    "JobConflict",
     "Json",
     "LateError",
     "LazyTensor",

@@ -6,11 +6,37 @@ from typing import Any
 
 from stoker import _native
 from stoker._checkpoint_fit import TreeFit
-from stoker._checkpoint_ranks import Differs, tree_of_all
+from stoker._checkpoint_ranks import Differs, identity_in, tree_of_all
 from stoker._checkpoint_restored import Restored
 from stoker._checkpoint_settings import check_loader
 from stoker._checkpoint_tree import decode_tree, manifest_path
+from stoker._checkpoint_values import is_fixed
+from stoker._corrupt import corrupt_error
 from stoker._ranks import Ranks
+
+
+def _saved_trees(
+    checkpoint: _native.OpenCheckpoint, manifest: str, wanted: list[str], ranks: Ranks
+) -> dict[str, Any]:
+    """The saved trees by name; of those that are not wanted the name alone.
+
+    Where another number of ranks has saved, what they have in common.
+    """
+    state = checkpoint.state
+    if len(state) == ranks.world_size:
+        state = state[ranks.rank : ranks.rank + 1]  # its own is all it needs
+    trees = [decode_tree(tree, "state", manifest) for tree in state]
+    if not all(isinstance(tree, dict) for tree in trees):
+        raise corrupt_error(f"{manifest}: state: not trees by name", manifest, 0)
+    identity = identity_in(checkpoint)
+    saved: dict[str, Any] = {name: None for tree in trees[:1] for name in tree}
+    for name in wanted:
+        if name not in saved:
+            continue
+        copies = [tree[name] for tree in trees if name in tree]
+        complete = len(copies) == len(trees)
+        saved[name] = tree_of_all(copies, identity) if complete else Differs(len(trees))
+    return saved
 
 
 class Attempt:
@@ -23,22 +49,17 @@ class Attempt:
         self._reference = checkpoint.reference
         self._world_size = checkpoint.world_size
         manifest = manifest_path(checkpoint)
-        self._extra = decode_tree(checkpoint.extra, "extra", manifest)
+        self._extra = decode_tree(checkpoint.extra, "extra", manifest, arrays=False)
         self._trees, self._loader = trees, loader
         source = f"step {checkpoint.step}"
-        state = checkpoint.state
-        if len(state) == ranks.world_size:
-            state = state[ranks.rank : ranks.rank + 1]  # its own is all it needs
-        self._saved = tree_of_all([decode_tree(tree, "state", manifest) for tree in state])
+        self._saved = _saved_trees(checkpoint, manifest, list(trees), ranks)
         self._cursor = decode_tree(checkpoint.cursor, "the loader's state", manifest)
         self._fit = TreeFit(checkpoint, source)
-        if isinstance(self._saved, Differs):
-            raise self._saved.refusal(source)
         for name, have in trees.items():
             if name not in self._saved:
                 there = ", ".join(self._saved) or "nothing"
                 raise ValueError(f"{name}: not in {source}, which has {there}")
-            if type(have) in (bool, int, float, str, bytes, tuple, complex):
+            if is_fixed(have):
                 raise TypeError(
                     f"{name}: a {type(have).__name__} cannot be set where it is: put it into a "
                     "dict, or give None and take it from `trees` of the answer"
@@ -59,6 +80,7 @@ class Attempt:
         """Sets what is no tensor, the loader first."""
         if self._loader is not None:  # first: it may refuse
             self._loader.load_state_dict(self._fit.apply(self._cursor, None))
+        self._fit.copy()
         now = {name: self._fit.apply(self._saved[name], have) for name, have in self._trees.items()}
         return Restored(
             self._step,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+import enum
 import sys
 from typing import Any
 
@@ -11,6 +13,7 @@ from stoker import _native
 from stoker._checkpoint_memory import (
     Memory,
     UnsupportedValueError,
+    array_layout,
     check_writable,
     describe,
     memory_of,
@@ -18,14 +21,21 @@ from stoker._checkpoint_memory import (
     new_tensor,
 )
 from stoker._checkpoint_ranks import Differs
-from stoker._checkpoint_slice import Slice
-from stoker._checkpoint_tree import (
-    TensorNode,
-    has_state_dict,
-    manifest_path,
+from stoker._checkpoint_slice import Box, Slice
+from stoker._checkpoint_targets import Place, Targets
+from stoker._checkpoint_tree import TensorNode, has_state_dict, manifest_path
+from stoker._checkpoint_values import (
+    Unresolved,
+    holds_arrays,
+    is_torch_size,
+    members_of,
+    parts_of,
+    with_parts,
 )
 from stoker._corrupt import corrupt_error
 from stoker._torch import is_tensor
+
+_CONTAINERS = (dict, list, tuple, set, frozenset, argparse.Namespace)
 
 
 def _is_torch_kind(value: Any, module: str, name: str) -> bool:
@@ -38,7 +48,7 @@ class TreeFit:
 
     ``check`` finds what does not fit and collects where tensors are read to: arrays in memory
     are filled where they are, and new ones are made where there are none. When they have been read,
-    ``apply`` sets everything else.
+    ``copy`` fills what was read beside its place, and ``apply`` sets everything else.
     """
 
     def __init__(self, checkpoint: _native.OpenCheckpoint, source: str) -> None:
@@ -46,17 +56,22 @@ class TreeFit:
         self._manifest = manifest_path(checkpoint)
         self._stored = {name: (kind, shape) for name, kind, shape in checkpoint.tensors()}
         self._arrays: dict[TensorNode, Any] = {}
-        self._states: dict[int, Any] = {}
-        self.targets: list[tuple[Any, ...]] = []
+        self._states: dict[int, tuple[Any, str]] = {}  # of objects, and where they are
+        self._checkpoint = checkpoint
+        self._targets = Targets()
+        self._resolved: list[tuple[Any, ...]] | None = None
 
     def check(self, saved: Any, have: Any, path: str, *, strict: bool = True) -> None:
         """Raises what is wrong with putting ``saved`` where ``have`` is; changes nothing.
 
-        ``strict``: a key of ``have`` that was not saved is an error.
+        ``strict``: a key of ``have`` that was not saved is an error, and so is another kind of
+        value.
         """
-        if isinstance(saved, Differs):
-            raise saved.refusal(path)
-        if has_state_dict(have) and not isinstance(have, (dict, list, tuple)):
+        if isinstance(saved, (Differs, Unresolved)) or (
+            not strict and _family(saved) is not _family(have)
+        ):
+            self._check_new(saved, path)
+        elif has_state_dict(have) and not isinstance(have, (dict, list, tuple)):
             self._check_object(saved, have, path)
         elif isinstance(have, Slice):
             if not isinstance(saved, TensorNode) or saved.is_scalar:
@@ -66,11 +81,9 @@ class TreeFit:
             if not isinstance(saved, TensorNode) or saved.is_scalar:
                 raise ValueError(f"{path}: an array, but {_kind(saved)} in {self._source}")
             self._fill(saved, have, path)
-        elif isinstance(saved, TensorNode):
-            if isinstance(have, (dict, list, tuple)):
-                raise ValueError(f"{path}: {_kind(have)}, but an array in {self._source}")
-            self._make(saved, path)
-        elif isinstance(have, (dict, list, tuple)):
+        elif isinstance(have, enum.Enum):
+            self._check_member(saved, have, path)
+        elif isinstance(have, _CONTAINERS):
             if _family(have) is not _family(saved):
                 raise ValueError(f"{path}: {_kind(have)}, but {_kind(saved)} in {self._source}")
             self._check_items(saved, have, path, strict)
@@ -78,23 +91,37 @@ class TreeFit:
             self._check_new(saved, path)
 
     def _check_items(self, saved: Any, have: Any, path: str, strict: bool) -> None:
-        if isinstance(have, dict):
-            missing = [key for key in have if key not in saved] if strict else []
+        members = members_of(have)
+        if members is not None:
+            stored = members_of(saved) or {}
+            missing = [key for key in members if key not in stored] if strict else []
             if missing:
                 raise ValueError(f"{path}[{missing[0]!r}]: not in {self._source}")
-            pairs = [(key, item, have.get(key)) for key, item in saved.items()]
+            # Not by [key]: a defaultdict would make what it lacks.
+            pairs = [(key, item, members.get(key)) for key, item in stored.items()]
+        elif isinstance(have, (set, frozenset)):
+            return
         else:
             for i, item in enumerate(have[len(saved) :], len(saved)):
-                if _holds_arrays(item):
+                if strict and holds_arrays(item):
                     raise ValueError(f"{path}[{i}]: not in {self._source}")
             padded = [*have[: len(saved)], *[None] * (len(saved) - len(have))]
             pairs = list(zip(range(len(saved)), saved, padded, strict=True))
         for key, item, there in pairs:
             self.check(item, there, f"{path}[{key!r}]", strict=strict)
 
+    def _check_member(self, saved: Any, have: enum.Enum, path: str) -> None:
+        try:
+            type(have)(saved)
+        except (ValueError, TypeError, KeyError):  # the class may look for it in its own way
+            raise ValueError(
+                f"{path}: {type(have).__name__} has no member of the value that is in "
+                f"{self._source}: {'an array' if isinstance(saved, TensorNode) else repr(saved)}"
+            ) from None
+
     def _check_object(self, saved: Any, have: Any, path: str) -> None:
         state = have.state_dict()
-        self._states[id(have)] = state
+        self._states[id(have)] = state, path
         if _is_torch_kind(have, "torch.nn", "Module") and isinstance(saved, dict):
             unexpected = [key for key in saved if key not in state]
             if unexpected:
@@ -102,25 +129,38 @@ class TreeFit:
                     f"{path}[{unexpected[0]!r}]: in {self._source}, but the module has none"
                 )
         # An optimizer has no state before its first step, and a rewound one has too much.
-        strict = not _is_torch_kind(have, "torch.optim", "Optimizer")
-        self.check(saved, state, path, strict=strict)
+        is_optimizer = _is_torch_kind(have, "torch.optim", "Optimizer")
+        if is_optimizer:
+            self._check_groups(saved, state, path)
+        self.check(saved, state, path, strict=not is_optimizer)
+
+    def _check_groups(self, saved: Any, state: Any, path: str) -> None:
+        """What load_state_dict() of an optimizer would refuse, after others were restored."""
+        counts = [_group_sizes(one) for one in (state, saved)]
+        if counts[0] != counts[1]:
+            raise ValueError(
+                f"{path}: groups of {counts[0]} parameters, but of {counts[1]} in {self._source}"
+            )
 
     def _check_new(self, saved: Any, path: str) -> None:
         if isinstance(saved, Differs):
             raise saved.refusal(path)
+        if isinstance(saved, Unresolved):
+            raise ValueError(f"{path}: {saved!r} cannot be restored: this needs torch that has it")
         if isinstance(saved, TensorNode):
             self._make(saved, path)
-        elif isinstance(saved, dict):
-            for key, item in saved.items():
-                self._check_new(item, f"{path}[{key!r}]")
-        elif isinstance(saved, (list, tuple)):
-            for i, item in enumerate(saved):
-                self._check_new(item, f"{path}[{i}]")
+        for key, item in parts_of(saved) or ():
+            self._check_new(item, f"{path}[{key!r}]")
 
     def _find(self, node: TensorNode, path: str) -> tuple[str, tuple[int, ...]]:
         if node.name not in self._stored:
             message = f"{path}: {self._source} has no tensor {node.name}"
             raise corrupt_error(message, self._manifest, 0)
+        if node.element is not None:
+            try:
+                array_layout(*self._stored[node.name], node.element)
+            except UnsupportedValueError as error:
+                raise ValueError(f"{path}: cannot be restored: {error}") from None
         return self._stored[node.name]
 
     def _memory(self, have: Any, path: str) -> Memory:
@@ -132,6 +172,11 @@ class TreeFit:
             raise ValueError(f"{path}: cannot be restored into: {error}") from None
         return memory
 
+    def _add(
+        self, path: str, node: TensorNode, box: Box | None, array: Any, memory: Memory
+    ) -> None:
+        self._targets.add(Place(path, node.name, box, array, memory))
+
     def _fill(self, node: TensorNode, have: Any, path: str) -> None:
         kind, shape = self._find(node, path)
         memory = self._memory(have, path)
@@ -139,7 +184,7 @@ class TreeFit:
             stored = describe(kind, shape, node.element)
             raise ValueError(f"{path}: {memory.describe()}, but {stored} in {self._source}")
         self._arrays[node] = have
-        self.targets.append((node.name, None, memory.address, memory.strides))
+        self._add(path, node, None, have, memory)
 
     def _fill_slice(self, node: TensorNode, have: Slice, path: str) -> None:
         self._arrays[node] = have
@@ -152,7 +197,7 @@ class TreeFit:
             mine = describe(memory.type, whole, memory.element)
             stored = describe(kind, shape, node.element)
             raise ValueError(f"{path}: a slice of {mine}, but {stored} in {self._source}")
-        self.targets.append((node.name, (offsets, memory.shape), memory.address, memory.strides))
+        self._add(path, node, (offsets, memory.shape), have.array, memory)
 
     def _make(self, node: TensorNode, path: str) -> None:
         if node.is_slice:
@@ -165,7 +210,18 @@ class TreeFit:
         memory = memory_of(made)
         assert memory is not None
         self._arrays[node] = made
-        self.targets.append((node.name, None, memory.address, None))
+        self._add(path, node, None, made, memory)
+
+    @property
+    def targets(self) -> list[tuple[Any, ...]]:
+        """What to read, once everything was checked; asked for while the checkpoint is open."""
+        if self._resolved is None:
+            self._resolved = self._targets.resolve(self._checkpoint)
+        return self._resolved
+
+    def copy(self) -> None:
+        """Fills what could not be read into its place, once everything was read."""
+        self._targets.copy()
 
     def apply(self, saved: Any, have: Any) -> Any:
         """What is in ``have``'s place from now on: itself, changed, where it can be changed."""
@@ -173,44 +229,67 @@ class TreeFit:
             array = self._arrays[saved]
             return array[()] if saved.is_scalar else array
         if id(have) in self._states:
-            have.load_state_dict(self.apply(saved, self._states[id(have)]))
+            state, path = self._states[id(have)]
+            _load_state(have, self.apply(saved, state), path)
             return have
-        if isinstance(saved, dict):
-            old = have if isinstance(have, dict) else {}
-            new = {key: self.apply(item, old.get(key)) for key, item in saved.items()}
-            if not isinstance(have, dict):
-                return new
-            for key in [key for key in have if key not in new]:
-                del have[key]
-            have.update(new)
+        if isinstance(have, enum.Enum):
+            return type(have)(saved)
+        parts = parts_of(saved)
+        if parts is None:
+            return _set_leaf(saved, have)
+        if _family(saved) is not _family(have):
+            return with_parts(saved, [self.apply(item, None) for _, item in parts])
+        members = members_of(have)
+        if members is not None:
+            new = [(key, self.apply(item, members.get(key))) for key, item in parts]
+            members.clear()
+            for key, item in new:  # not update(): that of a Counter adds
+                members[key] = item
             return have
-        if not isinstance(saved, (list, tuple)):
-            return saved
-        known = have if isinstance(have, (list, tuple)) else ()
-        items = [
-            self.apply(item, known[i] if i < len(known) else None) for i, item in enumerate(saved)
-        ]
+        items = [self.apply(item, have[i] if i < len(have) else None) for i, item in parts]
         if isinstance(have, list):
             have[:] = items
             return have
-        if isinstance(saved, list):
-            return items
+        if is_torch_size(have):
+            return type(have)(items)
         return type(have)._make(items) if hasattr(type(have), "_make") else tuple(items)
 
 
+def _set_leaf(saved: Any, have: Any) -> Any:
+    if isinstance(saved, set) and isinstance(have, set):
+        have.clear()
+        have.update(saved)
+        return have
+    return saved
+
+
+def _load_state(have: Any, state: Any, path: str) -> None:
+    """Torch trusts a state to have the form it has written, and stumbles over any other."""
+    try:
+        have.load_state_dict(state)
+    except (TypeError, LookupError, AttributeError, ArithmeticError) as error:
+        is_optimizer = _is_torch_kind(have, "torch.optim", "Optimizer")
+        if not is_optimizer and not _is_torch_kind(have, "torch.nn", "Module"):
+            raise  # the caller's own class may raise what it likes
+        what = f"{type(error).__name__}: {error}"
+        raise ValueError(f"{path}: {type(have).__name__} refuses its state: {what}") from error
+
+
+def _group_sizes(state: Any) -> list[int]:
+    try:
+        return [len(group["params"]) for group in state["param_groups"]]
+    except (KeyError, TypeError):
+        return []
+
+
 def _family(value: Any) -> type | None:
-    return next((kind for kind in (dict, list, tuple) if isinstance(value, kind)), None)
+    """Of those that cannot stand for each other; None of a single value."""
+    if isinstance(value, (TensorNode, np.ndarray, Slice)) or is_tensor(value):
+        return TensorNode
+    return next((kind for kind in _CONTAINERS if isinstance(value, kind)), None)
 
 
 def _kind(value: Any) -> str:
     if isinstance(value, TensorNode):
         return "a NumPy scalar" if value.is_scalar else "an array"
     return "None" if value is None else f"of type {type(value).__name__}"
-
-
-def _holds_arrays(value: Any) -> bool:
-    if isinstance(value, dict):
-        return any(_holds_arrays(item) for item in value.values())
-    if isinstance(value, (list, tuple)):
-        return any(_holds_arrays(item) for item in value)
-    return isinstance(value, np.ndarray) or is_tensor(value)

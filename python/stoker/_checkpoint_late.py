@@ -18,5 +18,7 @@ def telling_late() -> Iterator[None]:
     """The core's "not yet" as a LateError."""
     try:
         yield
-    except BlockingIOError as error:
+    except LateError:
+        raise
+    except (BlockingIOError, TimeoutError) as error:
         raise LateError(error.errno, error.strerror) from None

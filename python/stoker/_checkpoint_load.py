@@ -11,10 +11,17 @@ import numpy as np
 import numpy.typing as npt
 
 from stoker import _native
-from stoker._checkpoint_memory import UnsupportedValueError, memory_of_array, new_array
+from stoker._checkpoint_memory import (
+    UnsupportedValueError,
+    array_layout,
+    memory_of_array,
+    new_array,
+)
 from stoker._checkpoint_tree import TensorNode, decode_tree, manifest_path
+from stoker._checkpoint_values import parts_of, with_parts
 from stoker._safetensors_file import SafetensorsFile
 
+_LISTINGS_MAX = 1000  # a writer that is faster than this reader each time does not exist
 Box = tuple[tuple[int, ...], tuple[int, ...]]  # offsets, shape
 
 
@@ -44,9 +51,10 @@ def _box_of(index: Any, shape: tuple[int, ...]) -> tuple[Box, tuple[Any, ...]]:
     for item, size in zip(wanted, shape, strict=True):
         if isinstance(item, slice):
             steps = range(*item.indices(size))
-            first, last = (min(steps), max(steps)) if steps else (0, -1)
-            offsets.append(first)
-            sizes.append(last - first + 1)
+            # Its ends: min() and max() would walk through all of it.
+            ends = sorted((steps[0], steps[-1])) if steps else [0, -1]
+            offsets.append(ends[0])
+            sizes.append(ends[1] - ends[0] + 1)
             inner.append(slice(None, None, steps.step))
         elif isinstance(item, (int, np.integer)) and not isinstance(item, bool):
             number = int(item)
@@ -84,10 +92,8 @@ class LazyTensor:
         self._element = element
         self.name = name
         self.type = kind
-        empty = new_array(kind, tuple(0 for _ in shape), element)
-        self.dtype = empty.dtype
         self._stored = shape
-        self.shape = shape[: empty.ndim]
+        self.dtype, self.shape = array_layout(kind, shape, element)
 
     @property
     def ndim(self) -> int:
@@ -126,7 +132,7 @@ class _CheckpointSource:
     def read_box(self, name: str, box: Box | None, into: npt.NDArray[Any]) -> None:
         memory = memory_of_array(into)
         try:
-            self.native.read_all([(name, box, memory.address, None)])
+            self.native.read_all([(name, box, memory.address, None, memory.bounds)])
         except _native.CorruptError as error:
             error.tensor = name
             raise
@@ -181,23 +187,43 @@ def _open(path: str) -> _native.OpenCheckpoint:
     """A directory of checkpoints stands for its newest one, and so does ``latest`` in it.
 
     The link may lag behind, or lead nowhere for a moment: which one is newest is said by the
-    generations alone.
+    generations alone. A writer may remove each one between being listed and being opened, and puts
+    a newer one there first: so it is listed again until nothing changes.
     """
     parent, last = os.path.split(path.rstrip("/") or path)
     directory = parent or "." if last == "latest" else path
-    names = os.listdir(directory) if os.path.isdir(directory) else []  # noqa: PTH112, PTH208
-    if "manifest.json" in names or not any(name.startswith("step-") for name in names):
-        return _native.OpenCheckpoint(os.fsencode(path))
+    before: list[Any] | None = None
+    for _ in range(_LISTINGS_MAX):
+        names = os.listdir(directory) if os.path.isdir(directory) else []  # noqa: PTH112, PTH208
+        is_run = any(name.startswith("step-") for name in names)
+        if "manifest.json" in names or not (is_run or "latest" in names):
+            break
+        found = _native.list_checkpoints(os.fsencode(directory))
+        opened, error = _open_first(directory, found)
+        if opened is not None:
+            return opened
+        if found == before:
+            if error is not None:
+                raise error
+            if found:
+                path = f"{directory}/{found[0][0]}"  # damaged: it says how
+            break
+        before = found
+    return _native.OpenCheckpoint(os.fsencode(path))
+
+
+def _open_first(
+    directory: str, found: list[tuple[str, int, bool, int, str | None]]
+) -> tuple[_native.OpenCheckpoint | None, Exception | None]:
+    """The first that can be opened; else the first error."""
     first: Exception | None = None
-    for name, _, _, _, damage in _native.list_checkpoints(os.fsencode(directory)):
+    for name, _, _, _, damage in found:
         if damage is None:
             try:
-                return _native.OpenCheckpoint(os.fsencode(f"{directory}/{name}"))
+                return _native.OpenCheckpoint(os.fsencode(f"{directory}/{name}")), None
             except (_native.CorruptError, FileNotFoundError) as error:
                 first = first or error
-    if first is not None:
-        raise first
-    return _native.OpenCheckpoint(os.fsencode(path))
+    return None, first
 
 
 def load(path: str | os.PathLike[str]) -> Loaded:
@@ -223,7 +249,7 @@ def load(path: str | os.PathLike[str]) -> Loaded:
     loaded.step = native.step
     loaded.reference = native.reference
     manifest = manifest_path(native)
-    loaded.extra = decode_tree(native.extra, "extra", manifest)
+    loaded.extra = decode_tree(native.extra, "extra", manifest, arrays=False)
     trees = [decode_tree(tree, "state", manifest) for tree in native.state[:1]]
     loaded.state = _with_tensors(trees[0] if trees else None, source, stored, tensors, "")
     return loaded
@@ -245,16 +271,9 @@ def _with_tensors(
         if lazy is not None:
             tensors.setdefault(name, lazy)
         return lazy
+    parts = parts_of(node)
+    if parts is None:
+        return node
     prefix = f"{name}." if name else ""
-    if isinstance(node, dict):
-        return {
-            key: _with_tensors(item, source, stored, tensors, f"{prefix}{key}")
-            for key, item in node.items()
-        }
-    if isinstance(node, (list, tuple)):
-        items = [
-            _with_tensors(item, source, stored, tensors, f"{prefix}{i}")
-            for i, item in enumerate(node)
-        ]
-        return items if isinstance(node, list) else tuple(items)
-    return node
+    items = [_with_tensors(item, source, stored, tensors, f"{prefix}{key}") for key, item in parts]
+    return with_parts(node, items)

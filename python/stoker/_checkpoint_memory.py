@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import importlib
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -49,10 +50,11 @@ class Memory:
         type: Of what is stored, as safetensors spells it.
         shape: Of what is stored.
         strides: In bytes; None where there are no gaps.
-        address: Of the first element.
+        address: Of the first element; on its device.
         element: NumPy's name of the elements' type where safetensors has none: ``<c16`` is stored
             as pairs of F64, times as I64, the rest as bytes in a last dimension.
         owner: Keeps the memory.
+        device: Where it is, as torch calls it; None for the host's memory.
     """
 
     type: str
@@ -61,17 +63,40 @@ class Memory:
     address: int
     element: str | None
     owner: Any
+    device: str | None = None
 
     @property
     def key(self) -> tuple[Any, ...]:
         """Equal for the same elements, seen twice."""
-        return self.address, self.type, self.shape, self.strides, self.element
+        return self.device, self.address, self.type, self.shape, self.strides, self.element
+
+    def on_host(self) -> Memory:
+        """The same elements in the host's memory: itself, or a copy of what a device has.
+
+        The copy is done when this returns. It comes after the work that the device's current stream
+        has so far. It keeps the device's memory as well: an address stands for one tensor then.
+        """
+        if self.device is None:
+            return self
+        copy = self.owner.to("cpu", copy=True)
+        return replace(_memory_of_strided(copy), owner=(copy, self.owner))
 
     @property
     def size_bytes(self) -> int:
         """Of all elements."""
         bits = 64 if self.type == "C64" else int(self.type.split("_")[0].lstrip("BOLUIF") or 8)
         return int(np.prod(self.shape, dtype=np.int64)) * bits // 8
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        """Address and size of all memory that its elements lie in."""
+        count = int(np.prod(self.shape, dtype=np.int64))
+        if count == 0 or self.strides is None:
+            return self.address, self.size_bytes
+        reach = [(n - 1) * step for n, step in zip(self.shape, self.strides, strict=True)]
+        below = sum(step for step in reach if step < 0)
+        above = sum(step for step in reach if step > 0)
+        return self.address + below, above - below + self.size_bytes // count
 
     def describe(self) -> str:
         """For messages: "float32 (3, 4)"."""
@@ -82,9 +107,28 @@ def describe(tensor_type: str, shape: tuple[int, ...], element: str | None) -> s
     """Type and shape as the array has them, not as they are stored."""
     name = _NAMES.get(tensor_type, tensor_type)
     if element is not None:
-        name = np.dtype(element).name
-        shape = shape if stored_as(np.dtype(element))[0] == "I64" else shape[:-1]
+        dtype, shape = array_layout(tensor_type, shape, element)
+        name = dtype.name
     return f"{name} {shape}"
+
+
+def _dtype_of(element: str) -> np.dtype[Any]:
+    """Of a name that a file has: only those that we write."""
+    try:
+        dtype = np.dtype(element)
+    except Exception:  # NumPy parses it in many ways, and raises what each of them raises
+        raise UnsupportedValueError(f"NumPy has no elements of type {element!r}") from None
+    if dtype.str != element or dtype.hasobject or dtype.fields is not None:
+        raise UnsupportedValueError(f"no elements of type {element!r} are stored")
+    return dtype
+
+
+def _shape_of(dtype: np.dtype[Any], tensor_type: str, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Of the array whose elements are stored as a tensor of that type and shape."""
+    stored, last, _ = stored_as(dtype)
+    if stored != tensor_type or shape[len(shape) - len(last) :] != last:
+        raise UnsupportedValueError(f"{tensor_type} {shape} are no elements of type {dtype.str}")
+    return shape[: len(shape) - len(last)]
 
 
 def stored_as(dtype: np.dtype[Any]) -> tuple[str, tuple[int, ...], tuple[int, ...]]:
@@ -121,8 +165,12 @@ def memory_of_array(array: npt.NDArray[Any]) -> Memory:
     return Memory(tensor_type, shape, strides, address, element, array)
 
 
+def _is_on_host(tensor: Any) -> bool:
+    return bool(tensor.device.type == "cpu")
+
+
 def memory_of_tensor(tensor: Any) -> Memory:
-    """Of a torch tensor on the CPU."""
+    """Of a torch tensor on any device that has memory."""
     torch = importlib.import_module("torch")  # loaded, since there is a tensor
     if type(tensor) not in (torch.Tensor, torch.nn.Parameter, getattr(torch.nn, "Buffer", None)):
         raise UnsupportedValueError("a subclass of torch.Tensor")
@@ -130,11 +178,16 @@ def memory_of_tensor(tensor: Any) -> Memory:
         raise UnsupportedValueError("a quantized tensor: give .int_repr() of it, scale and offset")
     if tensor.layout is not torch.strided:
         raise UnsupportedValueError(f"a tensor of layout {tensor.layout}")
-    if tensor.device.type != "cpu":
-        raise UnsupportedValueError(f"a tensor on {tensor.device}: give .cpu() of it")
+    if tensor.device.type == "meta":
+        raise UnsupportedValueError("a tensor on meta, which has no elements")
     tensor = tensor.detach()
     if tensor.is_conj() or tensor.is_neg():
         tensor = tensor.resolve_conj().resolve_neg()
+    memory = _memory_of_strided(tensor)
+    return memory if _is_on_host(tensor) else replace(memory, device=str(tensor.device))
+
+
+def _memory_of_strided(tensor: Any) -> Memory:
     name = str(tensor.dtype).removeprefix("torch.")
     size = tensor.element_size()
     shape, element = tuple(tensor.shape), None
@@ -168,26 +221,63 @@ def check_writable(memory: Memory, array: Any) -> None:
             raise UnsupportedValueError("has elements that share memory, as after expand()")
 
 
-def new_array(tensor_type: str, shape: tuple[int, ...], element: str | None) -> npt.NDArray[Any]:
-    """An array for what is stored so. bfloat16 and float8, which NumPy lacks, come as integers."""
+def array_layout(
+    tensor_type: str, shape: tuple[int, ...], element: str | None
+) -> tuple[np.dtype[Any], tuple[int, ...]]:
+    """Type and shape of the array for what is stored so.
+
+    bfloat16 and float8, which NumPy lacks, come as integers.
+    """
     if element is not None:
-        dtype = np.dtype(element)
-        plain = shape if stored_as(dtype)[0] == "I64" else shape[:-1]
-        return np.empty(plain, dtype)
+        dtype = _dtype_of(element)
+        return dtype, _shape_of(dtype, tensor_type, shape)
     name = _NAMES.get(tensor_type, "")
     if tensor_type == "BF16" or tensor_type.startswith("F8_"):
         name = "uint16" if tensor_type == "BF16" else "uint8"
     if not name:
         raise UnsupportedValueError(f"elements of type {tensor_type} have less than a byte")
-    return np.empty(shape, name)
+    return np.dtype(name), shape
+
+
+def new_array(tensor_type: str, shape: tuple[int, ...], element: str | None) -> npt.NDArray[Any]:
+    """An array for what is stored so."""
+    dtype, shape = array_layout(tensor_type, shape, element)
+    made: npt.NDArray[Any] = _new("array", lambda: np.empty(shape, dtype))
+    return made
 
 
 def new_tensor(tensor_type: str, shape: tuple[int, ...], element: str | None) -> Any:
-    """A torch tensor for what is stored so."""
+    """A torch tensor for what is stored so; on the CPU, whatever torch's default device is."""
     torch = importlib.import_module("torch")
     if element is not None:
-        return torch.empty(shape[:-1], dtype=torch.complex128)
-    name = _NAMES.get(tensor_type, "")
+        if element != _COMPLEX128:
+            raise UnsupportedValueError(f"torch has no elements of type {element!r}")
+        shape = _shape_of(np.dtype(element), tensor_type, shape)
+        tensor_type = "C128"
+    name = "complex128" if tensor_type == "C128" else _NAMES.get(tensor_type, "")
     if not hasattr(torch, name):
         raise UnsupportedValueError(f"this torch has no elements of type {tensor_type}")
-    return torch.empty(shape, dtype=getattr(torch, name))
+    return _new("tensor", lambda: torch.empty(shape, dtype=getattr(torch, name), device="cpu"))
+
+
+def _new(what: str, make: Callable[[], Any]) -> Any:
+    try:
+        return make()
+    except (ValueError, RuntimeError, TypeError) as error:  # too many elements, even of no size
+        raise UnsupportedValueError(f"no {what} has such a shape: {error}") from None
+
+
+def new_staging(array: Any) -> Any:
+    """Host memory without gaps for the elements of an array or a tensor."""
+    if isinstance(array, np.ndarray):
+        return np.empty(array.shape, array.dtype)
+    torch = importlib.import_module("torch")
+    return torch.empty(tuple(array.shape), dtype=array.dtype, device="cpu")
+
+
+def copy_into(array: Any, staging: Any) -> None:
+    """Fills an array or a tensor from its staging; done when this returns."""
+    if isinstance(array, np.ndarray):
+        array[...] = staging
+    else:
+        array.detach().copy_(staging)

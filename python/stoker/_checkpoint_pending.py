@@ -9,7 +9,7 @@ import os
 import queue
 import threading
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import Any
 
 from stoker import _native
@@ -33,6 +33,7 @@ class Pending(concurrent.futures.Future[str]):
         self._begin = time.monotonic()
         self.size_bytes = size_bytes
         self.is_read = False
+        self._callbacks = _CallbackThread()
         self.set_running_or_notify_cancel()
 
     @property
@@ -104,6 +105,16 @@ class Pending(concurrent.futures.Future[str]):
             raise LateError(f"save step {self.step}: not over after {timeout} s")
         self.is_read = True
 
+    def add_done_callback(self, fn: Callable[[concurrent.futures.Future[str]], object]) -> None:
+        """Calls ``fn`` with this save when it is over, in a thread that may wait for other saves.
+
+        Of a save that is over it is called at once.
+        """
+        if self.done():
+            super().add_done_callback(fn)
+        else:
+            super().add_done_callback(lambda _: self._callbacks.call(fn, self))
+
     def __await__(self) -> Generator[Any, None, str]:
         return asyncio.wrap_future(self).__await__()
 
@@ -144,17 +155,67 @@ class Pending(concurrent.futures.Future[str]):
         return f"<stoker.Pending: step {self.step}, {state}>"
 
 
-class Watcher:
-    """The thread that notices when saves end. Waits in native code, without the GIL."""
+class _CallbackThread:
+    """Runs callbacks of saves that are over, in order.
+
+    Not the watcher's: a callback that waits for the next save would wait for itself.
+    """
 
     def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._queue: queue.SimpleQueue[Callable[[], object] | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._is_stopped = False
+
+    def call(self, fn: Callable[[Pending], object], pending: Pending) -> None:
+        """Soon in the thread; at once where that has ended."""
+        with self._lock:
+            is_stopped = self._is_stopped
+            if not is_stopped:
+                self._queue.put(lambda: fn(pending))
+                if self._thread is None:
+                    self._thread = threading.Thread(
+                        target=self._run, name="stoker-callbacks", daemon=True
+                    )
+                    self._thread.start()
+        if is_stopped:
+            fn(pending)
+
+    def stop(self) -> None:
+        """Runs what is left and ends the thread; does not wait if it is this one."""
+        with self._lock:
+            self._is_stopped = True
+            thread = self._thread
+            self._queue.put(None)
+        if thread is not None and thread is not threading.current_thread():
+            thread.join()
+
+    def _run(self) -> None:
+        while (call := self._queue.get()) is not None:
+            try:
+                call()
+            except Exception:
+                _log.exception("a callback of a save has failed")
+            del call
+
+
+class Watcher:
+    """The thread that notices when saves end, and logs what they wait for.
+
+    Waits in native code, without the GIL.
+    """
+
+    def __init__(self, notices: _native.WaitNotices) -> None:
+        self._notices = notices
         self._queue: queue.SimpleQueue[Pending | None] = queue.SimpleQueue()
+        self._callbacks = _CallbackThread()
         self._is_stopped = False
         self._thread = threading.Thread(target=self._run, name="stoker-saves", daemon=True)
         self._thread.start()
 
     def watch(self, pending: Pending) -> None:
         """In the order of the saves."""
+        pending._callbacks = self._callbacks
         self._queue.put(pending)
 
     def stop(self) -> None:
@@ -163,10 +224,13 @@ class Watcher:
         self._queue.put(None)
         if self._thread is not threading.current_thread():
             self._thread.join()
+        self._callbacks.stop()
 
     def _run(self) -> None:
         while (pending := self._queue.get()) is not None:
             while not pending._native.wait(_POLL_SECONDS):
+                for notice in self._notices.take():
+                    _log.warning("%s", notice)
                 if self._is_stopped:
                     return
             pending._settle()

@@ -1,42 +1,20 @@
-"""Several ranks and one checkpoint: how they meet, and what of it is whose."""
+"""Several ranks and one checkpoint: what of it is whose."""
 
 from __future__ import annotations
 
-import hashlib
-import os
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
-from stoker import _native
 from stoker._checkpoint_tree import TensorNode
+from stoker._checkpoint_values import parts_of, with_parts
+from stoker._native import OpenCheckpoint
 from stoker._ranks import Ranks
-
-# What launchers give to all processes of one run, and to no other run of that time. Two that start
-# in one directory at once are told apart by it.
-_RUN_VARIABLES = (
-    *("TORCHELASTIC_RUN_ID", "MASTER_PORT", "SLURM_JOB_ID", "SLURM_STEP_ID"),
-    *("PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"),
-)
-
-
-def run_word(purpose: str) -> str:
-    """What ranks meet under: the same for all ranks of a run."""
-    told = "\0".join(os.environ.get(name, "") for name in _RUN_VARIABLES)
-    return f"{purpose}-{hashlib.blake2b(told.encode(), digest_size=8).hexdigest()}"
 
 
 def own_prefix(ranks: Ranks) -> str:
     """Begins the names of a rank's own tensors, so that they do not meet those of others."""
     return f"rank-{ranks.rank:05}." if ranks.world_size > 1 else ""
-
-
-def meet(directory: str, purpose: str, ranks: Ranks, timeout: float) -> str:
-    """A session for all ranks; rank 0 then makes its directory.
-
-    Raises:
-        BlockingIOError: A rank is missing; names it.
-    """
-    where = os.fsencode(directory)
-    return _native.meet_ranks(where, run_word(purpose), ranks.rank, ranks.world_size, timeout)
 
 
 class Differs:
@@ -48,34 +26,50 @@ class Differs:
     def refusal(self, path: str) -> ValueError:
         """What to raise where somebody wants it."""
         return ValueError(
-            f"{path}: each of the {self._count} ranks has saved its own, and this run has another "
-            "number of ranks: only a stoker.Slice, and what was the same on every rank, can be "
-            "restored then"
+            f"{path}: each of the {self._count} ranks has saved another value, and this run has "
+            "another number of ranks: only a stoker.Slice, and what was the same on every rank, "
+            "can be restored then"
         )
 
 
-def tree_of_all(trees: list[Any]) -> Any:
-    """What the trees of all ranks have in common; Differs where they do not agree."""
-    if not trees:
-        return {}
-    return trees[0] if len(trees) == 1 else _common(trees)
+# What is equal for two tensors of the same type, shape and bytes, by a tensor's name.
+Identity = Callable[[str], tuple[Any, ...]]
 
 
-def _common(nodes: list[Any]) -> Any:
-    first = nodes[0]
-    if any(type(node) is not type(first) for node in nodes):
-        return Differs(len(nodes))
+def identity_in(checkpoint: OpenCheckpoint) -> Identity:
+    """Of the tensors of one checkpoint: type, shape and digest."""
+    stored = {name: (kind, shape) for name, kind, shape in checkpoint.tensors()}
+    return lambda name: (*stored.get(name, ()), checkpoint.digests([name]).get(name))
+
+
+def tree_of_all(trees: list[Any], identity: Identity) -> Any:
+    """What the trees of all ranks have in common; Differs where they do not agree.
+
+    A tensor that has the same bytes on every rank is replicated: any copy stands for all.
+    """
+    first = trees[0]
+    if len(trees) == 1:
+        return first
+    if any(type(tree) is not type(first) for tree in trees):
+        return Differs(len(trees))
     if isinstance(first, TensorNode):
-        is_one = first.is_slice and all(vars(node) == vars(first) for node in nodes)
-        return first if is_one else Differs(len(nodes))
-    if isinstance(first, dict):
-        if any(list(node) != list(first) for node in nodes):
-            return Differs(len(nodes))
-        return {key: _common([node[key] for node in nodes]) for key in first}
-    if isinstance(first, (list, tuple)):
-        if any(len(node) != len(first) for node in nodes):
-            return Differs(len(nodes))
-        items = [_common(list(parts)) for parts in zip(*nodes, strict=True)]
-        return items if isinstance(first, list) else tuple(items)
-    same = all(node == first or (node != node and first != first) for node in nodes)
-    return first if same else Differs(len(nodes))
+        return first if _is_one(trees, identity) else Differs(len(trees))
+    parts = [parts_of(tree) for tree in trees]
+    if parts[0] is not None:
+        keys = [[key for key, _ in own or ()] for own in parts]
+        if any(own != keys[0] for own in keys):
+            return Differs(len(trees))
+        rows = zip(*([part for _, part in own or ()] for own in parts), strict=True)
+        return with_parts(first, [tree_of_all(list(row), identity) for row in rows])
+    same = all(tree == first or (tree != tree and first != first) for tree in trees)
+    return first if same else Differs(len(trees))
+
+
+def _is_one(nodes: list[TensorNode], identity: Identity) -> bool:
+    """Whether they are one tensor: a slice of each rank, or copies."""
+    first = nodes[0]
+    if any(vars(replace(node, name=first.name)) != vars(first) for node in nodes):
+        return False
+    if first.is_slice:
+        return all(node.name == first.name for node in nodes)
+    return len({identity(node.name) for node in nodes}) == 1

@@ -20,7 +20,7 @@ class Slice:
     restored into any others, by any number of ranks, and read as one tensor by ``stoker.load``.
 
     Args:
-        array: A NumPy array or a torch tensor on the CPU: what this rank has.
+        array: A NumPy array or a torch tensor: what this rank has.
         global_shape: Of the whole tensor.
         offsets: Where ``array`` begins in it, one number for each dimension.
     """

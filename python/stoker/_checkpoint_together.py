@@ -1,4 +1,4 @@
-"""Which checkpoint is restored: the newest that holds on every rank."""
+"""Which checkpoint is restored: the newest that is valid on every rank."""
 
 from __future__ import annotations
 
@@ -6,19 +6,21 @@ import contextlib
 import errno
 import json
 import os
-import shutil
 import time
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 from stoker import _native
-from stoker._checkpoint_ranks import meet, run_word
+from stoker._checkpoint_job import Meetings
 from stoker._ranks import Ranks
 
 Attempt = TypeVar("Attempt")
 Try = Callable[[_native.OpenCheckpoint], Attempt]
 Chosen = tuple[str, list[tuple[str, str]]]  # its name, and those that were passed over
 _FAREWELL_SECONDS = 10.0
+_SEEN_SECONDS = 5.0
+_LOOK_SECONDS = 0.1
+_left_open: list[_native.Session] = []  # of restores that a rank did not hear the end of
 _PLACE = ("path", "offset", "tensor")  # of a CorruptError
 _KINDS: dict[str, type[Exception]] = {"ValueError": ValueError, "TypeError": TypeError}
 
@@ -47,12 +49,17 @@ def choose(directory: str, name: str, finite: bool, attempt: Try[Attempt]) -> tu
 
 
 def choose_together(
-    directory: str, choice: tuple[str, bool], attempt: Try[Attempt], ranks: Ranks, timeout: float
+    directory: str,
+    choice: tuple[str, bool],
+    attempt: Try[Attempt],
+    ranks: Ranks,
+    meetings: Meetings,
+    timeout: float,
 ) -> tuple[Chosen, Any]:
     """The same by all ranks of a run. ``choice``: name and finite."""
     if ranks.world_size == 1:
         return choose(directory, *choice, attempt)
-    together = Together(directory, ranks, timeout)
+    together = Together(directory, ranks, meetings, timeout)
     try:
         return together.choose(*choice, attempt)
     finally:
@@ -60,28 +67,27 @@ def choose_together(
 
 
 def _is_damage(error: BaseException) -> bool:
-    if isinstance(error, (_native.CorruptError, FileNotFoundError)):
+    if isinstance(error, _native.CorruptError):
         return True
     return isinstance(error, OSError) and error.errno == errno.EIO
+
+
+class _OtherGenerationError(Exception):
+    """A name leads to another checkpoint than rank 0 has seen there."""
 
 
 class Together:
     """One restore by several ranks: all of them restore the same checkpoint, or all raise.
 
-    Rank 0 goes through the checkpoints. Of each it tells the others the name; everybody tries it
-    and says how that went; rank 0 says what follows. If it is damage on one rank all pass it over,
-    and any other error is everybody's.
+    First they compare what was asked for. Then rank 0 goes through the checkpoints. Of each it
+    tells the others name and generation; everybody tries it and says how that went; rank 0 says
+    what follows. If it is damage on one rank all pass it over, and any other error is everybody's.
     """
 
-    def __init__(self, directory: str, ranks: Ranks, timeout: float) -> None:
+    def __init__(self, directory: str, ranks: Ranks, meetings: Meetings, timeout: float) -> None:
         self._directory, self._ranks = directory, ranks
         self._end = time.monotonic() + timeout
-        session = meet(directory, "restore", ranks, timeout)
-        self._messages = f"{directory}/owner-{session}"
-        if ranks.rank == 0:
-            os.mkdir(self._messages)  # noqa: PTH102
-        where = os.fsencode(directory)
-        self._talk = _native.Coordinator(where, session, ranks.rank, ranks.world_size)
+        self._session = meetings.meet("restore", timeout)
         self._round = 0
         self._is_told = False  # an error that everybody knows
         self._is_lost = False  # a rank is missing: there is nobody to wait for
@@ -93,12 +99,12 @@ class Together:
         """Rank 0's words, on every rank."""
         with self._listening():
             key = f"{what}-{self._round}"
-            return json.loads(self._talk.broadcast(key, json.dumps(value), self._left()))
+            return json.loads(self._session.broadcast(key, json.dumps(value), self._left()))
 
     def _hear(self, value: Any) -> list[Any]:
         """Everybody's words, on rank 0; on others nothing."""
         with self._listening():
-            texts = self._talk.gather(f"tried-{self._round}", json.dumps(value), self._left())
+            texts = self._session.gather(f"tried-{self._round}", json.dumps(value), self._left())
             return [json.loads(text) for text in texts]
 
     @contextlib.contextmanager
@@ -111,6 +117,7 @@ class Together:
 
     def choose(self, name: str, finite: bool, attempt: Try[Attempt]) -> tuple[Chosen, Any]:
         """The same as the function, agreed by all."""
+        self._compare([name, finite])
         if self._ranks.rank != 0:
             return self._follow(attempt)
         try:
@@ -124,9 +131,23 @@ class Together:
         self._tell("try", {"chosen": chosen})
         return chosen, gave
 
+    def _compare(self, asked: list[Any]) -> None:
+        """Raises on every rank if one asks for another checkpoint than rank 0."""
+        self._round += 1
+        said = self._hear(asked)
+        others = [rank for rank, other in enumerate(said) if other != asked]
+        differing = None
+        if others:
+            what = [f"rank {rank} restores {_wish(*said[rank])}" for rank in (0, others[0])]
+            differing = " and ".join(what)
+        differing = self._tell("compared", differing)
+        if differing is not None:
+            raise ValueError(f"{self._directory}: {differing}: all ranks restore the same")
+
     def _lead(self, checkpoint: _native.OpenCheckpoint, attempt: Try[Attempt]) -> Attempt:
         self._round += 1
-        self._tell("try", {"name": os.path.basename(checkpoint.directory)})  # noqa: PTH119
+        name = os.path.basename(checkpoint.directory)  # noqa: PTH119
+        self._tell("try", {"name": name, "generation": checkpoint.generation})
         gave, error = None, None
         try:
             gave = attempt(checkpoint)
@@ -135,11 +156,12 @@ class Together:
         said = self._hear(None)
         said[0] = _report(error)
         failed = [(rank, report) for rank, report in enumerate(said) if report is not None]
-        failed.sort(key=lambda pair: pair[1]["is_damage"])  # errors first: they end it
+        # Errors first: they end it. What is gone on one rank is looked for again by all.
+        failed.sort(key=lambda pair: (pair[1]["is_damage"], pair[1]["is_gone"]))
         verdict = {"rank": failed[0][0], **failed[0][1]} if failed else None
         self._tell("said", verdict)
         if verdict is not None:
-            self._is_told = not verdict["is_damage"]
+            self._is_told = not verdict["is_damage"] and not verdict["is_gone"]
             if error is not None and verdict["rank"] == 0:
                 raise error
             raise _error_of(verdict)
@@ -158,28 +180,49 @@ class Together:
                 raise _error_of({"rank": 0, **word["error"]}, kind)
             try:
                 error = None
-                _, gave = choose(self._directory, word["name"], False, attempt)
+                _, gave = self._choose_named(word["name"], word["generation"], attempt)
             except Exception as raised:
                 error = raised
             self._hear(_report(error))
             verdict = self._tell("said")
-            if verdict is not None and not verdict["is_damage"]:
+            if verdict is not None and not verdict["is_damage"] and not verdict["is_gone"]:
                 if error is not None and verdict["rank"] == self._ranks.rank:
                     raise error
                 raise _error_of(verdict)
 
+    def _choose_named(
+        self, name: str, generation: int, attempt: Try[Attempt]
+    ) -> tuple[Chosen, Any]:
+        """Other machines may see a new name, or what it leads to, some seconds later."""
+        end = min(self._end, time.monotonic() + _SEEN_SECONDS)
+
+        def try_one(checkpoint: _native.OpenCheckpoint) -> Attempt:
+            if checkpoint.generation != generation:
+                found = f"generation {checkpoint.generation}, not {generation}"
+                raise _OtherGenerationError(f"{checkpoint.directory}: {found}")
+            return attempt(checkpoint)
+
+        while True:
+            try:
+                return choose(self._directory, name, False, try_one)
+            except (FileNotFoundError, _OtherGenerationError) as error:
+                if time.monotonic() >= end:
+                    raise FileNotFoundError(errno.ENOENT, str(error)) from None
+                time.sleep(_LOOK_SECONDS)
+
     def close(self) -> None:
-        """Removes the messages, when nobody reads them any more."""
+        """Ends the session, when nobody reads its messages any more."""
         self._round += 1
         self._end = min(self._end, time.monotonic() + _FAREWELL_SECONDS)
         if not self._is_lost:
             with contextlib.suppress(OSError):
                 self._hear(None)
-        # Whoever did not hear the end needs them; the next writer sweeps them then.
-        if self._ranks.rank == 0 and not self._is_lost:
-            shutil.rmtree(self._messages, ignore_errors=True)
-            word = run_word("restore")
-            _native.clear_meeting(os.fsencode(self._directory), word, self._ranks.world_size)
+        if self._is_lost:  # who did not hear the end still needs them
+            _left_open.append(self._session)
+
+
+def _wish(name: str, finite: bool) -> str:
+    return (name or "the newest checkpoint") + (" that is finite" if finite else "")
 
 
 def _is_missing(error: BaseException) -> bool:
@@ -192,6 +235,7 @@ def _describe(error: BaseException) -> dict[str, Any]:
         "errno": error.errno if isinstance(error, OSError) else None,
         "message": str(error),
         "is_damage": _is_damage(error),
+        "is_gone": _is_missing(error),
         "place": {name: getattr(error, name, None) for name in _PLACE},
     }
 

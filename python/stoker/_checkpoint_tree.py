@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import base64
+import argparse
+import collections
+import enum
 import json
-import math
 import os
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,13 +14,24 @@ import numpy as np
 
 from stoker._checkpoint_memory import Memory, UnsupportedValueError, memory_of
 from stoker._checkpoint_slice import Box, Slice
+from stoker._checkpoint_values import (
+    LEAVES,
+    NOT_A_LEAF,
+    advice,
+    checked_text,
+    is_mapping_tag,
+    leaf_node,
+    refusal,
+    unwrap_mapping,
+    wrap_mapping,
+    wrapping_depth,
+)
 from stoker._corrupt import corrupt_error
 from stoker._native import OpenCheckpoint
 from stoker._torch import is_tensor
 
-_INT_MAX = 2**53  # what every JSON parser reads exactly
 _DEPTH_MAX = 60
-_FLOATS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
+_TAG_DEPTH_MAX = 3  # of a node without parts: {"!scalar": {"!array": [...]}}
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,18 +64,20 @@ def has_state_dict(value: Any) -> bool:
 class TreeEncoder:
     """Makes JSON of trees and collects their tensors. Equal memory is one tensor.
 
-    ``prefix`` begins the names of all tensors but slices, which belong to all ranks.
+    ``prefix`` begins the names of all tensors but slices, which belong to all ranks. ``keys``: what
+    is encoded is a dict's key or in a set, where nothing in memory says what it came from.
 
     Attributes:
-        tensors: What is to be saved, by name.
+        tensors: What is to be saved, by name; in host memory.
         slices: Of those that are slices: offsets and shape of the whole tensor.
     """
 
-    def __init__(self, *, arrays: bool = True, prefix: str = "") -> None:
+    def __init__(self, *, arrays: bool = True, prefix: str = "", keys: bool = False) -> None:
         self.tensors: dict[str, Memory] = {}
         self.slices: dict[str, Box] = {}
         self._arrays = arrays
         self._prefix = prefix
+        self._keys = keys
         self._names: dict[tuple[Any, ...], str] = {}
 
     def encode(self, tree: Any, name: str) -> str:
@@ -78,29 +92,35 @@ class TreeEncoder:
     def node(self, value: Any, path: str, name: str, depth: int) -> Any:
         """What stands for ``value`` in JSON."""
         if depth > _DEPTH_MAX:
-            raise _refusal(value, path, f"nested deeper than {_DEPTH_MAX}, or in itself")
-        kind = type(value)
-        if value is None or kind is bool:
-            return value
-        if kind is int:
-            return value if -_INT_MAX <= value <= _INT_MAX else {"!int": str(value)}
-        if kind is float:
-            return value if math.isfinite(value) else {"!float": str(value)}
-        if kind is str:
-            return _text(value, path)
-        if kind is bytes:
-            return {"!bytes": base64.b64encode(value).decode()}
-        if kind is complex:
-            parts = (value.real, value.imag)
-            return {"!complex": [self.node(part, path, name, depth) for part in parts]}
+            raise refusal(value, path, f"nested deeper than {_DEPTH_MAX}, or in itself")
+        node = leaf_node(value, path)
+        if node is NOT_A_LEAF:
+            node = self._array(value, path, name)
+        if node is NOT_A_LEAF:
+            node = self._container(value, path, name, depth)
+        # Tags have a depth of their own, which counts at the end only.
+        if depth + _TAG_DEPTH_MAX > _DEPTH_MAX and depth - 1 + _nesting(node) > _DEPTH_MAX:
+            raise refusal(value, path, f"nested deeper than {_DEPTH_MAX}")
+        return node
+
+    def _array(self, value: Any, path: str, name: str) -> Any:
         if isinstance(value, np.generic):
             return {"!scalar": self._tensor(np.asarray(value), path, name)}
         if isinstance(value, np.ndarray) or is_tensor(value):
             return self._tensor(value, path, name)
-        if isinstance(value, Slice):
-            return self._slice(value, path, name)
+        return self._slice(value, path, name) if isinstance(value, Slice) else NOT_A_LEAF
+
+    def _container(self, value: Any, path: str, name: str, depth: int) -> Any:
+        if isinstance(value, enum.Enum):
+            if self._keys:
+                raise refusal(value, path, "an enum would come back as its value: use that")
+            plain = TreeEncoder(arrays=False)
+            return {"!enum": plain.node(value.value, path, name, depth + 1)}
         if isinstance(value, dict):
-            return self._dict(value, path, name, depth)
+            node = self._dict(value, path, name, depth + wrapping_depth(value))
+            return wrap_mapping(value, node)
+        if isinstance(value, argparse.Namespace):
+            return {"!namespace": self._dict(vars(value), path, name, depth + 1)}
         if isinstance(value, (list, tuple)):
             step = 1 if isinstance(value, list) else 2
             items = [
@@ -108,9 +128,18 @@ class TreeEncoder:
                 for i, item in enumerate(value)
             ]
             return items if isinstance(value, list) else {"!tuple": items}
-        if has_state_dict(value):
-            return self.node(value.state_dict(), path, name, depth + 1)
-        raise _refusal(value, path, _advice(value))
+        if isinstance(value, (set, frozenset)):
+            keys = TreeEncoder(arrays=False, keys=True)
+            nodes = [keys.node(item, f"{path}: {item!r}", "", depth + 2) for item in value]
+            tag = "!set" if isinstance(value, set) else "!frozenset"
+            return {tag: sorted(nodes, key=json.dumps)}  # equal sets are equal text
+        if has_state_dict(value) and not self._keys:
+            state = value.state_dict()
+            # A module's is one for the sake of the order, which every dict keeps: it needs no tag.
+            if isinstance(state, collections.OrderedDict):
+                return self._dict(state, path, name, depth)
+            return self.node(state, path, name, depth + 1)
+        raise refusal(value, path, advice(value))
 
     def _dict(self, value: dict[Any, Any], path: str, name: str, depth: int) -> Any:
         is_plain = all(type(key) is str and not key.startswith("!") for key in value)
@@ -120,8 +149,8 @@ class TreeEncoder:
             for key, item in value.items()
         ]
         if is_plain:
-            return {_text(key, f"{path}[{key!r}]"): node for key, node in nodes}
-        keys = TreeEncoder(arrays=False)
+            return {checked_text(key, f"{path}[{key!r}]"): node for key, node in nodes}
+        keys = TreeEncoder(arrays=False, keys=True)
         return {
             "!dict": [
                 [keys.node(key, f"{path}: key {key!r}", "", depth + step), node]
@@ -131,7 +160,9 @@ class TreeEncoder:
 
     def _tensor(self, value: Any, path: str, name: str) -> Any:
         memory = self._memory(value, path)
-        stored = self._names.get(memory.key) if 0 not in memory.shape else None
+        # Some devices have no addresses; what has no elements is nowhere.
+        has_place = 0 not in memory.shape and memory.address != 0
+        stored = self._names.get(memory.key) if has_place else None
         if stored is None:
             stored = self._add(memory, self._prefix + name, path)
             self._names[memory.key] = stored
@@ -151,16 +182,16 @@ class TreeEncoder:
                 raise UnsupportedValueError("no arrays here: they belong into a tree of their own")
             memory = memory_of(value)
         except UnsupportedValueError as error:
-            raise _refusal(value, path, str(error)) from None
+            raise refusal(value, path, str(error)) from None
         assert memory is not None
         return memory
 
     def _add(self, memory: Memory, name: str, path: str) -> str:
-        stored, number = _text(name, path), 1
+        stored, number = checked_text(name, path), 1
         while stored in self.tensors:  # a key with a dot, or 1 beside "1"
             number += 1
             stored = f"{name}~{number}"
-        self.tensors[stored] = memory
+        self.tensors[stored] = memory.on_host()
         return stored
 
 
@@ -171,71 +202,75 @@ def _leaf(value: Any, stored: str, memory: Memory) -> Any:
     return {tag if tag == "!torch" else "!array": [stored, memory.element]}
 
 
-def _refusal(value: Any, path: str, why: str) -> TypeError:
-    return TypeError(f"{path}: object of type {type(value).__name__} can't be saved: {why}")
+class _UnknownTagError(ValueError):
+    """A tag that no version up to this one has written."""
 
 
-def _advice(value: Any) -> str:
-    if isinstance(value, np.random.Generator):
-        return "save its bit_generator.state, which is a dict"
-    if isinstance(value, (set, frozenset, bytearray, range)):
-        return "make a list or bytes of it"
-    if isinstance(value, (int, float, str, bytes)):
-        return "a subclass would come back as what it is derived from: convert it"
-    return "only dicts, lists, tuples, numbers, str, bytes, None, arrays, and what has state_dict()"
-
-
-def _text(value: str, path: str) -> str:
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        raise _refusal(value, path, "it is not UTF-8: save bytes") from None
-    return value
+def _nesting(node: Any) -> int:
+    """How deep a leaf's node is nested."""
+    if not isinstance(node, (dict, list)):
+        return 0
+    items = node.values() if isinstance(node, dict) else node
+    return 1 + max((_nesting(item) for item in items), default=0)
 
 
 def _name_of(key: Any) -> str:
     return key if isinstance(key, str) else str(key)
 
 
-def _untag(tag: str, body: Any) -> Any:
-    if tag == "!tensor":
-        return TensorNode(body)
-    if tag == "!torch":
-        return (
-            TensorNode(body, True) if isinstance(body, str) else TensorNode(body[0], True, body[1])
-        )
-    if tag == "!array":
-        return TensorNode(body[0], False, body[1])
-    if tag == "!scalar":
-        node = _decode(body)
-        return TensorNode(node.name, False, node.element, True)
-    if tag == "!slice":
-        return replace(_decode(body), is_slice=True)
+def _tensor_node(tag: str, body: Any) -> TensorNode:
+    if tag in ("!scalar", "!slice"):
+        ((inner, name),) = body.items()
+        node = _tensor_node(inner, name)
+        if node.is_slice or node.is_scalar or (tag == "!scalar" and node.is_torch):
+            raise ValueError(f"no {inner} in {tag}")
+        return replace(node, is_scalar=tag == "!scalar", is_slice=tag == "!slice")
+    name, element = (body, None) if tag != "!array" and isinstance(body, str) else body
+    if (
+        type(name) is not str
+        or not isinstance(element, str | None)
+        or (tag == "!tensor" and element)
+    ):
+        raise ValueError(f"{tag} of no tensor")
+    return TensorNode(name, tag == "!torch", element)
+
+
+def _untag(tag: str, body: Any, arrays: bool) -> Any:
+    if tag in LEAVES:
+        return LEAVES[tag](body)
+    if tag in ("!tensor", "!torch", "!array", "!scalar", "!slice"):
+        if not arrays:
+            raise ValueError("a tensor where none can be")
+        return _tensor_node(tag, body)
+    if is_mapping_tag(tag):
+        return unwrap_mapping(tag, body, lambda node: _decode(node, arrays))
+    if tag == "!enum":
+        return _decode(body, arrays)  # its place in memory knows which
+    if tag not in ("!tuple", "!set", "!frozenset", "!dict"):
+        raise _UnknownTagError(f"the tag {tag} is unknown: a later version has written it")
+    if not isinstance(body, list):
+        raise ValueError(f"no list in {tag}")
     if tag == "!tuple":
-        return tuple(_decode(item) for item in body)
-    if tag == "!dict":
-        return {_decode(key): _decode(item) for key, item in body}
-    if tag == "!float":
-        return _FLOATS[body]
-    if tag == "!int":
-        return int(body)
-    if tag == "!bytes":
-        return base64.b64decode(body, validate=True)
-    if tag == "!complex":
-        return complex(*(_decode(part) for part in body))
-    raise KeyError(tag)
+        return tuple(_decode(item, arrays) for item in body)
+    if tag in ("!set", "!frozenset"):
+        items = (_decode(item, False) for item in body)
+        return set(items) if tag == "!set" else frozenset(items)
+    made = {_decode(key, False): _decode(item, arrays) for key, item in body}
+    if len(made) != len(body):
+        raise ValueError("a duplicate key")
+    return made
 
 
-def _decode(node: Any) -> Any:
+def _decode(node: Any, arrays: bool) -> Any:
     if isinstance(node, list):
-        return [_decode(item) for item in node]
+        return [_decode(item, arrays) for item in node]
     if not isinstance(node, dict):
         return node
     if len(node) == 1:
         ((tag, body),) = node.items()
         if tag.startswith("!"):
-            return _untag(tag, body)
-    return {key: _decode(item) for key, item in node.items()}
+            return _untag(tag, body, arrays)
+    return {key: _decode(item, arrays) for key, item in node.items()}
 
 
 def manifest_path(checkpoint: OpenCheckpoint) -> str:
@@ -243,14 +278,18 @@ def manifest_path(checkpoint: OpenCheckpoint) -> str:
     return os.path.join(checkpoint.directory, "manifest.json")  # noqa: PTH118 (a string, as others)
 
 
-def decode_tree(text: str, what: str, path: str) -> Any:
+def decode_tree(text: str, what: str, path: str, *, arrays: bool = True) -> Any:
     """The tree of a JSON text in the manifest ``path``, with a TensorNode for each tensor.
 
     Raises:
-        CorruptError: It is no such text; names ``what``.
+        CorruptError: It is no such text, or has tensors without ``arrays``; names ``what``.
+        ValueError: It has a tag that this version does not know. That is no damage, for which an
+            older checkpoint would be taken.
     """
     try:
-        return _decode(json.loads(text))
+        return _decode(json.loads(text), arrays)
+    except _UnknownTagError as error:
+        raise ValueError(f"{path}: {what}: {error}") from None
     except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as error:
         reason = f"{type(error).__name__}: {error}"
         raise corrupt_error(f"{path}: {what}: no state tree: {reason}", path, 0) from None

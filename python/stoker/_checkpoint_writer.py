@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from stoker import _native
+from stoker._checkpoint_job import Meetings
 from stoker._checkpoint_late import telling_late
 from stoker._checkpoint_pending import Pending, Watcher
 from stoker._checkpoint_place import tell_place
-from stoker._checkpoint_ranks import meet
 from stoker._checkpoint_tree import TreeEncoder
 from stoker._ranks import Ranks
 
@@ -37,11 +37,17 @@ class Writer:
     """Saves of one checkpointer, in order. Calls come from one thread at a time."""
 
     def __init__(
-        self, directory: str, settings: _native.CheckpointerSettings, ranks: Ranks
+        self,
+        directory: str,
+        settings: _native.CheckpointerSettings,
+        ranks: Ranks,
+        meetings: Meetings,
     ) -> None:
         self.directory = directory
         self._settings = settings
         self._ranks = ranks
+        self._meetings = meetings
+        settings.notices = meetings.notices
         self._pid = os.getpid()
         self._native: _native.Checkpointer | None = None
         self._watcher: Watcher | None = None
@@ -95,32 +101,22 @@ class Writer:
                 concurrent.futures.wait(self.in_flight()[:1])
         native = self._begin()
         if self._watcher is None:
-            self._watcher = Watcher()
-        try:
-            with telling_late():
-                return native.save(step, tensors, texts, reference), self._watcher
-        except OSError:
-            self._forget_if_unlocked()
-            raise
+            self._watcher = Watcher(self._meetings.notices)
+        with telling_late():
+            return native.save(step, tensors, texts, reference), self._watcher
 
     def _begin(self) -> _native.Checkpointer:
         if self._native is None:
             self._take_over()
             with telling_late():
                 if self._ranks.world_size > 1:
-                    where, deadline = self.directory, self._settings.deadline
-                    self._settings.session = meet(where, "save", self._ranks, deadline)
+                    session = self._meetings.meet("save", self._settings.deadline)
+                    self._settings.session = session
                 self._native = _native.Checkpointer(os.fsencode(self.directory), self._settings)
             if self._ranks.rank == 0 and not self._is_place_told:
                 self._is_place_told = True
                 tell_place(self.directory)
         return self._native
-
-    def _forget_if_unlocked(self) -> None:
-        """The other ranks have heard nothing yet of a rank 0 without the lock: all meet again."""
-        session = self._settings.session if self._ranks.rank == 0 else ""
-        if session and not os.path.exists(f"{self.directory}/owner-{session}"):  # noqa: PTH110
-            self._close_native(0.0)
 
     def _take_over(self) -> None:
         key = os.path.realpath(self.directory)
@@ -189,9 +185,12 @@ class Writer:
 
     def _close_native(self, timeout: float | None) -> None:
         native, self._native = self._native, None
-        if native is not None:
-            with telling_late():
-                native.close(timeout)
+        try:
+            if native is not None:
+                with telling_late():
+                    native.close(timeout)
+        finally:
+            self._settings.session = None
 
     def close(self, timeout: float | None) -> None:
         """Waits, ends everything, and raises an error that nobody was told yet."""

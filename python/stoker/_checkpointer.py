@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from stoker import _native
 from stoker._checkpoint_attempt import Attempt
+from stoker._checkpoint_job import Meetings, find_job, job_text
 from stoker._checkpoint_late import telling_late
 from stoker._checkpoint_pending import Pending
 from stoker._checkpoint_ranks import own_prefix
@@ -62,6 +63,11 @@ class Checkpointer:
             its own state, by the same calls in the same order, in a directory that all see. One
             that is missing or fails fails a save on every rank, by the deadline, and is named.
         world_size: How many there are. Both are found as a Loader finds them, if not given.
+        job: A text that is the same on all ranks of this start, and new for every start. Only
+            needed where nothing else says which processes belong together: without
+            torch.distributed, a launcher's variables and a common parent process.
+        meeting: A directory that all ranks can write to, where they agree on a restore if they
+            cannot write to ``path``. On one machine it is found.
     """
 
     def __init__(
@@ -82,6 +88,8 @@ class Checkpointer:
         close_timeout: float | str = "10min",
         rank: int | None = None,
         world_size: int | None = None,
+        job: str | None = None,
+        meeting: str | os.PathLike[str] | None = None,
     ) -> None:
         settings = make_settings(
             keep=(keep_last, keep_every, keep_best),
@@ -92,13 +100,15 @@ class Checkpointer:
         settings.dedup, settings.deadline = dedup, parse_duration(deadline, "deadline")
         settings.kill_at, settings.kill_count = _kill_at
         self._ranks = find_ranks(rank, world_size, who="checkpointer")
-        settings.rank, settings.world_size = self._ranks.rank, self._ranks.world_size
+        settings.job = job_text(job)
         self._close_timeout = parse_duration(close_timeout, "close_timeout")
         if not os.fspath(path):
             raise ValueError('an empty name names no directory: "." is this one')
         self.path = os.path.abspath(path)  # noqa: PTH100 (whoever changes the directory meanwhile)
         self._deadline = settings.deadline
-        self._writer = Writer(self.path, settings, self._ranks)
+        place = None if meeting is None else os.path.abspath(meeting)  # noqa: PTH100
+        self._meetings = Meetings(self.path, self._ranks, find_job(self._ranks, job), place)
+        self._writer = Writer(self.path, settings, self._ranks, self._meetings)
         self._end = weakref.finalize(self, self._writer.close_at_end, self._close_timeout)
         self._last_step: int | None = None
         self._last_time = time.monotonic()
@@ -122,7 +132,8 @@ class Checkpointer:
             reference: Numbers that a resumed run can be compared with: ``{"loss": 2.31}``.
             extra: Anything that JSON can say, for people: ``{"git": "abc"}``.
             trees: The state, by any names: dicts, lists, tuples, numbers, str, bytes, None, arrays,
-                torch tensors on the CPU, modules and optimizers.
+                torch tensors, modules and optimizers. Tensors on a device are copied to
+                the host by torch, after what its current stream has to do.
 
         Raises:
             TypeError: Something in a tree can't be saved; names where it is.
@@ -235,7 +246,7 @@ class Checkpointer:
         finite: bool = False,
         **trees: Any,
     ) -> Restored | None:
-        """Restores the newest checkpoint that holds; damaged ones are logged and passed over.
+        """Restores the newest valid checkpoint; damaged ones are logged and passed over.
 
         Arrays and tensors are filled where they are, and checked first: nothing is touched if a
         type or shape differs, or a tree has something that was not saved. The rest of each tree is
@@ -255,7 +266,7 @@ class Checkpointer:
 
         Raises:
             ValueError: A tree does not fit; names where.
-            CorruptError: There are checkpoints, and none of them holds. It has ``path``,
+            CorruptError: There are checkpoints, and none of them is valid. It has ``path``,
                 ``offset`` and ``tensor`` of the first damage that it names.
             LateError: A rank did not answer in time.
         """
@@ -275,7 +286,7 @@ class Checkpointer:
         try:
             with telling_late():
                 (chosen, passed_over), made = choose_together(
-                    self.path, (name, finite), attempt, self._ranks, self._deadline
+                    self.path, (name, finite), attempt, self._ranks, self._meetings, self._deadline
                 )
         except FileNotFoundError:
             if name:

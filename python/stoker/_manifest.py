@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from stoker._corrupt import corrupt_error
+from stoker._plain_files import open_plain
 
 NAME = "manifest.json"
 
 
 def _sha256(path: Path) -> str:
     digest = hashlib.sha256()
-    with path.open("rb", buffering=0) as file:
+    with open_plain(path, buffering=0) as file:
         while piece := file.read(1 << 20):
             digest.update(piece)
     return digest.hexdigest()
@@ -47,7 +48,8 @@ def _read_entries(path: Path) -> tuple[dict[str, tuple[int, str]], list[str]]:
     if not path.exists():
         message = f"{path.parent} has no manifest, as only packed datasets have: use verify='full'"
         raise FileNotFoundError(errno.ENOENT, message, str(path))
-    text = path.read_bytes()
+    with open_plain(path) as file:
+        text = file.read()
     try:
         manifest: dict[str, Any] = json.loads(text)
         version = manifest["version"]

@@ -793,23 +793,24 @@ class CheckpointerSettings:
     def keep_best(self, arg: tuple[str, str, int] | None) -> None: ...
 
     @property
-    def session(self) -> str:
+    def job(self) -> str:
+        """For the messages of those who wait for the lock."""
+
+    @job.setter
+    def job(self, arg: str, /) -> None: ...
+
+    @property
+    def session(self) -> Session:
         """Of several ranks: meet_ranks() gives one."""
 
     @session.setter
-    def session(self, arg: str, /) -> None: ...
+    def session(self, arg: Session | None) -> None: ...
 
     @property
-    def rank(self) -> int: ...
+    def notices(self) -> WaitNotices: ...
 
-    @rank.setter
-    def rank(self, arg: int, /) -> None: ...
-
-    @property
-    def world_size(self) -> int: ...
-
-    @world_size.setter
-    def world_size(self, arg: int, /) -> None: ...
+    @notices.setter
+    def notices(self, arg: WaitNotices | None) -> None: ...
 
     @property
     def kill_at(self) -> str:
@@ -868,10 +869,19 @@ class Checkpointer:
         Of the save being written: step, bytes in all, copied, written; and saves in flight.
         """
 
-class Coordinator:
-    """How ranks that share a directory agree."""
+class WaitNotices:
+    """What waits of the core have to say."""
 
-    def __init__(self, directory: bytes, session: str, rank: int, world_size: int) -> None: ...
+    def __init__(self, after: float) -> None: ...
+
+    def take(self) -> list[str]:
+        """What was said in native threads since the last call."""
+
+class Session:
+    """Ranks that have met, and how they agree."""
+
+    @property
+    def token(self) -> str: ...
 
     def gather(self, key: str, text: str, timeout: float | None) -> list[str]:
         """On rank 0 the texts of all ranks; on others nothing."""
@@ -879,11 +889,18 @@ class Coordinator:
     def broadcast(self, key: str, text: str, timeout: float | None) -> str:
         """Rank 0's text, on every rank."""
 
-def meet_ranks(directory: bytes, word: str, rank: int, world_size: int, timeout: float | None) -> str:
-    """A session that the ranks agree on. Rank 0 then makes its directory."""
+def meet_ranks(directory: bytes, word: str, rank_variable: str | None, ranks: tuple[int, int], timeout: float | None, notices: WaitNotices) -> Session:
+    """
+    Waits for all ranks of the job that `word` says. `ranks`: rank and world size.
+    """
 
-def clear_meeting(directory: bytes, word: str, world_size: int) -> None:
-    """Removes what a meeting has left; on rank 0."""
+def enter_session(directory: bytes, token: str, ranks: tuple[int, int], notices: WaitNotices) -> Session:
+    """A session whose token the ranks have agreed on by other means."""
+
+def find_launcher(rank_variable: str) -> str:
+    """
+    The process that has started this one as a rank; empty if there is no telling.
+    """
 
 class OpenCheckpoint:
     """One checkpoint, open for reading."""
@@ -921,8 +938,13 @@ class OpenCheckpoint:
     def tensors(self) -> list[tuple[str, str, tuple[int, ...]]]:
         """Name, type and shape of each."""
 
+    def digests(self, names: list[str]) -> dict[str, str]:
+        """XXH3-128 of the bytes of each tensor."""
+
     def read_all(self, targets: list[tuple[Any, ...]]) -> None:
-        """Fills memory: name, box or None, address, strides or None."""
+        """
+        Fills memory: name, box or None, address, strides or None, address and size of all memory.
+        """
 
 def choose_checkpoint(directory: bytes, name: str, finite: bool, attempt: Any) -> tuple[str, list[tuple[str, str]]]:
     """

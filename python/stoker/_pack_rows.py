@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-import shutil
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
@@ -19,8 +17,10 @@ from stoker import _native
 from stoker._importers import open_source
 from stoker._importers.contract import Rows, RowSource
 from stoker._ingest import ARRAY_FORMATS, FORMATS, to_sample
+from stoker._plain_files import OwnFolder
 from stoker._staged_rows import Packed, StagedRows
 
+_OWN = ".stoker"  # of a dataset: what only Stoker reads
 _WAIT_S = 0.1  # between two looks at signals and progress
 
 _Job = TypeVar("_Job")
@@ -87,6 +87,7 @@ class _RowPacker:
         self._session = session
         self._plan = plan
         self._staged: StagedRows | None = None
+        self._folder: OwnFolder | None = None
         self._stop = threading.Event()
         self._lock = threading.Lock()
         self._samples = 0
@@ -188,8 +189,11 @@ class _RowPacker:
         self._samples = self._bytes = 0
         self._staged = staged
 
-    def run(self, staging: Path) -> _native.PackReport:
-        """All shards that are missing, then the manifest; ``staging`` is a folder it may use."""
+    def run(self, directory: str, staging: str) -> _native.PackReport:
+        """All shards that are missing, then the manifest.
+
+        ``staging`` names a folder in the directory's ``.stoker`` that it may use.
+        """
         pending = self._session.find_pending()
         spans = (self._session.range(shard) for shard in pending)
         found = self._session.sample_count - sum(end - begin for begin, end in spans)
@@ -199,10 +203,16 @@ class _RowPacker:
             if pending and self._source.is_sequential:
                 wanted = np.sort(np.concatenate([self._session.order(s) for s in pending]))
                 is_array = self._plan.format in ARRAY_FORMATS
-                self._stage(StagedRows(self._source, staging, wanted, keep_arrays=is_array))
+                self._folder = OwnFolder(directory, _OWN, staging)
+                self._stage(StagedRows(self._source, self._folder, wanted, keep_arrays=is_array))
         runs = make_runs(self._session, pending, starts)
         self._run_all(self.pack_run, runs, lambda: self._report(found, is_staging=False))
         return self._session.close()
+
+    def close(self) -> None:
+        """Lets go of the folder, which stays."""
+        if self._folder is not None:
+            self._folder.close()
 
 
 def _check(plan: RowPack, kind: str, source: RowSource) -> None:
@@ -212,6 +222,24 @@ def _check(plan: RowPack, kind: str, source: RowSource) -> None:
         raise ValueError(f"a tokenizer makes tokens, not {plan.format}: leave the format out")
     if source.count == 0:
         raise ValueError(f"{source.path}: no rows to pack")
+
+
+def _pack(
+    source: RowSource, session: _native.ImportSession, plan: RowPack, directory: str, staging: str
+) -> _native.PackReport:
+    packer = _RowPacker(source, session, plan)
+    try:
+        return packer.run(directory, staging)
+    finally:
+        packer.close()
+
+
+def _remove_staged(directory: str, staging: str) -> None:
+    own = OwnFolder(directory, _OWN)
+    try:
+        own.remove_all(staging)
+    finally:
+        own.close()
 
 
 def pack_rows(
@@ -230,13 +258,13 @@ def pack_rows(
             options.set_shuffle_seed(plan.shuffle_seed)
         if source.sizes is not None:
             options.set_sizes(source.sizes)
-        staging = Path(directory, ".stoker", "rows-{}-of-{}".format(*plan.task))
+        staging = "rows-{}-of-{}".format(*plan.task)
         try:
             first = next(source.read(range(1)))[:1]
             sample = to_sample(0, first[0], keep_arrays=plan.format in ARRAY_FORMATS)
             session = _native.open_import(directory, options, [sample])
-            report = session.finished or _RowPacker(source, session, plan).run(staging)
-            shutil.rmtree(staging, ignore_errors=True)
+            report = session.finished or _pack(source, session, plan, directory, staging)
+            _remove_staged(directory, staging)
         except _native.CorruptError:
             raise
         except ValueError as error:

@@ -16,7 +16,7 @@ _log = logging.getLogger("stoker")
 _logged: set[tuple[str, Ranks]] = set()
 
 # Who starts processes, and the variables in which they tell each its rank and how many there are.
-_LAUNCHERS = (
+LAUNCHERS = (
     ("RANK and WORLD_SIZE", "RANK", "WORLD_SIZE"),
     ("SLURM", "SLURM_PROCID", "SLURM_NTASKS"),
     ("Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
@@ -71,7 +71,7 @@ def _from_distributed() -> tuple[int, int] | None:
 def _discover(environment: Mapping[str, str]) -> tuple[int, int, str]:
     if (found := _from_distributed()) is not None:
         return (*found, "torch.distributed")
-    for launcher, rank, world_size in _LAUNCHERS:
+    for launcher, rank, world_size in LAUNCHERS:
         if rank in environment and world_size in environment:
             return _number(environment, rank), _number(environment, world_size), launcher
     _refuse_half_a_pair(environment)

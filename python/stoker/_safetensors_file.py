@@ -11,6 +11,7 @@ import numpy.typing as npt
 from stoker import _native
 from stoker._checkpoint_memory import new_array
 from stoker._corrupt import corrupt_error
+from stoker._plain_files import open_plain
 
 
 class SafetensorsFile:
@@ -48,7 +49,7 @@ class SafetensorsFile:
             into[...] = rows[(slice(None), *inner)]
 
     def _read(self, view: npt.NDArray[np.uint8], offset: int) -> None:
-        with open(self._path, "rb", buffering=0) as file:  # noqa: PTH123
+        with open_plain(self._path, buffering=0) as file:
             done = 0
             while done < view.size:
                 got = os.preadv(file.fileno(), [view[done:].data], offset + done)

@@ -11,6 +11,7 @@ is. It gets its name when it is whole and durable, so a restart keeps it.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import struct
@@ -26,6 +27,7 @@ from stoker import io
 from stoker._corrupt import corrupt_error
 from stoker._importers.contract import BATCH_BYTES, BATCH_ROWS, RowSource
 from stoker._ingest import Field, to_sample
+from stoker._plain_files import OwnFolder
 
 _PIECE_BYTES = 64 << 20  # of rows in one file, about; never less than a row group
 _TAIL = struct.Struct("<8sQQ")  # mark, rows, CRC-32 of the table
@@ -33,6 +35,10 @@ _MARK = b"STKROWS1"
 _ENTRY = np.dtype([("row", "<u8"), ("end", "<u8"), ("crc", "<u4")])
 
 Packed: TypeAlias = tuple[str, list[Field]]
+
+
+def _name_of(piece: int) -> str:
+    return f"{piece:06d}.rows"
 
 
 def _encode(sample: Packed) -> bytes:
@@ -52,10 +58,10 @@ def _decode(record: bytes) -> Packed:
     return key, fields
 
 
-def _read_table(path: Path) -> npt.NDArray[Any] | None:
-    """The table of a finished file; None if there is none."""
+def _read_table(folder: OwnFolder, name: str) -> npt.NDArray[Any] | None:
+    """The table of a finished file; None if there is none, also where something else is."""
     try:
-        with path.open("rb") as file:
+        with folder.open(name) as file:
             size = file.seek(0, os.SEEK_END)
             file.seek(max(0, size - _TAIL.size))
             mark, count, crc = _TAIL.unpack(file.read(_TAIL.size))
@@ -64,8 +70,12 @@ def _read_table(path: Path) -> npt.NDArray[Any] | None:
                 return None
             file.seek(start)
             data = file.read(count * _ENTRY.itemsize)
-    except (FileNotFoundError, struct.error):
+    except struct.error:
         return None
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ELOOP, errno.EINVAL):
+            return None
+        raise
     table = np.frombuffer(data, _ENTRY)
     is_whole = zlib.crc32(data) == crc and (int(table["end"][-1]) if count else 0) == start
     return table if is_whole else None
@@ -78,7 +88,11 @@ class StagedRows:
     """
 
     def __init__(
-        self, source: RowSource, folder: Path, wanted: npt.NDArray[np.uint64], keep_arrays: bool
+        self,
+        source: RowSource,
+        folder: OwnFolder,
+        wanted: npt.NDArray[np.uint64],
+        keep_arrays: bool,
     ) -> None:
         """Stages nothing yet.
 
@@ -109,7 +123,7 @@ class StagedRows:
         return np.append(at, count)
 
     def _path(self, piece: int) -> Path:
-        return self._folder / f"{piece:06d}.rows"
+        return self._folder.path / _name_of(piece)
 
     def rows_of(self, piece: int) -> npt.NDArray[np.uint64]:
         """The wanted rows that lie in it."""
@@ -121,19 +135,19 @@ class StagedRows:
         missing = []
         for piece in range(len(self._starts) - 1):
             rows = self.rows_of(piece)
-            table = _read_table(self._path(piece)) if len(rows) else np.empty(0, _ENTRY)
+            if not len(rows):
+                continue
+            table = _read_table(self._folder, _name_of(piece))
             if table is None or not np.isin(rows, table["row"], assume_unique=True).all():
                 missing.append(piece)
         return missing
 
     def stage(self, piece: int, count: Callable[[list[Packed]], None]) -> None:
         """Writes the file of a piece; ``count`` is called with what is written, and may raise."""
-        path = self._path(piece)
-        part = path.with_suffix(".part")
-        self._folder.mkdir(parents=True, exist_ok=True)
+        part = f"{piece:06d}.part"
         entries: list[tuple[int, int, int]] = []
         try:
-            with part.open("wb") as file:
+            with self._folder.create(part) as file:
                 for row, sample in self._samples(piece, count):
                     record = _encode(sample)
                     file.write(record)
@@ -142,9 +156,9 @@ class StagedRows:
                 file.write(table + _TAIL.pack(_MARK, len(entries), zlib.crc32(table)))
                 file.flush()
                 os.fsync(file.fileno())
-            part.rename(path)
+            self._folder.rename(part, _name_of(piece))
         except BaseException:
-            part.unlink(missing_ok=True)
+            self._folder.remove(part)
             raise
 
     def _samples(
@@ -172,7 +186,7 @@ class StagedRows:
         pieces = [p for p in range(len(self._starts) - 1) if len(self.rows_of(p))]
         tables = []
         for piece in pieces:
-            table = _read_table(self._path(piece))
+            table = _read_table(self._folder, _name_of(piece))
             if table is None:
                 raise OSError(f"{self._path(piece)}: lost while it was packed from; pack again")
             tables.append(table)
@@ -207,7 +221,7 @@ class StagedRows:
             if zlib.crc32(data) != crc:
                 message = (
                     f"{path}, offset {start}: not the row that was written there; remove "
-                    f"{self._folder} and pack again"
+                    f"{self._folder.path} and pack again"
                 )
                 raise corrupt_error(message, path, start)
             samples.append(_decode(data))

@@ -13,13 +13,14 @@ import secrets
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from stoker import _native
 from stoker import io as stoker_io
 from stoker._checkpoint_memory import UnsupportedValueError, memory_of, new_tensor
-from stoker._checkpoint_ranks import Differs, tree_of_all
+from stoker._checkpoint_ranks import Differs, identity_in, tree_of_all
 from stoker._checkpoint_tree import TensorNode, decode_tree, manifest_path
+from stoker._checkpoint_values import parts_of, with_parts
 from stoker._checkpointer import Checkpointer
 from stoker._command_line import (
     EXIT_FAILED,
@@ -29,7 +30,9 @@ from stoker._command_line import (
     one_line,
     stoppable,
 )
-from stoker._torch_files import RefusedPickleError, import_torch, load_dcp, load_pt, save_pt
+from stoker._dcp_metadata import RefusedPickleError
+from stoker._plain_files import create_plain
+from stoker._torch_files import import_torch, load_dcp, load_pt, save_pt
 
 _MEMORY_BYTES, _PIECE_BYTES = 256 << 20, 16 << 20
 
@@ -92,7 +95,7 @@ class _Reader:
                 raise ValueError(f"{path}: {error}") from None
             memory = memory_of(made)
             assert memory is not None
-            self._checkpoint.read_all([(name, None, memory.address, None)])
+            self._checkpoint.read_all([(name, None, memory.address, None, memory.bounds)])
             self._made[name, element] = made
         return self._made[name, element]
 
@@ -106,12 +109,13 @@ class _Reader:
         if isinstance(node, TensorNode):
             made = self.tensor(node.name, node.element, path)
             return made.item() if node.is_scalar else made
-        if isinstance(node, dict):
-            return {key: self.tree(item, f"{path}[{key!r}]") for key, item in node.items()}
+        parts = parts_of(node)
+        if parts is None:
+            return node
+        made = [self.tree(item, f"{path}[{key!r}]") for key, item in parts]
         if isinstance(node, (list, tuple)):
-            items = [self.tree(item, f"{path}[{i}]") for i, item in enumerate(node)]
-            return items if isinstance(node, list) else tuple(items)
-        return node
+            return with_parts(node, made)
+        return {key: item for (key, _), item in zip(parts, made, strict=True)}
 
 
 def _flat(reader: _Reader, only: list[str], strip: list[str]) -> dict[str, Any]:
@@ -132,13 +136,14 @@ def _flat(reader: _Reader, only: list[str], strip: list[str]) -> dict[str, Any]:
     return tensors
 
 
-def _sync_and_sum(path: Path) -> tuple[int, str]:
+def _sync_and_sum(file: BinaryIO) -> tuple[int, str]:
     digest, size = hashlib.sha256(), 0
-    with path.open("rb") as file:
-        while piece := file.read(_PIECE_BYTES):
-            digest.update(piece)
-            size += len(piece)
-        os.fsync(file.fileno())
+    file.seek(0)
+    while piece := file.read(_PIECE_BYTES):
+        digest.update(piece)
+        size += len(piece)
+    file.flush()
+    os.fsync(file.fileno())
     return size, digest.hexdigest()
 
 
@@ -161,15 +166,17 @@ def export_file(arguments: argparse.Namespace) -> str:
     else:
         manifest = manifest_path(checkpoint)
         states = [decode_tree(state, "state", manifest) for state in checkpoint.state]
-        tree = reader.tree(tree_of_all(states), "state")
+        tree = reader.tree(tree_of_all(states, identity_in(checkpoint)), "state")
     staged = out.with_name(f"{out.name}.staged-{secrets.token_hex(16)}")
     sums = out.with_name(f"{out.name}.sha256")
+    file = create_plain(staged)
     try:
-        save_pt(tree, staged)
-        size, digest = _sync_and_sum(staged)
+        with file:
+            save_pt(tree, file)
+            size, digest = _sync_and_sum(file)
         stoker_io.write_durable(sums, f"{digest}  {out.name}\n".encode())
         try:
-            os.link(staged, out)
+            os.link(staged, out, follow_symlinks=False)
         except OSError:
             sums.unlink()
             raise

@@ -2,35 +2,22 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
+import os
 import pickle
 import warnings
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from stoker._corrupt import corrupt_error
+from stoker._dcp_metadata import RefusedPickleError, parse_metadata
 from stoker._native import CorruptError
+from stoker._plain_files import open_plain
 
 _METADATA = ".metadata"  # of a distributed checkpoint: a pickle of the classes below
 _MESSAGE_MAX = 300
 _DCP = "torch.distributed.checkpoint"
-_DCP_CLASSES = {
-    f"{_DCP}.metadata": {
-        *("Metadata", "MetadataIndex", "StorageMeta", "TensorProperties"),
-        *("TensorStorageMetadata", "BytesStorageMetadata", "ChunkStorageMetadata"),
-        "_MEM_FORMAT_ENCODING",
-    },
-    f"{_DCP}.filesystem": {"_StorageInfo"},
-    "collections": {"OrderedDict"},
-    "pathlib": {"PosixPath", "PurePosixPath"},
-    "pathlib._local": {"PosixPath", "PurePosixPath"},
-    "torch": {"Size"},
-    "torch.serialization": {"_get_layout"},
-}
-
-
-class RefusedPickleError(ValueError):
-    """A file holds more than tensors and plain values: what only code of its own could restore."""
 
 
 def import_torch(why: str) -> Any:
@@ -77,69 +64,81 @@ def load_pt(path: Path) -> Any:
         CorruptError: It is no such file.
     """
     torch = import_torch(f"{path}: read by torch")
-    with path.open("rb") as file:
+    with open_plain(path) as file:
         return _load_plain(torch, file, str(path))
 
 
-class _MetadataUnpickler(pickle.Unpickler):
-    """Knows the classes of distributed checkpoints and nothing else."""
-
-    def find_class(self, module: str, name: str) -> Any:
-        if (module, name) in (("builtins", "getattr"), ("__builtin__", "getattr")):
-            return _member  # how Python writes a member of an enumeration
-        if name in _DCP_CLASSES.get(module, ()):
-            return getattr(importlib.import_module(module), name)
-        if module == "torch":
-            torch = importlib.import_module("torch")
-            if isinstance(dtype := getattr(torch, name, None), torch.dtype):
-                return dtype
-        raise RefusedPickleError(f"{module}.{name}")
-
-
-def _member(kind: Any, name: str) -> Any:
-    encodings = importlib.import_module(f"{_DCP}.metadata")._MEM_FORMAT_ENCODING
-    if kind is not encodings:
-        raise RefusedPickleError(f"getattr of {kind!r}")
-    return encodings[name]
-
-
-def _read_metadata(path: Path) -> Any:
+def _read_metadata(directory: Path, folder: int) -> Any:
+    path = directory / _METADATA
     try:
-        with path.open("rb") as file:
-            metadata = _MetadataUnpickler(file).load()
-        names = {info.relative_path for info in metadata.storage_data.values()}
+        with open_plain(_METADATA, dir_fd=folder) as file:
+            metadata = parse_metadata(file.read())
+    except FileNotFoundError:
+        message = f"{directory}: no {_METADATA}, so no distributed checkpoint of torch"
+        raise corrupt_error(message, str(directory)) from None
+    except OSError as error:
+        raise _named(error, path) from None
     except RefusedPickleError as error:
         raise RefusedPickleError(
             f"{path}: refused, nothing in it was run: a distributed checkpoint's metadata has no "
-            f"{error}"
+            f"{_one_line(error)}"
         ) from None
-    except (pickle.UnpicklingError, EOFError, ValueError, TypeError, AttributeError) as error:
-        reason = _one_line(error)
-        message = f"{path}: no metadata of a distributed checkpoint: {reason}"
+    except ValueError as error:
+        message = f"{path}: no metadata of a distributed checkpoint: {_one_line(error)}"
         raise corrupt_error(message, str(path)) from None
-    for name in names:
-        if Path(name).name != name:
-            raise RefusedPickleError(f"{path}: names a file outside of its directory: {name!r}")
+    _check_files(directory, folder, metadata)
     return metadata
+
+
+def _check_files(directory: Path, folder: int, metadata: Any) -> None:
+    """That its files are in the directory, plain files, and as long as the metadata says."""
+    ends: dict[str, int] = {}
+    for info in metadata.storage_data.values():
+        ends[info.relative_path] = max(ends.get(info.relative_path, 0), info.offset + info.length)
+    for name, end in ends.items():
+        path = directory / name
+        if name in ("", ".", "..") or "/" in name or "\0" in name:
+            raise RefusedPickleError(
+                f"{directory / _METADATA}: names a file outside of its directory: {name!r}"
+            )
+        try:
+            with open_plain(name, dir_fd=folder) as file:
+                size = os.fstat(file.fileno()).st_size
+        except OSError as error:
+            raise _named(error, path) from None
+        if size < end:
+            message = f"{path}, offset {size}: it ends there, and {_METADATA} says {end} bytes"
+            raise corrupt_error(message, str(path), size)
+
+
+def _named(error: OSError, path: Path) -> OSError:
+    """With the whole path: what was opened has its name in a directory only."""
+    what = "a symbolic link, which is not followed" if error.errno == errno.ELOOP else None
+    return type(error)(error.errno, what or error.strerror, str(path))
 
 
 def load_dcp(directory: Path) -> Any:
     """The state of a distributed checkpoint, whole and in memory.
 
-    torch's own reader and planner do it, but for the two places where they would unpickle anything:
-    the metadata, for which only their own classes are known here, and values that are no tensors,
-    which are loaded by ``weights_only=True``.
+    torch's own reader and planner do it, but for the places where they would unpickle anything: the
+    metadata (_dcp_metadata.py), and values that are no tensors, which are loaded by
+    ``weights_only=True``. Data files are plain files of the directory; no link in it is followed.
 
     Raises:
         RefusedPickleError: It holds other things than tensors and plain values.
         CorruptError: It is no such directory, or damaged.
     """
     torch = import_torch(f"{directory}: read by torch")
-    if not (directory / _METADATA).is_file():
-        message = f"{directory}: no {_METADATA}, so no distributed checkpoint of torch"
-        raise corrupt_error(message, str(directory))
-    metadata = _read_metadata(directory / _METADATA)
-    reader, planner = _dcp_reader(torch, directory, metadata)
+    folder = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        metadata = _read_metadata(directory, folder)
+        return _load_state(torch, directory, folder, metadata)
+    finally:
+        os.close(folder)
+
+
+def _load_state(torch: Any, directory: Path, folder: int, metadata: Any) -> dict[str, Any]:
+    reader, planner = _dcp_reader(torch, directory, folder, metadata)
     loader = importlib.import_module(f"{_DCP}.state_dict_loader")
     state: dict[str, Any] = {}
     try:
@@ -163,10 +162,16 @@ def _causes(error: BaseException) -> list[BaseException]:
     return [*inner, *(cause for cause in (error.__cause__, error.__context__) if cause)]
 
 
-def _dcp_reader(torch: Any, directory: Path, metadata: Any) -> tuple[Any, Any]:
+def _dcp_reader(torch: Any, directory: Path, folder: int, metadata: Any) -> tuple[Any, Any]:
     files = importlib.import_module(f"{_DCP}.filesystem")
     planners = importlib.import_module(f"{_DCP}.default_planner")
     meta = importlib.import_module(f"{_DCP}.metadata")
+
+    class Files(files.FileSystem):  # type: ignore[misc, name-defined]
+        def create_stream(self, path: Any, mode: str) -> Any:
+            if mode != "rb":
+                raise ValueError(f"{path}: opened to be read")
+            return open_plain(Path(path).name, dir_fd=folder)
 
     class Reader(files.FileSystemReader):  # type: ignore[misc, name-defined]
         def read_metadata(self, *_args: Any, **_kwargs: Any) -> Any:
@@ -183,19 +188,22 @@ def _dcp_reader(torch: Any, directory: Path, metadata: Any) -> tuple[Any, Any]:
                 flatten = importlib.import_module(f"{_DCP}._nested_dict")
                 flatten.set_element(self.original_state_dict, self.mappings[name], loaded)
 
-    return Reader(directory), Planner()
+    reader = Reader(directory)
+    reader.fs = Files()
+    return reader, Planner()
 
 
-def save_pt(tree: Any, path: Path) -> None:
-    """Writes a file that ``torch.load`` takes with ``weights_only=True``; tried before it returns.
+def save_pt(tree: Any, file: BinaryIO) -> None:
+    """Writes what ``torch.load`` takes with ``weights_only=True``; tried before it returns.
 
     Raises:
         ValueError: It would not.
     """
-    torch = import_torch(f"{path}: written by torch")
-    torch.save(tree, path)
+    torch = import_torch("a file of torch.save()")
+    torch.save(tree, file)
+    file.seek(0)
     try:
-        torch.load(path, map_location="meta", weights_only=True)
+        torch.load(file, map_location="meta", weights_only=True)
     except pickle.UnpicklingError as error:
         raise ValueError(
             f"torch.load(weights_only=True) would not take this state: {_one_line(error)}"

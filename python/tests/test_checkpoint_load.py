@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import time
+import types
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +13,7 @@ import numpy as np
 import pytest
 
 import stoker
+from stoker import _checkpoint_load
 
 _CUBE = np.arange(4 * 5 * 6, dtype=np.int32).reshape(4, 5, 6)
 _INDICES: list[Any] = [
@@ -130,3 +134,105 @@ def test_a_file_that_is_no_safetensors_is_refused(tmp_path: Path) -> None:
             stoker.load(file)
     with pytest.raises(FileNotFoundError):
         stoker.load(tmp_path / "nothing")
+
+
+def best_of(repetitions: int, call: Callable[[], Any]) -> float:
+    times = []
+    for _ in range(repetitions):
+        begin = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - begin)
+    return min(times)
+
+
+def test_a_flat_tensor_is_read_as_fast_as_a_matrix(tmp_path: Path) -> None:
+    """The ends of a slice were found by walking through it, element by element."""
+    flat = np.arange(8 << 20, dtype=np.float32)  # 32 MiB
+    with stoker.Checkpointer(tmp_path) as saver:
+        saver.save(1, state={"flat": flat, "matrix": flat.reshape(2048, 4096)})
+    loaded = stoker.load(tmp_path)
+    flat_s = best_of(3, lambda: loaded["state.flat"][...])
+    matrix_s = best_of(3, lambda: loaded["state.matrix"][...])
+    assert flat_s < 5 * matrix_s
+    assert np.array_equal(loaded["state.flat"][1:-1:3], flat[1:-1:3])
+    assert np.array_equal(loaded["state.flat"][-2:1:-7], flat[-2:1:-7])
+
+
+def test_the_box_of_a_slice_costs_no_walk() -> None:
+    size = 1 << 60
+    box, inner = _checkpoint_load._box_of(slice(5, -5, 3), (size,))
+    assert box == ((5,), ((size - 5 - 1 - 5) // 3 * 3 + 1,))
+    assert inner == (slice(None, None, 3),)
+
+
+def test_bytes_that_change_between_two_reads_are_never_given_out(tmp_path: Path) -> None:
+    big = np.arange(3 << 20, dtype=np.float32)  # 12 MiB: some chunks
+    with stoker.Checkpointer(tmp_path) as saver:
+        saver.save(1, state={"w": big})
+    w = stoker.load(tmp_path)["state.w"]
+    assert np.array_equal(w[...], big)
+    file = tmp_path / "latest" / "rank-00000.safetensors"
+    file.chmod(0o644)
+    with file.open("r+b") as opened:
+        opened.seek(6 << 20)
+        opened.write(b"\xff")
+    for index in (slice(None), slice(1_570_000, 1_580_000), slice(0, 10)):
+        try:
+            read = w[index]
+        except stoker.CorruptError:
+            assert index != slice(0, 10)  # another chunk
+            continue
+        assert np.array_equal(read, big[index])
+
+
+class Listing:
+    """Stands for the native module: checkpoints that vanish while they are looked at."""
+
+    CorruptError = stoker.CorruptError
+
+    def __init__(self, rounds: list[list[str]], there: set[str]) -> None:
+        self._rounds, self._there = iter(rounds), there
+        self._last: list[str] = []
+        self.opened: list[str] = []
+
+    def list_checkpoints(self, directory: bytes) -> list[tuple[str, int, bool, int, str | None]]:
+        """The next round; the last one again and again."""
+        self._last = next(self._rounds, self._last)
+        return [(name, int(name[5:]), False, int(name[5:]), None) for name in self._last]
+
+    def OpenCheckpoint(self, path: bytes) -> Any:  # noqa: N802
+        """Only of those that are there."""
+        name = Path(path.decode()).name
+        self.opened.append(name)
+        if name not in self._there:
+            raise FileNotFoundError(f"{name}: gone")
+        return types.SimpleNamespace(name=name)
+
+
+@pytest.mark.parametrize(
+    "rounds",
+    [
+        [["step-1"], ["step-2"], ["step-3"]],
+        [["step-2", "step-1"], [], ["step-3"]],
+        [[], ["step-3"]],
+    ],
+)
+def test_what_is_removed_while_it_is_looked_at_is_listed_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rounds: list[list[str]]
+) -> None:
+    """A writer with keep_last=1 removes what was the newest a moment ago."""
+    (tmp_path / "step-000000000001").mkdir()
+    listing = Listing(rounds, {"step-3"})
+    monkeypatch.setattr(_checkpoint_load, "_native", listing)
+    for where in (tmp_path, tmp_path / "latest"):
+        listing._rounds, listing._last = iter(rounds), []
+        assert _checkpoint_load._open(str(where)).name == "step-3"  # type: ignore[attr-defined]
+
+
+def test_what_stays_away_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "step-000000000001").mkdir()
+    listing = Listing([["step-2", "step-1"]], set())
+    monkeypatch.setattr(_checkpoint_load, "_native", listing)
+    with pytest.raises(FileNotFoundError, match="step-2: gone"):
+        _checkpoint_load._open(str(tmp_path))
+    assert listing.opened == ["step-2", "step-1"] * 2

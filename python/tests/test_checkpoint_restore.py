@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import collections
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -140,7 +142,7 @@ def test_of_several_tensors_in_a_damaged_piece_one_that_was_asked_for_is_named(
         saver.save(1, state=tree, other={"z": np.zeros(3, np.float32)}).wait()
         path = tmp_path / "step-000000000001" / "rank-00000.safetensors"
         flip(path, path.stat().st_size - 3)
-        with pytest.raises(stoker.CorruptError, match="no checkpoint holds") as caught:
+        with pytest.raises(stoker.CorruptError, match="no checkpoint is valid") as caught:
             saver.restore(state=tree)
         assert tensor_of(caught) in {f"state.{name}" for name in names}
     with pytest.raises(stoker.CorruptError) as caught:
@@ -282,3 +284,19 @@ def test_a_checkpoint_lent_to_an_attempt_is_closed_afterwards(tmp_path: Path) ->
         kept[0].tensors()
     with pytest.raises(ValueError, match="not open any more"):
         _ = kept[0].step
+
+
+def test_what_0_1_has_saved_is_restored(tmp_path: Path) -> None:
+    """Its trees have fewer tags: an OrderedDict was a dict to it."""
+    golden = Path(__file__).parents[2] / "tests" / "golden" / "version_0_1" / "single"
+    shutil.copytree(golden, tmp_path / "c", symlinks=True)
+    plain: Any = collections.OrderedDict([("lr", 0.0), (3, ())])
+    into: Any = collections.OrderedDict(w=np.zeros((2, 3), np.float32), plain=plain)
+    with stoker.Checkpointer(tmp_path / "c") as saver:
+        assert saver.restore(state=into) == 40
+    assert (into["w"] == np.arange(6, dtype=np.float32).reshape(2, 3) + 1040).all()
+    assert into["plain"] is plain
+    assert list(plain) == ["lr", 3, "big", "inf"]
+    assert plain[3] == (1, "two", None, b"three")
+    assert into["complex"].tolist() == [1 + 2j, 1040 - 1j]
+    assert into["text"].tolist() == ["a", "longer"]

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
 import collections
+import enum
 import math
+import pathlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +34,10 @@ def round_trip(folder: Path, tree: Any) -> Any:
 
 def assert_same(left: Any, right: Any, path: str = "") -> None:
     assert type(left) is type(right), path
+    if isinstance(left, argparse.Namespace):
+        left, right = vars(left), vars(right)
+    if isinstance(left, collections.defaultdict):
+        assert left.default_factory is right.default_factory, path
     if isinstance(left, dict):
         assert list(left) == list(right), path
         for key in left:
@@ -136,10 +144,46 @@ class Color(int):
     """Like an enum's."""
 
 
+class Color3(enum.Enum):
+    """Of three."""
+
+    RED, GREEN, BLUE = 1, (2, "x"), None
+
+
+class Mode(str, enum.Enum):
+    """That is a str as well."""
+
+    TRAIN, TEST = "train", "test"
+
+
+class Rights(enum.Flag):
+    """That can be combined."""
+
+    READ, WRITE = 1, 2
+
+
+class Odd(enum.Enum):
+    """Whose value cannot be saved."""
+
+    ONE = object()
+
+
+class Keeper:
+    """Keeps its own state."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Nothing."""
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Takes nothing."""
+
+
 @pytest.mark.parametrize(
     ("tree", "message"),
     [
-        ({"a": [1, 2, 3, {4}]}, r"state\['a'\]\[3\]: object of type set can't be saved: make a li"),
+        ({"a": [1, {(4, np.int8(1))}]}, r"state\['a'\]\[1\]: .*: object of type .* no arrays here"),
+        ({"a": range(3)}, r"state\['a'\]: object of type range can't be saved: make a list"),
         ({"a": {2: object()}}, r"state\['a'\]\[2\]: object of type object can't be saved: only"),
         ({"f": print}, r"state\['f'\]: object of type builtin_function_or_method"),
         ({"x": (np.array([None]),)}, r"state\['x'\]\[0\]: object of type ndarray .* objects"),
@@ -149,7 +193,15 @@ class Color(int):
         ({"r": np.random.default_rng()}, r"state\['r'\]: .*Generator.*bit_generator\.state"),
         ({"s": "\ud800"}, r"state\['s'\]: .*not UTF-8"),
         ({"\ud800": 1}, r"state\['\\ud800'\]: .*not UTF-8"),
-        ({frozenset(): 1}, r"state: key frozenset\(\): object of type frozenset"),
+        ({Color3.RED: 1}, r"state: key <Color3.RED.*: object of type Color3 .* as its value"),
+        ({"s": {Color3.RED}}, r"state\['s'\]: <Color3.RED.*: object of type Color3 .* its value"),
+        ({Keeper(): 1}, r"state: key <.*Keeper.*: object of type Keeper can't be saved"),
+        ({"e": Odd.ONE}, r"state\['e'\]: object of type object can't be saved"),
+        ({"p": pathlib.PureWindowsPath("C:/x")}, r"state\['p'\]: .* another system"),
+        ({"p": Path("\ud800")}, r"state\['p'\]: .*not UTF-8"),
+        ({"m": collections.ChainMap({})}, r"state\['m'\]: .*ChainMap .* make a dict of it"),
+        ({"d": np.dtype("i4,f4")}, r"state\['d'\]: .* short name"),
+        ({"d": np.dtype(object)}, r"state\['d'\]: .* short name"),
     ],
 )
 def test_what_cannot_be_saved_is_refused_with_the_path_to_it(
@@ -197,3 +249,175 @@ def test_a_namedtuple_comes_back_as_what_the_tree_has(tmp_path: Path) -> None:
         saver.restore(state=tree)
     assert tree == {"p": Point(1, [2])}
     assert type(tree["p"]) is Point
+
+
+def space(**names: Any) -> argparse.Namespace:
+    return argparse.Namespace(**names)
+
+
+def default(factory: Any, *pairs: tuple[Any, Any]) -> Any:
+    return collections.defaultdict(factory, pairs)
+
+
+def test_more_kinds_of_values_come_back_as_they_were(tmp_path: Path) -> None:
+    tree = {
+        "ordered": collections.OrderedDict([("b", 1), ("a", np.arange(3)), ("c", {1: 2})]),
+        "ordered_odd": collections.OrderedDict([(2, np.arange(2)), ("!x", 1)]),
+        "counter": collections.Counter({30: 1, 60: 2, "x": -1}),
+        "counter_odd": collections.Counter({"a": np.float32(2)}),
+        "defaults": [
+            default(kind, ("a", [1])) for kind in (None, list, int, float, dict, set, str)
+        ],
+        "default_odd": default(list, (5, np.ones(2)), ("a", ())),
+        "sets": [set(), {1, "a", None, 2.5, (1, b"x"), False}, {math.inf, 2**70}],
+        "frozen": [frozenset(), frozenset({frozenset({1}), (frozenset(), 2)})],
+        "paths": [Path("a/b"), Path("/"), Path(), pathlib.PurePath("c")],
+        "dtypes": [np.dtype("f4"), np.dtype(">i8"), np.dtype("M8[ns]"), np.dtype("S3")],
+        "args": space(lr=0.1, path=Path("x"), w=np.zeros(2), deep=space(a=(1,))),
+        "empty": [collections.OrderedDict(), collections.Counter(), space(), default(int)],
+        "keys": {frozenset({1}): 1, (Path("x"), 2): 2, np.dtype("i2"): 3},
+    }
+    assert_same(round_trip(tmp_path, tree), tree)
+    loaded = stoker.load(tmp_path)
+    assert loaded["state.ordered.a"][:].tolist() == [0, 1, 2]
+    assert loaded["state.args.w"][:].tolist() == [0, 0]
+    state = loaded.state["state"]
+    assert_same(state["counter"], tree["counter"])
+    assert type(state["ordered"]) is collections.OrderedDict
+    assert state["ordered"]["a"][1] == 1
+    assert state["args"].deep == space(a=(1,))
+
+
+def test_equal_sets_are_equal_text(tmp_path: Path) -> None:
+    texts = []
+    for i, items in enumerate((range(0, 4000, 99), range(3960, -1, -99))):
+        with stoker.Checkpointer(tmp_path / str(i)) as saver:
+            saver.save(1, state={"s": {f"x{item}" for item in items}})
+        text = (tmp_path / str(i) / "latest" / "manifest.json").read_text()
+        texts.append(text[text.index('"state"') : text.index('"xxh3_128"')])
+    assert texts[0] == texts[1]
+
+
+def test_a_mapping_in_memory_is_cleared_and_set(tmp_path: Path) -> None:
+    """A Counter's update() adds: milestones of a scheduler had doubled."""
+    saved = {
+        "counter": collections.Counter({30: 1, 60: 1}),
+        "ordered": collections.OrderedDict([("b", 1), ("a", 2)]),
+        "default": default(list, ("x", [1])),
+        "other": default(lambda: 7, ("x", 1)),
+        "set": {1, 2},
+        "args": space(a=1, w=np.ones(2)),
+    }
+    into: dict[str, Any] = {
+        "counter": collections.Counter({30: 1, 60: 1}),
+        "ordered": collections.OrderedDict([("a", 0)]),
+        "default": default(tuple, ("x", [])),
+        "other": default(lambda: 8),
+        "set": {3},
+        "args": space(w=np.zeros(2)),
+    }
+    kept = dict(into)
+    inner, weights = into["default"]["x"], into["args"].w
+    with stoker.Checkpointer(tmp_path) as saver:
+        saver.save(1, state=saved)
+        saver.restore(state=into)
+    assert into["counter"] == {30: 1, 60: 1}
+    assert list(into["ordered"].items()) == [("b", 1), ("a", 2)]
+    assert into["default"] == {"x": [1]}
+    assert into["default"]["x"] is inner
+    assert into["default"].default_factory is tuple  # its own
+    assert into["other"]["new"] == 8
+    assert into["set"] == {1, 2}
+    assert into["args"] == space(a=1, w=weights)
+    assert weights.tolist() == [1, 1]
+    assert all(into[key] is kept[key] for key in kept)
+    made = stoker.Checkpointer(tmp_path).restore(state=None)
+    assert made is not None
+    assert made.trees["state"]["other"].default_factory is None  # which one, the files do not say
+
+
+@pytest.mark.parametrize(
+    ("tree", "message"),
+    [
+        ({"c": {1}}, r"state\['c'\]: of type set, but of type Counter in step 1"),
+        ({"s": frozenset()}, r"state\['s'\]: of type frozenset, but of type set in step 1"),
+        ({"n": {}}, r"state\['n'\]: of type dict, but of type Namespace in step 1"),
+        ({"n": space(b=1)}, r"state\['n'\]\['b'\]: not in step 1"),
+        ({"e": Mode.TEST}, r"state\['e'\]: Mode has no member of the value .* step 1: 1$"),
+        ({"w": Mode.TEST}, r"state\['w'\]: Mode has no member of the value .* an array"),
+    ],
+)
+def test_more_kinds_that_do_not_fit_are_refused(tmp_path: Path, tree: Any, message: str) -> None:
+    saved = {
+        "c": collections.Counter(),
+        "s": {1},
+        "n": space(a=1),
+        "e": Color3.RED,
+        "w": np.ones(2),
+    }
+    with stoker.Checkpointer(tmp_path) as saver:
+        saver.save(1, state=saved)
+        with pytest.raises(ValueError, match=message):
+            saver.restore(state=tree)
+        all_fixed: list[Any] = [Mode.TEST, frozenset(), Path("x"), Point(1, 2), np.dtype("i4")]
+        for fixed in all_fixed:
+            with pytest.raises(TypeError, match="cannot be set where it is"):
+                saver.restore(state=fixed)
+
+
+def test_enums_come_back_by_value_as_what_the_tree_has(tmp_path: Path) -> None:
+    rights = Rights.READ | Rights.WRITE
+    saved = [Color3.RED, Color3.GREEN, Color3.BLUE, Mode.TRAIN, rights]
+    into = [Color3.BLUE, Color3.BLUE, Color3.RED, Mode.TEST, Rights.READ]
+    with stoker.Checkpointer(tmp_path) as saver:
+        saver.save(1, state={"e": saved, "plain": "test"})
+        made = saver.restore(state=None)
+        tree = {"e": into, "plain": Mode.TRAIN}
+        saver.restore(state=tree)
+    assert made is not None
+    assert_same(made.trees["state"]["e"], [1, (2, "x"), None, "train", 3])
+    assert_same(tree["e"], saved)
+    assert tree["plain"] is Mode.TEST
+    assert "Color3" not in (tmp_path / "latest" / "manifest.json").read_text()
+
+
+def test_what_0_1_has_saved_as_a_dict_is_restored_into_any_kind_of_dict(tmp_path: Path) -> None:
+    kinds: tuple[Callable[..., Any], ...] = (
+        collections.OrderedDict,
+        collections.Counter,
+        lambda **items: default(int, *items.items()),
+    )
+    for i, kind in enumerate(kinds):
+        with stoker.Checkpointer(tmp_path / str(i)) as saver:
+            saver.save(1, state={"d": {"b": 2, "a": 1}})
+            into = {"d": kind(a=5)}
+            before = into["d"]
+            saver.restore(state=into)
+        assert list(into["d"].items()) == [("b", 2), ("a", 1)]
+        assert into["d"] is before
+
+
+def test_the_depth_of_tags_counts(tmp_path: Path) -> None:
+    """Every tree that is not refused can be read again."""
+    leaves: list[Any] = [
+        *(1, 1e400, 1 + 1j, complex(math.nan), np.ones(1), np.ones(1, "c16"), np.complex128(1)),
+        *((), {}, set(), {1}, default(int), default(int, (1, 2)), space(), Path("x"), Color3.GREEN),
+    ]
+    with stoker.Checkpointer(tmp_path) as saver:
+        for number, leaf in enumerate(leaves):
+            saved: list[int] = []
+            refused: list[str] = []
+            for depth in range(50, 62):
+                tree = leaf
+                for _ in range(depth):
+                    tree = [tree]
+                try:
+                    saver.save(100 * number + depth, state=tree).wait()
+                    saved.append(depth)
+                except TypeError as error:
+                    refused.append(str(error))
+            assert saved == list(range(50, 50 + len(saved))), leaf  # 50 and so on, then no more
+            assert len(saved) + len(refused) == 12, leaf
+            assert all("nested deeper than 60" in why for why in refused), leaf
+            done = saver.restore(state=None)
+            assert done == 100 * number + saved[-1]

@@ -184,7 +184,7 @@ def test_a_staged_row_that_changed_is_corrupt(
     load = _staged_rows.StagedRows.load
 
     def damaging(self: Any) -> None:
-        path = next(Path(self._folder).iterdir())
+        path = next(self._folder.path.iterdir())
         data = bytearray(path.read_bytes())
         data[40] ^= 1
         path.write_bytes(data)

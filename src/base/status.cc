@@ -14,6 +14,7 @@ Code code_from_errno(int os_error) {
     case EINVAL:
     case ENOTDIR:
     case EISDIR:
+    case ELOOP:
     case ENAMETOOLONG: return Code::invalid_argument;
     case ENOSPC:
     case EDQUOT: return Code::no_space;

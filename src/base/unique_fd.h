@@ -30,6 +30,8 @@ class UniqueFd {
 
   int get() const noexcept { return fd_; }
   explicit operator bool() const noexcept { return fd_ >= 0; }
+  /// It is the caller's from now on.
+  [[nodiscard]] int release() noexcept { return std::exchange(fd_, -1); }
 
   Status close() && {
     // Not retried on EINTR: Linux has released the number by then, and another thread may own it.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <new>
 #include <system_error>
 #include <thread>
 #include <vector>
@@ -15,6 +16,7 @@ void work_together(std::size_t thread_count, const Work& work) {
   try {
     for (std::size_t i = 1; i < thread_count; ++i) others.emplace_back([&work] { work(); });
   } catch (const std::system_error&) {  // NOLINT(bugprone-empty-catch): those there are do it
+  } catch (const std::bad_alloc&) {     // NOLINT(bugprone-empty-catch): the same
   }
   work();
 }

@@ -97,7 +97,7 @@ std::vector<SaveTensor> BenchTensors::to_save() const {
 std::vector<ReadTarget> BenchTensors::to_fill() {
   std::vector<ReadTarget> list;
   for (std::size_t i = 0; i < count(); ++i)
-    list.push_back({.name = name_of(i), .data = tensor(i).data()});
+    list.push_back({.name = name_of(i), .memory = tensor(i)});
   return list;
 }
 

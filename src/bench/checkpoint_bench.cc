@@ -12,7 +12,6 @@
 #include "checkpoint/checkpointer.h"
 #include "checkpoint/names.h"
 #include "checkpoint/reader.h"
-#include "checkpoint/step_removal.h"
 #include "checkpoint/stoppable_engine.h"
 #include "io/buffer_pool.h"
 #include "io/filesystem.h"
@@ -94,8 +93,10 @@ Result<SaveSample> Bench::save(Checkpointer& saver, const BenchTensors& tensors,
 }
 
 Status Bench::save_all(BenchTensors& tensors) {
+  // The last checkpoint stays until the next is committed.
   STOKER_ASSIGN(const std::unique_ptr<Checkpointer> saver,
                 Checkpointer::make({.directory = directory_,
+                                    .retention = {.keep_last = 1},
                                     .ops = &ops_,
                                     .engine = make_stoppable_writes(stop_, options_.engine)}));
   for (std::uint64_t step = 1; step <= options_.save_count; ++step) {
@@ -107,7 +108,7 @@ Status Bench::save_all(BenchTensors& tensors) {
       return sample.status();
     }
     report_.saves.push_back(*sample);
-    if (step > 1) STOKER_TRY(remove_checkpoint(ops_, directory_, step_name(step - 1)));
+    STOKER_TRY(saver->wait());  // until the blocks of the one before are free
     if (stop_.stop_requested()) return Status(Code::cancelled, "interrupted");
   }
   return saver->close();

@@ -8,11 +8,12 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <memory>
 #include <span>
 
 #include "base/hex.h"
 #include "base/units.h"
-#include "checkpoint/tree_removal.h"
+#include "io/directories.h"
 #include "io/filesystem.h"
 
 namespace stoker {
@@ -34,15 +35,15 @@ Result<std::string> make_private_name() {
 
 /// Removes a directory, best effort: the lock last, and not before all else is gone, so that a
 /// half-removed one stays findable.
-void remove_scratch(FileOps& ops, const std::string& path) {
+void remove_scratch(FileOps& ops, const PathAt& path) {
   const Result<std::vector<std::string>> names = ops.list(path);
   if (!names.ok()) return;
   bool is_empty = true;
   for (const std::string& name : *names) {
-    if (name != kLockName) is_empty &= remove_tree(ops, path + "/" + name).ok();
+    if (name != kLockName) is_empty &= remove_tree(ops, path / name).ok();
   }
   if (!is_empty) return;
-  static_cast<void>(ops.unlink(path + "/" + std::string(kLockName)));
+  static_cast<void>(ops.unlink(path / kLockName));
   static_cast<void>(ops.rmdir(path));
 }
 
@@ -66,17 +67,18 @@ std::string ScratchFile::reopen_path() const {
 // owner is dead: the lock alone decides.
 Result<ScratchDirectory> ScratchDirectory::create(FileOps& ops, const std::string& parent) {
   STOKER_ASSIGN(const std::string name, make_private_name());
-  const std::string staged = parent + "/" + std::string(kStagedPrefix) + name;
-  const std::string path = parent + "/" + std::string(kDirectoryPrefix) + name;
+  STOKER_ASSIGN(const std::shared_ptr<const RootDirectory> root, open_root(ops, parent));
+  const PathAt staged(root, std::string(kStagedPrefix) + name);
+  const PathAt path(root, std::string(kDirectoryPrefix) + name);
   STOKER_TRY(ops.mkdir(staged));
   const auto give_up = [&](const Status& status) {
     remove_scratch(ops, staged);
     return status;
   };
-  Result<UniqueFd> lock = ops.open(staged + "/" + std::string(kLockName), O_RDWR | O_CREAT);
+  Result<UniqueFd> lock = ops.open(staged / kLockName, O_RDWR | O_CREAT | O_EXCL);
   if (!lock.ok()) return give_up(lock.status());
   if (Status status = ops.try_lock(lock->get(), LockMode::exclusive); !status.ok())
-    return give_up(status.with_context(staged));
+    return give_up(status.with_context(staged.text()));
   if (Status status = ops.rename(staged, path); !status.ok()) return give_up(status);
   return ScratchDirectory(ops, path, *std::move(lock));
 }
@@ -86,13 +88,15 @@ ScratchDirectory::~ScratchDirectory() {
 }
 
 std::size_t sweep_scratch(FileOps& ops, const std::string& parent) {
-  const Result<std::vector<std::string>> names = ops.list(parent);
+  const Result<std::shared_ptr<const RootDirectory>> root = open_root(ops, parent);
+  if (!root.ok()) return 0;
+  const Result<std::vector<DirectoryName>> names = ops.list_names({*root, ""});
   if (!names.ok()) return 0;
   std::size_t count = 0;
-  for (const std::string& name : *names) {
-    if (!name.starts_with(kDirectoryPrefix)) continue;
-    const std::string path = parent + "/" + name;
-    const Result<UniqueFd> lock = ops.open(path + "/" + std::string(kLockName), O_RDWR);
+  for (const DirectoryName& name : *names) {
+    if (!name.name.starts_with(kDirectoryPrefix) || name.kind != FileKind::directory) continue;
+    const PathAt path(*root, name.name);
+    const Result<UniqueFd> lock = ops.open(path / kLockName, O_RDWR | O_NONBLOCK);
     if (!lock.ok() || !ops.try_lock(lock->get(), LockMode::exclusive).ok()) continue;
     remove_scratch(ops, path);
     ++count;

@@ -44,14 +44,14 @@ class ScratchDirectory {
   ScratchDirectory& operator=(ScratchDirectory&&) = delete;
   ~ScratchDirectory();
 
-  const std::string& path() const noexcept { return path_; }
+  const std::string& path() const noexcept { return path_.text(); }
 
  private:
-  ScratchDirectory(FileOps& ops, std::string path, UniqueFd lock)
+  ScratchDirectory(FileOps& ops, PathAt path, UniqueFd lock)
       : ops_(&ops), path_(std::move(path)), lock_(std::move(lock)) {}
 
   FileOps* ops_;
-  std::string path_;
+  PathAt path_;
   UniqueFd lock_;
 };
 

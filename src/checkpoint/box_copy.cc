@@ -81,6 +81,22 @@ struct Place {
   std::byte* data = nullptr;
 };
 
+/// Whether all that the place has lies in the target's memory.
+Status check_memory(const ReadTarget& target, const Place& place, std::uint64_t item_bytes) {
+  __extension__ using Wide = __int128;  // no product of two numbers wraps
+  Wide low = static_cast<Wide>(target.first_bytes);
+  Wide high = low;
+  for (std::size_t d = 0; d < place.wanted.shape.size(); ++d) {
+    const Wide extent =
+        static_cast<Wide>(place.wanted.shape[d] - 1) * static_cast<Wide>(place.strides_bytes[d]);
+    (extent < 0 ? low : high) += extent;
+  }
+  high += static_cast<Wide>(item_bytes);
+  if (low >= 0 && high <= static_cast<Wide>(target.memory.size())) return {};
+  return invalid(
+      target, fmt::format("does not fit into the memory for it, {} bytes", target.memory.size()));
+}
+
 /// The copy of what `slice` and `place` have in common, as if the slice began at offset 0.
 BoxCopy copy_of(const Box& slice, const Place& place, std::uint64_t item_bytes) {
   BoxCopy copy;
@@ -198,11 +214,21 @@ Status plan_copies(const CheckpointManifest& manifest, std::span<const std::uint
   if (is_small && !target.strides_bytes.empty())
     return {Code::unsupported, "tensor " + target.name + ": strides of elements below a byte"};
   const std::uint64_t item_bytes = is_small ? 1 : bits / 8;
-  Place place{elements, target.strides_bytes, target.data};
+  Place place{elements, target.strides_bytes, target.memory.data() + target.first_bytes};
   const bool is_cut = is_small && !to_bytes(place.wanted, bits);
+  const auto cut = [&] {
+    return Status(Code::unsupported,
+                  "tensor " + target.name + ": this box ends inside a byte of a saved slice");
+  };
+  if (is_cut) {  // then only as it was saved, without gaps
+    const Result<std::uint64_t> size_bytes = tensor_bytes(any.type, elements.shape);
+    if (!size_bytes.ok()) return cut();
+    place.wanted = {.offsets = {0}, .shape = {*size_bytes}};
+  }
   if (place.strides_bytes.empty())
     for (const std::uint64_t stride : strides_of(place.wanted.shape, item_bytes))
       place.strides_bytes.push_back(static_cast<std::int64_t>(stride));
+  STOKER_TRY(check_memory(target, place, item_bytes));
 
   std::uint64_t found_count = 0;
   for (const std::uint32_t index : slices) {
@@ -214,11 +240,10 @@ Status plan_copies(const CheckpointManifest& manifest, std::span<const std::uint
     found_count += count;
     BoxCopy copy;
     if (is_small && elements == slice) {
-      copy.into = target.data;
+      copy.into = place.data;
       copy.run_bytes = tensor.end_bytes - tensor.begin_bytes;
     } else if (is_cut || (is_small && !to_bytes(slice, bits))) {
-      return {Code::unsupported,
-              "tensor " + target.name + ": this box ends inside a byte of a saved slice"};
+      return cut();
     } else {
       copy = copy_of(slice, place, item_bytes);
     }

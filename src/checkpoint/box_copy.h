@@ -19,7 +19,9 @@ struct ReadTarget {
   /// In the whole tensor, wherever its slices were saved. An empty shape is the whole tensor.
   std::vector<std::uint64_t> offsets = {};
   std::vector<std::uint64_t> shape = {};
-  std::byte* data = nullptr;  ///< Of the first element wanted. Borrowed.
+  /// All that may be written. Borrowed. A target that reaches beyond it is refused.
+  std::span<std::byte> memory = {};
+  std::size_t first_bytes = 0;  ///< Where in it the first element wanted lies.
   /// Between neighbours of each dimension, negative ones allowed. Empty: no gaps, last dimension
   /// fastest.
   std::vector<std::int64_t> strides_bytes = {};
@@ -61,9 +63,10 @@ std::pair<std::uint64_t, std::uint64_t> hull_of(const BoxCopy& copy, std::uint64
                                                 std::uint64_t end_bytes);
 
 /// Appends the copies that fill `target` from `slices`, all that were saved of the tensor, by their
-/// indices into the manifest's tensors. `invalid_argument` if the target does not lie in the tensor
-/// or its strides do not fit; `corrupt` if some of its elements were never saved; `unsupported` for
-/// a box of a type of less than a byte that is neither a saved slice nor made of whole ones.
+/// indices into the manifest's tensors. `invalid_argument` if the target does not lie in the
+/// tensor, its strides do not fit, or its memory is too small; `corrupt` if some of its elements
+/// were never saved; `unsupported` for a box of a type of less than a byte that is neither a saved
+/// slice nor made of whole ones.
 Status plan_copies(const CheckpointManifest& manifest, std::span<const std::uint32_t> slices,
                    const ReadTarget& target, std::vector<BoxCopy>& copies);
 

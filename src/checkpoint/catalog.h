@@ -4,17 +4,16 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
-#include "checkpoint/manifest.h"
+#include "checkpoint/catalog_file.h"
+#include "checkpoint/checkpoint_directory.h"
+#include "checkpoint/manifest_file.h"
 #include "checkpoint/names.h"
-#include "io/file_ops.h"
+#include "checkpoint/step_summary.h"
 
 namespace stoker {
-
-/// Whether something was there a moment ago and is not any more: removed by retention, renamed by a
-/// rewound run. Whoever meets it lists the directory again.
-bool is_gone(const Status& status) noexcept;
 
 /// One checkpoint in a directory of checkpoints.
 struct CatalogStep {
@@ -22,10 +21,11 @@ struct CatalogStep {
   StepName parsed = {};
   /// 0 where nobody can tell any more.
   std::uint64_t generation = 0;
-  std::shared_ptr<const CheckpointManifest> manifest;  ///< Null where it cannot be trusted,
-  Status damage;                                       ///< and why.
-  bool has_new_nonfinite = false;                      ///< mark_nonfinite() says what that is.
+  std::shared_ptr<const StepSummary> summary;  ///< Null where its manifest cannot be had,
+  Status problem;                              ///< and why; is_damage() says of which kind.
+  bool has_new_nonfinite = false;              ///< mark_nonfinite() says what that is.
 
+  bool is_valid() const noexcept { return summary != nullptr; }
   bool is_superseded() const noexcept { return parsed.superseded_generation.has_value(); }
 };
 
@@ -37,7 +37,7 @@ struct Catalog {
   std::string latest;              ///< What `latest` points to; empty if there is no such link.
 
   const CatalogStep* find(std::string_view name) const noexcept;
-  /// The greatest generation whose manifest holds; null if there is none.
+  /// The greatest generation of the valid ones; null if there is none.
   const CatalogStep* newest() const noexcept;
 };
 
@@ -47,9 +47,46 @@ struct Catalog {
 /// do no harm. The oldest has nothing to be compared with and is not marked. Pure.
 void mark_nonfinite(Catalog& catalog);
 
-/// Lists `directory`: every step with its manifest, which is read and checked; no data is. Never
-/// looks into staging. Steps that are removed or renamed meanwhile are no failure: it begins anew,
-/// and answers `unavailable` only if that has no end.
-Result<Catalog> list_checkpoints(FileOps& ops, const std::string& directory);
+/// Lists a directory again and again, and remembers what it has read of its checkpoints.
+///
+/// Thread safety: none.
+class CatalogReader {
+ public:
+  explicit CatalogReader(CheckpointDirectory directory) : directory_(std::move(directory)) {}
+
+  /// How much is taken for granted.
+  enum class Recheck : std::uint8_t {
+    manifests,  ///< Nothing but that a manifest with the same inode, size and time is the same.
+    names,  ///< That a checkpoint of the same name and inode is: for the writer, who changes them.
+  };
+
+  /// Every step with its summary; manifests that the catalog file does not know are read. No data
+  /// is. Never looks into staging. Steps that are removed or renamed meanwhile are no failure: it
+  /// begins anew, and answers `unavailable` only if that has no end.
+  Result<Catalog> list(Recheck recheck = Recheck::manifests);
+
+  /// What is known of the checkpoints that the last list() has found; for a new catalog file.
+  const CatalogLines& lines() const noexcept { return lines_; }
+  /// Of a checkpoint that the caller has just committed: its manifest need not be read.
+  void learn(const CatalogLine& line) { lines_.insert_or_assign(line.name, line); }
+
+ private:
+  struct Known {
+    std::uint64_t directory_inode = 0;
+    CatalogStep step;  // valid
+  };
+
+  Result<Catalog> list_once(Recheck recheck);
+  void forget_lines();
+  Result<CatalogStep> look_at(const DirectoryName& name, const StepName& parsed);
+
+  CheckpointDirectory directory_;
+  bool has_read_file_ = false;
+  CatalogLines lines_;
+  std::vector<Known> known_;  // by name
+};
+
+/// Lists the directory once.
+Result<Catalog> list_checkpoints(const CheckpointDirectory& directory);
 
 }  // namespace stoker

@@ -37,10 +37,12 @@ struct CheckpointerOptions {
   /// For staging, in all. A save that needs more passes through in chunks, and save() returns when
   /// the last of them was copied. Nothing: as much as `in_flight` saves need.
   std::optional<std::uint64_t> memory_bytes = {};
-  std::uint64_t rate_limit_bytes_per_s = 0;         ///< 0: as fast as the disk.
-  nanoseconds deadline = std::chrono::minutes(30);  ///< Of one save, from call to commit.
-  std::uint32_t copy_threads = 0;                   ///< 0: one per core, at most 16.
-  bool dedup = true;                                ///< Link what has not changed.
+  std::uint64_t rate_limit_bytes_per_s = 0;  ///< 0: as fast as the disk.
+  /// Of one save, from call to commit; a write, sync or rename that the device does not end by then
+  /// fails it.
+  nanoseconds deadline = std::chrono::minutes(30);
+  std::uint32_t copy_threads = 0;  ///< 0: one per core, at most 16.
+  bool dedup = true;               ///< Link what has not changed.
   GroupPlanner::Limits group_limits = {};
   std::optional<CheckpointParent> parent = {};  ///< What this run was restored from.
   LockOptions lock = {};

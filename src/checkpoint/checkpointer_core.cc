@@ -1,6 +1,8 @@
 #include "checkpoint/checkpointer_core.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <new>
 #include <system_error>
 #include <utility>
 
@@ -15,13 +17,13 @@ constexpr nanoseconds kFarewell = std::chrono::seconds(10);
 
 Checkpointer::Core::Core(CheckpointerOptions options)
     : options_(std::move(options)),
-      ops_(*options_.ops),
+      writer_ops_(*options_.ops),
       coordinator_(*options_.coordinator),
       limiter_(options_.rate_limit_bytes_per_s, kBurstBytes),
       memory_(options_.memory_bytes),
       learned_(options_.group_limits) {
   if (coordinator_.rank() == 0)
-    leader_ = std::make_unique<SaveLeader>(options_, ops_, coordinator_);
+    leader_ = std::make_unique<SaveLeader>(options_, coordinator_, writer_ops_);
 }
 
 Checkpointer::Core::~Core() {
@@ -122,7 +124,7 @@ bool Checkpointer::Core::await_reservation(const BeginMessage& message, const Sa
   return unreserved_bytes(message) < seen.unreserved_bytes;
 }
 
-/// Whether some will be free once what is under way has ended: hidden checkpoints are being
+/// Whether some will be free once what is under way has ended: condemned checkpoints are being
 /// removed, or will be by the saves before this one, where it may wait for them.
 bool Checkpointer::Core::is_room_coming() const {
   return is_removing_ || (options_.late == LatePolicy::block && !in_flight_.empty());
@@ -171,8 +173,9 @@ Result<Verdict> Checkpointer::Core::agree(SaveJob& job, const BeginMessage& mess
     STOKER_ASSIGN(const std::string text, coordinator_.broadcast(key, "", job.deadline));
     return parse_verdict(text);
   }
-  STOKER_TRY(leader_->ready());
-  Result<Verdict> verdict = hear_all(job, message);
+  // Without the lock there is nothing to hear, but the others must be told.
+  const Status ready = leader_->ready();
+  Result<Verdict> verdict = ready.ok() ? hear_all(job, message) : Result<Verdict>(ready);
   const Verdict said =
       verdict.ok() ? *verdict : Verdict{.action = SaveAction::fail, .failure = verdict.status()};
   STOKER_TRY(coordinator_.broadcast(key, format_message(said), job.deadline).status());
@@ -222,7 +225,7 @@ Result<Pending> Checkpointer::Core::save(SaveRequest request) {
                                          : verdict->failure.with_context(context);
     case SaveAction::go: break;
   }
-  job->directory = verdict->staging;
+  job->staging_name = verdict->staging;
   return enter(job);
 }
 
@@ -313,7 +316,7 @@ void Checkpointer::Core::run(std::stop_token stop) {
     changed_.notify_all();
   });
   SaveWorker worker({.options = options_,
-                     .ops = ops_,
+                     .ops = writer_ops_,
                      .coordinator = coordinator_,
                      .leader = leader_.get(),
                      .memory = memory_,
@@ -326,10 +329,19 @@ void Checkpointer::Core::run(std::stop_token stop) {
                        changed_.notify_all();
                      }});
   while (const Job job = next_job(stop)) {
-    const EndMessage end = worker.run(*job, [&] { await_filled(*job); });
+    const EndMessage end = work(worker, job);
     finish(job, end);
-    if (end.outcome == SaveOutcome::committed) ops_.reached("checkpoint.acknowledged");
-    remove_hidden(*job);
+    if (end.outcome == SaveOutcome::committed) writer_ops_.reached("checkpoint.acknowledged");
+    remove_condemned(*job);
+  }
+}
+
+/// What is allocated outside of the parts that see to it themselves fails the save too.
+EndMessage Checkpointer::Core::work(SaveWorker& worker, const Job& job) {
+  try {
+    return worker.run(*job, [&] { await_filled(*job); });
+  } catch (const std::bad_alloc&) {
+    return {.outcome = SaveOutcome::unknown, .failure = Status::from_errno(ENOMEM, "save", "")};
   }
 }
 
@@ -358,15 +370,20 @@ void Checkpointer::Core::finish(const Job& job, const EndMessage& end) {
     }
     // Under the lock: whoever sees the queue empty finds every Pending done, and the reverse.
     job->pending->finish(end.outcome, error, end.generation);
-    is_removing_ = leader_ != nullptr && leader_->has_hidden();
+    is_removing_ = leader_ != nullptr && leader_->has_condemned();
   }
   changed_.notify_all();
 }
 
-void Checkpointer::Core::remove_hidden(const SaveJob& job) {
-  if (leader_ == nullptr || !leader_->has_hidden()) return;
-  const Status error =
-      leader_->remove_hidden().with_context("save step " + std::to_string(job.request.step));
+void Checkpointer::Core::remove_condemned(const SaveJob& job) {
+  if (leader_ == nullptr || !leader_->has_condemned()) return;
+  Status error;
+  try {
+    error =
+        leader_->remove_condemned().with_context("save step " + std::to_string(job.request.step));
+  } catch (const std::bad_alloc&) {
+    error = Status::from_errno(ENOMEM, "remove checkpoints", "");
+  }
   {
     MutexLock lock(mutex_);
     is_removing_ = false;

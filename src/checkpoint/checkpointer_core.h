@@ -16,6 +16,7 @@
 #include "checkpoint/save_worker.h"
 #include "checkpoint/staging_memory.h"
 #include "io/rate_limiter.h"
+#include "io/timed_file_ops.h"
 
 namespace stoker {
 
@@ -34,7 +35,7 @@ class Checkpointer::Core {
   Status start();
   Result<Pending> save(SaveRequest request);
   Status wait(Deadline deadline);
-  /// Nothing is in flight, and what was hidden is removed. False when the deadline has passed
+  /// Nothing is in flight, and what was condemned is removed. False when the deadline has passed
   /// first.
   bool await_idle(Deadline deadline);
   /// The error that nobody has been told yet, and that is then forgotten.
@@ -62,10 +63,11 @@ class Checkpointer::Core {
   Job next_job(const std::stop_token& stop);
   void await_filled(const SaveJob& job);
   void finish(const Job& job, const EndMessage& end);
-  void remove_hidden(const SaveJob& job);
+  void remove_condemned(const SaveJob& job);
+  EndMessage work(SaveWorker& worker, const Job& job);
 
   const CheckpointerOptions options_;
-  FileOps& ops_;
+  TimedFileOps writer_ops_;  // the writer's thread's
   Coordinator& coordinator_;
   RateLimiter limiter_;
   StagingMemory memory_;
@@ -79,7 +81,7 @@ class Checkpointer::Core {
   std::vector<Job> in_flight_ STOKER_GUARDED_BY(mutex_);  // those, and the one it has
   bool is_held_ STOKER_GUARDED_BY(mutex_) = false;        // the writer takes no job meanwhile
   std::uint64_t filling_ STOKER_GUARDED_BY(mutex_) = 0;   // number of the save being copied
-  bool is_removing_ STOKER_GUARDED_BY(mutex_) = false;    // what retention has hidden
+  bool is_removing_ STOKER_GUARDED_BY(mutex_) = false;    // what retention has condemned
   std::uint64_t failed_number_ STOKER_GUARDED_BY(mutex_) = 0;
   Status error_ STOKER_GUARDED_BY(mutex_);
   std::uint64_t raised_number_ STOKER_GUARDED_BY(mutex_) = 0;  // errors up to it are told

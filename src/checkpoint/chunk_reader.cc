@@ -3,12 +3,15 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cerrno>
 #include <memory>
+#include <new>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "base/mutex.h"
+#include "base/work_together.h"
 #include "io/arena.h"
 
 namespace stoker {
@@ -18,6 +21,8 @@ constexpr std::size_t kThreadsMax = 16;
 /// Ranges in flight in all: no disk is faster with more, and each may need memory of its own.
 constexpr std::size_t kInFlightMax = 32;
 constexpr std::size_t kPageBytes = 4096;
+/// What direct reads may want of offsets: the largest page there is.
+constexpr std::size_t kAlignBytesMax = std::size_t{64} << 10;
 constexpr std::size_t kHugePageBytes = std::size_t{2} << 20;
 /// Up to so many ranges setting an engine up costs more than it brings.
 constexpr std::size_t kFew = 2;
@@ -32,12 +37,12 @@ constexpr std::size_t round_up(std::size_t value, std::size_t unit) {
 ///
 /// Thread safety: the methods may be called from any thread.
 struct Shared {
-  const std::span<const File> files;
+  ChunkFiles& files;
   const std::span<const ChunkRead> reads;
   ChunkHandler& handler;
   const ChunkReadOptions& options;
   std::uint32_t depth = 0;     ///< Of each thread.
-  std::size_t slot_bytes = 0;  ///< For the largest range as the device wants it.
+  std::size_t slot_bytes = 0;  ///< For the largest range, widened to any alignment.
 
   /// The next range nobody has taken; reads.size() at the end, or once one thread has failed.
   std::size_t take() {
@@ -87,7 +92,8 @@ class Worker {
   struct Slot {
     std::span<std::byte> memory;
     std::size_t index = 0;
-    ReadPlan plan;
+    std::shared_ptr<const File> file = {};
+    ReadPlan plan = {};
   };
 
   Status read_all() {
@@ -125,12 +131,14 @@ class Worker {
   }
 
   Result<ReadPlan> plan(const ChunkRead& read, Slot& slot) const {
-    const File& file = shared_.files[read.file];
+    STOKER_ASSIGN(slot.file, shared_.files.get(read.file));
+    const File& file = *slot.file;
+    const std::size_t scratch_bytes = file.scratch_bytes(read.offset_bytes, read.size_bytes);
+    if (scratch_bytes > slot.memory.size())
+      return Status(Code::unsupported, "direct reads want a larger alignment than we know of");
     STOKER_ASSIGN(const IoPath path, file.read_path_for(read.offset_bytes, read.size_bytes));
     const std::span<std::byte> memory =
-        fits(file, read, path)
-            ? read.into
-            : slot.memory.first(file.scratch_bytes(read.offset_bytes, read.size_bytes));
+        fits(file, read, path) ? read.into : slot.memory.first(scratch_bytes);
     return file.plan_read(read.offset_bytes, read.size_bytes, memory, path);
   }
 
@@ -138,7 +146,8 @@ class Worker {
     Slot& slot = slots_[free_.back()];
     const ChunkRead& read = shared_.reads[index];
     Result<ReadPlan> planned = plan(read, slot);
-    if (!planned.ok()) return shared_.handler.chunk_failed(index, where(planned.status(), read));
+    if (!planned.ok())
+      return shared_.handler.chunk_failed(index, where(planned.status(), read, slot));
     slot.index = index;
     slot.plan = *std::move(planned);
     slot.plan.request.tag = free_.back();
@@ -161,19 +170,21 @@ class Worker {
         bytes = Status(Code::io_error, "the file ends before");
       if (bytes.ok()) {
         STOKER_TRY(shared_.handler.chunk_read(slot.index, *bytes));
-        shared_.files[read.file].settle(slot.plan);
+        slot.file->settle(slot.plan);
       } else {
-        STOKER_TRY(shared_.handler.chunk_failed(slot.index, where(bytes.status(), read)));
+        STOKER_TRY(shared_.handler.chunk_failed(slot.index, where(bytes.status(), read, slot)));
       }
+      slot.file.reset();
       free_.push_back(completion.tag);
     }
     return {};
   }
 
-  Status where(const Status& status, const ChunkRead& read) const {
-    return status.with_context(shared_.files[read.file].path() + ", offset " +
-                               std::to_string(read.offset_bytes) + ", length " +
-                               std::to_string(read.size_bytes));
+  /// An error of opening the file has its name.
+  static Status where(const Status& status, const ChunkRead& read, const Slot& slot) {
+    if (slot.file == nullptr) return status;
+    return status.with_context(slot.file->path() + ", offset " + std::to_string(read.offset_bytes) +
+                               ", length " + std::to_string(read.size_bytes));
   }
 
   Shared& shared_;
@@ -183,20 +194,23 @@ class Worker {
 };
 
 void work(Shared& shared) {
-  if (const Status status = Worker(shared).run(); !status.ok()) shared.fail(status);
+  try {
+    if (const Status status = Worker(shared).run(); !status.ok()) shared.fail(status);
+  } catch (const std::bad_alloc&) {
+    shared.fail(Status::from_errno(ENOMEM, "read a checkpoint", ""));
+  }
 }
 
 }  // namespace
 
-Status read_chunks(std::span<const File> files, std::span<const ChunkRead> reads,
-                   ChunkHandler& handler, const ChunkReadOptions& options) {
+Status read_chunks(ChunkFiles& files, std::span<const ChunkRead> reads, ChunkHandler& handler,
+                   const ChunkReadOptions& options) {
   if (reads.empty()) return {};
   if (options.depth == 0) return Status(Code::invalid_argument, "read_chunks: depth is 0");
   Shared shared{.files = files, .reads = reads, .handler = handler, .options = options};
   for (const ChunkRead& read : reads)
-    shared.slot_bytes = std::max(
-        shared.slot_bytes, files[read.file].scratch_bytes(read.offset_bytes, read.size_bytes));
-  shared.slot_bytes = round_up(shared.slot_bytes, kPageBytes);
+    shared.slot_bytes = std::max(shared.slot_bytes, read.size_bytes);
+  shared.slot_bytes = round_up(shared.slot_bytes, kAlignBytesMax) + 2 * kAlignBytesMax;
   std::size_t thread_count = options.thread_count;
   if (thread_count == 0)
     thread_count = std::clamp<std::size_t>(std::thread::hardware_concurrency(), 1, kThreadsMax);
@@ -204,12 +218,7 @@ Status read_chunks(std::span<const File> files, std::span<const ChunkRead> reads
   shared.depth =
       std::min(options.depth,
                static_cast<std::uint32_t>(std::max<std::size_t>(1, kInFlightMax / thread_count)));
-  {
-    std::vector<std::jthread> threads;
-    for (std::size_t i = 1; i < thread_count; ++i)
-      threads.emplace_back([&shared] { work(shared); });
-    work(shared);
-  }
+  work_together(thread_count, [&shared] { work(shared); });
   return shared.failure();
 }
 

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <stop_token>
 
@@ -10,7 +11,17 @@
 
 namespace stoker {
 
-/// A range of an open file.
+/// The files that ranges are read from.
+///
+/// Thread safety: implementations are called from several threads at once.
+class ChunkFiles {
+ public:
+  virtual ~ChunkFiles() = default;
+  /// Open, and open for as long as the result is kept.
+  virtual Result<std::shared_ptr<const File>> get(std::uint32_t index) = 0;
+};
+
+/// A range of a file.
 struct ChunkRead {
   std::uint32_t file = 0;  ///< Which of the files.
   std::uint64_t offset_bytes = 0;
@@ -43,7 +54,7 @@ struct ChunkReadOptions {
 /// Reads all ranges, several threads with an engine each: past the page cache what is cold, from it
 /// what is not. Each thread handles what has come while the device works on the next. When this
 /// returns nothing is in flight and no handler runs. `cancelled` if `stop` fires.
-Status read_chunks(std::span<const File> files, std::span<const ChunkRead> reads,
-                   ChunkHandler& handler, const ChunkReadOptions& options);
+Status read_chunks(ChunkFiles& files, std::span<const ChunkRead> reads, ChunkHandler& handler,
+                   const ChunkReadOptions& options);
 
 }  // namespace stoker

@@ -32,8 +32,9 @@ std::uint64_t fingerprint(std::span<const std::byte> piece, std::uint64_t begin,
 
 }  // namespace
 
-Digest128 scan_chunk(const LayoutFile& file, std::size_t chunk, std::span<const std::byte> bytes,
-                     std::span<const SaveTensor> tensors, std::span<TensorScan> scans) noexcept {
+Digest128 ChunkScanner::scan(const LayoutFile& file, std::size_t chunk,
+                             std::span<const std::byte> bytes, std::span<const SaveTensor> tensors,
+                             std::span<TensorScan> scans) {
   Xxh3Stream digest;
   const std::uint64_t chunk_begin = chunk * kCheckpointChunkBytes;
   for (std::size_t at = 0; at < bytes.size(); at += kBlockBytes) {
@@ -54,6 +55,13 @@ Digest128 scan_chunk(const LayoutFile& file, std::size_t chunk, std::span<const 
       scan.nonfinite_count += count_nonfinite(tensors[placed.tensor].type, piece);
       scan.fingerprint +=
           fingerprint(piece, from - placed.begin_bytes, is_whole ? kStrideBytes : kSampleBytes);
+      if (from == placed.begin_bytes && to == placed.end_bytes) {
+        scan.digest = xxh3_128(piece);
+        continue;
+      }
+      if (from == placed.begin_bytes) tensor_digest_.reset();
+      tensor_digest_.update(piece);
+      if (to == placed.end_bytes) scan.digest = tensor_digest_.digest();
     }
   }
   return digest.digest();

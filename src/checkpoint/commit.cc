@@ -1,5 +1,6 @@
 #include "checkpoint/commit.h"
 
+#include <cerrno>
 #include <set>
 #include <utility>
 
@@ -12,13 +13,14 @@ namespace {
 
 // Steps 8 and 9.
 Status seal(const CommitRequest& request) {
-  FileOps& ops = request.ops;
-  const std::string path = request.staging + "/" + std::string(kManifestName);
-  STOKER_TRY(create_durable_file(ops, path, format_checkpoint_manifest(request.manifest), true));
+  FileOps& ops = request.owner.directory().ops();
+  const PathAt staging = request.owner.at(request.staging);
+  STOKER_TRY(create_durable_file(ops, staging / kManifestName,
+                                 format_checkpoint_manifest(request.manifest), true));
   ops.reached("checkpoint.manifest_written");
   for (std::uint32_t rank = 0; rank < request.manifest.world_size; ++rank)
-    STOKER_TRY(ops.unlink(request.staging + "/" + part_name(rank)));
-  STOKER_TRY(ops.fsync_dir(request.staging));
+    STOKER_TRY(ops.unlink(staging / part_name(rank)));
+  STOKER_TRY(ops.fsync_dir(staging));
   ops.reached("checkpoint.directory_synced");
   return {};
 }
@@ -51,31 +53,31 @@ Status merge_parts(CheckpointManifest& manifest, std::span<const CheckpointPart>
 }
 
 // 8. Write and fsync manifest.json; remove the part manifests.  9. fsync the staging directory.
-// 10. Rename it to its final name without replacing; what a rewound run has left there is renamed
-// before.  11. fsync the parent, and the directory it came from.  12. Move `latest`: a temporary
-// link, renamed over it, then fsync of both. Before step 10 nothing has the final name, and after
-// it everything under it is durable: a reader who sees the name sees all of it.
-CommitResult commit_checkpoint(const CommitRequest& request) {
-  FileOps& ops = request.ops;
-  const CommitPlaces places{.ops = ops, .directory = request.directory, .owner = request.owner};
+// 10. Rename it to its final name without replacing; what a rewound run has left there gets another
+// name before.  11. fsync the parent, and the directory it came from.  12. Move `latest`: a
+// temporary link, renamed over it, then fsync of both. Before step 10 nothing has the final name,
+// and after it everything under it is durable: a reader who sees the name sees all of it.
+Status commit_checkpoint(const CommitRequest& request, CommitStage& stage) {
+  const OwnerDirectory& owner = request.owner;
+  FileOps& ops = owner.directory().ops();
   const std::uint64_t step = request.manifest.step;
-  CommitResult result;
-  result.status = seal(request);
-  if (result.status.ok() && request.superseded != nullptr)
-    result.status = supersede(places, step, request.superseded->generation);
-  if (result.status.ok())
-    result.status =
-        rename_without_replacing(ops, request.staging, request.directory + "/" + step_name(step));
-  if (!result.status.ok()) return result;
+  stage = CommitStage::staged;
+  STOKER_TRY(seal(request));
+  if (request.superseded != nullptr)
+    STOKER_TRY(supersede(owner, step, request.superseded->generation));
+  if (const Status renamed = owner.publish(request.staging, step_name(step)); !renamed.ok()) {
+    // A call that was left alone may still be performed, and so may one whose answer was lost.
+    if (renamed.os_error() == ETIMEDOUT) stage = CommitStage::visible;
+    return renamed;
+  }
+  stage = CommitStage::visible;
   ops.reached("checkpoint.renamed");
-  result.stage = CommitStage::visible;
-  result.status = fsync_places(places);
-  if (!result.status.ok()) return result;
+  STOKER_TRY(owner.sync_both());
+  stage = CommitStage::durable;
   ops.reached("checkpoint.parent_synced");
-  result.stage = CommitStage::durable;
-  result.status = move_latest(places, step_name(step));
-  if (result.status.ok()) result.stage = CommitStage::complete;
-  return result;
+  STOKER_TRY(move_latest(owner, step_name(step)));
+  stage = CommitStage::complete;
+  return {};
 }
 
 }  // namespace stoker

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/history.h"
+#include "checkpoint/catalog.h"
 #include "checkpoint/manifest.h"
-#include "io/file_ops.h"
+#include "checkpoint/owner_directory.h"
 
 namespace stoker {
 
@@ -16,31 +16,25 @@ namespace stoker {
 Status merge_parts(CheckpointManifest& manifest, std::span<const CheckpointPart> parts);
 
 struct CommitRequest {
-  FileOps& ops;
-  std::string directory;  ///< The checkpoints'.
-  std::string owner;      ///< The lock holder's directory: the fence.
-  std::string staging;    ///< In `owner`: holds every rank's files and part manifest, durable.
+  const OwnerDirectory& owner;  ///< The fence.
+  std::string staging;  ///< In the owner's: holds every rank's files and part manifest, durable.
   const CheckpointManifest& manifest;
   /// What bears the step's name now and belongs to a run that was rewound.
-  const History::Entry* superseded = nullptr;
+  const CatalogStep* superseded = nullptr;
 };
 
 /// How far a commit has come.
 enum class CommitStage : std::uint8_t {
   staged,   ///< Nobody can see it. It has failed.
-  visible,  ///< It has its name, but whether that survives a power cut is not known.
+  visible,  ///< It has its name, or may have; whether that survives a power cut is not known.
   durable,  ///< It is committed. `latest` may not lead to it.
   complete,
 };
 
-struct CommitResult {
-  CommitStage stage = CommitStage::staged;
-  Status status;
-};
-
 /// Makes the staged files a checkpoint; steps 8 to 12 of the commit (docs/durability.md). Fails
-/// with `not_found` if another writer has taken over: it has renamed `owner`; or if a rank has
-/// given the save up: it has renamed `staging` (give_up.h).
-CommitResult commit_checkpoint(const CommitRequest& request);
+/// with `not_found` if another writer has taken over: the owner's directory is gone; or if a rank
+/// has abandoned the save: it has renamed `staging` (abandon_save.h). `stage` says how far it has
+/// come, whether it returns or throws.
+Status commit_checkpoint(const CommitRequest& request, CommitStage& stage);
 
 }  // namespace stoker

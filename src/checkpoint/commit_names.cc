@@ -1,15 +1,10 @@
 #include "checkpoint/commit_names.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <vector>
 
-#include "checkpoint/history.h"
-#include "checkpoint/lock_record.h"
-#include "checkpoint/names.h"
-#include "checkpoint/tree_removal.h"
+#include "base/token.h"
+#include "checkpoint/manifest_file.h"
 
 namespace stoker {
 namespace {
@@ -17,36 +12,21 @@ namespace {
 /// Of checkpoints that bear one step and one generation: somebody has to tell them apart.
 constexpr std::uint32_t kSameNameMax = 10'000;
 
-/// A second directory with the same files, staged in the owner's.
-Status link_all(FileOps& ops, const std::string& from, const std::string& to) {
-  static_cast<void>(remove_tree(ops, to));  // of an attempt that failed
-  STOKER_TRY(ops.mkdir(to));
+/// A second directory with the same files, staged in the owner's. `not_found` if there is no
+/// owner's directory any more.
+Status link_all(const OwnerDirectory& owner, const PathAt& from, const std::string& staged) {
+  FileOps& ops = owner.directory().ops();
+  STOKER_TRY(ops.mkdir(owner.at(staged)));
   STOKER_ASSIGN(const std::vector<std::string> names, ops.list(from));
-  for (const std::string& name : names) STOKER_TRY(ops.link(from + "/" + name, to + "/" + name));
-  return ops.fsync_dir(to);
-}
-
-bool is_same_file(FileOps& ops, const std::string& a, const std::string& b) {
-  // A FIFO must not be waited for.
-  const Result<UniqueFd> first = ops.open(a, O_RDONLY | O_NONBLOCK);
-  const Result<UniqueFd> second = ops.open(b, O_RDONLY | O_NONBLOCK);
-  struct stat one{};
-  struct stat other{};
-  return first.ok() && second.ok() && ::fstat(first->get(), &one) == 0 &&
-         ::fstat(second->get(), &other) == 0 && one.st_dev == other.st_dev &&
-         one.st_ino == other.st_ino;
+  for (const std::string& name : names) STOKER_TRY(ops.link(from / name, owner.at(staged) / name));
+  return ops.fsync_dir(owner.at(staged));
 }
 
 /// Whether link_all() has made one of the other.
-bool has_same_files(FileOps& ops, const std::string& a, const std::string& b) {
-  Result<std::vector<std::string>> names = ops.list(a);
-  Result<std::vector<std::string>> others = ops.list(b);
-  if (!names.ok() || !others.ok() || names->empty()) return false;
-  std::ranges::sort(*names);
-  std::ranges::sort(*others);
-  return *names == *others && std::ranges::all_of(*names, [&](const std::string& name) {
-    return is_same_file(ops, a + "/" + name, b + "/" + name);
-  });
+bool has_same_files(FileOps& ops, const PathAt& a, const PathAt& b) {
+  const Result<std::vector<DirectoryName>> names = ops.list_names(a);
+  const Result<std::vector<DirectoryName>> others = ops.list_names(b);
+  return names.ok() && others.ok() && !names->empty() && *names == *others;
 }
 
 /// Where a superseded checkpoint goes.
@@ -56,80 +36,88 @@ struct AwayName {
 };
 
 /// The first name that is free or has these very files. Whatever else has one stays as it is.
-Result<AwayName> away_name(const CommitPlaces& places, std::uint64_t step,
+Result<AwayName> away_name(const CheckpointDirectory& directory, std::uint64_t step,
                            std::uint64_t generation) {
-  const std::string from = places.directory + "/" + step_name(step);
+  const PathAt from = directory.at(step_name(step));
   for (std::uint32_t number = 1; number <= kSameNameMax; ++number) {
     const std::string name = superseded_name(step, generation, number);
-    const std::string path = places.directory + "/" + name;
-    const Result<FileKind> kind = places.ops.kind_of(path);
+    const Result<FileKind> kind = directory.ops().kind_of(directory.at(name));
     if (kind.status().code() == Code::not_found) return AwayName{.name = name};
-    STOKER_TRY(kind.status());
-    if (has_same_files(places.ops, from, path)) return AwayName{.name = name, .is_there = true};
+    if (!kind.ok()) return kind.status();
+    if (has_same_files(directory.ops(), from, directory.at(name)))
+      return AwayName{.name = name, .is_there = true};
   }
-  return Status(Code::already_exists, from + ": superseded too often under one generation");
+  return Status(Code::already_exists, from.text() + ": superseded too often under one generation");
+}
+
+/// Without hard links: the directory itself, by way of the owner's.
+Status move_away(const OwnerDirectory& owner, std::uint64_t step, std::uint64_t generation) {
+  FileOps& ops = owner.directory().ops();
+  const AsideName aside{.purpose = AsideName::Purpose::keep,
+                        .step = StepName{.step = step, .superseded_generation = {}},
+                        .generation = generation};
+  const std::string kept = aside_name(aside);
+  STOKER_TRY(ops.rename(owner.directory().at(step_name(step)), owner.at(kept)));
+  STOKER_TRY(owner.sync_both());
+  ops.reached("checkpoint.kept");
+  STOKER_TRY(owner.give_back(kept, aside, /*is_superseded=*/true).status());
+  ops.reached("checkpoint.superseded");
+  return {};
 }
 
 }  // namespace
 
-Status rename_without_replacing(FileOps& ops, const std::string& from, const std::string& to) {
-  Status status = ops.rename_noreplace(from, to);
-  if (status.code() != Code::unsupported) return status;
-  // Where the flag is refused (NFS), a plain rename cannot replace a directory that holds
-  // anything, and a checkpoint always does.
-  return ops.rename(from, to);
-}
-
-Status fsync_places(const CommitPlaces& places) {
-  STOKER_TRY(places.ops.fsync_dir(places.directory));
-  return places.ops.fsync_dir(places.owner);
-}
-
-// The link is staged behind the fence, so that a writer that was presumed dead cannot move `latest`
-// back.
-Status move_latest(const CommitPlaces& places, const std::string& name) {
-  FileOps& ops = places.ops;
-  const std::string staged = places.owner + "/" + std::string(kLatestName);
+Status move_latest(const OwnerDirectory& owner, const std::string& name) {
+  FileOps& ops = owner.directory().ops();
+  const PathAt staged = owner.at(kLatestName);
   static_cast<void>(ops.unlink(staged));  // of an attempt that failed here
   STOKER_TRY(ops.symlink(name, staged));
   ops.reached("checkpoint.latest_staged");
-  STOKER_TRY(ops.rename(staged, places.directory + "/" + std::string(kLatestName)));
+  STOKER_TRY(ops.rename(staged, owner.directory().at(kLatestName)));
   ops.reached("checkpoint.latest_moved");
-  STOKER_TRY(fsync_places(places));
+  STOKER_TRY(owner.sync_both());
   ops.reached("checkpoint.latest_synced");
   return {};
 }
 
-// Where `latest` leads elsewhere a rename does. Otherwise it would lead nowhere until the new
-// checkpoint is there, so the old one gets its second name first: 1. Link its files into a staged
-// directory and fsync that.  2. Rename it to the superseded name, fsync.  3. Move `latest` to it.
-// 4. Rename the directory with the old name to trash, fsync, and remove it. An attempt that was cut
-// short after step 2 is taken up there.
-Status supersede(const CommitPlaces& places, std::uint64_t step, std::uint64_t generation) {
-  FileOps& ops = places.ops;
-  const std::string from = places.directory + "/" + step_name(step);
+// 1. Link the files of the old checkpoint into a staged directory and fsync that.  2. Give it the
+// superseded name, fsync.  3. If `latest` leads to the old name, move it.  4. Rename the directory
+// with the old name to one that may be removed, fsync, and remove it: its files have the other
+// name. An attempt that was cut short after step 2 is continued there. Where there are no hard
+// links the directory is moved into the owner's and from there to the superseded name.
+Status supersede(const OwnerDirectory& owner, std::uint64_t step, std::uint64_t generation) {
+  const CheckpointDirectory& directory = owner.directory();
+  FileOps& ops = directory.ops();
+  const std::string name = step_name(step);
+  const PathAt from = directory.at(name);
+  STOKER_ASSIGN(const FileKind kind, ops.kind_of(from));
+  if (kind != FileKind::directory)
+    return Status(Code::already_exists,
+                  from.text() + ": not a directory, and so no checkpoint of ours: move it away");
   // Nothing is put away under a name that says something else of it.
   const Result<CheckpointManifest> present = read_checkpoint_manifest(ops, from);
   if (present.ok() && present->generation != generation)
-    return Status(Code::unavailable, from + ": was replaced while this step was being saved");
-  STOKER_ASSIGN(const AwayName away, away_name(places, step, generation));
-  const std::string to = places.directory + "/" + away.name;
-  const std::string staged = places.owner + "/" + away.name;
-  const Result<std::string> latest =
-      ops.read_link(places.directory + "/" + std::string(kLatestName));
-  const bool is_latest = latest.ok() && *latest == step_name(step);
+    return Status(Code::unavailable,
+                  from.text() + ": was replaced while this step was being saved");
+  STOKER_ASSIGN(const AwayName away, away_name(directory, step, generation));
   if (!away.is_there) {
-    const bool is_linked = is_latest && link_all(ops, from, staged).ok();
-    STOKER_TRY(rename_without_replacing(ops, is_linked ? staged : from, to));
+    const std::string staged = "linked-" + make_token();
+    const Status linked = link_all(owner, from, staged);
+    if (!linked.ok()) {
+      owner.discard(staged);
+      return move_away(owner, step, generation);
+    }
+    STOKER_TRY(owner.publish(staged, away.name));
     ops.reached("checkpoint.superseded");
-    if (!is_linked) return ops.fsync_dir(places.directory);
   }
-  STOKER_TRY(fsync_places(places));
-  if (is_latest) STOKER_TRY(move_latest(places, away.name));
-  const std::string trash = places.directory + "/" + trash_name(step_name(step), make_token());
-  STOKER_TRY(ops.rename(from, trash));
-  STOKER_TRY(ops.fsync_dir(places.directory));
-  static_cast<void>(remove_tree(ops, trash));  // else by the next holder's sweep
+  STOKER_TRY(owner.sync_both());
+  const Result<std::string> latest = ops.read_link(directory.at(kLatestName));
+  if (latest.ok() && *latest == name) STOKER_TRY(move_latest(owner, away.name));
+  const std::string condemned = remove_name(make_token());
+  STOKER_TRY(ops.rename(from, owner.at(condemned)));
+  STOKER_TRY(owner.sync_both());
+  ops.reached("checkpoint.freed");
+  static_cast<void>(owner.remove(condemned));  // else by the next writer's sweep
   return {};
 }
 

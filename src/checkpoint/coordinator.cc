@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <chrono>
 #include <deque>
+#include <optional>
+#include <set>
 #include <thread>
 #include <utility>
 
 #include "base/mutex.h"
+#include "base/token.h"
 #include "checkpoint/names.h"
 #include "checkpoint/text_file.h"
 
@@ -31,14 +34,14 @@ class SingleCoordinator final : public Coordinator {
 
 class SharedDirectoryCoordinator final : public Coordinator {
  public:
-  SharedDirectoryCoordinator(FileOps& ops, SharedDirectoryOptions options)
-      : ops_(ops),
-        options_(std::move(options)),
-        directory_(options_.directory + "/" + owner_name(options_.session)) {}
+  explicit SharedDirectoryCoordinator(SharedDirectoryOptions options)
+      : options_(std::move(options)),
+        ops_(options_.place.ops()),
+        directory_(options_.place.at(meeting_name(options_.word))),
+        unique_(make_token()) {}
 
   std::uint32_t rank() const noexcept override { return options_.rank; }
   std::uint32_t world_size() const noexcept override { return options_.world_size; }
-  std::string lock_token() const override { return options_.session; }
 
   Result<std::vector<std::string>> gather(const std::string& key, const std::string& text,
                                           Deadline deadline) override;
@@ -50,32 +53,57 @@ class SharedDirectoryCoordinator final : public Coordinator {
   static constexpr std::size_t kKept = 64;
   static constexpr std::size_t kMessageBytesMax = std::size_t{16} << 20;
 
-  std::string path_of(const std::string& key, std::uint32_t rank) const {
-    return directory_ + "/message-" + key + "-" + std::to_string(rank);
+  std::string name_of(const std::string& key, std::uint32_t rank) const {
+    return "message-" + options_.session + "-" + key + "-" + std::to_string(rank);
   }
-  /// Tries until it does not find `not_found`, or the deadline has passed.
-  template <typename Try>
-  Status poll(Deadline deadline, std::uint32_t missing_rank, Try&& attempt);
-  Status publish(const std::string& key, const std::string& text, Deadline deadline);
-  void forget(std::string path);
+  PathAt path_of(const std::string& key, std::uint32_t rank) const {
+    return directory_ / name_of(key, rank);
+  }
+  /// Reads the message of `from`, which the others of `awaited` may be behind.
+  Result<std::string> await(const std::string& key, std::uint32_t from,
+                            const std::vector<std::uint32_t>& awaited, Deadline deadline);
+  Status publish(const std::string& key, const std::string& text);
+  std::vector<std::uint32_t> missing(const std::string& key,
+                                     const std::vector<std::uint32_t>& awaited);
+  void forget(PathAt path);
 
-  FileOps& ops_;
   const SharedDirectoryOptions options_;
-  const std::string directory_;
+  FileOps& ops_;
+  const PathAt directory_;
+  const std::string unique_;
   Mutex mutex_;
-  std::deque<std::string> published_ STOKER_GUARDED_BY(mutex_);
+  std::deque<PathAt> published_ STOKER_GUARDED_BY(mutex_);
+  std::uint64_t serial_ STOKER_GUARDED_BY(mutex_) = 0;
 };
 
-template <typename Try>
-Status SharedDirectoryCoordinator::poll(Deadline deadline, std::uint32_t missing_rank,
-                                        Try&& attempt) {
+std::vector<std::uint32_t> SharedDirectoryCoordinator::missing(
+    const std::string& key, const std::vector<std::uint32_t>& awaited) {
+  const Result<std::vector<std::string>> names = ops_.list(directory_);
+  const std::set<std::string> there =
+      names.ok() ? std::set<std::string>(names->begin(), names->end()) : std::set<std::string>();
+  std::vector<std::uint32_t> found;
+  for (const std::uint32_t other : awaited)
+    if (!there.contains(name_of(key, other))) found.push_back(other);
+  return found;
+}
+
+Result<std::string> SharedDirectoryCoordinator::await(const std::string& key, std::uint32_t from,
+                                                      const std::vector<std::uint32_t>& awaited,
+                                                      Deadline deadline) {
   constexpr nanoseconds kPauseMax = milliseconds(100);
+  const PathAt path = path_of(key, from);
+  WaitNotice notice(options_.on_wait);
   for (nanoseconds pause = milliseconds(1);; pause = std::min(pause * 2, kPauseMax)) {
-    Status status = attempt();
-    if (status.code() != Code::not_found) return status;
+    Result<std::string> text = read_text_file(ops_, path, kMessageBytesMax);
+    if (text.status().code() != Code::not_found) return text;
     if (Clock::now() >= deadline)
-      return Status(Code::unavailable, "rank " + std::to_string(missing_rank) +
-                                           " did not answer in time in " + options_.directory);
+      return Status(Code::unavailable, name_ranks(missing(key, awaited)) +
+                                           " did not answer in time in " + options_.place.path());
+    notice.waiting([&] {
+      return "rank " + std::to_string(rank()) + " of " + std::to_string(world_size()) +
+             " waits for " + name_ranks(missing(key, awaited)) + " in " + options_.place.path() +
+             std::string(kRankRule);
+    });
     const nanoseconds time = std::min(pause, time_left(deadline));
     if (options_.pause)
       STOKER_TRY(options_.pause(time));
@@ -84,29 +112,39 @@ Status SharedDirectoryCoordinator::poll(Deadline deadline, std::uint32_t missing
   }
 }
 
-// Rank 0 makes the directory when it has the lock: until then the others wait here.
-Status SharedDirectoryCoordinator::publish(const std::string& key, const std::string& text,
-                                           Deadline deadline) {
-  return poll(deadline, 0, [&] { return publish_message(ops_, path_of(key, rank()), text); });
+// Whoever comes first makes the directory, and whoever finds it swept makes it again.
+Status SharedDirectoryCoordinator::publish(const std::string& key, const std::string& text) {
+  std::string unique;
+  {
+    const MutexLock lock(mutex_);
+    unique = unique_ + "-" + std::to_string(++serial_);
+  }
+  const PathAt path = path_of(key, rank());
+  Status published = publish_message(ops_, path, text, unique);
+  if (published.code() != Code::not_found) return published;
+  const Status made = ops_.mkdir(directory_);
+  if (!made.ok() && made.code() != Code::already_exists) return made;
+  return publish_message(ops_, path, text, unique);
 }
 
 Result<std::vector<std::string>> SharedDirectoryCoordinator::gather(const std::string& key,
                                                                     const std::string& text,
                                                                     Deadline deadline) {
+  const std::string context = "gather " + key;
   if (rank() != 0) {
-    STOKER_TRY(publish(key, text, deadline).with_context("gather " + key));
+    STOKER_TRY(publish(key, text).with_context(context));
     return std::vector<std::string>();
   }
   std::vector<std::string> texts{text};
-  for (std::uint32_t other = 1; other < world_size(); ++other) {
-    const std::string path = path_of(key, other);
-    std::string heard;
-    STOKER_TRY(poll(deadline, other, [&]() -> Status {
-                 STOKER_ASSIGN(heard, read_text_file(ops_, path, kMessageBytesMax));
-                 return {};
-               }).with_context("gather " + key));
-    texts.push_back(std::move(heard));
-    static_cast<void>(ops_.unlink(path));  // read by nobody else
+  std::vector<std::uint32_t> awaited;
+  for (std::uint32_t other = 1; other < world_size(); ++other) awaited.push_back(other);
+  while (!awaited.empty()) {
+    const std::uint32_t other = awaited.front();
+    Result<std::string> heard = await(key, other, awaited, deadline);
+    if (!heard.ok()) return heard.status().with_context(context);
+    texts.push_back(*std::move(heard));
+    static_cast<void>(ops_.unlink(path_of(key, other)));  // read by nobody else
+    awaited.erase(awaited.begin());
   }
   return texts;
 }
@@ -114,23 +152,20 @@ Result<std::vector<std::string>> SharedDirectoryCoordinator::gather(const std::s
 Result<std::string> SharedDirectoryCoordinator::broadcast(const std::string& key,
                                                           const std::string& text,
                                                           Deadline deadline) {
-  const std::string path = path_of(key, 0);
+  const std::string context = "broadcast " + key;
   if (rank() == 0) {
     if (world_size() == 1) return text;
-    STOKER_TRY(publish_message(ops_, path, text).with_context("broadcast " + key));
-    forget(path);
+    STOKER_TRY(publish(key, text).with_context(context));
+    forget(path_of(key, 0));
     return text;
   }
-  std::string heard;
-  STOKER_TRY(poll(deadline, 0, [&]() -> Status {
-               STOKER_ASSIGN(heard, read_text_file(ops_, path, kMessageBytesMax));
-               return {};
-             }).with_context("broadcast " + key));
+  Result<std::string> heard = await(key, 0, {0}, deadline);
+  if (!heard.ok()) return heard.status().with_context(context);
   return heard;
 }
 
-void SharedDirectoryCoordinator::forget(std::string path) {
-  std::string oldest;
+void SharedDirectoryCoordinator::forget(PathAt path) {
+  std::optional<PathAt> oldest;
   {
     MutexLock lock(mutex_);
     published_.push_back(std::move(path));
@@ -139,7 +174,7 @@ void SharedDirectoryCoordinator::forget(std::string path) {
       published_.pop_front();
     }
   }
-  if (!oldest.empty()) static_cast<void>(ops_.unlink(oldest));
+  if (oldest) static_cast<void>(ops_.unlink(*oldest));
 }
 
 bool is_plain(char c) {
@@ -149,20 +184,35 @@ bool is_plain(char c) {
 
 }  // namespace
 
+bool is_plain_word(std::string_view word) noexcept {
+  return !word.empty() && word.size() <= 100 && std::ranges::all_of(word, is_plain);
+}
+
+std::string name_ranks(const std::vector<std::uint32_t>& ranks) {
+  constexpr std::size_t kShownMax = 8;
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  const std::size_t shown = std::min(ranks.size(), kShownMax);
+  for (std::size_t i = 0; i < shown; ++i) {
+    const bool is_last = i + 1 == ranks.size() && i > 0;
+    text += (i == 0 ? "" : is_last ? " and " : ", ") + std::to_string(ranks[i]);
+  }
+  if (shown < ranks.size()) text += " and " + std::to_string(ranks.size() - shown) + " more";
+  return text;
+}
+
 std::unique_ptr<Coordinator> make_single_coordinator() {
   return std::make_unique<SingleCoordinator>();
 }
 
 Result<std::unique_ptr<Coordinator>> make_shared_directory_coordinator(
-    FileOps& ops, const SharedDirectoryOptions& options) {
+    const SharedDirectoryOptions& options) {
   if (options.world_size == 0 || options.rank >= options.world_size)
     return Status(Code::invalid_argument, "coordinator: rank " + std::to_string(options.rank) +
                                               " of " + std::to_string(options.world_size));
-  if (options.session.empty() || options.session.size() > 100 ||
-      !std::all_of(options.session.begin(), options.session.end(), is_plain))
+  if (!is_plain_word(options.session) || !is_plain_word(options.word))
     return Status(Code::invalid_argument,
                   "coordinator: a session has 1 to 100 letters, digits, '-', '_' and '.'");
-  return std::unique_ptr<Coordinator>(std::make_unique<SharedDirectoryCoordinator>(ops, options));
+  return std::unique_ptr<Coordinator>(std::make_unique<SharedDirectoryCoordinator>(options));
 }
 
 }  // namespace stoker

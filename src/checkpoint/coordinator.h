@@ -8,7 +8,8 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "io/file_ops.h"
+#include "checkpoint/checkpoint_directory.h"
+#include "checkpoint/wait_notice.h"
 #include "stoker/status.h"
 
 namespace stoker {
@@ -35,29 +36,40 @@ class Coordinator {
   /// Rank 0's text, on every rank.
   virtual Result<std::string> broadcast(const std::string& key, const std::string& text,
                                         Deadline deadline) = 0;
-
-  /// The token under which rank 0 takes the lock; empty where it may be any.
-  virtual std::string lock_token() const { return {}; }
 };
 
 /// For a run of one process: everybody is there.
 std::unique_ptr<Coordinator> make_single_coordinator();
 
 struct SharedDirectoryOptions {
-  std::string directory;  ///< The checkpoints': every rank sees it.
-  /// The same on every rank, and new for every start of the run (meeting.h finds one). Letters,
-  /// digits, '-', '_' and '.'.
-  std::string session;
+  CheckpointDirectory place;  ///< Every rank sees it. Messages lie in `.meeting-<word>` in it.
+  std::string word = {};
+  /// The same on every rank, and new for every start of the run (meeting.h finds one): begins the
+  /// name of every message, so that none of another run is taken for one of this. Letters, digits,
+  /// '-', '_' and '.'.
+  std::string session = {};
   std::uint32_t rank = 0;
   std::uint32_t world_size = 1;
   /// Sleeps between two looks, on the thread that waits; an error ends the wait. Nothing: it just
   /// sleeps.
   std::function<Status(nanoseconds)> pause = {};
+  WaitSink on_wait = {};  ///< Hears which ranks are missing, after some seconds of waiting.
 };
 
-/// For ranks that share a filesystem and nothing else. Messages are files in rank 0's staging
-/// directory, so a takeover silences them with the rest. Polled with growing pauses.
+/// For ranks that share a filesystem and nothing else. Polled with growing pauses.
 Result<std::unique_ptr<Coordinator>> make_shared_directory_coordinator(
-    FileOps& ops, const SharedDirectoryOptions& options);
+    const SharedDirectoryOptions& options);
+
+/// Whether a word or session may be part of a file's name: 1 to 100 letters, digits, '-', '_' and
+/// '.'.
+bool is_plain_word(std::string_view word) noexcept;
+
+/// What those who wait for a rank should know.
+inline constexpr std::string_view kRankRule =
+    ": every rank makes the same calls of save() and restore(). If rank 0 alone saves what is the "
+    "same on all, make its Checkpointer with rank=0, world_size=1";
+
+/// "rank 1", "ranks 1, 2 and 5", "ranks 1, 2, 3 and 61 more"
+std::string name_ranks(const std::vector<std::uint32_t>& ranks);
 
 }  // namespace stoker

@@ -10,12 +10,13 @@
 #include "checkpoint/chunk_scan.h"
 #include "checkpoint/layout.h"
 #include "checkpoint/manifest.h"
+#include "io/path_at.h"
 
 namespace stoker {
 
 /// The checkpoint whose files may be linked: the last one that was committed.
 struct LinkParent {
-  std::string directory = {};
+  PathAt directory;
   std::vector<CheckpointFile> files = {};
 
   /// The file of that name if its bytes may be linked once more; null otherwise.

@@ -152,9 +152,9 @@ class Differ {
     old_bytes_.resize(box.size_bytes);
     now_bytes_.resize(box.size_bytes);
     ReadTarget target{.name = tensor.name, .offsets = box.offsets, .shape = box.shape};
-    target.data = old_bytes_.data();
+    target.memory = old_bytes_;
     STOKER_TRY(before_.read(target));
-    target.data = now_bytes_.data();
+    target.memory = now_bytes_;
     STOKER_TRY(after_.read(target));
     diff_.compared_bytes += box.size_bytes;
     comparison.add(old_bytes_, now_bytes_);

@@ -2,16 +2,17 @@
 
 #include <fcntl.h>
 
+#include <memory>
 #include <span>
 #include <string_view>
 #include <utility>
 
 #include "base/hex.h"
+#include "base/token.h"
 #include "checkpoint/export_plan.h"
-#include "checkpoint/lock_record.h"
 #include "checkpoint/tensor_boxes.h"
 #include "checkpoint/text_file.h"
-#include "checkpoint/tree_removal.h"
+#include "io/directories.h"
 #include "io/exact_transfer.h"
 #include "io/publish.h"
 
@@ -23,7 +24,7 @@ constexpr std::size_t kDataAlignBytes = 4096;
 /// A file written from its beginning to its end, hashed on the way.
 class SummedFile {
  public:
-  static Result<SummedFile> create(FileOps& ops, const std::string& path) {
+  static Result<SummedFile> create(FileOps& ops, const PathAt& path) {
     SummedFile file(ops, path);
     STOKER_ASSIGN(file.fd_, ops.open(path, O_WRONLY | O_CREAT | O_EXCL));
     return file;
@@ -31,15 +32,15 @@ class SummedFile {
 
   Status append(std::span<const std::byte> data) {
     sum_.update(data);
-    STOKER_TRY(write_exactly(*ops_, fd_.get(), size_bytes_, data).with_context(path_));
+    STOKER_TRY(write_exactly(*ops_, fd_.get(), size_bytes_, data).with_context(path_.text()));
     size_bytes_ += data.size();
     return {};
   }
 
   /// Makes it durable and returns its line for `sha256sum -c`.
   Result<std::string> finish(std::string_view name) && {
-    STOKER_TRY(ops_->fsync(fd_.get()).with_context(path_));
-    STOKER_TRY(ops_->close(std::move(fd_)).with_context(path_));
+    STOKER_TRY(ops_->fsync(fd_.get()).with_context(path_.text()));
+    STOKER_TRY(ops_->close(std::move(fd_)).with_context(path_.text()));
     STOKER_ASSIGN(const Sha256Digest digest, sum_.digest());
     return format_hex(digest) + "  " + std::string(name) + "\n";
   }
@@ -47,10 +48,10 @@ class SummedFile {
   std::uint64_t size_bytes() const { return size_bytes_; }
 
  private:
-  SummedFile(FileOps& ops, std::string path) : ops_(&ops), path_(std::move(path)) {}
+  SummedFile(FileOps& ops, PathAt path) : ops_(&ops), path_(std::move(path)) {}
 
   FileOps* ops_;
-  std::string path_;
+  PathAt path_;
   UniqueFd fd_;
   Sha256Stream sum_;
   std::uint64_t size_bytes_ = 0;
@@ -71,7 +72,7 @@ struct Export {
 };
 
 /// Writes one file of tensors to `path`; the line of sums has `name`.
-Result<std::string> write_tensors(Export& job, const std::string& path, const std::string& name,
+Result<std::string> write_tensors(Export& job, const PathAt& path, const std::string& name,
                                   ExportFile& file) {
   STOKER_ASSIGN(SummedFile out, SummedFile::create(job.ops, path));
   STOKER_ASSIGN(const std::string header,
@@ -81,10 +82,8 @@ Result<std::string> write_tensors(Export& job, const std::string& path, const st
   for (const TensorInfo* tensor : file.tensors) {
     const auto append_box = [&](const TensorBox& box) -> Status {
       piece.resize(box.size_bytes);
-      STOKER_TRY(job.reader.read({.name = tensor->name,
-                                  .offsets = box.offsets,
-                                  .shape = box.shape,
-                                  .data = piece.data()}));
+      STOKER_TRY(job.reader.read(
+          {.name = tensor->name, .offsets = box.offsets, .shape = box.shape, .memory = piece}));
       STOKER_TRY(out.append(piece));
       job.done_bytes += box.size_bytes;
       if (job.options.progress) job.options.progress(job.done_bytes, job.total_bytes);
@@ -104,7 +103,7 @@ Status check_sums_name(std::string_view name) {
   return Status(Code::invalid_argument, "the name of an export has no backslash or line break");
 }
 
-Status fill_directory(Export& job, const std::string& directory) {
+Status fill_directory(Export& job, const PathAt& directory) {
   FileOps& ops = job.ops;
   STOKER_ASSIGN(std::vector<ExportFile> files,
                 plan_export(job.reader.tensors(), job.options, /*is_split=*/true));
@@ -113,20 +112,25 @@ Status fill_directory(Export& job, const std::string& directory) {
   std::string sums;
   for (ExportFile& file : files) {
     STOKER_ASSIGN(const std::string line,
-                  write_tensors(job, directory + "/" + file.name, file.name, file));
+                  write_tensors(job, directory / file.name, file.name, file));
     sums += line;
   }
   if (files.size() > 1) {
     constexpr std::string_view kIndexName = "model.safetensors.index.json";
-    STOKER_ASSIGN(SummedFile index,
-                  SummedFile::create(ops, directory + "/" + std::string(kIndexName)));
+    STOKER_ASSIGN(SummedFile index, SummedFile::create(ops, directory / kIndexName));
     const std::string text = format_export_index(files);
     STOKER_TRY(index.append(std::as_bytes(std::span(text))));
     STOKER_ASSIGN(const std::string line, std::move(index).finish(kIndexName));
     sums += line;
   }
   job.report.sums = "SHA256SUMS";
-  return create_durable_file(ops, directory + "/" + job.report.sums, sums, /*is_final=*/false);
+  return create_durable_file(ops, directory / job.report.sums, sums, /*is_final=*/false);
+}
+
+/// Links on the way to an export are followed; nothing in the directory it is written to is.
+Result<PathAt> place_of(FileOps& ops, const PathAt& path) {
+  STOKER_ASSIGN(std::shared_ptr<const RootDirectory> root, open_root(ops, path.parent()));
+  return PathAt(std::move(root), path.last());
 }
 
 }  // namespace
@@ -143,21 +147,23 @@ Result<ExportReport> export_safetensors(const CheckpointReader& reader, FileOps&
   STOKER_ASSIGN(std::vector<ExportFile> files,
                 plan_export(reader.tensors(), options, /*is_split=*/false));
   job.count(files);
-  const std::string staged = path + ".staged-" + make_token();
+  STOKER_ASSIGN(const PathAt place, place_of(ops, path));
+  const PathAt staged = place.parent() / (name + ".staged-" + make_token());
+  const PathAt sums = place.parent() / (name + ".sha256");
   report.sums = path + ".sha256";
   const Result<std::string> line = write_tensors(job, staged, name, files.front());
   Status status = line.status();
   if (status.ok()) ops.reached("export.synced");
-  if (status.ok()) status = publish_file(ops, report.sums, std::as_bytes(std::span(*line)));
+  if (status.ok()) status = publish_file(ops, sums, std::as_bytes(std::span(*line)));
   if (status.ok()) {
-    status = ops.rename_noreplace(staged, path);
-    if (status.code() == Code::unsupported) status = ops.link(staged, path);
-    if (!status.ok()) static_cast<void>(ops.unlink(report.sums));
+    status = ops.rename_noreplace(staged, place);
+    if (status.code() == Code::unsupported) status = ops.link(staged, place);
+    if (!status.ok()) static_cast<void>(ops.unlink(sums));
   }
   static_cast<void>(ops.unlink(staged));  // after a failure, or its second name
   STOKER_TRY(status);
   ops.reached("export.switched");
-  STOKER_TRY(ops.fsync_dir(parent_of(path)));
+  STOKER_TRY(ops.fsync_dir(place.parent()));
   ops.reached("export.durable");
   report.files = {path};
   return report;
@@ -169,10 +175,11 @@ Result<ExportReport> export_directory(const CheckpointReader& reader, FileOps& o
   while (path.size() > 1 && path.back() == '/') path.pop_back();
   if (ops.kind_of(path).ok())
     return Status(Code::already_exists, path + ": there is such a directory");
-  const std::string staged = path + ".staged-" + make_token();
+  STOKER_ASSIGN(const PathAt place, place_of(ops, path));
+  const PathAt staged = place.parent() / (std::string(place.last()) + ".staged-" + make_token());
   Export job{.reader = reader, .ops = ops, .options = options};
   Status status = fill_directory(job, staged);
-  if (status.ok()) status = publish_directory(ops, staged, path);
+  if (status.ok()) status = publish_directory(ops, staged, place);
   if (!status.ok()) {
     static_cast<void>(remove_tree(ops, staged));
     return status;

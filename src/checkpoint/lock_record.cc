@@ -2,75 +2,131 @@
 
 #include <sys/utsname.h>
 
-#include <array>
 #include <cstddef>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <random>
-#include <span>
-
-#include "base/hex.h"
 
 namespace stoker {
 namespace {
 
-constexpr std::size_t kRecordBytes = 1024;
-constexpr std::size_t kNameBytesMax = 256;  // of a token or host: both fit, whatever they hold
+using nlohmann::json;
+
+constexpr std::size_t kTextBytesMax = 64;  // of each text: all fit, whatever they hold
+
+std::string who_text(std::int64_t pid, const std::string& host, const std::string& job) {
+  std::string text = "pid " + std::to_string(pid) + " on " + host;
+  return job.empty() ? text : text + " (job " + job + ")";
+}
+
+/// Members of a record; the first that is missing or of another type is remembered.
+class Members {
+ public:
+  explicit Members(std::string_view text) {
+    // A thousand bytes cannot nest deeply enough to hurt the parser.
+    if (text.size() <= kLockRecordBytes)
+      json_ = json::parse(text, nullptr, /*allow_exceptions=*/false);
+    is_good_ = json_.is_object();
+  }
+
+  std::string text(const char* key) {
+    const json* value = find(key);
+    is_good_ = is_good_ && value != nullptr && value->is_string();
+    return is_good_ ? value->get<std::string>() : std::string();
+  }
+  std::uint64_t count(const char* key) {
+    const json* value = find(key);
+    is_good_ = is_good_ && value != nullptr && value->is_number_unsigned();
+    return is_good_ ? value->get<std::uint64_t>() : 0;
+  }
+  std::int64_t integer(const char* key) {
+    const json* value = find(key);
+    is_good_ = is_good_ && value != nullptr && value->is_number_integer();
+    return is_good_ ? value->get<std::int64_t>() : 0;
+  }
+  double number(const char* key) {
+    const json* value = find(key);
+    is_good_ = is_good_ && value != nullptr && value->is_number();
+    return is_good_ ? value->get<double>() : 0;
+  }
+  bool flag(const char* key) {
+    const json* value = find(key);
+    is_good_ = is_good_ && value != nullptr && value->is_boolean();
+    return is_good_ && value->get<bool>();
+  }
+  bool is_good() const { return is_good_; }
+
+ private:
+  const json* find(const char* key) const {
+    if (!is_good_) return nullptr;
+    const auto found = json_.find(key);
+    return found == json_.end() ? nullptr : &*found;
+  }
+
+  json json_;
+  bool is_good_ = false;
+};
 
 }  // namespace
 
+Machine this_machine() {
+  Machine machine;
+  utsname name{};
+  machine.host = ::uname(&name) == 0 ? name.nodename : "unknown";
+  std::ifstream boot("/proc/sys/kernel/random/boot_id");
+  boot >> machine.boot_id;
+  return machine;
+}
+
 std::string LockRecord::who() const {
-  return "pid " + std::to_string(pid) + " on " + host;
+  return who_text(pid, machine.host, job);
+}
+
+std::string OldLockRecord::who() const {
+  return who_text(pid, host, "");
 }
 
 std::string format_lock_record(const LockRecord& record) {
-  const nlohmann::json json = {{"token", record.token.substr(0, kNameBytesMax)},
-                               {"host", record.host.substr(0, kNameBytesMax)},
-                               {"pid", record.pid},
-                               {"time_s", record.time_s},
-                               {"beat", record.beat}};
-  std::string text = json.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
-  text.resize(kRecordBytes - 1, ' ');
-  return text + "\n";
+  const json text = {{"token", record.token.substr(0, kTextBytesMax)},
+                     {"host", record.machine.host.substr(0, kTextBytesMax)},
+                     {"boot_id", record.machine.boot_id.substr(0, kTextBytesMax)},
+                     {"device", record.device},
+                     {"pid", record.pid},
+                     {"job", record.job.substr(0, kTextBytesMax)},
+                     {"beat", record.beat},
+                     {"released", record.is_released}};
+  std::string line = text.dump(-1, ' ', true, json::error_handler_t::replace);
+  line.resize(kLockRecordBytes - 1, ' ');
+  return line + "\n";
 }
 
 std::optional<LockRecord> parse_lock_record(std::string_view text) {
-  // A thousand bytes cannot nest deeply enough to hurt the parser.
-  if (text.size() > kRecordBytes) return std::nullopt;
-  const nlohmann::json json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object()) return std::nullopt;
-  const auto has = [&](const char* key, auto is_right) {
-    const auto found = json.find(key);
-    return found != json.end() && is_right(*found);
-  };
-  const auto is_string = [](const nlohmann::json& value) { return value.is_string(); };
-  const auto is_number = [](const nlohmann::json& value) { return value.is_number(); };
-  const auto is_count = [](const nlohmann::json& value) { return value.is_number_integer(); };
-  if (!has("token", is_string) || !has("host", is_string) || !has("pid", is_count) ||
-      !has("time_s", is_number) || !has("beat", is_count))
-    return std::nullopt;
-  return LockRecord{.token = json["token"].get<std::string>(),
-                    .host = json["host"].get<std::string>(),
-                    .pid = json["pid"].get<std::int64_t>(),
-                    .time_s = json["time_s"].get<double>(),
-                    .beat = json["beat"].get<std::uint64_t>()};
+  Members members(text);
+  LockRecord record{.token = members.text("token"),
+                    .machine = {.host = members.text("host"), .boot_id = members.text("boot_id")},
+                    .device = members.count("device"),
+                    .pid = members.integer("pid"),
+                    .job = members.text("job"),
+                    .beat = members.count("beat"),
+                    .is_released = members.flag("released")};
+  if (!members.is_good()) return std::nullopt;
+  return record;
 }
 
-std::string host_name() {
-  utsname name{};
-  std::string host = ::uname(&name) == 0 ? name.nodename : "unknown";
-  // Containers often share a name, and a machine keeps its name over a reboot.
-  std::ifstream boot("/proc/sys/kernel/random/boot_id");
-  std::string id;
-  if (boot >> id) host.append("/").append(id, 0, 8);
-  return host;
+std::optional<OldLockRecord> parse_old_lock_record(std::string_view text) {
+  Members members(text);
+  static_cast<void>(members.text("token"));
+  OldLockRecord record{.host = members.text("host"),
+                       .pid = members.integer("pid"),
+                       .time_s = members.number("time_s"),
+                       .beat = members.count("beat")};
+  if (!members.is_good()) return std::nullopt;
+  return record;
 }
 
-std::string make_token() {
-  std::random_device random;
-  std::array<unsigned, 4> words{};
-  for (unsigned& word : words) word = random();
-  return format_hex(std::as_bytes(std::span(words)));
+std::string old_host_name(const Machine& machine) {
+  constexpr std::size_t kBootChars = 8;
+  return machine.boot_id.empty() ? machine.host
+                                 : machine.host + "/" + machine.boot_id.substr(0, kBootChars);
 }
 
 }  // namespace stoker

@@ -1,6 +1,6 @@
 /// \file
-/// What the holder of a checkpoint directory says about itself in `.lock`. Pure, but for the two
-/// functions that ask the machine.
+/// What the holder of a checkpoint directory says about itself in `.lock-<epoch>`. Pure, but for
+/// the function that asks the machine.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +10,28 @@
 
 namespace stoker {
 
+/// A machine, from one start to the next.
+struct Machine {
+  std::string host;     ///< For people: containers often share a name.
+  std::string boot_id;  ///< Decides: no two starts have the same.
+
+  friend bool operator==(const Machine&, const Machine&) = default;
+};
+
+/// The one this process runs on.
+Machine this_machine();
+
 struct LockRecord {
   std::string token = {};
-  std::string host = {};
+  Machine machine = {};
+  /// Of the filesystem, as that machine counts: where it is the same, a flock is seen.
+  std::uint64_t device = 0;
   std::int64_t pid = 0;
-  double time_s = 0;       ///< Of the last sign of life; since 1970.
+  std::string job = {};    ///< For people; may be empty.
   std::uint64_t beat = 0;  ///< Counted up with every sign of life.
+  bool is_released = false;
 
-  /// "pid 123 on node7"
+  /// "pid 123 on node7 (job 42)"
   std::string who() const;
 
   friend bool operator==(const LockRecord&, const LockRecord&) = default;
@@ -25,12 +39,25 @@ struct LockRecord {
 
 /// Always of one length, so that a record written over another leaves nothing of it.
 std::string format_lock_record(const LockRecord& record);
-/// Nothing if nobody holds it, or the text is no record.
+/// Nothing if the text is no record.
 std::optional<LockRecord> parse_lock_record(std::string_view text);
 
-/// This machine, and this start of it: locks do not survive a reboot.
-std::string host_name();
-/// 32 digits that nobody else has.
-std::string make_token();
+/// What version 0.1 wrote into `.lock` itself.
+struct OldLockRecord {
+  std::string host = {};  ///< Name and a part of the boot id: "node7/1234abcd".
+  std::int64_t pid = 0;
+  double time_s = 0;  ///< Of the last sign of life; since 1970.
+  std::uint64_t beat = 0;
+
+  std::string who() const;
+
+  friend bool operator==(const OldLockRecord&, const OldLockRecord&) = default;
+};
+/// Nothing if nobody holds it, or the text is no record.
+std::optional<OldLockRecord> parse_old_lock_record(std::string_view text);
+/// What `host` of such a record is on this machine.
+std::string old_host_name(const Machine& machine);
+
+inline constexpr std::size_t kLockRecordBytes = 1024;
 
 }  // namespace stoker

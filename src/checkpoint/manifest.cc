@@ -8,6 +8,7 @@
 #include "checkpoint/manifest_check.h"
 #include "checkpoint/manifest_json.h"
 #include "checkpoint/sealed_json.h"
+#include "checkpoint/state_references.h"
 #include "formats/json_text.h"
 #include "formats/strict_json.h"
 
@@ -69,46 +70,20 @@ std::string member_text(const std::vector<std::pair<std::string, std::string_vie
   return "null";
 }
 
-Status parse_lineage(const JsonView& root, CheckpointManifest& manifest) {
-  STOKER_ASSIGN(const JsonView lineage, root.at_or_null("lineage"));
-  if (lineage.is_null()) return {};
-  STOKER_ASSIGN(const std::size_t count, lineage.array_size());
-  for (std::size_t i = 0; i < count; ++i) {
-    const JsonView range = lineage.element(i);
-    STOKER_ASSIGN(const std::size_t ends, range.array_size());
-    if (ends != 2) return range.corrupt("not a first and a last generation");
-    GenerationRange& added = manifest.lineage.emplace_back();
-    STOKER_ASSIGN(added.first, range.element(0).u64());
-    STOKER_ASSIGN(added.last, range.element(1).u64());
-  }
-  if (!is_lineage_of(manifest.lineage, manifest.generation))
-    return lineage.corrupt("ranges of generations before this one, rising and apart");
-  return {};
-}
-
 Status parse_numbers(const JsonView& root, CheckpointManifest& manifest) {
   STOKER_ASSIGN(manifest.tool, text_at(root, "tool"));
   STOKER_ASSIGN(manifest.step, number_at(root, "step", kU64Max));
-  STOKER_ASSIGN(manifest.generation, number_at(root, "generation", kU64Max));
+  STOKER_ASSIGN(manifest.generation, number_at(root, "generation", kGenerationMax));
   STOKER_ASSIGN(const JsonView time, root.at("time_s"));
   STOKER_ASSIGN(manifest.time_s, internal::double_of(time));
   STOKER_ASSIGN(const std::uint64_t world_size, number_at(root, "world_size", kU32Max));
   if (world_size == 0) return root.corrupt("there is no world of no ranks");
   manifest.world_size = static_cast<std::uint32_t>(world_size);
-  STOKER_ASSIGN(const JsonView parent, root.at_or_null("parent"));
-  if (!parent.is_null()) {
-    manifest.parent.emplace();
-    STOKER_ASSIGN(manifest.parent->step, number_at(parent, "step", kU64Max));
-    STOKER_ASSIGN(manifest.parent->generation, number_at(parent, "generation", kU64Max));
-  }
-  STOKER_TRY(parse_lineage(root, manifest));
+  STOKER_TRY(
+      internal::parse_ancestors(root, manifest.generation, manifest.parent, manifest.lineage));
   STOKER_ASSIGN(const JsonView reference, root.at_or_null("reference"));
   if (reference.is_null()) return {};
-  if (!reference.value().is_object()) return reference.corrupt("not an object");
-  for (const auto& [name, value] : reference.value().items()) {
-    const JsonView view(value, fmt::format("{}[{}]", reference.path(), quote_for_message(name)));
-    STOKER_ASSIGN(manifest.reference[name], internal::double_of(view));
-  }
+  STOKER_ASSIGN(manifest.reference, internal::doubles_of(reference));
   return {};
 }
 
@@ -154,6 +129,7 @@ Result<CheckpointManifest> parse_checkpoint_manifest(std::string_view text, std:
   STOKER_TRY(internal::parse_manifest_entries(root, manifest.files, manifest.tensors));
   STOKER_TRY(internal::check_manifest_entries(manifest.files, manifest.tensors, what));
   STOKER_TRY(parse_trees(root, text, manifest));
+  STOKER_TRY(internal::check_references(root, manifest.tensors));
   return manifest;
 }
 

@@ -22,6 +22,9 @@ namespace stoker {
 /// Chunks count from the first byte of a file; only the last may be shorter.
 inline constexpr std::uint64_t kCheckpointChunkBytes = std::uint64_t{4} << 20;
 
+/// What every JSON parser reads exactly. A run gets nowhere near it.
+inline constexpr std::uint64_t kGenerationMax = std::uint64_t{1} << 53;
+
 /// One data file of a checkpoint.
 struct CheckpointFile {
   std::string name;  ///< In the checkpoint's directory: "rank-00000.safetensors".
@@ -44,6 +47,8 @@ struct CheckpointTensor {
   std::uint64_t begin_bytes = 0;       ///< In the file, header included.
   std::uint64_t end_bytes = 0;
   std::uint64_t nonfinite_count = 0;
+  /// XXH3-128 of the slice's bytes. Absent in manifests of version 1.0.
+  std::optional<Digest128> digest = {};
 
   friend bool operator==(const CheckpointTensor&, const CheckpointTensor&) = default;
 };
@@ -85,6 +90,9 @@ struct CheckpointManifest {
 
   friend bool operator==(const CheckpointManifest&, const CheckpointManifest&) = default;
 };
+
+/// "2026-11-15T21:21:08.250Z", for people; empty for what no calendar of four digits holds.
+std::string calendar_text(double time_s);
 
 /// Whether a manifest can hold `text` as a state tree, `extra` or `cursor`: JSON, no key twice,
 /// nested at most kStateDepthMax deep. `invalid_argument` names `what`. To be asked before a save

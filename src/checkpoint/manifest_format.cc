@@ -1,9 +1,7 @@
 #include <fmt/format.h>
 
 #include <chrono>
-#include <cmath>
 #include <iterator>
-#include <nlohmann/json.hpp>
 
 #include "checkpoint/manifest_json.h"
 #include "checkpoint/sealed_json.h"
@@ -11,34 +9,12 @@
 namespace stoker {
 namespace {
 
-using nlohmann::json;
+using internal::double_text;
+using internal::string_text;
 
-/// What is not UTF-8 is replaced instead of thrown about; format_safetensors() has refused it.
-std::string json_string(std::string_view text) {
-  return json(std::string(text)).dump(-1, ' ', false, json::error_handler_t::replace);
-}
-
-/// JSON has no NaN and no infinities: they are tagged, as in the state tree.
-std::string number_text(double value) {
-  if (std::isnan(value)) return R"({"!float": "nan"})";
-  if (std::isinf(value)) return value > 0 ? R"({"!float": "inf"})" : R"({"!float": "-inf"})";
-  return json(value).dump();
-}
-
-/// "2026-11-15T21:21:08.250Z", for people; null for what no calendar of four digits holds.
 std::string time_text(double time_s) {
-  constexpr double kYear10000 = 253'402'300'800;
-  if (!(time_s >= 0 && time_s < kYear10000)) return "null";
-  namespace chrono = std::chrono;
-  const chrono::sys_time<chrono::milliseconds> time{
-      chrono::milliseconds(static_cast<std::int64_t>(time_s * 1000))};
-  const auto day = chrono::floor<chrono::days>(time);
-  const chrono::year_month_day date(day);
-  const chrono::hh_mm_ss clock(time - day);
-  return fmt::format("\"{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z\"",
-                     static_cast<int>(date.year()), static_cast<unsigned>(date.month()),
-                     static_cast<unsigned>(date.day()), clock.hours().count(),
-                     clock.minutes().count(), clock.seconds().count(), clock.subseconds().count());
+  const std::string text = calendar_text(time_s);
+  return text.empty() ? "null" : '"' + text + '"';
 }
 
 std::string_view tree_text(std::string_view tree) {
@@ -50,7 +26,7 @@ void append_files(std::span<const CheckpointFile> files, std::string& out) {
   for (const CheckpointFile& file : files) {
     fmt::format_to(std::back_inserter(out),
                    R"({{"name": {}, "size_bytes": {}, "link_count": {}, "chunks": [)",
-                   json_string(file.name), file.size_bytes, file.link_count);
+                   string_text(file.name), file.size_bytes, file.link_count);
     for (std::size_t i = 0; i < file.chunks.size(); ++i) {
       if (i > 0) out += ", ";
       out += '"' + file.chunks[i].hex() + '"';
@@ -64,7 +40,7 @@ void append_tensors(std::span<const CheckpointTensor> tensors, std::string& out)
   out += "\"tensors\": [\n";
   const auto to = std::back_inserter(out);
   for (const CheckpointTensor& tensor : tensors) {
-    fmt::format_to(to, R"({{"name": {}, "dtype": "{}", "shape": [{}])", json_string(tensor.name),
+    fmt::format_to(to, R"({{"name": {}, "dtype": "{}", "shape": [{}])", string_text(tensor.name),
                    tensor_type_name(tensor.type), fmt::join(tensor.shape, ", "));
     // A whole tensor is the common case, and says its shape once.
     const bool is_whole = tensor.shape == tensor.global_shape &&
@@ -78,17 +54,8 @@ void append_tensors(std::span<const CheckpointTensor> tensors, std::string& out)
     if (tensor.nonfinite_count > 0) {
       fmt::format_to(to, R"(, "nonfinite_count": {})", tensor.nonfinite_count);
     }
+    if (tensor.digest) fmt::format_to(to, R"(, "digest": "{}")", tensor.digest->hex());
     out += &tensor == &tensors.back() ? "}\n" : "},\n";
-  }
-  out += "],\n";
-}
-
-void append_lineage(std::span<const GenerationRange> lineage, std::string& out) {
-  out += "\"lineage\": [";
-  std::string_view separator;
-  for (const GenerationRange& range : lineage) {
-    fmt::format_to(std::back_inserter(out), "{}[{}, {}]", separator, range.first, range.last);
-    separator = ", ";
   }
   out += "],\n";
 }
@@ -108,29 +75,35 @@ void append_entries(std::span<const CheckpointFile> files,
 
 }  // namespace
 
+std::string calendar_text(double time_s) {
+  constexpr double kYear10000 = 253'402'300'800;
+  if (!(time_s >= 0 && time_s < kYear10000)) return "";
+  namespace chrono = std::chrono;
+  const chrono::sys_time<chrono::milliseconds> time{
+      chrono::milliseconds(static_cast<std::int64_t>(time_s * 1000))};
+  const auto day = chrono::floor<chrono::days>(time);
+  const chrono::year_month_day date(day);
+  const chrono::hh_mm_ss clock(time - day);
+  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z", static_cast<int>(date.year()),
+                     static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()),
+                     clock.hours().count(), clock.minutes().count(), clock.seconds().count(),
+                     clock.subseconds().count());
+}
+
 std::string format_checkpoint_manifest(const CheckpointManifest& manifest) {
   std::string out = begin_text(internal::kManifestFormat);
   const auto to = std::back_inserter(out);
   fmt::format_to(to, "\"tool\": {},\n\"step\": {},\n\"generation\": {},\n",
-                 json_string(manifest.tool), manifest.step, manifest.generation);
+                 string_text(manifest.tool), manifest.step, manifest.generation);
   fmt::format_to(to, "\"time\": {},\n\"time_s\": {},\n\"world_size\": {},\n",
-                 time_text(manifest.time_s), number_text(manifest.time_s), manifest.world_size);
-  if (manifest.parent) {
-    fmt::format_to(to, "\"parent\": {{\"step\": {}, \"generation\": {}}},\n", manifest.parent->step,
-                   manifest.parent->generation);
-  } else {
-    out += "\"parent\": null,\n";
-  }
-  if (!manifest.lineage.empty()) append_lineage(manifest.lineage, out);
+                 time_text(manifest.time_s), double_text(manifest.time_s), manifest.world_size);
+  fmt::format_to(to, "\"parent\": {},\n", internal::parent_text(manifest.parent));
+  if (!manifest.lineage.empty())
+    fmt::format_to(to, "\"lineage\": {},\n", internal::lineage_text(manifest.lineage));
   append_entries(manifest.files, manifest.tensors, out);
-  out += "\"reference\": {";
-  std::string_view separator;
-  for (const auto& [name, value] : manifest.reference) {
-    fmt::format_to(to, "{}{}: {}", separator, json_string(name), number_text(value));
-    separator = ", ";
-  }
-  fmt::format_to(to, "}},\n\"extra\": {},\n\"cursor\": {},\n\"state\": [\n",
-                 tree_text(manifest.extra_json), tree_text(manifest.cursor_json));
+  fmt::format_to(to, "\"reference\": {},\n\"extra\": {},\n\"cursor\": {},\n\"state\": [\n",
+                 internal::doubles_text(manifest.reference), tree_text(manifest.extra_json),
+                 tree_text(manifest.cursor_json));
   for (const std::string& tree : manifest.state_json) {
     out += tree_text(tree);
     out += &tree == &manifest.state_json.back() ? "\n" : ",\n";

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+#include <iterator>
 #include <limits>
 
 namespace stoker::internal {
@@ -74,6 +76,13 @@ Result<CheckpointTensor> parse_tensor(const JsonView& view) {
   STOKER_ASSIGN(tensor.begin_bytes, number_at(view, "begin_bytes"));
   STOKER_ASSIGN(tensor.end_bytes, number_at(view, "end_bytes"));
   STOKER_ASSIGN(tensor.nonfinite_count, number_or_zero(view, "nonfinite_count"));
+  STOKER_ASSIGN(const JsonView digest, view.at_or_null("digest"));
+  if (!digest.is_null()) {
+    STOKER_ASSIGN(const std::string text, digest.text());
+    const Result<Digest128> parsed = Digest128::from_hex(text);
+    if (!parsed.ok()) return digest.corrupt("not 32 lower-case hexadecimal digits");
+    tensor.digest = *parsed;
+  }
   return tensor;
 }
 
@@ -97,6 +106,77 @@ Result<double> double_of(const JsonView& view) {
   if (text == "inf") return std::numeric_limits<double>::infinity();
   if (text == "-inf") return -std::numeric_limits<double>::infinity();
   return view.corrupt("not a number");
+}
+
+std::string double_text(double value) {
+  if (std::isnan(value)) return R"({"!float": "nan"})";
+  if (std::isinf(value)) return value > 0 ? R"({"!float": "inf"})" : R"({"!float": "-inf"})";
+  return nlohmann::json(value).dump();
+}
+
+std::string string_text(std::string_view text) {
+  return nlohmann::json(std::string(text))
+      .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+std::string doubles_text(const std::map<std::string, double>& values) {
+  std::string out = "{";
+  std::string_view separator;
+  for (const auto& [name, value] : values) {
+    out.append(separator).append(string_text(name)).append(": ").append(double_text(value));
+    separator = ", ";
+  }
+  return out + "}";
+}
+
+Result<std::map<std::string, double>> doubles_of(const JsonView& view) {
+  if (!view.value().is_object()) return view.corrupt("not an object");
+  std::map<std::string, double> values;
+  for (const auto& [name, value] : view.value().items()) {
+    const JsonView member(value, fmt::format("{}[{}]", view.path(), quote_for_message(name)));
+    STOKER_ASSIGN(values[name], double_of(member));
+  }
+  return values;
+}
+
+std::string parent_text(const std::optional<CheckpointParent>& parent) {
+  if (!parent) return "null";
+  return fmt::format(R"({{"step": {}, "generation": {}}})", parent->step, parent->generation);
+}
+
+std::string lineage_text(const Lineage& lineage) {
+  std::string out = "[";
+  std::string_view separator;
+  for (const GenerationRange& range : lineage) {
+    fmt::format_to(std::back_inserter(out), "{}[{}, {}]", separator, range.first, range.last);
+    separator = ", ";
+  }
+  return out + "]";
+}
+
+Status parse_ancestors(const JsonView& root, std::uint64_t generation,
+                       std::optional<CheckpointParent>& parent, Lineage& lineage) {
+  constexpr std::uint64_t kU64Max = std::numeric_limits<std::uint64_t>::max();
+  STOKER_ASSIGN(const JsonView said, root.at_or_null("parent"));
+  if (!said.is_null()) {
+    parent.emplace();
+    STOKER_ASSIGN(parent->step, number_at(said, "step", kU64Max));
+    STOKER_ASSIGN(parent->generation, number_at(said, "generation", kGenerationMax));
+  }
+  STOKER_ASSIGN(const JsonView ranges, root.at_or_null("lineage"));
+  if (ranges.is_null()) return {};
+  STOKER_ASSIGN(const std::size_t count, ranges.array_size());
+  for (std::size_t i = 0; i < count; ++i) {
+    const JsonView range = ranges.element(i);
+    STOKER_ASSIGN(const std::size_t ends, range.array_size());
+    if (ends != 2) return range.corrupt("not a first and a last generation");
+    GenerationRange& added = lineage.emplace_back();
+    STOKER_ASSIGN(added.first, range.element(0).u64());
+    STOKER_ASSIGN(added.last, range.element(1).u64());
+  }
+  if (!is_lineage_of(lineage, generation))
+    return ranges.corrupt("ranges of generations before this one, rising and apart");
+  return {};
 }
 
 Status parse_manifest_entries(const JsonView& root, std::vector<CheckpointFile>& files,

@@ -1,18 +1,20 @@
 #include "checkpoint/meeting.h"
 
+#include <fcntl.h>
+
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <nlohmann/json.hpp>
-#include <optional>
+#include <set>
 #include <string_view>
-#include <thread>
+#include <system_error>
 #include <utility>
-#include <vector>
 
+#include "base/token.h"
 #include "checkpoint/lock_record.h"
 #include "checkpoint/names.h"
 #include "checkpoint/text_file.h"
-#include "checkpoint/tree_removal.h"
 
 namespace stoker {
 namespace {
@@ -20,95 +22,254 @@ namespace {
 using nlohmann::json;
 using std::chrono::milliseconds;
 
+constexpr std::size_t kClaimBytes = 1024;
 constexpr std::size_t kMessageBytesMax = std::size_t{16} << 20;
+constexpr nanoseconds kStrangersTime = std::chrono::seconds(1);
+constexpr std::string_view kClaimPrefix = "claim-";
+constexpr std::string_view kWelcomePrefix = "welcome-";
+constexpr std::string_view kReadyPrefix = "ready-";
+constexpr std::string_view kRefusedPrefix = "refused-";
 
-/// What rank 0 says to all, again whenever it has heard somebody new.
-struct Welcome {
-  std::string session;
-  std::vector<std::string> nonces;  ///< One of each rank, empty where it was not heard yet.
-  std::uint32_t missing_rank = 0;   ///< The first that is not ready; 0 if all are.
-  std::string failure;              ///< Why there will be no session; empty if nothing is wrong.
+/// "claim-3-<nonce>": rank and nonce.
+std::optional<std::pair<std::uint32_t, std::string>> parse_name(std::string_view name,
+                                                                std::string_view prefix) {
+  if (!name.starts_with(prefix)) return std::nullopt;
+  name.remove_prefix(prefix.size());
+  const std::size_t dash = name.find('-');
+  if (dash == 0 || dash == std::string_view::npos || dash > 9) return std::nullopt;
+  std::uint32_t rank = 0;
+  for (const char c : name.substr(0, dash)) {
+    if (c < '0' || c > '9') return std::nullopt;
+    rank = rank * 10 + static_cast<std::uint32_t>(c - '0');
+  }
+  return std::pair(rank, std::string(name.substr(dash + 1)));
+}
+
+json identity_json(const ProcessIdentity& process) {
+  constexpr std::size_t kSpaceBytesMax = 128;
+  return json::array({process.space.substr(0, kSpaceBytesMax), process.pid, process.started});
+}
+
+std::optional<ProcessIdentity> identity_in(const json& object, const char* key) {
+  if (!object.contains(key)) return std::nullopt;
+  const json& said = object[key];
+  if (!said.is_array() || said.size() != 3 || !said[0].is_string() ||
+      !said[1].is_number_integer() || !said[2].is_string())
+    return std::nullopt;
+  return ProcessIdentity{.space = said[0].get<std::string>(),
+                         .pid = said[1].get<std::int64_t>(),
+                         .started = said[2].get<std::string>()};
+}
+
+std::string name_of(std::string_view prefix, std::uint32_t rank, const std::string& nonce) {
+  return std::string(prefix) + std::to_string(rank) + "-" + nonce;
+}
+
+}  // namespace
+
+/// One process that says which rank it is.
+struct Meeting::Claim {
+  std::uint32_t rank = 0;
+  std::string nonce;
+  std::string host;
+  ProcessIdentity process;
+  ProcessIdentity launcher;
+
+  /// Both are numbered in one space, and known to have been started by different processes.
+  bool is_of_another_job(const Claim& other) const {
+    return launcher.is_known() && other.launcher.is_known() &&
+           launcher.space == other.launcher.space && launcher != other.launcher;
+  }
+  std::string who() const {
+    std::string text = "pid " + std::to_string(process.pid) + " on " + host;
+    if (launcher.is_known()) text += ", started by pid " + std::to_string(launcher.pid);
+    return text;
+  }
+
+  static std::optional<Claim> parse(std::string_view text, std::uint32_t rank,
+                                    const std::string& nonce) {
+    const json said = json::parse(text, nullptr, /*allow_exceptions=*/false);
+    if (!said.is_object() || !said.contains("host") || !said["host"].is_string())
+      return std::nullopt;
+    const auto process = identity_in(said, "process");
+    const auto launcher = identity_in(said, "launcher");
+    if (!process || !launcher) return std::nullopt;
+    return Claim{.rank = rank,
+                 .nonce = nonce,
+                 .host = said["host"].get<std::string>(),
+                 .process = *process,
+                 .launcher = *launcher};
+  }
 };
 
-std::string format_welcome(const Welcome& welcome) {
-  return json{{"session", welcome.session},
-              {"nonces", welcome.nonces},
-              {"missing_rank", welcome.missing_rank},
-              {"failure", welcome.failure}}
-      .dump();
-}
+/// What rank 0 says to all, again whenever it has changed.
+struct Meeting::Welcome {
+  std::string session;
+  std::set<std::string> nonces;      ///< Of all that were heard.
+  std::vector<std::string> members;  ///< One of each rank, once all are there.
+  std::vector<std::uint32_t> missing;
+  std::string failure;  ///< Why there will be no session; empty if nothing is wrong.
 
-/// Nothing for a text that is none; what was left by others is no error.
-std::optional<Welcome> parse_welcome(std::string_view text, std::uint32_t world_size) {
-  const json said = json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!said.is_object() || !said.contains("nonces") || !said["nonces"].is_array() ||
-      said["nonces"].size() != world_size || !said.contains("missing_rank") ||
-      !said["missing_rank"].is_number_unsigned())
-    return std::nullopt;
-  Welcome welcome;
-  welcome.missing_rank = said["missing_rank"].get<std::uint32_t>();
-  for (const auto& [key, into] :
-       {std::pair("session", &welcome.session), std::pair("failure", &welcome.failure)}) {
-    if (!said.contains(key) || !said[key].is_string()) return std::nullopt;
-    *into = said[key].get<std::string>();
+  std::string format() const {
+    return json{{"session", session},
+                {"nonces", nonces},
+                {"members", members},
+                {"missing", missing},
+                {"failure", failure}}
+        .dump();
   }
-  for (const json& nonce : said["nonces"])
-    welcome.nonces.push_back(nonce.is_string() ? nonce.get<std::string>() : std::string());
-  return welcome;
-}
+  /// Nothing for a text that is none; what was left by others is no error.
+  static std::optional<Welcome> parse(std::string_view text) {
+    try {
+      const json said = json::parse(text);
+      return Welcome{.session = said.at("session").get<std::string>(),
+                     .nonces = said.at("nonces").get<std::set<std::string>>(),
+                     .members = said.at("members").get<std::vector<std::string>>(),
+                     .missing = said.at("missing").get<std::vector<std::uint32_t>>(),
+                     .failure = said.at("failure").get<std::string>()};
+    } catch (const json::exception&) {
+      return std::nullopt;
+    }
+  }
+};
 
-std::string missing_text(std::uint32_t rank, const std::string& directory) {
-  return "rank " + std::to_string(rank) + " did not answer in time in " + directory;
-}
+/// What a rank that has found two jobs says to all who are there.
+struct Meeting::Refusal {
+  std::set<std::string> nonces;  ///< Of all that were heard.
+  std::string text;
 
-/// One rank's part in a meeting. Files may be swept under it by whoever takes the directory's lock,
-/// and are then written again.
-class Meeting {
+  std::string format() const { return json{{"nonces", nonces}, {"text", text}}.dump(); }
+  /// Nothing for a text that is none.
+  static std::optional<Refusal> parse(std::string_view text) {
+    try {
+      const json said = json::parse(text);
+      return Refusal{.nonces = said.at("nonces").get<std::set<std::string>>(),
+                     .text = said.at("text").get<std::string>()};
+    } catch (const json::exception&) {
+      return std::nullopt;
+    }
+  }
+};
+
+/// The talk by which ranks meet.
+class Meeting::Talk {
  public:
-  Meeting(FileOps& ops, const MeetingOptions& options, Deadline deadline)
-      : ops_(ops),
-        options_(options),
+  Talk(Meeting& meeting, Deadline deadline)
+      : meeting_(meeting),
+        options_(meeting.options_),
+        ops_(meeting.options_.place.ops()),
         deadline_(deadline),
-        folder_(meeting_folder(options)),
-        nonce_(make_token()) {}
-
-  static std::string meeting_folder(const MeetingOptions& options) {
-    return options.directory + "/" +
-           owner_name("meeting-" + options.word + "-" + std::to_string(options.world_size));
-  }
+        notice_(meeting.options_.on_wait) {}
 
   Result<std::string> lead();
   Result<std::string> follow();
 
  private:
-  std::string path_of(const char* what, std::uint32_t rank) const {
-    return folder_ + "/" + what + "-" + std::to_string(rank);
-  }
-  /// Empty where there is nothing to read.
-  std::string read(const std::string& path) {
-    Result<std::string> text = read_text_file(ops_, path, kMessageBytesMax);
+  /// What lies in the directory now.
+  struct Look {
+    std::vector<Claim> claims;
+    std::map<std::string, std::string> welcomes;  ///< By rank 0's nonce.
+    std::map<std::string, std::string> ready;     ///< Session, by nonce.
+    std::string refusal;                          ///< Of this rank, by another one; or empty.
+
+    bool has_said(const std::map<std::string, std::string>& what, const std::string& nonce,
+                  const std::string& text) const {
+      const auto found = what.find(nonce);
+      return found != what.end() && found->second == text;
+    }
+  };
+
+  PathAt at(const std::string& name) const { return meeting_.directory_ / name; }
+  std::string read(const std::string& name) const {
+    Result<std::string> text = read_text_file(ops_, at(name), kMessageBytesMax);
     return text.ok() ? *std::move(text) : std::string();
   }
-  Status publish(const std::string& path, const std::string& text);
+  Result<Look> look();
+  Look look_once();
+  bool is_alive(const Claim& claim) const;
+  void remove_dead(const Look& seen) const;
+  Status publish(const std::string& name, const std::string& text);
   Status pause();
+  Claim own_claim() const;
+  std::string find_conflict(const Look& seen) const;
+  std::string conflict_text(const Claim& one, const Claim& other) const;
+  bool awaits_siblings(const Look& seen);
+  bool awaits_strangers(const Look& seen);
+  Status is_over(const std::vector<std::uint32_t>& missing);
+  Status refuse(const std::string& conflict);
+  Status find_refusal(const Look& seen);
 
-  FileOps& ops_;
+  Meeting& meeting_;
   const MeetingOptions& options_;
+  FileOps& ops_;
   const Deadline deadline_;
-  const std::string folder_;
-  const std::string nonce_;
+  WaitNotice notice_;
+  std::map<std::string, Claim> known_;  // by nonce: a claim never changes
+  std::optional<Deadline> settled_;
+  std::optional<Deadline> strangers_until_;
   nanoseconds pause_ = milliseconds(1);
 };
 
-Status Meeting::publish(const std::string& path, const std::string& text) {
-  Status status = publish_message(ops_, path, text);
-  if (status.code() != Code::not_found) return status;
-  STOKER_TRY(make_directories(ops_, folder_));
-  status = publish_message(ops_, path, text);
-  return status.code() == Code::not_found ? Status() : status;  // swept again: the next time
+Meeting::Claim Meeting::Talk::own_claim() const {
+  return {.rank = options_.rank,
+          .nonce = meeting_.nonce_,
+          .host = this_machine().host,
+          .process = meeting_.process_,
+          .launcher = options_.launcher};
 }
 
-Status Meeting::pause() {
+/// If our claim was swept, it is made again.
+Result<Meeting::Talk::Look> Meeting::Talk::look() {
+  Look seen = look_once();
+  if (std::ranges::find(seen.claims, meeting_.nonce_, &Claim::nonce) != seen.claims.end())
+    return seen;
+  STOKER_TRY(meeting_.make_claim());
+  return look_once();
+}
+
+Meeting::Talk::Look Meeting::Talk::look_once() {
+  Look seen;
+  const Result<std::vector<std::string>> names = ops_.list(meeting_.directory_);
+  if (!names.ok()) return seen;
+  for (const std::string& name : *names) {
+    if (const auto claim = parse_name(name, kClaimPrefix)) {
+      auto known = known_.find(claim->second);
+      if (known == known_.end()) {
+        const auto parsed = Claim::parse(read(name), claim->first, claim->second);
+        if (!parsed) continue;
+        known = known_.emplace(claim->second, *parsed).first;
+      }
+      seen.claims.push_back(known->second);
+    } else if (name.starts_with(kWelcomePrefix)) {
+      seen.welcomes[name.substr(kWelcomePrefix.size())] = read(name);
+    } else if (const auto ready = parse_name(name, kReadyPrefix)) {
+      seen.ready[ready->second] = read(name);
+    } else if (name.starts_with(kRefusedPrefix)) {
+      const std::optional<Refusal> refusal = Refusal::parse(read(name));
+      if (refusal && refusal->nonces.contains(meeting_.nonce_)) seen.refusal = refusal->text;
+    }
+  }
+  return seen;
+}
+
+/// Whether its process still holds it. Where files cannot be locked nobody can tell.
+bool Meeting::Talk::is_alive(const Claim& claim) const {
+  const Result<UniqueFd> fd =
+      ops_.open(at(name_of(kClaimPrefix, claim.rank, claim.nonce)), O_RDWR | O_NONBLOCK);
+  return fd.ok() && ops_.try_lock(fd->get(), LockMode::exclusive).code() == Code::unavailable;
+}
+
+Status Meeting::Talk::publish(const std::string& name, const std::string& text) {
+  Status published = publish_message(ops_, at(name), text, meeting_.nonce_);
+  // Swept under us: all is said again.
+  if (published.code() == Code::not_found) {
+    STOKER_TRY(meeting_.make_claim());
+    published = publish_message(ops_, at(name), text, meeting_.nonce_);
+  }
+  return published;
+}
+
+Status Meeting::Talk::pause() {
   const nanoseconds time = std::min(pause_, time_left(deadline_));
   pause_ = std::min<nanoseconds>(pause_ * 2, milliseconds(100));
   if (options_.pause) return options_.pause(time);
@@ -116,75 +277,304 @@ Status Meeting::pause() {
   return {};
 }
 
-// 1. Every rank says hello with a number that it has just made up.  2. Rank 0 says the session and
-// the numbers it has heard.  3. A rank that finds its own number there says that it is ready: what
-// it has heard is meant for it.  4. When all are ready rank 0 makes the session's directory, which
-// the others wait for. Left-overs of an earlier start have other numbers and other sessions.
-Result<std::string> Meeting::lead() {
+std::string Meeting::Talk::conflict_text(const Claim& one, const Claim& other) const {
+  return "rank " + std::to_string(one.rank) + " of " + std::to_string(options_.world_size) +
+         (one.rank == other.rank ? "" : " and rank " + std::to_string(other.rank)) + " in " +
+         options_.place.path() + " are claimed by processes of two jobs: " + one.who() + ", and " +
+         other.who() +
+         ". Give each job a directory of its own; or one job= to all ranks of a job, new for each "
+         "start";
+}
+
+/// Of two live processes that cannot belong to one job; empty if there are none.
+std::string Meeting::Talk::find_conflict(const Look& seen) const {
+  const Claim own = own_claim();
+  for (const Claim& claim : seen.claims) {
+    if (claim.nonce == own.nonce || claim.process == own.process) continue;
+    const bool is_rival = claim.rank == own.rank || claim.is_of_another_job(own);
+    if (is_rival && is_alive(claim)) return conflict_text(own, claim);
+  }
+  if (options_.rank != 0) return "";
+  for (std::size_t i = 0; i < seen.claims.size(); ++i) {
+    for (std::size_t k = i + 1; k < seen.claims.size(); ++k) {
+      const Claim& one = seen.claims[i];
+      const Claim& other = seen.claims[k];
+      if (one.rank != other.rank || one.process == other.process) continue;
+      // Where files cannot be locked, whoever answers is alive.
+      const auto answers = [&](const Claim& claim) {
+        return seen.has_said(seen.ready, claim.nonce, meeting_.session_);
+      };
+      if ((is_alive(one) && is_alive(other)) || (answers(one) && answers(other)))
+        return conflict_text(one, other);
+    }
+  }
+  return "";
+}
+
+/// What processes that have ended have left, as far as that can be told.
+void Meeting::Talk::remove_dead(const Look& seen) const {
+  for (const auto& [nonce, text] : seen.welcomes)
+    if (std::ranges::find(seen.claims, nonce, &Claim::nonce) == seen.claims.end())
+      static_cast<void>(ops_.unlink(at(std::string(kWelcomePrefix) + nonce)));
+  for (const Claim& claim : seen.claims) {
+    const std::string name = name_of(kClaimPrefix, claim.rank, claim.nonce);
+    const Result<UniqueFd> fd = ops_.open(at(name), O_RDWR | O_NONBLOCK);
+    if (!fd.ok() || !ops_.try_lock(fd->get(), LockMode::exclusive).ok()) continue;
+    static_cast<void>(ops_.unlink(at(name)));
+    static_cast<void>(ops_.unlink(at(name_of(kReadyPrefix, claim.rank, claim.nonce))));
+    static_cast<void>(ops_.unlink(at(name_of(kRefusedPrefix, claim.rank, claim.nonce))));
+    if (claim.rank == 0)
+      static_cast<void>(ops_.unlink(at(std::string(kWelcomePrefix) + claim.nonce)));
+  }
+}
+
+/// Whether another job may still come whose ranks cannot be told from these: where no launcher is
+/// known that has started all of them, and two starts at once would meet crosswise.
+bool Meeting::Talk::awaits_strangers(const Look& seen) {
+  const bool is_family = std::ranges::all_of(seen.claims, [&](const Claim& claim) {
+    return options_.launcher.is_known() && claim.launcher == options_.launcher;
+  });
+  if (is_family) return false;
+  if (!strangers_until_)
+    strangers_until_ = deadline_after(std::min<nanoseconds>(options_.settle, kStrangersTime));
+  return Clock::now() < std::min(*strangers_until_, deadline_);
+}
+
+/// Whether processes that may be ranks have not said a word yet.
+bool Meeting::Talk::awaits_siblings(const Look& seen) {
+  if (!options_.siblings) return false;
+  if (!settled_) settled_ = deadline_after(options_.settle);
+  if (Clock::now() >= *settled_) return false;
+  const std::vector<std::int64_t> siblings = options_.siblings();
+  return std::ranges::any_of(siblings, [&](std::int64_t pid) {
+    return std::ranges::none_of(seen.claims, [&](const Claim& claim) {
+      return claim.process.pid == pid && claim.process.space == meeting_.process_.space;
+    });
+  });
+}
+
+Status Meeting::Talk::is_over(const std::vector<std::uint32_t>& missing) {
+  if (Clock::now() >= deadline_)
+    return Status(Code::unavailable,
+                  name_ranks(missing) + " did not answer in time in " + options_.place.path());
+  if (!missing.empty()) {
+    notice_.waiting([&] {
+      return "rank " + std::to_string(options_.rank) + " of " +
+             std::to_string(options_.world_size) + " waits for " + name_ranks(missing) + " in " +
+             options_.place.path() + std::string(kRankRule);
+    });
+  }
+  return {};
+}
+
+/// Tells everybody who is there or comes, for as long as siblings would be waited for: whoever
+/// finds no conflict any more, because one side has left, would wait for nobody.
+Status Meeting::Talk::refuse(const std::string& conflict) {
+  Refusal refusal{.nonces = {}, .text = conflict};
+  std::string said;
+  const Deadline until = std::min(deadline_, deadline_after(options_.settle));
+  for (;;) {
+    for (const Claim& claim : look_once().claims) refusal.nonces.insert(claim.nonce);
+    if (std::string text = refusal.format(); text != said) {
+      STOKER_TRY(publish(name_of(kRefusedPrefix, options_.rank, meeting_.nonce_), text));
+      said = std::move(text);
+    }
+    if (Clock::now() >= until) return Status(Code::already_exists, conflict);
+    STOKER_TRY(pause());
+  }
+}
+
+/// `already_exists` if there are two jobs, by what this rank sees or another has seen.
+Status Meeting::Talk::find_refusal(const Look& seen) {
+  if (!seen.refusal.empty()) return Status(Code::already_exists, seen.refusal);
+  const std::string conflict = find_conflict(seen);
+  return conflict.empty() ? Status() : refuse(conflict);
+}
+
+// 1. Every rank claims its number with a word that it has just made up, its nonce, and keeps the
+// claim locked.  2. Rank 0 says the session and the nonces it has heard.  3. A rank that finds its
+// own there says that it is ready: what it has heard is meant for it.  4. When all are ready, rank
+// 0 says which nonces are the members. Left-overs of an earlier start have other nonces and
+// sessions. Two live claims to one rank, or ranks of one machine with different launchers, are two
+// jobs: all who are there are refused, by whoever finds that out first. What is swept meanwhile is
+// said again.
+Result<std::string> Meeting::Talk::lead() {
   Welcome welcome;
   welcome.session = make_token();
-  welcome.nonces.resize(options_.world_size);
-  welcome.nonces[0] = nonce_;
-  std::vector<bool> is_ready(options_.world_size);
-  is_ready[0] = true;
+  meeting_.session_ = welcome.session;
+  remove_dead(look_once());
+  std::set<std::uint32_t> heard;  // that were ready at some time
   for (;;) {
-    for (std::uint32_t rank = 1; rank < options_.world_size; ++rank) {
-      if (is_ready[rank]) continue;
-      is_ready[rank] = read(path_of("ready", rank)) == welcome.session;
-      if (std::string heard = read(path_of("hello", rank)); !is_ready[rank] && !heard.empty())
-        welcome.nonces[rank] = std::move(heard);
+    STOKER_ASSIGN(const Look seen, look());
+    STOKER_TRY(find_refusal(seen));
+    std::vector<std::string> members(options_.world_size);
+    members[0] = meeting_.nonce_;
+    for (const Claim& claim : seen.claims) {
+      if (claim.rank >= options_.world_size || claim.rank == 0) continue;
+      welcome.nonces.insert(claim.nonce);
+      if (!seen.has_said(seen.ready, claim.nonce, welcome.session)) continue;
+      members[claim.rank] = claim.nonce;
+      heard.insert(claim.rank);
     }
-    const auto missing = std::find(is_ready.begin(), is_ready.end(), false);
-    if (missing == is_ready.end()) return welcome.session;
-    welcome.missing_rank = static_cast<std::uint32_t>(missing - is_ready.begin());
-    const bool is_over = Clock::now() >= deadline_;
-    if (is_over) welcome.failure = missing_text(welcome.missing_rank, options_.directory);
-    const std::string text = format_welcome(welcome);
-    if (read(path_of("welcome", 0)) != text) STOKER_TRY(publish(path_of("welcome", 0), text));
-    if (is_over) return Status(Code::unavailable, welcome.failure);
+    welcome.missing.clear();
+    for (std::uint32_t rank = 1; rank < options_.world_size; ++rank)
+      if (members[rank].empty()) welcome.missing.push_back(rank);
+    const bool is_complete =
+        welcome.missing.empty() && !awaits_siblings(seen) && !awaits_strangers(seen);
+    if (is_complete) welcome.members = std::move(members);
+    // Who has given up at the deadline did answer, as long as others did not.
+    std::vector<std::uint32_t> silent = welcome.missing;
+    std::erase_if(silent, [&](std::uint32_t rank) { return heard.contains(rank); });
+    const Status over = is_complete ? Status() : is_over(silent.empty() ? welcome.missing : silent);
+    if (!over.ok()) welcome.failure = over.message();
+    if (const std::string text = welcome.format();
+        !seen.has_said(seen.welcomes, meeting_.nonce_, text))
+      STOKER_TRY(publish(std::string(kWelcomePrefix) + meeting_.nonce_, text));
+    STOKER_TRY(over);
+    if (is_complete) return welcome.session;
     STOKER_TRY(pause());
   }
 }
 
-Result<std::string> Meeting::follow() {
-  const std::uint32_t rank = options_.rank;
-  Welcome mine;  // the last that was meant for this rank
+Result<std::string> Meeting::Talk::follow() {
+  std::vector<std::uint32_t> missing = {0};
   for (;;) {
-    std::optional<Welcome> heard = parse_welcome(read(path_of("welcome", 0)), options_.world_size);
-    if (heard && heard->nonces[rank] == nonce_) {
-      mine = *std::move(heard);
-      if (!mine.failure.empty()) return Status(Code::unavailable, mine.failure);
-      if (read(path_of("ready", rank)) != mine.session)
-        STOKER_TRY(publish(path_of("ready", rank), mine.session));
-    } else if ((heard || mine.session.empty()) && read(path_of("hello", rank)) != nonce_) {
-      // Not when all is said and swept: then the session's directory is about to be made.
-      STOKER_TRY(publish(path_of("hello", rank), nonce_));
+    STOKER_ASSIGN(const Look seen, look());
+    for (const auto& [nonce, text] : seen.welcomes) {
+      const std::optional<Welcome> heard = Welcome::parse(text);
+      if (!heard || !heard->nonces.contains(meeting_.nonce_)) continue;
+      if (!heard->failure.empty()) return Status(Code::unavailable, heard->failure);
+      if (heard->members.size() == options_.world_size &&
+          heard->members[options_.rank] == meeting_.nonce_)
+        return heard->session;
+      missing = heard->missing;
+      std::erase(missing, options_.rank);
+      if (!heard->members.empty() || seen.has_said(seen.ready, meeting_.nonce_, heard->session))
+        continue;
+      STOKER_TRY(publish(name_of(kReadyPrefix, options_.rank, meeting_.nonce_), heard->session));
     }
-    if (!mine.session.empty() &&
-        ops_.kind_of(options_.directory + "/" + owner_name(mine.session)).ok())
-      return mine.session;
-    // Rank 0 may be waiting for somebody else.
-    if (Clock::now() >= deadline_)
-      return Status(
-          Code::unavailable,
-          missing_text(mine.missing_rank == rank ? 0 : mine.missing_rank, options_.directory));
+    STOKER_TRY(find_refusal(seen));
+    STOKER_TRY(is_over(missing.empty() ? std::vector<std::uint32_t>{0} : missing));
     STOKER_TRY(pause());
   }
 }
 
-}  // namespace
+Meeting::Meeting(const MeetingOptions& options)
+    : options_(options),
+      directory_(options.place.at(meeting_name(options.word))),
+      nonce_(make_token()),
+      process_(options.process ? *options.process : this_process()) {}
 
-Result<std::string> meet_ranks(FileOps& ops, const MeetingOptions& options, Deadline deadline) {
-  if (options.world_size == 0 || options.rank >= options.world_size)
+std::string Meeting::claim_text() const {
+  constexpr std::size_t kHostBytesMax = 64;
+  const json text = {{"host", this_machine().host.substr(0, kHostBytesMax)},
+                     {"process", identity_json(process_)},
+                     {"launcher", identity_json(options_.launcher)},
+                     {"beat", beat_}};
+  std::string line = text.dump(-1, ' ', true, json::error_handler_t::replace);
+  line.resize(kClaimBytes - 1, ' ');
+  return line + "\n";
+}
+
+// Locked before it has its name: whoever sees it finds it held.
+Status Meeting::make_claim() {
+  FileOps& ops = options_.place.ops();
+  const Status made = ops.mkdir(directory_);
+  if (!made.ok() && made.code() != Code::already_exists) return made;
+  const PathAt staged = directory_ / ("staged-claim-" + nonce_);
+  static_cast<void>(ops.unlink(staged));
+  STOKER_ASSIGN(UniqueFd fd, ops.open(staged, O_RDWR | O_CREAT | O_EXCL));
+  const Status locked = ops.try_lock(fd.get(), LockMode::exclusive);
+  if (!locked.ok() && locked.code() != Code::unsupported) return locked;
+  STOKER_TRY(write_text(ops, fd.get(), claim_text()).with_context(staged.text()));
+  STOKER_TRY(ops.rename(staged, directory_ / name_of(kClaimPrefix, options_.rank, nonce_)));
+  claim_ = std::make_unique<ForkClosedFd>(std::move(fd));
+  return {};
+}
+
+Status Meeting::start_heart() {
+  if (options_.ttl <= nanoseconds(0)) return {};
+  try {
+    heart_ = std::make_unique<std::jthread>([this](std::stop_token stop) { keep_beating(stop); });
+  } catch (const std::system_error& error) {
+    return Status(Code::unavailable, std::string("no thread for the meeting: ") + error.what());
+  }
+  return {};
+}
+
+void Meeting::keep_beating(std::stop_token stop) {
+  const std::stop_callback wake(stop, [this] {
+    MutexLock lock(mutex_);
+    stopped_.notify_all();
+  });
+  while (!stop.stop_requested()) {
+    const Deadline next = deadline_after(options_.ttl / 8);
+    {
+      MutexLock lock(mutex_);
+      while (!stop.stop_requested() && Clock::now() < next) stopped_.wait_until(mutex_, next);
+    }
+    if (stop.stop_requested()) return;
+    ++beat_;
+    // A failure is not told: the worst is that the directory is swept, and made again.
+    static_cast<void>(write_text(options_.place.ops(), claim_->get(), claim_text()));
+  }
+}
+
+Result<std::unique_ptr<Meeting>> Meeting::meet(const MeetingOptions& options, Deadline deadline) {
+  if (options.world_size == 0 || options.rank >= options.world_size || !is_plain_word(options.word))
     return Status(Code::invalid_argument, "meeting: rank " + std::to_string(options.rank) + " of " +
-                                              std::to_string(options.world_size));
-  STOKER_TRY(make_directories(ops, options.directory));
-  Meeting meeting(ops, options, deadline);
-  return options.rank == 0 ? meeting.lead() : meeting.follow();
+                                              std::to_string(options.world_size) + ", word \"" +
+                                              options.word + "\"");
+  std::unique_ptr<Meeting> meeting(new Meeting(options));
+  STOKER_TRY(meeting->make_claim());
+  Talk talk(*meeting, deadline);
+  STOKER_ASSIGN(meeting->session_, options.rank == 0 ? talk.lead() : talk.follow());
+  meeting->has_met_ = true;
+  STOKER_TRY(meeting->start_heart());
+  return meeting;
 }
 
-void clear_meeting(FileOps& ops, const MeetingOptions& options) {
-  static_cast<void>(remove_tree(ops, Meeting::meeting_folder(options)));
+Result<std::unique_ptr<Meeting>> Meeting::enter(const MeetingOptions& options,
+                                                const std::string& session) {
+  std::unique_ptr<Meeting> meeting(new Meeting(options));
+  meeting->session_ = session;
+  meeting->has_met_ = true;
+  STOKER_TRY(meeting->make_claim());
+  STOKER_TRY(meeting->start_heart());
+  return meeting;
+}
+
+Result<std::unique_ptr<Coordinator>> Meeting::make_coordinator() const {
+  return make_shared_directory_coordinator({.place = options_.place,
+                                            .word = options_.word,
+                                            .session = session_,
+                                            .rank = options_.rank,
+                                            .world_size = options_.world_size,
+                                            .pause = options_.pause,
+                                            .on_wait = options_.on_wait});
+}
+
+Meeting::~Meeting() {
+  if (!guard_.is_here()) {
+    static_cast<void>(heart_.release());
+    return;
+  }
+  heart_.reset();
+  if (claim_ == nullptr) return;
+  FileOps& ops = options_.place.ops();
+  // What is not removed here is swept by a writer that finds it left alone.
+  static_cast<void>(ops.unlink(directory_ / name_of(kClaimPrefix, options_.rank, nonce_)));
+  static_cast<void>(ops.unlink(directory_ / name_of(kReadyPrefix, options_.rank, nonce_)));
+  static_cast<void>(ops.unlink(directory_ / name_of(kRefusedPrefix, options_.rank, nonce_)));
+  if (options_.rank == 0 && has_met_) {  // else the others read in it why they have not
+    static_cast<void>(ops.unlink(directory_ / (std::string(kWelcomePrefix) + nonce_)));
+    const Result<std::vector<std::string>> names = ops.list(directory_);
+    if (names.ok())
+      for (const std::string& name : *names)
+        if (name.starts_with("message-" + session_ + "-"))
+          static_cast<void>(ops.unlink(directory_ / name));
+  }
+  static_cast<void>(ops.rmdir(directory_));
 }
 
 }  // namespace stoker

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <functional>
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -14,10 +13,11 @@
 #include <thread>
 #include <utility>
 
+#include "checkpoint/catalog.h"
 #include "checkpoint/manifest_json.h"
+#include "checkpoint/names.h"
 #include "checkpoint/sealed_json.h"
 #include "checkpoint/text_file.h"
-#include "checkpoint/tree_removal.h"
 #include "formats/strict_json.h"
 #include "io/publish.h"
 
@@ -26,19 +26,6 @@ namespace {
 
 constexpr std::size_t kNoteBytesMax = std::size_t{16} << 20;
 constexpr std::uint64_t kNotesMajor = 1;
-constexpr std::string_view kNotesLockName = ".lock";
-
-std::string json_string(std::string_view text) {
-  return nlohmann::json(std::string(text))
-      .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
-
-/// As in manifests: JSON has no NaN and no infinities.
-std::string number_text(double value) {
-  if (std::isnan(value)) return R"({"!float": "nan"})";
-  if (std::isinf(value)) return value > 0 ? R"({"!float": "inf"})" : R"({"!float": "-inf"})";
-  return nlohmann::json(value).dump();
-}
 
 Result<CheckpointNote> parse_note(const JsonView& view) {
   CheckpointNote note;
@@ -46,11 +33,7 @@ Result<CheckpointNote> parse_note(const JsonView& view) {
   if (!pinned.value().is_boolean()) return pinned.corrupt("not true or false");
   note.is_pinned = pinned.value().get<bool>();
   STOKER_ASSIGN(const JsonView values, view.at("values"));
-  if (!values.value().is_object()) return values.corrupt("not an object");
-  for (const auto& [name, value] : values.value().items()) {
-    STOKER_ASSIGN(note.values[name],
-                  internal::double_of(JsonView(value, values.path() + "." + name)));
-  }
+  STOKER_ASSIGN(note.values, internal::doubles_of(values));
   return note;
 }
 
@@ -61,32 +44,58 @@ std::optional<std::uint64_t> parse_number(std::string_view text) {
   return number;
 }
 
-/// The lock that writers of notes hold for the moment between reading and renaming, so that none
-/// loses what another has said. Where files cannot be locked they do without.
-Result<UniqueFd> lock_notes(FileOps& ops, const std::string& directory) {
-  constexpr nanoseconds kPause = std::chrono::milliseconds(2);
-  constexpr nanoseconds kTimeout = std::chrono::seconds(10);
-  STOKER_ASSIGN(UniqueFd fd,
-                ops.open(directory + "/" + std::string(kNotesLockName), O_RDWR | O_CREAT));
-  const Deadline deadline = deadline_after(kTimeout);
-  for (;;) {
-    const Status status = ops.try_lock(fd.get(), LockMode::exclusive);
-    if (status.ok() || status.code() == Code::unsupported) return fd;
-    if (status.code() != Code::unavailable || Clock::now() >= deadline)
-      return status.with_context(directory + ": another writer of notes");
-    std::this_thread::sleep_for(kPause);
-  }
+std::string notes_lock_path() {
+  return std::string(kNotesName) + "/.lock";
 }
 
-Status change_note(FileOps& ops, const std::string& directory, std::uint64_t step,
-                   const std::function<void(StepNotes&)>& change) {
-  const std::string notes_directory = directory + "/" + std::string(kNotesName);
-  STOKER_TRY(make_directories(ops, notes_directory));
-  STOKER_ASSIGN(const UniqueFd lock, lock_notes(ops, notes_directory));
-  STOKER_ASSIGN(StepNotes notes, read_step_notes(ops, directory, step));
-  change(notes);
+/// The step of "step-000000000010.json".
+std::optional<std::uint64_t> step_of(std::string_view name) {
+  constexpr std::string_view kSuffix = ".json";
+  if (!name.ends_with(kSuffix)) return std::nullopt;
+  const std::optional<StepName> parsed =
+      parse_step_name(name.substr(0, name.size() - kSuffix.size()));
+  if (!parsed || parsed->superseded_generation) return std::nullopt;
+  return parsed->step;
+}
+
+/// Whether a change of the file would show in its time. Clocks of filesystems tick in milliseconds,
+/// and an inode that was freed is used again: what is younger than that is read again.
+bool is_settled(const FileInfo& file) {
+  constexpr nanoseconds kTick = std::chrono::seconds(2);
+  const nanoseconds now = std::chrono::system_clock::now().time_since_epoch();
+  return nanoseconds(file.modified_ns) + kTick < now;
+}
+
+Status make_notes_directory(const CheckpointDirectory& directory) {
+  const Status made = directory.ops().mkdir(directory.at(kNotesName));
+  if (!made.ok() && made.code() != Code::already_exists) return made;
+  return directory.ops().fsync_dir(directory.self());
+}
+
+/// Under its own name, or as one that was superseded.
+Status find_checkpoint(const CheckpointDirectory& directory, std::uint64_t step,
+                       std::uint64_t generation) {
+  STOKER_ASSIGN(const Catalog catalog, list_checkpoints(directory));
+  const bool is_there = std::ranges::any_of(catalog.steps, [&](const CatalogStep& there) {
+    return there.parsed.step == step && there.generation == generation;
+  });
+  if (is_there) return {};
+  return Status(Code::not_found, directory.path() + "/" + step_name(step) + ": generation " +
+                                     std::to_string(generation) + " is not there any more");
+}
+
+Status change_note(const CheckpointDirectory& directory, std::uint64_t step,
+                   std::uint64_t generation, const std::function<void(CheckpointNote&)>& change) {
+  constexpr nanoseconds kTimeout = std::chrono::seconds(10);
+  STOKER_TRY(make_notes_directory(directory));
+  STOKER_ASSIGN(const NotesLock lock, NotesLock::take(directory, kTimeout));
+  STOKER_ASSIGN(StepNotes notes, read_step_notes(directory, step));
+  change(notes[generation]);
   const std::string text = format_step_notes(step, notes);
-  return publish_file(ops, directory + "/" + note_path(step), std::as_bytes(std::span(text)));
+  STOKER_TRY(
+      publish_file(directory.ops(), directory.at(note_path(step)), std::as_bytes(std::span(text))));
+  // After the note, and not before: retention reads the note after it has put a checkpoint aside.
+  return find_checkpoint(directory, step, generation);
 }
 
 }  // namespace
@@ -97,15 +106,8 @@ std::string format_step_notes(std::uint64_t step, const StepNotes& notes) {
   fmt::format_to(std::back_inserter(out), "\"step\": {},\n\"generations\": {{\n", step);
   std::string_view comma;
   for (const auto& [generation, note] : notes) {
-    fmt::format_to(std::back_inserter(out), "{}\"{}\": {{\"pinned\": {}, \"values\": {{", comma,
-                   generation, note.is_pinned);
-    std::string_view between;
-    for (const auto& [name, value] : note.values) {
-      fmt::format_to(std::back_inserter(out), "{}{}: {}", between, json_string(name),
-                     number_text(value));
-      between = ", ";
-    }
-    out += "}}";
+    fmt::format_to(std::back_inserter(out), "{}\"{}\": {{\"pinned\": {}, \"values\": {}}}", comma,
+                   generation, note.is_pinned, internal::doubles_text(note.values));
     comma = ",\n";
   }
   out += "\n},\n";
@@ -136,12 +138,12 @@ Result<StepNotes> parse_step_notes(std::string_view text, std::uint64_t step,
   return notes;
 }
 
-Result<StepNotes> read_step_notes(FileOps& ops, const std::string& directory, std::uint64_t step) {
-  const std::string path = directory + "/" + note_path(step);
-  const Result<std::string> text = read_text_file(ops, path, kNoteBytesMax);
+Result<StepNotes> read_step_notes(const CheckpointDirectory& directory, std::uint64_t step) {
+  const PathAt path = directory.at(note_path(step));
+  const Result<std::string> text = read_text_file(directory.ops(), path, kNoteBytesMax);
   if (text.status().code() == Code::not_found) return StepNotes();
   if (!text.ok()) return text.status();
-  return parse_step_notes(*text, step, path);
+  return parse_step_notes(*text, step, path.text());
 }
 
 const CheckpointNote* AllNotes::find(std::uint64_t step, std::uint64_t generation) const noexcept {
@@ -152,42 +154,96 @@ const CheckpointNote* AllNotes::find(std::uint64_t step, std::uint64_t generatio
 }
 
 bool AllNotes::is_damaged(std::uint64_t step) const {
-  return std::ranges::any_of(
-      damaged, [&](const DamagedNote& note) { return note.path.ends_with("/" + note_path(step)); });
+  return std::ranges::find(damaged, step, &DamagedNote::step) != damaged.end();
 }
 
-Result<AllNotes> read_all_notes(FileOps& ops, const std::string& directory) {
-  constexpr std::string_view kSuffix = ".json";
+Result<AllNotes> read_all_notes(const CheckpointDirectory& directory) {
+  return NotesReader(directory).read();
+}
+
+Result<AllNotes> NotesReader::read() {
   AllNotes all;
-  const Result<std::vector<std::string>> names =
-      ops.list(directory + "/" + std::string(kNotesName));
+  FileOps& ops = directory_.ops();
+  const Result<std::vector<DirectoryName>> names = ops.list_names(directory_.at(kNotesName));
   if (names.status().code() == Code::not_found) return all;
   if (!names.ok()) return names.status();
-  for (const std::string& name : *names) {
-    if (!name.ends_with(kSuffix)) continue;
-    const std::optional<StepName> parsed =
-        parse_step_name(name.substr(0, name.size() - kSuffix.size()));
-    if (!parsed || parsed->superseded_generation) continue;
-    Result<StepNotes> notes = read_step_notes(ops, directory, parsed->step);
-    if (notes.ok())
-      all.by_step[parsed->step] = *std::move(notes);
-    else
-      all.damaged.push_back({directory + "/" + note_path(parsed->step), notes.status()});
+  std::map<std::uint64_t, Known> known;
+  for (const DirectoryName& name : *names) {
+    const std::optional<std::uint64_t> step = step_of(name.name);
+    if (!step) continue;
+    const PathAt path = directory_.at(note_path(*step));
+    const Result<FileInfo> file = ops.info_of(path);
+    const auto before = known_.find(*step);
+    if (file.ok() && before != known_.end() && before->second.file == *file) {
+      all.by_step[*step] = before->second.notes;
+      known.insert(*before);
+      continue;
+    }
+    Result<StepNotes> notes = read_step_notes(directory_, *step);
+    if (!notes.ok()) {
+      all.damaged.push_back({.step = *step, .path = path.text(), .reason = notes.status()});
+      continue;
+    }
+    if (file.ok() && is_settled(*file)) known[*step] = {.file = *file, .notes = *notes};
+    all.by_step[*step] = *std::move(notes);
   }
+  known_ = std::move(known);
   return all;
 }
 
-Status annotate_checkpoint(FileOps& ops, const std::string& directory, std::uint64_t step,
+Result<NotesLock> NotesLock::take(const CheckpointDirectory& directory, nanoseconds timeout) {
+  constexpr nanoseconds kPause = std::chrono::milliseconds(2);
+  FileOps& ops = directory.ops();
+  const PathAt path = directory.at(notes_lock_path());
+  NotesLock lock;
+  Result<UniqueFd> fd = ops.open(path, O_RDWR | O_NONBLOCK);
+  if (fd.status().code() == Code::not_found) {
+    fd = ops.open(path, O_RDWR | O_CREAT | O_EXCL);
+    if (fd.status().code() == Code::already_exists) fd = ops.open(path, O_RDWR | O_NONBLOCK);
+  }
+  if (!fd.ok()) return fd.status();
+  const Deadline deadline = deadline_after(timeout);
+  for (;;) {
+    const Status status = ops.try_lock(fd->get(), LockMode::exclusive);
+    if (status.ok()) {
+      lock.fd_ = *std::move(fd);
+      return lock;
+    }
+    if (status.code() != Code::unavailable || Clock::now() >= deadline) return lock;
+    std::this_thread::sleep_for(kPause);
+  }
+}
+
+Status annotate_checkpoint(const CheckpointDirectory& directory, std::uint64_t step,
                            std::uint64_t generation, const std::map<std::string, double>& values) {
-  return change_note(ops, directory, step, [&](StepNotes& notes) {
-    for (const auto& [name, value] : values) notes[generation].values[name] = value;
+  return change_note(directory, step, generation, [&](CheckpointNote& note) {
+    for (const auto& [name, value] : values) note.values[name] = value;
   });
 }
 
-Status pin_checkpoint(FileOps& ops, const std::string& directory, std::uint64_t step,
+Status pin_checkpoint(const CheckpointDirectory& directory, std::uint64_t step,
                       std::uint64_t generation, bool is_pinned) {
-  return change_note(ops, directory, step,
-                     [&](StepNotes& notes) { notes[generation].is_pinned = is_pinned; });
+  return change_note(directory, step, generation,
+                     [&](CheckpointNote& note) { note.is_pinned = is_pinned; });
+}
+
+void sweep_staged_notes(const CheckpointDirectory& directory) {
+  FileOps& ops = directory.ops();
+  const Result<std::vector<DirectoryName>> names = ops.list_names(directory.at(kNotesName));
+  if (!names.ok()) return;
+  std::vector<std::string> staged;
+  for (const DirectoryName& name : *names) {
+    const std::size_t mark = name.name.find(".staged-");
+    if (name.kind == FileKind::regular && mark != std::string::npos &&
+        step_of(std::string_view(name.name).substr(0, mark)))
+      staged.push_back(name.name);
+  }
+  if (staged.empty()) return;
+  // Without the lock somebody may be about to publish one of them.
+  const Result<NotesLock> lock = NotesLock::take(directory, nanoseconds(0));
+  if (!lock.ok() || !lock->is_held()) return;
+  for (const std::string& name : staged)
+    static_cast<void>(ops.unlink(directory.at(kNotesName) / name));
 }
 
 }  // namespace stoker

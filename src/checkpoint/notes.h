@@ -10,7 +10,8 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "checkpoint/names.h"
+#include "base/unique_fd.h"
+#include "checkpoint/checkpoint_directory.h"
 #include "io/file_ops.h"
 
 namespace stoker {
@@ -34,10 +35,11 @@ Result<StepNotes> parse_step_notes(std::string_view text, std::uint64_t step,
                                    std::string_view what);
 
 /// The notes of a step; none if nobody has written any. `corrupt` names the file.
-Result<StepNotes> read_step_notes(FileOps& ops, const std::string& directory, std::uint64_t step);
+Result<StepNotes> read_step_notes(const CheckpointDirectory& directory, std::uint64_t step);
 
-/// A file of notes that cannot be read.
+/// A file of notes that is damaged or cannot be read.
 struct DamagedNote {
+  std::uint64_t step = 0;
   std::string path;
   Status reason;
 };
@@ -48,18 +50,54 @@ struct AllNotes {
 
   /// Null if nothing was said about that checkpoint.
   const CheckpointNote* find(std::uint64_t step, std::uint64_t generation) const noexcept;
-  /// Whether a damaged file may have said something about the step.
+  /// Whether a file that cannot be read may have said something about the step.
   bool is_damaged(std::uint64_t step) const;
 };
 
-Result<AllNotes> read_all_notes(FileOps& ops, const std::string& directory);
+Result<AllNotes> read_all_notes(const CheckpointDirectory& directory);
+
+/// Reads all notes again and again: files that have not changed are not opened.
+///
+/// Thread safety: none.
+class NotesReader {
+ public:
+  explicit NotesReader(CheckpointDirectory directory) : directory_(std::move(directory)) {}
+
+  Result<AllNotes> read();
+
+ private:
+  struct Known {
+    FileInfo file;
+    StepNotes notes;
+  };
+
+  CheckpointDirectory directory_;
+  std::map<std::uint64_t, Known> known_;
+};
+
+/// The lock that writers of notes hold from reading to renaming, so that none loses what another
+/// has said; and retention, while it puts a checkpoint aside. It makes races rare and decides
+/// nothing. Where files cannot be locked, or the holder takes too long, there is none.
+class NotesLock {
+ public:
+  static Result<NotesLock> take(const CheckpointDirectory& directory, nanoseconds timeout);
+  bool is_held() const noexcept { return static_cast<bool>(fd_); }
+
+ private:
+  UniqueFd fd_;
+};
 
 /// Adds values to the note of a checkpoint, or replaces those of the same name. Publishes the whole
-/// note by rename; writers wait for each other. A note that was damaged is `corrupt` and stays as
-/// it is. Crash points: publish_file's.
-Status annotate_checkpoint(FileOps& ops, const std::string& directory, std::uint64_t step,
+/// note by rename; then looks for the checkpoint: `not_found` if it is not there any more. A note
+/// that was damaged is `corrupt` and stays as it is. Crash points: publish_file's.
+Status annotate_checkpoint(const CheckpointDirectory& directory, std::uint64_t step,
                            std::uint64_t generation, const std::map<std::string, double>& values);
-Status pin_checkpoint(FileOps& ops, const std::string& directory, std::uint64_t step,
+/// The same with a pin. Once it has returned OK retention leaves the checkpoint alone.
+Status pin_checkpoint(const CheckpointDirectory& directory, std::uint64_t step,
                       std::uint64_t generation, bool is_pinned);
+
+/// Removes what writers of notes have staged and not published. For the holder of the writer's
+/// lock.
+void sweep_staged_notes(const CheckpointDirectory& directory);
 
 }  // namespace stoker

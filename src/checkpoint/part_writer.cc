@@ -1,6 +1,8 @@
 #include "checkpoint/part_writer.h"
 
 #include <array>
+#include <cerrno>
+#include <new>
 #include <optional>
 #include <set>
 #include <thread>
@@ -22,6 +24,8 @@ class PartWriter {
       if (request.parent != nullptr && file.group && !request.staging.is_ring())
         output.source = request.parent->find(file.name, file.size_bytes);
       outputs_.push_back(std::move(output));
+      for (const PlacedTensor& placed : file.tensors)  // an empty one is in no chunk
+        if (placed.begin_bytes == placed.end_bytes) scans_[placed.tensor].digest = xxh3_128({});
     }
     in_flight_.resize(request.layout.chunks.size());
   }
@@ -37,17 +41,18 @@ class PartWriter {
   struct Output {
     std::optional<File> file;
     std::vector<Digest128> digests;
+    ChunkScanner scanner;
     const CheckpointFile* source = nullptr;  ///< To be linked if all checksums agree.
     std::uint32_t link_count = 0;
   };
 
-  std::string path_of(const LayoutFile& file) const { return request_.directory + "/" + file.name; }
+  PathAt path_of(const LayoutFile& file) const { return request_.directory / file.name; }
   const LayoutFile& layout_of(std::size_t index) const { return request_.layout.files[index]; }
 
   /// Of a chunk, for messages.
   std::string where(std::size_t chunk) const {
     const ChunkRef ref = request_.layout.chunks[chunk];
-    return path_of(layout_of(ref.file)) + " at " + std::to_string(ref.offset_bytes());
+    return path_of(layout_of(ref.file)).text() + " at " + std::to_string(ref.offset_bytes());
   }
 
   Status make_file(std::size_t index);
@@ -77,7 +82,9 @@ Status PartWriter::check_deadline() {
 // Step 2 of one file.
 Status PartWriter::make_file(std::size_t index) {
   const LayoutFile& layout = layout_of(index);
-  STOKER_ASSIGN(outputs_[index].file, File::create(ops_, path_of(layout), request_.file));
+  File::Options options = request_.file;
+  options.is_closed_in_children = true;
+  STOKER_ASSIGN(outputs_[index].file, File::create(ops_, path_of(layout), options));
   STOKER_TRY(outputs_[index].file->preallocate(layout.size_bytes));
   ops_.reached("checkpoint.preallocated");
   return {};
@@ -176,8 +183,8 @@ Status PartWriter::write_chunks() {
     Output& output = outputs_[ref.file];
     if (output.source == nullptr) STOKER_TRY(write(*chunk));
     output.digests[ref.chunk] =
-        scan_chunk(layout_of(ref.file), ref.chunk, chunk->memory.first(chunk->size_bytes),
-                   request_.tensors, scans_);
+        output.scanner.scan(layout_of(ref.file), ref.chunk, chunk->memory.first(chunk->size_bytes),
+                            request_.tensors, scans_);
   }
   return {};
 }
@@ -189,8 +196,7 @@ Status PartWriter::link_or_write() {
     if (output.source == nullptr) continue;
     const LayoutFile& layout = layout_of(i);
     if (output.source->chunks == output.digests) {
-      const Status linked =
-          ops_.link(request_.parent->directory + "/" + layout.name, path_of(layout));
+      const Status linked = ops_.link(request_.parent->directory / layout.name, path_of(layout));
       if (linked.ok()) {
         output.link_count = output.source->link_count + 1;
         continue;
@@ -232,10 +238,13 @@ Result<WrittenPart> PartWriter::write_manifest() {
   }
   std::size_t next = 0;  // describe() goes through files and their tensors in this order
   for (const LayoutFile& file : request_.layout.files) {
-    for (const PlacedTensor& placed : file.tensors)
-      written.part.tensors[next++].nonfinite_count = scans_[placed.tensor].nonfinite_count;
+    for (const PlacedTensor& placed : file.tensors) {
+      CheckpointTensor& tensor = written.part.tensors[next++];
+      tensor.nonfinite_count = scans_[placed.tensor].nonfinite_count;
+      tensor.digest = scans_[placed.tensor].digest;
+    }
   }
-  const std::string path = request_.directory + "/" + part_name(request_.layout.rank);
+  const PathAt path = request_.directory / part_name(request_.layout.rank);
   STOKER_TRY(create_durable_file(ops_, path, format_checkpoint_part(written.part), false));
   ops_.reached("checkpoint.part_written");
   STOKER_TRY(ops_.fsync_dir(request_.directory));
@@ -248,11 +257,17 @@ Result<WrittenPart> PartWriter::write_manifest() {
 // a descriptor be closed that a thread of the engine is about to use: its number may come back as
 // another file's.
 void PartWriter::await_writes() {
-  if (request_.engine.in_flight() == 0) return;
-  static_cast<void>(request_.engine.drain(time_left(request_.deadline)));
-  if (request_.engine.in_flight() == 0 || request_.stuck_files == nullptr) return;
-  for (Output& output : outputs_)
-    if (output.file) request_.stuck_files->push_back(*std::exchange(output.file, std::nullopt));
+  if (request_.engine.in_flight() > 0)
+    static_cast<void>(request_.engine.drain(time_left(request_.deadline)));
+  const bool is_stuck = request_.engine.in_flight() > 0 && request_.stuck_files != nullptr;
+  for (Output& output : outputs_) {
+    if (!output.file) continue;
+    File file = *std::exchange(output.file, std::nullopt);
+    if (is_stuck)
+      request_.stuck_files->push_back(std::move(file));
+    else  // by way of the calls that have a deadline: closing may wait as well
+      static_cast<void>(std::move(file).close());
+  }
 }
 
 Result<WrittenPart> run(PartWriter& writer) {
@@ -271,7 +286,12 @@ Result<WrittenPart> run(PartWriter& writer) {
 // reader looks at. An error ends the attempt: nothing is synced twice.
 Result<WrittenPart> write_part(const PartRequest& request) {
   PartWriter writer(request);
-  Result<WrittenPart> written = run(writer);
+  Result<WrittenPart> written = Status::from_errno(ENOMEM, "write a checkpoint", "");
+  try {
+    written = run(writer);
+  } catch (const std::bad_alloc&) {
+    // Fails the save, and not the process.
+  }
   if (written.ok()) return written;
   request.staging.fail(written.status());
   writer.await_writes();

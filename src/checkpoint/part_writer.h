@@ -28,7 +28,7 @@ enum class Reservation : std::uint8_t { none, under_way, done };
 struct PartRequest {
   FileOps& ops;
   Engine& engine;
-  std::string directory;  ///< Staging of this attempt; made if it is not there.
+  PathAt directory;  ///< Staging of this attempt; made if it is not there.
   const CheckpointLayout& layout;
   std::span<const SaveTensor> tensors;  ///< Their data is not looked at: `staging` has it.
   Staging& staging;

@@ -1,90 +1,47 @@
 #include "checkpoint/reader.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <map>
 #include <utility>
 
+#include "checkpoint/manifest_file.h"
 #include "checkpoint/names.h"
-#include "checkpoint/text_file.h"
-#include "io/publish.h"
+#include "checkpoint/tensor_boxes.h"
 
 namespace stoker {
-namespace {
 
-constexpr std::size_t kManifestBytesMax = std::size_t{1} << 30;
-constexpr int kAttemptsMax = 10;
-
-Status corrupt(std::string message) {
-  return {Code::corrupt, std::move(message)};
-}
-
-/// `latest` may move at any moment: what it leads to now is the checkpoint that is meant.
-Result<std::string> without_link(FileOps& ops, const std::string& directory) {
-  std::string path = directory;
-  while (path.size() > 1 && path.back() == '/') path.pop_back();
-  STOKER_ASSIGN(const FileKind kind, ops.kind_of(path));
-  if (kind != FileKind::symlink) return path;
-  STOKER_ASSIGN(const std::string target, ops.read_link(path));
-  if (target.starts_with("/")) return target;
-  return parent_of(path) + "/" + target;
-}
-
-Result<File> open_file(FileOps& ops, const std::string& directory, const CheckpointFile& file,
-                       const File::Options& options) {
-  const std::string path = directory + "/" + file.name;
-  STOKER_ASSIGN(const FileKind kind, ops.kind_of(path));
-  if (kind != FileKind::regular) return corrupt(path + ": not a regular file");
-  STOKER_ASSIGN(File opened, File::open(ops, path, options));
-  if (opened.size_bytes() != file.size_bytes)
-    return corrupt(fmt::format("{}, offset {}: the file has {} bytes, not {}", path,
-                               std::min(opened.size_bytes(), file.size_bytes), opened.size_bytes(),
-                               file.size_bytes));
-  return opened;
-}
-
-}  // namespace
-
-Result<CheckpointReader> CheckpointReader::open_once(FileOps& ops, const std::string& directory,
-                                                     const Options& options) {
+Result<CheckpointReader> CheckpointReader::open_root_of(FileOps& ops, const PathAt& step,
+                                                        const Options& options) {
   CheckpointReader reader;
   reader.options_ = options;
-  STOKER_ASSIGN(reader.directory_, without_link(ops, directory));
-  const std::string path = reader.directory_ + "/" + std::string(kManifestName);
-  STOKER_ASSIGN(const std::string text, read_text_file(ops, path, kManifestBytesMax));
-  STOKER_ASSIGN(CheckpointManifest manifest, parse_checkpoint_manifest(text, path));
-  Status failure;
-  for (const CheckpointFile& file : manifest.files) {
-    Result<File> opened = open_file(ops, reader.directory_, file, options.file);
-    if (!opened.ok()) {
-      failure = opened.status();
-      break;
-    }
-    reader.files_.push_back(*std::move(opened));
-    reader.is_verified_.push_back(std::make_unique<std::atomic<bool>[]>(file.chunks.size()));
-  }
-  // A rewound run may have put another checkpoint in this one's place, between the manifest and the
-  // last file. The same manifest at the end is the proof that it has not.
-  STOKER_ASSIGN(const std::string again, read_text_file(ops, path, kManifestBytesMax));
-  if (again != text) return Status(Code::unavailable, path + ": was replaced");
-  if (failure.code() == Code::not_found)
-    return corrupt(fmt::format("{}: names a file that is not there: {}", path, failure.message()));
-  STOKER_TRY(failure);
+  reader.directory_ = step.text();
+  // All that follows is of this very directory, whatever becomes of its name.
+  Result<std::shared_ptr<const RootDirectory>> root = open_root(ops, step);
+  if (root.status().code() == Code::invalid_argument)
+    return Status(Code::corrupt, step.text() + ": not a directory", root.status().os_error());
+  if (!root.ok()) return root.status();
+  STOKER_ASSIGN(CheckpointManifest manifest, read_checkpoint_manifest(ops, PathAt(*root, "")));
+  reader.files_ = std::make_shared<StepFiles>(ops, *root, manifest.files, options.file);
+  STOKER_TRY(reader.files_->open_all());
   reader.manifest_ = std::make_shared<const CheckpointManifest>(std::move(manifest));
   reader.list_tensors();
   return reader;
 }
 
-Result<CheckpointReader> CheckpointReader::open(FileOps& ops, const std::string& directory,
+Result<CheckpointReader> CheckpointReader::open(const CheckpointDirectory& directory,
+                                                const std::string& name, const Options& options) {
+  return open_root_of(directory.ops(), directory.at(name), options);
+}
+
+Result<CheckpointReader> CheckpointReader::open(FileOps& ops, const std::string& path,
                                                 const Options& options) {
-  for (int attempt = 1;; ++attempt) {
-    Result<CheckpointReader> reader = open_once(ops, directory, options);
-    const bool is_moving =
-        reader.status().code() == Code::unavailable || reader.status().os_error() == ESTALE;
-    if (!is_moving || attempt == kAttemptsMax) return reader;
-  }
+  std::string plain = path;
+  while (plain.size() > 1 && plain.ends_with('/')) plain.pop_back();
+  const std::string name(PathAt(plain).last());
+  if (!parse_step_name(name)) return open_root_of(ops, plain, options);
+  STOKER_ASSIGN(const CheckpointDirectory directory,
+                CheckpointDirectory::open(ops, PathAt(plain).parent().text()));
+  return open(directory, name, options);
 }
 
 void CheckpointReader::list_tensors() {
@@ -98,6 +55,7 @@ void CheckpointReader::list_tensors() {
       info.shape = tensor.global_shape;
       // The manifest was refused if there were no such number.
       info.size_bytes = *tensor_bytes(tensor.type, tensor.global_shape);
+      if (tensor.shape == tensor.global_shape) info.digest = tensor.digest;
     }
     info.slices.push_back(i);
   }
@@ -109,9 +67,25 @@ const TensorInfo* CheckpointReader::find(std::string_view name) const noexcept {
   return found == tensors_.end() || found->name != name ? nullptr : &*found;
 }
 
+Result<Digest128> CheckpointReader::digest_of(const TensorInfo& tensor) const {
+  if (tensor.digest) return *tensor.digest;
+  constexpr std::uint64_t kPieceBytes = 4 * kCheckpointChunkBytes;
+  Xxh3Stream hash;
+  std::vector<std::byte> piece;
+  const auto hash_box = [&](const TensorBox& box) -> Status {
+    piece.resize(box.size_bytes);
+    STOKER_TRY(
+        read({.name = tensor.name, .offsets = box.offsets, .shape = box.shape, .memory = piece}));
+    hash.update(piece);
+    return {};
+  };
+  STOKER_TRY(for_each_box(tensor.type, tensor.shape, kPieceBytes, hash_box));
+  return hash.digest();
+}
+
 Status CheckpointReader::read_all(std::span<const ReadTarget> targets,
                                   const ReadOptions& options) const {
-  ReadRun run(*manifest_, files_, is_verified_);
+  CheckpointRead run(*manifest_, *files_, *verified_);
   for (const ReadTarget& target : targets) {
     const TensorInfo* tensor = find(target.name);
     if (tensor == nullptr)

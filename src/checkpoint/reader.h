@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <stop_token>
 #include <string>
@@ -11,9 +12,10 @@
 #include <vector>
 
 #include "checkpoint/box_copy.h"
+#include "checkpoint/checkpoint_directory.h"
+#include "checkpoint/checkpoint_read.h"
 #include "checkpoint/chunk_reader.h"
 #include "checkpoint/manifest.h"
-#include "checkpoint/read_run.h"
 #include "io/file.h"
 #include "io/file_ops.h"
 
@@ -25,14 +27,16 @@ struct TensorInfo {
   TensorType type = TensorType::f32;
   std::vector<std::uint64_t> shape;
   std::uint64_t size_bytes = 0;
+  /// Of the whole tensor's bytes; nothing where it was saved in several slices, or by version 0.1.
+  std::optional<Digest128> digest = {};
   std::vector<std::uint32_t> slices;  ///< Indices into the manifest's tensors.
 };
 
-/// One checkpoint, open for reading. All its files are open from the beginning, so that it stays
-/// readable when retention removes it.
+/// One checkpoint, open for reading. As many of its files as descriptors suffice for are open from
+/// the beginning, so that it stays readable when retention removes it.
 ///
-/// No byte reaches a caller unchecked: the first read that touches a chunk reads and hashes all of
-/// it, and later ones rely on that.
+/// No byte reaches a caller unchecked: every read of a chunk reads and hashes all of it, unless its
+/// bytes were kept when they were.
 ///
 /// Thread safety: const methods may be called from any thread, also several at once; each call uses
 /// threads and engines of its own. Works in a forked child.
@@ -50,10 +54,14 @@ class CheckpointReader {
     std::atomic<std::uint64_t>* read_bytes = nullptr;  ///< Counted up as chunks arrive.
   };
 
-  /// Opens the checkpoint in `directory`, a link to one being followed once. `not_found` if there
-  /// is none or it was removed meanwhile; `corrupt` if its manifest is damaged, or a file is
-  /// missing or of another size.
-  static Result<CheckpointReader> open(FileOps& ops, const std::string& directory,
+  /// Opens the checkpoint `name` in `directory`. `not_found` if there is none or it was removed
+  /// meanwhile; `corrupt` if its manifest is damaged, or a file is missing, of another size or
+  /// none.
+  static Result<CheckpointReader> open(const CheckpointDirectory& directory,
+                                       const std::string& name, const Options& options);
+  /// Opens the checkpoint that `path` leads to. Where its last name is that of a step it must be a
+  /// directory; links on the way to it are followed, none below it is.
+  static Result<CheckpointReader> open(FileOps& ops, const std::string& path,
                                        const Options& options);
 
   const std::string& directory() const noexcept { return directory_; }
@@ -69,21 +77,24 @@ class CheckpointReader {
   Status read_all(std::span<const ReadTarget> targets) const {
     return read_all(targets, ReadOptions());
   }
+  /// Of a tensor's bytes: what the manifest says, or else read and hashed piece by piece.
+  Result<Digest128> digest_of(const TensorInfo& tensor) const;
+
   /// A single target.
   Status read(const ReadTarget& target) const { return read_all(std::span(&target, 1)); }
 
  private:
   CheckpointReader() = default;
-  static Result<CheckpointReader> open_once(FileOps& ops, const std::string& directory,
-                                            const Options& options);
+  static Result<CheckpointReader> open_root_of(FileOps& ops, const PathAt& step,
+                                               const Options& options);
   void list_tensors();
 
   std::string directory_;
   Options options_;
   std::shared_ptr<const CheckpointManifest> manifest_;
-  std::vector<File> files_;
+  std::shared_ptr<StepFiles> files_;
+  std::shared_ptr<VerifiedChunks> verified_ = std::make_shared<VerifiedChunks>();
   std::vector<TensorInfo> tensors_;
-  VerifiedChunks is_verified_;
 };
 
 }  // namespace stoker

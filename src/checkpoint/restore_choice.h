@@ -17,10 +17,9 @@ struct PassedOver {
 };
 
 struct RestoreRequest {
-  FileOps& ops;
-  std::string directory;  ///< The checkpoints'.
+  CheckpointDirectory directory;
   /// The one that is wanted: "step-000000001000", or the name of one that was superseded. Empty:
-  /// the newest generation that holds.
+  /// the newest valid one.
   std::string name = {};
   /// Passes over steps that brought values that are not finite.
   bool finite = false;
@@ -32,15 +31,17 @@ struct RestoreChoice {
   std::vector<PassedOver> passed_over;
 };
 
-/// Does with a checkpoint what it is restored for, reading everything. `corrupt`, and `io_error` of
-/// a device that cannot give its bytes back, pass it over; any other error ends the choice.
+/// Does with a checkpoint what it is restored for, reading everything. Damage (is_damage()) passes
+/// it over; any other error ends the choice.
 using TryCheckpoint = std::function<Status(const CheckpointReader&)>;
 
-/// Tries checkpoints from the newest generation on until one holds. Never takes a lock; a step that
-/// is removed meanwhile makes it list again. With a name there is no other to turn to: its own
+/// Tries checkpoints from the newest generation on until one is valid. Never takes a lock; a step
+/// that is removed meanwhile makes it list again. With a name there is no other to turn to: its own
 /// error is returned, `not_found` if it is not there. `corrupt`, with every reason, if there are
-/// checkpoints and none of them holds; `unsupported` if one was written by a newer version, because
-/// going on from an older checkpoint would hide it.
+/// checkpoints and none of them is valid.
+///
+/// A checkpoint that cannot be read for another reason than damage (rights, descriptors, memory, a
+/// newer version) ends it: continuing from an older one would lose what nobody has lost yet.
 Result<RestoreChoice> choose_checkpoint(const RestoreRequest& request,
                                         const TryCheckpoint& attempt);
 

@@ -2,20 +2,20 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
 #include <string_view>
+#include <unordered_set>
 #include <utility>
 
 namespace stoker {
 namespace {
 
-using Kept = std::set<std::string_view>;
+using Kept = std::unordered_set<std::string_view>;
 
 void keep_exempt(const Catalog& catalog, const AllNotes& notes, const RetentionRules& rules,
                  Kept& kept) {
   if (const CatalogStep* newest = catalog.newest()) kept.insert(newest->name);
   const auto finite = std::ranges::find_if(catalog.steps, [](const CatalogStep& step) {
-    return step.manifest != nullptr && !step.has_new_nonfinite;
+    return step.is_valid() && !step.has_new_nonfinite;
   });
   if (finite != catalog.steps.end()) kept.insert(finite->name);
   kept.insert(catalog.latest);
@@ -24,7 +24,7 @@ void keep_exempt(const Catalog& catalog, const AllNotes& notes, const RetentionR
     const CheckpointNote* note = notes.find(step.parsed.step, step.generation);
     const bool is_pinned =
         (note != nullptr && note->is_pinned) || notes.is_damaged(step.parsed.step);
-    if (is_pinned || step.manifest == nullptr) kept.insert(step.name);
+    if (is_pinned || !step.is_valid()) kept.insert(step.name);
   }
 }
 
@@ -56,7 +56,7 @@ std::vector<std::string> choose_removals(const Catalog& catalog, const AllNotes&
   keep_exempt(catalog, notes, rules, kept);
   std::vector<const CatalogStep*> candidates;  // newest first
   for (const CatalogStep& step : catalog.steps)
-    if (step.manifest != nullptr && !step.is_superseded()) candidates.push_back(&step);
+    if (step.is_valid() && !step.is_superseded()) candidates.push_back(&step);
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     const CatalogStep& step = *candidates[i];
     const bool is_wanted =

@@ -27,7 +27,7 @@ struct SaveJob {
   std::uint64_t number = 0;  ///< Counts the calls of save(): the same on every rank.
   SaveRequest request;
   CheckpointLayout layout;
-  std::string directory;  ///< Staging of this attempt.
+  std::string staging_name;  ///< Of this attempt, in the checkpoint directory: "owner-<token>/...".
   std::unique_ptr<MappedArena> arena;
   std::unique_ptr<Staging> staging;
   Deadline deadline = Deadline::max();

@@ -1,13 +1,15 @@
 #include "checkpoint/save_leader.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
+#include <new>
 #include <utility>
 
-#include "checkpoint/give_up.h"
+#include "checkpoint/abandon_save.h"
 #include "checkpoint/names.h"
+#include "checkpoint/step_removal.h"
 #include "checkpoint/text_file.h"
-#include "checkpoint/tree_removal.h"
 #include "io/filesystem.h"
 
 namespace stoker {
@@ -25,12 +27,25 @@ std::string rank_text(std::size_t rank) {
 
 }  // namespace
 
+std::shared_ptr<SaveLeader::Held> SaveLeader::held() const {
+  MutexLock lock(mutex_);
+  return held_;
+}
+
 Status SaveLeader::ready() {
-  if (lock_ != nullptr) return {};
-  STOKER_TRY(make_directories(ops_, options_.directory));
-  LockOptions options = options_.lock;
-  if (options.token.empty()) options.token = coordinator_.lock_token();
-  STOKER_ASSIGN(lock_, WriterLock::acquire(ops_, options_.directory, options));
+  if (held() != nullptr) return {};
+  STOKER_ASSIGN(const CheckpointDirectory directory,
+                CheckpointDirectory::make(*options_.ops, options_.directory));
+  STOKER_ASSIGN(std::unique_ptr<WriterLock> lock, WriterLock::acquire(directory, options_.lock));
+  const CheckpointDirectory timed = directory.with(writer_ops_);
+  const std::string token = lock->token();
+  auto made = std::make_shared<Held>(Held{.lock = std::move(lock),
+                                          .owner = OwnerDirectory(timed, token),
+                                          .checked = History(directory),
+                                          .committed = History(timed),
+                                          .notes = NotesReader(timed)});
+  MutexLock guard(mutex_);
+  held_ = std::move(made);
   return {};
 }
 
@@ -39,7 +54,8 @@ std::optional<CheckpointParent> SaveLeader::head() const {
   return head_;
 }
 
-Status SaveLeader::check(std::span<const BeginMessage> messages, const SavesInFlight& in_flight) {
+Status SaveLeader::check(std::span<const BeginMessage> messages, const SavesInFlight& in_flight,
+                         Held& held) {
   const std::uint64_t step = messages.front().step;
   std::uint64_t size_bytes = 0;
   for (std::size_t rank = 0; rank < messages.size(); ++rank) {
@@ -53,9 +69,12 @@ Status SaveLeader::check(std::span<const BeginMessage> messages, const SavesInFl
                                           " was saved by this run already: " + options_.directory +
                                           "/" + step_name(step));
   if (std::ranges::find(in_flight.steps, step) != in_flight.steps.end()) return exists;
-  STOKER_TRY(checked_.refresh());
-  const History::Entry* present = checked_.find(step);
-  if (present != nullptr && checked_.is_ancestor(*present, head())) return exists;
+  const CheckpointDirectory& directory = held.lock->owner().directory();
+  if (directory.ops().info_of(directory.at(step_name(step))).status().code() != Code::not_found) {
+    STOKER_TRY(held.checked.refresh());
+    const CatalogStep* present = held.checked.find(step);
+    if (present != nullptr && held.checked.is_ancestor(*present, head())) return exists;
+  }
   // Where nobody can say how much is free, the disk will.
   const Result<std::uint64_t> free = options_.free_bytes ? options_.free_bytes(options_.directory)
                                                          : free_bytes_of(options_.directory);
@@ -85,7 +104,11 @@ Verdict SaveLeader::decide(std::uint64_t number, std::span<const BeginMessage> m
   const bool is_late = std::any_of(messages.begin(), messages.end(),
                                    [](const BeginMessage& message) { return message.is_late; });
   if (is_late && options_.late == LatePolicy::skip) return {.action = SaveAction::skip};
-  if (Status wrong = check(messages, in_flight); !wrong.ok())
+  const std::shared_ptr<Held> held = this->held();
+  if (held == nullptr)  // fenced since ready(): the next save acquires the lock anew
+    return {.action = SaveAction::fail,
+            .failure = Status(Code::unavailable, "another writer has just taken over")};
+  if (Status wrong = check(messages, in_flight, *held); !wrong.ok())
     return {.action = SaveAction::fail, .failure = std::move(wrong)};
   if (is_late && options_.late == LatePolicy::replace) {
     const std::uint64_t waiting = messages.front().waiting_number;
@@ -94,40 +117,47 @@ Verdict SaveLeader::decide(std::uint64_t number, std::span<const BeginMessage> m
                     [&](const BeginMessage& message) { return message.waiting_number == waiting; });
     if (is_everywhere) verdict.replaced_number = waiting;
   }
-  verdict.staging = lock_->owner_directory() + "/" + step_name(messages.front().step) + "-" +
-                    std::to_string(number);
+  verdict.staging =
+      held->owner.name() + "/" + step_name(messages.front().step) + "-" + std::to_string(number);
   return verdict;
 }
 
 Result<std::vector<CheckpointPart>> SaveLeader::read_parts(const SaveJob& job,
-                                                           const CheckpointPart& own_part) const {
+                                                           const CheckpointPart& own_part,
+                                                           const Held& held) const {
+  const CheckpointDirectory& directory = held.owner.directory();
   std::vector<CheckpointPart> parts{own_part};
   for (std::uint32_t rank = 1; rank < coordinator_.world_size(); ++rank) {
-    const std::string path = job.directory + "/" + part_name(rank);
-    STOKER_ASSIGN(const std::string text, read_text_file(ops_, path, kPartBytesMax));
-    STOKER_ASSIGN(CheckpointPart part, parse_checkpoint_part(text, path));
+    const PathAt path = directory.at(job.staging_name) / part_name(rank);
+    STOKER_ASSIGN(const std::string text, read_text_file(directory.ops(), path, kPartBytesMax));
+    STOKER_ASSIGN(CheckpointPart part, parse_checkpoint_part(text, path.text()));
     parts.push_back(std::move(part));
   }
   return parts;
 }
 
 Result<CheckpointManifest> SaveLeader::make_manifest(const SaveJob& job,
-                                                     const CheckpointPart& own_part) {
-  STOKER_ASSIGN(const std::vector<CheckpointPart> parts, read_parts(job, own_part));
-  STOKER_TRY(committed_.refresh());
+                                                     const CheckpointPart& own_part, Held& held) {
+  STOKER_ASSIGN(const std::vector<CheckpointPart> parts, read_parts(job, own_part, held));
+  STOKER_TRY(held.committed.refresh());
   CheckpointManifest manifest;
   manifest.step = job.request.step;
   const std::optional<CheckpointParent> parent = head();
   // What is continued may be gone, and counts all the same.
   manifest.generation =
-      std::max(committed_.greatest_generation(), parent ? parent->generation : 0) + 1;
+      std::max(held.committed.greatest_generation(), parent ? parent->generation : 0) + 1;
+  if (manifest.generation > kGenerationMax)
+    return Status(Code::invalid_argument,
+                  options_.directory +
+                      ": a checkpoint has the greatest generation there is, which no run reaches: "
+                      "move it away (`stoker checkpoint ls` shows generations)");
   manifest.time_s = options_.now_s ? options_.now_s() : wall_time_s();
   manifest.world_size = coordinator_.world_size();
   manifest.reference = job.request.reference;
   manifest.extra_json = job.request.extra_json;
   manifest.cursor_json = job.request.cursor_json;
   manifest.parent = parent;
-  manifest.lineage = committed_.lineage_after(parent);
+  manifest.lineage = held.committed.lineage_after(parent);
   manifest.tool = options_.tool;
   STOKER_TRY(merge_parts(manifest, parts));
   // What a reader would refuse must not be committed.
@@ -138,73 +168,126 @@ Result<CheckpointManifest> SaveLeader::make_manifest(const SaveJob& job,
 }
 
 EndMessage SaveLeader::commit(const SaveJob& job, const CheckpointPart& own_part) {
-  const Result<CheckpointManifest> manifest = make_manifest(job, own_part);
+  const std::shared_ptr<Held> held = this->held();
+  Result<CheckpointManifest> manifest =
+      held == nullptr ? Status(Code::not_found, "the lock is not held any more")
+                      : make_manifest(job, own_part, *held);
   if (!manifest.ok()) {
     EndMessage end{.outcome = SaveOutcome::failed, .failure = explain(job, manifest.status())};
     discard(job);
     return end;
   }
-  const CommitResult result = commit_checkpoint({.ops = ops_,
-                                                 .directory = options_.directory,
-                                                 .owner = lock_->owner_directory(),
-                                                 .staging = job.directory,
-                                                 .manifest = *manifest,
-                                                 .superseded = committed_.find(manifest->step)});
-  EndMessage end{.generation = manifest->generation, .failure = result.status};
-  switch (result.stage) {
+  return commit_made(job, *manifest, *held);
+}
+
+EndMessage SaveLeader::commit_made(const SaveJob& job, const CheckpointManifest& manifest,
+                                   Held& held) {
+  EndMessage end{.generation = manifest.generation};
+  CommitStage stage = CommitStage::staged;
+  try {
+    end.failure =
+        commit_checkpoint({.owner = held.owner,
+                           .staging = job.staging_name.substr(held.owner.name().size() + 1),
+                           .manifest = manifest,
+                           .superseded = held.committed.find(manifest.step)},
+                          stage);
+  } catch (const std::bad_alloc&) {
+    end.failure = Status::from_errno(ENOMEM, "commit", step_name(manifest.step));
+  }
+  switch (stage) {
     case CommitStage::staged:
-      end.failure = explain(job, result.status);
+      end.failure = explain(job, end.failure);
       discard(job);
       end.outcome = SaveOutcome::failed;
       end.generation = 0;
-      if (lock_->is_lost() || end.failure.code() == Code::not_found)
-        end.failure = end.failure.with_context("another writer has taken over this directory");
       return end;
     case CommitStage::visible:
       end.outcome = SaveOutcome::unknown;
-      end.failure = result.status.with_context("it has its name, but may lose it in a power cut");
+      end.failure =
+          end.failure.with_context("it has its name or may get it, but may lose it in a power cut");
       return end;
     case CommitStage::durable:
-      end.failure = result.status.with_context("it is committed, but `latest` did not move");
+      end.failure = end.failure.with_context("it is committed, but `latest` did not move");
       break;
     case CommitStage::complete: break;
   }
   end.outcome = SaveOutcome::committed;
   {
     MutexLock lock(mutex_);
-    head_ = CheckpointParent{.step = manifest->step, .generation = manifest->generation};
+    head_ = CheckpointParent{.step = manifest.step, .generation = manifest.generation};
   }
   if (!end.failure.ok()) return end;
-  RetentionReport retired = hide_unwanted(ops_, options_.directory, options_.retention);
-  hidden_ = std::move(retired.hidden);
-  end.failure = retired.failure.with_context("it is committed, but retention failed");
+  try {
+    add_to_catalog(manifest, held);
+    RetentionReport retired =
+        retire_unwanted(held.owner, options_.retention, held.committed.reader(), held.notes);
+    condemned_ = std::move(retired.condemned);
+    end.failure = retired.failure;
+  } catch (const std::bad_alloc&) {
+    end.failure = Status::from_errno(ENOMEM, "retire checkpoints", "");
+  }
+  end.failure = end.failure.with_context("it is committed, but retention failed");
   return end;
 }
 
-Status SaveLeader::remove_hidden() {
+void SaveLeader::add_to_catalog(const CheckpointManifest& manifest, Held& held) {
+  const CheckpointDirectory& directory = held.owner.directory();
+  CatalogLine line{.name = step_name(manifest.step), .summary = summarize(manifest)};
+  const Result<FileInfo> info = directory.ops().info_of(directory.at(line.name) / kManifestName);
+  if (!info.ok()) return;
+  line.inode = info->inode;
+  line.size_bytes = info->size_bytes;
+  line.modified_ns = info->modified_ns;
+  held.committed.reader().learn(line);
+  if (held.catalog)
+    held.catalog->add(line);
+  else  // the first of this writer: what it has read belongs into the file as well
+    held.catalog.emplace(held.owner, held.committed.reader().lines());
+}
+
+Status SaveLeader::remove_condemned() {
+  const std::shared_ptr<Held> held = this->held();
   Status failure;
-  for (const std::string& path : std::exchange(hidden_, {}))
-    if (failure.ok()) failure = stoker::remove_hidden(ops_, path);
+  for (const std::string& name : std::exchange(condemned_, {}))
+    if (failure.ok() && held != nullptr) failure = held->owner.remove(name);
   return failure.with_context("it is committed, but retention failed");
 }
 
 void SaveLeader::release(Deadline deadline) {
-  if (lock_ == nullptr) return;
-  if (!coordinator_.gather("close", "", deadline).ok()) lock_->leave_staging();
-  lock_.reset();
+  if (held() == nullptr) return;
+  static_cast<void>(coordinator_.gather("close", "", deadline));
+  let_go();
+}
+
+void SaveLeader::let_go() {
+  std::shared_ptr<Held>
+      held;  // destroyed outside of the lock: that frees the lock of the directory
+  MutexLock lock(mutex_);
+  held.swap(held_);
 }
 
 void SaveLeader::discard(const SaveJob& job) {
+  const std::shared_ptr<Held> held = this->held();
+  if (held == nullptr) return;
   // Gives the space back now; what resists is swept with its owner.
-  static_cast<void>(remove_tree(ops_, job.directory));
-  static_cast<void>(remove_tree(ops_, given_up_name(job.directory)));
+  const std::string name = job.staging_name.substr(held->owner.name().size() + 1);
+  held->owner.discard(name);
+  held->owner.discard(abandoned_name(name));
 }
 
-Status SaveLeader::explain(const SaveJob& job, const Status& failure) const {
-  if (failure.code() != Code::not_found || !is_given_up(ops_, job.directory)) return failure;
-  return Status(Code::unavailable,
-                "a rank has given this save up, because rank 0 had not committed it in time: " +
-                    std::string(failure.message()));
+Status SaveLeader::explain(const SaveJob& job, const Status& failure) {
+  const std::shared_ptr<Held> held = this->held();
+  if (failure.code() != Code::not_found || held == nullptr) return failure;
+  if (is_abandoned(held->owner.directory(), job.staging_name))
+    return Status(Code::unavailable,
+                  "a rank has abandoned this save, because rank 0 had not committed it in time: " +
+                      std::string(failure.message()));
+  const std::optional<std::string> successor = held->lock->find_successor();
+  if (!successor && held->owner.directory().ops().info_of(held->owner.self()).ok()) return failure;
+  let_go();  // the next save acquires the lock anew
+  return Status(Code::unavailable, "another writer has taken over " + options_.directory + ": " +
+                                       successor.value_or("not known who") +
+                                       "; nothing of this save was committed");
 }
 
 }  // namespace stoker

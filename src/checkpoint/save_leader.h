@@ -8,9 +8,11 @@
 #include <vector>
 
 #include "base/mutex.h"
+#include "checkpoint/catalog_file.h"
 #include "checkpoint/checkpointer.h"
 #include "checkpoint/commit.h"
 #include "checkpoint/history.h"
+#include "checkpoint/notes.h"
 #include "checkpoint/save_job.h"
 #include "checkpoint/save_messages.h"
 #include "checkpoint/step_removal.h"
@@ -30,53 +32,64 @@ struct SavesInFlight {
 /// writer's.
 class SaveLeader {
  public:
-  /// `options` is borrowed.
-  SaveLeader(const CheckpointerOptions& options, FileOps& ops, Coordinator& coordinator)
+  /// `options` is borrowed. `writer_ops`: the calls of the writer's thread.
+  SaveLeader(const CheckpointerOptions& options, Coordinator& coordinator, FileOps& writer_ops)
       : options_(options),
-        ops_(ops),
         coordinator_(coordinator),
-        checked_(ops, options.directory),
-        committed_(ops, options.directory),
+        writer_ops_(writer_ops),
         head_(options.parent) {}
 
-  /// Takes the lock, if this is the first time.
+  /// Takes the lock, if this is the first time, or another writer has taken over since.
   Status ready();
 
   /// What is to become of a save of which every rank has told.
   Verdict decide(std::uint64_t number, std::span<const BeginMessage> messages,
                  const SavesInFlight& in_flight);
 
-  /// Every rank's part is durable: merges and commits them, and hides the checkpoints that nobody
-  /// wants any more. On failure the staging directory is removed.
+  /// Every rank's part is durable: merges and commits them, and takes the checkpoints that nobody
+  /// wants any more out of sight. On failure the staging directory is removed.
   EndMessage commit(const SaveJob& job, const CheckpointPart& own_part);
-  /// Whether commit() has hidden some; then remove_hidden() frees their blocks.
-  bool has_hidden() const noexcept { return !hidden_.empty(); }
-  Status remove_hidden();
+  /// Whether commit() has taken some out of sight; then remove_condemned() frees their blocks.
+  bool has_condemned() const noexcept { return !condemned_.empty(); }
+  Status remove_condemned();
   /// A rank has failed.
   void discard(const SaveJob& job);
-  /// `failure`, told as what it is where it comes of a rank that has given the save up. To be asked
-  /// before discard().
-  Status explain(const SaveJob& job, const Status& failure) const;
+  /// `failure`, told as what it is where it comes of a rank that has abandoned the save, or of a
+  /// takeover. To be asked before discard().
+  Status explain(const SaveJob& job, const Status& failure);
 
-  /// Waits until the other ranks have closed as well, because they read rank 0's last words in the
-  /// staging directory, then frees the lock. Nothing may be in flight.
+  /// Waits until the other ranks have closed as well, because they read rank 0's last words, then
+  /// frees the lock. Nothing may be in flight.
   void release(Deadline deadline);
 
  private:
-  Status check(std::span<const BeginMessage> messages, const SavesInFlight& in_flight);
-  Result<std::vector<CheckpointPart>> read_parts(const SaveJob& job,
-                                                 const CheckpointPart& own_part) const;
-  Result<CheckpointManifest> make_manifest(const SaveJob& job, const CheckpointPart& own_part);
+  /// What there is while the lock is held.
+  struct Held {
+    std::unique_ptr<WriterLock> lock;
+    OwnerDirectory owner;  ///< By the calls of the writer's thread.
+    History checked;       ///< The caller's thread's.
+    History committed;     ///< The writer's thread's, as the rest.
+    NotesReader notes;
+    std::optional<CatalogWriter> catalog = {};
+  };
+
+  std::shared_ptr<Held> held() const;
+  void let_go();
+  Status check(std::span<const BeginMessage> messages, const SavesInFlight& in_flight, Held& held);
+  Result<std::vector<CheckpointPart>> read_parts(const SaveJob& job, const CheckpointPart& own_part,
+                                                 const Held& held) const;
+  Result<CheckpointManifest> make_manifest(const SaveJob& job, const CheckpointPart& own_part,
+                                           Held& held);
+  EndMessage commit_made(const SaveJob& job, const CheckpointManifest& manifest, Held& held);
+  void add_to_catalog(const CheckpointManifest& manifest, Held& held);
   std::optional<CheckpointParent> head() const;
 
   const CheckpointerOptions& options_;
-  FileOps& ops_;
   Coordinator& coordinator_;
-  std::unique_ptr<WriterLock> lock_;
-  History checked_;    // the caller's thread's
-  History committed_;  // the writer's thread's
-  std::vector<std::string> hidden_;
+  FileOps& writer_ops_;
+  std::vector<std::string> condemned_;
   mutable Mutex mutex_;
+  std::shared_ptr<Held> held_ STOKER_GUARDED_BY(mutex_);  // null before the first, and when fenced
   std::optional<CheckpointParent> head_ STOKER_GUARDED_BY(mutex_);
 };
 

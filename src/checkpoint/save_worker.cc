@@ -1,10 +1,12 @@
 #include "checkpoint/save_worker.h"
 
+#include <cerrno>
+#include <new>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "checkpoint/give_up.h"
+#include "checkpoint/abandon_save.h"
 #include "checkpoint/names.h"
 
 namespace stoker {
@@ -18,8 +20,12 @@ std::string key_of(const char* round, const SaveJob& job) {
 
 }  // namespace
 
-Status SaveWorker::make_engine_here() {
+Status SaveWorker::begin(const SaveJob& job) {
   STOKER_TRY(stuck_.check());
+  STOKER_TRY(parts_.ops.begin(job.deadline));
+  if (!directory_) {
+    STOKER_ASSIGN(directory_, CheckpointDirectory::open(parts_.ops, parts_.options.directory));
+  }
   if (engine_ != nullptr) return {};
   STOKER_ASSIGN(engine_, parts_.options.engine
                              ? parts_.options.engine()
@@ -29,9 +35,9 @@ Status SaveWorker::make_engine_here() {
 
 Result<WrittenPart> SaveWorker::write(SaveJob& job) {
   STOKER_TRY(job.failure);
-  if (Status made = make_engine_here(); !made.ok()) {
-    job.staging->fail(made);
-    return made;
+  if (Status begun = begin(job); !begun.ok()) {
+    job.staging->fail(begun);
+    return begun;
   }
   const auto reservation_changed = [&](Reservation reservation) {
     job.reservation.store(reservation, std::memory_order_relaxed);
@@ -41,7 +47,7 @@ Result<WrittenPart> SaveWorker::write(SaveJob& job) {
   const std::shared_ptr<const LinkParent> parent = parts_.learned.parent();
   Result<WrittenPart> written = write_part({.ops = parts_.ops,
                                             .engine = *engine_,
-                                            .directory = job.directory,
+                                            .directory = directory_->at(job.staging_name),
                                             .layout = job.layout,
                                             .tensors = job.request.tensors,
                                             .staging = *job.staging,
@@ -64,6 +70,17 @@ Result<WrittenPart> SaveWorker::write(SaveJob& job) {
   return written;
 }
 
+/// A lack of memory fails the save, and not the process.
+Result<WrittenPart> SaveWorker::write_or_fail(SaveJob& job) {
+  try {
+    return write(job);
+  } catch (const std::bad_alloc&) {
+    const Status failure = Status::from_errno(ENOMEM, "write a checkpoint", "");
+    if (job.staging != nullptr) job.staging->fail(failure);
+    return failure;
+  }
+}
+
 void SaveWorker::give_memory_back(SaveJob& job) {
   if (just_stuck_ == nullptr) {
     parts_.memory.give_back(std::move(job.arena));
@@ -75,7 +92,7 @@ void SaveWorker::give_memory_back(SaveJob& job) {
 
 EndMessage SaveWorker::run(SaveJob& job, const std::function<void()>& await_filled) {
   job.stage.store(SaveStage::writing, std::memory_order_relaxed);
-  Result<WrittenPart> written = write(job);
+  Result<WrittenPart> written = write_or_fail(job);
   await_filled();
   give_memory_back(job);
   job.stage.store(SaveStage::committing, std::memory_order_relaxed);
@@ -84,7 +101,7 @@ EndMessage SaveWorker::run(SaveJob& job, const std::function<void()>& await_fill
   EndMessage end = parts_.leader != nullptr ? lead(job, written) : follow(job, written);
   if (end.outcome == SaveOutcome::committed && written.ok())
     parts_.learned.set_parent(std::make_shared<LinkParent>(
-        LinkParent{.directory = parts_.options.directory + "/" + step_name(job.request.step),
+        LinkParent{.directory = directory_->at(step_name(job.request.step)),
                    .files = std::move(written->part.files)}));
   return end;
 }
@@ -134,11 +151,10 @@ EndMessage SaveWorker::follow(SaveJob& job, const Result<WrittenPart>& written) 
   // Rank 0 commits nothing that a rank has not said it has written.
   if (!written.ok()) return {.outcome = SaveOutcome::failed, .failure = written.status()};
   // It is gone, or only slow.
-  const SaveOutcome outcome = give_up({.ops = parts_.ops,
-                                       .directory = parts_.options.directory,
-                                       .staging = job.directory,
-                                       .step = job.request.step,
-                                       .part = written->part});
+  const SaveOutcome outcome = abandon_save({.directory = *directory_,
+                                            .staging = job.staging_name,
+                                            .step = job.request.step,
+                                            .part = written->part});
   return {.outcome = outcome, .failure = silence};
 }
 

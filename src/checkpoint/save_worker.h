@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 
 #include "checkpoint/part_writer.h"
 #include "checkpoint/save_job.h"
@@ -9,6 +10,7 @@
 #include "checkpoint/staging_memory.h"
 #include "checkpoint/stuck_writes.h"
 #include "io/rate_limiter.h"
+#include "io/timed_file_ops.h"
 
 namespace stoker {
 
@@ -21,7 +23,7 @@ class SaveWorker {
   /// What it works with; borrowed.
   struct Parts {
     const CheckpointerOptions& options;
-    FileOps& ops;
+    TimedFileOps& ops;
     Coordinator& coordinator;
     SaveLeader* leader;  ///< Null on other ranks than 0.
     StagingMemory& memory;
@@ -32,17 +34,20 @@ class SaveWorker {
   explicit SaveWorker(const Parts& parts) : parts_(parts), stuck_(parts.memory) {}
 
   /// `await_filled` returns when the caller's threads no longer touch the job's memory, which is
-  /// given back by then. Writes that do not end by the job's deadline fail it, and are kept aside.
+  /// given back by then. Writes and syncs that do not end by the job's deadline fail it, and are
+  /// kept aside.
   EndMessage run(SaveJob& job, const std::function<void()>& await_filled);
 
  private:
-  Status make_engine_here();
+  Status begin(const SaveJob& job);
   Result<WrittenPart> write(SaveJob& job);
+  Result<WrittenPart> write_or_fail(SaveJob& job);
   void give_memory_back(SaveJob& job);
   EndMessage lead(SaveJob& job, const Result<WrittenPart>& written);
   EndMessage follow(SaveJob& job, const Result<WrittenPart>& written);
 
   Parts parts_;
+  std::optional<CheckpointDirectory> directory_;
   std::unique_ptr<Engine> engine_;  // kept from save to save; a failed one is not
   StuckWrites stuck_;
   std::unique_ptr<StuckWrite> just_stuck_;  // of the save at hand

@@ -1,6 +1,8 @@
 #include "checkpoint/staging.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <new>
 #include <utility>
 
 #include "base/work_together.h"
@@ -65,31 +67,32 @@ std::optional<Staging::Chunk> Staging::next_to_fill() {
 void Staging::filled(const Chunk& chunk) {
   {
     MutexLock lock(mutex_);
-    ready_.push_back(chunk);
+    ready_.emplace(chunk.index, chunk);
     filled_bytes_ += chunk.size_bytes;
   }
   filled_some_.notify_one();
 }
 
-std::optional<Staging::Chunk> Staging::try_take() {
-  MutexLock lock(mutex_);
-  if (ready_.empty() || !failure_.ok()) return std::nullopt;
-  Chunk chunk = ready_.front();
-  ready_.pop_front();
+std::optional<Staging::Chunk> Staging::take_next() {
+  const auto next = ready_.find(taken_);
+  if (next == ready_.end() || !failure_.ok()) return std::nullopt;
+  Chunk chunk = next->second;
+  ready_.erase(next);
   ++taken_;
   return chunk;
 }
 
+std::optional<Staging::Chunk> Staging::try_take() {
+  MutexLock lock(mutex_);
+  return take_next();
+}
+
 std::optional<Staging::Chunk> Staging::take(Deadline deadline) {
   MutexLock lock(mutex_);
-  while (ready_.empty() && failure_.ok() && taken_ < layout_.chunks.size()) {
+  while (!ready_.contains(taken_) && failure_.ok() && taken_ < layout_.chunks.size()) {
     if (!filled_some_.wait_until(mutex_, deadline)) break;
   }
-  if (ready_.empty() || !failure_.ok()) return std::nullopt;
-  Chunk chunk = ready_.front();
-  ready_.pop_front();
-  ++taken_;
-  return chunk;
+  return take_next();
 }
 
 void Staging::release(const Chunk& chunk) {
@@ -123,11 +126,15 @@ std::uint64_t Staging::filled_bytes() const {
 Status fill_staging(Staging& staging, const CheckpointLayout& layout,
                     std::span<const SaveTensor> tensors, std::size_t thread_count) {
   const auto work = [&] {
-    while (const std::optional<Staging::Chunk> chunk = staging.next_to_fill()) {
-      const ChunkRef ref = layout.chunks[chunk->index];
-      fill_chunk(layout.files[ref.file], tensors, ref.chunk,
-                 chunk->memory.first(chunk->size_bytes));
-      staging.filled(*chunk);
+    try {
+      while (const std::optional<Staging::Chunk> chunk = staging.next_to_fill()) {
+        const ChunkRef ref = layout.chunks[chunk->index];
+        fill_chunk(layout.files[ref.file], tensors, ref.chunk,
+                   chunk->memory.first(chunk->size_bytes));
+        staging.filled(*chunk);
+      }
+    } catch (const std::bad_alloc&) {
+      staging.fail(Status::from_errno(ENOMEM, "copy a checkpoint", ""));
     }
   };
   work_together(std::min(thread_count, layout.chunks.size()), work);

@@ -2,7 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
+#include <map>
 #include <optional>
 #include <span>
 #include <vector>
@@ -17,9 +17,9 @@ namespace stoker {
 /// Memory for this layout as a whole, each file at a boundary that direct I/O accepts.
 std::uint64_t staging_bytes(const CheckpointLayout& layout) noexcept;
 
-/// Hands the chunks of one save from the threads that copy to the thread that writes, each as soon
-/// as it is filled. Memory for the whole layout makes an arena with every chunk in its place;
-/// less makes a ring, in which fillers wait until the writer has released a chunk.
+/// Hands the chunks of one save from the threads that copy to the thread that writes, in file order
+/// and each as soon as it is filled. Memory for the whole layout makes an arena with every chunk in
+/// its place; less makes a ring, in which fillers wait until the writer has released a chunk.
 ///
 /// Thread safety: every method may be called from any thread. `layout` and `memory` are borrowed.
 class Staging {
@@ -43,9 +43,9 @@ class Staging {
   std::optional<Chunk> next_to_fill();
   void filled(const Chunk& chunk);
 
-  /// A filled chunk, in any order; empty if there is none right now.
+  /// The next chunk, if it is filled; empty if it is not.
   std::optional<Chunk> try_take();
-  /// Waits for one. Empty when all have been taken, the save has failed, or `deadline` passed.
+  /// Waits for it. Empty when all have been taken, the save has failed, or `deadline` passed.
   std::optional<Chunk> take(Deadline deadline);
   /// A ring's memory may be filled again. In an arena chunks stay as they are.
   void release(const Chunk& chunk);
@@ -57,6 +57,8 @@ class Staging {
   std::uint64_t filled_bytes() const;
 
  private:
+  std::optional<Chunk> take_next() STOKER_REQUIRES(mutex_);
+
   const CheckpointLayout& layout_;
   const std::span<std::byte> memory_;
   bool is_ring_ = false;
@@ -68,7 +70,7 @@ class Staging {
   std::size_t next_ STOKER_GUARDED_BY(mutex_) = 0;
   std::size_t taken_ STOKER_GUARDED_BY(mutex_) = 0;
   std::uint64_t filled_bytes_ STOKER_GUARDED_BY(mutex_) = 0;
-  std::deque<Chunk> ready_ STOKER_GUARDED_BY(mutex_);
+  std::map<std::size_t, Chunk> ready_ STOKER_GUARDED_BY(mutex_);  // by index
   std::vector<std::span<std::byte>> free_ STOKER_GUARDED_BY(mutex_);
   Status failure_ STOKER_GUARDED_BY(mutex_);
 };

@@ -1,71 +1,110 @@
 #include "checkpoint/step_removal.h"
 
 #include <cerrno>
+#include <chrono>
 #include <utility>
-
-#include "checkpoint/lock_record.h"
-#include "checkpoint/names.h"
-#include "checkpoint/tree_removal.h"
 
 namespace stoker {
 namespace {
 
-constexpr std::string_view kStepPrefix = "step-";
+/// Somebody who annotates faster than this decides nothing for long: the next save tries again.
+constexpr int kDecisionsMax = 3;
+constexpr nanoseconds kNotesTimeout = std::chrono::seconds(1);
+
+/// Whether what lies in `place` is the checkpoint that was decided on, and the note is the one that
+/// was known then. In doubt it is not.
+bool is_as_decided(const OwnerDirectory& owner, const PathAt& place, const CatalogStep& step,
+                   const CheckpointNote* note) {
+  const CheckpointDirectory& directory = owner.directory();
+  const Result<CheckpointManifest> manifest = read_checkpoint_manifest(directory.ops(), place);
+  if (!manifest.ok() || manifest->generation != step.generation ||
+      manifest->step != step.parsed.step)
+    return false;
+  const Result<StepNotes> notes = read_step_notes(directory, step.parsed.step);
+  if (!notes.ok()) return false;
+  const auto found = notes->find(step.generation);
+  const CheckpointNote now = found == notes->end() ? CheckpointNote() : found->second;
+  return !now.is_pinned && now == (note == nullptr ? CheckpointNote() : *note);
+}
 
 }  // namespace
 
-// R1. Rename it to `.trash-N-<unique>`.  R2. fsync the parent: from here on no crash brings the
-// name back, so none can bring it back half empty.
-Result<std::string> hide_checkpoint(FileOps& ops, const std::string& directory,
-                                    const std::string& name) {
-  const std::optional<StepName> parsed = parse_step_name(name);
-  if (!parsed) return Status(Code::invalid_argument, name + ": not the name of a checkpoint");
-  std::string trash =
-      directory + "/" + trash_name(std::string_view(name).substr(kStepPrefix.size()), make_token());
-  STOKER_TRY(ops.rename(directory + "/" + name, trash));
-  ops.reached("retention.renamed");
-  STOKER_TRY(ops.fsync_dir(directory));
-  ops.reached("retention.parent_synced");
-  return trash;
+// 1. Rename it into the owner's directory, fsync both.  2. Read manifest and note again: whoever
+// has pinned it before step 1 has published the note by now, and whoever does it later finds no
+// checkpoint.  3. Rename it to a name that may be removed, fsync: no crash brings it back from here
+// on.  If step 2 finds something else, the name is given back.
+Result<std::optional<std::string>> retire_checkpoint(const OwnerDirectory& owner,
+                                                     const CatalogStep& step,
+                                                     const CheckpointNote* note) {
+  FileOps& ops = owner.directory().ops();
+  const AsideName aside{
+      .purpose = AsideName::Purpose::retire, .step = step.parsed, .generation = step.generation};
+  const std::string retired = aside_name(aside);
+  // So that a pin waits instead of failing; without it the steps are as safe.
+  const Result<NotesLock> lock = NotesLock::take(owner.directory(), kNotesTimeout);
+  static_cast<void>(lock);
+  STOKER_TRY(ops.rename(owner.directory().at(step.name), owner.at(retired)));
+  STOKER_TRY(owner.sync_both());
+  ops.reached("retention.retired");
+  if (!is_as_decided(owner, owner.at(retired), step, note)) {
+    STOKER_TRY(owner.give_back(retired, aside, /*is_superseded=*/false).status());
+    ops.reached("retention.given_back");
+    return std::optional<std::string>();
+  }
+  STOKER_ASSIGN(std::string condemned, owner.condemn(retired));
+  ops.reached("retention.condemned");
+  return std::optional<std::string>(std::move(condemned));
 }
 
-// R3. Unlink the files.  R4. Remove the directory; one that is not empty (NFS keeps files that
-// somebody reads) is left for the next sweep.
-Status remove_hidden(FileOps& ops, const std::string& path) {
-  const Result<std::vector<std::string>> files = ops.list(path);
-  if (!files.ok()) return files.status().code() == Code::not_found ? Status() : files.status();
-  for (const std::string& file : *files) STOKER_TRY(remove_tree(ops, path + "/" + file));
-  ops.reached("retention.unlinked");
-  Status removed = ops.rmdir(path);
-  if (!removed.ok() && removed.code() != Code::not_found && removed.os_error() != ENOTEMPTY &&
-      removed.os_error() != EEXIST)
-    return removed;
-  ops.reached("retention.removed");
-  return {};
-}
-
-Status remove_checkpoint(FileOps& ops, const std::string& directory, const std::string& name) {
-  STOKER_ASSIGN(const std::string hidden, hide_checkpoint(ops, directory, name));
-  return remove_hidden(ops, hidden);
-}
-
-RetentionReport hide_unwanted(FileOps& ops, const std::string& directory,
-                              const RetentionRules& rules) {
-  if (rules.keep_all()) return {};
-  const Result<Catalog> catalog = list_checkpoints(ops, directory);
-  if (!catalog.ok()) return {.failure = catalog.status()};
-  const Result<AllNotes> notes = read_all_notes(ops, directory);
-  if (!notes.ok()) return {.failure = notes.status()};
+RetentionReport retire_unwanted(const OwnerDirectory& owner, const RetentionRules& rules,
+                                CatalogReader& catalog, NotesReader& notes) {
   RetentionReport report;
-  for (const std::string& name : choose_removals(*catalog, *notes, rules)) {
-    Result<std::string> hidden = hide_checkpoint(ops, directory, name);
-    if (!hidden.ok()) {
-      report.failure = hidden.status();
-      break;
+  if (rules.keep_all()) return report;
+  auto recheck = CatalogReader::Recheck::names;
+  for (int decision = 0; decision < kDecisionsMax; ++decision) {
+    const Result<Catalog> steps = catalog.list(recheck);
+    const Result<AllNotes> said = steps.ok() ? notes.read() : steps.status();
+    if (!said.ok()) {
+      report.failure = said.status();
+      return report;
     }
-    report.hidden.push_back(*std::move(hidden));
+    const std::vector<std::string> removals = choose_removals(*steps, *said, rules);
+    if (removals.empty()) return report;
+    if (recheck == CatalogReader::Recheck::names) {
+      recheck = CatalogReader::Recheck::manifests;
+      --decision;  // there was none yet
+      continue;
+    }
+    bool has_changed = false;
+    for (const std::string& name : removals) {
+      const CatalogStep& step = *steps->find(name);
+      Result<std::optional<std::string>> condemned =
+          retire_checkpoint(owner, step, said->find(step.parsed.step, step.generation));
+      // In a lower layer of an overlay filesystem it cannot be moved, and costs nothing.
+      if (condemned.status().os_error() == EXDEV) continue;
+      if (!condemned.ok()) {
+        report.failure = condemned.status();
+        return report;
+      }
+      has_changed = !condemned->has_value();
+      if (has_changed) break;
+      report.names.push_back(name);
+      report.condemned.push_back(**std::move(condemned));
+    }
+    if (!has_changed) return report;
   }
   return report;
+}
+
+Result<bool> remove_checkpoint(const OwnerDirectory& owner, const CatalogStep& step) {
+  const CheckpointDirectory& directory = owner.directory();
+  STOKER_ASSIGN(const StepNotes notes, read_step_notes(directory, step.parsed.step));
+  const auto note = notes.find(step.generation);
+  STOKER_ASSIGN(const std::optional<std::string> condemned,
+                retire_checkpoint(owner, step, note == notes.end() ? nullptr : &note->second));
+  if (!condemned) return false;
+  STOKER_TRY(owner.remove(*condemned));
+  return true;
 }
 
 }  // namespace stoker

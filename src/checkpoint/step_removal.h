@@ -1,36 +1,44 @@
+/// \file
+/// Removing checkpoints, for the holder of the writer's lock. A checkpoint goes in two parts,
+/// because the second takes as long as the filesystem needs to free its blocks, and nobody has to
+/// wait for that (docs/durability.md has the steps).
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "checkpoint/catalog.h"
+#include "checkpoint/notes.h"
+#include "checkpoint/owner_directory.h"
 #include "checkpoint/retention.h"
-#include "io/file_ops.h"
 
 namespace stoker {
 
-// A checkpoint goes in two parts, because the second takes as long as the filesystem needs to free
-// its blocks: nobody has to wait for it. Crash points: retention.renamed and .parent_synced of the
-// first, .unlinked and .removed of the second. All of it is for the holder of the writer's lock,
-// and what a failure leaves behind is swept by the next one.
-
-/// Takes a checkpoint out of sight for good: nobody who lists the directory sees a part of it.
-/// Returns where it lies now. On failure it is whole under its own name, or out of sight.
-Result<std::string> hide_checkpoint(FileOps& ops, const std::string& directory,
-                                    const std::string& name);
-
-/// Removes what hide_checkpoint() has returned.
-Status remove_hidden(FileOps& ops, const std::string& path);
-
-/// Both.
-Status remove_checkpoint(FileOps& ops, const std::string& directory, const std::string& name);
+/// Takes a checkpoint out of sight for good, unless `note` is not what is said about it any more,
+/// or its manifest is not that of `step`: then it has its name back, or never lost it. Returns
+/// where it lies now in the owner's directory, for OwnerDirectory::remove(); nothing if it stays.
+///
+/// `not_found` if another writer has taken over. On any failure the checkpoint is whole under its
+/// own name, or in the owner's directory, where the next writer finds it. Crash points:
+/// retention.retired, .condemned, .given_back.
+Result<std::optional<std::string>> retire_checkpoint(const OwnerDirectory& owner,
+                                                     const CatalogStep& step,
+                                                     const CheckpointNote* note);
 
 struct RetentionReport {
-  std::vector<std::string> hidden = {};  ///< Where they lie now; for remove_hidden().
-  Status failure = {};                   ///< It ended the work; what is left is for the next time.
+  std::vector<std::string> names = {};      ///< Of the checkpoints that are gone.
+  std::vector<std::string> condemned = {};  ///< Where they lie now; for OwnerDirectory::remove().
+  Status failure = {};  ///< It ended the work; what is left is for the next time.
 };
 
-/// Lists the directory, chooses, and hides what nobody wants.
-RetentionReport hide_unwanted(FileOps& ops, const std::string& directory,
-                              const RetentionRules& rules);
+/// Chooses what no rule keeps and retires it. What goes is decided from manifests that were looked
+/// at now; only that nothing goes is believed by the names alone, so that a save does not look at
+/// every checkpoint there is. Decides anew when a note has changed meanwhile.
+RetentionReport retire_unwanted(const OwnerDirectory& owner, const RetentionRules& rules,
+                                CatalogReader& catalog, NotesReader& notes);
+
+/// Retires and removes one checkpoint whatever the rules say. False if it is pinned.
+Result<bool> remove_checkpoint(const OwnerDirectory& owner, const CatalogStep& step);
 
 }  // namespace stoker

@@ -28,16 +28,15 @@ std::size_t first_read_bytes(int fd, std::size_t size_max_bytes) {
 
 }  // namespace
 
-Result<UniqueFd> open_text_file(FileOps& ops, const std::string& path) {
+Result<UniqueFd> open_text_file(FileOps& ops, const PathAt& path) {
   Result<UniqueFd> fd = open_regular(ops, path);
   if (fd.status().code() != Code::invalid_argument) return fd;
   return Status(Code::corrupt, std::string(fd.status().message()), fd.status().os_error());
 }
 
-Result<std::string> read_text_file(FileOps& ops, const std::string& path,
-                                   std::size_t size_max_bytes) {
+Result<std::string> read_text_file(FileOps& ops, const PathAt& path, std::size_t size_max_bytes) {
   STOKER_ASSIGN(const UniqueFd fd, open_text_file(ops, path));
-  return read_text_file(fd.get(), path, size_max_bytes);
+  return read_text_file(fd.get(), path.text(), size_max_bytes);
 }
 
 Result<std::string> read_text_file(int fd, const std::string& path, std::size_t size_max_bytes) {
@@ -61,21 +60,23 @@ Status write_text(FileOps& ops, int fd, std::string_view text) {
   return write_exactly(ops, fd, 0, std::as_bytes(std::span(text)));
 }
 
-Status create_durable_file(FileOps& ops, const std::string& path, std::string_view text,
-                           bool is_final) {
+Status create_durable_file(FileOps& ops, const PathAt& path, std::string_view text, bool is_final) {
   STOKER_ASSIGN(UniqueFd fd, ops.open(path, O_WRONLY | O_CREAT | O_EXCL));
-  STOKER_TRY(write_text(ops, fd.get(), text).with_context(path));
-  if (is_final) STOKER_TRY(ops.fchmod(fd.get(), 0444).with_context(path));
-  STOKER_TRY(ops.fsync(fd.get()).with_context(path));
-  return ops.close(std::move(fd)).with_context(path);
+  STOKER_TRY(write_text(ops, fd.get(), text).with_context(path.text()));
+  if (is_final) STOKER_TRY(ops.fchmod(fd.get(), 0444).with_context(path.text()));
+  STOKER_TRY(ops.fsync(fd.get()).with_context(path.text()));
+  return ops.close(std::move(fd)).with_context(path.text());
 }
 
-Status publish_message(FileOps& ops, const std::string& path, std::string_view text) {
-  const std::string staged = path + ".staged";
+Status publish_message(FileOps& ops, const PathAt& path, std::string_view text,
+                       std::string_view unique) {
+  const PathAt staged = path.parent() / ("staged-" + std::string(unique));
+  static_cast<void>(
+      ops.unlink(staged));  // of an attempt that failed: only this writer has the name
   {
-    STOKER_ASSIGN(UniqueFd fd, ops.open(staged, O_WRONLY | O_CREAT | O_TRUNC));
-    STOKER_TRY(write_text(ops, fd.get(), text).with_context(path));
-    STOKER_TRY(ops.close(std::move(fd)).with_context(path));
+    STOKER_ASSIGN(UniqueFd fd, ops.open(staged, O_WRONLY | O_CREAT | O_EXCL));
+    STOKER_TRY(write_text(ops, fd.get(), text).with_context(path.text()));
+    STOKER_TRY(ops.close(std::move(fd)).with_context(path.text()));
   }
   return ops.rename(staged, path);
 }

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <iterator>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <tuple>
@@ -13,7 +14,8 @@
 
 #include "base/mutex.h"
 #include "checkpoint/catalog.h"
-#include "checkpoint/history.h"
+#include "checkpoint/manifest_file.h"
+#include "checkpoint/step_files.h"
 #include "checkpoint/verify_header.h"
 
 namespace stoker {
@@ -22,9 +24,13 @@ namespace {
 /// One step's verification, file by file.
 class StepCheck final : public ChunkHandler {
  public:
-  StepCheck(FileOps& ops, std::string path, std::string name,
+  StepCheck(const CheckpointDirectory& directory, std::string name,
             const CheckpointVerifyOptions& options)
-      : ops_(ops), path_(std::move(path)), name_(std::move(name)), options_(options) {}
+      : directory_(directory),
+        ops_(directory.ops()),
+        name_(std::move(name)),
+        path_(directory.at(name_)),
+        options_(options) {}
 
   Result<CheckpointVerifyReport> run();
 
@@ -36,17 +42,20 @@ class StepCheck final : public ChunkHandler {
   CheckpointDamage damage_in(const ChunkRead& read, DamageKind kind, std::string_view reason) const;
   Status check_names();
   void check_coverage();
-  void open_file(std::uint32_t index);
-  void check_headers();
+  Status look_at_file(std::uint32_t index);
+  Status check_headers();
+  Status check_files();
   void count(std::size_t size_bytes);
 
+  const CheckpointDirectory directory_;
   FileOps& ops_;
-  const std::string path_;
   const std::string name_;
+  const PathAt path_;
   const CheckpointVerifyOptions& options_;
   CheckpointManifest manifest_;
-  std::vector<File> files_;
-  std::vector<std::uint32_t> numbers_;  // in the manifest, of each of files_
+  std::vector<CheckpointFile> found_;    // as the manifest names them, with the sizes they have
+  std::vector<std::uint32_t> readable_;  // of those
+  std::unique_ptr<StepFiles> files_;
   std::vector<ChunkRead> reads_;
   std::uint64_t total_bytes_ = 0;
 
@@ -101,7 +110,8 @@ void StepCheck::check_coverage() {
   }
 }
 
-void StepCheck::open_file(std::uint32_t index) {
+/// What is there of a file; it is opened when it is read.
+Status StepCheck::look_at_file(std::uint32_t index) {
   const CheckpointFile& named = manifest_.files[index];
   CheckpointDamage damage{.kind = DamageKind::missing_file,
                           .step = {},
@@ -109,23 +119,19 @@ void StepCheck::open_file(std::uint32_t index) {
                           .size_bytes = named.size_bytes,
                           .tensors = tensors_in(manifest_, index, 0, named.size_bytes),
                           .reason = "the file is not there"};
-  const std::string path = path_ + "/" + named.name;
-  const Result<FileKind> kind = ops_.kind_of(path);
-  if (kind.ok() && *kind != FileKind::regular) {
-    damage.reason = "it is no regular file";
-    add(std::move(damage));
-    return;
+  const Result<FileInfo> info = ops_.info_of(path_ / named.name);
+  if (!info.ok() && !is_gone(info.status())) {
+    if (!is_damage(info.status())) return info.status();
+    damage.kind = DamageKind::unreadable;
+    damage.reason = std::string(info.status().message());
   }
-  Result<File> file = File::open(ops_, path, options_.reader.file);
-  if (!file.ok()) {
-    if (!is_gone(file.status())) {
-      damage.kind = DamageKind::unreadable;
-      damage.reason = std::string(file.status().message());
-    }
+  if (info.ok() && info->kind != FileKind::regular) damage.reason = "it is no regular file";
+  if (!info.ok() || info->kind != FileKind::regular) {
     add(std::move(damage));
-    return;
+    return {};
   }
-  const std::uint64_t there = file->size_bytes();
+  const std::uint64_t there = info->size_bytes;
+  found_.at(index).size_bytes = there;
   if (there != named.size_bytes) {
     const std::uint64_t least = std::min(there, named.size_bytes);
     add({.kind = DamageKind::wrong_size,
@@ -136,24 +142,22 @@ void StepCheck::open_file(std::uint32_t index) {
          .tensors = tensors_in(manifest_, index, least, named.size_bytes),
          .reason = fmt::format("the file has {} bytes, not {}", there, named.size_bytes)});
   }
+  readable_.push_back(index);
   // What is there of a file that was cut off is read all the same, as far as checksums go.
   for (std::uint64_t at = 0; at < named.size_bytes; at += kCheckpointChunkBytes) {
     const std::uint64_t size = std::min(kCheckpointChunkBytes, named.size_bytes - at);
     if (at + size > there) break;
-    reads_.push_back({.file = static_cast<std::uint32_t>(files_.size()),
-                      .offset_bytes = at,
-                      .size_bytes = static_cast<std::size_t>(size)});
+    reads_.push_back(
+        {.file = index, .offset_bytes = at, .size_bytes = static_cast<std::size_t>(size)});
     total_bytes_ += size;
   }
-  files_.push_back(*std::move(file));
-  numbers_.push_back(index);
+  return {};
 }
 
 Status StepCheck::chunk_read(std::size_t index, std::span<const std::byte> bytes) {
   const ChunkRead& read = reads_[index];
-  const std::uint32_t number = numbers_[read.file];
   const std::size_t chunk = read.offset_bytes / kCheckpointChunkBytes;
-  if (xxh3_128(bytes) != manifest_.files[number].chunks[chunk])
+  if (xxh3_128(bytes) != manifest_.files[read.file].chunks[chunk])
     add(damage_in(read, DamageKind::bad_bytes, describe_mismatch(bytes)));
   count(bytes.size());
   return {};
@@ -161,6 +165,7 @@ Status StepCheck::chunk_read(std::size_t index, std::span<const std::byte> bytes
 
 Status StepCheck::chunk_failed(std::size_t index, const Status& status) {
   const ChunkRead& read = reads_[index];
+  if (!is_damage(status)) return status;
   add(damage_in(read, DamageKind::unreadable, status.message()));
   count(read.size_bytes);
   return {};
@@ -168,65 +173,82 @@ Status StepCheck::chunk_failed(std::size_t index, const Status& status) {
 
 CheckpointDamage StepCheck::damage_in(const ChunkRead& read, DamageKind kind,
                                       std::string_view reason) const {
-  const std::uint32_t number = numbers_[read.file];
   return {.kind = kind,
           .step = {},
-          .file = manifest_.files[number].name,
+          .file = manifest_.files[read.file].name,
           .offset_bytes = read.offset_bytes,
           .size_bytes = read.size_bytes,
-          .tensors =
-              tensors_in(manifest_, number, read.offset_bytes, read.offset_bytes + read.size_bytes),
+          .tensors = tensors_in(manifest_, read.file, read.offset_bytes,
+                                read.offset_bytes + read.size_bytes),
           .reason = std::string(reason)};
 }
 
 /// Of files whose bytes are those that were written: a header that tells otherwise then shows a
 /// writer's error, or a manifest that belongs to other files.
-void StepCheck::check_headers() {
+Status StepCheck::check_headers() {
   std::set<std::string> damaged;
   {
     const MutexLock lock(mutex_);
     for (const CheckpointDamage& damage : report_.damages) damaged.insert(damage.file);
   }
-  for (std::size_t i = 0; i < files_.size(); ++i) {
-    const CheckpointFile& named = manifest_.files[numbers_[i]];
+  for (const std::uint32_t index : readable_) {
+    const CheckpointFile& named = manifest_.files[index];
     if (damaged.contains(named.name)) continue;
-    const Status status = check_header(files_[i], manifest_, numbers_[i]);
+    STOKER_ASSIGN(const std::shared_ptr<const File> file, files_->get(index));
+    const Status status = check_header(*file, manifest_, index);
+    if (!status.ok() && !is_damage(status)) return status;
     if (!status.ok())
       add({.kind = DamageKind::bad_header,
            .step = {},
            .file = named.name,
-           .tensors = tensors_in(manifest_, numbers_[i], 0, named.size_bytes),
+           .tensors = tensors_in(manifest_, index, 0, named.size_bytes),
            .reason = std::string(status.message())});
   }
+  return {};
+}
+
+Status StepCheck::check_files() {
+  STOKER_TRY(check_names());
+  check_coverage();
+  found_ = manifest_.files;
+  for (std::uint32_t i = 0; i < manifest_.files.size(); ++i) STOKER_TRY(look_at_file(i));
+  STOKER_ASSIGN(std::shared_ptr<const RootDirectory> root, open_root(ops_, path_));
+  files_ = std::make_unique<StepFiles>(ops_, std::move(root), found_, options_.reader.file);
+  STOKER_TRY(read_chunks(*files_, reads_, *this,
+                         {.engine = options_.reader.engine,
+                          .thread_count = options_.reader.thread_count,
+                          .depth = options_.reader.depth,
+                          .stop = options_.stop}));
+  return check_headers();
 }
 
 Result<CheckpointVerifyReport> StepCheck::run() {
-  Result<CheckpointManifest> manifest = read_checkpoint_manifest(ops_, path_);
-  const std::optional<StepName> parsed = parse_step_name(name_);
-  if (manifest.ok() && parsed && manifest->step != parsed->step)
-    manifest = Status(Code::corrupt, "it is of step " + std::to_string(manifest->step));
-  if (!manifest.ok()) {
-    STOKER_ASSIGN(const FileKind kind, ops_.kind_of(path_));  // gone altogether?
-    static_cast<void>(kind);
+  STOKER_ASSIGN(const FileInfo info, ops_.info_of(path_));
+  const auto bad_manifest = [&](std::string_view reason) {
     add({.kind = DamageKind::bad_manifest,
          .step = {},
          .file = std::string(kManifestName),
-         .reason = std::string(manifest.status().message())});
+         .reason = std::string(reason)});
+  };
+  if (info.kind != FileKind::directory) {
+    bad_manifest("it is no directory");
   } else {
-    manifest_ = *std::move(manifest);
-    STOKER_TRY(check_names());
-    check_coverage();
-    for (std::uint32_t i = 0; i < manifest_.files.size(); ++i) open_file(i);
-    STOKER_TRY(read_chunks(files_, reads_, *this,
-                           {.engine = options_.reader.engine,
-                            .thread_count = options_.reader.thread_count,
-                            .depth = options_.reader.depth,
-                            .stop = options_.stop}));
-    check_headers();
-    // A step that went away while it was looked at is no damaged one.
-    STOKER_ASSIGN(const FileKind kind, ops_.kind_of(path_));
-    static_cast<void>(kind);
+    Result<CheckpointManifest> manifest = read_checkpoint_manifest(ops_, path_);
+    const std::optional<StepName> parsed = parse_step_name(name_);
+    if (manifest.ok() && parsed && manifest->step != parsed->step)
+      manifest = Status(Code::corrupt, "it is of step " + std::to_string(manifest->step));
+    if (manifest.ok()) {
+      manifest_ = *std::move(manifest);
+      STOKER_TRY(check_files());
+    } else if (is_damage(manifest.status()) || is_gone(manifest.status()) ||
+               manifest.status().code() == Code::unsupported) {
+      bad_manifest(manifest.status().message());
+    } else {
+      return manifest.status();
+    }
   }
+  // A step that went away while it was looked at is no damaged one.
+  STOKER_TRY(ops_.info_of(path_).status());
   const MutexLock lock(mutex_);
   report_.step_count = 1;
   report_.checked_bytes = checked_bytes_.load(std::memory_order_relaxed);
@@ -253,48 +275,77 @@ std::string_view damage_kind_name(DamageKind kind) noexcept {
   return "unknown";
 }
 
-Result<CheckpointVerifyReport> verify_checkpoint(FileOps& ops, const std::string& directory,
+Result<CheckpointVerifyReport> verify_checkpoint(const CheckpointDirectory& directory,
                                                  const std::string& name,
                                                  const CheckpointVerifyOptions& options) {
-  return StepCheck(ops, directory + "/" + name, name, options).run();
+  return StepCheck(directory, name, options).run();
 }
 
-Result<CheckpointVerifyReport> verify_checkpoints(FileOps& ops, const std::string& directory,
+Result<CheckpointVerifyReport> verify_checkpoints(const CheckpointDirectory& directory,
                                                   const CheckpointVerifyOptions& options) {
-  STOKER_ASSIGN(const Catalog catalog, list_checkpoints(ops, directory));
+  constexpr int kAttemptsMax = 100;
   CheckpointVerifyReport all;
-  for (const CatalogStep& step : catalog.steps) {
-    Result<CheckpointVerifyReport> report = verify_checkpoint(ops, directory, step.name, options);
-    if (!report.ok() && is_gone(report.status())) continue;
-    if (!report.ok()) return report.status();
-    ++all.step_count;
-    all.checked_bytes += report->checked_bytes;
-    std::ranges::move(report->damages, std::back_inserter(all.damages));
+  // Where all that were there are gone by now there are others.
+  for (int attempt = 0; attempt < kAttemptsMax && all.step_count == 0; ++attempt) {
+    STOKER_ASSIGN(const Catalog catalog, list_checkpoints(directory));
+    if (catalog.steps.empty()) break;
+    for (const CatalogStep& step : catalog.steps) {
+      Result<CheckpointVerifyReport> report = verify_checkpoint(directory, step.name, options);
+      if (!report.ok() && is_gone(report.status())) continue;
+      if (!report.ok()) return report.status();
+      ++all.step_count;
+      all.checked_bytes += report->checked_bytes;
+      std::ranges::move(report->damages, std::back_inserter(all.damages));
+    }
   }
-  if (std::optional<CheckpointDamage> damage = check_latest(ops, directory))
+  if (std::optional<CheckpointDamage> damage = check_latest(directory))
     all.damages.push_back(*std::move(damage));
+  STOKER_ASSIGN(std::vector<CheckpointDamage> foreign, find_foreign_names(directory));
+  std::ranges::move(foreign, std::back_inserter(all.damages));
   return all;
 }
 
-std::optional<CheckpointDamage> check_latest(FileOps& ops, const std::string& directory) {
-  const Result<FileKind> kind = ops.kind_of(directory + "/" + std::string(kLatestName));
-  if (kind.ok() && *kind != FileKind::symlink)
-    return CheckpointDamage{.kind = DamageKind::bad_latest,
-                            .step = "",
-                            .file = std::string(kLatestName),
-                            .reason =
-                                "it is no symbolic link, and no save can make it one: give "
-                                "it another name"};
-  const Result<Catalog> catalog = list_checkpoints(ops, directory);
+std::optional<CheckpointDamage> check_latest(const CheckpointDirectory& directory) {
+  FileOps& ops = directory.ops();
+  CheckpointDamage damage{
+      .kind = DamageKind::bad_latest, .step = "", .file = std::string(kLatestName), .reason = ""};
+  const Result<FileKind> kind = ops.kind_of(directory.at(kLatestName));
+  if (kind.ok() && *kind != FileKind::symlink) {
+    damage.reason = "it is no symbolic link, and no save can make it one: give it another name";
+    return damage;
+  }
+  const Result<Catalog> catalog = list_checkpoints(directory);
   if (!catalog.ok() || catalog->latest.empty()) return std::nullopt;
   if (catalog->find(catalog->latest) != nullptr) return std::nullopt;
+  damage.step = catalog->latest;
+  damage.reason = "there is no such checkpoint";
+  if (!parse_step_name(catalog->latest)) {
+    damage.reason = "that is no name of a checkpoint";
+    return damage;
+  }
   // It is read after the list was made: a commit may have moved it to a step that is newer.
-  const bool is_step = parse_step_name(catalog->latest).has_value();
-  if (is_step && ops.kind_of(directory + "/" + catalog->latest).ok()) return std::nullopt;
-  return CheckpointDamage{.kind = DamageKind::bad_latest,
-                          .step = catalog->latest,
-                          .file = std::string(kLatestName),
-                          .reason = "there is no such checkpoint"};
+  if (ops.info_of(directory.at(catalog->latest)).ok()) return std::nullopt;
+  return damage;
+}
+
+Result<std::vector<CheckpointDamage>> find_foreign_names(const CheckpointDirectory& directory) {
+  STOKER_ASSIGN(const std::vector<DirectoryName> names,
+                directory.ops().list_names(directory.self()));
+  std::vector<CheckpointDamage> found;
+  for (const DirectoryName& name : names) {
+    const bool is_for_directory = name.name == kNotesName || is_owner_name(name.name) ||
+                                  is_meeting_name(name.name) || is_trash_name(name.name);
+    const bool is_for_file = name.name == kLockName || name.name == kCatalogName ||
+                             parse_epoch_name(name.name) || is_epoch_claim_name(name.name);
+    if ((is_for_directory && name.kind != FileKind::directory) ||
+        (is_for_file && name.kind != FileKind::regular))
+      found.push_back(
+          {.kind = DamageKind::foreign_file,
+           .step = "",
+           .file = name.name,
+           .reason = is_for_directory ? "it is no directory" : "it is no regular file"});
+  }
+  return found;
 }
 
 }  // namespace stoker

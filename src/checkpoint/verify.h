@@ -17,11 +17,11 @@ enum class DamageKind : std::uint8_t {
   bad_manifest,   ///< None, or one that cannot be trusted.
   missing_file,   ///< The manifest names it.
   wrong_size,     ///< Cut off, or longer than it was.
-  bad_bytes,      ///< A chunk's checksum does not fit.
-  unreadable,     ///< The device or the kernel refused.
+  bad_bytes,      ///< A chunk's checksum is another.
+  unreadable,     ///< The device cannot give its bytes back.
   bad_header,     ///< The file's own header tells otherwise than the manifest.
   missing_slice,  ///< Elements of a tensor are in no file.
-  foreign_file,   ///< In the directory, but not in the manifest.
+  foreign_file,   ///< In the directory, but not in the manifest; or no file or directory at all.
   bad_latest,     ///< `latest` leads nowhere.
 };
 
@@ -53,18 +53,23 @@ struct CheckpointVerifyOptions {
 };
 
 /// Reads all of one checkpoint and finds every damage. `not_found` if it is not there, or was
-/// removed meanwhile. A damaged checkpoint is no error.
-Result<CheckpointVerifyReport> verify_checkpoint(FileOps& ops, const std::string& directory,
+/// removed meanwhile. A damaged checkpoint is no error; that it cannot be read for another reason
+/// (rights, descriptors, memory) is one, and says nothing about the checkpoint.
+Result<CheckpointVerifyReport> verify_checkpoint(const CheckpointDirectory& directory,
                                                  const std::string& name,
                                                  const CheckpointVerifyOptions& options);
 
 /// The same of all checkpoints in `directory`, those that were superseded among them. One that
 /// retention removes meanwhile is left out.
-Result<CheckpointVerifyReport> verify_checkpoints(FileOps& ops, const std::string& directory,
+Result<CheckpointVerifyReport> verify_checkpoints(const CheckpointDirectory& directory,
                                                   const CheckpointVerifyOptions& options);
 
 /// `bad_latest` if the link `latest` leads nowhere. One that is behind the newest checkpoint, as
 /// after a crash between two steps of a commit, is no damage.
-std::optional<CheckpointDamage> check_latest(FileOps& ops, const std::string& directory);
+std::optional<CheckpointDamage> check_latest(const CheckpointDirectory& directory);
+
+/// Names in the directory that are meant for something of ours and are something else: a link or a
+/// file where a directory should be. Nothing follows, writes or removes them.
+Result<std::vector<CheckpointDamage>> find_foreign_names(const CheckpointDirectory& directory);
 
 }  // namespace stoker

@@ -1,56 +1,71 @@
 #include "checkpoint/writer_lock.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <chrono>
 #include <system_error>
 #include <utility>
 #include <vector>
 
-#include "checkpoint/names.h"
-#include "checkpoint/text_file.h"
-#include "checkpoint/tree_removal.h"
+#include "base/token.h"
+#include "checkpoint/manifest_file.h"
+#include "checkpoint/notes.h"
+#include "io/lock_file.h"
 
 namespace stoker {
 namespace {
 
 using std::chrono::milliseconds;
 
+constexpr int kLooksMin = 8;  // without a change, before a writer counts as dead
+/// Two claims at once leave one of them behind; each further round takes one more.
+constexpr int kClaimsMax = 1000;
+
 double wall_time_s() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-/// A clock that is off by more than this makes two writers look dead to each other; the fence holds
-/// even then.
-constexpr double kTtlsToBeStale = 3;
-
 }  // namespace
 
-WriterLock::WriterLock(FileOps& ops, std::string directory, const LockOptions& options, UniqueFd fd)
-    : ops_(ops), directory_(std::move(directory)), options_(options), fd_(std::move(fd)) {
-  record_ = {.token = options.token.empty() ? make_token() : options.token,
-             .host = options.host.empty() ? host_name() : options.host,
-             .pid = ::getpid(),
-             .time_s = wall_time_s()};
-  owner_ = directory_ + "/" + owner_name(record_.token);
-}
+WriterLock::WriterLock(const CheckpointDirectory& directory, const LockOptions& options,
+                       UniqueFd flock_fd, std::uint64_t device)
+    : directory_(directory),
+      options_(options),
+      epochs_(directory),
+      flock_(std::move(flock_fd)),
+      record_{.token = options.token.empty() ? make_token() : options.token,
+              .machine = options.machine ? *options.machine : this_machine(),
+              .device = device,
+              .pid = ::getpid(),
+              .job = options.job},
+      owner_(directory, record_.token),
+      meetings_(owner_, options.ttl) {}
 
-Result<std::unique_ptr<WriterLock>> WriterLock::acquire(FileOps& ops, const std::string& directory,
+// 1. Lock `.lock`.  2. Wait until the greatest epoch is released or its holder dead.  3. Claim the
+// next.  4. Make the owner's directory.  5. List again: the greatest epoch holds.  6. Fence all
+// other owners (takeover), then sweep what they have left.
+Result<std::unique_ptr<WriterLock>> WriterLock::acquire(const CheckpointDirectory& directory,
                                                         const LockOptions& options) {
-  const std::string path = directory + "/" + std::string(kLockName);
-  STOKER_ASSIGN(UniqueFd fd, ops.open(path, O_RDWR | O_CREAT));
-  struct stat info{};
-  if (::fstat(fd.get(), &info) == 0 && !S_ISREG(info.st_mode))
-    return Status(Code::invalid_argument, path + ": not a regular file, and so no lock: remove it");
-  std::unique_ptr<WriterLock> lock(new WriterLock(ops, directory, options, std::move(fd)));
+  const std::string context = "lock " + directory.path();
+  STOKER_ASSIGN(UniqueFd fd, open_lock_file(directory.ops(), directory.at(kLockName)));
+  STOKER_ASSIGN(const FileInfo info, directory.ops().info_of(directory.self()));
+  std::unique_ptr<WriterLock> lock(new WriterLock(directory, options, std::move(fd), info.device));
   const Deadline deadline = deadline_after(options.timeout, lock->now());
-  STOKER_TRY(lock->await_flock(deadline).with_context("lock " + directory));
-  STOKER_TRY(lock->await_other_host(deadline).with_context("lock " + directory));
-  STOKER_TRY(lock->settle().with_context("lock " + directory));
+  STOKER_TRY(lock->await_flock(deadline).with_context(context));
+  for (int attempt = 1;; ++attempt) {
+    const Result<LockEpoch> before = lock->await_epoch(deadline);
+    if (!before.ok()) return before.status().with_context(context);
+    const Result<bool> is_claimed = lock->claim(before->number + 1);
+    if (!is_claimed.ok()) return is_claimed.status().with_context(context);
+    if (*is_claimed) break;
+    if (attempt == kClaimsMax)
+      return Status(Code::unavailable, context + ": others were always faster");
+  }
+  if (const Status settled = lock->settle(); !settled.ok())
+    return lock->explain(settled).with_context(context);
   return lock;
 }
 
@@ -59,58 +74,147 @@ void WriterLock::pause(nanoseconds time) const {
   std::this_thread::sleep_for(time);
 }
 
-std::optional<LockRecord> WriterLock::read_record() const {
-  std::array<char, 4096> text{};
-  const ssize_t n = ::pread(fd_.get(), text.data(), text.size(), 0);
+std::optional<OldLockRecord> WriterLock::read_old_record() const {
+  std::array<char, kLockRecordBytes> text{};
+  const ssize_t n = ::pread(flock_.get(), text.data(), text.size(), 0);
   if (n <= 0) return std::nullopt;
-  return parse_lock_record(std::string_view(text.data(), static_cast<std::size_t>(n)));
+  return parse_old_lock_record(std::string_view(text.data(), static_cast<std::size_t>(n)));
+}
+
+std::string WriterLock::holder() const {
+  const Result<LockEpoch> epoch = epochs_.greatest();
+  if (epoch.ok() && epoch->record && !epoch->record->is_released) return epoch->record->who();
+  const std::optional<OldLockRecord> old = read_old_record();
+  return old ? old->who() : "not known who";
+}
+
+Status WriterLock::held_by(const std::string& who) const {
+  return {Code::unavailable, "another writer holds it: " + who};
 }
 
 Status WriterLock::await_flock(Deadline deadline) {
+  WaitNotice notice(options_.on_wait);
   for (nanoseconds wait = milliseconds(1);;
        wait = std::min<nanoseconds>(wait * 2, milliseconds(250))) {
-    Status locked = ops_.try_lock(fd_.get(), LockMode::exclusive);
-    // Where a filesystem has no flock, the record is all there is.
+    const Status locked = directory_.ops().try_lock(flock_.get(), LockMode::exclusive);
+    has_flock_ = locked.ok();
+    // Where a filesystem has no flock, epochs are all there is.
     if (locked.ok() || locked.code() == Code::unsupported) return {};
     if (locked.code() != Code::unavailable) return locked;
-    if (now() >= deadline) {
-      const std::optional<LockRecord> holder = read_record();
-      return Status(Code::unavailable,
-                    "another writer holds it: " + (holder ? holder->who() : "not known who"));
-    }
+    if (now() >= deadline) return held_by(holder());
+    notice.waiting([&] {
+      return "waiting for the lock of " + directory_.path() + ", which " + holder() + " holds";
+    });
     pause(std::min(wait, time_left(deadline, now())));
   }
 }
 
-// A record of this host says nothing once we have the flock: its writer is dead. One of another
-// host is watched by our own clock for as long as its writer may be silent.
-Status WriterLock::await_other_host(Deadline deadline) {
-  std::optional<LockRecord> seen = read_record();
-  if (!seen || seen->host == record_.host) return {};
+// By the rule of version 0.1: a record of this host says nothing once we have the flock, one of
+// another host is watched, unless it is old.
+Status WriterLock::await_old_version(Deadline deadline) {
+  constexpr double kTtlsToBeStale = 3;
+  std::optional<OldLockRecord> seen = read_old_record();
+  if (!seen || seen->host == old_host_name(record_.machine)) return {};
   const double ttl_s = std::chrono::duration<double>(options_.ttl).count();
   if (wall_time_s() - seen->time_s > kTtlsToBeStale * ttl_s) return {};
-  Deadline dead_at = deadline_after(options_.ttl, now());
-  while (now() < dead_at) {
-    if (now() >= deadline)
-      return Status(Code::unavailable,
-                    "another writer holds it, or held it a moment ago: " + seen->who() +
-                        "; it is taken for dead after " + std::to_string(ttl_s) + " s of silence");
+  for (Deadline dead_at = deadline_after(options_.ttl, now()); now() < dead_at;) {
+    if (now() >= deadline) return held_by(seen->who());
     pause(std::min({options_.ttl / 8, time_left(deadline, now()), time_left(dead_at, now())}));
-    std::optional<LockRecord> again = read_record();
+    std::optional<OldLockRecord> again = read_old_record();
     if (!again) return {};  // it has ended
-    if (*again != *seen) {
-      seen = std::move(again);
-      dead_at = deadline_after(options_.ttl, now());
-    }
+    if (*again == *seen) continue;
+    seen = std::move(again);
+    dead_at = deadline_after(options_.ttl, now());
   }
   return {};
 }
 
+/// The greatest epoch, once nobody holds it.
+Result<LockEpoch> WriterLock::await_epoch(Deadline deadline) {
+  STOKER_ASSIGN(LockEpoch epoch, epochs_.greatest());
+  if (epoch.number == 0) {
+    STOKER_TRY(await_old_version(deadline));
+    return epoch;
+  }
+  while (!epoch.record || !epoch.record->is_released) {
+    // Whoever could hold it on this machine had to have the flock.
+    const bool is_here = has_flock_ && epoch.record && epoch.record->device == record_.device &&
+                         !record_.machine.boot_id.empty() &&
+                         epoch.record->machine.boot_id == record_.machine.boot_id;
+    if (is_here) break;
+    const LockEpoch seen = epoch;
+    STOKER_TRY(await_silence(epoch, deadline));
+    if (epoch == seen) break;
+  }
+  return epoch;
+}
+
+// Watches until nothing has changed for the ttl, by our own clock, in so many looks, or until there
+// is a newer epoch. If we were stopped ourselves meanwhile it begins anew: the holder may have
+// been, too.
+Status WriterLock::await_silence(LockEpoch& epoch, Deadline deadline) {
+  const nanoseconds ttl = std::max<nanoseconds>(options_.ttl, milliseconds(1));
+  WaitNotice notice(options_.on_wait);
+  Deadline since = now();
+  Deadline last_look = since;
+  for (int looks = 1; looks < kLooksMin || last_look - since < ttl;) {
+    const auto who = [&] { return epoch.record ? epoch.record->who() : std::string("unknown"); };
+    if (now() >= deadline)
+      return Status(Code::unavailable,
+                    "another writer holds it, or held it a moment ago: " + who() +
+                        "; it is taken for dead after " +
+                        std::to_string(std::chrono::duration<double>(ttl).count()) +
+                        " s of silence");
+    notice.waiting([&] {
+      return "waiting for the lock of " + directory_.path() + ", which " + who() +
+             " on another machine holds, or has left behind";
+    });
+    pause(std::min(ttl / (2 * kLooksMin), time_left(deadline, now())));
+    STOKER_ASSIGN(LockEpoch again, epochs_.greatest());
+    const Deadline look = now();
+    const bool is_new = again.number != epoch.number;
+    const bool has_changed = again != epoch || look - last_look > ttl / 4;
+    epoch = std::move(again);
+    last_look = look;
+    if (is_new || (epoch.record && epoch.record->is_released)) return {};
+    looks = has_changed ? 1 : looks + 1;
+    if (has_changed) since = look;
+  }
+  return {};
+}
+
+/// False if somebody else was faster.
+Result<bool> WriterLock::claim(std::uint64_t number) {
+  STOKER_ASSIGN(std::optional<UniqueFd> fd, epochs_.create(number, record_));
+  if (!fd) return false;
+  epoch_fd_ = std::make_unique<ForkClosedFd>(*std::move(fd));
+  epoch_ = number;
+  directory_.ops().reached("takeover.claimed");
+  const Status made = owner_.make();
+  if (!made.ok() && made.code() != Code::already_exists) return made;
+  STOKER_ASSIGN(const LockEpoch greatest, epochs_.greatest());
+  if (greatest.number == number) return true;
+  static_cast<void>(directory_.ops().rmdir(owner_.self()));
+  return false;
+}
+
+/// Of two that claim at once, each fences the other if it can, and one of them is first: not always
+/// the one with the greater epoch. That one takes its claim back, so that the epoch of the holder
+/// is the greatest.
+Status WriterLock::explain(const Status& failure) const {
+  if (const std::optional<std::string> successor = find_successor()) return held_by(*successor);
+  if (!is_gone(failure) || directory_.ops().info_of(owner_.self()).ok()) return failure;
+  const Result<LockEpoch> rival = epochs_.greatest(epoch_);
+  epochs_.remove(epoch_);
+  return held_by(rival.ok() && rival->record ? rival->record->who() : "not known who");
+}
+
 Status WriterLock::settle() {
-  STOKER_TRY(write_text(ops_, fd_.get(), format_lock_record(record_)));
-  STOKER_TRY(sweep(ops_, directory_, ""));
-  STOKER_TRY(ops_.mkdir(owner_));
+  STOKER_TRY(owner_.take_over());
+  epochs_.remove_before(epoch_);
   is_settled_ = true;
+  STOKER_TRY(owner_.sweep());
+  sweep_staged_notes(directory_);
   if (options_.ttl <= nanoseconds(0)) return {};
   try {
     heart_ = std::make_unique<std::jthread>([this](std::stop_token stop) { keep_beating(stop); });
@@ -121,15 +225,10 @@ Status WriterLock::settle() {
 }
 
 void WriterLock::beat() {
-  const std::optional<LockRecord> on_disk = read_record();
-  if (on_disk && on_disk->token != record_.token) {
-    is_lost_.store(true, std::memory_order_relaxed);
-    return;
-  }
-  record_.time_s = wall_time_s();
   ++record_.beat;
-  // A failure is not reported: the worst is a takeover, and the fence is there for that.
-  static_cast<void>(write_text(ops_, fd_.get(), format_lock_record(record_)));
+  // A failure is not told: the worst is a takeover, and the fence is there for that.
+  static_cast<void>(epochs_.write(epoch_fd_->get(), record_));
+  meetings_.look();
 }
 
 void WriterLock::keep_beating(std::stop_token stop) {
@@ -137,8 +236,8 @@ void WriterLock::keep_beating(std::stop_token stop) {
     MutexLock lock(mutex_);
     stopped_.notify_all();
   });
-  while (!stop.stop_requested() && !is_lost()) {
-    const Deadline next = deadline_after(options_.ttl / 4);
+  while (!stop.stop_requested()) {
+    const Deadline next = deadline_after(options_.ttl / 8);
     {
       MutexLock lock(mutex_);
       while (!stop.stop_requested() && Clock::now() < next) stopped_.wait_until(mutex_, next);
@@ -147,44 +246,29 @@ void WriterLock::keep_beating(std::stop_token stop) {
   }
 }
 
+std::optional<std::string> WriterLock::find_successor() const {
+  const Result<LockEpoch> epoch = epochs_.greatest();
+  if (!epoch.ok() || epoch->number <= epoch_) return std::nullopt;
+  return epoch->record ? epoch->record->who() : "not known who";
+}
+
 WriterLock::~WriterLock() {
   if (!guard_.is_here()) {
     static_cast<void>(heart_.release());
     return;
   }
   heart_.reset();
-  if (!is_settled_) return;
-  // Both are left-overs at worst: the next holder sweeps the one and overrules the other.
-  if (!leaves_staging_) static_cast<void>(remove_tree(ops_, owner_));
-  const std::optional<LockRecord> on_disk = read_record();
-  if (on_disk && on_disk->token == record_.token) static_cast<void>(ops_.ftruncate(fd_.get(), 0));
-}
-
-// 1. Rename each staging directory: from here on its owner cannot publish.  2. fsync the directory.
-// 3. Remove what was renamed, now or by somebody before us.
-Status sweep(FileOps& ops, const std::string& directory, const std::string& keep) {
-  STOKER_ASSIGN(const std::vector<std::string> names, ops.list(directory));
-  std::vector<std::string> trash;
-  bool has_fenced = false;
-  for (const std::string& name : names) {
-    if (is_trash_name(name)) trash.push_back(name);
-    if (!is_owner_name(name) || name == keep) continue;
-    trash.push_back(trash_name(name, make_token()));
-    const Status renamed = ops.rename(directory + "/" + name, directory + "/" + trash.back());
-    if (renamed.code() == Code::not_found) continue;  // its owner has just removed it
-    STOKER_TRY(renamed);
-    has_fenced = true;
+  if (epoch_fd_ == nullptr) return;
+  // All of it is left to the next writer at worst.
+  if (is_settled_) {
+    const Result<std::vector<std::string>> names = directory_.ops().list(owner_.self());
+    if (names.ok())
+      for (const std::string& name : *names)
+        if (!parse_aside_name(name)) owner_.discard(name);
   }
-  if (has_fenced) {
-    STOKER_TRY(ops.fsync_dir(directory));
-    ops.reached("takeover.fenced");
-  }
-  for (const std::string& name : trash) {
-    // What resists is tried again by the next holder; it is in nobody's way.
-    static_cast<void>(remove_tree(ops, directory + "/" + name));
-  }
-  if (!trash.empty()) ops.reached("takeover.swept");
-  return {};
+  static_cast<void>(directory_.ops().rmdir(owner_.self()));
+  record_.is_released = true;
+  static_cast<void>(epochs_.write(epoch_fd_->get(), record_));
 }
 
 }  // namespace stoker

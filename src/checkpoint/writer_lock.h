@@ -1,87 +1,97 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 
 #include "base/clock.h"
+#include "base/fork_closed_fd.h"
 #include "base/fork_guard.h"
 #include "base/mutex.h"
-#include "checkpoint/fork_closed_fd.h"
-#include "checkpoint/lock_record.h"
-#include "io/file_ops.h"
+#include "checkpoint/lock_epochs.h"
+#include "checkpoint/meeting_sweep.h"
+#include "checkpoint/owner_directory.h"
+#include "checkpoint/wait_notice.h"
 
 namespace stoker {
 
 struct LockOptions {
   nanoseconds timeout{0};  ///< How long to wait for another writer to end.
-  /// A writer on another host that has given no sign of life for so long is taken for dead.
+  /// A writer on another host that has given no sign of life for so long is taken for dead. 0: no
+  /// signs of life are given.
   nanoseconds ttl = std::chrono::seconds(60);
-  std::string token = {};                       ///< Of the staging directory; one is made if empty.
-  std::string host = {};                        ///< For tests; this host if empty.
+  std::string job = {};    ///< For the messages of those who wait.
+  WaitSink on_wait = {};   ///< Hears who holds the lock, after some seconds of waiting.
+  std::string token = {};  ///< Of the owner's directory; one is made if empty.
+  std::optional<Machine> machine = {};          ///< For tests; this one if empty.
   std::function<Deadline()> now = {};           ///< For tests; the steady clock.
-  std::function<void(nanoseconds)> pause = {};  ///< For tests; sleeps.
+  std::function<void(nanoseconds)> pause = {};  ///< Sleeps; may throw, which ends the wait.
 };
 
-/// The right to write a checkpoint directory, and its staging directory `owner-<token>`.
+/// The right to write a checkpoint directory, and the directory that is its fence.
 ///
-/// On one host flock(2) alone decides, and a death frees it at once. Between hosts, where a lock
-/// may not be seen, the holder renews its record in `.lock`; one that no longer changes is taken
-/// over. Whoever takes over first renames the staging directories of those before, so that a
-/// writer that was only slow finds no source for its rename: it cannot publish.
+/// On one host a flock on `.lock` decides, and a death frees it at once. Between hosts, where a
+/// lock may not be seen, epochs do (lock_epochs.h): the holder counts its record up, and an
+/// observer takes it for dead when it has not changed for the ttl, by the observer's own clock.
+/// Whoever takes over removes the owner's directories of those before, so that a writer that was
+/// only slow can neither publish nor remove anything.
 ///
 /// Thread safety: const methods may be called from any thread. In a forked child the lock is not
 /// held, and the destructor does nothing.
 class WriterLock {
  public:
-  /// Takes the lock and sweeps what dead writers have left: their staging directories and
-  /// `.trash-*`. `unavailable` names who holds it. Crash points: takeover.fenced, .swept.
-  static Result<std::unique_ptr<WriterLock>> acquire(FileOps& ops, const std::string& directory,
+  /// Takes the lock, fences and sweeps what dead writers have left. `unavailable` names who holds
+  /// it. Crash points: takeover.claimed, and those of OwnerDirectory.
+  static Result<std::unique_ptr<WriterLock>> acquire(const CheckpointDirectory& directory,
                                                      const LockOptions& options);
   WriterLock(const WriterLock&) = delete;
   WriterLock& operator=(const WriterLock&) = delete;
-  /// Removes the staging directory, unless it is to be left, and lets others in.
+  /// Removes the owner's directory and lets others in.
   ~WriterLock();
 
-  /// Other ranks may still look into the staging directory: it is left to the next holder's sweep.
-  void leave_staging() noexcept { leaves_staging_ = true; }
-
+  const OwnerDirectory& owner() const noexcept { return owner_; }
   const std::string& token() const noexcept { return record_.token; }
-  /// The staging directory's path.
-  const std::string& owner_directory() const noexcept { return owner_; }
-  /// Whether another host has taken over. Asked for the sake of the message: the fence protects.
-  bool is_lost() const noexcept { return is_lost_.load(std::memory_order_relaxed); }
+  /// Who has taken over, for messages; nothing if nobody has. Lists the directory.
+  std::optional<std::string> find_successor() const;
 
  private:
-  WriterLock(FileOps& ops, std::string directory, const LockOptions& options, UniqueFd fd);
+  WriterLock(const CheckpointDirectory& directory, const LockOptions& options, UniqueFd flock_fd,
+             std::uint64_t device);
 
   Status await_flock(Deadline deadline);
-  Status await_other_host(Deadline deadline);
+  Status await_old_version(Deadline deadline);
+  Result<LockEpoch> await_epoch(Deadline deadline);
+  Status await_silence(LockEpoch& epoch, Deadline deadline);
+  Result<bool> claim(std::uint64_t number);
   Status settle();
+  Status explain(const Status& failure) const;
+  Status held_by(const std::string& who) const;
+  std::string holder() const;
+  std::optional<OldLockRecord> read_old_record() const;
   void beat();
   void keep_beating(std::stop_token stop);
   Deadline now() const { return options_.now ? options_.now() : Clock::now(); }
   void pause(nanoseconds time) const;
-  std::optional<LockRecord> read_record() const;
 
-  FileOps& ops_;
-  const std::string directory_;
+  const CheckpointDirectory directory_;
   const LockOptions options_;
+  const LockEpochs epochs_;
   ForkGuard guard_;
-  ForkClosedFd fd_;
+  ForkClosedFd flock_;
+  bool has_flock_ = false;  // false where files cannot be locked
+  std::unique_ptr<ForkClosedFd> epoch_fd_;
+  std::uint64_t epoch_ = 0;
   LockRecord record_;  // changed by the heart alone, once it beats
-  std::string owner_;
+  OwnerDirectory owner_;
+  MeetingSweep meetings_;  // the heart's
   bool is_settled_ = false;
-  bool leaves_staging_ = false;
-  std::atomic<bool> is_lost_{false};  // relaxed: a flag on its own
   Mutex mutex_;
   Condition stopped_;
   std::unique_ptr<std::jthread> heart_;  // let go of in a child, where there is no such thread
 };
-
-/// Renames `owner-*` (but not `keep`) and removes them and `.trash-*`. Only the lock's holder may.
-Status sweep(FileOps& ops, const std::string& directory, const std::string& keep);
 
 }  // namespace stoker

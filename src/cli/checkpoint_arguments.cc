@@ -28,7 +28,7 @@ Result<CatalogStep> find_latest(const Catalog& catalog, const std::string& direc
   // The link may be behind, or lead nowhere: what is newest is said by the manifests. But a damaged
   // one that it leads to may be the newest, and must not be passed over in silence.
   const CatalogStep* const linked = catalog.find(catalog.latest);
-  if (linked != nullptr && linked->manifest == nullptr) return *linked;
+  if (linked != nullptr && !linked->is_valid()) return *linked;
   if (const CatalogStep* const step = catalog.newest()) return *step;
   return Status(Code::not_found, directory + ": no checkpoint that could be read");
 }
@@ -39,12 +39,18 @@ void add_directory_argument(CLI::App& command, std::string& directory) {
   command.add_option("DIR", directory, "The directory of the checkpoints.")->required();
 }
 
+Result<CheckpointDirectory> open_directory(const std::string& directory) {
+  Result<CheckpointDirectory> opened = CheckpointDirectory::open(posix_file_ops(), directory);
+  if (opened.status().code() == Code::not_found) return no_checkpoints(directory);
+  return opened;
+}
+
 Status no_checkpoints(const std::string& directory) {
   const bool is_one = posix_file_ops().kind_of(directory + "/manifest.json").ok();
   return Status(Code::not_found,
                 directory + (is_one ? ": is a checkpoint itself; give the directory above it, and "
                                       "its step where one is asked for"
-                                    : ": there are no checkpoints"));
+                                    : ": no checkpoints"));
 }
 
 Result<CatalogStep> find_step(const Catalog& catalog, const std::string& directory,
@@ -63,30 +69,25 @@ Result<CatalogStep> find_step(const Catalog& catalog, const std::string& directo
 }
 
 Result<CatalogStep> find_step(const std::string& directory, const std::string& typed) {
-  STOKER_ASSIGN(const Catalog catalog, list_checkpoints(posix_file_ops(), directory));
+  STOKER_ASSIGN(const CheckpointDirectory opened, open_directory(directory));
+  STOKER_ASSIGN(const Catalog catalog, list_checkpoints(opened));
   return find_step(catalog, directory, typed);
 }
 
 Result<CheckpointReader> open_step(const std::string& directory, const std::string& typed,
                                    const Context& context) {
   STOKER_ASSIGN(const EngineKind engine, try_engine());
-  STOKER_ASSIGN(const CatalogStep step, find_step(directory, typed));
-  return CheckpointReader::open(posix_file_ops(), directory + "/" + step.name,
-                                {.engine = make_stoppable_reads(context.stop, engine)});
-}
-
-std::uint64_t size_of(const CheckpointManifest& manifest) noexcept {
-  std::uint64_t total = 0;
-  for (const CheckpointFile& file : manifest.files) total += file.size_bytes;
-  return total;
-}
-
-std::uint64_t linked_bytes_of(const CheckpointManifest& manifest) noexcept {
-  std::uint64_t total = 0;
-  for (const CheckpointFile& file : manifest.files) {
-    if (file.link_count != 0) total += file.size_bytes;
+  STOKER_ASSIGN(const CheckpointDirectory opened, open_directory(directory));
+  const bool is_latest = typed.empty() || typed == kLatestName;
+  // Whoever saves and keeps one checkpoint removes it as soon as there is a newer one: then that.
+  constexpr int kAttemptsMax = 100;
+  for (int attempt = 1;; ++attempt) {
+    STOKER_ASSIGN(const CatalogStep step, find_step(directory, typed));
+    Result<CheckpointReader> reader = CheckpointReader::open(
+        opened, step.name, {.engine = make_stoppable_reads(context.stop, engine)});
+    if (reader.ok() || !is_latest || !is_gone(reader.status()) || attempt == kAttemptsMax)
+      return reader;
   }
-  return total;
 }
 
 CheckpointNote note_of(const AllNotes& notes, const CatalogStep& step) {

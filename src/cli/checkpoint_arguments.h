@@ -38,6 +38,9 @@ void on_chosen(CLI::App& command, Action action) {
   });
 }
 
+/// Opens a directory of checkpoints, which must be there.
+Result<CheckpointDirectory> open_directory(const std::string& directory);
+
 /// `not_found`: why there are none in `directory`.
 Status no_checkpoints(const std::string& directory);
 
@@ -54,10 +57,6 @@ Result<CatalogStep> find_step(const std::string& directory, const std::string& t
 Result<CheckpointReader> open_step(const std::string& directory, const std::string& typed,
                                    const Context& context);
 
-/// Of all files; those that are shared with other checkpoints count in each.
-std::uint64_t size_of(const CheckpointManifest& manifest) noexcept;
-/// Of the files that are hard links to those of the checkpoint before.
-std::uint64_t linked_bytes_of(const CheckpointManifest& manifest) noexcept;
 /// The note of a checkpoint; an empty one if nobody wrote any.
 CheckpointNote note_of(const AllNotes& notes, const CatalogStep& step);
 

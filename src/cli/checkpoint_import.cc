@@ -26,6 +26,7 @@
 #include "formats/safetensors.h"
 #include "io/exact_transfer.h"
 #include "io/file_ops.h"
+#include "io/regular_file.h"
 #include "stoker/version.h"
 
 namespace stoker::cli {
@@ -36,7 +37,7 @@ using nlohmann::ordered_json;
 constexpr std::uint64_t kMemoryBytes = std::uint64_t{256} << 20;
 constexpr std::size_t kLengthBytes = 8;
 
-/// Whoever writes checkpoints sweeps `owner-*` and `.trash-*`: not in just any directory.
+/// Whoever writes checkpoints sweeps directories with the names of ours: not in just any directory.
 Status check_directory(const ImportRequest& request) {
   FileOps& ops = posix_file_ops();
   const Result<std::vector<std::string>> names = ops.list(request.directory);
@@ -63,11 +64,9 @@ Status check_directory(const ImportRequest& request) {
 class Source {
  public:
   static Result<std::unique_ptr<Source>> open(const std::string& path) {
-    STOKER_ASSIGN(UniqueFd fd, posix_file_ops().open(path, O_RDONLY));
+    STOKER_ASSIGN(UniqueFd fd, open_regular(posix_file_ops(), path));
     struct stat info{};
     if (::fstat(fd.get(), &info) != 0) return Status::from_errno(errno, "stat", path);
-    if (!S_ISREG(info.st_mode))
-      return Status(Code::invalid_argument, path + ": not a regular file");
     static_cast<void>(::posix_fadvise(fd.get(), 0, 0, POSIX_FADV_SEQUENTIAL));
     return std::make_unique<Source>(path, std::move(fd), static_cast<std::uint64_t>(info.st_size));
   }

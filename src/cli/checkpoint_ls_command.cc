@@ -21,8 +21,9 @@ namespace {
 
 constexpr const char* kFooter =
     R"(The newest first, by generation: a run that was rewound saves a step again, and what had its name
-before is superseded. Manifests are read and checked; data is with --verify, as by `stoker checkpoint
-verify --all`, and then the exit status is 1 if any is damaged. What is committed is durable, but on
+before is superseded. Data is read and checked with --verify, as by `stoker checkpoint verify --all`,
+and then the exit status is 1 if any is damaged. A checkpoint that cannot be read for lack of rights
+or descriptors is "unreadable", not damaged. What is committed is durable, but on
 filesystems in memory. Values are those saved with the checkpoint, then those added by `annotate`.)";
 
 struct Arguments {
@@ -44,9 +45,7 @@ struct Listing {
     const CatalogStep* const newest = catalog.newest();
     return newest == nullptr ? std::string() : newest->name;
   }
-  bool is_durable(const CatalogStep& step) const {
-    return step.manifest != nullptr && !is_in_memory;
-  }
+  bool is_durable(const CatalogStep& step) const { return step.is_valid() && !is_in_memory; }
   const char* verified_text(const CatalogStep& step) const {
     const auto found = verified.find(step.name);
     if (found == verified.end()) return "-";
@@ -71,7 +70,7 @@ std::string flags_text(const Listing& listing, const CatalogStep& step) {
     if (is_set) text.append(text.empty() ? "" : ", ").append(word);
   };
   add(step.name == listing.latest(), "latest");
-  add(step.manifest == nullptr, "damaged");
+  add(!step.is_valid(), is_damage(step.problem) ? "damaged" : "unreadable");
   add(step.is_superseded(), "superseded");
   add(step.has_new_nonfinite, "non-finite");
   add(note_of(listing.notes, step).is_pinned, "pinned");
@@ -86,12 +85,13 @@ std::string render_text(const Listing& listing) {
     std::string values;
     std::string age = "-";
     std::string size = "-";
-    if (step.manifest != nullptr) {
-      values = values_text(step.manifest->reference);
-      age = age_text(listing.now_s - step.manifest->time_s);
-      size = format_bytes(size_of(*step.manifest));
+    if (step.is_valid()) {
+      values = values_text(step.summary->reference);
+      if (!calendar_text(step.summary->time_s).empty())
+        age = age_text(listing.now_s - step.summary->time_s);
+      size = format_bytes(step.summary->size_bytes);
     } else {
-      damages += fmt::format("{}: {}\n", step.name, printable(step.damage.message()));
+      damages += fmt::format("{}: {}\n", step.name, printable(step.problem.message()));
     }
     const std::string noted = values_text(note_of(listing.notes, step).values);
     if (!values.empty() && !noted.empty()) values += " ";
@@ -119,20 +119,21 @@ nlohmann::ordered_json step_json(const Listing& listing, const CatalogStep& step
       {"durable", listing.is_durable(step)},
       {"verified", nullptr},
       {"damage", nullptr},
+      {"unreadable", nullptr},
       {"annotations", values_json(note.values)},
   };
   if (const auto found = listing.verified.find(step.name); found != listing.verified.end())
     object["verified"] = found->second;
-  if (step.manifest == nullptr) {
-    object["damage"] = step.damage.message();
+  if (!step.is_valid()) {
+    object[is_damage(step.problem) ? "damage" : "unreadable"] = step.problem.message();
     return object;
   }
-  object["time_s"] = step.manifest->time_s;
-  object["age_s"] = listing.now_s - step.manifest->time_s;
-  object["size_bytes"] = size_of(*step.manifest);
-  object["linked_bytes"] = linked_bytes_of(*step.manifest);
-  object["world_size"] = step.manifest->world_size;
-  object["reference"] = values_json(step.manifest->reference);
+  object["time_s"] = number_json(step.summary->time_s);
+  object["age_s"] = number_json(listing.now_s - step.summary->time_s);
+  object["size_bytes"] = step.summary->size_bytes;
+  object["linked_bytes"] = step.summary->linked_bytes;
+  object["world_size"] = step.summary->world_size;
+  object["reference"] = values_json(step.summary->reference);
   return object;
 }
 
@@ -156,7 +157,7 @@ Result<bool> is_in_memory(const std::string& directory) {
 }
 
 /// Reads them all. Those that go away meanwhile are not marked.
-Status verify_all(Listing& listing, Context& context) {
+Status verify_all(const CheckpointDirectory& directory, Listing& listing, Context& context) {
   STOKER_ASSIGN(const EngineKind engine, try_engine());
   WorkProgress progress(context, "verifying", "checkpoints");
   const std::size_t count = listing.catalog.steps.size();
@@ -164,8 +165,7 @@ Status verify_all(Listing& listing, Context& context) {
     const std::string& name = listing.catalog.steps[i].name;
     progress.show({.done = i, .count = count, .note = name});
     const Result<CheckpointVerifyReport> report = verify_checkpoint(
-        posix_file_ops(), listing.directory, name,
-        {.reader = {.engine = make_engine_factory(engine)}, .stop = context.stop});
+        directory, name, {.reader = {.engine = make_engine_factory(engine)}, .stop = context.stop});
     if (!report.ok() && is_gone(report.status())) continue;
     if (!report.ok()) return report.status();
     listing.verified[name] = report->damages.empty();
@@ -176,10 +176,12 @@ Status verify_all(Listing& listing, Context& context) {
 
 Status run(const Arguments& arguments, Context& context) {
   Listing listing{.directory = arguments.directory, .catalog = {}, .notes = {}, .verified = {}};
-  STOKER_ASSIGN(listing.catalog, list_checkpoints(posix_file_ops(), arguments.directory));
-  STOKER_ASSIGN(listing.notes, read_all_notes(posix_file_ops(), arguments.directory));
+  STOKER_ASSIGN(const CheckpointDirectory directory,
+                CheckpointDirectory::open(posix_file_ops(), arguments.directory));
+  STOKER_ASSIGN(listing.catalog, list_checkpoints(directory));
+  STOKER_ASSIGN(listing.notes, read_all_notes(directory));
   STOKER_ASSIGN(listing.is_in_memory, is_in_memory(arguments.directory));
-  if (arguments.verify) STOKER_TRY(verify_all(listing, context));
+  if (arguments.verify) STOKER_TRY(verify_all(directory, listing, context));
   listing.now_s =
       std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
   return write_out(context, arguments.json ? render_json(listing) : render_text(listing));

@@ -30,8 +30,7 @@ struct Arguments {
 /// Notes go by generation, which a manifest that cannot be trusted does not tell.
 Result<CatalogStep> find_whole_step(const Arguments& arguments) {
   STOKER_ASSIGN(CatalogStep step, find_step(arguments.directory, arguments.step));
-  if (step.manifest == nullptr)
-    return step.damage.with_context(arguments.directory + "/" + step.name);
+  if (!step.is_valid()) return step.problem.with_context(arguments.directory + "/" + step.name);
   return step;
 }
 
@@ -54,16 +53,16 @@ Result<std::map<std::string, double>> parse_values(const std::vector<std::string
 
 Status pin(const Arguments& arguments, bool is_pinned, Context& context) {
   STOKER_ASSIGN(const CatalogStep step, find_whole_step(arguments));
-  STOKER_TRY(pin_checkpoint(posix_file_ops(), arguments.directory, step.parsed.step,
-                            step.generation, is_pinned));
+  STOKER_ASSIGN(const CheckpointDirectory directory, open_directory(arguments.directory));
+  STOKER_TRY(pin_checkpoint(directory, step.parsed.step, step.generation, is_pinned));
   return write_out(context, fmt::format("{}: {}\n", step.name, is_pinned ? "pinned" : "unpinned"));
 }
 
 Status annotate(const Arguments& arguments, Context& context) {
   STOKER_ASSIGN(const auto values, parse_values(arguments.values));
   STOKER_ASSIGN(const CatalogStep step, find_whole_step(arguments));
-  STOKER_TRY(annotate_checkpoint(posix_file_ops(), arguments.directory, step.parsed.step,
-                                 step.generation, values));
+  STOKER_ASSIGN(const CheckpointDirectory directory, open_directory(arguments.directory));
+  STOKER_TRY(annotate_checkpoint(directory, step.parsed.step, step.generation, values));
   return write_out(context, fmt::format("{}: {}\n", step.name, values_text(values)));
 }
 

@@ -5,6 +5,7 @@
 #include <optional>
 #include <ostream>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "base/units.h"
@@ -75,7 +76,7 @@ Result<RetentionRules> rules_from(const Arguments& arguments) {
 }
 
 struct Removal {
-  std::string name;
+  CatalogStep step;
   std::uint64_t size_bytes = 0;  ///< Without what others share.
 };
 
@@ -84,34 +85,39 @@ struct Choice {
   std::size_t kept_count = 0;
 };
 
-Result<Choice> choose(const std::string& directory, const RetentionRules& rules, Context& context) {
-  STOKER_ASSIGN(const Catalog catalog, list_checkpoints(posix_file_ops(), directory));
-  if (catalog.steps.empty()) return no_checkpoints(directory);
-  STOKER_ASSIGN(const AllNotes notes, read_all_notes(posix_file_ops(), directory));
+Result<Choice> choose(const CheckpointDirectory& directory, const RetentionRules& rules,
+                      Context& context) {
+  STOKER_ASSIGN(const Catalog catalog, list_checkpoints(directory));
+  if (catalog.steps.empty()) return no_checkpoints(directory.path());
+  STOKER_ASSIGN(const AllNotes notes, read_all_notes(directory));
   for (const DamagedNote& note : notes.damaged)
     context.err << fmt::format("{}: {}; its step counts as pinned\n", note.path,
                                printable(note.reason.message()));
   Choice choice;
   for (const std::string& name : choose_removals(catalog, notes, rules)) {
-    const CheckpointManifest& manifest = *catalog.find(name)->manifest;
+    const CatalogStep& step = *catalog.find(name);
     choice.removals.push_back(
-        {.name = name, .size_bytes = size_of(manifest) - linked_bytes_of(manifest)});
+        {.step = step, .size_bytes = step.summary->size_bytes - step.summary->linked_bytes});
   }
   choice.kept_count = catalog.steps.size() - choice.removals.size();
   return choice;
 }
 
-/// What has gone is told even if the next one fails.
-Status remove_all(const Arguments& arguments, Choice& choice, Context& context) {
-  for (std::size_t i = 0; i < choice.removals.size(); ++i) {
-    Status status =
-        context.stop.stop_requested()
-            ? Status(Code::cancelled, "interrupted; the rest is untouched")
-            : remove_checkpoint(posix_file_ops(), arguments.directory, choice.removals[i].name);
-    if (status.ok()) continue;
-    choice.kept_count += choice.removals.size() - i;
-    choice.removals.resize(i);
-    return status;
+/// What has gone is told even if the next one fails. One that was pinned meanwhile stays.
+Status remove_all(const OwnerDirectory& owner, Choice& choice, Context& context) {
+  std::vector<Removal> chosen = std::exchange(choice.removals, {});
+  for (std::size_t i = 0; i < chosen.size(); ++i) {
+    const Result<bool> removed = context.stop.stop_requested()
+                                     ? Status(Code::cancelled, "interrupted; the rest is untouched")
+                                     : remove_checkpoint(owner, chosen[i].step);
+    if (!removed.ok()) {
+      choice.kept_count += chosen.size() - i;
+      return removed.status();
+    }
+    if (*removed)
+      choice.removals.push_back(std::move(chosen[i]));
+    else
+      ++choice.kept_count;
   }
   return {};
 }
@@ -122,9 +128,9 @@ std::string render(const Arguments& arguments, const Choice& choice) {
   std::string text;
   for (const Removal& removal : choice.removals) {
     total_bytes += removal.size_bytes;
-    names.push_back(removal.name);
+    names.push_back(removal.step.name);
     text += fmt::format("{} {} ({})\n", arguments.dry_run ? "would remove" : "removed",
-                        removal.name, format_bytes(removal.size_bytes));
+                        removal.step.name, format_bytes(removal.size_bytes));
   }
   if (arguments.json)
     return to_line({{"directory", arguments.directory},
@@ -142,13 +148,14 @@ std::string render(const Arguments& arguments, const Choice& choice) {
 Status run(const Arguments& arguments, Context& context) {
   STOKER_ASSIGN(const RetentionRules rules, rules_from(arguments));
   // Without the lock first: taking it writes into the directory, which had better be one of ours.
-  STOKER_ASSIGN(Choice choice, choose(arguments.directory, rules, context));
+  STOKER_ASSIGN(const CheckpointDirectory directory, open_directory(arguments.directory));
+  STOKER_ASSIGN(Choice choice, choose(directory, rules, context));
   if (arguments.dry_run || choice.removals.empty())
     return write_out(context, render(arguments, choice));
   STOKER_ASSIGN(const std::unique_ptr<WriterLock> lock,
-                WriterLock::acquire(posix_file_ops(), arguments.directory, LockOptions()));
-  STOKER_ASSIGN(choice, choose(arguments.directory, rules, context));
-  Status removed = remove_all(arguments, choice, context);
+                WriterLock::acquire(directory, LockOptions()));
+  STOKER_ASSIGN(choice, choose(directory, rules, context));
+  Status removed = remove_all(lock->owner(), choice, context);
   STOKER_TRY(write_out(context, render(arguments, choice)));
   return removed;
 }
@@ -160,13 +167,13 @@ void add_checkpoint_prune_command(CLI::App& checkpoint, Context& context) {
       checkpoint.add_subcommand("prune", "Remove the checkpoints that no rule keeps.");
   const auto arguments = std::make_shared<Arguments>();
   add_directory_argument(*command, arguments->directory);
-  command->add_option("--keep-last", arguments->keep_last, "The newest so many.")
+  command->add_option("--keep-last", arguments->keep_last, "Keep the N newest.")
       ->check(count_from(1));
-  command->add_option("--keep-every", arguments->keep_every, "Steps that are multiples of it.")
+  command->add_option("--keep-every", arguments->keep_every, "Keep steps that are multiples of N.")
       ->check(count_from(1));
   command->add_option("--keep-best", arguments->keep_best,
-                      "METRIC:min|max:N: the N with the least or greatest value.");
-  command->add_flag("--dry-run", arguments->dry_run, "Only say what would go.");
+                      "METRIC:min|max:N: keep the N with the least or greatest value.");
+  command->add_flag("--dry-run", arguments->dry_run, "Only list what would be removed.");
   command->add_flag("--json", arguments->json, "One JSON object, for programs.");
   command->footer(kFooter);
   on_chosen(*command, [arguments, &context] { return run(*arguments, context); });

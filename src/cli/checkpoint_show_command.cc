@@ -1,7 +1,6 @@
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 
-#include <ctime>
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <string_view>
@@ -34,19 +33,19 @@ struct Arguments {
 
 struct Shown {
   CatalogStep step;
+  CheckpointManifest manifest;
   CheckpointNote note;
   /// By name: all slices.
   std::map<std::string_view, std::vector<const CheckpointTensor*>> tensors;
 
-  const CheckpointManifest& manifest() const { return *step.manifest; }
   const std::string& file_of(const CheckpointTensor& tensor) const {
-    return manifest().files[tensor.file].name;
+    return manifest.files[tensor.file].name;
   }
 };
 
 std::string time_text(double time_s) {
-  const auto seconds = static_cast<std::time_t>(time_s);
-  return fmt::format("{:%Y-%m-%d %H:%M:%S} UTC", fmt::gmtime(seconds));
+  const std::string text = calendar_text(time_s);
+  return text.empty() ? "at no time that a calendar has" : text;
 }
 
 /// One line, and no more than a screen has.
@@ -58,7 +57,7 @@ std::string shortened(const std::string& text) {
 }
 
 std::string head_text(const Shown& shown) {
-  const CheckpointManifest& manifest = shown.manifest();
+  const CheckpointManifest& manifest = shown.manifest;
   std::string text = fmt::format("{}: generation {}, saved {} by {} ({})\n", shown.step.name,
                                  manifest.generation, time_text(manifest.time_s),
                                  printable(manifest.tool), counted(manifest.world_size, "rank"));
@@ -76,7 +75,7 @@ std::string head_text(const Shown& shown) {
 
 std::string files_text(const Shown& shown) {
   TextTable table({"file", ">size", "links"});
-  for (const CheckpointFile& file : shown.manifest().files)
+  for (const CheckpointFile& file : shown.manifest.files)
     table.add({printable(file.name), format_bytes(file.size_bytes),
                file.link_count == 0 ? "" : fmt::format("linked {} times", file.link_count)});
   return table.empty() ? "" : "\n" + table.render();
@@ -103,9 +102,9 @@ std::string tensors_text(const Shown& shown) {
 
 std::string state_text(const Shown& shown) {
   std::string text;
-  for (std::size_t rank = 0; rank < shown.manifest().state_json.size(); ++rank) {
-    if (shown.manifest().state_json[rank] == "null") continue;
-    const std::vector<StateLine> lines = summarize_state(shown.manifest().state_json[rank]);
+  for (std::size_t rank = 0; rank < shown.manifest.state_json.size(); ++rank) {
+    if (shown.manifest.state_json[rank] == "null") continue;
+    const std::vector<StateLine> lines = summarize_state(shown.manifest.state_json[rank]);
     text += fmt::format("\nstate of rank {}\n", rank);
     for (std::size_t i = 0; i < lines.size() && i < kStateLinesMax; ++i)
       text += fmt::format("  {}{}{}\n", lines[i].path, lines[i].path.empty() ? "" : ": ",
@@ -116,10 +115,11 @@ std::string state_text(const Shown& shown) {
   return text;
 }
 
-/// The manifest was checked, so it parses; if not, it is shown as the text it is.
-ordered_json parsed(const std::string& text) {
-  ordered_json value = ordered_json::parse(text, nullptr, false);
-  return value.is_discarded() ? ordered_json(text) : value;
+/// A tree as it stands in the manifest, which was checked: it is JSON. A line break in it can only
+/// be space between two values.
+std::string in_one_line(std::string tree) {
+  std::ranges::replace_if(tree, [](char c) { return c == '\n' || c == '\r'; }, ' ');
+  return tree;
 }
 
 ordered_json tensors_json(const Shown& shown) {
@@ -148,46 +148,49 @@ ordered_json tensors_json(const Shown& shown) {
 }
 
 std::string render_json(const Shown& shown, const std::string& directory) {
-  const CheckpointManifest& manifest = shown.manifest();
+  const CheckpointManifest& manifest = shown.manifest;
   ordered_json files = ordered_json::array();
   for (const CheckpointFile& file : manifest.files)
     files.push_back(
         {{"name", file.name}, {"size_bytes", file.size_bytes}, {"link_count", file.link_count}});
-  ordered_json states = ordered_json::array();
-  for (const std::string& tree : manifest.state_json) states.push_back(parsed(tree));
   ordered_json parent;
   if (manifest.parent)
     parent = {{"step", manifest.parent->step}, {"generation", manifest.parent->generation}};
-  return to_line({{"directory", directory},
-                  {"name", shown.step.name},
-                  {"step", manifest.step},
-                  {"generation", manifest.generation},
-                  {"time_s", manifest.time_s},
-                  {"tool", manifest.tool},
-                  {"world_size", manifest.world_size},
-                  {"parent", std::move(parent)},
-                  {"superseded", shown.step.is_superseded()},
-                  {"pinned", shown.note.is_pinned},
-                  {"new_nonfinite", shown.step.has_new_nonfinite},
-                  {"size_bytes", size_of(manifest)},
-                  {"reference", values_json(manifest.reference)},
-                  {"annotations", values_json(shown.note.values)},
-                  {"files", std::move(files)},
-                  {"tensors", tensors_json(shown)},
-                  {"extra", parsed(manifest.extra_json)},
-                  {"cursor", parsed(manifest.cursor_json)},
-                  {"state", std::move(states)}}) +
-         "\n";
+  std::string text = to_line({{"directory", directory},
+                              {"name", shown.step.name},
+                              {"step", manifest.step},
+                              {"generation", manifest.generation},
+                              {"time_s", number_json(manifest.time_s)},
+                              {"tool", manifest.tool},
+                              {"world_size", manifest.world_size},
+                              {"parent", std::move(parent)},
+                              {"superseded", shown.step.is_superseded()},
+                              {"pinned", shown.note.is_pinned},
+                              {"new_nonfinite", shown.step.has_new_nonfinite},
+                              {"size_bytes", shown.step.summary->size_bytes},
+                              {"reference", values_json(manifest.reference)},
+                              {"annotations", values_json(shown.note.values)},
+                              {"files", std::move(files)},
+                              {"tensors", tensors_json(shown)}});
+  text.pop_back();  // the bracket that closes it
+  text += ",\"extra\":" + in_one_line(manifest.extra_json);
+  text += ",\"cursor\":" + in_one_line(manifest.cursor_json) + ",\"state\":[";
+  for (const std::string& tree : manifest.state_json)
+    text += (&tree == &manifest.state_json.front() ? "" : ",") + in_one_line(tree);
+  return text + "]}\n";
 }
 
 Status run(const Arguments& arguments, Context& context) {
   Shown shown;
   STOKER_ASSIGN(shown.step, find_step(arguments.directory, arguments.step));
-  if (shown.step.manifest == nullptr)
-    return shown.step.damage.with_context(arguments.directory + "/" + shown.step.name);
-  STOKER_ASSIGN(const AllNotes notes, read_all_notes(posix_file_ops(), arguments.directory));
+  if (!shown.step.is_valid())
+    return shown.step.problem.with_context(arguments.directory + "/" + shown.step.name);
+  STOKER_ASSIGN(const CheckpointDirectory directory, open_directory(arguments.directory));
+  STOKER_ASSIGN(shown.manifest,
+                read_checkpoint_manifest(directory.ops(), directory.at(shown.step.name)));
+  STOKER_ASSIGN(const AllNotes notes, read_all_notes(directory));
   shown.note = note_of(notes, shown.step);
-  for (const CheckpointTensor& tensor : shown.manifest().tensors)
+  for (const CheckpointTensor& tensor : shown.manifest.tensors)
     shown.tensors[tensor.name].push_back(&tensor);
   return write_out(context, arguments.json ? render_json(shown, arguments.directory)
                                            : head_text(shown) + files_text(shown) +

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <memory>
 #include <utility>
 
@@ -49,7 +50,7 @@ std::string damage_text(const CheckpointDamage& damage) {
                          ? fmt::format("latest -> {}", printable(damage.step))
                          : printable(damage.step);
   if (damage.kind != DamageKind::bad_latest && !damage.file.empty())
-    text += "/" + printable(damage.file);
+    text += (text.empty() ? "" : "/") + printable(damage.file);
   if (damage.size_bytes != 0)
     text += fmt::format(": offset {}, {} bytes", damage.offset_bytes, damage.size_bytes);
   return text + fmt::format(": {}: {}{}\n", damage_kind_name(damage.kind), printable(damage.reason),
@@ -86,18 +87,31 @@ std::string render_json(const CheckpointVerifyReport& report, const std::string&
 /// A `latest` that leads nowhere is damage here.
 Result<CheckpointVerifyReport> verify_one(const Arguments& arguments,
                                           const CheckpointVerifyOptions& options) {
-  FileOps& ops = posix_file_ops();
-  STOKER_ASSIGN(const Catalog catalog, list_checkpoints(ops, arguments.directory));
+  STOKER_ASSIGN(const CheckpointDirectory directory, open_directory(arguments.directory));
   const bool wants_latest = arguments.step.empty() || arguments.step == kLatestName;
-  Result<CatalogStep> step = find_step(catalog, arguments.directory, arguments.step);
-  if (wants_latest && !step.ok() && !catalog.steps.empty()) step = catalog.steps.front();
-  if (!step.ok()) return step.status();
-  STOKER_ASSIGN(CheckpointVerifyReport report,
-                verify_checkpoint(ops, arguments.directory, step->name, options));
-  if (!wants_latest) return report;
-  if (std::optional<CheckpointDamage> damage = check_latest(ops, arguments.directory))
-    report.damages.push_back(*std::move(damage));
+  // Whoever saves and keeps one checkpoint removes it as soon as there is a newer one: then that.
+  constexpr int kAttemptsMax = 100;
+  Result<CheckpointVerifyReport> report = CheckpointVerifyReport();
+  for (int attempt = 1;; ++attempt) {
+    STOKER_ASSIGN(const Catalog catalog, list_checkpoints(directory));
+    Result<CatalogStep> step = find_step(catalog, arguments.directory, arguments.step);
+    if (wants_latest && !step.ok() && !catalog.steps.empty()) step = catalog.steps.front();
+    if (!step.ok()) return step.status();
+    report = verify_checkpoint(directory, step->name, options);
+    if (!wants_latest || !is_gone(report.status()) || attempt == kAttemptsMax) break;
+  }
+  if (!report.ok() || !wants_latest) return report;
+  if (std::optional<CheckpointDamage> damage = check_latest(directory))
+    report->damages.push_back(*std::move(damage));
+  STOKER_ASSIGN(std::vector<CheckpointDamage> foreign, find_foreign_names(directory));
+  std::ranges::move(foreign, std::back_inserter(report->damages));
   return report;
+}
+
+Result<CheckpointVerifyReport> verify_all(const std::string& directory,
+                                          const CheckpointVerifyOptions& options) {
+  STOKER_ASSIGN(const CheckpointDirectory opened, open_directory(directory));
+  return verify_checkpoints(opened, options);
 }
 
 /// Draws how far a verification is, called from the threads that read.
@@ -137,8 +151,7 @@ Status run(const Arguments& arguments, Context& context) {
         progress.show(step, done, count);
       }};
   Result<CheckpointVerifyReport> report =
-      arguments.all ? verify_checkpoints(posix_file_ops(), arguments.directory, options)
-                    : verify_one(arguments, options);
+      arguments.all ? verify_all(arguments.directory, options) : verify_one(arguments, options);
   progress.clear();
   if (!report.ok()) return report.status();
   if (report->step_count == 0 && report->damages.empty())

@@ -1,6 +1,5 @@
 #include "cli/cursor_file.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -11,6 +10,7 @@
 
 #include "base/unique_fd.h"
 #include "io/publish.h"
+#include "io/regular_file.h"
 
 namespace stoker::cli {
 namespace {
@@ -41,7 +41,7 @@ bool stdout_is_file() {
 
 Result<std::optional<Cursor>> CursorFile::load() const {
   if (path_.empty()) return std::optional<Cursor>();
-  const Result<UniqueFd> fd = ops_.open(path_, O_RDONLY);
+  const Result<UniqueFd> fd = open_regular(ops_, path_);
   if (!fd.ok() && fd.status().code() == Code::not_found) {
     std::error_code ignored;
     if (std::filesystem::is_directory(parent_of(path_), ignored)) return std::optional<Cursor>();

@@ -1,16 +1,18 @@
 #include "dataset/convert.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <memory>
 #include <optional>
+#include <utility>
 
 #include "dataset/shard_names.h"
 #include "dataset/shard_output.h"
 #include "formats/decompress.h"
+#include "io/directories.h"
 #include "io/regular_file.h"
 
 namespace stoker {
@@ -48,13 +50,21 @@ Result<std::vector<std::string>> compressed_shards(FileOps& ops, const std::stri
 
 /// The plan of a conversion includes the times of its shards, so a later run must see the same one
 /// whenever it inflates them.
-Status take_times(const std::string& from, const std::string& to) {
-  struct stat info{};
-  if (::stat(from.c_str(), &info) != 0) return Status::from_errno(errno, "stat", from);
-  const timespec times[2] = {info.st_mtim, info.st_mtim};
-  if (::utimensat(AT_FDCWD, to.c_str(), times, 0) != 0)
-    return Status::from_errno(errno, "utimensat", to);
+Status take_times(FileOps& ops, const struct stat& from, const PathAt& to) {
+  STOKER_ASSIGN(const UniqueFd fd, open_regular(ops, to));
+  const timespec times[2] = {from.st_mtim, from.st_mtim};
+  if (::futimens(fd.get(), times) != 0) return Status::from_errno(errno, "futimens", to.text());
   return {};
+}
+
+/// Where tars are inflated: below the directory that is packed into.
+Result<PathAt> make_inflated_directory(FileOps& ops, const std::string& directory) {
+  STOKER_TRY(make_directories(ops, directory));
+  STOKER_ASSIGN(std::shared_ptr<const RootDirectory> root, open_root(ops, directory));
+  const PathAt own(std::move(root), ".stoker");
+  STOKER_TRY(make_own_directory(ops, own));
+  STOKER_TRY(make_own_directory(ops, own / "inflated"));
+  return own / "inflated";
 }
 
 /// Another for each file, and for each state of it.
@@ -67,7 +77,7 @@ Result<std::string> inflated_name(const std::string& path) {
   return xxh3_128(std::as_bytes(std::span(text))).hex() + ".tar";
 }
 
-Status inflate(FileOps& ops, const std::string& path, Codec codec, const std::string& to,
+Status inflate(FileOps& ops, const std::string& path, Codec codec, const PathAt& to,
                const std::stop_token& stop) {
   STOKER_ASSIGN(const UniqueFd fd, open_regular(ops, path));
   struct stat info{};
@@ -88,7 +98,19 @@ Status inflate(FileOps& ops, const std::string& path, Codec codec, const std::st
   STOKER_TRY(plain.finish().with_context(path));
   STOKER_TRY(output->sync());
   STOKER_TRY(output->publish());
-  return take_times(path, to);
+  return take_times(ops, info, to);
+}
+
+/// Inflates the tar `path`, unless an earlier run has; returns where it lies.
+Result<std::string> inflate_into(FileOps& ops, const PathAt& directory, const std::string& path,
+                                 Codec codec, const std::stop_token& stop) {
+  STOKER_ASSIGN(const std::string name, inflated_name(path));
+  const PathAt plain = directory / name;
+  const Result<FileKind> kind = ops.kind_of(plain);
+  if (kind.ok() && *kind != FileKind::regular)
+    return Status(Code::invalid_argument, plain.text() + ": not a regular file; remove it");
+  if (!kind.ok()) STOKER_TRY(inflate(ops, path, codec, plain, stop));
+  return plain.text();
 }
 
 }  // namespace
@@ -104,20 +126,14 @@ Result<PackReport> convert(FileOps& ops, std::span<const std::string> patterns,
       paths.insert(paths.end(), shards.begin(), shards.end());
     }
   }
-  const std::string inflated = directory + "/.stoker/inflated";
-  bool has_inflated = false;
+  std::optional<PathAt> inflated;
   for (std::string& path : paths) {
     STOKER_ASSIGN(const std::optional<Codec> codec, codec_of(path));
     if (!codec) continue;
-    has_inflated = true;
-    std::error_code failed;
-    std::filesystem::create_directories(inflated, failed);
-    if (failed) return Status::from_errno(failed.value(), "mkdir", inflated);
-    STOKER_ASSIGN(const std::string name, inflated_name(path));
-    const std::string plain = inflated + "/" + name;
-    if (!std::filesystem::exists(plain))
-      STOKER_TRY(inflate(ops, path, *codec, plain, options.stop));
-    path = plain;
+    if (!inflated) {
+      STOKER_ASSIGN(inflated, make_inflated_directory(ops, directory));
+    }
+    STOKER_ASSIGN(path, inflate_into(ops, *inflated, path, *codec, options.stop));
   }
   Dataset::Options open_options = source;
   open_options.index.stop = options.stop;
@@ -126,10 +142,7 @@ Result<PackReport> convert(FileOps& ops, std::span<const std::string> patterns,
   STOKER_ASSIGN(const std::unique_ptr<SampleSource> samples,
                 make_dataset_source(*std::move(dataset)));
   STOKER_ASSIGN(const PackReport report, pack(ops, *samples, directory, options));
-  if (has_inflated && report.is_complete) {
-    std::error_code ignored;
-    std::filesystem::remove_all(inflated, ignored);
-  }
+  if (inflated && report.is_complete) static_cast<void>(remove_tree(ops, *inflated));
   return report;
 }
 

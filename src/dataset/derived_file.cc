@@ -1,22 +1,25 @@
 #include "dataset/derived_file.h"
 
-#include <fcntl.h>
 #include <sys/file.h>
 
 #include <chrono>
 #include <filesystem>
+#include <memory>
 #include <span>
 #include <system_error>
 #include <thread>
+#include <utility>
 
 #include "base/checksum.h"
 #include "base/unique_fd.h"
+#include "io/directories.h"
+#include "io/lock_file.h"
 #include "io/publish.h"
 
 namespace stoker {
 namespace {
 
-using Take = std::function<Status(const std::string&)>;
+using Take = std::function<Status(const PathAt&)>;
 using Build = std::function<Result<std::vector<std::byte>>()>;
 
 constexpr auto kLockPoll = std::chrono::milliseconds(20);
@@ -25,14 +28,14 @@ constexpr auto kLockPoll = std::chrono::milliseconds(20);
 /// child forked meanwhile has the descriptor too, and would keep the lock as long as it lives.
 class BuilderLock {
  public:
-  static Result<BuilderLock> wait(FileOps& ops, const std::string& path,
+  static Result<BuilderLock> wait(FileOps& ops, const PathAt& path,
                                   const DerivedFileOptions& options) {
-    STOKER_ASSIGN(UniqueFd fd, ops.open(path, O_RDWR | O_CREAT));
+    STOKER_ASSIGN(UniqueFd fd, open_lock_file(ops, path));
     for (;;) {
       const Status status = ops.try_lock(fd.get(), LockMode::exclusive);
       // Without locks several may build, and each publishes a whole file.
       if (status.ok() || status.code() == Code::unsupported) return BuilderLock(std::move(fd));
-      if (status.code() != Code::unavailable) return status.with_context(path);
+      if (status.code() != Code::unavailable) return status.with_context(path.text());
       if (options.stop.stop_requested())
         return Status(Code::cancelled, "stopped while another process builds " + options.what);
       std::this_thread::sleep_for(kLockPoll);
@@ -50,56 +53,81 @@ class BuilderLock {
 };
 
 /// What builders that were killed left behind. Under the lock nobody else stages this file.
-void sweep(FileOps& ops, const std::string& directory, const std::string& name) {
+void sweep(FileOps& ops, const PathAt& directory, const std::string& name) {
   const Result<std::vector<std::string>> names = ops.list(directory);
   if (!names.ok()) return;
   for (const std::string& found : *names)
     if (found.starts_with(name + ".staged-"))
-      static_cast<void>(ops.unlink(directory + "/" + found));  // the next builder tries again
+      static_cast<void>(ops.unlink(directory / found));  // the next builder tries again
 }
 
-Result<DerivedFile> build_in(const std::string& directory, const DerivedFileOptions& options,
+/// Whether another place may still do.
+bool is_refused(const Status& status) {
+  return status.code() == Code::denied || status.code() == Code::no_space;
+}
+
+/// Makes the directory of a place.
+Result<PathAt> make_place(FileOps& ops, const DerivedPlace& place) {
+  std::error_code failed;
+  std::filesystem::create_directories(place.root, failed);
+  if (failed) return Status::from_errno(failed.value(), "mkdir", place.root);
+  STOKER_ASSIGN(std::shared_ptr<const RootDirectory> root, open_root(ops, place.root));
+  PathAt directory(std::move(root), place.name);
+  STOKER_TRY(make_own_directory(ops, directory));
+  return directory;
+}
+
+Result<DerivedFile> build_in(const PathAt& directory, const DerivedFileOptions& options,
                              const Take& take, const Build& build) {
   FileOps& ops = options.ops != nullptr ? *options.ops : posix_file_ops();
-  std::error_code failed;
-  std::filesystem::create_directories(directory, failed);
-  if (failed) return Status::from_errno(failed.value(), "mkdir", directory);
-  const std::string path = directory + "/" + options.name;
-  STOKER_ASSIGN(const BuilderLock lock, BuilderLock::wait(ops, path + ".lock", options));
-  if (!options.rebuild && take(path).ok()) return DerivedFile{.path = path};
+  const PathAt path = directory / options.name;
+  if (!options.rebuild && take(path).ok()) return DerivedFile{.path = path.text()};
   sweep(ops, directory, options.name);
   STOKER_ASSIGN(const std::vector<std::byte> bytes, build());
   STOKER_TRY(publish_file(ops, path, bytes));
   STOKER_TRY(take(path));
-  return DerivedFile{.path = path, .is_new = true};
+  return DerivedFile{.path = path.text(), .is_new = true};
 }
 
 }  // namespace
 
-std::vector<std::string> derived_places(const std::string& dataset_directory,
-                                        const std::string& cache_directory) {
-  std::vector<std::string> places = {dataset_directory + "/.stoker"};
+std::vector<DerivedPlace> derived_places(const std::string& dataset_directory,
+                                         const std::string& cache_directory) {
+  std::vector<DerivedPlace> places = {{.root = dataset_directory, .name = ".stoker"}};
   if (!cache_directory.empty()) {
     std::error_code ignored;
     const std::string absolute =
         std::filesystem::weakly_canonical(dataset_directory, ignored).string();
-    places.push_back(cache_directory + "/" + xxh3_128(std::as_bytes(std::span(absolute))).hex());
+    places.push_back(
+        {.root = cache_directory, .name = xxh3_128(std::as_bytes(std::span(absolute))).hex()});
   }
   return places;
 }
 
 Result<DerivedFile> open_derived_file(const DerivedFileOptions& options, const Take& take,
                                       const Build& build) {
-  for (const std::string& directory : options.places) {
-    const std::string path = directory + "/" + options.name;
-    if (!options.rebuild && take(path).ok()) return DerivedFile{.path = path};
+  FileOps& ops = options.ops != nullptr ? *options.ops : posix_file_ops();
+  for (const DerivedPlace& place : options.places) {
+    if (options.rebuild) break;
+    Result<std::shared_ptr<const RootDirectory>> root = open_root(ops, place.root);
+    if (!root.ok()) continue;
+    const PathAt path = PathAt(*std::move(root), place.name) / options.name;
+    if (take(path).ok()) return DerivedFile{.path = path.text()};
   }
   Status refused;
-  for (const std::string& directory : options.places) {
-    Result<DerivedFile> made = build_in(directory, options, take, build);
-    const Code code = made.status().code();
-    if (made.ok() || (code != Code::denied && code != Code::no_space)) return made;
-    refused = made.status();  // a read-only or full place: the cache directory is next
+  for (const DerivedPlace& place : options.places) {
+    const Result<PathAt> directory = make_place(ops, place);
+    Result<BuilderLock> lock =
+        directory.ok() ? BuilderLock::wait(ops, *directory / (options.name + ".lock"), options)
+                       : directory.status();
+    // A read-only or full place, or one where our names are taken: the cache directory is next.
+    refused = lock.status();
+    if (!lock.ok() && !is_refused(refused) && refused.code() != Code::invalid_argument)
+      return refused;
+    if (!lock.ok()) continue;
+    Result<DerivedFile> made = build_in(*directory, options, take, build);
+    if (made.ok() || !is_refused(made.status())) return made;
+    refused = made.status();
   }
   return refused.with_context("no place for " + options.what +
                               (options.places.size() == 1

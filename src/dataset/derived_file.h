@@ -13,13 +13,20 @@
 
 namespace stoker {
 
+/// A directory for such files. Links on the way to `root` are followed; below it none is, for
+/// others may write to a dataset's directory.
+struct DerivedPlace {
+  std::string root;
+  std::string name;  ///< Of the directory in it.
+};
+
 /// Where such files may lie, the best place first: `<dataset>/.stoker`, then, if there is a cache
 /// directory, a directory in it named by the hash of the dataset's.
-std::vector<std::string> derived_places(const std::string& dataset_directory,
-                                        const std::string& cache_directory);
+std::vector<DerivedPlace> derived_places(const std::string& dataset_directory,
+                                         const std::string& cache_directory);
 
 struct DerivedFileOptions {
-  std::vector<std::string> places;
+  std::vector<DerivedPlace> places;
   std::string name;
   std::string what;      ///< "the index", "the packs": for messages.
   bool rebuild = false;  ///< Even if there is one that fits.
@@ -42,9 +49,11 @@ struct DerivedFile {
 ///    another process has built meanwhile is taken, what killed builders left is removed, the
 ///    bytes are built and published by rename, and taken.
 ///
-/// `denied` or `no_space`, with the way out, if no place takes it; `cancelled` if `stop` fires.
+/// A place where something else has one of our names, such as a symbolic link, cannot be written
+/// to. `denied`, `no_space` or `invalid_argument`, with the way out, if no place takes it;
+/// `cancelled` if `stop` fires.
 Result<DerivedFile> open_derived_file(const DerivedFileOptions& options,
-                                      const std::function<Status(const std::string& path)>& take,
+                                      const std::function<Status(const PathAt& path)>& take,
                                       const std::function<Result<std::vector<std::byte>>()>& build);
 
 }  // namespace stoker

@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
-#include <fstream>
+#include <string>
 #include <string_view>
 #include <system_error>
 #include <utility>
+#include <vector>
+
+#include "dataset/shard_source.h"
 
 namespace stoker {
 namespace {
@@ -26,10 +29,15 @@ std::string kind_of_name(const fs::path& path) {
   return "";
 }
 
+/// The first bytes of a file; none if it is not there or no regular file.
+std::string head_of(const fs::path& path, std::size_t size_max) {
+  const Result<std::vector<std::byte>> head = internal::read_head(path.string(), size_max);
+  if (!head.ok()) return "";
+  return {reinterpret_cast<const char*>(head->data()), head->size()};
+}
+
 std::string kind_of_bytes(const fs::path& path) {
-  std::array<char, 8> head{};
-  std::ifstream(path, std::ios::binary).read(head.data(), head.size());
-  const std::string_view text(head.data(), head.size());
+  const std::string text = head_of(path, 8);
   if (text.starts_with("PAR1")) return "parquet";
   if (text.starts_with("ARROW1")) return "arrow";
   if (text == "\x89HDF\r\n\x1a\n") return "hdf5";
@@ -40,10 +48,7 @@ std::string kind_of_bytes(const fs::path& path) {
 /// bytes; what stands under it is a pickle, and nobody opens that.
 bool is_petastorm(const fs::path& directory) {
   constexpr std::size_t kBytesMax = std::size_t{16} << 20;
-  std::ifstream file(directory / "_common_metadata", std::ios::binary);
-  std::string bytes(kBytesMax, '\0');
-  file.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  bytes.resize(static_cast<std::size_t>(file.gcount()));
+  const std::string bytes = head_of(directory / "_common_metadata", kBytesMax);
   return bytes.find("dataset-toolkit.unischema") != std::string::npos;
 }
 

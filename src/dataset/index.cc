@@ -80,11 +80,11 @@ Result<std::vector<IndexedShard>> parse_shards(std::span<const std::byte> table,
 
 }  // namespace
 
-Result<Index> Index::open(const std::string& path) {
+Result<Index> Index::open(const PathAt& path) {
   STOKER_ASSIGN(MappedFile file, MappedFile::open(path, MapAdvice::random));
   const auto mapping = std::make_shared<const MappedFile>(std::move(file));
   Result<Index> index = parse(mapping->bytes());
-  if (!index.ok()) return index.status().with_context(path);
+  if (!index.ok()) return index.status().with_context(path.text());
   index->mapping_ = mapping;
   return index;
 }

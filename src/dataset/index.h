@@ -15,6 +15,7 @@
 #include "dataset/checked_blocks.h"
 #include "dataset/size_classes.h"
 #include "formats/shard_format.h"
+#include "io/path_at.h"
 #include "stoker/status.h"
 
 namespace stoker {
@@ -71,7 +72,7 @@ class Index {
  public:
   /// Opens a published index file. `corrupt` if its frame is damaged, `unsupported` if it was
   /// written in another major version: rebuild it with `stoker index`.
-  static Result<Index> open(const std::string& path);
+  static Result<Index> open(const PathAt& path);
   /// The same over bytes that outlive the index.
   static Result<Index> parse(std::span<const std::byte> bytes);
 

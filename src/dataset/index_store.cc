@@ -191,11 +191,11 @@ Result<std::vector<std::byte>> build_index(const ShardSource& source, const Inde
 
 Result<IndexFile> open_index_file(const ShardSource& source, const IndexOptions& options) {
   std::optional<Index> taken;
-  const auto take = [&](const std::string& path) -> Status {
+  const auto take = [&](const PathAt& path) -> Status {
     STOKER_ASSIGN(Index index, Index::open(path));
-    if (!fits(index, source)) return Status(Code::not_found, path + ": of other shards");
+    if (!fits(index, source)) return Status(Code::not_found, path.text() + ": of other shards");
     if (options.checksums && !index.has_checksums())
-      return Status(Code::not_found, path + ": without checksums");
+      return Status(Code::not_found, path.text() + ": without checksums");
     taken.emplace(std::move(index));
     return {};
   };

@@ -182,18 +182,18 @@ std::string format_manifest(const Manifest& manifest) {
   return document.dump(1) + "\n";
 }
 
-Result<Manifest> read_manifest(const std::string& directory) {
-  const std::string path = directory + "/" + std::string(kManifestName);
-  STOKER_ASSIGN(const std::string text, internal::read_whole(path, kManifestBytesMax));
+Result<Manifest> read_manifest(const PathAt& directory) {
+  STOKER_ASSIGN(const std::string text,
+                internal::read_whole(directory / kManifestName, kManifestBytesMax));
   Result<Manifest> manifest = parse_manifest(text);
-  if (!manifest.ok()) return manifest.status().with_context(directory);
+  if (!manifest.ok()) return manifest.status().with_context(directory.text());
   return manifest;
 }
 
 Status check_pack_finished(const std::string& directory) {
   std::error_code ignored;  // what cannot be looked at is not there
   if (std::filesystem::exists(directory + "/" + std::string(kManifestName), ignored) ||
-      !std::filesystem::exists(pack_parts_directory(directory), ignored))
+      !std::filesystem::exists(pack_parts_directory(directory).text(), ignored))
     return {};
   return Status(Code::invalid_argument,
                 "packing was not finished: run the same stoker pack again, or stoker pack --merge "
@@ -231,10 +231,9 @@ Status check_against_manifest(const ShardSource& source) {
                             source.directory(), sizes.begin()->first));
 }
 
-Status publish_manifest(FileOps& ops, const std::string& directory, const Manifest& manifest) {
+Status publish_manifest(FileOps& ops, const PathAt& directory, const Manifest& manifest) {
   const std::string text = format_manifest(manifest);
-  return publish_file(ops, directory + "/" + std::string(kManifestName),
-                      std::as_bytes(std::span(text)));
+  return publish_file(ops, directory / kManifestName, std::as_bytes(std::span(text)));
 }
 
 }  // namespace stoker

@@ -54,7 +54,7 @@ Result<Manifest> parse_manifest(std::string_view text);
 std::string format_manifest(const Manifest& manifest);
 
 /// Reads "<directory>/manifest.json"; `not_found` if there is none.
-Result<Manifest> read_manifest(const std::string& directory);
+Result<Manifest> read_manifest(const PathAt& directory);
 
 /// Compares the names and sizes of the shards of a whole directory with its manifest, if it has
 /// one: `not_found` for a shard that is missing, `corrupt` for one of another size,
@@ -68,6 +68,6 @@ Status check_against_manifest(const ShardSource& source);
 Status check_pack_finished(const std::string& directory);
 
 /// Atomically and durably.
-Status publish_manifest(FileOps& ops, const std::string& directory, const Manifest& manifest);
+Status publish_manifest(FileOps& ops, const PathAt& directory, const Manifest& manifest);
 
 }  // namespace stoker

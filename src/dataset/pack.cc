@@ -64,7 +64,7 @@ class ParallelPack {
 
   Status pack_one(std::uint64_t shard) {
     const PackJob& job = session_.plan().job;
-    const std::string& directory = session_.directory();
+    const PathAt& directory = session_.directory();
     const std::string name = job.shard_name(shard);
     const std::span<const std::uint64_t> samples = session_.plan().samples_of(shard);
     STOKER_ASSIGN(const bool is_finished, is_shard_finished(ops_, directory, name, job.hash));

@@ -1,10 +1,10 @@
 #include "dataset/pack_merge.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 
-#include <cerrno>
+#include <memory>
+#include <utility>
 
 #include "dataset/index.h"
 #include "dataset/index_store.h"
@@ -13,6 +13,8 @@
 #include "dataset/pack_shard.h"
 #include "dataset/shard_source.h"
 #include "formats/mds_index.h"
+#include "io/directories.h"
+#include "io/lock_file.h"
 #include "io/publish.h"
 #include "stoker/version.h"
 
@@ -21,11 +23,12 @@ namespace {
 
 constexpr std::size_t kExtraBytesMax = std::size_t{256} << 20;
 
-Status publish_text(FileOps& ops, const std::string& path, std::string_view text) {
+Status publish_text(FileOps& ops, const PathAt& path, std::string_view text) {
   return publish_file(ops, path, std::as_bytes(std::span(text)));
 }
 
-Result<std::vector<PackPart>> read_parts(const std::string& directory, const PackJob& job) {
+Result<std::vector<PackPart>> read_parts(FileOps& ops, const PathAt& directory,
+                                         const PackJob& job) {
   std::vector<PackPart> parts;
   std::uint64_t missing = 0;
   std::string first_missing;
@@ -33,7 +36,11 @@ Result<std::vector<PackPart>> read_parts(const std::string& directory, const Pac
     const std::string name = job.shard_name(i);
     Result<PackPart> part = read_pack_part(directory, name);
     if (!part.ok() && part.status().code() != Code::not_found) return part.status();
-    if (!part.ok() || part->plan_hash != job.hash || !is_part_complete(directory, *part)) {
+    bool is_packed = part.ok() && part->plan_hash == job.hash;
+    if (is_packed) {
+      STOKER_ASSIGN(is_packed, is_part_complete(ops, directory, *part));
+    }
+    if (!is_packed) {
       if (missing++ == 0) first_missing = name;
       continue;
     }
@@ -43,18 +50,18 @@ Result<std::vector<PackPart>> read_parts(const std::string& directory, const Pac
     return Status(Code::unavailable,
                   fmt::format("{}: {} of {} shards are not packed yet, the first is {}; run the "
                               "tasks that have them, then merge again",
-                              directory, missing, job.shard_count, first_missing));
+                              directory.text(), missing, job.shard_count, first_missing));
   return parts;
 }
 
-Status publish_mds_index(FileOps& ops, const std::string& directory,
+Status publish_mds_index(FileOps& ops, const PathAt& directory,
                          const std::vector<PackPart>& parts) {
   std::vector<MdsShard> shards;
   for (const PackPart& part : parts) {
     STOKER_ASSIGN(std::vector<MdsShard> one, parse_mds_index(part.mds_index));
     shards.insert(shards.end(), one.begin(), one.end());
   }
-  return publish_text(ops, directory + "/index.json", format_mds_index(shards));
+  return publish_text(ops, directory / "index.json", format_mds_index(shards));
 }
 
 /// Formats whose files do not say what their numbers are.
@@ -72,14 +79,15 @@ Result<ShardSourceOptions> source_options(const PackJob& job) {
 }
 
 /// The index that Dataset will look for, with a checksum for each sample.
-Result<std::string> publish_index(FileOps& ops, const std::string& directory, const PackJob& job,
+Result<std::string> publish_index(FileOps& ops, const PathAt& directory, const PackJob& job,
                                   const std::vector<PackPart>& parts) {
   STOKER_ASSIGN(const ShardSourceOptions options, source_options(job));
-  STOKER_ASSIGN(const std::unique_ptr<ShardSource> source, open_shards({&directory, 1}, options));
+  STOKER_ASSIGN(const std::unique_ptr<ShardSource> source,
+                open_shards({&directory.text(), 1}, options));
   const std::vector<ShardFile>& shards = source->shards();
   if (shards.size() != parts.size())
     return Status(Code::already_exists,
-                  directory + ": holds shards that are not of this job; move them away");
+                  directory.text() + ": holds shards that are not of this job; move them away");
   IndexWriter writer(std::string(source->format()), true);
   for (std::size_t i = 0; i < shards.size(); ++i) {
     const std::string& name = parts[i].shard.file.name;
@@ -92,13 +100,12 @@ Result<std::string> publish_index(FileOps& ops, const std::string& directory, co
       STOKER_TRY(writer.add_sample(at.record, at.crc32c));
     }
   }
-  STOKER_TRY(publish_file(ops, directory + "/.stoker/" + index_name(*source), writer.finish()));
+  STOKER_TRY(publish_file(ops, directory / ".stoker" / index_name(*source), writer.finish()));
   return std::string(source->format());
 }
 
-Result<ManifestFile> describe_file(const std::string& directory, const std::string& name) {
-  STOKER_ASSIGN(const std::string text,
-                internal::read_whole(directory + "/" + name, kExtraBytesMax));
+Result<ManifestFile> describe_file(const PathAt& directory, const std::string& name) {
+  STOKER_ASSIGN(const std::string text, internal::read_whole(directory / name, kExtraBytesMax));
   ManifestFile file{.name = name, .size_bytes = text.size()};
   STOKER_ASSIGN(file.sha256, sha256(std::as_bytes(std::span(text))));
   return file;
@@ -113,7 +120,7 @@ PackReport report_of(const Manifest& manifest) {
           .is_complete = true};
 }
 
-void remove_parts(FileOps& ops, const std::string& directory, const PackJob& job) {
+void remove_parts(FileOps& ops, const PathAt& directory, const PackJob& job) {
   for (std::uint64_t i = 0; i < job.shard_count; ++i)
     remove_pack_part(ops, directory, job.shard_name(i));
   static_cast<void>(ops.rmdir(pack_parts_directory(directory)));
@@ -123,23 +130,24 @@ void remove_parts(FileOps& ops, const std::string& directory, const PackJob& job
 
 namespace internal {
 
-Result<UniqueFd> lock_pack(FileOps& ops, const std::string& directory, LockMode mode) {
-  STOKER_ASSIGN(UniqueFd lock, ops.open(directory + "/.stoker/pack.lock", O_RDWR | O_CREAT));
+Result<UniqueFd> lock_pack(FileOps& ops, const PathAt& directory, LockMode mode) {
+  STOKER_ASSIGN(UniqueFd lock, open_lock_file(ops, directory / ".stoker/pack.lock"));
   const Status status = ops.try_lock(lock.get(), mode);
   if (status.code() == Code::unavailable)
     return Status(Code::unavailable,
-                  directory +
+                  directory.text() +
                       ": another stoker works on it; wait for it to end, or choose another "
                       "directory");
   STOKER_TRY(status);
   return lock;
 }
 
-Result<PackReport> find_finished(FileOps& ops, const std::string& directory, const PackJob& job) {
+Result<PackReport> find_finished(FileOps& ops, const PathAt& directory, const PackJob& job) {
   STOKER_ASSIGN(const Manifest manifest, read_manifest(directory));
   for (const ManifestShard& shard : manifest.shards) {
+    // Through links too: a finished shard may have been moved to another disk.
     struct stat info{};
-    const std::string path = directory + "/" + shard.file.name;
+    const std::string path = (directory / shard.file.name).text();
     if (::stat(path.c_str(), &info) != 0 ||
         static_cast<std::uint64_t>(info.st_size) != shard.file.size_bytes)
       return Status(Code::corrupt, path +
@@ -151,8 +159,8 @@ Result<PackReport> find_finished(FileOps& ops, const std::string& directory, con
 }
 
 // What shards need to be used comes first, the manifest last: a directory that has one is whole.
-Result<PackReport> merge_locked(FileOps& ops, const std::string& directory, const PackJob& job) {
-  STOKER_ASSIGN(const std::vector<PackPart> parts, read_parts(directory, job));
+Result<PackReport> merge_locked(FileOps& ops, const PathAt& directory, const PackJob& job) {
+  STOKER_ASSIGN(const std::vector<PackPart> parts, read_parts(ops, directory, job));
   Manifest manifest;
   manifest.created_by = std::string("stoker ") + kVersion;
   std::vector<std::string> extra_files = job.extra_files;
@@ -171,7 +179,7 @@ Result<PackReport> merge_locked(FileOps& ops, const std::string& directory, cons
     manifest.files.push_back(std::move(file));
   }
   if (manifest.sample_count() != job.sample_count)
-    return Status(Code::corrupt, directory +
+    return Status(Code::corrupt, directory.text() +
                                      ": the shards hold other samples than were planned; "
                                      "remove the directory and pack again");
   STOKER_TRY(publish_manifest(ops, directory, manifest));
@@ -184,16 +192,18 @@ Result<PackReport> merge_locked(FileOps& ops, const std::string& directory, cons
 }  // namespace internal
 
 Result<PackReport> merge_pack(FileOps& ops, const std::string& directory) {
-  const Result<PackJob> job = read_pack_job(directory);
+  STOKER_ASSIGN(std::shared_ptr<const RootDirectory> root, open_root(ops, directory));
+  const PathAt place(std::move(root), "");
+  const Result<PackJob> job = read_pack_job(place);
   if (!job.ok() && job.status().code() == Code::not_found)
     return Status(Code::not_found, directory +
                                        ": nothing to merge; pack into it first, with "
                                        "--task I/N");
   STOKER_TRY(job.status());
-  STOKER_ASSIGN(const UniqueFd lock, internal::lock_pack(ops, directory, LockMode::exclusive));
-  Result<PackReport> finished = internal::find_finished(ops, directory, *job);
+  STOKER_ASSIGN(const UniqueFd lock, internal::lock_pack(ops, place, LockMode::exclusive));
+  Result<PackReport> finished = internal::find_finished(ops, place, *job);
   if (finished.ok() || finished.status().code() != Code::not_found) return finished;
-  return internal::merge_locked(ops, directory, *job);
+  return internal::merge_locked(ops, place, *job);
 }
 
 }  // namespace stoker

@@ -13,21 +13,21 @@ namespace {
 
 constexpr std::size_t kPartBytesMax = std::size_t{16} << 20;
 
-std::string part_path(const std::string& directory, const std::string& shard_name) {
-  return pack_parts_directory(directory) + "/" + shard_name + ".json";
+PathAt part_path(const PathAt& directory, const std::string& shard_name) {
+  return pack_parts_directory(directory) / (shard_name + ".json");
 }
 
 }  // namespace
 
-std::string pack_parts_directory(const std::string& directory) {
-  return directory + "/.stoker/pack";
+PathAt pack_parts_directory(const PathAt& directory) {
+  return directory / ".stoker/pack";
 }
 
-std::string pack_part_index(const std::string& directory, const std::string& shard_name) {
-  return pack_parts_directory(directory) + "/" + shard_name + ".index";
+PathAt pack_part_index(const PathAt& directory, const std::string& shard_name) {
+  return pack_parts_directory(directory) / (shard_name + ".index");
 }
 
-Status publish_pack_part(FileOps& ops, const std::string& directory, const PackPart& part,
+Status publish_pack_part(FileOps& ops, const PathAt& directory, const PackPart& part,
                          std::span<const ByteRange> records,
                          std::span<const std::uint32_t> checksums) {
   const std::string& name = part.shard.file.name;
@@ -47,9 +47,10 @@ Status publish_pack_part(FileOps& ops, const std::string& directory, const PackP
   return publish_file(ops, part_path(directory, name), std::as_bytes(std::span(text)));
 }
 
-Result<PackPart> read_pack_part(const std::string& directory, const std::string& shard_name) {
-  const std::string path = part_path(directory, shard_name);
-  STOKER_ASSIGN(const std::string text, internal::read_whole(path, kPartBytesMax));
+Result<PackPart> read_pack_part(const PathAt& directory, const std::string& shard_name) {
+  const PathAt file = part_path(directory, shard_name);
+  const std::string& path = file.text();
+  STOKER_ASSIGN(const std::string text, internal::read_whole(file, kPartBytesMax));
   STOKER_ASSIGN(const nlohmann::json document, parse_strict_json(text, path));
   const JsonView root(document, path);
   PackPart part;
@@ -61,15 +62,15 @@ Result<PackPart> read_pack_part(const std::string& directory, const std::string&
   STOKER_ASSIGN(const JsonView files, root.at("files"));
   STOKER_ASSIGN(const std::size_t count, files.array_size());
   for (std::size_t i = 0; i < count; ++i) {
-    STOKER_ASSIGN(ManifestFile file, internal::parse_manifest_file(files.element(i)));
-    part.files.push_back(std::move(file));
+    STOKER_ASSIGN(ManifestFile named, internal::parse_manifest_file(files.element(i)));
+    part.files.push_back(std::move(named));
   }
   STOKER_ASSIGN(const JsonView mds_index, root.at("mds_index"));
   STOKER_ASSIGN(part.mds_index, mds_index.text());
   return part;
 }
 
-void remove_pack_part(FileOps& ops, const std::string& directory, const std::string& shard_name) {
+void remove_pack_part(FileOps& ops, const PathAt& directory, const std::string& shard_name) {
   static_cast<void>(ops.unlink(part_path(directory, shard_name)));
   static_cast<void>(ops.unlink(pack_part_index(directory, shard_name)));
 }

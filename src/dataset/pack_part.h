@@ -24,20 +24,20 @@ struct PackPart {
   bool operator==(const PackPart&) const = default;
 };
 
-std::string pack_parts_directory(const std::string& directory);
+PathAt pack_parts_directory(const PathAt& directory);
 
 /// Publishes the records of a shard and their checksums, then the part itself.
-Status publish_pack_part(FileOps& ops, const std::string& directory, const PackPart& part,
+Status publish_pack_part(FileOps& ops, const PathAt& directory, const PackPart& part,
                          std::span<const ByteRange> records,
                          std::span<const std::uint32_t> checksums);
 
 /// `not_found` if that shard has none; `corrupt` if it is damaged.
-Result<PackPart> read_pack_part(const std::string& directory, const std::string& shard_name);
+Result<PackPart> read_pack_part(const PathAt& directory, const std::string& shard_name);
 
 /// The path of a one-shard index (index.h) with the shard's records.
-std::string pack_part_index(const std::string& directory, const std::string& shard_name);
+PathAt pack_part_index(const PathAt& directory, const std::string& shard_name);
 
 /// Removes both files, if they are there.
-void remove_pack_part(FileOps& ops, const std::string& directory, const std::string& shard_name);
+void remove_pack_part(FileOps& ops, const PathAt& directory, const std::string& shard_name);
 
 }  // namespace stoker

@@ -14,7 +14,7 @@
 namespace stoker {
 namespace {
 
-constexpr std::string_view kPlanName = "/.stoker/pack-plan.json";
+constexpr std::string_view kPlanName = ".stoker/pack-plan.json";
 constexpr std::uint64_t kPlanVersion = 1;
 constexpr std::uint64_t kMdsShardBytesMax = (std::uint64_t{1} << 32) - (std::uint64_t{1} << 24);
 /// Six digits, so that names sort as numbers do.
@@ -144,10 +144,11 @@ Result<PackPlan> make_pack_plan(const SampleSource& source, const PackPlanOption
   return plan;
 }
 
-Result<PackJob> read_pack_job(const std::string& directory) {
+Result<PackJob> read_pack_job(const PathAt& directory) {
   constexpr std::size_t kBytesMax = std::size_t{1} << 20;
-  const std::string path = directory + std::string(kPlanName);
-  STOKER_ASSIGN(const std::string text, internal::read_whole(path, kBytesMax));
+  const PathAt file = directory / kPlanName;
+  const std::string& path = file.text();
+  STOKER_ASSIGN(const std::string text, internal::read_whole(file, kBytesMax));
   STOKER_ASSIGN(const nlohmann::json document, parse_strict_json(text, path));
   const JsonView root(document, path);
   PackJob job;
@@ -178,14 +179,14 @@ Result<PackJob> read_pack_job(const std::string& directory) {
   return job;
 }
 
-Status publish_pack_job(FileOps& ops, const std::string& directory, const PackJob& job) {
+Status publish_pack_job(FileOps& ops, const PathAt& directory, const PackJob& job) {
   nlohmann::ordered_json document = {{"version", kPlanVersion},   {"hash", job.hash},
                                      {"format", job.format},      {"prefix", job.prefix},
                                      {"shards", job.shard_count}, {"samples", job.sample_count},
                                      {"files", job.extra_files}};
   if (!job.dtype.empty()) document["dtype"] = job.dtype;
   const std::string text = document.dump(1) + "\n";
-  return publish_file(ops, directory + std::string(kPlanName), std::as_bytes(std::span(text)));
+  return publish_file(ops, directory / kPlanName, std::as_bytes(std::span(text)));
 }
 
 }  // namespace stoker

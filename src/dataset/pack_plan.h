@@ -63,8 +63,8 @@ bool is_token_format(std::string_view format) noexcept;
 Result<PackPlan> make_pack_plan(const SampleSource& source, const PackPlanOptions& options);
 
 /// The job that a destination directory belongs to; `not_found` if to none.
-Result<PackJob> read_pack_job(const std::string& directory);
-Status publish_pack_job(FileOps& ops, const std::string& directory, const PackJob& job);
+Result<PackJob> read_pack_job(const PathAt& directory);
+Status publish_pack_job(FileOps& ops, const PathAt& directory, const PackJob& job);
 
 /// A permutation of 0 .. count-1 that depends on nothing but `seed`.
 std::vector<std::uint64_t> shuffled(std::uint64_t count, std::uint64_t seed);

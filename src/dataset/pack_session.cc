@@ -1,52 +1,40 @@
 #include "dataset/pack_session.h"
 
-#include <sys/stat.h>
-
+#include <memory>
 #include <set>
+#include <utility>
 
 #include "dataset/pack_merge.h"
 #include "dataset/pack_part.h"
 #include "dataset/shard_output.h"
 #include "dataset/shard_source.h"
+#include "io/directories.h"
 #include "io/publish.h"
 
 namespace stoker {
 namespace {
 
-/// With its parents, each made durable.
-Status make_directories(FileOps& ops, const std::string& path) {
-  struct stat info{};
-  if (::stat(path.c_str(), &info) == 0) {
-    if (S_ISDIR(info.st_mode)) return {};
-    return Status(Code::already_exists, path + ": not a directory");
-  }
-  const std::string parent = parent_of(path);
-  if (parent != path) STOKER_TRY(make_directories(ops, parent));
-  if (Status status = ops.mkdir(path); !status.ok() && status.code() != Code::already_exists)
-    return status;
-  return ops.fsync_dir(parent);
-}
-
 /// Removes what killed runs left under private names: all of it if nobody else may be at work, else
 /// that of our own shards.
-Status remove_staged(FileOps& ops, const std::string& directory,
+Status remove_staged(FileOps& ops, const PathAt& directory,
                      const std::set<std::string, std::less<>>* own) {
-  STOKER_ASSIGN(const std::vector<std::string> names, ops.list(directory));
-  for (const std::string& name : names) {
-    const std::string_view target = final_name_of_staged(name);
+  STOKER_ASSIGN(const std::vector<DirectoryName> names, ops.list_names(directory));
+  for (const DirectoryName& found : names) {
+    const std::string_view target = final_name_of_staged(found.name);
     if (target.empty() || (own != nullptr && !own->contains(target))) continue;
-    STOKER_TRY(ops.unlink(directory + "/" + name));
+    if (found.kind == FileKind::directory) continue;  // none of ours
+    STOKER_TRY(ops.unlink(directory / found.name));
   }
   return {};
 }
 
 /// The job on disk is ours, or there is none and the directory is empty.
-Status claim_directory(FileOps& ops, const std::string& directory, const PackJob& job) {
+Status claim_directory(FileOps& ops, const PathAt& directory, const PackJob& job) {
   const Result<PackJob> found = read_pack_job(directory);
   if (found.ok() && *found == job) return {};
   if (found.ok())
     return Status(Code::already_exists,
-                  directory +
+                  directory.text() +
                       ": belongs to another pack job (other source files or options); use "
                       "the same again, or another directory");
   if (found.status().code() != Code::not_found) return found.status();
@@ -54,12 +42,12 @@ Status claim_directory(FileOps& ops, const std::string& directory, const PackJob
   for (const std::string& name : names)
     if (!name.starts_with('.'))
       return Status(Code::already_exists,
-                    directory + ": not empty (" + name + "); pack into a new directory");
+                    directory.text() + ": not empty (" + name + "); pack into a new directory");
   STOKER_TRY(publish_pack_job(ops, directory, job));
   STOKER_ASSIGN(const PackJob published, read_pack_job(directory));
   if (published == job) return {};
   return Status(Code::already_exists,
-                directory + ": another task has begun with other source files or options");
+                directory.text() + ": another task has begun with other source files or options");
 }
 
 Result<PackWriterOptions> writer_options(const SampleSource& source,
@@ -101,8 +89,10 @@ Result<std::unique_ptr<PackSession>> PackSession::open(FileOps& ops, const Sampl
   if (source.sample_count() == 0) return Status(Code::invalid_argument, "no samples to pack");
   STOKER_ASSIGN(PackPlan plan, make_pack_plan(source, options.plan));
   STOKER_ASSIGN(PackWriterOptions writer, writer_options(source, options.plan));
+  STOKER_TRY(make_directories(ops, directory));
+  STOKER_ASSIGN(std::shared_ptr<const RootDirectory> root, open_root(ops, directory));
   std::unique_ptr<PackSession> session(
-      new PackSession(ops, std::move(directory), std::move(plan), std::move(writer)));
+      new PackSession(ops, {std::move(root), ""}, std::move(plan), std::move(writer)));
   session->shards_ = shards_of(session->plan_.job.shard_count, options, share);
   session->is_alone_ = options.task_count == 1;
   STOKER_TRY(session->claim(source));
@@ -110,17 +100,17 @@ Result<std::unique_ptr<PackSession>> PackSession::open(FileOps& ops, const Sampl
 }
 
 Status PackSession::claim(const SampleSource& source) {
-  STOKER_TRY(make_directories(ops_, directory_ + "/.stoker"));
+  STOKER_TRY(make_own_directory(ops_, directory_ / ".stoker"));
   STOKER_ASSIGN(lock_, internal::lock_pack(ops_, directory_,
                                            is_alone_ ? LockMode::exclusive : LockMode::shared));
   // Before anything is staged: in a container a process has the number of the one that was killed.
-  if (is_alone_) STOKER_TRY(remove_staged(ops_, directory_ + "/.stoker", nullptr));
+  if (is_alone_) STOKER_TRY(remove_staged(ops_, directory_ / ".stoker", nullptr));
   STOKER_TRY(claim_directory(ops_, directory_, plan_.job));
   Result<PackReport> finished = internal::find_finished(ops_, directory_, plan_.job);
   Status outcome = finished.status();
   if (outcome.ok()) finished_ = *std::move(finished);
   if (outcome.code() != Code::not_found) return outcome;
-  STOKER_TRY(make_directories(ops_, pack_parts_directory(directory_)));
+  STOKER_TRY(make_own_directory(ops_, pack_parts_directory(directory_)));
   if (is_alone_) {
     STOKER_TRY(remove_staged(ops_, directory_, nullptr));
     STOKER_TRY(remove_staged(ops_, pack_parts_directory(directory_), nullptr));
@@ -132,7 +122,7 @@ Status PackSession::claim(const SampleSource& source) {
     STOKER_TRY(remove_staged(ops_, directory_, &own));
   }
   for (const auto& [name, text] : source.extra_files()) {
-    const std::string path = directory_ + "/" + name;
+    const PathAt path = directory_ / name;
     const Result<std::string> found = internal::read_whole(path, text.size());
     if (found.ok() && *found == text) continue;  // another task was here
     STOKER_TRY(publish_file(ops_, path, std::as_bytes(std::span(text))));

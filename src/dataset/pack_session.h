@@ -35,7 +35,8 @@ class PackSession {
                                                    std::string directory,
                                                    const PackOptions& options, TaskShare share);
 
-  const std::string& directory() const noexcept { return directory_; }
+  /// Everything in it is looked up from its descriptor, without following a link.
+  const PathAt& directory() const noexcept { return directory_; }
   const PackPlan& plan() const noexcept { return plan_; }
   const PackWriterOptions& writer() const noexcept { return writer_; }
   /// Of this task, ascending; some may be packed already.
@@ -48,7 +49,7 @@ class PackSession {
   Result<PackReport> close(std::uint64_t found);
 
  private:
-  PackSession(FileOps& ops, std::string directory, PackPlan plan, PackWriterOptions writer)
+  PackSession(FileOps& ops, PathAt directory, PackPlan plan, PackWriterOptions writer)
       : ops_(ops),
         directory_(std::move(directory)),
         plan_(std::move(plan)),
@@ -56,7 +57,7 @@ class PackSession {
   Status claim(const SampleSource& source);
 
   FileOps& ops_;
-  std::string directory_;
+  PathAt directory_;
   PackPlan plan_;
   PackWriterOptions writer_;
   std::vector<std::uint64_t> shards_;

@@ -1,9 +1,8 @@
 #include "dataset/pack_shard.h"
 
-#include <sys/stat.h>
-
 #include <filesystem>
 #include <optional>
+#include <vector>
 
 #include "dataset/pack_fields.h"
 #include "dataset/pack_prefetch.h"
@@ -11,10 +10,17 @@
 namespace stoker {
 namespace {
 
-std::optional<std::uint64_t> size_of(const std::string& path) {
-  struct stat info{};
-  if (::lstat(path.c_str(), &info) != 0) return std::nullopt;
-  return static_cast<std::uint64_t>(info.st_size);
+/// What is at a name, a link as such; nothing if it is free.
+Result<std::optional<FileInfo>> look_at(FileOps& ops, const PathAt& path) {
+  const Result<FileInfo> info = ops.info_of(path);
+  if (info.ok()) return std::optional<FileInfo>(*info);
+  if (info.status().code() != Code::not_found) return info.status();
+  return std::optional<FileInfo>();
+}
+
+Status unlink_if_there(FileOps& ops, const PathAt& path) {
+  const Status status = ops.unlink(path);
+  return status.code() == Code::not_found ? Status() : status;
 }
 
 /// MDS knows where its records lie once the last is in, and writes only then.
@@ -31,7 +37,7 @@ Status add_mds_records(const PackWriter& writer, std::span<const std::uint64_t> 
 }
 
 struct StagedSidecar {
-  std::string path;
+  PathAt path;
   std::unique_ptr<ShardOutput> output;
 };
 
@@ -41,7 +47,7 @@ Result<std::vector<StagedSidecar>> stage_sidecars(FileOps& ops, const ShardPacke
   std::vector<StagedSidecar> staged;
   for (const ShardWriter::Sidecar& sidecar : sidecars) {
     const std::string name = std::filesystem::path(shard.name).stem().string() + sidecar.suffix;
-    const std::string path = shard.directory + "/" + name;
+    const PathAt path = shard.directory / name;
     STOKER_ASSIGN(std::unique_ptr<ShardOutput> output, ShardOutput::make(ops, path));
     STOKER_TRY(output->write(sidecar.bytes));
     STOKER_TRY(output->sync());
@@ -53,7 +59,7 @@ Result<std::vector<StagedSidecar>> stage_sidecars(FileOps& ops, const ShardPacke
 }
 
 /// Step 3. A failure takes back what has its final name already.
-Status publish_all(FileOps& ops, const std::string& path, ShardOutput& shard,
+Status publish_all(FileOps& ops, const PathAt& path, ShardOutput& shard,
                    std::span<const StagedSidecar> sidecars) {
   STOKER_TRY(shard.publish());
   for (std::size_t i = 0; i < sidecars.size(); ++i) {
@@ -72,7 +78,7 @@ Result<std::unique_ptr<ShardPacker>> ShardPacker::make(FileOps& ops,
                                                        const PackWriterOptions& writer,
                                                        Options options) {
   std::unique_ptr<ShardPacker> packer(new ShardPacker(ops, writer.format, std::move(options)));
-  const std::string path = packer->options_.directory + "/" + packer->options_.name;
+  const PathAt path = packer->options_.directory / packer->options_.name;
   STOKER_ASSIGN(packer->output_, ShardOutput::make(ops, path));
   STOKER_ASSIGN(packer->writer_, make_pack_writer(writer, packer->options_.name, *packer->output_));
   return packer;
@@ -104,7 +110,7 @@ Status ShardPacker::finish() {
   STOKER_ASSIGN(const std::vector<std::uint32_t> checksums, output_->checksums().finish());
   STOKER_TRY(
       publish_pack_part(ops_, options_.directory, part, output_->checksums().records(), checksums));
-  return publish_all(ops_, options_.directory + "/" + options_.name, *output_, staged);
+  return publish_all(ops_, options_.directory / options_.name, *output_, staged);
 }
 
 Status pack_shard(FileOps& ops, const SampleSource& source, const PackWriterOptions& options,
@@ -130,27 +136,33 @@ Status pack_shard(FileOps& ops, const SampleSource& source, const PackWriterOpti
   return packer->finish();
 }
 
-bool is_part_complete(const std::string& directory, const PackPart& part) {
-  if (size_of(directory + "/" + part.shard.file.name) != part.shard.file.size_bytes) return false;
-  for (const ManifestFile& file : part.files)
-    if (size_of(directory + "/" + file.name) != file.size_bytes) return false;
+Result<bool> is_part_complete(FileOps& ops, const PathAt& directory, const PackPart& part) {
+  std::vector<ManifestFile> files = part.files;
+  files.push_back(part.shard.file);
+  for (const ManifestFile& file : files) {
+    STOKER_ASSIGN(const std::optional<FileInfo> info, look_at(ops, directory / file.name));
+    if (!info || info->kind != FileKind::regular || info->size_bytes != file.size_bytes)
+      return false;
+  }
   return true;
 }
 
-Result<bool> is_shard_finished(FileOps& ops, const std::string& directory, const std::string& name,
+Result<bool> is_shard_finished(FileOps& ops, const PathAt& directory, const std::string& name,
                                const std::string& plan_hash) {
-  const std::string path = directory + "/" + name;
+  const PathAt path = directory / name;
   const Result<PackPart> part = read_pack_part(directory, name);
   if (!part.ok() || part->plan_hash != plan_hash) {
-    if (!size_of(path)) return false;
+    STOKER_ASSIGN(const std::optional<FileInfo> found, look_at(ops, path));
+    if (!found) return false;
     return Status(Code::already_exists,
-                  path + ": is there, and this job has not finished it; move it away");
+                  path.text() + ": is there, and this job has not finished it; move it away");
   }
-  if (is_part_complete(directory, *part)) return true;
+  STOKER_ASSIGN(const bool is_complete, is_part_complete(ops, directory, *part));
+  if (is_complete) return true;
   // Killed, or failed, between the renames of step 3. The part proves that the files are ours.
-  if (size_of(path)) STOKER_TRY(ops.unlink(path));
+  STOKER_TRY(unlink_if_there(ops, path));
   for (const ManifestFile& file : part->files)
-    if (size_of(directory + "/" + file.name)) STOKER_TRY(ops.unlink(directory + "/" + file.name));
+    STOKER_TRY(unlink_if_there(ops, directory / file.name));
   return false;
 }
 

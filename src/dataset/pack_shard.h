@@ -29,7 +29,7 @@ namespace stoker {
 class ShardPacker {
  public:
   struct Options {
-    std::string directory;
+    PathAt directory;
     std::string name;
     std::string plan_hash;
   };
@@ -55,7 +55,7 @@ class ShardPacker {
 };
 
 struct ShardJob {
-  std::string directory;
+  PathAt directory;
   std::string name;
   std::string plan_hash;
   std::span<const std::uint64_t> samples;  ///< Of the source, in the order of the shard.
@@ -70,10 +70,10 @@ Status pack_shard(FileOps& ops, const SampleSource& source, const PackWriterOpti
 
 /// Whether the shard was finished by an earlier run of the same plan. What such a run left behind
 /// unfinished is removed. `already_exists` for a file of that name that no run of ours has left.
-Result<bool> is_shard_finished(FileOps& ops, const std::string& directory, const std::string& name,
+Result<bool> is_shard_finished(FileOps& ops, const PathAt& directory, const std::string& name,
                                const std::string& plan_hash);
 
 /// Whether the files of the part are there in their sizes.
-bool is_part_complete(const std::string& directory, const PackPart& part);
+Result<bool> is_part_complete(FileOps& ops, const PathAt& directory, const PackPart& part);
 
 }  // namespace stoker

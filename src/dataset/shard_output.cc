@@ -6,17 +6,16 @@
 #include <algorithm>
 #include <atomic>
 
-#include "io/publish.h"
-
 namespace stoker {
 namespace {
 
 constexpr std::string_view kStagedMark = ".staged-";
 
-std::string staged_name(const std::string& path) {
+PathAt staged_name(const PathAt& path) {
   static std::atomic<std::uint64_t> serial{0};  // relaxed: only uniqueness matters
-  return path + std::string(kStagedMark) + std::to_string(::getpid()) + "-" +
-         std::to_string(serial.fetch_add(1, std::memory_order_relaxed));
+  return path.parent() /
+         (std::string(path.last()) + std::string(kStagedMark) + std::to_string(::getpid()) + "-" +
+          std::to_string(serial.fetch_add(1, std::memory_order_relaxed)));
 }
 
 }  // namespace
@@ -74,14 +73,21 @@ Result<std::vector<std::uint32_t>> RecordChecksums::finish() const {
   return checksums_;
 }
 
-ShardOutput::ShardOutput(FileOps& ops, std::string path, std::string staged, UniqueFd fd)
+ShardOutput::ShardOutput(FileOps& ops, PathAt path, PathAt staged, UniqueFd fd)
     : ops_(ops), path_(std::move(path)), staged_(std::move(staged)), file_(ops, std::move(fd)) {}
 
-Result<std::unique_ptr<ShardOutput>> ShardOutput::make(FileOps& ops, std::string path) {
-  std::string staged = staged_name(path);
-  STOKER_ASSIGN(UniqueFd fd, ops.open(staged, O_WRONLY | O_CREAT | O_EXCL));
+Result<std::unique_ptr<ShardOutput>> ShardOutput::make(FileOps& ops, const PathAt& path) {
+  // A name may be taken, by a process that had our number or by somebody who wants it so.
+  constexpr int kAttemptsMax = 100;
+  PathAt staged = staged_name(path);
+  Result<UniqueFd> fd = ops.open(staged, O_WRONLY | O_CREAT | O_EXCL);
+  for (int i = 1; i < kAttemptsMax && fd.status().code() == Code::already_exists; ++i) {
+    staged = staged_name(path);
+    fd = ops.open(staged, O_WRONLY | O_CREAT | O_EXCL);
+  }
+  if (!fd.ok()) return fd.status();
   return std::unique_ptr<ShardOutput>(
-      new ShardOutput(ops, std::move(path), std::move(staged), std::move(fd)));
+      new ShardOutput(ops, path, std::move(staged), *std::move(fd)));
 }
 
 ShardOutput::~ShardOutput() {
@@ -92,11 +98,11 @@ Status ShardOutput::write(std::span<const std::byte> bytes) {
   sha256_.update(bytes);
   checksums_.update(bytes);
   Status status = file_.append(bytes);
-  return status.ok() ? status : status.with_context("write " + path_);
+  return status.ok() ? status : status.with_context("write " + path_.text());
 }
 
 Status ShardOutput::sync() {
-  const std::string context = "write " + path_;
+  const std::string context = "write " + path_.text();
   Result<UniqueFd> fd = file_.finish();
   if (!fd.ok()) return fd.status().with_context(context);
   ops_.reached("shard_output.staged");
@@ -117,12 +123,12 @@ Status ShardOutput::rename_to_final() {
 }
 
 Status ShardOutput::publish() {
-  STOKER_TRY(rename_to_final().with_context("publish " + path_));
+  STOKER_TRY(rename_to_final().with_context("publish " + path_.text()));
   ops_.reached("shard_output.switched");
-  if (Status status = ops_.fsync_dir(parent_of(path_)); !status.ok()) {
+  if (Status status = ops_.fsync_dir(path_.parent()); !status.ok()) {
     // The name may not survive; whoever retries must find none.
     static_cast<void>(ops_.unlink(path_));
-    return status.with_context("publish " + path_);
+    return status.with_context("publish " + path_.text());
   }
   ops_.reached("shard_output.durable");
   return {};

@@ -50,7 +50,7 @@ class RecordChecksums {
 class ShardOutput final : public ByteSink {
  public:
   /// Creates the staging file, "<path>.staged-<pid>-<n>".
-  static Result<std::unique_ptr<ShardOutput>> make(FileOps& ops, std::string path);
+  static Result<std::unique_ptr<ShardOutput>> make(FileOps& ops, const PathAt& path);
   ShardOutput(const ShardOutput&) = delete;
   ShardOutput& operator=(const ShardOutput&) = delete;
   /// Removes the staging file if there still is one.
@@ -71,12 +71,12 @@ class ShardOutput final : public ByteSink {
   std::uint64_t size_bytes() const noexcept { return file_.size_bytes(); }
 
  private:
-  ShardOutput(FileOps& ops, std::string path, std::string staged, UniqueFd fd);
+  ShardOutput(FileOps& ops, PathAt path, PathAt staged, UniqueFd fd);
   Status rename_to_final();
 
   FileOps& ops_;
-  std::string path_;
-  std::string staged_;
+  PathAt path_;
+  PathAt staged_;
   bool is_staged_ = true;
   WriteBehind file_;
   Sha256Stream sha256_;

@@ -254,15 +254,16 @@ Result<std::vector<std::byte>> read_head(const std::string& path, std::size_t si
   return read_from(fd.get(), path, size_max);
 }
 
-Result<std::string> read_whole(const std::string& path, std::size_t size_max) {
+Result<std::string> read_whole(const PathAt& path, std::size_t size_max) {
+  STOKER_ASSIGN(const UniqueFd fd, open_regular(posix_file_ops(), path));
   struct stat info{};
-  if (::stat(path.c_str(), &info) != 0) return Status::from_errno(errno, "stat", path);
+  if (::fstat(fd.get(), &info) != 0) return Status::from_errno(errno, "fstat", path.text());
   if (static_cast<std::uint64_t>(info.st_size) > size_max)
-    return Status(Code::unsupported, path + ": " + std::to_string(info.st_size) +
+    return Status(Code::unsupported, path.text() + ": " + std::to_string(info.st_size) +
                                          " bytes are more than an index file may have (" +
                                          std::to_string(size_max) + "); split the dataset");
   STOKER_ASSIGN(const std::vector<std::byte> bytes,
-                read_head(path, static_cast<std::size_t>(info.st_size)));
+                read_from(fd.get(), path.text(), static_cast<std::size_t>(info.st_size)));
   return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
 }
 

@@ -130,7 +130,7 @@ Status check_unchanged(int fd, const ShardFile& file);
 /// At most `size_max` bytes from the start of a file.
 Result<std::vector<std::byte>> read_head(const std::string& path, std::size_t size_max);
 /// All of a file; `unsupported` if it is larger than `size_max`.
-Result<std::string> read_whole(const std::string& path, std::size_t size_max);
+Result<std::string> read_whole(const PathAt& path, std::size_t size_max);
 /// All of a shard's file, as it lies there and unchanged: of one that is compressed as a whole, or
 /// that has digests. `unsupported` for 4 GiB and more.
 Result<std::vector<std::byte>> read_packed(const ShardFile& shard);

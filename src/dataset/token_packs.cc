@@ -87,11 +87,11 @@ Result<TokenPacks> TokenPacks::open(std::shared_ptr<const Dataset> dataset,
                                     const Options& options) {
   STOKER_TRY(check_arguments(*dataset, options.length));
   std::optional<TokenPacks> taken;
-  const auto take = [&](const std::string& path) -> Status {
+  const auto take = [&](const PathAt& path) -> Status {
     STOKER_ASSIGN(MappedFile file, MappedFile::open(path, MapAdvice::random));
     const auto mapping = std::make_shared<const MappedFile>(std::move(file));
     Result<TokenPacks> packs = parse(dataset, options.length, mapping->bytes());
-    if (!packs.ok()) return packs.status().with_context(path);
+    if (!packs.ok()) return packs.status().with_context(path.text());
     packs->mapping_ = mapping;
     taken.emplace(*std::move(packs));
     return {};

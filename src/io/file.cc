@@ -13,7 +13,6 @@
 #include "base/rounding.h"
 #include "io/filesystem.h"
 #include "io/kernel_api.h"
-#include "io/publish.h"
 #include "io/regular_file.h"
 #include "io/residency.h"
 
@@ -83,7 +82,8 @@ Status File::open_direct(int flags, const Options& options, bool for_writes) {
   if (Result<UniqueFd> fd = ops_->open(path_, flags | O_DIRECT); !fd.ok()) {
     refused = fd.status();
   } else if (!is_same_file(buffered_.get(), fd->get())) {
-    return Status(Code::unavailable, "open " + path_ + ": the file was replaced; open it again");
+    return Status(Code::unavailable,
+                  "open " + path_.text() + ": the file was replaced; open it again");
   } else if (Result<DirectAlignment> found = direct_alignment_of(fd->get()); !found.ok()) {
     refused = found.status();
   } else {
@@ -97,24 +97,25 @@ Status File::open_direct(int flags, const Options& options, bool for_writes) {
     return refused.ok()
                ? Status()
                : Status(Code::unsupported,
-                        path_ + ": no direct I/O here; use the policy automatic or buffered",
+                        path_.text() + ": no direct I/O here; use the policy automatic or buffered",
                         refused.os_error());
   }
   if (!direct_) return {};
   const Result<FilesystemKind> kind = filesystem_of(buffered_.get());
   direct_pays_ = kind.ok() && kind->local_block;
   if (!direct_pays_ && options.advisor != nullptr) {
-    direct_pays_ = for_writes ? options.advisor->pays_for_writes(parent_of(path_))
+    direct_pays_ = for_writes ? options.advisor->pays_for_writes(path_.parent().text())
                               : options.advisor->pays_for_reads(buffered_.get(), direct_.get());
   }
   return {};
 }
 
-Result<File> File::open(FileOps& ops, const std::string& path, const Options& options) {
+Result<File> File::open(FileOps& ops, const PathAt& path, const Options& options) {
   File file(ops, path, options);
   STOKER_ASSIGN(file.buffered_, open_regular(ops, path));
   struct stat info{};
-  if (::fstat(file.buffered_.get(), &info) != 0) return Status::from_errno(errno, "fstat", path);
+  if (::fstat(file.buffered_.get(), &info) != 0)
+    return Status::from_errno(errno, "fstat", path.text());
   file.size_bytes_ = static_cast<std::uint64_t>(info.st_size);
   STOKER_TRY(file.open_direct(O_RDONLY, options, /*for_writes=*/false));
   if (options.policy == CachePolicy::drop_behind)
@@ -123,7 +124,7 @@ Result<File> File::open(FileOps& ops, const std::string& path, const Options& op
   return file;
 }
 
-Result<File> File::create(FileOps& ops, const std::string& path, const Options& options) {
+Result<File> File::create(FileOps& ops, const PathAt& path, const Options& options) {
   File file(ops, path, options);
   STOKER_ASSIGN(file.buffered_, ops.open(path, O_RDWR | O_CREAT | O_EXCL));
   if (Status status = file.open_direct(O_RDWR, options, /*for_writes=*/true); !status.ok()) {
@@ -136,6 +137,9 @@ Result<File> File::create(FileOps& ops, const std::string& path, const Options& 
   } else if (file.direct_pays_) {
     file.write_path_ = IoPath::direct;
   }
+  if (options.is_closed_in_children)
+    file.in_children_ = {ClosedInChildren(file.buffered_.get()),
+                         ClosedInChildren(file.direct_.get())};
   return file;
 }
 
@@ -215,16 +219,16 @@ Result<std::span<std::byte>> File::read(Engine& engine, std::uint64_t offset_byt
   STOKER_ASSIGN(const ReadPlan plan, plan_read(offset_bytes, size_bytes, memory));
   if (plan.size_bytes == 0) return std::span<std::byte>();
   const Result<std::size_t> moved = perform(engine, plan.request);
-  if (!moved.ok()) return moved.status().with_context("read " + path_);
+  if (!moved.ok()) return moved.status().with_context("read " + path_.text());
   Result<std::span<std::byte>> bytes = plan.slice(static_cast<std::int64_t>(*moved));
-  if (!bytes.ok()) return bytes.status().with_context(path_);
+  if (!bytes.ok()) return bytes.status().with_context(path_.text());
   settle(plan);
   return bytes;
 }
 
 Status File::preallocate(std::uint64_t size_bytes) {
   const Status status = uninterrupted([&] { return ops_->fallocate(buffered_.get(), size_bytes); });
-  if (!status.ok() && status.code() != Code::unsupported) return status.with_context(path_);
+  if (!status.ok() && status.code() != Code::unsupported) return status.with_context(path_.text());
   ops_->reached("file.preallocated");
   return {};
 }
@@ -250,9 +254,10 @@ Result<Request> File::plan_write(std::uint64_t offset_bytes, std::size_t size_by
 
 Status File::finish(std::uint64_t size_bytes) {
   const int fd = write_path_ == IoPath::direct ? direct_.get() : buffered_.get();
-  STOKER_TRY(uninterrupted([&] { return ops_->ftruncate(fd, size_bytes); }).with_context(path_));
+  STOKER_TRY(
+      uninterrupted([&] { return ops_->ftruncate(fd, size_bytes); }).with_context(path_.text()));
   ops_->reached("file.truncated");
-  STOKER_TRY(ops_->fdatasync(fd).with_context(path_));
+  STOKER_TRY(ops_->fdatasync(fd).with_context(path_.text()));
   ops_->reached("file.synced");
   size_bytes_ = size_bytes;
   if (write_path_ == IoPath::fadvise_drop)
@@ -261,10 +266,11 @@ Status File::finish(std::uint64_t size_bytes) {
 }
 
 Status File::close() && {
+  in_children_ = {};
   Status first;
   if (direct_) first = ops_->close(std::move(direct_));
   const Status second = ops_->close(std::move(buffered_));
-  return (first.ok() ? second : first).with_context(path_);
+  return (first.ok() ? second : first).with_context(path_.text());
 }
 
 }  // namespace stoker

@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 
+#include "base/fork_closed_fd.h"
 #include "base/unique_fd.h"
 #include "io/cache_policy.h"
 #include "io/engine.h"
@@ -50,14 +51,17 @@ class File {
     CachePolicy policy = CachePolicy::automatic;
     DirectAdvisor* advisor = nullptr;  ///< Without one, `automatic` is direct on local disks only.
     bool allow_dont_cache = true;      ///< False drops behind as kernels before 6.14 must.
+    /// Forked children do not keep the descriptors, and with them the blocks of a file that is
+    /// removed. The file must not be used, closed or destroyed in a child then.
+    bool is_closed_in_children = false;
   };
 
   /// `invalid_argument` for what is no regular file; a FIFO is not waited for.
-  static Result<File> open(FileOps& ops, const std::string& path, const Options& options);
+  static Result<File> open(FileOps& ops, const PathAt& path, const Options& options);
   /// `already_exists` if there is one: what is durable is never overwritten in place.
-  static Result<File> create(FileOps& ops, const std::string& path, const Options& options);
+  static Result<File> create(FileOps& ops, const PathAt& path, const Options& options);
 
-  const std::string& path() const noexcept { return path_; }
+  const std::string& path() const noexcept { return path_.text(); }
   std::uint64_t size_bytes() const noexcept { return size_bytes_; }  ///< When opened or finished.
   DirectAlignment alignment() const noexcept { return alignment_; }
   int buffered_fd() const noexcept { return buffered_.get(); }
@@ -113,16 +117,17 @@ class File {
   Status close() &&;
 
  private:
-  File(FileOps& ops, std::string path, const Options& options)
+  File(FileOps& ops, PathAt path, const Options& options)
       : ops_(&ops), path_(std::move(path)), policy_(options.policy) {}
 
   Status open_direct(int flags, const Options& options, bool for_writes);
 
   FileOps* ops_;
-  std::string path_;
+  PathAt path_;
   CachePolicy policy_;
   UniqueFd buffered_;
   UniqueFd direct_;
+  std::array<ClosedInChildren, 2> in_children_;  // destroyed before the descriptors
   DirectAlignment alignment_;
   std::uint64_t size_bytes_ = 0;
   bool direct_pays_ = false;

@@ -9,8 +9,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <climits>
-#include <cstdio>
+#include <cstdio>  // RENAME_NOREPLACE
 #include <memory>
+#include <utility>
+
+#include "io/open_below.h"
 
 namespace stoker {
 namespace {
@@ -19,12 +22,57 @@ Status done(int result, std::string_view op, std::string_view path) {
   return result == 0 ? Status() : Status::from_errno(errno, op, path);
 }
 
+FileKind kind_of_mode(mode_t mode) {
+  if (S_ISREG(mode)) return FileKind::regular;
+  if (S_ISDIR(mode)) return FileKind::directory;
+  return S_ISLNK(mode) ? FileKind::symlink : FileKind::other;
+}
+
+/// The last component of a path, and the directory to look it up in. Calls that take it follow no
+/// link: below a root nothing else is left to be followed.
+class LastName {
+ public:
+  static Result<LastName> of(const PathAt& path, std::string_view op) {
+    LastName last;
+    const std::string_view name = path.name();
+    const std::size_t slash = path.is_below() ? name.rfind('/') : std::string_view::npos;
+    last.directory_fd_ = path.root_fd();
+    last.name_ = slash == std::string_view::npos ? name : name.substr(slash + 1);
+    if (!path.is_below()) return last;
+    if (last.name_.empty() || last.name_ == "." || last.name_ == "..")
+      return Status::from_errno(EINVAL, op, path.text());
+    if (slash == std::string_view::npos) return last;
+    Result<UniqueFd> fd = open_below(path.root_fd(), name.substr(0, slash), O_PATH | O_DIRECTORY);
+    if (!fd.ok()) return Status::from_errno(fd.status().os_error(), op, path.text());
+    last.directory_ = *std::move(fd);
+    last.directory_fd_ = last.directory_.get();
+    return last;
+  }
+
+  int fd() const { return directory_fd_; }
+  const char* name() const { return name_.c_str(); }
+
+ private:
+  UniqueFd directory_;
+  int directory_fd_ = AT_FDCWD;
+  std::string name_;
+};
+
+Result<UniqueFd> open_at(const PathAt& path, int flags, std::string_view op) {
+  if (!path.is_below()) {
+    UniqueFd fd(::open(path.text().c_str(), flags | O_CLOEXEC, 0644));
+    if (!fd) return Status::from_errno(errno, op, path.text());
+    return fd;
+  }
+  Result<UniqueFd> fd = open_below(path.root_fd(), path.name(), flags);
+  if (!fd.ok()) return Status::from_errno(fd.status().os_error(), op, path.text());
+  return fd;
+}
+
 class PosixFileOps final : public FileOps {
  public:
-  Result<UniqueFd> open(const std::string& path, int flags) override {
-    const int fd = ::open(path.c_str(), flags | O_CLOEXEC, 0644);
-    if (fd < 0) return Status::from_errno(errno, "open", path);
-    return UniqueFd(fd);
+  Result<UniqueFd> open(const PathAt& path, int flags) override {
+    return open_at(path, flags, "open");
   }
   Result<std::size_t> pwrite(int fd, std::span<const std::byte> data,
                              std::uint64_t offset_bytes) override {
@@ -43,69 +91,84 @@ class PosixFileOps final : public FileOps {
   Status fsync(int fd) override { return done(::fsync(fd), "fsync", ""); }
   Status close(UniqueFd fd) override { return std::move(fd).close(); }
 
-  Status rename(const std::string& from, const std::string& to) override {
-    return done(std::rename(from.c_str(), to.c_str()), "rename", to);
+  Status rename(const PathAt& from, const PathAt& to) override {
+    return rename_with(from, to, 0, "rename");
   }
-  Status rename_noreplace(const std::string& from, const std::string& to) override {
-    if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return {};
-    if (errno == EINVAL || errno == ENOSYS)  // EINVAL is how a filesystem refuses the flag
-      return Status(Code::unsupported, "renameat2 " + to + ": RENAME_NOREPLACE not supported here",
-                    errno);
-    return Status::from_errno(errno, "renameat2", to);
+  Status rename_noreplace(const PathAt& from, const PathAt& to) override {
+    Status status = rename_with(from, to, RENAME_NOREPLACE, "renameat2");
+    // EINVAL is how a filesystem refuses the flag.
+    if (status.os_error() != EINVAL && status.os_error() != ENOSYS) return status;
+    return Status(Code::unsupported,
+                  "renameat2 " + to.text() + ": RENAME_NOREPLACE not supported here",
+                  status.os_error());
   }
-  Status link(const std::string& from, const std::string& to) override {
-    return done(::link(from.c_str(), to.c_str()), "link", to);
+  Status link(const PathAt& from, const PathAt& to) override {
+    STOKER_ASSIGN(const LastName old_name, LastName::of(from, "link"));
+    STOKER_ASSIGN(const LastName new_name, LastName::of(to, "link"));
+    return done(::linkat(old_name.fd(), old_name.name(), new_name.fd(), new_name.name(), 0), "link",
+                to.text());
   }
-  Status symlink(const std::string& target, const std::string& path) override {
-    return done(::symlink(target.c_str(), path.c_str()), "symlink", path);
+  Status symlink(const std::string& target, const PathAt& path) override {
+    STOKER_ASSIGN(const LastName last, LastName::of(path, "symlink"));
+    return done(::symlinkat(target.c_str(), last.fd(), last.name()), "symlink", path.text());
   }
-  Result<std::string> read_link(const std::string& path) override {
+  Result<std::string> read_link(const PathAt& path) override {
+    STOKER_ASSIGN(const LastName last, LastName::of(path, "readlink"));
     std::string target(PATH_MAX, '\0');  // the longest the kernel makes
-    const ssize_t size = ::readlink(path.c_str(), target.data(), target.size());
-    if (size < 0) return Status::from_errno(errno, "readlink", path);
+    const ssize_t size = ::readlinkat(last.fd(), last.name(), target.data(), target.size());
+    if (size < 0) return Status::from_errno(errno, "readlink", path.text());
     target.resize(static_cast<std::size_t>(size));
     return target;
   }
-  Result<FileKind> kind_of(const std::string& path) override {
+  Result<FileInfo> info_of(const PathAt& path) override {
     struct stat info{};
-    if (::lstat(path.c_str(), &info) != 0) return Status::from_errno(errno, "lstat", path);
-    if (S_ISREG(info.st_mode)) return FileKind::regular;
-    if (S_ISDIR(info.st_mode)) return FileKind::directory;
-    return S_ISLNK(info.st_mode) ? FileKind::symlink : FileKind::other;
+    if (path.is_below() && path.name().empty()) {
+      STOKER_TRY(done(::fstat(path.root_fd(), &info), "fstat", path.text()));
+    } else {
+      STOKER_ASSIGN(const LastName last, LastName::of(path, "lstat"));
+      STOKER_TRY(done(::fstatat(last.fd(), last.name(), &info, AT_SYMLINK_NOFOLLOW), "lstat",
+                      path.text()));
+    }
+    return file_info_of(info);
   }
-  Status unlink(const std::string& path) override {
-    return done(::unlink(path.c_str()), "unlink", path);
+  Status unlink(const PathAt& path) override {
+    STOKER_ASSIGN(const LastName last, LastName::of(path, "unlink"));
+    return done(::unlinkat(last.fd(), last.name(), 0), "unlink", path.text());
   }
-  Status mkdir(const std::string& path) override {
-    return done(::mkdir(path.c_str(), 0755), "mkdir", path);
+  Status mkdir(const PathAt& path) override {
+    STOKER_ASSIGN(const LastName last, LastName::of(path, "mkdir"));
+    return done(::mkdirat(last.fd(), last.name(), 0755), "mkdir", path.text());
   }
-  Status rmdir(const std::string& path) override {
-    return done(::rmdir(path.c_str()), "rmdir", path);
+  Status rmdir(const PathAt& path) override {
+    STOKER_ASSIGN(const LastName last, LastName::of(path, "rmdir"));
+    return done(::unlinkat(last.fd(), last.name(), AT_REMOVEDIR), "rmdir", path.text());
   }
 
-  Result<std::vector<std::string>> list(const std::string& path) override {
-    const std::unique_ptr<DIR, int (*)(DIR*)> dir(::opendir(path.c_str()), ::closedir);
-    if (!dir) return Status::from_errno(errno, "opendir", path);
-    std::vector<std::string> names;
+  Result<std::vector<DirectoryName>> list_names(const PathAt& path) override {
+    STOKER_ASSIGN(UniqueFd fd, open_at(path, O_RDONLY | O_DIRECTORY, "opendir"));
+    const std::unique_ptr<DIR, int (*)(DIR*)> dir(::fdopendir(fd.get()), ::closedir);
+    if (!dir) return Status::from_errno(errno, "opendir", path.text());
+    static_cast<void>(fd.release());  // it is the stream's
+    std::vector<DirectoryName> names;
     for (;;) {
       errno = 0;
       const dirent* entry = ::readdir(dir.get());
       if (entry == nullptr) break;
       const std::string_view name(entry->d_name);
-      if (name != "." && name != "..") names.emplace_back(name);
+      if (name != "." && name != "..") names.push_back(name_of(::dirfd(dir.get()), *entry));
     }
-    if (errno != 0) return Status::from_errno(errno, "readdir", path);
-    std::sort(names.begin(), names.end());
+    if (errno != 0) return Status::from_errno(errno, "readdir", path.text());
+    std::ranges::sort(names, {}, &DirectoryName::name);
     return names;
   }
 
-  Status fsync_dir(const std::string& path) override {
-    STOKER_ASSIGN(const UniqueFd dir, open(path, O_RDONLY | O_DIRECTORY));
+  Status fsync_dir(const PathAt& path) override {
+    STOKER_ASSIGN(const UniqueFd dir, open_at(path, O_RDONLY | O_DIRECTORY, "open"));
     if (::fsync(dir.get()) == 0) return {};
     if (errno == EINVAL)
       return Status(Code::unsupported,
-                    "fsync " + path + ": this filesystem cannot make names durable", errno);
-    return Status::from_errno(errno, "fsync", path);
+                    "fsync " + path.text() + ": this filesystem cannot make names durable", errno);
+    return Status::from_errno(errno, "fsync", path.text());
   }
 
   Status try_lock(int fd, LockMode mode) override {
@@ -114,9 +177,59 @@ class PosixFileOps final : public FileOps {
   }
 
   void reached(std::string_view /*crash_point*/) override {}
+
+ private:
+  static Status rename_with(const PathAt& from, const PathAt& to, unsigned flags,
+                            std::string_view op) {
+    STOKER_ASSIGN(const LastName old_name, LastName::of(from, op));
+    STOKER_ASSIGN(const LastName new_name, LastName::of(to, op));
+    return done(::renameat2(old_name.fd(), old_name.name(), new_name.fd(), new_name.name(), flags),
+                op, to.text());
+  }
+
+  /// Where the directory does not tell the kind the file is asked.
+  static DirectoryName name_of(int directory_fd, const dirent& entry) {
+    DirectoryName name{.name = entry.d_name, .inode = entry.d_ino};
+    switch (entry.d_type) {
+      case DT_REG: name.kind = FileKind::regular; break;
+      case DT_DIR: name.kind = FileKind::directory; break;
+      case DT_LNK: name.kind = FileKind::symlink; break;
+      case DT_UNKNOWN: {
+        struct stat info{};
+        if (::fstatat(directory_fd, entry.d_name, &info, AT_SYMLINK_NOFOLLOW) == 0)
+          name.kind = kind_of_mode(info.st_mode);
+        break;
+      }
+      default: break;
+    }
+    return name;
+  }
 };
 
 }  // namespace
+
+FileInfo file_info_of(const struct stat& info) {
+  constexpr std::int64_t kNsPerS = 1'000'000'000;
+  return {.kind = kind_of_mode(info.st_mode),
+          .device = info.st_dev,
+          .inode = info.st_ino,
+          .link_count = info.st_nlink,
+          .size_bytes = static_cast<std::uint64_t>(info.st_size),
+          .modified_ns = info.st_mtim.tv_sec * kNsPerS + info.st_mtim.tv_nsec};
+}
+
+Result<std::vector<std::string>> FileOps::list(const PathAt& path) {
+  STOKER_ASSIGN(std::vector<DirectoryName> found, list_names(path));
+  std::vector<std::string> names;
+  names.reserve(found.size());
+  for (DirectoryName& name : found) names.push_back(std::move(name.name));
+  return names;
+}
+
+Result<FileKind> FileOps::kind_of(const PathAt& path) {
+  STOKER_ASSIGN(const FileInfo info, info_of(path));
+  return info.kind;
+}
 
 FileOps& posix_file_ops() {
   static PosixFileOps ops;

@@ -15,7 +15,7 @@ class ForwardingFileOps : public FileOps {
  public:
   explicit ForwardingFileOps(FileOps& target) : target_(target) {}
 
-  Result<UniqueFd> open(const std::string& path, int flags) override {
+  Result<UniqueFd> open(const PathAt& path, int flags) override {
     return target_.open(path, flags);
   }
   Result<std::size_t> pwrite(int fd, std::span<const std::byte> data,
@@ -32,29 +32,23 @@ class ForwardingFileOps : public FileOps {
   Status fdatasync(int fd) override { return target_.fdatasync(fd); }
   Status fsync(int fd) override { return target_.fsync(fd); }
   Status close(UniqueFd fd) override { return target_.close(std::move(fd)); }
-  Status rename(const std::string& from, const std::string& to) override {
-    return target_.rename(from, to);
-  }
-  Status rename_noreplace(const std::string& from, const std::string& to) override {
+  Status rename(const PathAt& from, const PathAt& to) override { return target_.rename(from, to); }
+  Status rename_noreplace(const PathAt& from, const PathAt& to) override {
     return target_.rename_noreplace(from, to);
   }
-  Status link(const std::string& from, const std::string& to) override {
-    return target_.link(from, to);
-  }
-  Status symlink(const std::string& target, const std::string& path) override {
+  Status link(const PathAt& from, const PathAt& to) override { return target_.link(from, to); }
+  Status symlink(const std::string& target, const PathAt& path) override {
     return target_.symlink(target, path);
   }
-  Result<std::string> read_link(const std::string& path) override {
-    return target_.read_link(path);
+  Result<std::string> read_link(const PathAt& path) override { return target_.read_link(path); }
+  Result<FileInfo> info_of(const PathAt& path) override { return target_.info_of(path); }
+  Status unlink(const PathAt& path) override { return target_.unlink(path); }
+  Status mkdir(const PathAt& path) override { return target_.mkdir(path); }
+  Status rmdir(const PathAt& path) override { return target_.rmdir(path); }
+  Result<std::vector<DirectoryName>> list_names(const PathAt& path) override {
+    return target_.list_names(path);
   }
-  Result<FileKind> kind_of(const std::string& path) override { return target_.kind_of(path); }
-  Status unlink(const std::string& path) override { return target_.unlink(path); }
-  Status mkdir(const std::string& path) override { return target_.mkdir(path); }
-  Status rmdir(const std::string& path) override { return target_.rmdir(path); }
-  Result<std::vector<std::string>> list(const std::string& path) override {
-    return target_.list(path);
-  }
-  Status fsync_dir(const std::string& path) override { return target_.fsync_dir(path); }
+  Status fsync_dir(const PathAt& path) override { return target_.fsync_dir(path); }
   Status try_lock(int fd, LockMode mode) override { return target_.try_lock(fd, mode); }
   void reached(std::string_view crash_point) override { target_.reached(crash_point); }
 

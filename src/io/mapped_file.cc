@@ -1,11 +1,12 @@
 #include "io/mapped_file.h"
 
-#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
+
+#include "io/regular_file.h"
 
 namespace stoker {
 namespace {
@@ -21,17 +22,14 @@ int advice_number(MapAdvice advice) {
 
 }  // namespace
 
-Result<MappedFile> MappedFile::open(const std::string& path, MapAdvice advice) {
-  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!fd) return Status::from_errno(errno, "open", path);
+Result<MappedFile> MappedFile::open(const PathAt& path, MapAdvice advice) {
+  STOKER_ASSIGN(UniqueFd fd, open_regular(posix_file_ops(), path));
   struct stat info{};
-  if (::fstat(fd.get(), &info) != 0) return Status::from_errno(errno, "fstat", path);
-  if (!S_ISREG(info.st_mode))
-    return Status(Code::invalid_argument, "map " + path + ": not a regular file");
+  if (::fstat(fd.get(), &info) != 0) return Status::from_errno(errno, "fstat", path.text());
   const auto size = static_cast<std::size_t>(info.st_size);
   if (size == 0) return MappedFile(std::move(fd), {});
   void* map = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, fd.get(), 0);
-  if (map == MAP_FAILED) return Status::from_errno(errno, "mmap", path);
+  if (map == MAP_FAILED) return Status::from_errno(errno, "mmap", path.text());
   ::madvise(map, size, advice_number(advice));
   return MappedFile(std::move(fd), {static_cast<std::byte*>(map), size});
 }

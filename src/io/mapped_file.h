@@ -3,9 +3,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <string>
 
 #include "base/unique_fd.h"
+#include "io/path_at.h"
 #include "stoker/status.h"
 
 namespace stoker {
@@ -22,7 +22,7 @@ enum class MapAdvice : std::uint8_t { normal, sequential, random };
 /// Thread safety: immutable; the bytes may be read from any thread.
 class MappedFile {
  public:
-  static Result<MappedFile> open(const std::string& path, MapAdvice advice = MapAdvice::normal);
+  static Result<MappedFile> open(const PathAt& path, MapAdvice advice = MapAdvice::normal);
   MappedFile(MappedFile&& other) noexcept;
   MappedFile& operator=(MappedFile&&) = delete;
   ~MappedFile();

@@ -61,7 +61,8 @@ WholeFileReader::WholeFileReader(const std::string& directory) {
 Result<std::span<std::byte>> WholeFileReader::read(const std::string& path,
                                                    std::uint64_t size_bytes,
                                                    FileMemory& memory) const {
-  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  // Not to wait for a FIFO that has taken the file's place; it reads as empty.
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!fd) return Status::from_errno(errno, "open", path);
   bool is_direct = direct_pays_ && size_bytes >= kDirectBytesMin && is_cold(fd.get(), size_bytes) &&
                    set_direct(fd.get(), true);

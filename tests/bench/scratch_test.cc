@@ -2,12 +2,14 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 #include <fstream>
 #include <optional>
 
 #include "io/filesystem.h"
+#include "support/bystander.h"
 #include "support/faulty_file_ops.h"
 #include "support/temp_dir.h"
 
@@ -54,6 +56,29 @@ TEST(ScratchDirectoryTest, sweep_takes_the_dead_and_leaves_the_living_and_strang
   EXPECT_FALSE(std::filesystem::exists(dead));
   EXPECT_TRUE(std::filesystem::exists(living->path()));
   EXPECT_TRUE(std::filesystem::exists(dir.file("someone-elses")));
+}
+
+TEST(ScratchDirectoryTest, sweep_never_goes_through_a_link) {
+  const TempDir dir;
+  ::stoker::testing::Bystander other;
+  other.add("lock");
+  other.add("deep/file");
+  const auto planted = [&](const std::string& name) {
+    return dir.file(".stoker-bench-dir-1-" + name);
+  };
+  std::filesystem::create_directory_symlink(other.path(), planted("link"));
+  std::filesystem::create_directory(planted("linked-lock"));
+  std::filesystem::create_symlink(other.file("lock"), planted("linked-lock") + "/lock");
+  std::filesystem::create_directory(planted("fifo"));
+  ASSERT_EQ(::mkfifo((planted("fifo") + "/lock").c_str(), 0600), 0);
+  std::filesystem::create_directory(planted("dead"));
+  std::ofstream(planted("dead") + "/lock") << "";
+  std::filesystem::create_directory_symlink(other.path(), planted("dead") + "/0");
+
+  sweep_scratch(posix_file_ops(), dir.path());
+  EXPECT_EQ(other.harm(), "");
+  EXPECT_FALSE(std::filesystem::exists(planted("dead")));
+  EXPECT_TRUE(std::filesystem::is_symlink(planted("link")));
 }
 
 TEST(ScratchDirectoryTest, any_single_fault_leaves_nothing_behind) {

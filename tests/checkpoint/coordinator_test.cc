@@ -13,16 +13,25 @@ namespace stoker {
 namespace {
 
 using testing::counted;
+using testing::opened;
 using testing::OwnedTensor;
 using testing::quiet_options;
 using testing::request_of;
 
 constexpr std::uint32_t kRanks = 3;
 
+/// Ends a test that would otherwise hang; no result depends on it.
+Deadline in_the_end() {
+  return deadline_after(std::chrono::seconds(60));
+}
+
 std::shared_ptr<Coordinator> coordinator_of(const std::string& directory, std::uint32_t rank) {
-  Result<std::unique_ptr<Coordinator>> made = make_shared_directory_coordinator(
-      posix_file_ops(),
-      {.directory = directory, .session = "job-1.0", .rank = rank, .world_size = kRanks});
+  Result<std::unique_ptr<Coordinator>> made =
+      make_shared_directory_coordinator({.place = opened(directory),
+                                         .word = "job",
+                                         .session = "1.0",
+                                         .rank = rank,
+                                         .world_size = kRanks});
   EXPECT_TRUE(made.ok()) << made.status().message();
   return std::shared_ptr<Coordinator>(*std::move(made));
 }
@@ -55,7 +64,6 @@ TEST(CoordinatorTest, messages_reach_everybody_in_the_order_of_ranks) {
   const testing::TempDir dir;
   on_every_rank([&](std::uint32_t rank) {
     const auto coordinator = coordinator_of(dir.path(), rank);
-    if (rank == 0) std::filesystem::create_directory(dir.file("owner-job-1.0"));
     for (int round = 0; round < 100; ++round) {
       const std::string key = "k-" + std::to_string(round);
       const auto texts =
@@ -70,13 +78,12 @@ TEST(CoordinatorTest, messages_reach_everybody_in_the_order_of_ranks) {
     }
   });
   // Old messages are removed as the run goes on.
-  EXPECT_LE(std::distance(std::filesystem::directory_iterator(dir.file("owner-job-1.0")), {}), 65);
+  EXPECT_LE(std::distance(std::filesystem::directory_iterator(dir.file(".meeting-job")), {}), 65);
 }
 
 TEST(CoordinatorTest, a_rank_that_says_nothing_is_named_by_the_deadline) {
   const testing::TempDir dir;
   const Deadline soon = deadline_after(std::chrono::milliseconds(20));
-  std::filesystem::create_directory(dir.file("owner-job-1.0"));
   ASSERT_TRUE(coordinator_of(dir.path(), 1)->gather("k", "here", soon).ok());
   const auto gathered = coordinator_of(dir.path(), 0)->gather("k", "here", soon);
   EXPECT_EQ(gathered.status().code(), Code::unavailable);
@@ -87,12 +94,55 @@ TEST(CoordinatorTest, a_rank_that_says_nothing_is_named_by_the_deadline) {
 }
 
 TEST(CoordinatorTest, a_session_is_a_plain_name) {
-  for (const char* session : {"", "../x", "a/b", "a b"})
-    EXPECT_EQ(
-        make_shared_directory_coordinator(posix_file_ops(), {.directory = "d", .session = session})
-            .status()
-            .code(),
-        Code::invalid_argument);
+  const testing::TempDir dir;
+  const std::string long_one(101, 'x');
+  for (const std::string& word :
+       {std::string(), std::string("../x"), std::string("a/b"), std::string("a b"), long_one}) {
+    for (const bool is_session : {true, false}) {
+      const auto made =
+          make_shared_directory_coordinator({.place = opened(dir.path()),
+                                             .word = is_session ? "word" : word,
+                                             .session = is_session ? word : "session"});
+      EXPECT_EQ(made.status().code(), Code::invalid_argument) << word;
+    }
+  }
+}
+
+TEST(CoordinatorTest, messages_of_another_session_or_word_are_not_heard) {
+  const testing::TempDir dir;
+  const auto coordinator = [&](const char* word, const char* session, std::uint32_t rank) {
+    return *make_shared_directory_coordinator({.place = opened(dir.path()),
+                                               .word = word,
+                                               .session = session,
+                                               .rank = rank,
+                                               .world_size = 2});
+  };
+  const Deadline soon = deadline_after(std::chrono::milliseconds(20));
+  ASSERT_TRUE(coordinator("a", "1", 0)->broadcast("k", "old", soon).ok());
+  EXPECT_FALSE(coordinator("a", "2", 1)->broadcast("k", "", soon).ok());
+  EXPECT_FALSE(coordinator("b", "1", 1)->broadcast("k", "", soon).ok());
+  EXPECT_EQ(*coordinator("a", "1", 1)->broadcast("k", "", soon), "old");
+}
+
+TEST(CoordinatorTest, a_directory_that_was_swept_is_made_again) {
+  const testing::TempDir dir;
+  const auto rank_0 = coordinator_of(dir.path(), 0);
+  ASSERT_TRUE(rank_0->broadcast("a", "first", in_the_end()).ok());
+  std::filesystem::remove_all(dir.file(".meeting-job"));
+  ASSERT_TRUE(rank_0->broadcast("b", "second", in_the_end()).ok());
+  EXPECT_EQ(*coordinator_of(dir.path(), 1)->broadcast("b", "", in_the_end()), "second");
+}
+
+TEST(CoordinatorTest, an_error_of_the_pause_ends_the_wait) {
+  const testing::TempDir dir;
+  const auto made = make_shared_directory_coordinator(
+      {.place = opened(dir.path()),
+       .word = "job",
+       .session = "1.0",
+       .rank = 1,
+       .world_size = 2,
+       .pause = [](nanoseconds) { return Status(Code::cancelled, "interrupted"); }});
+  EXPECT_EQ((*made)->broadcast("k", "", Deadline::max()).status().code(), Code::cancelled);
 }
 
 TEST(CoordinatorTest, what_ranks_tell_each_other_survives_the_journey) {

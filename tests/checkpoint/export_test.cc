@@ -7,6 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include "checkpoint/step_builder.h"
+#include "io/forwarding_file_ops.h"
+#include "support/bystander.h"
 #include "support/faulty_file_ops.h"
 #include "support/temp_dir.h"
 
@@ -149,8 +151,56 @@ TEST_F(ExportTest, any_single_failure_leaves_nothing_or_all_of_it) {
     } else {
       EXPECT_FALSE(many.ok());
     }
-    EXPECT_TRUE(!one.ok() || !is_one_hit || ops.failed_op() == "kind_of") << ops.failed_op();
+    EXPECT_TRUE(!one.ok() || !is_one_hit || ops.failed_op() == "info_of") << ops.failed_op();
   }
+}
+
+TEST_F(ExportTest, planted_links_are_not_written_through) {
+  const Bystander other;
+  FileOps& ops = posix_file_ops();
+  fs::create_symlink(other.file("none"), dir_.file("out.safetensors"));
+  EXPECT_EQ(export_safetensors(reader(), ops, dir_.file("out.safetensors"), {}).status().code(),
+            Code::already_exists);
+  EXPECT_EQ(export_directory(reader(), ops, dir_.file("out.safetensors"), {}).status().code(),
+            Code::already_exists);
+  fs::create_symlink(other.file(), dir_.file("two.safetensors.sha256"));
+  ASSERT_TRUE(export_safetensors(reader(), ops, dir_.file("two.safetensors"), {}).ok());
+  EXPECT_FALSE(fs::is_symlink(dir_.file("two.safetensors.sha256")));
+  EXPECT_EQ(check_sums(dir_.path(), "two.safetensors.sha256"), 0);
+  EXPECT_EQ(other.harm(), "");
+}
+
+/// Whoever watches the directory: as soon as a staging directory is made, a link has its name.
+class SwapsDirectories final : public ForwardingFileOps {
+ public:
+  explicit SwapsDirectories(std::string target)
+      : ForwardingFileOps(posix_file_ops()), target_(std::move(target)) {}
+  Status mkdir(const PathAt& path) override {
+    STOKER_TRY(ForwardingFileOps::mkdir(path));
+    fs::rename(path.text(), path.text() + ".moved");
+    fs::create_directory_symlink(target_, path.text());
+    return {};
+  }
+
+ private:
+  std::string target_;
+};
+
+TEST_F(ExportTest, a_staging_directory_that_becomes_a_link_is_neither_filled_nor_emptied) {
+  const Bystander other;
+  SwapsDirectories ops(other.path());
+  EXPECT_FALSE(export_directory(reader(), ops, dir_.file("model"), {}).ok());
+  EXPECT_FALSE(fs::exists(dir_.file("model")));
+  EXPECT_EQ(other.harm(), "");
+}
+
+TEST_F(ExportTest, a_directory_that_is_reached_through_a_link_is_written_to) {
+  fs::create_directory(dir_.file("real"));
+  fs::create_directory_symlink(dir_.file("real"), dir_.file("link"));
+  ASSERT_TRUE(export_safetensors(reader(), posix_file_ops(), dir_.file("link/x"), {}).ok());
+  ASSERT_TRUE(export_directory(reader(), posix_file_ops(), dir_.file("link/model/"), {}).ok());
+  EXPECT_TRUE(fs::exists(dir_.file("real/x")));
+  EXPECT_TRUE(fs::exists(dir_.file("real/model/model.safetensors")));
 }
 
 }  // namespace

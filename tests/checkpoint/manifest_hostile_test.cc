@@ -25,15 +25,18 @@ void expect_refused(const std::string& text, const char* reason) {
 TEST(CheckpointManifestHostileTest, each_wrong_text_is_refused_with_its_reason) {
   const std::string text = format_checkpoint_manifest(example_manifest());
   const Hostile cases[] = {
-      {"\"1.0\"", "1", "not a string"},
-      {"\"1.0\"", "\"1\"", "not a version"},
-      {"\"1.0\"", "\"0.9\"", "not a version"},
-      {"\"1.0\"", "\"1.0x\"", "not a version"},
+      {"\"1.1\"", "1", "not a string"},
+      {"\"1.1\"", "\"1\"", "not a version"},
+      {"\"1.1\"", "\"0.9\"", "not a version"},
+      {"\"1.1\"", "\"1.0x\"", "not a version"},
       {"\"step\": 1000", "\"step\": -1", "negative"},
       {"\"step\": 1000", "\"step\": 1e3", "not an integer"},
       {"\"step\": 1000", "\"step\": 18446744073709551616", "not an integer"},
       {"\"step\": 1000", "\"step\": 1, \"step\": 2", "comes twice"},
       {"\"step\": 1000,", "", "step: missing"},
+      {"\"generation\": 9007199254740992", "\"generation\": 18446744073709551615", "is more than"},
+      {"\"time_s\": 1763241668.25", "\"time_s\": null", "time_s"},
+      {"\"digest\": \"fe", "\"digest\": \"", "digest"},
       {"\"world_size\": 2", "\"world_size\": 0", "no ranks"},
       {"\"world_size\": 2", "\"world_size\": 3", "2 trees for 3 ranks"},
       {"\"rank-00000.", "\"../", "not the name of a file"},
@@ -72,6 +75,43 @@ TEST(CheckpointManifestHostileTest, each_wrong_text_is_refused_with_its_reason) 
   for (const Hostile& hostile : cases) {
     SCOPED_TRACE(hostile.to);
     expect_refused(respelled(text, hostile.from, hostile.to), hostile.reason);
+  }
+}
+
+// Whoever restores makes room by what the reference says, and reads what is stored.
+TEST(CheckpointManifestHostileTest, references_that_say_other_than_what_is_stored_are_refused) {
+  const std::string text = format_checkpoint_manifest(example_manifest());
+  const std::string b = R"("b \"\u00e9\"")";  // three BF16
+  const std::pair<std::string, const char*> cases[] = {
+      {R"({"!tensor": "none"})", "there is no tensor"},
+      {R"({"!tensor": 7})", "not a tensor's name"},
+      {R"({"!tensor": ["scalar", "<i8"]})", "not a tensor's name"},
+      {R"({"!array": "scalar"})", "not a tensor's name"},
+      {R"({"!array": ["scalar", "<i8", 1]})", "not a tensor's name"},
+      {R"({"!array": ["scalar", "<i8"]})", "has other elements"},
+      {R"({"!array": ["scalar", "O"]})", "no elements of type"},
+      {R"({"!array": ["scalar", "<U4611686018427387905"]})", "no elements of type"},
+      {R"({"!array": ["w", "<c16"]})", "has other elements"},
+      {R"({"!torch": ["w", "<M8[ns]"]})", "no elements of type"},
+      {R"({"!scalar": {"!tensor": "w"}})", "is no scalar"},
+      {R"({"!scalar": {"!tensor": )" + b + "}}", "is no scalar"},
+      {R"({"!scalar": 7})", "no reference"},
+      {R"({"!slice": {"!scalar": {"!tensor": "scalar"}}})", "no reference"},
+      {R"({"deep": [[{"!tuple": [{"!array": ["scalar", "<V16"]}]}]]})", "has other elements"},
+      {R"({"!dict": [[1, {"!tensor": "none"}]]})", "there is no tensor"},
+  };
+  for (const auto& [reference, reason] : cases) {
+    SCOPED_TRACE(reference);
+    const std::string node = R"("z": )" + reference;
+    expect_refused(respelled(text, R"("z": 1)", node), reason);
+    expect_refused(respelled(text, R"("cursor": "AAAA")", R"("cursor": )" + reference), reason);
+  }
+  for (const std::string& valid :
+       {std::string(R"({"!tensor": "w"})"), std::string(R"({"!scalar": {"!torch": "scalar"}})"),
+        std::string(R"({"!slice": {"!tensor": "not stored"}})"), R"({"!torch": )" + b + "}"}) {
+    const auto read =
+        parse_checkpoint_manifest(respelled(text, R"("z": 1)", R"("z": )" + valid), "m");
+    EXPECT_TRUE(read.ok()) << valid << read.status().message();
   }
 }
 

@@ -16,11 +16,11 @@ namespace stoker::testing {
 inline CheckpointManifest example_manifest() {
   CheckpointManifest manifest;
   manifest.step = 1000;
-  manifest.generation = (std::uint64_t{1} << 53) + 1;
+  manifest.generation = kGenerationMax;
   manifest.time_s = 1763241668.25;
   manifest.world_size = 2;
   manifest.tool = "stoker 0.1.0";
-  manifest.parent = CheckpointParent{.step = 900, .generation = std::uint64_t{1} << 53};
+  manifest.parent = CheckpointParent{.step = 900, .generation = kGenerationMax - 1};
   const Digest128 one{.low = 0x0123456789abcdef, .high = 0xfedcba9876543210};
   const Digest128 two{.low = 2, .high = 0};
   manifest.files = {{.name = "rank-00000.safetensors",
@@ -50,6 +50,7 @@ inline CheckpointManifest example_manifest() {
   bias.offsets = {0};
   bias.begin_bytes = 4128;
   bias.end_bytes = 4134;
+  bias.digest = one;
   CheckpointTensor empty = tensor("empty", TensorType::f8_e4m3);
   empty.global_shape = empty.shape = {0, 7};
   empty.offsets = {0, 0};

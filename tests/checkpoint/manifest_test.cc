@@ -93,8 +93,8 @@ TEST(CheckpointManifestTest, reference_values_that_json_lacks_come_back) {
 TEST(CheckpointManifestTest, integers_up_to_64_bits_are_exact) {
   CheckpointManifest manifest;
   manifest.step = std::numeric_limits<std::uint64_t>::max();
-  manifest.generation = manifest.step - 1;
-  manifest.parent = CheckpointParent{.step = manifest.step - 2, .generation = manifest.step - 3};
+  manifest.generation = kGenerationMax;
+  manifest.parent = CheckpointParent{.step = manifest.step - 2, .generation = kGenerationMax - 1};
   const auto read = parse_checkpoint_manifest(format_checkpoint_manifest(manifest), "m");
   ASSERT_TRUE(read.ok()) << read.status().message();
   EXPECT_EQ(*read, manifest);
@@ -131,7 +131,7 @@ TEST(CheckpointManifestTest, trees_keep_their_text_and_so_the_order_of_keys) {
 }
 
 TEST(CheckpointManifestTest, unknown_members_and_later_minor_versions_are_read) {
-  std::string text = respelled(example_text(), R"("1.0")", R"("1.7")");
+  std::string text = respelled(example_text(), R"("1.1")", R"("1.7")");
   text = respelled(text, R"("step": 1000,)", R"("step": 1000, "later": {"step": [2]},)");
   text = respelled(text, R"("dtype": "F32")", R"("dtype": "F32", "codec": null)");
   const auto read = parse_checkpoint_manifest(text, "m");
@@ -140,7 +140,7 @@ TEST(CheckpointManifestTest, unknown_members_and_later_minor_versions_are_read) 
 }
 
 TEST(CheckpointManifestTest, what_a_newer_stoker_wrote_is_unsupported_and_says_so) {
-  for (const auto& [from, to] : {std::pair(R"("1.0")", R"("2.0")"),
+  for (const auto& [from, to] : {std::pair(R"("1.1")", R"("2.0")"),
                                  std::pair(R"("checksum": "xxh3_128")", R"("checksum": "blake3")"),
                                  std::pair("4194304", "8388608"), std::pair("F32", "F128")}) {
     const auto read = parse_checkpoint_manifest(respelled(example_text(), from, to), "m");

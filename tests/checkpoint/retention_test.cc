@@ -3,18 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <filesystem>
+#include <cmath>
+#include <functional>
+#include <memory>
 #include <random>
-#include <thread>
 
-#include "checkpoint/restore_choice.h"
-#include "checkpoint/step_builder.h"
-#include "checkpoint/step_removal.h"
-#include "checkpoint/verify.h"
-#include "checkpoint/writer_lock.h"
-#include "support/cut_sweep.h"
-#include "support/faulty_file_ops.h"
-#include "support/temp_dir.h"
+#include "checkpoint/names.h"
 
 namespace stoker::testing {
 namespace {
@@ -31,8 +25,8 @@ CatalogStep step_of(std::uint64_t step, std::uint64_t generation, std::uint64_t 
   return {.name = step_name(step),
           .parsed = {.step = step, .superseded_generation = {}},
           .generation = generation,
-          .manifest = std::make_shared<const CheckpointManifest>(manifest),
-          .damage = {}};
+          .summary = std::make_shared<const StepSummary>(summarize(manifest)),
+          .problem = {}};
 }
 
 Catalog catalog_of(std::vector<CatalogStep> steps) {
@@ -99,10 +93,10 @@ TEST(RetentionTest, the_last_finite_step_stays_however_old_it_is) {
 
 TEST(RetentionTest, a_damaged_note_pins_and_a_damaged_step_stays_without_counting) {
   Catalog catalog = ten_steps();
-  catalog.steps[0].manifest = nullptr;
-  catalog.steps[0].damage = Status(Code::corrupt, "spoilt");
+  catalog.steps[0].summary = nullptr;
+  catalog.steps[0].problem = Status(Code::corrupt, "spoilt");
   AllNotes notes;
-  notes.damaged.push_back({"run/" + note_path(100), Status(Code::corrupt, "spoilt")});
+  notes.damaged.push_back({100, "run/" + note_path(100), Status(Code::corrupt, "spoilt")});
   const Names removed = choose_removals(catalog, notes, {.keep_last = 1});
   EXPECT_EQ(removed.size(), 7U);
   for (const std::uint64_t kept : {100U, 900U, 1000U})
@@ -117,7 +111,7 @@ TEST(RetentionTest, what_must_stay_stays_under_any_rules) {
     const std::uint64_t count = 1 + random() % 8;
     for (std::uint64_t i = 1; i <= count; ++i) {
       steps.push_back(step_of(i * 10 + random() % 10, i, random() % 3));
-      if (random() % 5 == 0) steps.back().manifest = nullptr;
+      if (random() % 5 == 0) steps.back().summary = nullptr;
       if (random() % 4 == 0) notes.by_step[steps.back().parsed.step][i].is_pinned = true;
       if (random() % 2 == 0)
         notes.by_step[steps.back().parsed.step][i].values["x"] = static_cast<double>(random() % 5);
@@ -136,7 +130,7 @@ TEST(RetentionTest, what_must_stay_stays_under_any_rules) {
     std::uint64_t valid_count = 0;
     for (const CatalogStep& step : catalog.steps) {
       const CheckpointNote* note = notes.find(step.parsed.step, step.generation);
-      const bool is_valid = step.manifest != nullptr;
+      const bool is_valid = step.is_valid();
       const bool must_stay = (note != nullptr && note->is_pinned) || !is_valid ||
                              step.name == catalog.latest ||
                              valid_count < rules.keep_last.value_or(0);
@@ -144,7 +138,7 @@ TEST(RetentionTest, what_must_stay_stays_under_any_rules) {
       ASSERT_FALSE(must_stay && is_removed(step)) << "round " << round;
     }
     const auto finite = std::ranges::find_if(catalog.steps, [](const CatalogStep& step) {
-      return step.manifest != nullptr && !step.has_new_nonfinite;
+      return step.is_valid() && !step.has_new_nonfinite;
     });
     ASSERT_FALSE(finite != catalog.steps.end() && is_removed(*finite));
     // Doing it twice removes nothing more: what stays does not depend on what went.
@@ -152,99 +146,6 @@ TEST(RetentionTest, what_must_stay_stays_under_any_rules) {
     mark_nonfinite(catalog);
     ASSERT_TRUE(choose_removals(catalog, notes, rules).empty()) << "round " << round;
   }
-}
-
-/// All of it, as a checkpointer does it after each commit.
-Status retire(FileOps& ops, const std::string& directory, const RetentionRules& rules) {
-  const RetentionReport report = hide_unwanted(ops, directory, rules);
-  for (const std::string& path : report.hidden) STOKER_TRY(remove_hidden(ops, path));
-  return report.failure;
-}
-
-TEST(RetentionTest, a_cut_at_any_moment_leaves_a_step_whole_or_out_of_sight) {
-  const auto workload = [](CutRun& run) {
-    ModelDisk& disk = run.disk();
-    must(disk.mkdir("/run"));
-    for (std::uint64_t step = 1; step <= 3; ++step)
-      write_built_step(disk, "/run", small_step(step, step));
-    must(disk.fsync_dir("/"));
-    run.note("written");
-    must(retire(disk, "/run", {.keep_last = 1}));
-    run.note("removed");
-  };
-  const auto oracle = [](ModelDisk& disk, const CutPoint& point) -> std::string {
-    if (!point.has("written")) return {};
-    CheckpointReader::Options reader = plain_reader();
-    reader.engine = [&] { return disk.make_engine(); };
-    const Result<CheckpointVerifyReport> report =
-        verify_checkpoints(disk, "/run", {.reader = reader});
-    if (!report.ok()) return std::string(report.status().message());
-    if (!report->damages.empty()) return report->damages[0].file + report->damages[0].reason;
-    const Result<Catalog> catalog = list_checkpoints(disk, "/run");
-    if (catalog->find(step_name(3)) == nullptr) return "the newest is gone";
-    if (point.has("removed") && catalog->steps.size() != 1) return "a removed one is back";
-    // What was out of sight goes with the next writer.
-    if (!sweep(disk, "/run", {}).ok()) return "no sweep";
-    const Result<Names> names = disk.list("/run");
-    for (const std::string& name : *names)
-      if (!parse_step_name(name)) return name + " is left over";
-    return {};
-  };
-  const SweepReport report = for_each_cut(workload, oracle);
-  EXPECT_EQ(report.violation_count, 0U) << report.text();
-  EXPECT_GT(report.state_count, 50U);
-  report.record("retention_");
-}
-
-TEST(RetentionTest, any_single_failure_leaves_the_others_whole) {
-  for (int fail_at = 0;; ++fail_at) {
-    const TempDir dir;
-    for (std::uint64_t step = 1; step <= 3; ++step)
-      write_built_step(posix_file_ops(), dir.path(), small_step(step, step));
-    FaultyFileOps ops(posix_file_ops(), fail_at, EIO);
-    static_cast<void>(retire(ops, dir.path(), {.keep_last = 1}));
-    if (!ops.fired()) break;
-    const Result<CheckpointVerifyReport> verified =
-        verify_checkpoints(posix_file_ops(), dir.path(), {.reader = plain_reader()});
-    ASSERT_TRUE(verified.ok());
-    EXPECT_TRUE(verified->damages.empty()) << ops.failed_op();
-    EXPECT_NE(list_checkpoints(posix_file_ops(), dir.path())->find(step_name(3)), nullptr);
-  }
-}
-
-TEST(RetentionTest, a_reader_that_races_it_always_finds_a_whole_checkpoint) {
-  const TempDir dir;
-  write_built_step(posix_file_ops(), dir.path(), small_step(1, 1));
-  std::atomic<bool> is_done = false;
-  std::jthread writer([&] {
-    for (std::uint64_t step = 2; step <= 150; ++step) {
-      // Renamed into place, as a commit does it.
-      BuiltStep built = small_step(step, step);
-      built.name = "owner-x";
-      write_built_step(posix_file_ops(), dir.path(), built);
-      must(posix_file_ops().rename(dir.file("owner-x"), dir.file(step_name(step))));
-      must(retire(posix_file_ops(), dir.path(), {.keep_last = 1}));
-    }
-    is_done = true;
-  });
-  std::uint64_t newest = 0;
-  int count = 0;
-  for (; !is_done || count == 0; ++count) {
-    std::vector<std::byte> memory(60);
-    std::uint64_t step = 0;
-    const Result<RestoreChoice> choice = choose_checkpoint(
-        {.ops = posix_file_ops(), .directory = dir.path(), .reader = plain_reader()},
-        [&](const CheckpointReader& reader) {
-          step = reader.manifest().step;
-          return reader.read({.name = "model.weight", .data = memory.data()});
-        });
-    ASSERT_TRUE(choice.ok()) << choice.status().message();
-    EXPECT_TRUE(choice->passed_over.empty()) << choice->passed_over[0].reason.message();
-    EXPECT_EQ(memory, small_step(step, step).ranks[0][0].bytes);
-    EXPECT_GE(step, newest);
-    newest = step;
-  }
-  RecordProperty("restores", count);
 }
 
 }  // namespace

@@ -22,6 +22,7 @@ namespace {
 using testing::counted;
 using testing::FaultyEngine;
 using testing::FaultyFileOps;
+using testing::opened;
 using testing::OwnedTensor;
 using testing::quiet_options;
 using testing::request_of;
@@ -73,7 +74,7 @@ void prepare(const std::string& root, const FaultyWork& work) {
   if (work.is_rewound) must_save(**first, 2);
   ASSERT_TRUE((*first)->close().ok());
   if (!work.has_dead_owner) return;
-  for (const std::string& dead : {owner_name("dead") + "/step-1", trash_name("step-1", "x")}) {
+  for (const std::string& dead : {owner_name("dead") + "/step-1", std::string(".trash-step-1-x")}) {
     std::filesystem::create_directories(root + "/" + dead);
     std::ofstream(root + "/" + dead + "/rank-00000.safetensors") << "half";
   }
@@ -83,7 +84,7 @@ void prepare(const std::string& root, const FaultyWork& work) {
 /// as its outcome says, but for what retention or a rewind has taken.
 void expect_sound(const std::string& root, const FaultyWork& work,
                   const std::map<std::uint64_t, std::optional<SaveOutcome>>& outcomes) {
-  const Result<Catalog> catalog = list_checkpoints(posix_file_ops(), root);
+  const Result<Catalog> catalog = list_checkpoints(opened(root));
   ASSERT_TRUE(catalog.ok()) << catalog.status().message();
   for (const CatalogStep& step : catalog->steps) testing::expect_whole(root + "/" + step.name);
   const auto is_there = [&](std::uint64_t step) {

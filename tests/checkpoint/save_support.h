@@ -11,8 +11,9 @@
 #include <vector>
 
 #include "checkpoint/checkpointer.h"
-#include "checkpoint/history.h"
+#include "checkpoint/manifest_file.h"
 #include "checkpoint/names.h"
+#include "checkpoint/opened.h"
 #include "formats/safetensors.h"
 #include "support/temp_dir.h"
 

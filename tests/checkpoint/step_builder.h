@@ -19,6 +19,7 @@
 #include "checkpoint/layout.h"
 #include "checkpoint/names.h"
 #include "checkpoint/nonfinite.h"
+#include "checkpoint/opened.h"
 #include "checkpoint/reader.h"
 #include "checkpoint/text_file.h"
 #include "io/file_ops.h"
@@ -40,7 +41,8 @@ struct BuiltStep {
   std::uint64_t generation = 1;
   std::optional<CheckpointParent> parent = {};
   std::vector<std::vector<BuiltTensor>> ranks;
-  std::string name = {};  ///< The step's own if empty.
+  std::string name = {};    ///< The step's own if empty.
+  bool has_digests = true;  ///< Of tensors; version 0.1 wrote none.
 };
 
 inline void must(const Status& status) {
@@ -103,8 +105,10 @@ inline CheckpointPart write_built_part(FileOps& ops, const std::string& director
   }
   for (CheckpointTensor& tensor : part.tensors)
     for (const BuiltTensor& source : built)
-      if (source.name == tensor.name)
+      if (source.name == tensor.name) {
         tensor.nonfinite_count = count_nonfinite(source.type, source.bytes);
+        tensor.digest = xxh3_128(source.bytes);
+      }
   return part;
 }
 
@@ -124,6 +128,8 @@ inline CheckpointManifest write_built_step(FileOps& ops, const std::string& dire
   for (std::uint32_t rank = 0; rank < step.ranks.size(); ++rank)
     parts.push_back(write_built_part(ops, path, rank, step.ranks[rank]));
   must(merge_parts(manifest, parts));
+  if (!step.has_digests)
+    for (CheckpointTensor& tensor : manifest.tensors) tensor.digest.reset();
   write_built_file(ops, path + "/" + std::string(kManifestName),
                    format_checkpoint_manifest(manifest));
   must(ops.fsync_dir(path));
@@ -145,6 +151,19 @@ inline CheckpointReader::Options plain_reader() {
   options.engine = [] { return make_sync_engine({}); };
   options.thread_count = 1;
   return options;
+}
+
+inline CheckpointReader open_step(FileOps& ops, const std::string& path,
+                                  const CheckpointReader::Options& options = plain_reader()) {
+  Result<CheckpointReader> reader = CheckpointReader::open(ops, path, options);
+  EXPECT_TRUE(reader.ok()) << reader.status().message();
+  return *std::move(reader);
+}
+
+inline std::vector<std::byte> read_whole(const CheckpointReader& reader, const std::string& name) {
+  std::vector<std::byte> bytes(reader.find(name)->size_bytes);
+  must(reader.read({.name = name, .memory = bytes}));
+  return bytes;
 }
 
 }  // namespace stoker::testing

@@ -1,11 +1,15 @@
 // Writes that never end: the save fails by its deadline, the next ones go on, nobody hangs.
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <cerrno>
 #include <chrono>
+#include <filesystem>
 #include <string>
 
 #include "checkpoint/checkpointer.h"
 #include "checkpoint/save_support.h"
+#include "io/forwarding_file_ops.h"
 #include "support/stuck_engine.h"
 #include "support/temp_dir.h"
 
@@ -88,6 +92,42 @@ TEST_F(StuckWriteTest, a_device_that_stays_away_ends_the_saving_until_it_is_back
   const Result<Pending> next = saver->save(request_of(40, tensors_));
   ASSERT_TRUE(next.ok()) << next.status().message();
   EXPECT_TRUE(next->wait().ok()) << next->wait().message();
+}
+
+/// The first `stuck_count` syncs of files do not come back.
+class HangingSyncs final : public ForwardingFileOps {
+ public:
+  HangingSyncs(std::shared_ptr<testing::StuckDevice> device, int stuck_count)
+      : ForwardingFileOps(posix_file_ops()),
+        device_(std::move(device)),
+        stuck_count_(stuck_count) {}
+  Status fdatasync(int fd) override {
+    if (stuck_count_.fetch_sub(1) > 0) device_->await(kForever);
+    return ForwardingFileOps::fdatasync(fd);
+  }
+
+ private:
+  std::shared_ptr<testing::StuckDevice> device_;
+  std::atomic<int> stuck_count_;
+};
+
+TEST_F(StuckWriteTest, a_sync_that_never_ends_fails_its_save_and_no_other) {
+  HangingSyncs ops(device_, 1);
+  CheckpointerOptions options = quiet_options(dir_.path());
+  options.deadline = std::chrono::seconds(1);
+  options.ops = &ops;
+  const std::unique_ptr<Checkpointer> saver = testing::make_saver(std::move(options));
+  const Status error = save_stuck(*saver, 10);
+  EXPECT_EQ(error.os_error(), ETIMEDOUT) << error.message();
+  EXPECT_NE(error.message().find("did not end before the deadline"), std::string_view::npos)
+      << error.message();
+  const Result<Pending> next = saver->save(request_of(20, tensors_));
+  ASSERT_TRUE(next.ok()) << next.status().message();
+  EXPECT_TRUE(next->wait().ok()) << next->wait().message();
+  EXPECT_FALSE(std::filesystem::exists(dir_.file("step-000000000010")));
+  testing::expect_whole(dir_.file("step-000000000020"));
+  device_->come_back();  // before what it uses is gone
+  EXPECT_TRUE(saver->close().ok());
 }
 
 }  // namespace

@@ -285,13 +285,17 @@ TEST_F(CheckpointCliTest, reader_that_goes_away_ends_it_silently) {
 TEST_F(CheckpointCliTest, show_counts_what_a_state_is_made_of) {
   Result<std::unique_ptr<Checkpointer>> saver = Checkpointer::make(quiet_options(run_dir()));
   ASSERT_TRUE(saver.ok());
-  const std::vector<OwnedTensor> tensors = {counted("w", 8, 0)};
+  const std::vector<OwnedTensor> tensors = {counted("w", 8, 0), counted("one", 1, 0)};
   SaveRequest request = request_of(1, tensors);
-  request.state_json = R"({"a": {"!tuple": [{"!torch": "w"}, {"!array": ["w", "<c16"]}, 1]},
-    "b": {"!dict": [[1, {"!scalar": {"!tensor": "w"}}], [{"!tuple": [1, 2]}, null]]},
+  request.tensors[1].shape = {};
+  request.state_json = R"({"a": {"!tuple": [{"!torch": "w"}, {"!tensor": "w"}, 1]},
+    "b": {"!dict": [[1, {"!scalar": {"!tensor": "one"}}], [{"!tuple": [1, 2]}, null]]},
     "c": [[], {}, {"x": [true, "text", {"!bytes": "AA=="}]}],
     "d": {"!float": "nan"}, "e": {"!int": "12345678901234567890"}, "f": {"!torch": "w"},
-    "g": {"!bytes": "AA=="}, "h": {"!complex": [1.0, 2.0]}})";
+    "g": {"!bytes": "AA=="}, "h": {"!complex": [1.0, 2.0]},
+    "i": {"!ordered_dict": {"x": 1, "y": {"!torch": "w"}}},
+    "j": {"!counter": {"!dict": [[30, 1], [60, 1]]}}, "k": {"!set": [1, 2, 3]},
+    "l": {"!default_dict": ["list", {"x": []}]}, "m": {"!torch_size": [3, 4]}})";
   const Result<Pending> pending = (*saver)->save(std::move(request));
   ASSERT_TRUE(pending.ok() && pending->wait().ok());
   ASSERT_TRUE((*saver)->close().ok());
@@ -300,7 +304,10 @@ TEST_F(CheckpointCliTest, show_counts_what_a_state_is_made_of) {
   for (const char* line :
        {"a: tuple of 3: 2 tensors, 1 other value\n", "b: dict of 2: 1 tensor, 1 other value\n",
         "c: list of 3: 0 tensors, 3 other values\n", "d: \"nan\"\n",
-        "e: \"12345678901234567890\"\n", "f: tensor w\n", "g: bytes\n"})
+        "e: \"12345678901234567890\"\n", "f: tensor w\n", "g: bytes\n",
+        "i: ordered dict of 2: 1 tensor, 1 other value\n",
+        "j: counter of 2: 0 tensors, 2 other values\n", "k: set of 3: 0 tensors, 3 other values\n",
+        "l: default dict of 1: 0 tensors, 0 other values\n", "m: [3,4]\n"})
     EXPECT_NE(ran.out.find(line), std::string::npos) << line << "\n" << ran.out;
 }
 

@@ -75,7 +75,7 @@ TEST_F(CheckpointPruneCliTest, rules_that_make_no_sense_are_misuse) {
 TEST_F(CheckpointPruneCliTest, directory_that_somebody_writes_is_left_alone) {
   save({10, 20});
   const Result<std::unique_ptr<WriterLock>> lock =
-      WriterLock::acquire(posix_file_ops(), run_dir(), {.ttl = nanoseconds(0)});
+      WriterLock::acquire(testing::opened(run_dir()), {.ttl = nanoseconds(0)});
   ASSERT_TRUE(lock.ok()) << lock.status().message();
   const Ran ran = run({"prune", run_dir(), "--keep-last", "1"});
   EXPECT_EQ(ran.exit_code, 1);

@@ -1,8 +1,10 @@
 // `stoker stream --cursor-file`: whatever ends a stream, it goes on with the next sample.
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/stat.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "base/unique_fd.h"
 #include "cli/stream_cli_support.h"
@@ -195,6 +197,21 @@ TEST_F(StreamResumeCliTest, a_sample_that_cannot_be_read_leaves_the_cursor_befor
   EXPECT_TRUE(is_one_line_with(ran.err, {"s1.tar", "checksum"})) << ran.err;
   EXPECT_EQ(cursor()["position"], 20);
   EXPECT_EQ(lines_in(contents_of(out)).size(), 20U) << "all batches before it came";
+}
+
+TEST_F(StreamResumeCliTest, a_fifo_is_no_cursor_file_and_is_not_waited_for) {
+  ASSERT_EQ(::mkfifo(cursor_.c_str(), 0600), 0);
+  const Ran ran = stream({"--batch-size", "7", "--max-batches", "1", "--cursor-file", cursor_});
+  EXPECT_EQ(ran.signal, 0);
+  EXPECT_TRUE(is_one_line_with(ran.err, {cursor_, "not a regular file"})) << ran.err;
+}
+
+TEST_F(StreamResumeCliTest, a_link_is_replaced_and_not_written_through) {
+  std::filesystem::create_symlink(dir_.file("none"), cursor_);
+  EXPECT_EQ(stream({"--batch-size", "7", "--max-batches", "1", "--cursor-file", cursor_}).exit_code,
+            0);
+  EXPECT_FALSE(std::filesystem::is_symlink(cursor_));
+  EXPECT_FALSE(std::filesystem::exists(dir_.file("none")));
 }
 
 }  // namespace

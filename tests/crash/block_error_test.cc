@@ -129,6 +129,43 @@ TEST_P(BlockErrorTest, any_block_that_fails_once_fails_its_save_and_harms_no_oth
   counts.record(GetParam().name);
 }
 
+TEST_P(BlockErrorTest, a_disk_that_fails_for_good_commits_nothing_more_and_keeps_what_it_has) {
+  const Result<std::unique_ptr<RecordedDisk>> disk = RecordedDisk::make(GetParam());
+  SKIP_UNLESS_SUPPORTED(disk);
+  const CutPoint before = save_first(**disk);
+  int moment_count = 0;
+  bool is_hit = true;
+  for (int after = 0; is_hit; after += is_long_run() ? 2 : 11, ++moment_count) {
+    SCOPED_TRACE("after " + std::to_string(after) + " writes");
+    CutPoint point = before;
+    ASSERT_TRUE((*disk)->mount().ok());
+    CheckpointPlace place = place_on(**disk);
+    place.engine = {};
+    {
+      CrashSaver saver(place, noting(point), {});
+      (*disk)->tape().break_down(after);
+      static_cast<void>(saver.save({.step = 20}));  // may have been committed before
+      is_hit = (*disk)->tape().failed_count() > 0;
+      for (const std::uint64_t step : {30U, 40U}) {
+        const bool was_broken = (*disk)->tape().failed_count() > 0;
+        EXPECT_FALSE(saver.save({.step = step}).ok() && was_broken) << "step " << step;
+      }
+      static_cast<void>(saver.close());
+    }
+    // It stays so until the end: nothing that the kernel has kept gets there later.
+    static_cast<void>((*disk)->unmount());
+    (*disk)->tape().heal();
+    const Status mounted = (*disk)->mount();
+    ASSERT_TRUE(mounted.ok()) << mounted.message();
+    EXPECT_EQ(checkpoints_hold_in(place_on(**disk), point), "");
+    ASSERT_TRUE((*disk)->unmount().ok());
+    (*disk)->tape().undo();
+  }
+  std::cout << GetParam().name << ": broke down after any of " << moment_count << " writes\n";
+  RecordProperty("moments", moment_count);
+  EXPECT_GT(moment_count, 2);
+}
+
 /// Takes no notice of a sync that failed: so would whoever tries it again.
 class DeafFileOps final : public ForwardingFileOps {
  public:
@@ -136,9 +173,7 @@ class DeafFileOps final : public ForwardingFileOps {
 
   Status fdatasync(int fd) override { return hear_nothing(target().fdatasync(fd)); }
   Status fsync(int fd) override { return hear_nothing(target().fsync(fd)); }
-  Status fsync_dir(const std::string& path) override {
-    return hear_nothing(target().fsync_dir(path));
-  }
+  Status fsync_dir(const PathAt& path) override { return hear_nothing(target().fsync_dir(path)); }
 
  private:
   static Status hear_nothing(const Status&) { return {}; }

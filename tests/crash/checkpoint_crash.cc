@@ -3,13 +3,17 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <limits>
 #include <sstream>
+#include <thread>
 
+#include "base/mutex.h"
 #include "checkpoint/catalog.h"
-#include "checkpoint/history.h"
+#include "checkpoint/manifest_file.h"
 #include "checkpoint/names.h"
+#include "checkpoint/opened.h"
 #include "checkpoint/restore_choice.h"
 #include "checkpoint/verify.h"
 #include "io/forwarding_file_ops.h"
@@ -18,6 +22,7 @@ namespace stoker::testing {
 namespace {
 
 constexpr SavedStep kNext{.step = 1000, .version = 9};
+constexpr SavedStep kLast{.step = 1001, .version = 9};
 
 CheckpointReader::Options reader_options(const CheckpointPlace& place) {
   CheckpointReader::Options options;
@@ -31,8 +36,11 @@ CheckpointReader::Options reader_options(const CheckpointPlace& place) {
 struct Promises {
   std::set<SavedStep> began;
   std::set<SavedStep> acknowledged;  ///< Less those that may go.
-  SavedStep newest;                  ///< The last acknowledged one.
-  std::set<SavedStep> left;          ///< The saver was told that `latest` did not move to these.
+  std::set<SavedStep> pinned;
+  std::set<SavedStep> aside;  ///< These need not be seen before the next takeover.
+  SavedStep newest;           ///< The last acknowledged one.
+  std::set<SavedStep> left;   ///< The saver was told that `latest` did not move to these.
+  bool has_ranks = false;
 };
 
 Promises promises_of(const CutPoint& point) {
@@ -50,6 +58,10 @@ Promises promises_of(const CutPoint& point) {
       promises.newest = saved;
     }
     if (verb == "left") promises.left.insert(saved);
+    if (verb == "pinned") promises.pinned.insert(saved);
+    if (verb == "aside") promises.aside.insert(saved);
+    if (verb == "swept") promises.aside.clear();
+    if (verb == "ranks") promises.has_ranks = true;
   }
   for (const std::string& mark : point.marks) {
     std::istringstream text(mark);
@@ -67,8 +79,7 @@ Status read_step(const CheckpointReader& reader, std::map<std::string, std::vect
   for (const TensorInfo& tensor : reader.tensors()) {
     std::vector<float>& values = found[tensor.name];
     values.resize(tensor.size_bytes / sizeof(float));
-    targets.push_back(
-        {.name = tensor.name, .data = std::as_writable_bytes(std::span(values)).data()});
+    targets.push_back({.name = tensor.name, .memory = std::as_writable_bytes(std::span(values))});
   }
   return reader.read_all(targets);
 }
@@ -103,18 +114,24 @@ using Present = std::map<SavedStep, std::uint64_t>;
 /// Rules 1 and 2.
 std::string check_present(const CheckpointPlace& place, const Promises& promises,
                           Present& present) {
-  const Result<Catalog> catalog = list_checkpoints(place.ops, place.directory);
-  if (!catalog.ok())
-    return promises.acknowledged.empty() && catalog.status().code() == Code::not_found
-               ? ""
-               : "cannot be listed: " + std::string(catalog.status().message());
+  const Result<CheckpointDirectory> directory =
+      CheckpointDirectory::open(place.ops, place.directory);
+  if (directory.status().code() == Code::not_found && promises.acknowledged.empty()) return "";
+  const Result<Catalog> catalog =
+      directory.ok() ? list_checkpoints(*directory) : Result<Catalog>(directory.status());
+  if (!catalog.ok()) return "cannot be listed: " + std::string(catalog.status().message());
   for (const CatalogStep& step : catalog->steps) {
     const Result<SavedStep> saved = identify(place, step, promises.began);
     if (!saved.ok()) return step.name + " is damaged: " + std::string(saved.status().message());
     present[*saved] = std::max(present[*saved], step.generation);
   }
+  const auto is_missing = [&](const SavedStep& saved) {
+    return !present.contains(saved) && !promises.aside.contains(saved);
+  };
   for (const SavedStep& saved : promises.acknowledged)
-    if (!present.contains(saved)) return "the acknowledged " + step_name(saved.step) + " is gone";
+    if (is_missing(saved)) return "the acknowledged " + step_name(saved.step) + " is gone";
+  for (const SavedStep& saved : promises.pinned)
+    if (is_missing(saved)) return "the pinned " + step_name(saved.step) + " is gone";
   return "";
 }
 
@@ -122,7 +139,7 @@ std::string check_present(const CheckpointPlace& place, const Promises& promises
 /// a cut touches a checkpoint that is there, so this is looked at once, at the end.
 std::string check_verified(const CheckpointPlace& place) {
   const Result<CheckpointVerifyReport> verified =
-      verify_checkpoints(place.ops, place.directory, {.reader = reader_options(place)});
+      verify_checkpoints(opened(place.directory, place.ops), {.reader = reader_options(place)});
   if (!verified.ok()) return "verify: " + std::string(verified.status().message());
   for (const CheckpointDamage& damage : verified->damages)
     if (damage.kind != DamageKind::bad_latest)  // rule 4
@@ -136,26 +153,23 @@ std::string check_newest(const CheckpointPlace& place, const Promises& promises,
                          const Present& present) {
   if (promises.newest.step == 0) return "";
   std::uint64_t generation = 0;
-  const Result<RestoreChoice> choice = choose_checkpoint(
-      {.ops = place.ops, .directory = place.directory, .reader = reader_options(place)},
-      [&](const CheckpointReader& reader) {
-        generation = reader.manifest().generation;
-        return Status();
-      });
+  const CheckpointDirectory directory = opened(place.directory, place.ops);
+  const Result<RestoreChoice> choice =
+      choose_checkpoint({.directory = directory, .reader = reader_options(place)},
+                        [&](const CheckpointReader& reader) {
+                          generation = reader.manifest().generation;
+                          return Status();
+                        });
   if (!choice.ok()) return "restore: " + std::string(choice.status().message());
   if (!choice->passed_over.empty()) return "restore passed over " + choice->passed_over[0].name;
   const auto newest = present.find(promises.newest);
   const std::uint64_t acknowledged = newest == present.end() ? 0 : newest->second;
   if (generation < acknowledged) return "restore took an older one than was acknowledged";
-  const Result<std::string> latest = place.ops.read_link(place.directory + "/latest");
+  const Result<std::string> latest = place.ops.read_link(directory.at(kLatestName));
   const std::string name = latest.ok() ? *latest : "";
   const std::optional<StepName> named = parse_step_name(name);
-  const Result<CheckpointManifest> led_to =
-      read_checkpoint_manifest(place.ops, place.directory + "/" + name);
-  const bool is_saved_again =  // and what had its name is superseded
-      named && std::ranges::count(promises.began, named->step, &SavedStep::step) > 1 &&
-      promises.newest.version == 1;
-  if (!named || !led_to.ok()) return is_saved_again ? "" : "latest leads nowhere: " + name;
+  const Result<CheckpointManifest> led_to = read_checkpoint_manifest(place.ops, directory.at(name));
+  if (!named || !led_to.ok()) return "latest leads nowhere: " + name;
   if (led_to->generation < acknowledged && !promises.left.contains(promises.newest))
     return "latest leads to an older one: " + name;
   return "";
@@ -167,23 +181,57 @@ std::string check_all(const CheckpointPlace& place, const Promises& promises) {
   return wrong.empty() ? check_newest(place, promises, present) : wrong;
 }
 
-/// Rule 5.
-std::string check_next_save(const CheckpointPlace& place, const Promises& promises) {
-  CrashSaver next(place, {}, {.token = "next"});
-  Status status = next.save(kNext);
+/// What nobody needs, and no sweep has taken. Empty if there is nothing.
+std::string find_left_over(const CheckpointPlace& place, const Promises& promises) {
+  const Result<std::vector<std::string>> names = place.ops.list(place.directory);
+  if (!names.ok()) return std::string(names.status().message());
+  std::size_t epoch_count = 0;
+  for (const std::string& name : *names) {
+    epoch_count += parse_epoch_name(name) ? 1U : 0U;
+    const bool is_known = name == kLockName || name == kCatalogName || name == kLatestName ||
+                          name == kNotesName || parse_epoch_name(name) || parse_step_name(name) ||
+                          (promises.has_ranks && is_meeting_name(name));
+    if (!is_known) return name;
+  }
+  if (epoch_count != 1) return std::to_string(epoch_count) + " epochs of the lock";
+  const Result<std::vector<std::string>> notes =
+      place.ops.list(place.directory + "/" + std::string(kNotesName));
+  if (!notes.ok()) return "";  // nobody has said anything
+  for (const std::string& name : *notes)
+    if (name != ".lock" && (!name.starts_with("step-") || !name.ends_with(".json")))
+      return std::string(kNotesName) + "/" + name;
+  return "";
+}
+
+std::string save_next(const CheckpointPlace& place, const SavedStep& saved,
+                      const CrashSaver::Options& options, Promises& promises) {
+  CrashSaver next(place, {}, options);
+  Status status = next.save(saved);
   if (status.ok()) status = next.close();
   if (!status.ok()) return "the next save failed: " + std::string(status.message());
+  promises.began.insert(saved);
+  promises.acknowledged.insert(saved);
+  promises.newest = saved;
+  promises.aside.clear();
+  return "";
+}
+
+/// Rule 5.
+std::string check_next_save(const CheckpointPlace& place, const Promises& promises) {
   Promises after = promises;
-  after.began.insert(kNext);
-  after.acknowledged.insert(kNext);
-  after.newest = kNext;
-  std::string wrong = check_all(place, after);
+  std::string wrong = save_next(place, kNext, {.token = "next", .boot = "next"}, after);
+  if (!wrong.empty()) return wrong;
+  wrong = check_all(place, after);
   if (wrong.empty()) wrong = check_verified(place);
   if (!wrong.empty()) return "after the next save: " + wrong;
-  const Result<std::vector<std::string>> names = place.ops.list(place.directory);
-  for (const std::string& name : *names)
-    if (is_owner_name(name) || is_trash_name(name)) return "left over: " + name;
-  return "";
+  const std::string left_over = find_left_over(place, after);
+  if (!left_over.empty()) return "left over: " + left_over;
+  if (after.pinned.empty()) return "";
+  after.acknowledged.clear();
+  const RetentionRules rules{.keep_last = 1};
+  wrong = save_next(place, kLast, {.token = "last", .boot = "next", .retention = rules}, after);
+  if (wrong.empty()) wrong = check_all(place, after);
+  return wrong.empty() ? "" : "after a save that keeps one: " + wrong;
 }
 
 }  // namespace
@@ -246,7 +294,14 @@ CrashSaver::CrashSaver(const CheckpointPlace& place, Note note, const Options& o
   made.group_limits.group_bytes_min = 1;  // ours are small, and shall be linked
   made.coordinator = options.coordinator;
   made.parent = options.parent;
-  made.lock = {.ttl = nanoseconds(0), .token = options.token, .host = "here"};
+  made.lock.ttl = nanoseconds(0);
+  made.lock.token = options.token;
+  made.lock.machine = Machine{.host = "here", .boot_id = options.boot};
+  // Who was there before the power was cut is watched until it counts as dead. Time passes when
+  // somebody waits.
+  made.lock.timeout = std::chrono::hours(1);
+  made.lock.now = [this] { return now_; };
+  made.lock.pause = [this](nanoseconds time) { now_ += time; };
   made.file.policy = options.policy;
   made.ops = ops_.get();
   made.engine = place.engine;
@@ -262,12 +317,15 @@ CrashSaver::CrashSaver(const CheckpointPlace& place, Note note, const Options& o
 }
 
 void CrashSaver::note(const char* what, const SavedStep& saved) {
-  if (!note_) return;
-  note_(what + std::string(" ") + std::to_string(saved.step) + " " + std::to_string(saved.version));
+  if (note_) note_(mark_of(what, saved));
+}
+
+std::string mark_of(const char* what, const SavedStep& saved) {
+  return std::string(what) + " " + std::to_string(saved.step) + " " + std::to_string(saved.version);
 }
 
 void note_may_go(CutRun& run, const SavedStep& saved) {
-  run.note("may go " + std::to_string(saved.step) + " " + std::to_string(saved.version));
+  run.note(mark_of("may go", saved));
 }
 
 SaveRequest CrashSaver::request_of(
@@ -328,6 +386,55 @@ Status CrashSaver::close() {
   Status status = saver_->close();  // and its writer is gone, which notes the others
   if (left_) note("left", *left_);
   return status;
+}
+
+std::uint64_t save_on_ranks(const CheckpointPlace& place, const CrashSaver::Note& note,
+                            const RanksPlan& plan) {
+  Mutex mutex;
+  std::set<std::string> noted;
+  const auto note_once = [&](const std::string& mark) {
+    const MutexLock lock(mutex);
+    if (noted.insert(mark).second) note(mark);
+  };
+  note_once("ranks");
+  std::uint64_t generation = 0;
+  const auto work = [&](std::uint32_t rank) {
+    FileOps& ops = plan.ops ? plan.ops(rank) : place.ops;
+    Result<CheckpointDirectory> directory = CheckpointDirectory::make(ops, place.directory);
+    EXPECT_TRUE(directory.ok()) << directory.status().message();
+    Result<std::unique_ptr<Coordinator>> coordinator =
+        make_shared_directory_coordinator({.place = *std::move(directory),
+                                           .word = plan.session,
+                                           .session = plan.session,
+                                           .rank = rank,
+                                           .world_size = plan.rank_count});
+    EXPECT_TRUE(coordinator.ok()) << coordinator.status().message();
+    CrashSaver saver({.ops = ops,
+                      .engine = place.engine,
+                      .directory = place.directory,
+                      .value_count = place.value_count},
+                     note_once,
+                     {.token = plan.session,
+                      .parent = plan.parent,
+                      .retention = plan.retention,
+                      .policy = plan.policy,
+                      .coordinator = std::shared_ptr<Coordinator>(*std::move(coordinator))});
+    for (std::size_t i = 0; i < plan.saves.size(); ++i) {
+      const std::size_t keep = plan.retention.keep_last.value_or(plan.saves.size());
+      if (i >= keep) note_once(mark_of("may go", plan.saves[i - keep]));
+      const Status saved = saver.save(plan.saves[i]);
+      EXPECT_TRUE(saved.ok()) << saved.message();
+    }
+    const Status closed = saver.close();
+    EXPECT_TRUE(closed.ok()) << closed.message();
+    if (rank == 0) generation = saver.generation();
+  };
+  {
+    std::vector<std::jthread> ranks;
+    for (std::uint32_t rank = 0; rank < plan.rank_count; ++rank)
+      ranks.emplace_back([&work, rank] { work(rank); });
+  }
+  return generation;
 }
 
 std::string checkpoints_hold(ModelDisk& disk, const CutPoint& point) {

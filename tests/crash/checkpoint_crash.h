@@ -55,11 +55,18 @@ std::map<std::string, std::vector<float>> contents_of_step(const SavedStep& save
 ///   "acknowledged S V"  from here on it must be,
 ///   "may go S V"        from here on it need not be: retention will take it.
 ///
+/// Workloads note more themselves:
+///   "pinned S V"        from here on it must be there, whatever may go: the pin has returned OK,
+///   "aside S V"         a dead writer has it in its directory: it must be there after a takeover,
+///   "swept"             there was one,
+///   "ranks"             several ranks meet in a directory, which may outlive them.
+///
 /// Thread safety: none.
 class CrashSaver {
  public:
   struct Options {
     std::string token = "workload";
+    std::string boot = "boot";  ///< A cut of the power ends it.
     std::optional<CheckpointParent> parent = {};
     RetentionRules retention = {};
     CachePolicy policy = CachePolicy::buffered;
@@ -98,6 +105,7 @@ class CrashSaver {
 
   Note note_;
   std::unique_ptr<NotingFileOps> ops_;
+  Deadline now_ = Clock::now();  // of the lock
   std::size_t value_count_;
   bool acknowledge_early_;
   std::shared_ptr<Coordinator> coordinator_;  // null: alone
@@ -107,16 +115,36 @@ class CrashSaver {
   std::optional<SavedStep> left_;  // committed, but `latest` did not move
 };
 
+/// "acknowledged 10 1"
+std::string mark_of(const char* what, const SavedStep& saved);
 void note_may_go(CutRun& run, const SavedStep& saved);
+
+struct RanksPlan {
+  std::uint32_t rank_count = 3;
+  std::vector<SavedStep> saves = {};
+  std::string session = "job";
+  std::optional<CheckpointParent> parent = {};
+  RetentionRules retention =
+      {};  ///< What keep_last gives up is noted; with other rules nothing is.
+  CachePolicy policy = CachePolicy::buffered;
+  /// What each rank writes through; the place's if it is empty.
+  std::function<FileOps&(std::uint32_t rank)> ops = {};
+};
+
+/// Ranks with threads of their own, which share the directory and nothing else. A save counts as
+/// acknowledged as soon as it is on one of them. Returns the last generation.
+std::uint64_t save_on_ranks(const CheckpointPlace& place, const CrashSaver::Note& note,
+                            const RanksPlan& plan);
 
 /// What must hold after the power came back. Empty, or what is wrong:
 /// 1. every checkpoint in the directory is whole, to the bit, and is one that was begun;
-/// 2. every acknowledged one is there, under its own name or that of a superseded one;
+/// 2. every acknowledged or pinned one is there, under its own name or that of a superseded one;
 /// 3. a restore takes the newest acknowledged one, or a newer one;
-/// 4. `latest`, once something was acknowledged, leads to such a one too; only while a rewound run
-///    saves the very step that it names may it lead nowhere, and to an older one only if the save
-///    has said that it did not move;
-/// 5. the next save works, harms none of them, and nothing is left over after its sweep.
+/// 4. `latest`, once something was acknowledged, leads to such a one too; to an older one only if
+///    the save has said that it did not move;
+/// 5. the next save works, harms none of them, and leaves no name but `.lock`, one epoch,
+///    `.catalog`, `latest`, `notes` with its lock and files, and checkpoints; and directories in
+///    which ranks met. A further one that keeps only itself removes nothing that is pinned.
 std::string checkpoints_hold_in(const CheckpointPlace& place, const CutPoint& point);
 std::string checkpoints_hold(ModelDisk& disk, const CutPoint& point);
 

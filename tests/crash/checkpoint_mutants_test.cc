@@ -1,9 +1,13 @@
 // Commits and retention with a mistake in them: the oracle must find each.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "checkpoint/names.h"
+#include "checkpoint/opened.h"
 #include "checkpoint/step_removal.h"
 #include "crash/crash_scenarios.h"
+#include "io/forwarding_file_ops.h"
 #include "support/mutant_file_ops.h"
 
 namespace stoker::testing {
@@ -133,16 +137,51 @@ TEST(CheckpointMutantsTest, an_acknowledgement_before_the_commit_is_found_out) {
   EXPECT_GT(report.violation_count, 0U);
 }
 
-// Unlinks before the rename to .trash is durable: a cut leaves half a checkpoint in its place.
-TEST(CheckpointMutantsTest, removal_before_the_fence_is_found_out) {
-  const Mutation no_fence = [](MutantFileOps& ops) {
-    ops.drop([renamed = std::make_shared<bool>(false)](const MutantCall& call) {
-      const bool is_parent_sync = *renamed && call.op == "fsync_dir";
-      *renamed = call.op.starts_with("rename") && call.path.find(".trash-") != std::string::npos;
-      return is_parent_sync;
+// Unlinks before the rename into the owner's directory is durable: a cut leaves half a checkpoint
+// in its place.
+TEST(CheckpointMutantsTest, removal_before_the_rename_is_durable_is_found_out) {
+  const Mutation no_sync = [](MutantFileOps& ops) {
+    ops.drop([has_moved = std::make_shared<bool>(false)](const MutantCall& call) {
+      if (call.op == "unlink") *has_moved = false;
+      if (call.op == "rename" && (call.path.find("/retire-") != std::string::npos ||
+                                  call.path.find("/remove-") != std::string::npos))
+        *has_moved = true;
+      return *has_moved && call.op == "fsync_dir";
     });
   };
-  EXPECT_GT(violations_of(save_keeping_one, no_fence), 0U);
+  EXPECT_GT(violations_of(save_keeping_one, no_sync), 0U);
+}
+
+/// Reads no note until the sweep is over.
+class ForgetfulFileOps final : public ForwardingFileOps {
+ public:
+  explicit ForgetfulFileOps(FileOps& target) : ForwardingFileOps(target) {}
+  Result<UniqueFd> open(const PathAt& path, int flags) override {
+    if (!is_swept_ && path.text().find("/notes/step-") != std::string::npos)
+      return Status(Code::not_found, "not looked at");
+    return ForwardingFileOps::open(path, flags);
+  }
+  void reached(std::string_view point) override {
+    ForwardingFileOps::reached(point);
+    if (point == "takeover.swept") is_swept_ = true;
+  }
+
+ private:
+  bool is_swept_ = false;
+};
+
+TEST(CheckpointMutantsTest, a_sweep_that_reads_no_notes_is_found_out) {
+  const std::vector<CrashScenario> all = crash_scenarios();
+  const auto scenario =
+      std::ranges::find(all, "takeover in retention", [](const auto& one) { return one.name; });
+  ASSERT_NE(scenario, all.end());
+  const SweepReport report = for_each_cut(
+      [&](CutRun& run) {
+        ForgetfulFileOps ops(run.disk());
+        scenario->workload(run, ops);
+      },
+      checkpoints_hold, {.cut = {}, .start = scenario->start, .violations_max = 1});
+  EXPECT_GT(report.violation_count, 0U);
 }
 
 TEST(CheckpointMutantsTest, removal_before_the_next_save_is_found_out) {
@@ -150,7 +189,9 @@ TEST(CheckpointMutantsTest, removal_before_the_next_save_is_found_out) {
       [](CutRun& run) {
         CrashSaver saver(run.disk(), run.disk(), &run, {});
         EXPECT_TRUE(saver.save({.step = 10}).ok());
-        EXPECT_TRUE(remove_checkpoint(run.disk(), kRunDirectory, step_name(10)).ok());
+        const OwnerDirectory owner(opened(kRunDirectory, run.disk()), "workload");
+        const Result<Catalog> catalog = list_checkpoints(owner.directory());
+        EXPECT_TRUE(remove_checkpoint(owner, *catalog->find(step_name(10))).ok());
         EXPECT_TRUE(saver.save({.step = 20}).ok());
         note_may_go(run, {.step = 10});
         EXPECT_TRUE(saver.close().ok());

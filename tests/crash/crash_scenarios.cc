@@ -3,13 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
-#include <set>
-#include <thread>
 
-#include "base/mutex.h"
 #include "checkpoint/names.h"
 #include "checkpoint/notes.h"
+#include "checkpoint/opened.h"
 #include "support/faulty_file_ops.h"
+#include "support/interrupting_file_ops.h"
 #include "support/model_disk_text.h"
 
 namespace stoker::testing {
@@ -79,16 +78,30 @@ void save_and_annotate(CutRun& run, FileOps& ops) {
   CrashSaver saver(run.disk(), ops, &run, {.retention = rules});
   must(saver.save({.step = 10}));
   const std::uint64_t generation = saver.generation();
-  must(pin_checkpoint(ops, kRunDirectory, 10, generation, true));
+  const CheckpointDirectory directory = opened(kRunDirectory, ops);
+  must(pin_checkpoint(directory, 10, generation, true));
+  note_pinned(run, {.step = 10});
   for (int loss = 1; loss <= 3; ++loss) {
     run.note("annotating");
-    must(annotate_checkpoint(ops, kRunDirectory, 10, generation,
-                             {{"loss", static_cast<double>(loss)}}));
+    must(annotate_checkpoint(directory, 10, generation, {{"loss", static_cast<double>(loss)}}));
     run.note("annotated");
     if (loss > 1) note_may_go(run, {.step = 10 * static_cast<std::uint64_t>(loss)});
     must(saver.save({.step = 10 * static_cast<std::uint64_t>(loss + 1)}));
   }
   must(saver.close());
+}
+
+/// Somebody pins step 10 while retention is about to remove it, at that moment of the second save.
+/// If the pin returns OK, it holds.
+void save_and_pin_at(CutRun& run, FileOps& ops, const std::string& point) {
+  LocklessFileOps lockless(ops);
+  InterruptingFileOps interrupted(ops, point, point.starts_with("checkpoint.") ? 2 : 1, [&] {
+    const Status pinned = pin_checkpoint(opened(kRunDirectory, lockless), 10, 1, true);
+    if (pinned.ok()) note_pinned(run, {.step = 10});
+    EXPECT_TRUE(pinned.ok() || pinned.code() == Code::not_found) << pinned.message();
+  });
+  save_keeping(run, interrupted, 1, 3);
+  EXPECT_TRUE(interrupted.has_fired()) << point;
 }
 
 /// Two saves on their way at once.
@@ -128,13 +141,65 @@ ModelState after_a_death() {
   must(write_text(disk, owner + "/step-1/rank-00000.safetensors", "half"));
   must(write_text(disk, owner + "/step-1/rank-00001.safetensors", "less"));
   must(write_text(disk, owner + "/message-begin-1-1", "hello"));
-  const std::string trash = kRunDirectory + "/" + trash_name("step-1", "x");
+  const std::string trash = kRunDirectory + "/.trash-step-1-x";
   must(disk.mkdir(trash));
   must(write_text(disk, trash + "/manifest.json", "{}"));
-  must(disk.mkdir(kRunDirectory + "/" + trash_name("step-2", "y")));
+  must(disk.mkdir(kRunDirectory + "/.trash-step-2-y"));
   for (const std::string& path : {owner + "/step-1", owner, trash, kRunDirectory})
     must(disk.fsync_dir(path));
   return disk.snapshot();
+}
+
+/// What a writer has left that died between two steps of its retention, and one before it of whose
+/// things it had just taken possession: of steps 10 to 70 only 70 has its name.
+///   10, 20  to be retired; 10 was pinned before it was put aside, and 20 has a note
+///   30      to be retired, and nobody has said anything
+///   40      superseded on a filesystem without links
+///   50, 60  as 10 and 30, of the writer before
+///   and one that is half removed
+ModelState after_a_death_in_retention() {
+  ModelDisk disk(empty_run());
+  CrashSaver saver(disk, disk, nullptr, {});
+  for (std::uint64_t step = 10; step <= 70; step += 10) must(saver.save({.step = step}));
+  must(saver.close());
+  const CheckpointDirectory directory = opened(kRunDirectory, disk);
+  must(pin_checkpoint(directory, 10, 1, true));
+  must(annotate_checkpoint(directory, 20, 2, {{"loss", 0.5}}));
+  must(pin_checkpoint(directory, 50, 5, true));
+  const OwnerDirectory dead(directory, "dead");
+  const PathAt taken = dead.at(taken_name("before"));
+  const PathAt half = dead.at(remove_name("half"));
+  for (const PathAt& path : {dead.self(), taken, half}) must(disk.mkdir(path));
+  must(write_text(disk, half.text() + "/manifest.json", "{}"));
+  const auto put_aside = [&](const PathAt& place, std::uint64_t step, AsideName::Purpose purpose) {
+    const AsideName aside{.purpose = purpose,
+                          .step = StepName{.step = step, .superseded_generation = {}},
+                          .generation = step / 10};
+    must(disk.rename(directory.at(step_name(step)), place / aside_name(aside)));
+  };
+  for (const std::uint64_t step : {10U, 20U, 30U})
+    put_aside(dead.self(), step, AsideName::Purpose::retire);
+  put_aside(dead.self(), 40, AsideName::Purpose::keep);
+  for (const std::uint64_t step : {50U, 60U}) put_aside(taken, step, AsideName::Purpose::retire);
+  for (const PathAt& path : {half, taken, dead.self(), directory.self()})
+    must(disk.fsync_dir(path));
+  return disk.snapshot();
+}
+
+void take_over_in_retention(CutRun& run, FileOps& ops) {
+  for (std::uint64_t step = 10; step <= 70; step += 10) {
+    for (const char* what : {"began", "acknowledged", "aside"})
+      if (step < 70 || what != std::string_view("aside")) run.note(mark_of(what, {.step = step}));
+  }
+  for (const SavedStep& pinned : {SavedStep{.step = 10}, SavedStep{.step = 50}})
+    note_pinned(run, pinned);
+  for (const SavedStep& gone : {SavedStep{.step = 30}, SavedStep{.step = 60}})
+    note_may_go(run, gone);
+  CrashSaver saver(run.disk(), ops, &run, {.token = "successor"});
+  must(saver.save({.step = 80}));
+  run.note("swept");
+  must(saver.save({.step = 90}));
+  must(saver.close());
 }
 
 void take_over(CutRun& run, FileOps& ops) {
@@ -167,6 +232,10 @@ void rewind_on_ranks(CutRun& run, FileOps& ops) {
 
 }  // namespace
 
+void note_pinned(CutRun& run, const SavedStep& saved) {
+  run.note(mark_of("pinned", saved));
+}
+
 ModelState empty_run() {
   ModelDisk disk;
   must(disk.mkdir("/run"));
@@ -183,39 +252,9 @@ void save_keeping_one(CutRun& run, FileOps& ops) {
 }
 
 std::uint64_t save_on_ranks(CutRun& run, const RanksPlan& plan) {
-  Mutex mutex;
-  std::set<std::string> noted;
-  const auto note = [&](const std::string& mark) {
-    {
-      const MutexLock lock(mutex);
-      if (!noted.insert(mark).second) return;
-    }
-    run.note(mark);
-  };
-  std::uint64_t generation = 0;
-  const auto work = [&](std::uint32_t rank) {
-    FileOps& ops = plan.ops ? plan.ops(rank) : run.disk();
-    Result<std::unique_ptr<Coordinator>> coordinator =
-        make_shared_directory_coordinator(ops, {.directory = kRunDirectory,
-                                                .session = plan.session,
-                                                .rank = rank,
-                                                .world_size = plan.rank_count});
-    must(coordinator.status());
-    CrashSaver saver(CheckpointPlace::on(run.disk(), ops), note,
-                     {.token = plan.session,
-                      .parent = plan.parent,
-                      .retention = plan.retention,
-                      .coordinator = std::shared_ptr<Coordinator>(*std::move(coordinator))});
-    for (const SavedStep& saved : plan.saves) must(saver.save(saved));
-    must(saver.close());
-    if (rank == 0) generation = saver.generation();
-  };
-  {
-    std::vector<std::jthread> ranks;
-    for (std::uint32_t rank = 0; rank < plan.rank_count; ++rank)
-      ranks.emplace_back([&work, rank] { work(rank); });
-  }
-  return generation;
+  return save_on_ranks(
+      CheckpointPlace::on(run.disk(), run.disk()),
+      [&run](const std::string& mark) { run.note(mark); }, plan);
 }
 
 std::vector<CrashScenario> crash_scenarios() {
@@ -239,6 +278,7 @@ std::vector<CrashScenario> crash_scenarios() {
       {"rewind to what latest names", save_one_step_thrice, empty},
       {"notes and pins", save_and_annotate, empty},
       {"takeover and sweep", take_over, after_a_death()},
+      {"takeover in retention", take_over_in_retention, after_a_death_in_retention()},
       {"ranks",
        [](CutRun& run, FileOps& ops) {
          save_on_ranks(run, {.saves = {{.step = 10}, {.step = 20}, {.step = 30}},
@@ -246,8 +286,21 @@ std::vector<CrashScenario> crash_scenarios() {
        },
        empty, true},
       {"ranks, rewound", rewind_on_ranks, empty, true},
+      {"ranks, retention",
+       [](CutRun& run, FileOps& ops) {
+         save_on_ranks(run, {.rank_count = 2,
+                             .saves = {{.step = 10}, {.step = 20}, {.step = 30}},
+                             .retention = {.keep_last = 1},
+                             .ops = [&](std::uint32_t) -> FileOps& { return ops; }});
+       },
+       empty, true},
       {"ranks, takeover", take_over_on_ranks, after_a_death(), true},
   };
+  for (const char* point :
+       {"checkpoint.parent_synced", "retention.retired", "retention.condemned", "owner.unlinked"})
+    all.push_back({std::string("pin at ") + point,
+                   [point](CutRun& run, FileOps& ops) { save_and_pin_at(run, ops, point); },
+                   empty});
   for (const int fail_at : {15, 65})
     all.push_back({"failure of call " + std::to_string(fail_at),
                    [fail_at](CutRun& run, FileOps& ops) { save_with_a_failure(run, ops, fail_at); },
@@ -259,7 +312,7 @@ std::string checkpoints_and_notes_hold(ModelDisk& disk, const CutPoint& point) {
   const auto began = static_cast<double>(point.count("annotating"));
   const auto ended = static_cast<double>(point.count("annotated"));
   if (began > 0) {
-    const Result<StepNotes> notes = read_step_notes(disk, kRunDirectory, 10);
+    const Result<StepNotes> notes = read_step_notes(opened(kRunDirectory, disk), 10);
     if (!notes.ok()) return std::string(notes.status().message());
     double found = 0;
     for (const auto& [generation, note] : *notes)

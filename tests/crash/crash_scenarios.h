@@ -22,18 +22,10 @@ void save_three(CutRun& run, FileOps& ops);
 /// As many, of which retention leaves one.
 void save_keeping_one(CutRun& run, FileOps& ops);
 
-struct RanksPlan {
-  std::uint32_t rank_count = 3;
-  std::vector<SavedStep> saves = {};
-  std::string session = "job";
-  std::optional<CheckpointParent> parent = {};
-  RetentionRules retention = {};
-  /// What each rank writes through; the run's disk if it is empty.
-  std::function<FileOps&(std::uint32_t rank)> ops = {};
-};
+/// The pin has returned OK.
+void note_pinned(CutRun& run, const SavedStep& saved);
 
-/// Ranks with threads of their own, which share the directory and nothing else. A save counts as
-/// acknowledged as soon as it is on one of them. Returns the last generation.
+/// Ranks on the run's disk.
 std::uint64_t save_on_ranks(CutRun& run, const RanksPlan& plan);
 
 struct CrashScenario {

@@ -3,21 +3,17 @@
 #include <gtest/gtest.h>
 
 #include <deque>
+#include <sstream>
 
 #include "checkpoint/notes.h"
+#include "checkpoint/opened.h"
 #include "crash/recorded_cut.h"
 #include "support/mutant_file_ops.h"
 
 namespace stoker::testing {
 namespace {
 
-constexpr std::uint64_t kNoteStep = 1;
-
-std::string mark_of(const char* what, const SavedStep& saved) {
-  return std::string(what) + " " + std::to_string(saved.step) + " " + std::to_string(saved.version);
-}
-
-/// A run that keeps two checkpoints, is rewound by one in each of its lives, and takes notes.
+/// A run that keeps two checkpoints, is rewound by one in each of its lives, takes notes and pins.
 class RewoundRun {
  public:
   RewoundRun(const CheckpointPlace& place, const CrashSaver::Note& note)
@@ -34,10 +30,7 @@ class RewoundRun {
       save(saver, {.step = first + 30});
       EXPECT_TRUE(saver.close().ok());
     }
-    note_("annotating");
-    const std::map<std::string, double> values = {{"life", static_cast<double>(life)}};
-    EXPECT_TRUE(annotate_checkpoint(place_.ops, place_.directory, kNoteStep, 1, values).ok());
-    note_("annotated");
+    say(parent, life);
     CrashSaver::Options options = options_of(life, "rewound");
     options.parent = parent;
     CrashSaver saver(place_, note_, options);
@@ -52,6 +45,20 @@ class RewoundRun {
     return {.token = part + std::to_string(life),
             .retention = RetentionRules{.keep_last = 2},
             .policy = life % 2 == 0 ? CachePolicy::direct : CachePolicy::buffered};
+  }
+
+  void say(const CheckpointParent& about, std::uint64_t life) {
+    const CheckpointDirectory directory = opened(place_.directory, place_.ops);
+    const SavedStep saved{.step = about.step};
+    note_(mark_of("annotating", saved));
+    const Status annotated = annotate_checkpoint(directory, about.step, about.generation,
+                                                 {{"step", static_cast<double>(about.step)}});
+    EXPECT_TRUE(annotated.ok()) << annotated.message();
+    note_(mark_of("annotated", saved));
+    if (life % 2 != 0) return;
+    const Status pinned = pin_checkpoint(directory, about.step, about.generation, true);
+    EXPECT_TRUE(pinned.ok()) << pinned.message();
+    note_(mark_of("pinned", saved));
   }
 
   void save(CrashSaver& saver, const SavedStep& saved) {
@@ -76,15 +83,45 @@ DiskWorkload lives(std::uint64_t count) {
   };
 }
 
-/// The checkpoints, and the note of the last life that took one.
+/// The same of several ranks, two and three in turn.
+DiskWorkload lives_of_ranks(std::uint64_t count) {
+  return [=](const CheckpointPlace& place, const CrashSaver::Note& note) {
+    for (std::uint64_t life = 0; life < count; ++life) {
+      const std::uint64_t first = life * 40;
+      RanksPlan plan{.rank_count = 2 + static_cast<std::uint32_t>(life % 2),
+                     .saves = {{.step = first + 10}, {.step = first + 20}, {.step = first + 30}},
+                     .session = "first" + std::to_string(life),
+                     .retention = {.keep_last = 2},
+                     .policy = life % 2 == 0 ? CachePolicy::direct : CachePolicy::buffered};
+      if (life > 0) {  // what the life before has kept
+        note(mark_of("may go", {.step = first - 20}));
+        note(mark_of("may go", {.step = first - 10, .version = 2}));
+      }
+      const std::uint64_t generation = save_on_ranks(place, note, plan);
+      note(mark_of("may go", {.step = first + 30}));
+      plan.rank_count = 5 - plan.rank_count;
+      plan.saves = {{.step = first + 30, .version = 2}};
+      plan.session = "rewound" + std::to_string(life);
+      plan.parent = {.step = first + 20, .generation = generation - 1};
+      save_on_ranks(place, note, plan);
+    }
+  };
+}
+
+/// The checkpoints; and of each note that was written, or was being written, that it can be read
+/// and says that.
 std::string run_holds(const CheckpointPlace& place, const CutPoint& point) {
-  const auto begun = static_cast<double>(point.count("annotating"));
-  const auto ended = static_cast<double>(point.count("annotated"));
-  if (begun > 0) {
-    const Result<StepNotes> notes = read_step_notes(place.ops, place.directory, kNoteStep);
+  for (const std::string& mark : point.marks) {
+    std::istringstream text(mark);
+    std::string verb;
+    std::uint64_t step = 0;
+    text >> verb >> step;
+    if (verb != "annotating" && verb != "annotated") continue;
+    const Result<StepNotes> notes = read_step_notes(opened(place.directory, place.ops), step);
     if (!notes.ok()) return "the note: " + std::string(notes.status().message());
-    const double found = notes->empty() ? 0 : notes->begin()->second.values.at("life") + 1;
-    if (found < ended || found > begun) return "the note is of life " + std::to_string(found - 1);
+    if (notes->empty() && verb == "annotating") continue;
+    if (notes->empty() || notes->begin()->second.values.at("step") != static_cast<double>(step))
+      return "the note of " + std::to_string(step) + " does not say what was said";
   }
   return checkpoints_hold_in(place, point);
 }
@@ -99,6 +136,18 @@ TEST_P(RealFilesystemTest, what_was_acknowledged_survives_a_cut_between_any_two_
   const ReplayReport report = replay(**disk, *recording, run_holds, {.cut_count = cut_count()});
   EXPECT_EQ(report.violation_count, 0U) << report.text();
   EXPECT_EQ(report.cut_count, cut_count()) << report.text();
+  report.record();
+}
+
+TEST_P(RealFilesystemTest, what_several_ranks_have_committed_survives_a_cut_as_well) {
+  const Result<std::unique_ptr<RecordedDisk>> disk = RecordedDisk::make(GetParam());
+  SKIP_UNLESS_SUPPORTED(disk);
+  const Result<Recording> recording = record(**disk, lives_of_ranks(is_long_run() ? 6 : 2));
+  ASSERT_TRUE(recording.ok()) << recording.status().message();
+  const std::size_t cuts = is_long_run() ? cut_count() : cut_count() / 2;
+  const ReplayReport report = replay(**disk, *recording, run_holds, {.cut_count = cuts});
+  EXPECT_EQ(report.violation_count, 0U) << report.text();
+  EXPECT_EQ(report.cut_count, cuts) << report.text();
   report.record();
 }
 

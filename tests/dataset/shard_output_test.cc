@@ -122,7 +122,7 @@ TEST(ShardOutputTest, any_single_fault_leaves_nothing) {
 class NfsOps final : public FaultyFileOps {
  public:
   NfsOps() : FaultyFileOps(posix_file_ops(), kNever, 0) {}
-  Status rename_noreplace(const std::string& /*from*/, const std::string& /*to*/) override {
+  Status rename_noreplace(const PathAt& /*from*/, const PathAt& /*to*/) override {
     return Status(Code::unsupported, "not here");
   }
 };
@@ -146,11 +146,11 @@ class RecordingOps final : public FaultyFileOps {
     calls.emplace_back("fsync");
     return FaultyFileOps::fsync(fd);
   }
-  Status rename_noreplace(const std::string& from, const std::string& to) override {
+  Status rename_noreplace(const PathAt& from, const PathAt& to) override {
     calls.emplace_back("rename");
     return FaultyFileOps::rename_noreplace(from, to);
   }
-  Status fsync_dir(const std::string& path) override {
+  Status fsync_dir(const PathAt& path) override {
     calls.emplace_back("fsync_dir");
     return FaultyFileOps::fsync_dir(path);
   }

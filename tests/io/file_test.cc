@@ -212,8 +212,8 @@ TEST_F(FileTest, a_name_replaced_between_the_two_opens_is_noticed) {
    public:
     explicit Replacing(std::string other)
         : FaultyFileOps(posix_file_ops(), kNever, 0), other_(std::move(other)) {}
-    Result<UniqueFd> open(const std::string& path, int flags) override {
-      return FaultyFileOps::open((flags & O_DIRECT) != 0 ? other_ : path, flags);
+    Result<UniqueFd> open(const PathAt& path, int flags) override {
+      return FaultyFileOps::open((flags & O_DIRECT) != 0 ? PathAt(other_) : path, flags);
     }
 
    private:

@@ -40,7 +40,7 @@ class NfsLikeFileOps final : public FaultyFileOps {
  public:
   explicit NfsLikeFileOps(int fail_at = kNever, int os_error = 0)
       : FaultyFileOps(posix_file_ops(), fail_at, os_error, Removals::counted) {}
-  Status rename_noreplace(const std::string&, const std::string&) override {
+  Status rename_noreplace(const PathAt&, const PathAt&) override {
     return Status(Code::unsupported, "RENAME_NOREPLACE", EINVAL);
   }
 };

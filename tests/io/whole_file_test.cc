@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include "base/unique_fd.h"
 #include "io/filesystem.h"
@@ -31,6 +32,15 @@ double resident_share(const std::string& path, bool evict_first) {
 
 std::string_view text_of(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+TEST(WholeFileTest, a_fifo_in_the_place_of_a_file_is_not_waited_for) {
+  const TempDir dir;
+  const WholeFileReader reader(dir.path());
+  FileMemory memory;
+  ASSERT_EQ(::mkfifo(dir.file("fifo").c_str(), 0600), 0);
+  const auto read = reader.read(dir.file("fifo"), 100, memory);
+  EXPECT_TRUE(!read.ok() || read->empty());
 }
 
 TEST(WholeFileTest, cold_and_warm_files_of_any_size_are_whole) {

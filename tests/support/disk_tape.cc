@@ -55,12 +55,19 @@ std::span<DiskTape::Entry> DiskTape::entries() const {
 }
 
 bool DiskTape::fails(std::atomic<std::int64_t>& countdown) {
-  if (countdown == kNever || countdown-- > 0) return false;
+  const bool is_broken = shared().is_sticky && shared().failed_count > 0;
+  if (!is_broken && (countdown == kNever || countdown-- > 0)) return false;
   ++shared().failed_count;
   return true;
 }
 
+void DiskTape::break_down(std::int64_t after) {
+  shared().is_sticky = true;
+  fail_write(after);
+}
+
 void DiskTape::heal() {
+  shared().is_sticky = false;
   fail_write(kNever);
   fail_flush(kNever);
   shared().failed_count = 0;

@@ -70,6 +70,8 @@ class DiskTape {
   /// The write, or the flush, after so many more is answered with EIO and not done.
   void fail_write(std::int64_t after) { shared().write_countdown = after; }
   void fail_flush(std::int64_t after) { shared().flush_countdown = after; }
+  /// After so many more writes every write and every flush is answered so.
+  void break_down(std::int64_t after);
   void heal();
   std::uint64_t failed_count() const { return shared().failed_count; }
 
@@ -97,6 +99,7 @@ class DiskTape {
     std::atomic<std::uint64_t> data_bytes = 0;
     std::atomic<std::int64_t> write_countdown = kNever;
     std::atomic<std::int64_t> flush_countdown = kNever;
+    std::atomic<bool> is_sticky = false;
     std::atomic<std::uint64_t> failed_count = 0;
   };
   struct Entry {

@@ -27,7 +27,7 @@ class FaultyFileOps : public FileOps {
   const std::string& failed_op() const { return failed_op_; }
   int call_count() const { return calls_; }
 
-  Result<UniqueFd> open(const std::string& path, int flags) override {
+  Result<UniqueFd> open(const PathAt& path, int flags) override {
     STOKER_TRY(next("open"));
     return target_.open(path, flags);
   }
@@ -60,47 +60,47 @@ class FaultyFileOps : public FileOps {
     STOKER_TRY(next("close"));
     return target_.close(std::move(fd));
   }
-  Status rename(const std::string& from, const std::string& to) override {
+  Status rename(const PathAt& from, const PathAt& to) override {
     STOKER_TRY(next("rename"));
     return target_.rename(from, to);
   }
-  Status rename_noreplace(const std::string& from, const std::string& to) override {
+  Status rename_noreplace(const PathAt& from, const PathAt& to) override {
     STOKER_TRY(next("rename_noreplace"));
     return target_.rename_noreplace(from, to);
   }
-  Status link(const std::string& from, const std::string& to) override {
+  Status link(const PathAt& from, const PathAt& to) override {
     STOKER_TRY(next("link"));
     return target_.link(from, to);
   }
-  Status symlink(const std::string& target, const std::string& path) override {
+  Status symlink(const std::string& target, const PathAt& path) override {
     STOKER_TRY(next("symlink"));
     return target_.symlink(target, path);
   }
-  Result<std::string> read_link(const std::string& path) override {
+  Result<std::string> read_link(const PathAt& path) override {
     STOKER_TRY(next("read_link"));
     return target_.read_link(path);
   }
-  Result<FileKind> kind_of(const std::string& path) override {
-    STOKER_TRY(next("kind_of"));
-    return target_.kind_of(path);
+  Result<FileInfo> info_of(const PathAt& path) override {
+    STOKER_TRY(next("info_of"));
+    return target_.info_of(path);
   }
-  Status unlink(const std::string& path) override {
+  Status unlink(const PathAt& path) override {
     if (removals_ == Removals::counted) STOKER_TRY(next("unlink"));
     return target_.unlink(path);
   }
-  Status mkdir(const std::string& path) override {
+  Status mkdir(const PathAt& path) override {
     STOKER_TRY(next("mkdir"));
     return target_.mkdir(path);
   }
-  Status rmdir(const std::string& path) override {
+  Status rmdir(const PathAt& path) override {
     if (removals_ == Removals::counted) STOKER_TRY(next("rmdir"));
     return target_.rmdir(path);
   }
-  Result<std::vector<std::string>> list(const std::string& path) override {
-    STOKER_TRY(next("list"));
-    return target_.list(path);
+  Result<std::vector<DirectoryName>> list_names(const PathAt& path) override {
+    STOKER_TRY(next("list_names"));
+    return target_.list_names(path);
   }
-  Status fsync_dir(const std::string& path) override {
+  Status fsync_dir(const PathAt& path) override {
     STOKER_TRY(next("fsync_dir"));
     return target_.fsync_dir(path);
   }

@@ -63,33 +63,33 @@ Result<int> ModelDisk::memory_of(InodeId id) {
   return memories_.emplace(id, std::move(memory)).first->second.get();
 }
 
-Result<InodeId> ModelDisk::find_or_create(const std::string& path, int flags) {
-  STOKER_ASSIGN(const ModelPlace place, state_.resolve(path, (flags & O_NOFOLLOW) == 0));
+Result<InodeId> ModelDisk::find_or_create(const PathAt& path, int flags) {
+  STOKER_ASSIGN(const ModelPlace place, resolve(path, (flags & O_NOFOLLOW) == 0));
   if (place.inode == kNoInode) {
-    if ((flags & O_CREAT) == 0) return refused(ENOENT, "open", path);
+    if ((flags & O_CREAT) == 0) return refused(ENOENT, "open", path.text());
     add_name(place, {});
     return state_.names().find(place.directory, place.name);
   }
-  if ((flags & O_CREAT) != 0 && (flags & O_EXCL) != 0) return refused(EEXIST, "open", path);
+  if ((flags & O_CREAT) != 0 && (flags & O_EXCL) != 0) return refused(EEXIST, "open", path.text());
   const FileKind kind = state_.at(place.inode).kind;
-  if (kind == FileKind::symlink) return refused(ELOOP, "open", path);
+  if (kind == FileKind::symlink) return refused(ELOOP, "open", path.text());
   if ((kind == FileKind::directory) != ((flags & O_DIRECTORY) != 0))
-    return refused(kind == FileKind::directory ? EISDIR : ENOTDIR, "open", path);
+    return refused(kind == FileKind::directory ? EISDIR : ENOTDIR, "open", path.text());
   return place.inode;
 }
 
-Result<UniqueFd> ModelDisk::open(const std::string& path, int flags) {
+Result<UniqueFd> ModelDisk::open(const PathAt& path, int flags) {
   const MutexLock lock(mutex_);
   const bool is_temporary = (flags & O_TMPFILE) == O_TMPFILE;
-  if (is_temporary || (flags & O_APPEND) != 0) return refused(EOPNOTSUPP, "open", path);
+  if (is_temporary || (flags & O_APPEND) != 0) return refused(EOPNOTSUPP, "open", path.text());
   STOKER_ASSIGN(const InodeId id, find_or_create(path, flags));
   STOKER_ASSIGN(const int memory, memory_of(id));
   // A way of its own to the file, as open(2) makes one: flags and locks are not shared.
   const int kept = flags & ~(O_CREAT | O_EXCL | O_NOFOLLOW | O_DIRECTORY);
   UniqueFd fd(::open(("/proc/self/fd/" + std::to_string(memory)).c_str(), kept | O_CLOEXEC));
-  if (!fd) return refused(errno, "open", path);
+  if (!fd) return refused(errno, "open", path.text());
   if ((flags & O_TRUNC) != 0) state_.at(id).file.resize(0);
-  tell("open " + path);
+  tell("open " + path.text());
   return fd;
 }
 

@@ -47,7 +47,7 @@ class ModelDisk final : public FileOps {
   /// Performs requests at once, in the order of submission. Ends before the disk does.
   Result<std::unique_ptr<Engine>> make_engine(const EngineOptions& options = {});
 
-  Result<UniqueFd> open(const std::string& path, int flags) override;
+  Result<UniqueFd> open(const PathAt& path, int flags) override;
   Result<std::size_t> pwrite(int fd, std::span<const std::byte> data,
                              std::uint64_t offset_bytes) override;
   Status fallocate(int fd, std::uint64_t size_bytes) override;
@@ -56,17 +56,17 @@ class ModelDisk final : public FileOps {
   Status fdatasync(int fd) override;
   Status fsync(int fd) override;
   Status close(UniqueFd fd) override;
-  Status rename(const std::string& from, const std::string& to) override;
-  Status rename_noreplace(const std::string& from, const std::string& to) override;
-  Status link(const std::string& from, const std::string& to) override;
-  Status symlink(const std::string& target, const std::string& path) override;
-  Result<std::string> read_link(const std::string& path) override;
-  Result<FileKind> kind_of(const std::string& path) override;
-  Status unlink(const std::string& path) override;
-  Status mkdir(const std::string& path) override;
-  Status rmdir(const std::string& path) override;
-  Result<std::vector<std::string>> list(const std::string& path) override;
-  Status fsync_dir(const std::string& path) override;
+  Status rename(const PathAt& from, const PathAt& to) override;
+  Status rename_noreplace(const PathAt& from, const PathAt& to) override;
+  Status link(const PathAt& from, const PathAt& to) override;
+  Status symlink(const std::string& target, const PathAt& path) override;
+  Result<std::string> read_link(const PathAt& path) override;
+  Result<FileInfo> info_of(const PathAt& path) override;
+  Status unlink(const PathAt& path) override;
+  Status mkdir(const PathAt& path) override;
+  Status rmdir(const PathAt& path) override;
+  Result<std::vector<DirectoryName>> list_names(const PathAt& path) override;
+  Status fsync_dir(const PathAt& path) override;
   Status try_lock(int fd, LockMode mode) override;
   void reached(std::string_view crash_point) override;
 
@@ -78,12 +78,13 @@ class ModelDisk final : public FileOps {
   Status record_write(int fd, std::uint64_t offset_bytes, std::span<const std::byte> data);
 
   Result<InodeId> inode_of(int fd) const STOKER_REQUIRES(mutex_);
-  Result<InodeId> find(const std::string& path, bool follow_last) const STOKER_REQUIRES(mutex_);
+  Result<ModelPlace> resolve(const PathAt& path, bool follow_last) const STOKER_REQUIRES(mutex_);
+  Result<InodeId> find(const PathAt& path, bool follow_last) const STOKER_REQUIRES(mutex_);
   /// A place where nothing is yet, in a directory that exists.
-  Result<ModelPlace> find_free(const std::string& path) const STOKER_REQUIRES(mutex_);
-  Result<InodeId> find_or_create(const std::string& path, int flags) STOKER_REQUIRES(mutex_);
+  Result<ModelPlace> find_free(const PathAt& path) const STOKER_REQUIRES(mutex_);
+  Result<InodeId> find_or_create(const PathAt& path, int flags) STOKER_REQUIRES(mutex_);
   Result<int> memory_of(InodeId id) STOKER_REQUIRES(mutex_);
-  Status move(const std::string& from, const std::string& to, bool replace) STOKER_REQUIRES(mutex_);
+  Status move(const PathAt& from, const PathAt& to, bool replace) STOKER_REQUIRES(mutex_);
   void add_name(const ModelPlace& place, ModelInode inode) STOKER_REQUIRES(mutex_);
   Status sync(int fd) STOKER_REQUIRES(mutex_);
   void tell(const std::string& operation) STOKER_REQUIRES(mutex_);

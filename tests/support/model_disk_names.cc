@@ -7,20 +7,36 @@
 namespace stoker::testing {
 namespace {
 
-Status refused(int error, std::string_view op, const std::string& path) {
-  return Status::from_errno(error, op, path);
+Status refused(int error, std::string_view op, const PathAt& path) {
+  return Status::from_errno(error, op, path.text());
 }
 
 }  // namespace
 
-Result<InodeId> ModelDisk::find(const std::string& path, bool follow_last) const {
-  STOKER_ASSIGN(const ModelPlace place, state_.resolve(path, follow_last));
+Result<ModelPlace> ModelDisk::resolve(const PathAt& path, bool follow_last) const {
+  STOKER_ASSIGN(ModelPlace place, state_.resolve(path.text(), follow_last && !path.is_below()));
+  if (!path.is_below()) return place;
+  const std::string_view name = path.name();
+  const std::string root = path.text().substr(0, path.text().size() - name.size());
+  for (std::size_t end = 0; end < name.size();) {
+    end = std::min(name.find('/', end + 1), name.size());
+    if (end == name.size() && !follow_last) break;
+    STOKER_ASSIGN(const ModelPlace part,
+                  state_.resolve(root + std::string(name.substr(0, end)), /*follow_last=*/false));
+    if (part.inode != kNoInode && state_.at(part.inode).kind == FileKind::symlink)
+      return refused(ELOOP, "resolve", path);
+  }
+  return place;
+}
+
+Result<InodeId> ModelDisk::find(const PathAt& path, bool follow_last) const {
+  STOKER_ASSIGN(const ModelPlace place, resolve(path, follow_last));
   if (place.inode == kNoInode) return refused(ENOENT, "find", path);
   return place.inode;
 }
 
-Result<ModelPlace> ModelDisk::find_free(const std::string& path) const {
-  STOKER_ASSIGN(ModelPlace place, state_.resolve(path, /*follow_last=*/false));
+Result<ModelPlace> ModelDisk::find_free(const PathAt& path) const {
+  STOKER_ASSIGN(ModelPlace place, resolve(path, /*follow_last=*/false));
   if (place.inode != kNoInode) return refused(EEXIST, "create", path);
   return place;
 }
@@ -32,9 +48,9 @@ void ModelDisk::add_name(const ModelPlace& place, ModelInode inode) {
       {.changes = {{place.directory, place.name, id}}, .directory = is_directory ? id : kNoInode});
 }
 
-Status ModelDisk::move(const std::string& from, const std::string& to, bool replace) {
-  STOKER_ASSIGN(const ModelPlace source, state_.resolve(from, /*follow_last=*/false));
-  STOKER_ASSIGN(const ModelPlace target, state_.resolve(to, /*follow_last=*/false));
+Status ModelDisk::move(const PathAt& from, const PathAt& to, bool replace) {
+  STOKER_ASSIGN(const ModelPlace source, resolve(from, /*follow_last=*/false));
+  STOKER_ASSIGN(const ModelPlace target, resolve(to, /*follow_last=*/false));
   if (source.inode == kNoInode) return refused(ENOENT, "rename", from);
   if (source.directory == kNoInode || target.directory == kNoInode)
     return refused(EBUSY, "rename", to);
@@ -58,74 +74,78 @@ Status ModelDisk::move(const std::string& from, const std::string& to, bool repl
   return {};
 }
 
-Status ModelDisk::rename(const std::string& from, const std::string& to) {
+Status ModelDisk::rename(const PathAt& from, const PathAt& to) {
   const MutexLock lock(mutex_);
   STOKER_TRY(move(from, to, /*replace=*/true));
-  tell("rename " + to);
+  tell("rename " + to.text());
   return {};
 }
 
-Status ModelDisk::rename_noreplace(const std::string& from, const std::string& to) {
+Status ModelDisk::rename_noreplace(const PathAt& from, const PathAt& to) {
   const MutexLock lock(mutex_);
   STOKER_TRY(move(from, to, /*replace=*/false));
-  tell("rename_noreplace " + to);
+  tell("rename_noreplace " + to.text());
   return {};
 }
 
-Status ModelDisk::link(const std::string& from, const std::string& to) {
+Status ModelDisk::link(const PathAt& from, const PathAt& to) {
   const MutexLock lock(mutex_);
   STOKER_ASSIGN(const InodeId id, find(from, /*follow_last=*/false));
   if (state_.at(id).kind == FileKind::directory) return refused(EPERM, "link", from);
   STOKER_ASSIGN(const ModelPlace place, find_free(to));
   state_.names().apply({.changes = {{place.directory, place.name, id}}});
-  tell("link " + to);
+  tell("link " + to.text());
   return {};
 }
 
-Status ModelDisk::symlink(const std::string& target, const std::string& path) {
+Status ModelDisk::symlink(const std::string& target, const PathAt& path) {
   const MutexLock lock(mutex_);
   STOKER_ASSIGN(const ModelPlace place, find_free(path));
   add_name(place, {.kind = FileKind::symlink, .mode = 0777, .target = target});
-  tell("symlink " + path);
+  tell("symlink " + path.text());
   return {};
 }
 
-Result<std::string> ModelDisk::read_link(const std::string& path) {
+Result<std::string> ModelDisk::read_link(const PathAt& path) {
   const MutexLock lock(mutex_);
   STOKER_ASSIGN(const InodeId id, find(path, /*follow_last=*/false));
   if (state_.at(id).kind != FileKind::symlink) return refused(EINVAL, "readlink", path);
-  tell("read_link " + path);
+  tell("read_link " + path.text());
   return state_.at(id).target;
 }
 
-Result<FileKind> ModelDisk::kind_of(const std::string& path) {
+Result<FileInfo> ModelDisk::info_of(const PathAt& path) {
   const MutexLock lock(mutex_);
   STOKER_ASSIGN(const InodeId id, find(path, /*follow_last=*/false));
-  tell("kind_of " + path);
-  return state_.at(id).kind;
+  tell("info_of " + path.text());
+  const ModelInode& inode = state_.at(id);
+  FileInfo info{.kind = inode.kind, .device = 1, .inode = id};
+  info.link_count = state_.names().count(id);
+  if (inode.kind == FileKind::regular) info.size_bytes = inode.file.size_bytes();
+  return info;
 }
 
-Status ModelDisk::unlink(const std::string& path) {
+Status ModelDisk::unlink(const PathAt& path) {
   const MutexLock lock(mutex_);
-  STOKER_ASSIGN(const ModelPlace place, state_.resolve(path, /*follow_last=*/false));
+  STOKER_ASSIGN(const ModelPlace place, resolve(path, /*follow_last=*/false));
   if (place.inode == kNoInode) return refused(ENOENT, "unlink", path);
   if (state_.at(place.inode).kind == FileKind::directory) return refused(EISDIR, "unlink", path);
   state_.names().apply({.changes = {{place.directory, place.name, kNoInode}}});
-  tell("unlink " + path);
+  tell("unlink " + path.text());
   return {};
 }
 
-Status ModelDisk::mkdir(const std::string& path) {
+Status ModelDisk::mkdir(const PathAt& path) {
   const MutexLock lock(mutex_);
   STOKER_ASSIGN(const ModelPlace place, find_free(path));
   add_name(place, {.kind = FileKind::directory, .mode = 0755});
-  tell("mkdir " + path);
+  tell("mkdir " + path.text());
   return {};
 }
 
-Status ModelDisk::rmdir(const std::string& path) {
+Status ModelDisk::rmdir(const PathAt& path) {
   const MutexLock lock(mutex_);
-  STOKER_ASSIGN(const ModelPlace place, state_.resolve(path, /*follow_last=*/false));
+  STOKER_ASSIGN(const ModelPlace place, resolve(path, /*follow_last=*/false));
   if (place.inode == kNoInode) return refused(ENOENT, "rmdir", path);
   if (place.directory == kNoInode) return refused(EBUSY, "rmdir", path);
   if (state_.at(place.inode).kind != FileKind::directory) return refused(ENOTDIR, "rmdir", path);
@@ -133,26 +153,27 @@ Status ModelDisk::rmdir(const std::string& path) {
   state_.names().apply({.changes = {{place.directory, place.name, kNoInode}},
                         .directory = place.inode,
                         .emptied = place.inode});
-  tell("rmdir " + path);
+  tell("rmdir " + path.text());
   return {};
 }
 
-Result<std::vector<std::string>> ModelDisk::list(const std::string& path) {
+Result<std::vector<DirectoryName>> ModelDisk::list_names(const PathAt& path) {
   const MutexLock lock(mutex_);
   STOKER_ASSIGN(const InodeId id, find(path, /*follow_last=*/true));
   if (state_.at(id).kind != FileKind::directory) return refused(ENOTDIR, "opendir", path);
-  std::vector<std::string> names;
-  for (const auto& [name, child] : state_.names().live(id)) names.push_back(name);
-  tell("list " + path);
+  std::vector<DirectoryName> names;
+  for (const auto& [name, child] : state_.names().live(id))
+    names.push_back({.name = name, .inode = child, .kind = state_.at(child).kind});
+  tell("list_names " + path.text());
   return names;
 }
 
-Status ModelDisk::fsync_dir(const std::string& path) {
+Status ModelDisk::fsync_dir(const PathAt& path) {
   const MutexLock lock(mutex_);
   STOKER_ASSIGN(const InodeId id, find(path, /*follow_last=*/true));
   if (state_.at(id).kind != FileKind::directory) return refused(ENOTDIR, "open", path);
   state_.names().sync(id);
-  tell("fsync_dir " + path);
+  tell("fsync_dir " + path.text());
   return {};
 }
 

@@ -44,6 +44,14 @@ bool ModelNames::needs(const NameOp& later, const NameOp& earlier) const {
   });
 }
 
+std::size_t ModelNames::count(InodeId inode) const {
+  std::size_t count = 0;
+  for (const auto& [directory, names] : live_)
+    count += static_cast<std::size_t>(
+        std::ranges::count_if(names, [&](const auto& name) { return name.second == inode; }));
+  return count;
+}
+
 void ModelNames::apply(NameOp op) {
   for (const NameChange& change : op.changes) op.unsynced.insert(change.directory);
   for (const auto& [serial, earlier] : pending_)

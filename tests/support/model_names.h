@@ -56,6 +56,8 @@ class ModelNames {
   /// What `name` means while the power is on; kNoInode if nothing.
   InodeId find(InodeId directory, const std::string& name) const;
   const NameTable& live(InodeId directory) const { return live_.at(directory); }
+  /// How many names lead to it.
+  std::size_t count(InodeId inode) const;
 
   /// Applies a call. `unsynced` and `needs` are filled in here.
   void apply(NameOp op);

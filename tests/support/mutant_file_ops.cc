@@ -42,12 +42,12 @@ Status MutantFileOps::run_on(std::string_view op, int fd, Status (FileOps::*perf
   return run({op, path}, [this, copy, perform] { return (target().*perform)(copy->get()); });
 }
 
-Result<UniqueFd> MutantFileOps::open(const std::string& path, int flags) {
+Result<UniqueFd> MutantFileOps::open(const PathAt& path, int flags) {
   STOKER_ASSIGN(UniqueFd fd, target().open(path, flags));
   const MutexLock lock(mutex_);
   const auto index = static_cast<std::size_t>(fd.get());
   if (index >= paths_.size()) paths_.resize(index + 1);
-  paths_[index] = path;
+  paths_[index] = path.text();
   return fd;
 }
 
@@ -58,23 +58,24 @@ Status MutantFileOps::fsync(int fd) {
   return run_on("fsync", fd, &FileOps::fsync);
 }
 
-Status MutantFileOps::rename(const std::string& from, const std::string& to) {
-  return run({"rename", to}, [=, this] { return target().rename(from, to); });
+Status MutantFileOps::rename(const PathAt& from, const PathAt& to) {
+  return run({"rename", to.text()}, [=, this] { return target().rename(from, to); });
 }
-Status MutantFileOps::rename_noreplace(const std::string& from, const std::string& to) {
-  return run({"rename_noreplace", to}, [=, this] { return target().rename_noreplace(from, to); });
+Status MutantFileOps::rename_noreplace(const PathAt& from, const PathAt& to) {
+  return run({"rename_noreplace", to.text()},
+             [=, this] { return target().rename_noreplace(from, to); });
 }
-Status MutantFileOps::link(const std::string& from, const std::string& to) {
-  return run({"link", to}, [=, this] { return target().link(from, to); });
+Status MutantFileOps::link(const PathAt& from, const PathAt& to) {
+  return run({"link", to.text()}, [=, this] { return target().link(from, to); });
 }
-Status MutantFileOps::unlink(const std::string& path) {
-  return run({"unlink", path}, [=, this] { return target().unlink(path); });
+Status MutantFileOps::unlink(const PathAt& path) {
+  return run({"unlink", path.text()}, [=, this] { return target().unlink(path); });
 }
-Status MutantFileOps::rmdir(const std::string& path) {
-  return run({"rmdir", path}, [=, this] { return target().rmdir(path); });
+Status MutantFileOps::rmdir(const PathAt& path) {
+  return run({"rmdir", path.text()}, [=, this] { return target().rmdir(path); });
 }
-Status MutantFileOps::fsync_dir(const std::string& path) {
-  return run({"fsync_dir", path}, [=, this] { return target().fsync_dir(path); });
+Status MutantFileOps::fsync_dir(const PathAt& path) {
+  return run({"fsync_dir", path.text()}, [=, this] { return target().fsync_dir(path); });
 }
 
 }  // namespace stoker::testing

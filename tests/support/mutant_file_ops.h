@@ -42,15 +42,15 @@ class MutantFileOps final : public ForwardingFileOps {
   /// Calls dropped or held back: a mutant that changed nothing proves nothing.
   int hit_count() const;
 
-  Result<UniqueFd> open(const std::string& path, int flags) override;
+  Result<UniqueFd> open(const PathAt& path, int flags) override;
   Status fdatasync(int fd) override;
   Status fsync(int fd) override;
-  Status rename(const std::string& from, const std::string& to) override;
-  Status rename_noreplace(const std::string& from, const std::string& to) override;
-  Status link(const std::string& from, const std::string& to) override;
-  Status unlink(const std::string& path) override;
-  Status rmdir(const std::string& path) override;
-  Status fsync_dir(const std::string& path) override;
+  Status rename(const PathAt& from, const PathAt& to) override;
+  Status rename_noreplace(const PathAt& from, const PathAt& to) override;
+  Status link(const PathAt& from, const PathAt& to) override;
+  Status unlink(const PathAt& path) override;
+  Status rmdir(const PathAt& path) override;
+  Status fsync_dir(const PathAt& path) override;
 
  private:
   using Call = std::function<Status()>;

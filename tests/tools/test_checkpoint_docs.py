@@ -26,7 +26,7 @@ def test_every_block_of_the_page_runs(
     for block in blocks:
         exec(compile(block, PAGE.name, "exec"), names)
     assert len(blocks) >= 8
-    assert "state['metrics'][1]: object of type set can't be saved" in capsys.readouterr().out
+    assert "state['metrics'][1]: object of type range can't be saved" in capsys.readouterr().out
     assert sorted(p.name for p in Path("run").iterdir()) == [
         *("broken", "checkpoints", "kept", "ranks", "unbroken"),
     ]

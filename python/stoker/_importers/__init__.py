@@ -12,7 +12,7 @@ from typing import Any
 
 from stoker import _ingest, _native
 from stoker._importers.arrow_files import ArrowRows
-from stoker._importers.contract import RowSource
+from stoker._importers.contract import RowSource, check_plain
 from stoker._importers.hdf5 import Hdf5Rows
 from stoker._importers.lmdb_rows import LmdbRows
 from stoker._importers.parquet import ParquetRows
@@ -53,7 +53,7 @@ def open_source(kind: str, path: str, options: dict[str, Any]) -> RowSource:
     for name in options:
         if name not in (*known, "is_jsonl"):
             raise ValueError(f"{kind} has no option {name}; it has {', '.join(known)}")
-    os.stat(path)  # noqa: PTH116 (for its error, before a package has one of its own)
+    check_plain(path)  # for its error, before a package has one of its own
     return made(path, **options)
 
 

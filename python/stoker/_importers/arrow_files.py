@@ -21,6 +21,7 @@ from stoker._importers.contract import (
     need,
     reading,
 )
+from stoker._plain_files import open_plain
 
 _FILE_MAGIC = b"ARROW1\0\0"
 _METADATA_BYTES_MAX = 256 << 20
@@ -91,7 +92,7 @@ def _next_metadata(file: BinaryIO) -> bytes:
 
 def scan(path: Path) -> _ArrowFile:
     """Finds the record batches by the heads of the messages alone, and without a map."""
-    with path.open("rb") as file:
+    with open_plain(path) as file:
         size_bytes = file.seek(0, 2)
         file.seek(0)
         is_stream = file.read(8) != _FILE_MAGIC
@@ -116,18 +117,23 @@ def scan(path: Path) -> _ArrowFile:
             raise _native.CorruptError(message) from None
 
 
+def _read_json(path: Path) -> Any:
+    with open_plain(path) as file:
+        return json.loads(file.read())
+
+
 def find_files(path: Path) -> list[Path]:
     """The file itself; of a folder the files that state.json names, else all, by name."""
     if not path.is_dir():
         return [path]
     splits = path / "dataset_dict.json"
     if splits.exists():
-        names = list(map(str, json.loads(splits.read_text(encoding="utf-8"))["splits"]))
+        names = list(map(str, _read_json(splits)["splits"]))
         one = path / (names[0] if names else "train")
         raise ValueError(f"{path}: holds the splits {', '.join(names)}; name one, as {one}")
     state = path / "state.json"
     if state.exists():
-        files = json.loads(state.read_text(encoding="utf-8"))["_data_files"]
+        files = _read_json(state)["_data_files"]
         found = [str(file["filename"]) for file in files]
     else:
         found = sorted(entry.name for entry in path.glob("*.arrow"))

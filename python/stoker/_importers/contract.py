@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import abc
 import contextlib
+import errno
 import hashlib
 import importlib
 import os
+import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -100,6 +102,13 @@ def reading(path: str | os.PathLike[str], *errors: type[Exception]) -> Iterator[
             raise
         message = " ".join(str(error).split())
         raise _native.CorruptError(f"{os.fspath(path)}: {message}") from None
+
+
+def check_plain(path: str | os.PathLike[str]) -> None:
+    """OSError for what is no file or folder: a package would wait for whoever writes to a FIFO."""
+    mode = Path(path).stat().st_mode
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        raise OSError(errno.EINVAL, "not a regular file", os.fspath(path))
 
 
 def fingerprint_of(files: Sequence[str | os.PathLike[str]], *choices: object) -> str:

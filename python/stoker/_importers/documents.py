@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from stoker import _native
 from stoker._importers.contract import Rows
+from stoker._plain_files import open_plain
 
 _BLOCK_BYTES = 8 << 20
 _DOCUMENT_BYTES_MAX = 1 << 30
@@ -28,7 +29,7 @@ def scan_lines(path: Path) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]
     begins: list[npt.NDArray[np.int64]] = []
     sizes: list[npt.NDArray[np.int64]] = []
     position = line_begin = line_filled = 0
-    with path.open("rb", buffering=0) as file:
+    with open_plain(path, buffering=0) as file:
         while block := file.read(_BLOCK_BYTES):
             data = np.frombuffer(block, np.uint8)
             ends = np.flatnonzero(data == ord("\n"))
@@ -123,7 +124,7 @@ class Documents:
             return str(path)
         left = int(self._begins[document])
         line = 1
-        with path.open("rb") as file:
+        with open_plain(path) as file:
             while left > 0 and (block := file.read(min(left, _BLOCK_BYTES))):
                 line += block.count(b"\n")
                 left -= len(block)
@@ -165,7 +166,7 @@ class Documents:
 
     @staticmethod
     def _read_bytes(path: Path, begin: int, size: int) -> bytes:
-        with path.open("rb", buffering=0) as file:
+        with open_plain(path, buffering=0) as file:
             file.seek(begin)
             data = b""
             while len(data) < size and (more := file.read(size - len(data))):

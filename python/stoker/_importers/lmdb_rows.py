@@ -10,6 +10,7 @@ from stoker._importers.contract import (
     Rows,
     RowSource,
     Sample,
+    check_plain,
     fingerprint_of,
     need,
     pieces,
@@ -39,6 +40,7 @@ class LmdbRows(RowSource):
         data = Path(path) / "data.mdb" if is_folder else Path(path)
         if not data.exists():
             raise FileNotFoundError(f"{data}: no such file, so this is no LMDB environment")
+        check_plain(data)
         self.fingerprint = fingerprint_of([data], "lmdb", field)
         with reading(data, self._error):
             self._environment = lmdb.open(path, readonly=True, lock=False, subdir=is_folder)

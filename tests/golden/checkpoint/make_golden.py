@@ -15,14 +15,14 @@ FILE = Path(__file__).parent / "manifest.json"
 
 MEMBERS: dict[str, Any] = {
     "format": "stoker-checkpoint",
-    "format_version": "1.0",
+    "format_version": "1.1",
     "tool": "stoker 0.1.0",
     "step": 1000,
-    "generation": 2**53 + 1,
+    "generation": 2**53,
     "time": "2025-11-15T21:21:08.250Z",
     "time_s": 1763241668.25,
     "world_size": 2,
-    "parent": {"step": 900, "generation": 2**53},
+    "parent": {"step": 900, "generation": 2**53 - 1},
     "checksum": "xxh3_128",
     "chunk_bytes": 4 << 20,
 }
@@ -41,8 +41,9 @@ def tensor(name: str, dtype: str, shape: list[int], **members: Any) -> dict[str,
     return {"name": name, "dtype": dtype, "shape": shape, **members}
 
 
+ONE = 0xFEDCBA98765432100123456789ABCDEF
 FILES = [
-    file("rank-00000.safetensors", (4 << 20) + 1, 3, 0xFEDCBA98765432100123456789ABCDEF, 2),
+    file("rank-00000.safetensors", (4 << 20) + 1, 3, ONE, 2),
     file("rank-00001.safetensors", 4160, 0, 2),
 ]
 UPPER: dict[str, Any] = {"global_shape": [4, 4], "offsets": [0, 0]}
@@ -51,7 +52,7 @@ W = {"begin_bytes": 4096, "end_bytes": 4128}
 TENSORS = [
     tensor("w", "F32", [2, 4], **UPPER, file=0, **W, nonfinite_count=1),
     tensor("w", "F32", [2, 4], **LOWER, file=1, **W),
-    tensor('b "é"', "BF16", [3], file=0, begin_bytes=4128, end_bytes=4134),
+    tensor(*('b "é"', "BF16", [3]), file=0, begin_bytes=4128, end_bytes=4134, digest=f"{ONE:032x}"),
     tensor("empty", "F8_E4M3", [0, 7], file=0, begin_bytes=4134, end_bytes=4134),
     tensor("scalar", "I64", [], file=1, begin_bytes=4128, end_bytes=4136),
 ]

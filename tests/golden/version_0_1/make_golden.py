@@ -104,9 +104,7 @@ def make_dataset(directory: Path) -> None:
         next(batches)
     cursor = loader.state_dict()
     keys = [list(map(str, next(batches)["__key__"])) for _ in range(20)]
-    shards = {
-        path.name: path.stat().st_mtime_ns for path in directory.iterdir() if path.is_file()
-    }
+    shards = {path.name: path.stat().st_mtime_ns for path in directory.iterdir() if path.is_file()}
     text = json.dumps({"cursor": cursor, "next_keys": keys, "mtimes_ns": shards}, indent=1)
     (HERE / "cursor.json").write_text(text + "\n")
 

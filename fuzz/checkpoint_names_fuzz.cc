@@ -1,0 +1,55 @@
+// Any name in a checkpoint directory. One name means one thing, and what is understood is written
+// the same way again: a second spelling would be a second checkpoint.
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
+#include "checkpoint/names.h"
+
+namespace stoker {
+namespace {
+
+void require(bool condition) {
+  if (!condition) std::abort();
+}
+
+void read_name(std::string_view name) {
+  int meanings = 0;
+  if (const auto step = parse_step_name(name)) {
+    ++meanings;
+    require(step_name(*step) == name);
+    require(name.find('/') == std::string_view::npos);
+    const AsideName aside{.purpose = AsideName::Purpose::keep, .step = *step, .generation = 7};
+    require(parse_aside_name(aside_name(aside)) == aside);
+    require(parse_aside_name(moved_name(aside_name(aside), "a")) == aside);
+  }
+  if (const auto epoch = parse_epoch_name(name)) {
+    ++meanings;
+    require(epoch_name(*epoch) == name && epoch_name(*epoch + 1) != name);
+  }
+  if (const auto aside = parse_aside_name(name)) {
+    ++meanings;
+    require(parse_aside_name(aside_name(*aside)) == aside);
+    // Whatever is given back from there is a checkpoint that is listed.
+    require(parse_step_name(step_name(aside->step)) == aside->step);
+    require(parse_step_name(superseded_name(aside->step.step, aside->generation)).has_value());
+  }
+  meanings += is_epoch_claim_name(name) ? 1 : 0;
+  meanings += is_meeting_name(name) ? 1 : 0;
+  meanings += is_owner_name(name) ? 1 : 0;
+  meanings += is_taken_name(name) ? 1 : 0;
+  meanings += is_trash_name(name) ? 1 : 0;
+  require(meanings <= 1);
+}
+
+}  // namespace
+}  // namespace stoker
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string name(reinterpret_cast<const char*>(data), size);
+  stoker::read_name(name);
+  for (const char* prefix : {"step-", ".lock-", "retire-", "keep-"})
+    stoker::read_name(prefix + name);
+  return 0;
+}

@@ -1,0 +1,193 @@
+// Any manifest through everything that reads a checkpoint. The text is sealed, the files it names
+// are made as long as it says, with the right checksums; then the checkpoint is opened, read into
+// memory that is exactly as large as its tensors, whole, in boxes and with strides, verified and
+// compared with itself. AddressSanitizer sees whoever reads or writes a byte beside that.
+//
+// Most inputs are made by fuzz/manifest_mutator.h, so -runs=N are about N structured mutations.
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/checksum.h"
+#include "checkpoint/diff.h"
+#include "checkpoint/engine_factory.h"
+#include "checkpoint/reader.h"
+#include "checkpoint/sealed_json.h"
+#include "checkpoint/step_summary.h"
+#include "checkpoint/verify.h"
+#include "fuzz/manifest_mutator.h"
+#include "fuzz/scratch_directory.h"
+
+extern "C" std::size_t LLVMFuzzerMutate(std::uint8_t* data, std::size_t size, std::size_t max_size);
+
+namespace stoker {
+namespace {
+
+constexpr std::uint64_t kFileBytesMax = std::uint64_t{64} << 10;
+constexpr std::uint64_t kTensorBytesMax = std::uint64_t{64} << 10;
+constexpr std::size_t kTensorsMax = 64;
+
+void require(bool condition) {
+  if (!condition) std::abort();
+}
+
+void require_clean(const Status& status) {
+  if (status.ok()) return;
+  require(status.code() == Code::corrupt || status.code() == Code::unsupported ||
+          status.code() == Code::invalid_argument);
+  require(std::ranges::all_of(status.message(), [](char c) { return c >= ' ' && c <= '~'; }));
+}
+
+/// The text up to its seal, as seal_json() takes it.
+std::string body_of(std::string_view text) {
+  const std::size_t seal = text.rfind("\"xxh3_128\": ");
+  if (seal != std::string_view::npos) return std::string(text.substr(0, seal));
+  const std::size_t brace = text.rfind('}');
+  const std::string_view inside = text.substr(0, brace);
+  const bool is_empty = inside.find_first_not_of(" \n\t\r{") == std::string_view::npos;
+  return std::string(inside) + (is_empty ? "\n" : ",\n");
+}
+
+class Target {
+ public:
+  Target() { scratch_.make(kStep); }
+
+  void run(std::string_view text) {
+    const std::string sealed = seal_json(body_of(text));
+    Result<CheckpointManifest> manifest = parse_checkpoint_manifest(sealed, "manifest.json");
+    if (!manifest.ok()) {
+      require_clean(manifest.status());
+      return;
+    }
+    static_cast<void>(summarize(*manifest));
+    if (!make_files(*manifest)) return;
+    scratch_.write(kStep + "/manifest.json", format_checkpoint_manifest(*manifest));
+    Result<CheckpointDirectory> directory =
+        CheckpointDirectory::open(posix_file_ops(), scratch_.path());
+    require(directory.ok());
+    const Result<CheckpointReader> reader = CheckpointReader::open(*directory, kStep, options());
+    require(reader.ok());
+    read(*reader);
+    static_cast<void>(verify_checkpoint(*directory, kStep, {.reader = options()}));
+  }
+
+ private:
+  inline static const std::string kStep = "step-000000000001";
+
+  static CheckpointReader::Options options() {
+    return {.engine = make_engine_factory(EngineKind::sync), .thread_count = 1};
+  }
+
+  static std::string contents(std::uint64_t size_bytes) {
+    std::string text(size_bytes, '\0');
+    for (std::size_t i = 0; i < text.size(); ++i) text[i] = static_cast<char>(i * 7 + i / 256);
+    return text;
+  }
+
+  /// False if they would be too long for here.
+  bool make_files(CheckpointManifest& manifest) {
+    for (const CheckpointFile& file : manifest.files)
+      if (file.size_bytes > kFileBytesMax) return false;
+    std::map<std::string, std::uint64_t> wanted;
+    for (CheckpointFile& file : manifest.files) {
+      const std::string text = contents(file.size_bytes);
+      if (!text.empty()) file.chunks = {xxh3_128(std::as_bytes(std::span(text)))};
+      wanted[file.name] = file.size_bytes;
+      const auto there = files_.find(file.name);
+      if (there == files_.end() || there->second != file.size_bytes)
+        scratch_.write(kStep + "/" + file.name, text);
+      files_[file.name] = file.size_bytes;
+    }
+    std::erase_if(files_, [&](const auto& file) {
+      if (wanted.contains(file.first)) return false;
+      std::filesystem::remove(scratch_.path() + "/" + kStep + "/" + file.first);
+      return true;
+    });
+    return true;
+  }
+
+  static void read(const CheckpointReader& reader) {
+    std::vector<std::unique_ptr<std::byte[]>> memory;
+    std::vector<ReadTarget> whole;
+    std::uint64_t size_bytes = 0;
+    for (const TensorInfo& tensor : reader.tensors()) {
+      if (whole.size() == kTensorsMax || tensor.size_bytes > kTensorBytesMax) continue;
+      size_bytes += tensor.size_bytes;
+      if (size_bytes > 4 * kTensorBytesMax) break;
+      read_boxes(reader, tensor);
+      memory.push_back(std::make_unique<std::byte[]>(tensor.size_bytes));
+      whole.push_back(
+          {.name = tensor.name, .memory = std::span(memory.back().get(), tensor.size_bytes)});
+    }
+    require_clean(reader.read_all(whole));
+    for (std::size_t i = 0; i < whole.size(); ++i) {
+      require_clean(reader.read(whole[i]));
+      if (whole[i].memory.empty()) continue;
+      whole[i].memory = whole[i].memory.first(whole[i].memory.size() - 1);
+      require(!reader.read(whole[i]).ok());
+    }
+    if (whole.size() != reader.tensors().size()) return;
+    const Result<CheckpointDiff> diff = diff_checkpoints(reader, reader);
+    require_clean(diff.status());
+    for (const TensorInfo& tensor : reader.tensors())
+      require_clean(reader.digest_of(tensor).status());
+  }
+
+  /// The middle of a tensor, without gaps; then its elements apart, from the last to the first.
+  static void read_boxes(const CheckpointReader& reader, const TensorInfo& tensor) {
+    ReadTarget box{.name = tensor.name};
+    for (const std::uint64_t length : tensor.shape) {
+      box.offsets.push_back(length / 3);
+      box.shape.push_back(length - length / 3);
+    }
+    const Result<std::uint64_t> box_bytes = tensor_bytes(tensor.type, box.shape);
+    if (!box_bytes.ok() || *box_bytes > kTensorBytesMax || box.shape.empty()) return;
+    const auto memory = std::make_unique<std::byte[]>(*box_bytes);
+    box.memory = std::span(memory.get(), *box_bytes);
+    require_clean(reader.read(box));
+    const std::size_t item_bytes = tensor_type_bits(tensor.type) / 8;
+    if (*box_bytes == 0 || tensor_type_bits(tensor.type) % 8 != 0) return;
+    std::int64_t stride = -2 * static_cast<std::int64_t>(item_bytes);
+    box.strides_bytes.assign(box.shape.size(), 0);
+    for (std::size_t i = box.shape.size(); i > 0; --i) {
+      box.strides_bytes[i - 1] = stride;
+      stride *= static_cast<std::int64_t>(box.shape[i - 1]);
+    }
+    const std::size_t apart_bytes = 2 * *box_bytes - item_bytes;
+    const auto apart = std::make_unique<std::byte[]>(apart_bytes);
+    box.memory = std::span(apart.get(), apart_bytes);
+    box.first_bytes = apart_bytes - item_bytes;
+    require_clean(reader.read(box));
+    box.first_bytes -= item_bytes;  // one element lies before the memory
+    require(!reader.read(box).ok());
+  }
+
+  ScratchDirectory scratch_;
+  std::map<std::string, std::uint64_t> files_;  // that are there
+};
+
+}  // namespace
+}  // namespace stoker
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  static stoker::Target target;
+  target.run(std::string_view(reinterpret_cast<const char*>(data), size));
+  return 0;
+}
+
+extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size,
+                                               std::size_t max_size, unsigned seed) {
+  constexpr unsigned kOfBytes = 16;  // one in so many
+  if (seed % kOfBytes == 0) return LLVMFuzzerMutate(data, size, max_size);
+  const std::string text = stoker::mutate_manifest(
+      std::string_view(reinterpret_cast<const char*>(data), size), seed / kOfBytes);
+  if (text.empty() || text.size() > max_size) return LLVMFuzzerMutate(data, size, max_size);
+  std::memcpy(data, text.data(), text.size());
+  return text.size();
+}

@@ -1,0 +1,45 @@
+// Any text as a lock record, of an epoch and of version 0.1. What is accepted is written in a
+// record of the one length, and read again as the same where its texts are not too long for that.
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+
+#include "checkpoint/lock_record.h"
+
+namespace stoker {
+namespace {
+
+void require(bool condition) {
+  if (!condition) std::abort();
+}
+
+/// What the writer of a record cuts off or escapes is not compared.
+bool is_plain(std::string_view text) {
+  constexpr std::size_t kTextBytesMax = 64;
+  return text.size() <= kTextBytesMax && std::ranges::all_of(text, [](char c) {
+           return c >= ' ' && c <= '~' && c != '"' && c != '\\';
+         });
+}
+
+void read_text(std::string_view text) {
+  if (const auto record = parse_lock_record(text)) {
+    const std::string written = format_lock_record(*record);
+    require(written.size() == kLockRecordBytes);
+    const std::array texts = {
+        std::string_view(record->token), std::string_view(record->machine.host),
+        std::string_view(record->machine.boot_id), std::string_view(record->job)};
+    if (std::ranges::all_of(texts, is_plain)) require(parse_lock_record(written) == record);
+    require(!record->who().empty());
+  }
+  if (const auto old = parse_old_lock_record(text)) require(!old->who().empty());
+}
+
+}  // namespace
+}  // namespace stoker
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  stoker::read_text(std::string_view(reinterpret_cast<const char*>(data), size));
+  return 0;
+}

@@ -1,0 +1,45 @@
+// Any text as the notes of a step, as it is and sealed. What is accepted is written and read again
+// as the same.
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
+#include "checkpoint/notes.h"
+#include "checkpoint/sealed_json.h"
+
+namespace stoker {
+namespace {
+
+constexpr std::uint64_t kStep = 1000;  // of the committed example
+
+void require(bool condition) {
+  if (!condition) std::abort();
+}
+
+/// NaN is not equal to itself, so texts are compared.
+void read_text(std::string_view text) {
+  const Result<StepNotes> notes = parse_step_notes(text, kStep, "notes.json");
+  if (!notes.ok()) {
+    require(notes.status().code() == Code::corrupt || notes.status().code() == Code::unsupported);
+    require(
+        std::ranges::all_of(notes.status().message(), [](char c) { return c >= ' ' && c <= '~'; }));
+    return;
+  }
+  const std::string written = format_step_notes(kStep, *notes);
+  const Result<StepNotes> again = parse_step_notes(written, kStep, "notes.json");
+  require(again.ok() && format_step_notes(kStep, *again) == written);
+}
+
+}  // namespace
+}  // namespace stoker
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  stoker::read_text(text);
+  const std::size_t seal = text.rfind("\"xxh3_128\": ");
+  stoker::read_text(stoker::seal_json(std::string(text.substr(0, seal)) +
+                                      (seal == std::string_view::npos ? "\n" : "")));
+  return 0;
+}

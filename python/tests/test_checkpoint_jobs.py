@@ -1,0 +1,163 @@
+"""Two jobs in one directory at once: kept apart, or refused with both named; never mixed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import stoker
+
+_PAIRS = int(os.environ.get("STOKER_JOB_PAIRS", "10"))  # more in `make crash`
+
+# A rank saves who it is under a step of its job's own, asks for that step again, and says how both
+# went. It waits for a line before it begins, so that all begin at once.
+_RANK = r"""
+import json, sys
+import numpy as np
+import stoker
+
+folder, number, rank, world, step, settings = sys.argv[1], *map(int, sys.argv[2:6]), sys.argv[6]
+said = {"job": number, "rank": rank, "saved": False, "restored": None, "errors": []}
+sys.stdin.readline()
+try:
+    saver = stoker.Checkpointer(folder, rank=rank, world_size=world, **json.loads(settings))
+    state = {"job": np.array([number]), "rank": np.array([rank])}
+    said["saved"] = saver.save(step, state=state).wait()
+except Exception as error:
+    said["errors"].append(f"{type(error).__name__}: {error}")
+try:
+    found = {"job": np.array([-1]), "rank": np.array([-1])}
+    done = saver.restore(step, state=found)
+    said["restored"] = [done, int(found["job"][0]), int(found["rank"][0])]
+    saver.close()
+except Exception as error:
+    said["errors"].append(f"{type(error).__name__}: {error}")
+print(json.dumps(said), flush=True)
+"""
+
+# Starts the ranks of a job as torchrun does: itself their parent, the rank in the environment.
+_LAUNCHER = r"""
+import json, os, subprocess, sys
+program, commands, variables = sys.argv[1], json.loads(sys.argv[2]), json.loads(sys.argv[3])
+ranks = []
+for rank, arguments in enumerate(commands):
+    environment = dict(os.environ)
+    if variables is not None:
+        environment |= variables | {"RANK": str(rank), "WORLD_SIZE": str(len(commands))}
+    ranks.append(subprocess.Popen([sys.executable, "-c", program, *arguments],
+                                  stdin=subprocess.PIPE, env=environment))
+sys.stdin.readline()
+for rank in ranks:
+    rank.stdin.write(b"begin\n")
+    rank.stdin.flush()
+sys.exit(max(rank.wait() for rank in ranks))
+"""
+
+_TORCHRUN = {"TORCHELASTIC_RUN_ID": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}
+_CLUSTER = {**_TORCHRUN, "MASTER_ADDR": "node7"}
+
+
+def _arguments(folder: Path, job: int, world: int, settings: dict[str, Any]) -> list[list[str]]:
+    step = 5 if job == 0 else 9
+    return [
+        [str(folder), str(job), str(rank), str(world), str(step), json.dumps(settings)]
+        for rank in range(world)
+    ]
+
+
+def _spawn(command: list[str]) -> subprocess.Popen[str]:
+    clean = {k: v for k, v in os.environ.items() if k not in ("RANK", "WORLD_SIZE", "MASTER_ADDR")}
+    return subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=clean
+    )
+
+
+def _run(processes: list[subprocess.Popen[str]]) -> list[dict[str, Any]]:
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write("begin\n")
+        process.stdin.flush()
+    return [
+        json.loads(line)
+        for process in processes
+        for line in process.communicate(timeout=120)[0].splitlines()
+    ]
+
+
+def run_launched(
+    folder: Path, world: int, settings: dict[str, Any], variables: dict[str, str] | None
+) -> list[dict[str, Any]]:
+    """Two jobs, each with a launcher of its own."""
+    command = [sys.executable, "-c", _LAUNCHER, _RANK]
+    jobs = [
+        [*command, json.dumps(_arguments(folder, job, world, settings)), json.dumps(variables)]
+        for job in (0, 1)
+    ]
+    return _run([_spawn(job) for job in jobs])
+
+
+def run_beside(folder: Path, world: int, settings: dict[str, Any]) -> list[dict[str, Any]]:
+    """The ranks of two jobs, all started by this process."""
+    commands = [a for job in (0, 1) for a in _arguments(folder, job, world, settings)]
+    return _run([_spawn([sys.executable, "-c", _RANK, *arguments]) for arguments in commands])
+
+
+def check(folder: Path, world: int, said: list[dict[str, Any]], end: str) -> None:
+    """The oracle: no checkpoint of both jobs, nothing acknowledged that is not there.
+
+    ``end``: the jobs are "apart"; "refused" by name; or, where the caller breaks the rule that
+    ``job=`` is new for each start, only not "mixed".
+    """
+    is_apart = end == "apart"
+    assert len(said) == 2 * world, said
+    steps = {0: 5, 1: 9}
+    for job, step in steps.items():
+        ranks = [one for one in said if one["job"] == job]
+        saved = {one["saved"] for one in ranks}
+        assert len(saved) == 1, f"a save succeeded on some ranks of a job only: {ranks}"
+        if is_apart:
+            assert saved == {True}, ranks
+        for one in ranks:
+            assert one["restored"] in (None, [step, job, one["rank"]]), one
+            if is_apart:
+                assert one["restored"] is not None, one
+            elif end == "refused" and (one["restored"] is None or not one["saved"]):
+                assert any("JobConflict" in error for error in one["errors"]), one
+        path = folder / f"step-{step:012}"
+        assert path.exists() == (saved == {True}), said
+        if path.exists():
+            loaded = stoker.load(path)
+            found = [int(np.asarray(loaded[f"rank-{r:05}.state.job"])[0]) for r in range(world)]
+            assert found == [job] * world, "two jobs in one checkpoint"
+    if end == "refused":
+        named = [error for one in said for error in one["errors"] if "JobConflict" in error]
+        assert named, said
+        assert all(error.count("pid ") >= 2 for error in named), "both are named"
+
+
+_LIMITS = {"deadline": 20, "lock": 60}
+_JOB = {**_LIMITS, "job": "a"}
+_CASES: dict[str, tuple[Callable[[Path, int], list[dict[str, Any]]], str]] = {
+    "no variables, two launchers": (lambda f, w: run_launched(f, w, _LIMITS, None), "apart"),
+    "equal variables, one machine": (lambda f, w: run_launched(f, w, _LIMITS, _TORCHRUN), "apart"),
+    "equal variables, a cluster": (lambda f, w: run_launched(f, w, _LIMITS, _CLUSTER), "refused"),
+    "no variables, one parent": (lambda f, w: run_beside(f, w, _LIMITS), "refused"),
+    "one job= for both": (lambda f, w: run_launched(f, w, _JOB, None), "mixed"),
+}
+
+
+@pytest.mark.parametrize("world", [2, 3])
+@pytest.mark.parametrize("case", list(_CASES))
+def test_two_jobs_never_share_a_checkpoint(tmp_path: Path, case: str, world: int) -> None:
+    run, end = _CASES[case]
+    for pair in range(max(1, _PAIRS // (2 * len(_CASES)))):
+        folder = tmp_path / str(pair)
+        check(folder, world, run(folder, world), end)

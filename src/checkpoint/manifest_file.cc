@@ -1,0 +1,30 @@
+#include "checkpoint/manifest_file.h"
+
+#include <cerrno>
+#include <string>
+
+#include "checkpoint/text_file.h"
+#include "formats/plain_name.h"
+
+namespace stoker {
+namespace {
+
+constexpr std::size_t kManifestBytesMax = std::size_t{1} << 30;
+
+}  // namespace
+
+Result<CheckpointManifest> read_checkpoint_manifest(FileOps& ops, const PathAt& step) {
+  const PathAt path = step / kManifestName;
+  STOKER_ASSIGN(const std::string text, read_text_file(ops, path, kManifestBytesMax));
+  return parse_checkpoint_manifest(text, path.text());
+}
+
+bool is_damage(const Status& status) noexcept {
+  return status.code() == Code::corrupt || status.os_error() == EIO;
+}
+
+bool is_gone(const Status& status) noexcept {
+  return status.code() == Code::not_found || status.os_error() == ESTALE;
+}
+
+}  // namespace stoker
