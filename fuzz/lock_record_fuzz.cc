@@ -23,6 +23,13 @@ bool is_plain(std::string_view text) {
          });
 }
 
+void require_one_line(std::string_view text) {
+  require(!text.empty() && std::ranges::none_of(text, [](char c) {
+    const auto byte = static_cast<unsigned char>(c);
+    return byte < ' ' || byte == 0x7f;
+  }));
+}
+
 void read_text(std::string_view text) {
   if (const auto record = parse_lock_record(text)) {
     const std::string written = format_lock_record(*record);
@@ -31,9 +38,9 @@ void read_text(std::string_view text) {
         std::string_view(record->token), std::string_view(record->machine.host),
         std::string_view(record->machine.boot_id), std::string_view(record->job)};
     if (std::ranges::all_of(texts, is_plain)) require(parse_lock_record(written) == record);
-    require(!record->who().empty());
+    require_one_line(record->who());
   }
-  if (const auto old = parse_old_lock_record(text)) require(!old->who().empty());
+  if (const auto old = parse_old_lock_record(text)) require_one_line(old->who());
 }
 
 }  // namespace

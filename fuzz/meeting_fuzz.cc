@@ -43,7 +43,10 @@ void meet(std::string_view text) {
                                     .settle = nanoseconds(0)},
                                    Clock::now());
     require(!met.ok());  // nobody can know the nonce or the session
-    require(!met.status().message().empty());
+    require(std::ranges::none_of(met.status().message(), [](char c) {
+      const auto byte = static_cast<unsigned char>(c);
+      return byte < ' ' || byte == 0x7f;
+    }));
   }
 }
 

@@ -26,7 +26,7 @@ def _saved_trees(
     if len(state) == ranks.world_size:
         state = state[ranks.rank : ranks.rank + 1]  # its own is all it needs
     trees = [decode_tree(tree, "state", manifest) for tree in state]
-    if not all(isinstance(tree, dict) for tree in trees):
+    if not all(isinstance(tree, dict) and all(type(key) is str for key in tree) for tree in trees):
         raise corrupt_error(f"{manifest}: state: not trees by name", manifest, 0)
     identity = identity_in(checkpoint)
     saved: dict[str, Any] = {name: None for tree in trees[:1] for name in tree}

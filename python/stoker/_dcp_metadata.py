@@ -110,10 +110,10 @@ class _Torch:
 
 
 # In Python: the one in C cannot be told to forget an opcode.
-_PythonUnpickler: Any = pickle._Unpickler  # type: ignore[attr-defined]
+_PythonUnpickler: Any = pickle._Unpickler
 
 
-class _Machine(_PythonUnpickler):
+class _Machine(_PythonUnpickler):  # type: ignore[misc]
     """Pickle's machine with few opcodes."""
 
     dispatch: ClassVar[dict[int, Callable[[Any], None]]] = {

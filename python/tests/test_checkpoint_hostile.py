@@ -134,6 +134,7 @@ def test_shapes_that_no_array_has_are_refused(folder: Path) -> None:
 
 _TREES: list[Any] = [
     *(None, 5, "x", [1], [], {"!tuple": []}, {"!dict": [["state", 1], ["state", 2]]}),
+    *({"!dict": [[1, "one"]]}, {"!counter": {"!dict": [[5, 2]]}}),
     *({"state": {"!new": 1}}, {"state": {"!new": {"a": [1]}}}, {"state": {"!tensor": "state.q"}}),
     *({"state": {"!set": [{"!tensor": "state.w"}]}}, {"state": {"!set": [[1]]}}),
     *({"state": {"!dict": [[{"!tensor": "state.w"}, 1]]}}, {"state": {"!dict": [[[], 1]]}}),

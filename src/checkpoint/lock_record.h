@@ -37,6 +37,9 @@ struct LockRecord {
   friend bool operator==(const LockRecord&, const LockRecord&) = default;
 };
 
+/// What anybody has written, fit for a line of a message: without control characters.
+std::string text_for_people(std::string text);
+
 /// Always of one length, so that a record written over another leaves nothing of it.
 std::string format_lock_record(const LockRecord& record);
 /// Nothing if the text is no record.

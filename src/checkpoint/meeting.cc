@@ -42,7 +42,9 @@ std::optional<std::pair<std::uint32_t, std::string>> parse_name(std::string_view
     if (c < '0' || c > '9') return std::nullopt;
     rank = rank * 10 + static_cast<std::uint32_t>(c - '0');
   }
-  return std::pair(rank, std::string(name.substr(dash + 1)));
+  const std::string_view nonce = name.substr(dash + 1);
+  if (!is_plain_word(nonce)) return std::nullopt;  // it is passed on in messages, as JSON
+  return std::pair(rank, std::string(nonce));
 }
 
 json identity_json(const ProcessIdentity& process) {
@@ -81,7 +83,7 @@ struct Meeting::Claim {
            launcher.space == other.launcher.space && launcher != other.launcher;
   }
   std::string who() const {
-    std::string text = "pid " + std::to_string(process.pid) + " on " + host;
+    std::string text = "pid " + std::to_string(process.pid) + " on " + text_for_people(host);
     if (launcher.is_known()) text += ", started by pid " + std::to_string(launcher.pid);
     return text;
   }
@@ -246,7 +248,8 @@ Meeting::Talk::Look Meeting::Talk::look_once() {
       seen.ready[ready->second] = read(name);
     } else if (name.starts_with(kRefusedPrefix)) {
       const std::optional<Refusal> refusal = Refusal::parse(read(name));
-      if (refusal && refusal->nonces.contains(meeting_.nonce_)) seen.refusal = refusal->text;
+      if (refusal && refusal->nonces.contains(meeting_.nonce_))
+        seen.refusal = text_for_people(refusal->text);
     }
   }
   return seen;
@@ -443,7 +446,8 @@ Result<std::string> Meeting::Talk::follow() {
     for (const auto& [nonce, text] : seen.welcomes) {
       const std::optional<Welcome> heard = Welcome::parse(text);
       if (!heard || !heard->nonces.contains(meeting_.nonce_)) continue;
-      if (!heard->failure.empty()) return Status(Code::unavailable, heard->failure);
+      if (!heard->failure.empty())
+        return Status(Code::unavailable, text_for_people(heard->failure));
       if (heard->members.size() == options_.world_size &&
           heard->members[options_.rank] == meeting_.nonce_)
         return heard->session;
