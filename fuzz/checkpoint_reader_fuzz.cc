@@ -112,35 +112,51 @@ class Target {
     return true;
   }
 
-  static void read(const CheckpointReader& reader) {
+  /// Targets, and memory that is exactly as large as each of them.
+  struct Targets {
+    std::vector<ReadTarget> all;
     std::vector<std::unique_ptr<std::byte[]>> memory;
-    std::vector<ReadTarget> whole;
+
+    void add(ReadTarget target, std::size_t size_bytes) {
+      memory.push_back(std::make_unique<std::byte[]>(size_bytes));
+      target.memory = std::span(memory.back().get(), size_bytes);
+      all.push_back(std::move(target));
+    }
+    /// All at once, for a call starts threads; one by one if any is refused.
+    void read_from(const CheckpointReader& reader) const {
+      const Status status = reader.read_all(all);
+      require_clean(status);
+      if (status.ok()) return;
+      for (const ReadTarget& target : all) require_clean(reader.read(target));
+    }
+  };
+
+  static void read(const CheckpointReader& reader) {
+    Targets whole;
+    Targets boxes;
     std::uint64_t size_bytes = 0;
     for (const TensorInfo& tensor : reader.tensors()) {
-      if (whole.size() == kTensorsMax || tensor.size_bytes > kTensorBytesMax) continue;
+      if (whole.all.size() == kTensorsMax || tensor.size_bytes > kTensorBytesMax) continue;
       size_bytes += tensor.size_bytes;
       if (size_bytes > 4 * kTensorBytesMax) break;
-      read_boxes(reader, tensor);
-      memory.push_back(std::make_unique<std::byte[]>(tensor.size_bytes));
-      whole.push_back(
-          {.name = tensor.name, .memory = std::span(memory.back().get(), tensor.size_bytes)});
+      add_boxes(reader, tensor, boxes);
+      whole.add({.name = tensor.name}, tensor.size_bytes);
     }
-    require_clean(reader.read_all(whole));
-    for (std::size_t i = 0; i < whole.size(); ++i) {
-      require_clean(reader.read(whole[i]));
-      if (whole[i].memory.empty()) continue;
-      whole[i].memory = whole[i].memory.first(whole[i].memory.size() - 1);
-      require(!reader.read(whole[i]).ok());
+    whole.read_from(reader);
+    boxes.read_from(reader);
+    for (ReadTarget target : whole.all) {
+      if (target.memory.empty()) continue;
+      target.memory = target.memory.first(target.memory.size() - 1);
+      require(!reader.read(target).ok());
     }
-    if (whole.size() != reader.tensors().size()) return;
-    const Result<CheckpointDiff> diff = diff_checkpoints(reader, reader);
-    require_clean(diff.status());
+    if (whole.all.size() != reader.tensors().size()) return;
+    require_clean(diff_checkpoints(reader, reader).status());
     for (const TensorInfo& tensor : reader.tensors())
       require_clean(reader.digest_of(tensor).status());
   }
 
   /// The middle of a tensor, without gaps; then its elements apart, from the last to the first.
-  static void read_boxes(const CheckpointReader& reader, const TensorInfo& tensor) {
+  static void add_boxes(const CheckpointReader& reader, const TensorInfo& tensor, Targets& boxes) {
     ReadTarget box{.name = tensor.name};
     for (const std::uint64_t length : tensor.shape) {
       box.offsets.push_back(length / 3);
@@ -148,9 +164,7 @@ class Target {
     }
     const Result<std::uint64_t> box_bytes = tensor_bytes(tensor.type, box.shape);
     if (!box_bytes.ok() || *box_bytes > kTensorBytesMax || box.shape.empty()) return;
-    const auto memory = std::make_unique<std::byte[]>(*box_bytes);
-    box.memory = std::span(memory.get(), *box_bytes);
-    require_clean(reader.read(box));
+    boxes.add(box, *box_bytes);
     const std::size_t item_bytes = tensor_type_bits(tensor.type) / 8;
     if (*box_bytes == 0 || tensor_type_bits(tensor.type) % 8 != 0) return;
     std::int64_t stride = -2 * static_cast<std::int64_t>(item_bytes);
@@ -160,10 +174,9 @@ class Target {
       stride *= static_cast<std::int64_t>(box.shape[i - 1]);
     }
     const std::size_t apart_bytes = 2 * *box_bytes - item_bytes;
-    const auto apart = std::make_unique<std::byte[]>(apart_bytes);
-    box.memory = std::span(apart.get(), apart_bytes);
     box.first_bytes = apart_bytes - item_bytes;
-    require_clean(reader.read(box));
+    boxes.add(box, apart_bytes);
+    box = boxes.all.back();
     box.first_bytes -= item_bytes;  // one element lies before the memory
     require(!reader.read(box).ok());
   }

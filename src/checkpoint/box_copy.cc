@@ -214,6 +214,8 @@ Status plan_copies(const CheckpointManifest& manifest, std::span<const std::uint
   if (is_small && !target.strides_bytes.empty())
     return {Code::unsupported, "tensor " + target.name + ": strides of elements below a byte"};
   const std::uint64_t item_bytes = is_small ? 1 : bits / 8;
+  if (target.first_bytes > target.memory.size())
+    return invalid(target, "its target begins behind the memory for it");
   Place place{elements, target.strides_bytes, target.memory.data() + target.first_bytes};
   const bool is_cut = is_small && !to_bytes(place.wanted, bits);
   const auto cut = [&] {

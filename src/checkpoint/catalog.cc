@@ -108,12 +108,13 @@ Result<Catalog> CatalogReader::list_once(Recheck recheck) {
   std::vector<Known> found;
   std::vector<CatalogStep> damaged;
   found.reserve(names.size());
-  auto before = known_.begin();
+  std::vector<Known> known = std::exchange(known_, {});  // after a failure all are looked at again
+  auto before = known.begin();
   for (const DirectoryName& name : names) {
-    while (before != known_.end() && before->step.name < name.name) ++before;
-    if (recheck == Recheck::names && before != known_.end() && before->step.name == name.name &&
+    while (before != known.end() && before->step.name < name.name) ++before;
+    if (recheck == Recheck::names && before != known.end() && before->step.name == name.name &&
         before->directory_inode == name.inode) {
-      found.push_back(*before);
+      found.push_back(std::move(*before++));
     } else if (const std::optional<StepName> parsed = parse_step_name(name.name)) {
       STOKER_ASSIGN(CatalogStep step, look_at(name, *parsed));
       if (step.is_valid())
@@ -126,7 +127,7 @@ Result<Catalog> CatalogReader::list_once(Recheck recheck) {
   known_ = std::move(found);
   forget_lines();
   std::vector<const CatalogStep*> order;
-  for (const Known& known : known_) order.push_back(&known.step);
+  for (const Known& valid : known_) order.push_back(&valid.step);
   for (const CatalogStep& step : damaged) order.push_back(&step);
   std::ranges::sort(order, [](const CatalogStep* a, const CatalogStep* b) {
     return std::tie(b->generation, b->name) < std::tie(a->generation, a->name);

@@ -18,6 +18,22 @@ Status History::refresh() {
   return {};
 }
 
+Status History::add(const CatalogLine& line) {
+  reader_.learn(line);
+  if (catalog_.find(line.name) != nullptr) return refresh();  // that has another name by now
+  CatalogStep step{.name = line.name,
+                   .parsed = {.step = line.summary.step, .superseded_generation = {}},
+                   .generation = line.summary.generation,
+                   .summary = std::make_shared<const StepSummary>(line.summary),
+                   .problem = {}};
+  greatest_generation_ = std::max(greatest_generation_, step.generation);
+  ever_.insert_or_assign(step.generation, step.summary);
+  catalog_.steps.insert(catalog_.steps.begin(), std::move(step));
+  catalog_.latest = line.name;
+  mark_nonfinite(catalog_);
+  return {};
+}
+
 const CatalogStep* History::find(std::uint64_t step) const {
   return catalog_.find(step_name(step));
 }

@@ -23,7 +23,10 @@ class History {
   /// cannot be read for another reason is: it may have the greatest generation.
   Status refresh();
 
-  /// As of the last refresh().
+  /// Of a checkpoint that the caller has just committed as the newest: it need not be looked for.
+  Status add(const CatalogLine& line);
+
+  /// As of the last refresh(), and with what was added.
   const Catalog& catalog() const noexcept { return catalog_; }
   /// Knows what was read.
   CatalogReader& reader() noexcept { return reader_; }

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <string_view>
 #include <system_error>
@@ -13,145 +12,19 @@
 
 #include "base/token.h"
 #include "checkpoint/lock_record.h"
+#include "checkpoint/meeting_words.h"
 #include "checkpoint/names.h"
 #include "checkpoint/text_file.h"
 
 namespace stoker {
 namespace {
 
-using nlohmann::json;
 using std::chrono::milliseconds;
 
-constexpr std::size_t kClaimBytes = 1024;
 constexpr std::size_t kMessageBytesMax = std::size_t{16} << 20;
 constexpr nanoseconds kStrangersTime = std::chrono::seconds(1);
-constexpr std::string_view kClaimPrefix = "claim-";
-constexpr std::string_view kWelcomePrefix = "welcome-";
-constexpr std::string_view kReadyPrefix = "ready-";
-constexpr std::string_view kRefusedPrefix = "refused-";
-
-/// "claim-3-<nonce>": rank and nonce.
-std::optional<std::pair<std::uint32_t, std::string>> parse_name(std::string_view name,
-                                                                std::string_view prefix) {
-  if (!name.starts_with(prefix)) return std::nullopt;
-  name.remove_prefix(prefix.size());
-  const std::size_t dash = name.find('-');
-  if (dash == 0 || dash == std::string_view::npos || dash > 9) return std::nullopt;
-  std::uint32_t rank = 0;
-  for (const char c : name.substr(0, dash)) {
-    if (c < '0' || c > '9') return std::nullopt;
-    rank = rank * 10 + static_cast<std::uint32_t>(c - '0');
-  }
-  const std::string_view nonce = name.substr(dash + 1);
-  if (!is_plain_word(nonce)) return std::nullopt;  // it is passed on in messages, as JSON
-  return std::pair(rank, std::string(nonce));
-}
-
-json identity_json(const ProcessIdentity& process) {
-  constexpr std::size_t kSpaceBytesMax = 128;
-  return json::array({process.space.substr(0, kSpaceBytesMax), process.pid, process.started});
-}
-
-std::optional<ProcessIdentity> identity_in(const json& object, const char* key) {
-  if (!object.contains(key)) return std::nullopt;
-  const json& said = object[key];
-  if (!said.is_array() || said.size() != 3 || !said[0].is_string() ||
-      !said[1].is_number_integer() || !said[2].is_string())
-    return std::nullopt;
-  return ProcessIdentity{.space = said[0].get<std::string>(),
-                         .pid = said[1].get<std::int64_t>(),
-                         .started = said[2].get<std::string>()};
-}
-
-std::string name_of(std::string_view prefix, std::uint32_t rank, const std::string& nonce) {
-  return std::string(prefix) + std::to_string(rank) + "-" + nonce;
-}
 
 }  // namespace
-
-/// One process that says which rank it is.
-struct Meeting::Claim {
-  std::uint32_t rank = 0;
-  std::string nonce;
-  std::string host;
-  ProcessIdentity process;
-  ProcessIdentity launcher;
-
-  /// Both are numbered in one space, and known to have been started by different processes.
-  bool is_of_another_job(const Claim& other) const {
-    return launcher.is_known() && other.launcher.is_known() &&
-           launcher.space == other.launcher.space && launcher != other.launcher;
-  }
-  std::string who() const {
-    std::string text = "pid " + std::to_string(process.pid) + " on " + text_for_people(host);
-    if (launcher.is_known()) text += ", started by pid " + std::to_string(launcher.pid);
-    return text;
-  }
-
-  static std::optional<Claim> parse(std::string_view text, std::uint32_t rank,
-                                    const std::string& nonce) {
-    const json said = json::parse(text, nullptr, /*allow_exceptions=*/false);
-    if (!said.is_object() || !said.contains("host") || !said["host"].is_string())
-      return std::nullopt;
-    const auto process = identity_in(said, "process");
-    const auto launcher = identity_in(said, "launcher");
-    if (!process || !launcher) return std::nullopt;
-    return Claim{.rank = rank,
-                 .nonce = nonce,
-                 .host = said["host"].get<std::string>(),
-                 .process = *process,
-                 .launcher = *launcher};
-  }
-};
-
-/// What rank 0 says to all, again whenever it has changed.
-struct Meeting::Welcome {
-  std::string session;
-  std::set<std::string> nonces;      ///< Of all that were heard.
-  std::vector<std::string> members;  ///< One of each rank, once all are there.
-  std::vector<std::uint32_t> missing;
-  std::string failure;  ///< Why there will be no session; empty if nothing is wrong.
-
-  std::string format() const {
-    return json{{"session", session},
-                {"nonces", nonces},
-                {"members", members},
-                {"missing", missing},
-                {"failure", failure}}
-        .dump();
-  }
-  /// Nothing for a text that is none; what was left by others is no error.
-  static std::optional<Welcome> parse(std::string_view text) {
-    try {
-      const json said = json::parse(text);
-      return Welcome{.session = said.at("session").get<std::string>(),
-                     .nonces = said.at("nonces").get<std::set<std::string>>(),
-                     .members = said.at("members").get<std::vector<std::string>>(),
-                     .missing = said.at("missing").get<std::vector<std::uint32_t>>(),
-                     .failure = said.at("failure").get<std::string>()};
-    } catch (const json::exception&) {
-      return std::nullopt;
-    }
-  }
-};
-
-/// What a rank that has found two jobs says to all who are there.
-struct Meeting::Refusal {
-  std::set<std::string> nonces;  ///< Of all that were heard.
-  std::string text;
-
-  std::string format() const { return json{{"nonces", nonces}, {"text", text}}.dump(); }
-  /// Nothing for a text that is none.
-  static std::optional<Refusal> parse(std::string_view text) {
-    try {
-      const json said = json::parse(text);
-      return Refusal{.nonces = said.at("nonces").get<std::set<std::string>>(),
-                     .text = said.at("text").get<std::string>()};
-    } catch (const json::exception&) {
-      return std::nullopt;
-    }
-  }
-};
 
 /// The talk by which ranks meet.
 class Meeting::Talk {
@@ -169,7 +42,7 @@ class Meeting::Talk {
  private:
   /// What lies in the directory now.
   struct Look {
-    std::vector<Claim> claims;
+    std::vector<RankClaim> claims;
     std::map<std::string, std::string> welcomes;  ///< By rank 0's nonce.
     std::map<std::string, std::string> ready;     ///< Session, by nonce.
     std::string refusal;                          ///< Of this rank, by another one; or empty.
@@ -188,13 +61,12 @@ class Meeting::Talk {
   }
   Result<Look> look();
   Look look_once();
-  bool is_alive(const Claim& claim) const;
+  bool is_alive(const RankClaim& claim) const;
   void remove_dead(const Look& seen) const;
   Status publish(const std::string& name, const std::string& text);
   Status pause();
-  Claim own_claim() const;
   std::string find_conflict(const Look& seen) const;
-  std::string conflict_text(const Claim& one, const Claim& other) const;
+  std::string conflict_text(const RankClaim& one, const RankClaim& other) const;
   bool awaits_siblings(const Look& seen);
   bool awaits_strangers(const Look& seen);
   Status is_over(const std::vector<std::uint32_t>& missing);
@@ -206,24 +78,16 @@ class Meeting::Talk {
   FileOps& ops_;
   const Deadline deadline_;
   WaitNotice notice_;
-  std::map<std::string, Claim> known_;  // by nonce: a claim never changes
+  std::map<std::string, RankClaim> known_;  // by nonce: a claim never changes
   std::optional<Deadline> settled_;
   std::optional<Deadline> strangers_until_;
   nanoseconds pause_ = milliseconds(1);
 };
 
-Meeting::Claim Meeting::Talk::own_claim() const {
-  return {.rank = options_.rank,
-          .nonce = meeting_.nonce_,
-          .host = this_machine().host,
-          .process = meeting_.process_,
-          .launcher = options_.launcher};
-}
-
 /// If our claim was swept, it is made again.
 Result<Meeting::Talk::Look> Meeting::Talk::look() {
   Look seen = look_once();
-  if (std::ranges::find(seen.claims, meeting_.nonce_, &Claim::nonce) != seen.claims.end())
+  if (std::ranges::find(seen.claims, meeting_.nonce_, &RankClaim::nonce) != seen.claims.end())
     return seen;
   STOKER_TRY(meeting_.make_claim());
   return look_once();
@@ -234,20 +98,20 @@ Meeting::Talk::Look Meeting::Talk::look_once() {
   const Result<std::vector<std::string>> names = ops_.list(meeting_.directory_);
   if (!names.ok()) return seen;
   for (const std::string& name : *names) {
-    if (const auto claim = parse_name(name, kClaimPrefix)) {
+    if (const auto claim = parse_word_name(name, kClaimPrefix)) {
       auto known = known_.find(claim->second);
       if (known == known_.end()) {
-        const auto parsed = Claim::parse(read(name), claim->first, claim->second);
+        const auto parsed = RankClaim::parse(read(name), claim->first, claim->second);
         if (!parsed) continue;
         known = known_.emplace(claim->second, *parsed).first;
       }
       seen.claims.push_back(known->second);
     } else if (name.starts_with(kWelcomePrefix)) {
       seen.welcomes[name.substr(kWelcomePrefix.size())] = read(name);
-    } else if (const auto ready = parse_name(name, kReadyPrefix)) {
+    } else if (const auto ready = parse_word_name(name, kReadyPrefix)) {
       seen.ready[ready->second] = read(name);
     } else if (name.starts_with(kRefusedPrefix)) {
-      const std::optional<Refusal> refusal = Refusal::parse(read(name));
+      const std::optional<RankRefusal> refusal = RankRefusal::parse(read(name));
       if (refusal && refusal->nonces.contains(meeting_.nonce_))
         seen.refusal = text_for_people(refusal->text);
     }
@@ -256,9 +120,9 @@ Meeting::Talk::Look Meeting::Talk::look_once() {
 }
 
 /// Whether its process still holds it. Where files cannot be locked nobody can tell.
-bool Meeting::Talk::is_alive(const Claim& claim) const {
+bool Meeting::Talk::is_alive(const RankClaim& claim) const {
   const Result<UniqueFd> fd =
-      ops_.open(at(name_of(kClaimPrefix, claim.rank, claim.nonce)), O_RDWR | O_NONBLOCK);
+      ops_.open(at(word_name(kClaimPrefix, claim.rank, claim.nonce)), O_RDWR | O_NONBLOCK);
   return fd.ok() && ops_.try_lock(fd->get(), LockMode::exclusive).code() == Code::unavailable;
 }
 
@@ -280,7 +144,7 @@ Status Meeting::Talk::pause() {
   return {};
 }
 
-std::string Meeting::Talk::conflict_text(const Claim& one, const Claim& other) const {
+std::string Meeting::Talk::conflict_text(const RankClaim& one, const RankClaim& other) const {
   return "rank " + std::to_string(one.rank) + " of " + std::to_string(options_.world_size) +
          (one.rank == other.rank ? "" : " and rank " + std::to_string(other.rank)) + " in " +
          options_.place.path() + " are claimed by processes of two jobs: " + one.who() + ", and " +
@@ -291,8 +155,8 @@ std::string Meeting::Talk::conflict_text(const Claim& one, const Claim& other) c
 
 /// Of two live processes that cannot belong to one job; empty if there are none.
 std::string Meeting::Talk::find_conflict(const Look& seen) const {
-  const Claim own = own_claim();
-  for (const Claim& claim : seen.claims) {
+  const RankClaim own = meeting_.own_claim();
+  for (const RankClaim& claim : seen.claims) {
     if (claim.nonce == own.nonce || claim.process == own.process) continue;
     const bool is_rival = claim.rank == own.rank || claim.is_of_another_job(own);
     if (is_rival && is_alive(claim)) return conflict_text(own, claim);
@@ -300,11 +164,11 @@ std::string Meeting::Talk::find_conflict(const Look& seen) const {
   if (options_.rank != 0) return "";
   for (std::size_t i = 0; i < seen.claims.size(); ++i) {
     for (std::size_t k = i + 1; k < seen.claims.size(); ++k) {
-      const Claim& one = seen.claims[i];
-      const Claim& other = seen.claims[k];
+      const RankClaim& one = seen.claims[i];
+      const RankClaim& other = seen.claims[k];
       if (one.rank != other.rank || one.process == other.process) continue;
       // Where files cannot be locked, whoever answers is alive.
-      const auto answers = [&](const Claim& claim) {
+      const auto answers = [&](const RankClaim& claim) {
         return seen.has_said(seen.ready, claim.nonce, meeting_.session_);
       };
       if ((is_alive(one) && is_alive(other)) || (answers(one) && answers(other)))
@@ -317,15 +181,15 @@ std::string Meeting::Talk::find_conflict(const Look& seen) const {
 /// What processes that have ended have left, as far as that can be told.
 void Meeting::Talk::remove_dead(const Look& seen) const {
   for (const auto& [nonce, text] : seen.welcomes)
-    if (std::ranges::find(seen.claims, nonce, &Claim::nonce) == seen.claims.end())
+    if (std::ranges::find(seen.claims, nonce, &RankClaim::nonce) == seen.claims.end())
       static_cast<void>(ops_.unlink(at(std::string(kWelcomePrefix) + nonce)));
-  for (const Claim& claim : seen.claims) {
-    const std::string name = name_of(kClaimPrefix, claim.rank, claim.nonce);
+  for (const RankClaim& claim : seen.claims) {
+    const std::string name = word_name(kClaimPrefix, claim.rank, claim.nonce);
     const Result<UniqueFd> fd = ops_.open(at(name), O_RDWR | O_NONBLOCK);
     if (!fd.ok() || !ops_.try_lock(fd->get(), LockMode::exclusive).ok()) continue;
     static_cast<void>(ops_.unlink(at(name)));
-    static_cast<void>(ops_.unlink(at(name_of(kReadyPrefix, claim.rank, claim.nonce))));
-    static_cast<void>(ops_.unlink(at(name_of(kRefusedPrefix, claim.rank, claim.nonce))));
+    static_cast<void>(ops_.unlink(at(word_name(kReadyPrefix, claim.rank, claim.nonce))));
+    static_cast<void>(ops_.unlink(at(word_name(kRefusedPrefix, claim.rank, claim.nonce))));
     if (claim.rank == 0)
       static_cast<void>(ops_.unlink(at(std::string(kWelcomePrefix) + claim.nonce)));
   }
@@ -334,7 +198,7 @@ void Meeting::Talk::remove_dead(const Look& seen) const {
 /// Whether another job may still come whose ranks cannot be told from these: where no launcher is
 /// known that has started all of them, and two starts at once would meet crosswise.
 bool Meeting::Talk::awaits_strangers(const Look& seen) {
-  const bool is_family = std::ranges::all_of(seen.claims, [&](const Claim& claim) {
+  const bool is_family = std::ranges::all_of(seen.claims, [&](const RankClaim& claim) {
     return options_.launcher.is_known() && claim.launcher == options_.launcher;
   });
   if (is_family) return false;
@@ -350,7 +214,7 @@ bool Meeting::Talk::awaits_siblings(const Look& seen) {
   if (Clock::now() >= *settled_) return false;
   const std::vector<std::int64_t> siblings = options_.siblings();
   return std::ranges::any_of(siblings, [&](std::int64_t pid) {
-    return std::ranges::none_of(seen.claims, [&](const Claim& claim) {
+    return std::ranges::none_of(seen.claims, [&](const RankClaim& claim) {
       return claim.process.pid == pid && claim.process.space == meeting_.process_.space;
     });
   });
@@ -373,13 +237,13 @@ Status Meeting::Talk::is_over(const std::vector<std::uint32_t>& missing) {
 /// Tells everybody who is there or comes, for as long as siblings would be waited for: whoever
 /// finds no conflict any more, because one side has left, would wait for nobody.
 Status Meeting::Talk::refuse(const std::string& conflict) {
-  Refusal refusal{.nonces = {}, .text = conflict};
+  RankRefusal refusal{.nonces = {}, .text = conflict};
   std::string said;
   const Deadline until = std::min(deadline_, deadline_after(options_.settle));
   for (;;) {
-    for (const Claim& claim : look_once().claims) refusal.nonces.insert(claim.nonce);
+    for (const RankClaim& claim : look_once().claims) refusal.nonces.insert(claim.nonce);
     if (std::string text = refusal.format(); text != said) {
-      STOKER_TRY(publish(name_of(kRefusedPrefix, options_.rank, meeting_.nonce_), text));
+      STOKER_TRY(publish(word_name(kRefusedPrefix, options_.rank, meeting_.nonce_), text));
       said = std::move(text);
     }
     if (Clock::now() >= until) return Status(Code::already_exists, conflict);
@@ -402,7 +266,7 @@ Status Meeting::Talk::find_refusal(const Look& seen) {
 // jobs: all who are there are refused, by whoever finds that out first. What is swept meanwhile is
 // said again.
 Result<std::string> Meeting::Talk::lead() {
-  Welcome welcome;
+  RankWelcome welcome;
   welcome.session = make_token();
   meeting_.session_ = welcome.session;
   remove_dead(look_once());
@@ -412,7 +276,7 @@ Result<std::string> Meeting::Talk::lead() {
     STOKER_TRY(find_refusal(seen));
     std::vector<std::string> members(options_.world_size);
     members[0] = meeting_.nonce_;
-    for (const Claim& claim : seen.claims) {
+    for (const RankClaim& claim : seen.claims) {
       if (claim.rank >= options_.world_size || claim.rank == 0) continue;
       welcome.nonces.insert(claim.nonce);
       if (!seen.has_said(seen.ready, claim.nonce, welcome.session)) continue;
@@ -444,7 +308,7 @@ Result<std::string> Meeting::Talk::follow() {
   for (;;) {
     STOKER_ASSIGN(const Look seen, look());
     for (const auto& [nonce, text] : seen.welcomes) {
-      const std::optional<Welcome> heard = Welcome::parse(text);
+      const std::optional<RankWelcome> heard = RankWelcome::parse(text);
       if (!heard || !heard->nonces.contains(meeting_.nonce_)) continue;
       if (!heard->failure.empty())
         return Status(Code::unavailable, text_for_people(heard->failure));
@@ -455,7 +319,7 @@ Result<std::string> Meeting::Talk::follow() {
       std::erase(missing, options_.rank);
       if (!heard->members.empty() || seen.has_said(seen.ready, meeting_.nonce_, heard->session))
         continue;
-      STOKER_TRY(publish(name_of(kReadyPrefix, options_.rank, meeting_.nonce_), heard->session));
+      STOKER_TRY(publish(word_name(kReadyPrefix, options_.rank, meeting_.nonce_), heard->session));
     }
     STOKER_TRY(find_refusal(seen));
     STOKER_TRY(is_over(missing.empty() ? std::vector<std::uint32_t>{0} : missing));
@@ -469,15 +333,12 @@ Meeting::Meeting(const MeetingOptions& options)
       nonce_(make_token()),
       process_(options.process ? *options.process : this_process()) {}
 
-std::string Meeting::claim_text() const {
-  constexpr std::size_t kHostBytesMax = 64;
-  const json text = {{"host", this_machine().host.substr(0, kHostBytesMax)},
-                     {"process", identity_json(process_)},
-                     {"launcher", identity_json(options_.launcher)},
-                     {"beat", beat_}};
-  std::string line = text.dump(-1, ' ', true, json::error_handler_t::replace);
-  line.resize(kClaimBytes - 1, ' ');
-  return line + "\n";
+RankClaim Meeting::own_claim() const {
+  return {.rank = options_.rank,
+          .nonce = nonce_,
+          .host = this_machine().host,
+          .process = process_,
+          .launcher = options_.launcher};
 }
 
 // Locked before it has its name: whoever sees it finds it held.
@@ -490,8 +351,8 @@ Status Meeting::make_claim() {
   STOKER_ASSIGN(UniqueFd fd, ops.open(staged, O_RDWR | O_CREAT | O_EXCL));
   const Status locked = ops.try_lock(fd.get(), LockMode::exclusive);
   if (!locked.ok() && locked.code() != Code::unsupported) return locked;
-  STOKER_TRY(write_text(ops, fd.get(), claim_text()).with_context(staged.text()));
-  STOKER_TRY(ops.rename(staged, directory_ / name_of(kClaimPrefix, options_.rank, nonce_)));
+  STOKER_TRY(write_text(ops, fd.get(), own_claim().format(beat_)).with_context(staged.text()));
+  STOKER_TRY(ops.rename(staged, directory_ / word_name(kClaimPrefix, options_.rank, nonce_)));
   claim_ = std::make_unique<ForkClosedFd>(std::move(fd));
   return {};
 }
@@ -520,7 +381,7 @@ void Meeting::keep_beating(std::stop_token stop) {
     if (stop.stop_requested()) return;
     ++beat_;
     // A failure is not told: the worst is that the directory is swept, and made again.
-    static_cast<void>(write_text(options_.place.ops(), claim_->get(), claim_text()));
+    static_cast<void>(write_text(options_.place.ops(), claim_->get(), own_claim().format(beat_)));
   }
 }
 
@@ -567,9 +428,9 @@ Meeting::~Meeting() {
   if (claim_ == nullptr) return;
   FileOps& ops = options_.place.ops();
   // What is not removed here is swept by a writer that finds it left alone.
-  static_cast<void>(ops.unlink(directory_ / name_of(kClaimPrefix, options_.rank, nonce_)));
-  static_cast<void>(ops.unlink(directory_ / name_of(kReadyPrefix, options_.rank, nonce_)));
-  static_cast<void>(ops.unlink(directory_ / name_of(kRefusedPrefix, options_.rank, nonce_)));
+  static_cast<void>(ops.unlink(directory_ / word_name(kClaimPrefix, options_.rank, nonce_)));
+  static_cast<void>(ops.unlink(directory_ / word_name(kReadyPrefix, options_.rank, nonce_)));
+  static_cast<void>(ops.unlink(directory_ / word_name(kRefusedPrefix, options_.rank, nonce_)));
   if (options_.rank == 0 && has_met_) {  // else the others read in it why they have not
     static_cast<void>(ops.unlink(directory_ / (std::string(kWelcomePrefix) + nonce_)));
     const Result<std::vector<std::string>> names = ops.list(directory_);

@@ -20,6 +20,8 @@
 
 namespace stoker {
 
+struct RankClaim;
+
 struct MeetingOptions {
   CheckpointDirectory place;  ///< Every rank sees it; they meet in `.meeting-<word>` in it.
   /// Who may meet: the same for all ranks of a job that meet for one purpose, and as far as can be
@@ -72,16 +74,13 @@ class Meeting {
   Result<std::unique_ptr<Coordinator>> make_coordinator() const;
 
  private:
-  struct Claim;
-  struct Welcome;
-  struct Refusal;
   class Talk;
 
   explicit Meeting(const MeetingOptions& options);
   Status make_claim();
   Status start_heart();
   void keep_beating(std::stop_token stop);
-  std::string claim_text() const;
+  RankClaim own_claim() const;
 
   const MeetingOptions options_;
   const PathAt directory_;

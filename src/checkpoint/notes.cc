@@ -130,7 +130,7 @@ Result<StepNotes> parse_step_notes(std::string_view text, std::uint64_t step,
   if (!generations.value().is_object()) return generations.corrupt("not an object");
   StepNotes notes;
   for (const auto& [key, value] : generations.value().items()) {
-    const JsonView view(value, generations.path() + "." + key);
+    const JsonView view(value, fmt::format("{}[{}]", generations.path(), quote_for_message(key)));
     const std::optional<std::uint64_t> generation = parse_number(key);
     if (!generation) return view.corrupt("not a generation");
     STOKER_ASSIGN(notes[*generation], parse_note(view));

@@ -2,29 +2,46 @@
 
 #include <algorithm>
 #include <cmath>
-#include <string_view>
-#include <unordered_set>
 #include <utility>
 
 namespace stoker {
 namespace {
 
-using Kept = std::unordered_set<std::string_view>;
+/// Which of a catalog's steps stay. By place, not by name: it is asked for every save, of every
+/// checkpoint there is.
+class Kept {
+ public:
+  explicit Kept(const Catalog& catalog) : catalog_(catalog), is_kept_(catalog.steps.size()) {}
+
+  void add(const CatalogStep* step) {
+    if (step != nullptr) is_kept_[static_cast<std::size_t>(step - catalog_.steps.data())] = true;
+  }
+  std::vector<std::string> others() const {
+    std::vector<std::string> names;
+    for (std::size_t i = 0; i < is_kept_.size(); ++i)
+      if (!is_kept_[i]) names.push_back(catalog_.steps[i].name);
+    return names;
+  }
+
+ private:
+  const Catalog& catalog_;
+  std::vector<bool> is_kept_;
+};
 
 void keep_exempt(const Catalog& catalog, const AllNotes& notes, const RetentionRules& rules,
                  Kept& kept) {
-  if (const CatalogStep* newest = catalog.newest()) kept.insert(newest->name);
+  kept.add(catalog.newest());
   const auto finite = std::ranges::find_if(catalog.steps, [](const CatalogStep& step) {
     return step.is_valid() && !step.has_new_nonfinite;
   });
-  if (finite != catalog.steps.end()) kept.insert(finite->name);
-  kept.insert(catalog.latest);
-  kept.insert(rules.replicating.begin(), rules.replicating.end());
+  if (finite != catalog.steps.end()) kept.add(&*finite);
+  kept.add(catalog.find(catalog.latest));
+  for (const std::string& name : rules.replicating) kept.add(catalog.find(name));
   for (const CatalogStep& step : catalog.steps) {
     const CheckpointNote* note = notes.find(step.parsed.step, step.generation);
     const bool is_pinned =
         (note != nullptr && note->is_pinned) || notes.is_damaged(step.parsed.step);
-    if (is_pinned || !step.is_valid()) kept.insert(step.name);
+    if (is_pinned || !step.is_valid()) kept.add(&step);
   }
 }
 
@@ -42,8 +59,7 @@ void keep_best(std::span<const CatalogStep* const> steps, const AllNotes& notes,
   std::ranges::sort(ranked, [](const auto& a, const auto& b) {
     return a.first != b.first ? a.first < b.first : a.second->generation > b.second->generation;
   });
-  for (std::size_t i = 0; i < ranked.size() && i < rule.count; ++i)
-    kept.insert(ranked[i].second->name);
+  for (std::size_t i = 0; i < ranked.size() && i < rule.count; ++i) kept.add(ranked[i].second);
 }
 
 }  // namespace
@@ -52,7 +68,7 @@ std::vector<std::string> choose_removals(const Catalog& catalog, const AllNotes&
                                          const RetentionRules& rules) {
   if (rules.keep_all()) return {};
   const std::uint64_t every = rules.keep_every.value_or(0);
-  Kept kept;
+  Kept kept(catalog);
   keep_exempt(catalog, notes, rules, kept);
   std::vector<const CatalogStep*> candidates;  // newest first
   for (const CatalogStep& step : catalog.steps)
@@ -61,12 +77,10 @@ std::vector<std::string> choose_removals(const Catalog& catalog, const AllNotes&
     const CatalogStep& step = *candidates[i];
     const bool is_wanted =
         (rules.keep_last && i < *rules.keep_last) || (every > 0 && step.parsed.step % every == 0);
-    if (is_wanted) kept.insert(step.name);
+    if (is_wanted) kept.add(&step);
   }
   if (rules.keep_best) keep_best(candidates, notes, *rules.keep_best, kept);
-  std::vector<std::string> removals;
-  for (const CatalogStep& step : catalog.steps)
-    if (!kept.contains(step.name)) removals.push_back(step.name);
+  std::vector<std::string> removals = kept.others();
   std::ranges::reverse(removals);
   return removals;
 }

@@ -218,11 +218,13 @@ EndMessage SaveLeader::commit_made(const SaveJob& job, const CheckpointManifest&
   }
   if (!end.failure.ok()) return end;
   try {
-    add_to_catalog(manifest, held);
-    RetentionReport retired =
-        retire_unwanted(held.owner, options_.retention, held.committed.reader(), held.notes);
-    condemned_ = std::move(retired.condemned);
-    end.failure = retired.failure;
+    const bool is_known = add_to_catalog(manifest, held);
+    if (!is_known || !keeps_all(held)) {
+      RetentionReport retired =
+          retire_unwanted(held.owner, options_.retention, held.committed.reader(), held.notes);
+      condemned_ = std::move(retired.condemned);
+      end.failure = retired.failure;
+    }
   } catch (const std::bad_alloc&) {
     end.failure = Status::from_errno(ENOMEM, "retire checkpoints", "");
   }
@@ -230,19 +232,28 @@ EndMessage SaveLeader::commit_made(const SaveJob& job, const CheckpointManifest&
   return end;
 }
 
-void SaveLeader::add_to_catalog(const CheckpointManifest& manifest, Held& held) {
+/// By what is known, without a look at every checkpoint: for that nothing is removed it will do.
+bool SaveLeader::keeps_all(Held& held) const {
+  if (options_.retention.keep_all()) return true;
+  const Result<AllNotes> notes = held.notes.read();
+  return notes.ok() &&
+         choose_removals(held.committed.catalog(), *notes, options_.retention).empty();
+}
+
+bool SaveLeader::add_to_catalog(const CheckpointManifest& manifest, Held& held) {
   const CheckpointDirectory& directory = held.owner.directory();
   CatalogLine line{.name = step_name(manifest.step), .summary = summarize(manifest)};
   const Result<FileInfo> info = directory.ops().info_of(directory.at(line.name) / kManifestName);
-  if (!info.ok()) return;
+  if (!info.ok()) return false;
   line.inode = info->inode;
   line.size_bytes = info->size_bytes;
   line.modified_ns = info->modified_ns;
-  held.committed.reader().learn(line);
+  const bool is_known = held.committed.add(line).ok();
   if (held.catalog)
     held.catalog->add(line);
   else  // the first of this writer: what it has read belongs into the file as well
     held.catalog.emplace(held.owner, held.committed.reader().lines());
+  return is_known;
 }
 
 Status SaveLeader::remove_condemned() {

@@ -81,7 +81,9 @@ class SaveLeader {
   Result<CheckpointManifest> make_manifest(const SaveJob& job, const CheckpointPart& own_part,
                                            Held& held);
   EndMessage commit_made(const SaveJob& job, const CheckpointManifest& manifest, Held& held);
-  void add_to_catalog(const CheckpointManifest& manifest, Held& held);
+  /// False if what is there is not known now.
+  bool add_to_catalog(const CheckpointManifest& manifest, Held& held);
+  bool keeps_all(Held& held) const;
   std::optional<CheckpointParent> head() const;
 
   const CheckpointerOptions& options_;

@@ -3,6 +3,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "formats/strict_json.h"
+
 namespace stoker {
 namespace {
 
@@ -25,9 +27,11 @@ Status bad_message() {
 /// Reads members of one message; the first that is missing or of another type is remembered.
 class Members {
  public:
-  explicit Members(std::string_view text)
-      : json_(json::parse(text, nullptr, /*allow_exceptions=*/false)),
-        is_good_(json_.is_object()) {}
+  explicit Members(std::string_view text) {
+    Result<json> parsed = parse_strict_json(text, "message");
+    if (parsed.ok()) json_ = *std::move(parsed);
+    is_good_ = json_.is_object();
+  }
 
   std::uint64_t number(const char* key) {
     const json* value = find(json_, key);
@@ -61,8 +65,8 @@ class Members {
     return found == object.end() ? nullptr : &*found;
   }
 
-  const json json_;
-  bool is_good_;
+  json json_;
+  bool is_good_ = false;
 };
 
 template <typename Message>

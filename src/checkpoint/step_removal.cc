@@ -60,23 +60,15 @@ RetentionReport retire_unwanted(const OwnerDirectory& owner, const RetentionRule
                                 CatalogReader& catalog, NotesReader& notes) {
   RetentionReport report;
   if (rules.keep_all()) return report;
-  auto recheck = CatalogReader::Recheck::names;
   for (int decision = 0; decision < kDecisionsMax; ++decision) {
-    const Result<Catalog> steps = catalog.list(recheck);
+    const Result<Catalog> steps = catalog.list(CatalogReader::Recheck::manifests);
     const Result<AllNotes> said = steps.ok() ? notes.read() : steps.status();
     if (!said.ok()) {
       report.failure = said.status();
       return report;
     }
-    const std::vector<std::string> removals = choose_removals(*steps, *said, rules);
-    if (removals.empty()) return report;
-    if (recheck == CatalogReader::Recheck::names) {
-      recheck = CatalogReader::Recheck::manifests;
-      --decision;  // there was none yet
-      continue;
-    }
     bool has_changed = false;
-    for (const std::string& name : removals) {
+    for (const std::string& name : choose_removals(*steps, *said, rules)) {
       const CatalogStep& step = *steps->find(name);
       Result<std::optional<std::string>> condemned =
           retire_checkpoint(owner, step, said->find(step.parsed.step, step.generation));

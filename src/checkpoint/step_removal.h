@@ -32,9 +32,8 @@ struct RetentionReport {
   Status failure = {};  ///< It ended the work; what is left is for the next time.
 };
 
-/// Chooses what no rule keeps and retires it. What goes is decided from manifests that were looked
-/// at now; only that nothing goes is believed by the names alone, so that a save does not look at
-/// every checkpoint there is. Decides anew when a note has changed meanwhile.
+/// Chooses what no rule keeps and retires it. What goes is decided from manifests that are looked
+/// at now. Decides anew when a note has changed meanwhile.
 RetentionReport retire_unwanted(const OwnerDirectory& owner, const RetentionRules& rules,
                                 CatalogReader& catalog, NotesReader& notes);
 

@@ -3,10 +3,11 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <charconv>
-#include <fstream>
-#include <sstream>
+#include <cstdint>
+#include <cstdio>
 #include <string>
 #include <string_view>
 
@@ -34,19 +35,30 @@ std::uint64_t kib_in(std::string_view line) {
   return kib;
 }
 
-/// Whether the kernel backed most of this mapping with transparent huge pages: smaps knows.
+/// Whether the kernel backed most of this mapping with transparent huge pages: smaps knows. No
+/// streams: formatting numbers by them ended the process where a Python module brought a libstdc++
+/// of its own beside torch's.
 bool has_huge_pages(std::span<const std::byte> bytes) {
-  std::ostringstream start;
-  start << std::hex << reinterpret_cast<std::uintptr_t>(bytes.data()) << '-';
-  const std::string first = start.str();
-  std::ifstream smaps("/proc/self/smaps");
+  std::array<char, 2 * sizeof(std::uintptr_t) + 1> text{};
+  char* const end = std::to_chars(text.begin(), text.end() - 1,
+                                  reinterpret_cast<std::uintptr_t>(bytes.data()), 16)
+                        .ptr;
+  *end = '-';
+  const std::string_view first(text.begin(), end + 1);
+  std::FILE* const smaps = std::fopen("/proc/self/smaps", "re");
+  if (smaps == nullptr) return false;
   bool is_inside = false;
-  for (std::string line; std::getline(smaps, line);) {
+  bool is_huge = false;
+  std::array<char, 4096> buffer{};  // a longer line begins with neither of the two
+  while (std::fgets(buffer.data(), buffer.size(), smaps) != nullptr) {
+    const std::string_view line(buffer.data());
     is_inside = is_inside || line.starts_with(first);
-    if (is_inside && line.starts_with("AnonHugePages:"))
-      return kib_in(line) * 1024 >= bytes.size() / 2;
+    if (!is_inside || !line.starts_with("AnonHugePages:")) continue;
+    is_huge = kib_in(line) * 1024 >= bytes.size() / 2;
+    break;
   }
-  return false;
+  std::fclose(smaps);
+  return is_huge;
 }
 
 void* map_anonymous(std::size_t size_bytes, int more_flags) {

@@ -2,10 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 
 #include "checkpoint/save_support.h"
+#include "io/forwarding_file_ops.h"
 
 namespace stoker {
 namespace {
@@ -48,6 +50,58 @@ TEST(HistoryTest, what_was_learned_of_a_checkpoint_does_not_stay_with_its_name) 
   ASSERT_TRUE(history.refresh().ok());
   EXPECT_EQ(history.find(10)->generation, second);
   EXPECT_EQ(history.greatest_generation(), second);
+}
+
+TEST(HistoryTest, what_is_added_is_as_if_it_had_been_listed) {
+  const testing::TempDir dir;
+  save(dir.path(), 10, 1);
+  History history(opened(dir.path()));
+  ASSERT_TRUE(history.refresh().ok());
+  const std::uint64_t second = save(dir.path(), 20, 2);
+  CatalogLine line{.name = "step-000000000020",
+                   .summary = summarize(testing::manifest_in(dir.file("step-000000000020")))};
+  ASSERT_TRUE(history.add(line).ok());
+  EXPECT_EQ(history.greatest_generation(), second);
+  EXPECT_EQ(history.catalog().latest, line.name);
+  EXPECT_EQ(history.catalog().newest()->name, line.name);
+  EXPECT_EQ(*history.catalog().newest()->summary,
+            *list_checkpoints(opened(dir.path()))->newest()->summary);
+  EXPECT_EQ(history.catalog().steps.size(), 2U);
+  // A step that was saved again: the old one has another name.
+  const std::uint64_t third = save(dir.path(), 10, 3);
+  line = {.name = "step-000000000010",
+          .summary = summarize(testing::manifest_in(dir.file("step-000000000010")))};
+  ASSERT_TRUE(history.add(line).ok());
+  EXPECT_EQ(history.find(10)->generation, third);
+  EXPECT_EQ(history.catalog().steps.size(), 3U);
+}
+
+TEST(HistoryTest, a_save_that_removes_nothing_looks_at_no_manifest_but_its_own) {
+  class CountingFileOps final : public ForwardingFileOps {
+   public:
+    CountingFileOps() : ForwardingFileOps(posix_file_ops()) {}
+    Result<FileInfo> info_of(const PathAt& path) override {
+      count += path.last() == kManifestName ? 1 : 0;
+      return ForwardingFileOps::info_of(path);
+    }
+    std::atomic<int> count = 0;
+  } ops;
+  const testing::TempDir dir;
+  CheckpointerOptions options = quiet_options(dir.path());
+  options.ops = &ops;
+  options.retention = {.keep_last = 3};
+  const Result<std::unique_ptr<Checkpointer>> saver = Checkpointer::make(std::move(options));
+  ASSERT_TRUE(saver.ok());
+  const std::vector<OwnedTensor> tensors = {counted("w", 1000, 1)};
+  for (const std::uint64_t step : {1U, 2U, 3U}) {
+    ops.count = 0;
+    const Result<Pending> pending = (*saver)->save(request_of(step, tensors));
+    ASSERT_TRUE(pending.ok()) << pending.status().message();
+    ASSERT_TRUE(pending->wait().ok()) << pending->wait().message();
+    if (step > 1) {
+      EXPECT_EQ(ops.count, 2) << "when it was listed first, and when it was committed";
+    }
+  }
 }
 
 TEST(HistoryTest, a_generation_is_not_given_twice_because_its_manifest_is_gone) {

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <cstdio>
 #include <functional>
@@ -17,7 +18,6 @@
 #include <thread>
 #include <vector>
 
-#include "base/mutex.h"
 #include "checkpoint/catalog.h"
 #include "checkpoint/notes.h"
 #include "checkpoint/save_support.h"
@@ -79,17 +79,81 @@ void expect_ok_or_gone(const Status& status) {
   EXPECT_TRUE(status.ok() || status.code() == Code::not_found) << status.message();
 }
 
-// As fast as they go -----------------------------------------------------------------------------
+const RetentionRules kKeepOne{.keep_last = 1};
+const RetentionRules kKeepBest{
+    .keep_last = 1, .keep_best = KeepBest{.metric = "loss", .order = KeepBest::Order::min}};
 
-constexpr int kSaves = 250;
+// While saves go on ------------------------------------------------------------------------------
+
+constexpr int kSaves = 150;
+/// A save with retention reaches about so many crash points.
+constexpr int kPointsPerSave = 24;
+
+/// How far a writer has come; others see it from threads and processes.
+struct Progress {
+  std::atomic<bool> has_ended = false;
+  std::atomic<std::uint64_t> point_count = 0;  ///< Crash points reached.
+  std::atomic<std::uint64_t> newest = 0;       ///< Steps and generations are the same here.
+
+  /// Comes back `points` after the newest checkpoint was acknowledged, at the latest when all is
+  /// over. 0: there is none that was not seen before.
+  std::uint64_t await(std::uint64_t seen, int points) const {
+    const std::uint64_t step = newest;
+    if (step == seen) {
+      std::this_thread::yield();
+      return 0;
+    }
+    const std::uint64_t since = point_count;
+    while (!has_ended && point_count < since + static_cast<std::uint64_t>(points))
+      std::this_thread::yield();
+    return step;
+  }
+};
+
+class ProgressFileOps final : public ForwardingFileOps {
+ public:
+  explicit ProgressFileOps(Progress& progress)
+      : ForwardingFileOps(posix_file_ops()), progress_(progress) {}
+  void reached(std::string_view /*crash_point*/) override { ++progress_.point_count; }
+
+ private:
+  Progress& progress_;
+};
+
+/// Saves and removes while others watch.
+void save_many(const std::string& directory, const RetentionRules& rules, Progress& progress) {
+  ProgressFileOps ops(progress);
+  SavingRun run(directory, rules, ops);
+  for (int i = 0; i < kSaves; ++i) {
+    const Named saved = run.save();
+    EXPECT_EQ(saved.step, saved.generation);
+    progress.newest = saved.step;
+  }
+  run.close();
+  progress.has_ended = true;
+}
+
+/// Calls `say` about each checkpoint, another moment later each time. Returns the number of calls.
+int watch(const Progress& progress, int first_points,
+          const std::function<void(const Named&)>& say) {
+  int count = 0;
+  for (std::uint64_t seen = 0; !progress.has_ended;) {
+    const int points = (first_points + count) % kPointsPerSave;
+    const std::uint64_t step = progress.await(seen, points);
+    if (step == 0) continue;
+    seen = step;
+    ++count;
+    say({.step = step, .generation = step});
+  }
+  return count;
+}
 
 struct Tries {
   int count = 0;
   std::set<Named> held = {};  ///< That were told OK.
 
-  void print(const char* who, int saves) const {
-    std::printf("%s: %d tries during %d saves, %zu checkpoints were pinned\n", who, count, saves,
-                held.size());
+  void print(const char* who) const {
+    std::printf("%s: %d pins during %d saves, %zu returned OK\n", who, count, kSaves, held.size());
     ::testing::Test::RecordProperty("tries", count);
     ::testing::Test::RecordProperty("held", static_cast<int>(held.size()));
   }
@@ -103,79 +167,36 @@ void expect_held(const CheckpointDirectory& directory, const std::set<Named>& he
 TEST(NotesRaceTest, a_pin_of_another_thread_that_returned_holds) {
   const TempDir dir(fast_parent());
   const CheckpointDirectory directory = opened(dir.path());
-  SavingRun run(dir.path(), {.keep_last = 1});
-  Mutex mutex;
-  Named newest = run.save();
-  std::atomic<bool> has_ended = false;
+  Progress progress;
   std::vector<Tries> all(2);
   {
     std::vector<std::jthread> threads;
-    for (Tries& tries : all)
-      threads.emplace_back([&] {
-        while (!has_ended) {
-          Named named;
-          {
-            const MutexLock lock(mutex);
-            named = newest;
-          }
-          // Every fourth keeps its pin; the others lose it again, and retention takes them.
-          if (tries.held.contains(named)) {
-            std::this_thread::yield();
-            continue;
-          }
-          ++tries.count;
+    for (std::size_t i = 0; i < all.size(); ++i)
+      threads.emplace_back([&, i] {
+        Tries& tries = all[i];
+        tries.count = watch(progress, static_cast<int>(7 * i), [&](const Named& named) {
           const Status pinned = pin_checkpoint(directory, named.step, named.generation, true);
           expect_ok_or_gone(pinned);
-          if (pinned.ok() && named.step % 4 == 0) tries.held.insert(named);
-          if (pinned.ok() && named.step % 4 != 0)
-            expect_ok_or_gone(pin_checkpoint(directory, named.step, named.generation, false));
-        }
+          if (pinned.ok()) tries.held.insert(named);
+        });
       });
-    for (int i = 1; i < kSaves; ++i) {
-      const Named saved = run.save();
-      const MutexLock lock(mutex);
-      newest = saved;
-    }
-    has_ended = true;
+    save_many(dir.path(), {.keep_last = 1}, progress);
   }
-  run.close();
   for (const Tries& tries : all) {
-    tries.print("a thread", kSaves);
-    EXPECT_GT(tries.count, 10);
+    tries.print("a thread");
+    EXPECT_GT(tries.count, kSaves / 20);
     expect_held(directory, tries.held);
   }
 }
 
 /// What another process tells this one.
 struct Shared {
-  static constexpr std::size_t kHeldMax = 4096;
-  std::atomic<bool> has_ended = false;
-  std::atomic<int> tries = 0;
+  Progress progress;
   std::atomic<int> failures = 0;
+  std::atomic<int> tries = 0;
   std::atomic<std::size_t> held_count = 0;
-  Named held[kHeldMax] = {};
+  std::array<Named, kSaves> held = {};
 };
-
-/// Pins whatever `latest` leads to.
-void pin_the_latest(const std::string& path, Shared& shared) {
-  const CheckpointDirectory directory = opened(path);
-  Named last;
-  while (!shared.has_ended && shared.held_count < Shared::kHeldMax) {
-    const Result<std::string> latest = posix_file_ops().read_link(directory.at(kLatestName));
-    if (!latest.ok()) continue;
-    const Result<CheckpointManifest> manifest =
-        read_checkpoint_manifest(posix_file_ops(), directory.at(*latest));
-    if (!manifest.ok()) continue;
-    const Named named{.step = manifest->step, .generation = manifest->generation};
-    if (named == last) continue;
-    ++shared.tries;
-    const Status pinned = pin_checkpoint(directory, named.step, named.generation, true);
-    if (!pinned.ok() && pinned.code() != Code::not_found) ++shared.failures;
-    if (!pinned.ok()) continue;
-    shared.held[shared.held_count++] = named;
-    last = named;
-  }
-}
 
 TEST(NotesRaceTest, a_pin_of_another_process_that_returned_holds) {
   const TempDir dir(fast_parent());
@@ -186,23 +207,23 @@ TEST(NotesRaceTest, a_pin_of_another_process_that_returned_holds) {
   const pid_t child = ::fork();
   if (child == 0) {
     ::alarm(120);
-    pin_the_latest(dir.path(), shared);
+    const CheckpointDirectory directory = opened(dir.path());
+    shared.tries = watch(shared.progress, 0, [&](const Named& named) {
+      const Status pinned = pin_checkpoint(directory, named.step, named.generation, true);
+      if (!pinned.ok() && pinned.code() != Code::not_found) ++shared.failures;
+      if (pinned.ok()) shared.held.at(shared.held_count++) = named;
+    });
     ::_exit(0);
   }
-  {
-    SavingRun run(dir.path(), {.keep_last = 1});
-    for (int i = 0; i < kSaves; ++i) run.save();
-    run.close();
-  }
-  shared.has_ended = true;
+  save_many(dir.path(), {.keep_last = 1}, shared.progress);
   int status = 0;
   ::waitpid(child, &status, 0);
   EXPECT_EQ(status, 0);
   EXPECT_EQ(shared.failures, 0);
   Tries tries{.count = shared.tries};
-  for (std::size_t i = 0; i < shared.held_count; ++i) tries.held.insert(shared.held[i]);
-  tries.print("a process", kSaves);
-  EXPECT_GT(tries.count, 10);
+  for (std::size_t i = 0; i < shared.held_count; ++i) tries.held.insert(shared.held.at(i));
+  tries.print("a process");
+  EXPECT_GT(tries.count, kSaves / 20);
   expect_held(opened(dir.path()), tries.held);
   ::munmap(memory, sizeof(Shared));
 }
@@ -210,49 +231,30 @@ TEST(NotesRaceTest, a_pin_of_another_process_that_returned_holds) {
 TEST(NotesRaceTest, an_annotation_that_returned_counts_in_keep_best) {
   const TempDir dir(fast_parent());
   const CheckpointDirectory directory = opened(dir.path());
-  const RetentionRules rules{
-      .keep_last = 1, .keep_best = KeepBest{.metric = "loss", .order = KeepBest::Order::min}};
-  SavingRun run(dir.path(), rules);
-  Mutex mutex;
-  Named newest = run.save();
-  std::atomic<bool> has_ended = false;
+  Progress progress;
   int count = 0;
   int told_ok = 0;
+  std::set<Named> best;  // one, or none
   {
     // Each is better than the one before, and stays until there is a better one.
     const std::jthread annotator([&] {
-      std::optional<Named> best;
-      while (!has_ended) {
-        Named named;
-        {
-          const MutexLock lock(mutex);
-          named = newest;
-        }
-        if (best == named) {
-          std::this_thread::yield();
-          continue;
-        }
-        expect_held(directory, best ? std::set{*best} : std::set<Named>());
-        ++count;
-        const Status annotated = annotate_checkpoint(directory, named.step, named.generation,
-                                                     {{"loss", -static_cast<double>(count)}});
+      double loss = 0;
+      count = watch(progress, 0, [&](const Named& named) {
+        expect_held(directory, best);
+        best.clear();  // what is gone now was the best for a moment
+        const Status annotated =
+            annotate_checkpoint(directory, named.step, named.generation, {{"loss", --loss}});
         expect_ok_or_gone(annotated);
-        // One that is gone was the best for a moment: what was it before may have been removed.
-        best = annotated.ok() ? std::optional(named) : std::nullopt;
-        told_ok += annotated.ok() ? 1 : 0;
-      }
-      expect_held(directory, best ? std::set{*best} : std::set<Named>());
+        if (!annotated.ok()) return;
+        ++told_ok;
+        best.insert(named);
+      });
     });
-    for (int i = 1; i < kSaves; ++i) {
-      const Named saved = run.save();
-      const MutexLock lock(mutex);
-      newest = saved;
-    }
-    has_ended = true;
+    save_many(dir.path(), kKeepBest, progress);
   }
-  run.close();
+  expect_held(directory, best);
   std::printf("%d annotations during %d saves, %d returned OK\n", count, kSaves, told_ok);
-  EXPECT_GT(told_ok, 10);
+  EXPECT_GT(count, kSaves / 20);
 }
 
 // At every call ----------------------------------------------------------------------------------
@@ -322,10 +324,6 @@ SweepCounts say_at_every_call(const RetentionRules& rules, const Say& say, bool 
   }
   return counts;
 }
-
-const RetentionRules kKeepOne{.keep_last = 1};
-const RetentionRules kKeepBest{
-    .keep_last = 1, .keep_best = KeepBest{.metric = "loss", .order = KeepBest::Order::min}};
 
 void expect_all_held(const char* what, const SweepCounts& counts) {
   std::printf("%s at %d calls: %d times OK, %d times gone, %d broken\n", what, counts.moments,

@@ -2,6 +2,8 @@
 // name that we use: a link to outside, a FIFO, a directory, a file. Whatever is done with the
 // directory then, nothing outside changes, nothing waits, and errors say where (Q10 in
 // docs/durability.md).
+#include <fcntl.h>
+#include <gtest/gtest-spi.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -26,6 +28,7 @@
 #include "checkpoint/step_removal.h"
 #include "checkpoint/verify.h"
 #include "checkpoint/writer_lock.h"
+#include "io/forwarding_file_ops.h"
 #include "support/in_child.h"
 #include "support/temp_dir.h"
 #include "support/tree_snapshot.h"
@@ -164,8 +167,9 @@ void make_template(const std::string& directory) {
 /// One name, and what is in its place. Everything is tried in a child: it may hang or crash.
 class PlantedCase {
  public:
-  PlantedCase(const std::string& made, std::string name, Plant plant)
-      : name_(std::move(name)), plant_(plant) {
+  PlantedCase(const std::string& made, std::string name, Plant plant,
+              FileOps& ops = posix_file_ops())
+      : name_(std::move(name)), plant_(plant), ops_(ops) {
     fs::copy(made, dir(), fs::copy_options::recursive | fs::copy_options::copy_symlinks);
     for (const char* file : {"file", "manifest.json", ".lock", "claim-0-dead", "remove-x/file",
                              "step-000000000003.json", "step-000000000002.json.staged-1-1",
@@ -204,14 +208,13 @@ class PlantedCase {
     return root_.file("outside" + (name.empty() ? "" : "/" + name));
   }
   std::string planted() const { return dir() + "/" + name_; }
-  CheckpointDirectory directory() const { return opened(dir()); }
+  CheckpointDirectory directory() const { return opened(dir(), ops_); }
 
   void plant_it() {
     fs::create_directories(fs::path(planted()).parent_path());
     if (plant_ == Plant::link_to_itself_outside) {
       if (fs::exists(fs::symlink_status(planted()))) {
         fs::rename(planted(), outside("itself"));
-        is_moved_ = true;
       } else {
         std::ofstream(outside("itself")) << "precious";
       }
@@ -238,7 +241,6 @@ class PlantedCase {
     SCOPED_TRACE(what);
     const Status status = body();
     if (!status.ok()) {
-      ++refused_count_;
       EXPECT_NE(status.message().find(dir()), std::string_view::npos)
           << "names no path: " << status.message();
     }
@@ -297,6 +299,7 @@ class PlantedCase {
   Status save(std::uint64_t step, const RetentionRules& rules,
               const std::optional<CheckpointParent>& parent) const {
     CheckpointerOptions options = planted_options(dir());
+    options.ops = &ops_;
     options.retention = rules;
     options.parent = parent;
     options.lock.timeout = std::chrono::seconds(1);
@@ -347,9 +350,8 @@ class PlantedCase {
   const TempDir root_{fast_parent()};
   const std::string name_;
   const Plant plant_;
-  bool is_moved_ = false;
+  FileOps& ops_;
   TreeSnapshot before_;
-  int refused_count_ = 0;
 };
 
 class PlantedNamesTest : public ::testing::TestWithParam<Plant> {};
@@ -366,6 +368,39 @@ TEST_P(PlantedNamesTest, lead_nowhere_and_hold_nobody_up) {
   }
   std::printf("%s in the place of %zu names\n", text_of(GetParam()), names.size());
   RecordProperty("names", static_cast<int>(names.size()));
+}
+
+/// Looks names up as they are written, links included: a mutant.
+class FollowingFileOps final : public ForwardingFileOps {
+ public:
+  FollowingFileOps() : ForwardingFileOps(posix_file_ops()) {}
+  Result<UniqueFd> open(const PathAt& path, int flags) override {
+    return ForwardingFileOps::open(path.text(), flags & ~O_NOFOLLOW);
+  }
+  Status rename(const PathAt& from, const PathAt& to) override {
+    return ForwardingFileOps::rename(from.text(), to.text());
+  }
+  Status unlink(const PathAt& path) override { return ForwardingFileOps::unlink(path.text()); }
+  Result<std::vector<DirectoryName>> list_names(const PathAt& path) override {
+    return ForwardingFileOps::list_names(path.text());
+  }
+};
+
+TEST(PlantedNamesMutantTest, calls_that_follow_links_are_found_out) {
+  const TempDir made(fast_parent());
+  make_template(made.path());
+  FollowingFileOps following;
+  for (const std::string& name : {std::string(kNotesName), meeting_name("job")}) {
+    PlantedCase planted(made.path(), name, Plant::link_to_directory, following);
+    const ChildEnd end = in_child([&] {
+      ::testing::TestPartResultArray failures;
+      const ::testing::ScopedFakeTestPartResultReporter reporter(
+          ::testing::ScopedFakeTestPartResultReporter::INTERCEPT_ALL_THREADS, &failures);
+      static_cast<void>(planted.run());
+      return failures.size() > 0 ? 1 : 0;
+    });
+    EXPECT_EQ(end.exit_code, 1) << name;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(All, PlantedNamesTest, ::testing::ValuesIn(kPlants),

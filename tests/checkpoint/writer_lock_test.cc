@@ -321,7 +321,7 @@ TEST(LockRecordTest, comes_back_as_it_was_and_always_has_one_length) {
 
 TEST(LockRecordTest, who_it_names_fits_into_a_line_whatever_it_says) {
   const LockRecord record{
-      .machine = {.host = "a\nb\x1b[31m"}, .pid = 5, .job = "\xc2\x9bj\xc3\xa9"};
+      .machine = {.host = "a\nb\x1b[31m", .boot_id = {}}, .pid = 5, .job = "\xc2\x9bj\xc3\xa9"};
   EXPECT_EQ(record.who(), "pid 5 on a?b?[31m (job ??j\xc3\xa9)");
   const OldLockRecord old{.host = "c\rd", .pid = 6};
   EXPECT_EQ(old.who(), "pid 6 on c?d");

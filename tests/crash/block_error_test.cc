@@ -135,7 +135,7 @@ TEST_P(BlockErrorTest, a_disk_that_fails_for_good_commits_nothing_more_and_keeps
   const CutPoint before = save_first(**disk);
   int moment_count = 0;
   bool is_hit = true;
-  for (int after = 0; is_hit; after += is_long_run() ? 2 : 11, ++moment_count) {
+  for (int after = 0; is_hit; after += is_long_run() ? 1 : 3, ++moment_count) {
     SCOPED_TRACE("after " + std::to_string(after) + " writes");
     CutPoint point = before;
     ASSERT_TRUE((*disk)->mount().ok());

@@ -45,32 +45,24 @@ struct Promises {
 
 Promises promises_of(const CutPoint& point) {
   Promises promises;
+  std::set<SavedStep> may_go;
   for (const std::string& mark : point.marks) {
     std::istringstream text(mark);
     std::string verb;
-    SavedStep saved;
     text >> verb;
     if (verb == "may") text >> verb;
-    text >> saved.step >> saved.version;
-    if (verb == "began") promises.began.insert(saved);
-    if (verb == "acknowledged") {
-      promises.acknowledged.insert(saved);
-      promises.newest = saved;
-    }
-    if (verb == "left") promises.left.insert(saved);
-    if (verb == "pinned") promises.pinned.insert(saved);
-    if (verb == "aside") promises.aside.insert(saved);
     if (verb == "swept") promises.aside.clear();
     if (verb == "ranks") promises.has_ranks = true;
+    for (SavedStep saved; text >> saved.step >> saved.version;) {
+      if (verb == "began") promises.began.insert(saved);
+      if (verb == "acknowledged") promises.acknowledged.insert(promises.newest = saved);
+      if (verb == "go") may_go.insert(saved);
+      if (verb == "left") promises.left.insert(saved);
+      if (verb == "pinned") promises.pinned.insert(saved);
+      if (verb == "aside") promises.aside.insert(saved);
+    }
   }
-  for (const std::string& mark : point.marks) {
-    std::istringstream text(mark);
-    std::string may;
-    std::string go;
-    SavedStep saved;
-    if (text >> may >> go >> saved.step >> saved.version && may == "may")
-      promises.acknowledged.erase(saved);
-  }
+  for (const SavedStep& saved : may_go) promises.acknowledged.erase(saved);
   return promises;
 }
 

@@ -60,6 +60,7 @@ std::map<std::string, std::vector<float>> contents_of_step(const SavedStep& save
 ///   "aside S V"         a dead writer has it in its directory: it must be there after a takeover,
 ///   "swept"             there was one,
 ///   "ranks"             several ranks meet in a directory, which may outlive them.
+/// A mark may name several, as "began 10 1 20 1".
 ///
 /// Thread safety: none.
 class CrashSaver {

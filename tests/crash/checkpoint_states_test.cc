@@ -20,8 +20,8 @@ constexpr std::size_t kTreesMin = kIsSlow ? 1'000 : 10'000;
 
 CutOptions cuts_of(const CrashScenario& scenario) {
   if (kIsSlow) return {.exhaustive_max = 16, .single_max = 2, .random_count = 1};
-  if (scenario.is_broad) return {.exhaustive_max = 32, .single_max = 3, .random_count = 5};
-  return {.exhaustive_max = 64, .single_max = 14, .random_count = 12};
+  if (scenario.is_broad) return {.exhaustive_max = 24, .single_max = 2, .random_count = 4};
+  return {.exhaustive_max = 48, .single_max = 10, .random_count = 8};
 }
 
 TEST(CheckpointStatesTest, ten_thousand_different_states_after_a_cut_keep_every_promise) {

@@ -187,14 +187,11 @@ ModelState after_a_death_in_retention() {
 }
 
 void take_over_in_retention(CutRun& run, FileOps& ops) {
-  for (std::uint64_t step = 10; step <= 70; step += 10) {
-    for (const char* what : {"began", "acknowledged", "aside"})
-      if (step < 70 || what != std::string_view("aside")) run.note(mark_of(what, {.step = step}));
-  }
-  for (const SavedStep& pinned : {SavedStep{.step = 10}, SavedStep{.step = 50}})
-    note_pinned(run, pinned);
-  for (const SavedStep& gone : {SavedStep{.step = 30}, SavedStep{.step = 60}})
-    note_may_go(run, gone);
+  const std::string put_aside = " 10 1 20 1 30 1 40 1 50 1 60 1";
+  for (const std::string& mark :
+       {"began" + put_aside + " 70 1", "aside" + put_aside, std::string("may go 30 1 60 1"),
+        "acknowledged" + put_aside + " 70 1", std::string("pinned 10 1 50 1")})
+    run.note(mark);
   CrashSaver saver(run.disk(), ops, &run, {.token = "successor"});
   must(saver.save({.step = 80}));
   run.note("swept");
