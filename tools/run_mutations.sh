@@ -10,7 +10,7 @@ target=build/fuzz/fuzz/checkpoint_reader_fuzz corpus=build/fuzz-corpus/checkpoin
 mkdir -p "$corpus"
 echo "mutations: $native_count through the reader"
 ASAN_OPTIONS=allocator_may_return_null=1 "$target" -runs="$native_count" -max_len=65536 \
-  -rss_limit_mb=4096 -timeout=10 -verbosity=0 -print_final_stats=1 \
+  -rss_limit_mb=4096 -timeout=60 -verbosity=0 -print_final_stats=1 \
   -artifact_prefix="$corpus-" "$corpus" fuzz/corpus/checkpoint_reader_fuzz 2>&1 |
   grep -E 'number_of_executed_units|ERROR|SUMMARY|Test unit written|#[0-9]+ 0x'
 

@@ -57,6 +57,9 @@ Result<MeetingOptions> meeting_of(const std::string& directory, const std::strin
                          .on_wait = WaitNotices::sink(notices)};
   if (rank_variable) {
     options.launcher = find_launcher(*rank_variable);
+    if (rank_variable->empty())
+      options.advice =
+          ". Ranks that were not all started by one process need the same job= on each of them";
     options.siblings = [variable = *rank_variable] { return find_siblings(variable); };
   }
   return options;

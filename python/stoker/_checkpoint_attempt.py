@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from stoker import _native
@@ -11,8 +12,10 @@ from stoker._checkpoint_restored import Restored
 from stoker._checkpoint_settings import check_loader
 from stoker._checkpoint_tree import decode_tree, manifest_path
 from stoker._checkpoint_values import is_fixed
-from stoker._corrupt import corrupt_error
+from stoker._corrupt import corrupt_error, tensor_in
 from stoker._ranks import Ranks
+
+_log = logging.getLogger("stoker")
 
 
 def _saved_trees(
@@ -71,6 +74,19 @@ class Attempt:
             check_loader(loader, "load_state_dict")
             self._fit.check(self._cursor, None, "loader")
 
+    @classmethod
+    def read(
+        cls, checkpoint: _native.OpenCheckpoint, trees: dict[str, Any], loader: Any, ranks: Ranks
+    ) -> Attempt:
+        """One whose targets were read; CorruptError has the tensor that is damaged."""
+        made = cls(checkpoint, trees, loader, ranks)
+        try:
+            checkpoint.read_all(made.targets)
+        except _native.CorruptError as error:
+            error.tensor = tensor_in(str(error), [target[0] for target in made.targets])
+            raise
+        return made
+
     @property
     def targets(self) -> list[tuple[Any, ...]]:
         """Where tensors are read to."""
@@ -78,6 +94,8 @@ class Attempt:
 
     def finish(self, source: str, passed_over: list[tuple[str, str]]) -> Restored:
         """Sets what is no tensor, the loader first."""
+        for passed, why in passed_over:
+            _log.warning("passed over %s: %s", passed, why)
         if self._loader is not None:  # first: it may refuse
             self._loader.load_state_dict(self._fit.apply(self._cursor, None))
         self._fit.copy()

@@ -98,6 +98,19 @@ class Memory:
         above = sum(step for step in reach if step > 0)
         return self.address + below, above - below + self.size_bytes // count
 
+    @property
+    def may_overlap(self) -> bool:
+        """Whether two elements may share bytes: a dimension steps by less than those inside it."""
+        if self.strides is None or 0 in self.shape:
+            return False
+        span = self.size_bytes // int(np.prod(self.shape, dtype=np.int64))
+        steps = zip(self.strides, self.shape, strict=True)
+        for step, count in sorted((abs(step), count) for step, count in steps if count > 1):
+            if step < span:
+                return True
+            span += (count - 1) * step
+        return False
+
     def describe(self) -> str:
         """For messages: "float32 (3, 4)"."""
         return describe(self.type, self.shape, self.element)
@@ -176,6 +189,8 @@ def memory_of_tensor(tensor: Any) -> Memory:
         raise UnsupportedValueError("a subclass of torch.Tensor")
     if tensor.is_quantized:
         raise UnsupportedValueError("a quantized tensor: give .int_repr() of it, scale and offset")
+    if tensor.is_nested:
+        raise UnsupportedValueError("a nested tensor: give its parts one by one, .unbind()")
     if tensor.layout is not torch.strided:
         raise UnsupportedValueError(f"a tensor of layout {tensor.layout}")
     if tensor.device.type == "meta":
@@ -215,10 +230,8 @@ def check_writable(memory: Memory, array: Any) -> None:
         raise UnsupportedValueError("is read-only")
     if is_tensor(array) and (array.is_conj() or array.is_neg()):
         raise UnsupportedValueError("is a lazy conjugate or negation: call resolve_conj()")
-    if memory.strides is not None and 0 not in memory.shape:
-        repeats = (s == 0 and n > 1 for s, n in zip(memory.strides, memory.shape, strict=True))
-        if any(repeats):
-            raise UnsupportedValueError("has elements that share memory, as after expand()")
+    if memory.may_overlap:
+        raise UnsupportedValueError("has elements that share memory, as after expand()")
 
 
 def array_layout(

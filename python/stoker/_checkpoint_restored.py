@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from stoker._checkpoint_settings import number_of
+
 
 class Restored(int):
     """The step that was restored: an int, with where it came from.
@@ -65,7 +67,7 @@ def check_reference(done: Restored | None, values: dict[str, Any], rtol: float) 
         raise ValueError(f"{unknown[0]}: not among the reference values of {done!r}: {there}")
     differences = []
     for name, value in values.items():
-        was, now = done.reference[name], float(value)
+        was, now = done.reference[name], number_of(name, value)
         is_same = math.isclose(was, now, rel_tol=rtol, abs_tol=0) or (was != was and now != now)
         if not is_same:
             differences.append((name, was, now))

@@ -73,9 +73,11 @@ def make_settings(
 
 
 def number_of(name: str, value: Any) -> float:
-    """A number of any kind; TypeError names ``name``."""
+    """A number of any kind; TypeError names ``name``, and so does ValueError of too large ones."""
     try:
         return float(value)
+    except OverflowError:
+        raise ValueError(f"{name}: too large for a float") from None
     except (TypeError, ValueError):
         raise TypeError(f"{name}: a number, not {type(value).__name__}") from None
 
@@ -86,11 +88,13 @@ def numbers_of(reference: Any) -> dict[str, float]:
         return {}
     if not isinstance(reference, Mapping):
         raise TypeError(f"reference: numbers by name, a dict, not {type(reference).__name__}")
-    return {name: number_of(name, value) for name, value in reference.items()}
+    return {name: number_of(f"reference[{name!r}]", value) for name, value in reference.items()}
 
 
 def name_of(step: int | str) -> str:
-    """Of the directory of a step."""
+    """Of the directory of a step. No name is not the newest: somebody has lost a value."""
+    if step == "":
+        raise ValueError('step="": "latest", a number, or the name of a checkpoint')
     return step if isinstance(step, str) else f"step-{step_number(step):012}"
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from stoker import _native
 from stoker._checkpoint_memory import Memory, copy_into, memory_of, new_staging
 from stoker._checkpoint_slice import Box
+from stoker._torch import tell_autograd
 
 _log = logging.getLogger("stoker")
 
@@ -64,6 +65,8 @@ class Targets:
                 assert found is not None
                 memory = found
             targets.append((place.name, place.box, memory.address, memory.strides, memory.bounds))
+        # Before they are read: damage is found when some were filled.
+        tell_autograd(place.array for place in self._places if place.memory.device is None)
         return targets
 
     def copy(self) -> None:
@@ -71,6 +74,7 @@ class Targets:
         for array, staging in self._copies:
             copy_into(array, staging)
         self._copies.clear()
+        tell_autograd(place.array for place in self._places if place.memory.device is not None)
 
     def _last_of_each(self, checkpoint: _native.OpenCheckpoint) -> list[Place]:
         last: dict[tuple[Any, ...], Place] = {}

@@ -6,6 +6,8 @@ import concurrent.futures
 import contextlib
 import os
 import sys
+import threading
+import time
 import weakref
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -16,11 +18,18 @@ from stoker._checkpoint_late import telling_late
 from stoker._checkpoint_pending import Pending, Watcher
 from stoker._checkpoint_place import tell_place
 from stoker._checkpoint_tree import TreeEncoder
+from stoker._checkpoint_turns import Turns
 from stoker._ranks import Ranks
 
 # Who has, or had, the lock of a directory in this process: it is handed over, so that a notebook's
 # cell that is run again does not wait for itself.
 _holders: weakref.WeakValueDictionary[str, Writer] = weakref.WeakValueDictionary()
+_holders_lock = threading.Lock()  # for a moment only; a fork waits for it
+os.register_at_fork(
+    before=_holders_lock.acquire,
+    after_in_parent=_holders_lock.release,
+    after_in_child=_holders_lock.release,
+)
 
 
 class Progress(NamedTuple):
@@ -34,7 +43,13 @@ class Progress(NamedTuple):
 
 
 class Writer:
-    """Saves of one checkpointer, in order. Calls come from one thread at a time."""
+    """Saves of one checkpointer, in order.
+
+    ``save``, ``refusing`` and ``release`` are for who has the turn, the rest for all threads.
+
+    Attributes:
+        turns: Whose turn it is.
+    """
 
     def __init__(
         self,
@@ -48,9 +63,11 @@ class Writer:
         self._ranks = ranks
         self._meetings = meetings
         settings.notices = meetings.notices
+        self.turns = Turns()
         self._pid = os.getpid()
         self._native: _native.Checkpointer | None = None
         self._watcher: Watcher | None = None
+        self._pendings_lock = threading.Lock()
         self._pendings: list[Pending] = []
         self._last: Pending | None = None  # that is over
         self._error: BaseException | None = None
@@ -108,11 +125,15 @@ class Writer:
     def _begin(self) -> _native.Checkpointer:
         if self._native is None:
             self._take_over()
-            with telling_late():
+            with telling_late(), self.turns.idle():
                 if self._ranks.world_size > 1:
                     session = self._meetings.meet("save", self._settings.deadline)
                     self._settings.session = session
-                self._native = _native.Checkpointer(os.fsencode(self.directory), self._settings)
+                native = _native.Checkpointer(os.fsencode(self.directory), self._settings)
+            if self.turns.is_closed:  # while it waited for the lock
+                native.close(None)
+                self.turns.check_open()
+            self._native = native
             if self._ranks.rank == 0 and not self._is_place_told:
                 self._is_place_told = True
                 tell_place(self.directory)
@@ -120,28 +141,41 @@ class Writer:
 
     def _take_over(self) -> None:
         key = os.path.realpath(self.directory)
-        holder = _holders.get(key)
-        if holder is not None and holder is not self and holder._pid == self._pid:
-            holder.release(None)
-        _holders[key] = self
+        while True:
+            with _holders_lock:
+                holder = _holders.get(key)
+                if holder is None or holder is self or holder._pid != self._pid:
+                    _holders[key] = self
+                    return
+            # In its turn, so that it is not back before this one has the lock. Nobody waits in a
+            # circle: who waits here is not the holder.
+            with holder.turns.take_from():
+                if _holders.get(key) is holder:
+                    holder.release(None)
+                    _holders[key] = self
+                    return
 
     def add(self, pending: Pending, watcher: Watcher) -> None:
         """One that was begun."""
-        self._pendings = [*self.in_flight(), pending]
+        with self._pendings_lock:
+            self._pendings.append(pending)
         watcher.watch(pending)
 
     def in_flight(self) -> list[Pending]:
         """Saves that are not over, oldest first. Learns from those that are."""
-        going = []
-        for pending in self._pendings:
-            if not pending.done():
-                going.append(pending)
-                continue
-            self._last = pending
-            if pending.durable:
-                self._settings.parent = pending.step, pending.generation
-        self._pendings = going
-        return going
+        over = [pending for pending in list(self._pendings) if pending.done()]
+        if over:
+            with self._pendings_lock:
+                for pending in over:
+                    if pending in self._pendings:  # else another thread has learned of it
+                        self._forget(pending)
+        return list(self._pendings)
+
+    def _forget(self, pending: Pending) -> None:
+        self._pendings.remove(pending)
+        self._last = pending
+        if pending.durable:
+            self._settings.parent = pending.step, pending.generation
 
     def await_all(self, timeout: float | None) -> bool:
         """Whether all are over, after so many seconds at most. Raises nothing."""
@@ -162,9 +196,10 @@ class Writer:
         """Waits for all; raises an error that nobody was told yet, and if some are not over."""
         is_over = self.await_all(timeout)
         self.raise_error()
-        if self._native is not None:
+        native = self._native
+        if native is not None:
             with telling_late():
-                self._native.wait(None if is_over else 0.0)
+                native.wait(None if is_over else 0.0)
 
     def release(self, parent: tuple[int, int] | None) -> None:
         """Ends the native writer, which frees the lock; the next save makes another.
@@ -194,14 +229,19 @@ class Writer:
 
     def close(self, timeout: float | None) -> None:
         """Waits, ends everything, and raises an error that nobody was told yet."""
-        is_over = self.await_all(timeout)  # where Ctrl-C changes nothing
+        end = None if timeout is None else time.monotonic() + timeout
+        watcher = None
         try:
-            self._close_native(None if is_over else 0.0)
-            self.raise_error()
+            with self.turns.take_last(timeout):
+                left = None if end is None else max(0.0, end - time.monotonic())
+                is_over = self.await_all(left)  # where Ctrl-C changes nothing
+                self.turns.is_closed = True
+                watcher, self._watcher = self._watcher, None
+                self._close_native(None if is_over else 0.0)
+                self.raise_error()
         finally:
-            if self._watcher is not None:
-                self._watcher.stop()
-                self._watcher = None
+            if watcher is not None:
+                watcher.stop()  # not in its turn: a callback that it waits for may wait for one
 
     def close_at_end(self, timeout: float | None) -> None:
         """When the checkpointer is collected or the interpreter exits: errors are printed."""

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import time
 import weakref
+from functools import partial
 from types import TracebackType
 from typing import Any, Literal
 
-from stoker import _native
 from stoker._checkpoint_attempt import Attempt
 from stoker._checkpoint_job import Meetings, find_job, job_text
 from stoker._checkpoint_late import telling_late
+from stoker._checkpoint_listing import Listing
 from stoker._checkpoint_pending import Pending
 from stoker._checkpoint_ranks import own_prefix
 from stoker._checkpoint_restored import Restored, check_reference
@@ -20,29 +20,27 @@ from stoker._checkpoint_settings import (
     check_loader,
     make_settings,
     name_of,
-    number_of,
     numbers_of,
     step_number,
 )
 from stoker._checkpoint_together import choose_together
 from stoker._checkpoint_tree import TreeEncoder
 from stoker._checkpoint_writer import Progress, Writer
-from stoker._corrupt import tensor_in
 from stoker._durations import parse_duration
 from stoker._numbers import whole_number
 from stoker._ranks import find_ranks
 
-_log = logging.getLogger("stoker")
 _kill_at = ("", 1)  # for tests: die at the n-th time that this crash point is reached
 
 
-class Checkpointer:
+class Checkpointer(Listing):
     """Saves and restores checkpoints in one directory.
 
     ``save`` copies the state and returns; a thread writes it, checks it and makes it durable.
     Nothing is pickled. An error of a save is raised once, by the next ``save``, ``wait`` or
     ``close``, and by its own pending as often as it is asked; what nobody asked for is printed at
-    exit. Methods are for one thread at a time.
+    exit. Several threads may call ``save`` and ``restore``, and callbacks of saves may: they take
+    turns. Of several ranks all have to do so in the same order.
 
     Args:
         path: The directory; made by the first save.
@@ -104,11 +102,12 @@ class Checkpointer:
         self._close_timeout = parse_duration(close_timeout, "close_timeout")
         if not os.fspath(path):
             raise ValueError('an empty name names no directory: "." is this one')
-        self.path = os.path.abspath(path)  # noqa: PTH100 (whoever changes the directory meanwhile)
+        whole = os.path.abspath(path)  # noqa: PTH100 (whoever changes the directory meanwhile)
         self._deadline = settings.deadline
         place = None if meeting is None else os.path.abspath(meeting)  # noqa: PTH100
-        self._meetings = Meetings(self.path, self._ranks, find_job(self._ranks, job), place)
-        self._writer = Writer(self.path, settings, self._ranks, self._meetings)
+        self._meetings = Meetings(whole, self._ranks, find_job(self._ranks, job), place)
+        self._writer = Writer(whole, settings, self._ranks, self._meetings)
+        super().__init__(whole, self._writer.in_flight, _kill_at)
         self._end = weakref.finalize(self, self._writer.close_at_end, self._close_timeout)
         self._last_step: int | None = None
         self._last_time = time.monotonic()
@@ -126,6 +125,8 @@ class Checkpointer:
     ) -> Pending:
         """Saves a step. When it returns the state was copied and may change.
 
+        Several threads may call it: one after the other, as they come.
+
         Args:
             step: Its number, from 0 on.
             loader: What has ``state_dict()``: where it stands is committed with the state.
@@ -142,24 +143,25 @@ class Checkpointer:
             LateError: Another writer has the lock, or a rank did not answer in time.
             OSError: No room, no right; or an earlier save has failed.
         """
-        self._check_usable()
+        self._writer.check_process()
         number = step_number(step)
-        with self._writer.refusing(number):
-            check_loader(loader, "state_dict")
-            if "finite" in trees:
-                raise ValueError("finite: no name for a tree: restore() has a setting of it")
-            encoder = TreeEncoder(prefix=own_prefix(self._ranks))
-            state = encoder.encode_all(trees)
-            cursor = "null"
-            if loader is not None and self._ranks.rank == 0:  # whose place is that of all
-                cursor = encoder.encode(loader.state_dict(), "loader")
-            note = TreeEncoder(arrays=False).encode(extra, "extra")
-            numbers = numbers_of(reference)
-        native, watcher = self._writer.save(number, encoder, (state, note, cursor), numbers)
-        pending = Pending(native, sum(m.size_bytes for m in encoder.tensors.values()))
-        self._writer.add(pending, watcher)
-        self._last_step, self._last_time = number, time.monotonic()
-        return pending
+        with self._writer.turns.take():
+            with self._writer.refusing(number):
+                check_loader(loader, "state_dict")
+                if "finite" in trees:
+                    raise ValueError("finite: no name for a tree: restore() has a setting of it")
+                encoder = TreeEncoder(prefix=own_prefix(self._ranks))
+                state = encoder.encode_all(trees)
+                cursor = "null"
+                if loader is not None and self._ranks.rank == 0:  # whose place is that of all
+                    cursor = encoder.encode(loader.state_dict(), "loader")
+                note = TreeEncoder(arrays=False).encode(extra, "extra")
+                numbers = numbers_of(reference)
+            native, watcher = self._writer.save(number, encoder, (state, note, cursor), numbers)
+            pending = Pending(native, sum(m.size_bytes for m in encoder.tensors.values()))
+            self._writer.add(pending, watcher)
+            self._last_step, self._last_time = number, time.monotonic()
+            return pending
 
     def due(
         self, step: int, *, every_steps: int | None = None, every: float | str | None = None
@@ -185,56 +187,14 @@ class Checkpointer:
 
     def wait(self, timeout: float | None = None) -> None:
         """Waits for all saves; raises an error that nobody was told yet, or LateError."""
-        self._check_usable()
+        self._writer.check_process()
+        if not self._end.alive:
+            raise ValueError("this Checkpointer is closed")
         self._writer.wait(timeout)
 
     def progress(self) -> Progress:
         """How far the save is that is being written."""
         return self._writer.progress()
-
-    # What is there:
-
-    def steps(self) -> list[int]:
-        """The steps whose manifest is whole, oldest checkpoint first.
-
-        Their data are not read: ``restore`` does that, and ``stoker checkpoint verify``.
-        """
-        found = [step for _, step, old, _, damage in self._list() if damage is None and not old]
-        return found[::-1]
-
-    @property
-    def latest(self) -> int | None:
-        """The step of the newest checkpoint; None if there is none."""
-        return next((step for _, step, _, _, damage in self._list() if damage is None), None)
-
-    def annotate(self, step: int, **values: Any) -> None:
-        """Adds numbers to a checkpoint, for ``keep_best`` and for people; waits until it is there.
-
-        The checkpoint itself never changes: notes lie beside it.
-        """
-        numbers = {name: number_of(name, value) for name, value in values.items()}
-        step, where = step_number(step), os.fsencode(self.path)
-        _native.annotate_checkpoint(where, step, self._generation(step), numbers, _kill_at)
-
-    def pin(self, step: int, pinned: bool = True) -> None:
-        """Keeps a checkpoint whatever the rules say; ``pinned=False`` lets it go."""
-        step, where = step_number(step), os.fsencode(self.path)
-        _native.pin_checkpoint(where, step, self._generation(step), pinned, _kill_at)
-
-    def _list(self) -> list[tuple[str, int, bool, int, str | None]]:
-        try:
-            return _native.list_checkpoints(os.fsencode(self.path))
-        except FileNotFoundError:
-            return []
-
-    def _generation(self, step: int) -> int:
-        for pending in self._writer.in_flight():
-            if pending.step == step:
-                pending.wait()
-        for _, number, is_superseded, generation, _ in self._list():
-            if number == step and not is_superseded:
-                return generation
-        raise FileNotFoundError(f"{self.path} has no step {step}")
 
     # Restoring:
 
@@ -270,19 +230,19 @@ class Checkpointer:
                 ``offset`` and ``tensor`` of the first damage that it names.
             LateError: A rank did not answer in time.
         """
-        self._check_usable()
+        self._writer.check_process()
+        with self._writer.turns.take():
+            done = self._restore("" if step == "latest" else name_of(step), finite, loader, trees)
+            if done is not None:
+                self._writer.release((int(done), done.generation))
+                self._last_step, self._last_time = int(done), time.monotonic()
+            return done
+
+    def _restore(
+        self, name: str, finite: bool, loader: Any, trees: dict[str, Any]
+    ) -> Restored | None:
         self._writer.await_all(None)
-        name = "" if step == "latest" else name_of(step)
-
-        def attempt(checkpoint: _native.OpenCheckpoint) -> Attempt:
-            made = Attempt(checkpoint, trees, loader, self._ranks)
-            try:
-                checkpoint.read_all(made.targets)
-            except _native.CorruptError as error:
-                error.tensor = tensor_in(str(error), [target[0] for target in made.targets])
-                raise
-            return made
-
+        attempt = partial(Attempt.read, trees=trees, loader=loader, ranks=self._ranks)
         try:
             with telling_late():
                 (chosen, passed_over), made = choose_together(
@@ -294,11 +254,7 @@ class Checkpointer:
             return None
         if not chosen:
             return None
-        for passed, why in passed_over:
-            _log.warning("passed over %s: %s", passed, why)
         done: Restored = made.finish(os.path.join(self.path, chosen), passed_over)  # noqa: PTH118
-        self._writer.release((int(done), done.generation))
-        self._last_step, self._last_time = int(done), time.monotonic()
         return done
 
     def check(self, done: Restored | None, *, rtol: float = 1e-3, **values: Any) -> None:
@@ -315,22 +271,14 @@ class Checkpointer:
 
     def close(self, timeout: float | None = None) -> None:
         """Waits for all saves and frees the lock; raises an error that nobody was told yet."""
-        if not self._end.alive:
+        if self._writer.turns.is_closed:
             return
         self._writer.check_process()
         try:
             self._writer.close(self._close_timeout if timeout is None else timeout)
-        except KeyboardInterrupt:
-            raise  # it is not closed
-        except BaseException:
-            self._end.detach()
-            raise
-        self._end.detach()
-
-    def _check_usable(self) -> None:
-        self._writer.check_process()
-        if not self._end.alive:
-            raise ValueError("this Checkpointer is closed")
+        finally:
+            if self._writer.turns.is_closed:  # not after Ctrl-C while it waited
+                self._end.detach()
 
     def __enter__(self) -> Checkpointer:
         return self
@@ -345,5 +293,5 @@ class Checkpointer:
             self.close()
 
     def __repr__(self) -> str:
-        state = "" if self._end.alive else ", closed"
+        state = ", closed" if self._writer.turns.is_closed else ""
         return f"<stoker.Checkpointer {self.path!r}{state}>"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -39,3 +40,17 @@ def is_tensor(value: Any) -> bool:
     """Whether it is one of torch's. Without an import: what is a tensor has imported torch."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(value, torch.Tensor)
+
+
+def tell_autograd(changed: Iterable[Any]) -> None:
+    """Of tensors whose memory was written to: what needs their old values raises, as after copy_().
+
+    Arrays among them are passed over, and so are tensors of inference mode, which have no version.
+    """
+    tensors = [value for value in changed if is_tensor(value) and not value.is_inference()]
+    if not tensors:
+        return
+    graph = importlib.import_module("torch.autograd.graph")
+    if hasattr(graph, "increment_version"):  # older versions of torch have none
+        for tensor in tensors:
+            graph.increment_version(tensor)

@@ -212,15 +212,16 @@ Status plan_copies(const CheckpointManifest& manifest, std::span<const std::uint
   const std::size_t bits = tensor_type_bits(any.type);
   const bool is_small = bits % 8 != 0;
   if (is_small && !target.strides_bytes.empty())
-    return {Code::unsupported, "tensor " + target.name + ": strides of elements below a byte"};
+    return {Code::unsupported,
+            "tensor " + quote_for_message(target.name) + ": strides of elements below a byte"};
   const std::uint64_t item_bytes = is_small ? 1 : bits / 8;
   if (target.first_bytes > target.memory.size())
     return invalid(target, "its target begins behind the memory for it");
   Place place{elements, target.strides_bytes, target.memory.data() + target.first_bytes};
   const bool is_cut = is_small && !to_bytes(place.wanted, bits);
   const auto cut = [&] {
-    return Status(Code::unsupported,
-                  "tensor " + target.name + ": this box ends inside a byte of a saved slice");
+    return Status(Code::unsupported, "tensor " + quote_for_message(target.name) +
+                                         ": this box ends inside a byte of a saved slice");
   };
   if (is_cut) {  // then only as it was saved, without gaps
     const Result<std::uint64_t> size_bytes = tensor_bytes(any.type, elements.shape);

@@ -46,6 +46,18 @@ const CatalogStep* Catalog::newest() const noexcept {
   return found == steps.end() ? nullptr : &*found;
 }
 
+const CatalogStep* Catalog::newest_finite() const noexcept {
+  const auto found = std::ranges::find_if(steps, [](const CatalogStep& step) {
+    return step.is_valid() && !step.has_new_nonfinite;
+  });
+  return found == steps.end() ? nullptr : &*found;
+}
+
+void CatalogReader::forget(const std::string& name) {
+  lines_.erase(name);
+  std::erase_if(known_, [&](const Known& known) { return known.step.name == name; });
+}
+
 void mark_nonfinite(Catalog& catalog) {
   const StepSummary* sound = nullptr;  // the last that is not marked
   for (auto step = catalog.steps.rbegin(); step != catalog.steps.rend(); ++step) {

@@ -39,6 +39,8 @@ struct Catalog {
   const CatalogStep* find(std::string_view name) const noexcept;
   /// The greatest generation of the valid ones; null if there is none.
   const CatalogStep* newest() const noexcept;
+  /// The same of those that brought no new values that are not finite.
+  const CatalogStep* newest_finite() const noexcept;
 };
 
 /// Marks the steps in which some tensor has more values that are not finite than in the last step
@@ -64,6 +66,9 @@ class CatalogReader {
   /// is. Never looks into staging. Steps that are removed or renamed meanwhile are no failure: it
   /// begins anew, and answers `unavailable` only if that has no end.
   Result<Catalog> list(Recheck recheck = Recheck::manifests);
+
+  /// Has the next list() read the manifest of this checkpoint, whatever is known of it.
+  void forget(const std::string& name);
 
   /// What is known of the checkpoints that the last list() has found; for a new catalog file.
   const CatalogLines& lines() const noexcept { return lines_; }

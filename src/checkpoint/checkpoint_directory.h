@@ -31,6 +31,10 @@ class CheckpointDirectory {
   /// "step-000000000001/manifest.json"
   PathAt at(std::string_view name) const { return {root_, name}; }
 
+  /// Whether the path it was opened by still leads to it: somebody may have removed or moved it, or
+  /// changed a link. In doubt it does.
+  bool is_where_it_was() const;
+
   /// The same directory by other system calls.
   CheckpointDirectory with(FileOps& ops) const { return {ops, root_}; }
 

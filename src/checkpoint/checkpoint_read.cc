@@ -6,6 +6,8 @@
 #include <compare>
 #include <cstring>
 
+#include "formats/strict_json.h"
+
 namespace stoker {
 
 void CheckpointRead::add_jobs() {
@@ -147,8 +149,14 @@ std::string name_tensors(std::span<const std::string> names) {
   constexpr std::size_t kShownMax = 3;
   if (names.empty()) return "no tensor";
   const std::size_t shown = std::min(names.size(), kShownMax);
-  std::string text =
-      fmt::format("tensor{} {}", names.size() > 1 ? "s" : "", fmt::join(names.first(shown), ", "));
+  const auto is_plain = [](char c) { return static_cast<unsigned char>(c) >= ' ' && c != 0x7f; };
+  std::string text = names.size() > 1 ? "tensors" : "tensor";
+  std::string_view separator = " ";
+  for (const std::string& name : names.first(shown)) {  // as they are, but on one line
+    text += separator;
+    text += std::ranges::all_of(name, is_plain) ? name : quote_for_message(name);
+    separator = ", ";
+  }
   if (names.size() > shown) text += fmt::format(" and {} more", names.size() - shown);
   return text;
 }

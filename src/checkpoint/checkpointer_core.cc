@@ -83,7 +83,8 @@ BeginMessage Checkpointer::Core::begin(const SaveJob& job, const Status& planned
     message.waiting_number = queue_.back()->number;
     is_held_ = true;  // until the verdict: what is offered for replacement must not begin
   }
-  if (!error_.ok()) {
+  // What went wrong behind a commit does not cost the next save: wait() and close() tell it.
+  if (!error_.ok() && !is_behind_commit_) {
     message.failed_number = failed_number_;
     message.failure = error_;
   }
@@ -174,7 +175,12 @@ Result<Verdict> Checkpointer::Core::agree(SaveJob& job, const BeginMessage& mess
     return parse_verdict(text);
   }
   // Without the lock there is nothing to hear, but the others must be told.
-  const Status ready = leader_->ready();
+  bool is_idle = false;
+  {
+    MutexLock lock(mutex_);
+    is_idle = in_flight_.empty();
+  }
+  const Status ready = leader_->ready(is_idle);
   Result<Verdict> verdict = ready.ok() ? hear_all(job, message) : Result<Verdict>(ready);
   const Verdict said =
       verdict.ok() ? *verdict : Verdict{.action = SaveAction::fail, .failure = verdict.status()};
@@ -367,6 +373,7 @@ void Checkpointer::Core::finish(const Job& job, const EndMessage& end) {
     if (!error.ok() && job->number > raised_number_) {
       error_ = error;
       failed_number_ = job->number;
+      is_behind_commit_ = end.outcome == SaveOutcome::committed;
     }
     // Under the lock: whoever sees the queue empty finds every Pending done, and the reverse.
     job->pending->finish(end.outcome, error, end.generation);
@@ -390,6 +397,7 @@ void Checkpointer::Core::remove_condemned(const SaveJob& job) {
     if (!error.ok()) {
       error_ = error;
       failed_number_ = job.number;
+      is_behind_commit_ = true;
     }
   }
   changed_.notify_all();

@@ -33,6 +33,14 @@ Result<LockEpoch> LockEpochs::greatest(std::uint64_t before) const {
 // whether both names lead to one file.  3. Remove the private name. Where there are no hard links
 // the epoch is created exclusively. A writer that has meanwhile become the holder removes the
 // private file; then there is nothing to link, and the epoch is not ours.
+/// What create() answers if the name is taken: by an epoch of somebody else, or by what is none.
+Result<std::optional<UniqueFd>> LockEpochs::taken(const PathAt& epoch) const {
+  const Result<FileKind> kind = directory_.ops().kind_of(epoch);
+  if (!kind.ok() || *kind == FileKind::regular) return std::optional<UniqueFd>();
+  return Status(Code::invalid_argument,
+                epoch.text() + ": not a regular file, and so no lock: remove it");
+}
+
 Result<std::optional<UniqueFd>> LockEpochs::create(std::uint64_t number,
                                                    const LockRecord& record) const {
   FileOps& ops = directory_.ops();
@@ -53,10 +61,10 @@ Result<std::optional<UniqueFd>> LockEpochs::create(std::uint64_t number,
     return std::optional<UniqueFd>(std::move(fd));
   }
   if (is_gone(linked)) return std::optional<UniqueFd>();
-  if (linked.ok() || linked.code() == Code::already_exists) return std::optional<UniqueFd>();
+  if (linked.ok() || linked.code() == Code::already_exists) return taken(epoch);
   if (linked.code() != Code::unsupported && linked.code() != Code::denied) return linked;
   Result<UniqueFd> created = ops.open(epoch, O_RDWR | O_CREAT | O_EXCL);
-  if (created.status().code() == Code::already_exists) return std::optional<UniqueFd>();
+  if (created.status().code() == Code::already_exists) return taken(epoch);
   if (!created.ok()) return created.status();
   STOKER_TRY(write(created->get(), record).with_context(epoch.text()));
   STOKER_TRY(ops.fsync_dir(directory_.self()));

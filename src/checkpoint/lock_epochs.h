@@ -48,6 +48,8 @@ class LockEpochs {
   void remove_before(std::uint64_t number) const;
 
  private:
+  Result<std::optional<UniqueFd>> taken(const PathAt& epoch) const;
+
   CheckpointDirectory directory_;
 };
 

@@ -20,7 +20,8 @@ Result<CheckpointManifest> read_checkpoint_manifest(FileOps& ops, const PathAt& 
 }
 
 bool is_damage(const Status& status) noexcept {
-  return status.code() == Code::corrupt || status.os_error() == EIO;
+  // ENXIO: a socket has the name.
+  return status.code() == Code::corrupt || status.os_error() == EIO || status.os_error() == ENXIO;
 }
 
 bool is_gone(const Status& status) noexcept {

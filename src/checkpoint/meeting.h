@@ -39,6 +39,8 @@ struct MeetingOptions {
   /// Sleeps; an error ends the wait. Nothing: it just sleeps.
   std::function<Status(nanoseconds)> pause = {};
   WaitSink on_wait = {};  ///< Hears who is missing, after some seconds of waiting.
+  /// What may be wrong if ranks do not come, for messages; continues the sentence.
+  std::string advice = {};
 
   // For tests:
   std::optional<ProcessIdentity> process = {};   ///< This one if empty.

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <functional>
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -77,7 +78,7 @@ Status find_checkpoint(const CheckpointDirectory& directory, std::uint64_t step,
                        std::uint64_t generation) {
   STOKER_ASSIGN(const Catalog catalog, list_checkpoints(directory));
   const bool is_there = std::ranges::any_of(catalog.steps, [&](const CatalogStep& there) {
-    return there.parsed.step == step && there.generation == generation;
+    return there.is_valid() && there.parsed.step == step && there.generation == generation;
   });
   if (is_there) return {};
   return Status(Code::not_found, directory.path() + "/" + step_name(step) + ": generation " +
@@ -99,6 +100,15 @@ Status change_note(const CheckpointDirectory& directory, std::uint64_t step,
 }
 
 }  // namespace
+
+bool operator==(const CheckpointNote& a, const CheckpointNote& b) {
+  return a.is_pinned == b.is_pinned &&
+         std::ranges::equal(a.values, b.values, [](const auto& one, const auto& other) {
+           return one.first == other.first &&
+                  (one.second == other.second ||
+                   (std::isnan(one.second) && std::isnan(other.second)));
+         });
+}
 
 std::string format_step_notes(std::uint64_t step, const StepNotes& notes) {
   std::string out =

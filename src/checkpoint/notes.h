@@ -21,7 +21,8 @@ struct CheckpointNote {
   bool is_pinned = false;  ///< Retention leaves it alone.
   std::map<std::string, double> values = {};
 
-  friend bool operator==(const CheckpointNote&, const CheckpointNote&) = default;
+  /// NaN is equal to NaN here: nobody has changed it.
+  friend bool operator==(const CheckpointNote& a, const CheckpointNote& b);
 };
 
 /// About all checkpoints of one step, by generation: a rewound run saves a step again, and what was

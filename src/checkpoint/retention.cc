@@ -31,10 +31,7 @@ class Kept {
 void keep_exempt(const Catalog& catalog, const AllNotes& notes, const RetentionRules& rules,
                  Kept& kept) {
   kept.add(catalog.newest());
-  const auto finite = std::ranges::find_if(catalog.steps, [](const CatalogStep& step) {
-    return step.is_valid() && !step.has_new_nonfinite;
-  });
-  if (finite != catalog.steps.end()) kept.add(&*finite);
+  kept.add(catalog.newest_finite());
   kept.add(catalog.find(catalog.latest));
   for (const std::string& name : rules.replicating) kept.add(catalog.find(name));
   for (const CatalogStep& step : catalog.steps) {

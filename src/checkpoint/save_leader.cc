@@ -32,8 +32,15 @@ std::shared_ptr<SaveLeader::Held> SaveLeader::held() const {
   return held_;
 }
 
-Status SaveLeader::ready() {
-  if (held() != nullptr) return {};
+Status SaveLeader::ready(bool is_idle) {
+  if (const std::shared_ptr<Held> held = this->held()) {
+    if (held->lock->owner().directory().is_where_it_was()) return {};
+    if (!is_idle)
+      return Status(Code::unavailable,
+                    options_.directory +
+                        ": was moved or replaced while saves to it are on their way");
+    let_go();
+  }
   STOKER_ASSIGN(const CheckpointDirectory directory,
                 CheckpointDirectory::make(*options_.ops, options_.directory));
   STOKER_ASSIGN(std::unique_ptr<WriterLock> lock, WriterLock::acquire(directory, options_.lock));
@@ -207,7 +214,7 @@ EndMessage SaveLeader::commit_made(const SaveJob& job, const CheckpointManifest&
           end.failure.with_context("it has its name or may get it, but may lose it in a power cut");
       return end;
     case CommitStage::durable:
-      end.failure = end.failure.with_context("it is committed, but `latest` did not move");
+      end.failure = explain_behind_commit(end.failure, "`latest` did not move", held);
       break;
     case CommitStage::complete: break;
   }
@@ -228,8 +235,18 @@ EndMessage SaveLeader::commit_made(const SaveJob& job, const CheckpointManifest&
   } catch (const std::bad_alloc&) {
     end.failure = Status::from_errno(ENOMEM, "retire checkpoints", "");
   }
-  end.failure = end.failure.with_context("it is committed, but retention failed");
+  end.failure = explain_behind_commit(end.failure, "retention failed", held);
   return end;
+}
+
+Status SaveLeader::explain_behind_commit(const Status& failure, const char* what, Held& held) {
+  const std::string context = std::string("it is committed, but ") + what;
+  if (!is_gone(failure)) return failure.with_context(context);
+  const std::optional<std::string> successor = held.lock->find_successor();
+  if (!successor) return failure.with_context(context);
+  let_go();  // the next save acquires the lock anew
+  return Status(Code::unavailable, context + ": another writer has taken over " +
+                                       options_.directory + ": " + *successor);
 }
 
 /// By what is known, without a look at every checkpoint: for that nothing is removed it will do.

@@ -39,8 +39,9 @@ class SaveLeader {
         writer_ops_(writer_ops),
         head_(options.parent) {}
 
-  /// Takes the lock, if this is the first time, or another writer has taken over since.
-  Status ready();
+  /// Takes the lock, if this is the first time, another writer has taken over since, or the path
+  /// leads to another directory now. `is_idle`: no save is in flight.
+  Status ready(bool is_idle);
 
   /// What is to become of a save of which every rank has told.
   Verdict decide(std::uint64_t number, std::span<const BeginMessage> messages,
@@ -82,6 +83,7 @@ class SaveLeader {
                                            Held& held);
   EndMessage commit_made(const SaveJob& job, const CheckpointManifest& manifest, Held& held);
   /// False if what is there is not known now.
+  Status explain_behind_commit(const Status& failure, const char* what, Held& held);
   bool add_to_catalog(const CheckpointManifest& manifest, Held& held);
   bool keeps_all(Held& held) const;
   std::optional<CheckpointParent> head() const;

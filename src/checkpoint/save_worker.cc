@@ -23,6 +23,7 @@ std::string key_of(const char* round, const SaveJob& job) {
 Status SaveWorker::begin(const SaveJob& job) {
   STOKER_TRY(stuck_.check());
   STOKER_TRY(parts_.ops.begin(job.deadline));
+  if (directory_ && !directory_->is_where_it_was()) directory_.reset();
   if (!directory_) {
     STOKER_ASSIGN(directory_, CheckpointDirectory::open(parts_.ops, parts_.options.directory));
   }

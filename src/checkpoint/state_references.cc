@@ -69,7 +69,7 @@ class References {
     }
     if (!value.is_object()) return {};
     if (value.size() == 1) {
-      const std::string& tag = value.begin().key();
+      const std::string tag = tag_of(value);
       if (tag == "!slice") return check_leaf(member(view), {.may_be_missing = true});
       if (tag == "!scalar") return check_leaf(member(view), {.is_scalar = true});
       if (tag == "!tensor" || tag == "!torch" || tag == "!array") return check_leaf(view, {});
@@ -87,14 +87,16 @@ class References {
     bool is_scalar = false;
   };
 
+  /// The only key of an object.
+  static std::string tag_of(const json& value) { return value.begin().key(); }
   static JsonView member(const JsonView& view) {
-    return {view.value().begin().value(), view.path() + "." + view.value().begin().key()};
+    return {view.value().begin().value(), view.path() + "." + tag_of(view.value())};
   }
 
   Status check_leaf(const JsonView& view, const Rules& rules) const {
     const json& value = view.value();
     if (!value.is_object() || value.size() != 1) return view.corrupt("no reference to a tensor");
-    const std::string& tag = value.begin().key();
+    const std::string tag = tag_of(value);
     const JsonView body = member(view);
     if (tag != "!tensor" && tag != "!torch" && tag != "!array")
       return view.corrupt("no reference to a tensor");

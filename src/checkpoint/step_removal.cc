@@ -56,12 +56,28 @@ Result<std::optional<std::string>> retire_checkpoint(const OwnerDirectory& owner
   return std::optional<std::string>(std::move(condemned));
 }
 
+Result<Catalog> list_before_removal(const CheckpointDirectory& directory, CatalogReader& catalog) {
+  for (;;) {  // ends: what is forgotten is read, and then no longer chosen if it is not valid
+    STOKER_ASSIGN(Catalog steps, catalog.list(CatalogReader::Recheck::manifests));
+    bool is_true = true;
+    for (const CatalogStep* kept : {steps.newest(), steps.newest_finite()}) {
+      if (kept == nullptr) continue;
+      const Result<CheckpointManifest> manifest =
+          read_checkpoint_manifest(directory.ops(), directory.at(kept->name));
+      if (manifest.ok() && manifest->generation == kept->generation) continue;
+      catalog.forget(kept->name);
+      is_true = false;
+    }
+    if (is_true) return steps;
+  }
+}
+
 RetentionReport retire_unwanted(const OwnerDirectory& owner, const RetentionRules& rules,
                                 CatalogReader& catalog, NotesReader& notes) {
   RetentionReport report;
   if (rules.keep_all()) return report;
   for (int decision = 0; decision < kDecisionsMax; ++decision) {
-    const Result<Catalog> steps = catalog.list(CatalogReader::Recheck::manifests);
+    const Result<Catalog> steps = list_before_removal(owner.directory(), catalog);
     const Result<AllNotes> said = steps.ok() ? notes.read() : steps.status();
     if (!said.ok()) {
       report.failure = said.status();
@@ -74,9 +90,10 @@ RetentionReport retire_unwanted(const OwnerDirectory& owner, const RetentionRule
           retire_checkpoint(owner, step, said->find(step.parsed.step, step.generation));
       // In a lower layer of an overlay filesystem it cannot be moved, and costs nothing.
       if (condemned.status().os_error() == EXDEV) continue;
-      if (!condemned.ok()) {
-        report.failure = condemned.status();
-        return report;
+      if (!condemned.ok()) {  // one that cannot be removed does not keep the others
+        if (report.failure.ok()) report.failure = condemned.status();
+        if (is_gone(condemned.status())) return report;
+        continue;
       }
       has_changed = !condemned->has_value();
       if (has_changed) break;

@@ -29,8 +29,13 @@ Result<std::optional<std::string>> retire_checkpoint(const OwnerDirectory& owner
 struct RetentionReport {
   std::vector<std::string> names = {};      ///< Of the checkpoints that are gone.
   std::vector<std::string> condemned = {};  ///< Where they lie now; for OwnerDirectory::remove().
-  Status failure = {};  ///< It ended the work; what is left is for the next time.
+  Status failure = {};  ///< The first one; what has failed is tried again the next time.
 };
+
+/// Lists the directory before something is removed: the manifests of the newest valid checkpoint and
+/// of the newest finite one are read now, because others are removed for their sake. What the
+/// catalog file says is not believed of them.
+Result<Catalog> list_before_removal(const CheckpointDirectory& directory, CatalogReader& catalog);
 
 /// Chooses what no rule keeps and retires it. What goes is decided from manifests that are looked
 /// at now. Decides anew when a note has changed meanwhile.

@@ -87,7 +87,8 @@ struct Choice {
 
 Result<Choice> choose(const CheckpointDirectory& directory, const RetentionRules& rules,
                       Context& context) {
-  STOKER_ASSIGN(const Catalog catalog, list_checkpoints(directory));
+  CatalogReader reader(directory);
+  STOKER_ASSIGN(const Catalog catalog, list_before_removal(directory, reader));
   if (catalog.steps.empty()) return no_checkpoints(directory.path());
   STOKER_ASSIGN(const AllNotes notes, read_all_notes(directory));
   for (const DamagedNote& note : notes.damaged)

@@ -180,7 +180,7 @@ std::string render_json(const Shown& shown, const std::string& directory) {
   return text + "]}\n";
 }
 
-Status run(const Arguments& arguments, Context& context) {
+Status show(const Arguments& arguments, Context& context) {
   Shown shown;
   STOKER_ASSIGN(shown.step, find_step(arguments.directory, arguments.step));
   if (!shown.step.is_valid())
@@ -195,6 +195,16 @@ Status run(const Arguments& arguments, Context& context) {
   return write_out(context, arguments.json ? render_json(shown, arguments.directory)
                                            : head_text(shown) + files_text(shown) +
                                                  tensors_text(shown) + state_text(shown));
+}
+
+/// A run may remove what was just found: then there is a newer one to show.
+Status run(const Arguments& arguments, Context& context) {
+  constexpr int kAttemptsMax = 10;
+  const bool is_newest = arguments.step.empty() || arguments.step == kLatestName;
+  for (int attempt = 1;; ++attempt) {
+    Status shown = show(arguments, context);
+    if (!is_newest || !is_gone(shown) || attempt == kAttemptsMax) return shown;
+  }
 }
 
 }  // namespace

@@ -323,6 +323,46 @@ TEST(CheckpointerTest, retention_can_fail_without_undoing_the_commit) {
   }
 }
 
+TEST(CheckpointerTest, what_fails_behind_a_commit_does_not_cost_the_next_save) {
+  const testing::TempDir dir;
+  NoRetentionFileOps ops(/*can_hide=*/false);
+  CheckpointerOptions options = quiet_options(dir.path());
+  options.ops = &ops;
+  options.retention = {.keep_last = 1};
+  const auto saver = make_saver(std::move(options));
+  for (const std::uint64_t step : {1U, 2U, 3U, 4U}) {
+    const Result<Pending> pending = saver->save(request_of(step, {counted("w", 9, 1)}));
+    ASSERT_TRUE(pending.ok()) << pending.status().message();
+    EXPECT_EQ(pending->wait().ok(), step == 1) << "its own pending tells";
+    EXPECT_TRUE(pending->is_durable());
+  }
+  EXPECT_EQ(saver->wait().code(), Code::io_error) << "and so does this, once";
+  EXPECT_TRUE(saver->close().ok());
+  for (const std::uint64_t step : {1U, 2U, 3U, 4U})
+    testing::expect_whole(dir.file(step_name(step)));
+}
+
+TEST(CheckpointerTest, a_directory_that_is_replaced_gets_the_next_save) {
+  const testing::TempDir dir;
+  const std::string old = dir.file("old");
+  const std::string path = dir.file("run");
+  for (const bool is_removed : {false, true}) {
+    const auto saver = make_saver(quiet_options(path));
+    ASSERT_TRUE(save_through(*saver, request_of(1, {counted("w", 9, 1)})).ok());
+    if (is_removed)
+      std::filesystem::remove_all(path);
+    else
+      std::filesystem::rename(path, old);
+    ASSERT_TRUE(save_through(*saver, request_of(2, {counted("w", 9, 2)})).ok());
+    ASSERT_TRUE(save_through(*saver, request_of(3, {counted("w", 9, 3)})).ok());
+    EXPECT_TRUE(saver->close().ok());
+    testing::expect_whole(path + "/" + step_name(2));
+    testing::expect_whole(path + "/" + step_name(3));
+    EXPECT_FALSE(exists(old + "/" + step_name(2)));
+    std::filesystem::remove_all(path);
+  }
+}
+
 TEST(CheckpointerTest, a_save_is_durable_before_the_blocks_of_others_are_freed) {
   const testing::TempDir dir;
   Gate gate("owner.unlinked");

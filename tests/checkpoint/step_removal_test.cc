@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
+#include <cmath>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <set>
 #include <thread>
@@ -103,6 +106,51 @@ TEST_F(StepRemovalTest, a_retired_checkpoint_is_out_of_sight_and_whole_until_it_
   EXPECT_FALSE(std::filesystem::exists(place));
   EXPECT_TRUE(std::filesystem::is_empty(owner_.self().text()));
   must(owner_.remove(**condemned));  // gone already
+}
+
+// The medium has changed a byte, and neither the inode nor the time of the file tells of it.
+TEST_F(StepRemovalTest, what_is_kept_is_read_before_others_are_removed_for_its_sake) {
+  CatalogReader catalog(run_);
+  NotesReader notes(run_);
+  ASSERT_TRUE(catalog.list().ok());  // all three were valid
+  for (const std::uint64_t step : {3U, 2U}) {
+    const std::string path = dir_.file(step_name(step) + "/manifest.json");
+    const auto time = std::filesystem::last_write_time(path);
+    std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+    std::fstream file(path, std::ios::in | std::ios::out);
+    file.seekp(40).put('#');
+    file.close();
+    std::filesystem::last_write_time(path, time);
+  }
+  const RetentionReport report = retire_unwanted(owner_, {.keep_last = 1}, catalog, notes);
+  EXPECT_TRUE(report.failure.ok()) << report.failure.message();
+  EXPECT_EQ(report.names, Names{}) << "the only valid one stays, and so does what is damaged";
+  EXPECT_TRUE(is_there(step_name(1)));
+}
+
+TEST_F(StepRemovalTest, a_value_that_is_no_number_does_not_keep_a_checkpoint) {
+  must(annotate_checkpoint(run_, 1, 1, {{"loss", std::nan("")}}));
+  must(retire(run_, {.keep_last = 1}));
+  EXPECT_FALSE(is_there(step_name(1)));
+  EXPECT_FALSE(is_there(step_name(2)));
+}
+
+TEST_F(StepRemovalTest, one_that_cannot_be_removed_does_not_keep_the_others) {
+  class Stubborn final : public ForwardingFileOps {
+   public:
+    Stubborn() : ForwardingFileOps(posix_file_ops()) {}
+    Status rename(const PathAt& from, const PathAt& to) override {
+      if (from.last() == step_name(1)) return Status::from_errno(EPERM, "rename", from.text());
+      return ForwardingFileOps::rename(from, to);
+    }
+  } ops;
+  const CheckpointDirectory run = run_.with(ops);
+  CatalogReader catalog(run);
+  NotesReader notes(run);
+  const RetentionReport report =
+      retire_unwanted(OwnerDirectory(run, "writer"), {.keep_last = 1}, catalog, notes);
+  EXPECT_EQ(report.failure.os_error(), EPERM);
+  EXPECT_EQ(report.names, Names{step_name(2)});
 }
 
 TEST_F(StepRemovalTest, a_note_that_has_changed_since_the_decision_gives_the_name_back) {

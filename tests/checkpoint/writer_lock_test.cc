@@ -262,6 +262,14 @@ class OldVersionLockTest : public WriterLockTest {
   }
 };
 
+TEST_F(WriterLockTest, what_is_no_file_at_the_name_of_an_epoch_is_named) {
+  std::filesystem::create_directory(dir_.file(".lock-1"));
+  const auto refused = WriterLock::acquire(run_, LockOptions());
+  EXPECT_EQ(refused.status().code(), Code::invalid_argument);
+  EXPECT_NE(refused.status().message().find(".lock-1: not a regular file"), std::string_view::npos)
+      << refused.status().message();
+}
+
 TEST_F(OldVersionLockTest, of_this_host_says_nothing_once_the_flock_is_ours) {
   write_old(old_host_name(this_machine()), 0);
   EXPECT_TRUE(acquire(time_.options(nanoseconds(0))).ok());
