@@ -31,6 +31,8 @@ os.register_at_fork(
     after_in_child=_holders_lock.release,
 )
 
+_EXIT_SECONDS = 5.0  # for threads that are still in save(), which has promised nothing yet
+
 
 class Progress(NamedTuple):
     """Of the save that is being written; zeros if there is none."""
@@ -125,15 +127,11 @@ class Writer:
     def _begin(self) -> _native.Checkpointer:
         if self._native is None:
             self._take_over()
-            with telling_late(), self.turns.idle():
+            with telling_late():
                 if self._ranks.world_size > 1:
                     session = self._meetings.meet("save", self._settings.deadline)
                     self._settings.session = session
-                native = _native.Checkpointer(os.fsencode(self.directory), self._settings)
-            if self.turns.is_closed:  # while it waited for the lock
-                native.close(None)
-                self.turns.check_open()
-            self._native = native
+                self._native = _native.Checkpointer(os.fsencode(self.directory), self._settings)
             if self._ranks.rank == 0 and not self._is_place_told:
                 self._is_place_told = True
                 tell_place(self.directory)
@@ -227,12 +225,15 @@ class Writer:
         finally:
             self._settings.session = None
 
-    def close(self, timeout: float | None) -> None:
-        """Waits, ends everything, and raises an error that nobody was told yet."""
+    def close(self, timeout: float | None, patience: float | None = None) -> None:
+        """Waits, ends everything, and raises an error that nobody was told yet.
+
+        ``patience``: with other threads that save or restore; else all of the time.
+        """
         end = None if timeout is None else time.monotonic() + timeout
         watcher = None
         try:
-            with self.turns.take_last(timeout):
+            with self.turns.take_last(timeout if patience is None else patience):
                 left = None if end is None else max(0.0, end - time.monotonic())
                 is_over = self.await_all(left)  # where Ctrl-C changes nothing
                 self.turns.is_closed = True
@@ -248,8 +249,10 @@ class Writer:
         if not self.is_here:
             return  # in a forked child: the threads are not here, and the lock is not ours
         try:
-            self.close(timeout)
+            self.close(timeout, _EXIT_SECONDS)
         except (OSError, ValueError) as error:
+            if not self.turns.is_closed:  # a thread waits in save(), for the lock of others say
+                self.await_all(timeout)
             self.in_flight()
             if self._last is None or not self._last.is_read:
                 print(f"stoker.Checkpointer({self.directory!r}): {error}", file=sys.stderr)

@@ -15,8 +15,8 @@ import functools
 import json
 import os
 import pathlib
+import subprocess
 import sys
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -170,20 +170,21 @@ def _into_model(guarded: Guarded) -> dict[str, Any]:
     return {"model": model, "optimizer": optimizer}
 
 
+# One of two ranks, which are processes.
+_RANK = """
+import sys
+import numpy as np
+import stoker
+rank, whole = int(sys.argv[2]), np.arange(24, dtype=np.float64).reshape(6, 4)
+mine = stoker.Slice(whole[rank * 3 : rank * 3 + 3], (6, 4), (rank * 3, 0))
+with stoker.Checkpointer(sys.argv[1], rank=rank, world_size=2, job="mutations") as saver:
+    saver.save(1, state={"w": mine, "same": np.arange(3), "n": 5})
+"""
+
+
 def _save_slices(folder: Path) -> None:
-    """Two ranks, as threads."""
-    whole = np.arange(24, dtype=np.float64).reshape(6, 4)
-
-    def save(rank: int) -> None:
-        mine = stoker.Slice(whole[rank * 3 : rank * 3 + 3], (6, 4), (rank * 3, 0))
-        with stoker.Checkpointer(folder, rank=rank, world_size=2, job="mutations") as saver:
-            saver.save(1, state={"w": mine, "same": np.arange(3), "n": 5})
-
-    ranks = [threading.Thread(target=save, args=(rank,)) for rank in (0, 1)]
-    for rank in ranks:
-        rank.start()
-    for rank in ranks:
-        rank.join()
+    ranks = [subprocess.Popen([sys.executable, "-c", _RANK, folder, str(r)]) for r in (0, 1)]
+    assert [rank.wait(timeout=120) for rank in ranks] == [0, 0]
 
 
 def _into_slices(guarded: Guarded) -> dict[str, Any]:

@@ -22,6 +22,7 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr std::size_t kMessageBytesMax = std::size_t{16} << 20;
+constexpr int kSweptMax = 1000;  // each time somebody has removed the directory in between
 constexpr nanoseconds kStrangersTime = std::chrono::seconds(1);
 
 }  // namespace
@@ -127,13 +128,11 @@ bool Meeting::Talk::is_alive(const RankClaim& claim) const {
 }
 
 Status Meeting::Talk::publish(const std::string& name, const std::string& text) {
-  Status published = publish_message(ops_, at(name), text, meeting_.nonce_);
-  // Swept under us: all is said again.
-  if (published.code() == Code::not_found) {
-    STOKER_TRY(meeting_.make_claim());
-    published = publish_message(ops_, at(name), text, meeting_.nonce_);
+  for (int attempt = 1;; ++attempt) {
+    Status published = publish_message(ops_, at(name), text, meeting_.nonce_);
+    if (published.code() != Code::not_found || attempt == kSweptMax) return published;
+    STOKER_TRY(meeting_.make_claim());  // swept under us: all is said again
   }
-  return published;
 }
 
 Status Meeting::Talk::pause() {
@@ -342,8 +341,16 @@ RankClaim Meeting::own_claim() const {
           .launcher = options_.launcher};
 }
 
-// Locked before it has its name: whoever sees it finds it held.
 Status Meeting::make_claim() {
+  for (int attempt = 1;; ++attempt) {
+    Status made = try_claim();
+    if (made.code() != Code::not_found || attempt == kSweptMax) return made;
+  }
+}
+
+// Locked before it has its name: whoever sees it finds it held. `not_found` if the directory is
+// swept meanwhile.
+Status Meeting::try_claim() {
   FileOps& ops = options_.place.ops();
   const Status made = ops.mkdir(directory_);
   if (!made.ok() && made.code() != Code::already_exists) return made;

@@ -80,6 +80,7 @@ class Meeting {
 
   explicit Meeting(const MeetingOptions& options);
   Status make_claim();
+  Status try_claim();
   Status start_heart();
   void keep_beating(std::stop_token stop);
   RankClaim own_claim() const;
