@@ -23,7 +23,7 @@ from stoker._ranks import Ranks
 
 # Who has, or had, the lock of a directory in this process: it is handed over, so that a notebook's
 # cell that is run again does not wait for itself.
-_holders: weakref.WeakValueDictionary[str, Writer] = weakref.WeakValueDictionary()
+_holders: weakref.WeakValueDictionary[tuple[str, int], Writer] = weakref.WeakValueDictionary()
 _holders_lock = threading.Lock()  # for a moment only; a fork waits for it
 os.register_at_fork(
     before=_holders_lock.acquire,
@@ -138,7 +138,7 @@ class Writer:
         return self._native
 
     def _take_over(self) -> None:
-        key = os.path.realpath(self.directory)
+        key = os.path.realpath(self.directory), self._ranks.rank
         while True:
             with _holders_lock:
                 holder = _holders.get(key)

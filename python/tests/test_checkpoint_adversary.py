@@ -173,7 +173,7 @@ def _strided(
     return np.lib.stride_tricks.as_strided(first, shape, strides)
 
 
-@pytest.mark.parametrize("steps", [(1, 1), (2, 1), (1, 0), (-1, 1), (1, -2)])
+@pytest.mark.parametrize("steps", [(1, 1), (2, 1), (1, 0), (-1, 1), (1, -1)])
 @pytest.mark.parametrize("kind", [np.float64, np.complex128])
 def test_an_array_over_itself_is_not_restored_into(
     tmp_path: Path, steps: tuple[int, ...], kind: type[Any]

@@ -85,8 +85,11 @@ def _run(program: str, folder: Path, what: str, world: int = 2) -> list[str]:
             text=True,
             env={
                 **os.environ,
-                **{"RANK": str(rank), "WORLD_SIZE": str(world), "OMP_NUM_THREADS": "1"},
-                **{"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port},
+                "RANK": str(rank),
+                "WORLD_SIZE": str(world),
+                "OMP_NUM_THREADS": "1",
+                "MASTER_ADDR": "127.0.0.1",
+                "MASTER_PORT": port,
             },
         )
         for rank in range(world)

@@ -230,7 +230,7 @@ def test_extra_and_reference_say_what_they_take(tmp_path: Path) -> None:
             saver.save(1, state=1, extra={"a": np.zeros(3)})
         with pytest.raises(ValueError, match="finite: no name for a tree"):
             saver.save(1, finite={})
-        with pytest.raises(TypeError, match="loss: a number, not str"):
+        with pytest.raises(TypeError, match=r"reference\['loss'\]: a number, not str"):
             saver.save(1, state=1, reference={"loss": "high"})
         saver.save(
             1, state=1, reference={"loss": np.float32(0.5), "n": math.nan}, extra=(1, {2: b"x"})

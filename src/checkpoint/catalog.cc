@@ -47,9 +47,8 @@ const CatalogStep* Catalog::newest() const noexcept {
 }
 
 const CatalogStep* Catalog::newest_finite() const noexcept {
-  const auto found = std::ranges::find_if(steps, [](const CatalogStep& step) {
-    return step.is_valid() && !step.has_new_nonfinite;
-  });
+  const auto found = std::ranges::find_if(
+      steps, [](const CatalogStep& step) { return step.is_valid() && !step.has_new_nonfinite; });
   return found == steps.end() ? nullptr : &*found;
 }
 

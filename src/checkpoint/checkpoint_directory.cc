@@ -19,8 +19,7 @@ bool CheckpointDirectory::is_where_it_was() const {
   if (!there.ok()) return there.status().code() != Code::not_found;
   const Result<FileInfo> one = ops_->info_of(self());
   const Result<FileInfo> other = ops_->info_of(there->self());
-  return !one.ok() || !other.ok() ||
-         (one->device == other->device && one->inode == other->inode);
+  return !one.ok() || !other.ok() || (one->device == other->device && one->inode == other->inode);
 }
 
 }  // namespace stoker

@@ -84,7 +84,7 @@ class Checkpointer::Core {
   bool is_removing_ STOKER_GUARDED_BY(mutex_) = false;    // what retention has condemned
   std::uint64_t failed_number_ STOKER_GUARDED_BY(mutex_) = 0;
   Status error_ STOKER_GUARDED_BY(mutex_);
-  bool is_behind_commit_ STOKER_GUARDED_BY(mutex_) = false;  // the error's save is committed
+  bool is_behind_commit_ STOKER_GUARDED_BY(mutex_) = false;    // the error's save is committed
   std::uint64_t raised_number_ STOKER_GUARDED_BY(mutex_) = 0;  // errors up to it are told
   std::jthread writer_;
 };

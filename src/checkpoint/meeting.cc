@@ -221,9 +221,8 @@ bool Meeting::Talk::awaits_siblings(const Look& seen) {
 
 Status Meeting::Talk::is_over(const std::vector<std::uint32_t>& missing) {
   if (Clock::now() >= deadline_)
-    return Status(Code::unavailable,
-                  name_ranks(missing) + " did not answer in time in " + options_.place.path() +
-                      options_.advice);
+    return Status(Code::unavailable, name_ranks(missing) + " did not answer in time in " +
+                                         options_.place.path() + options_.advice);
   if (!missing.empty()) {
     notice_.waiting([&] {
       return "rank " + std::to_string(options_.rank) + " of " +

@@ -36,9 +36,9 @@ Status SaveLeader::ready(bool is_idle) {
   if (const std::shared_ptr<Held> held = this->held()) {
     if (held->lock->owner().directory().is_where_it_was()) return {};
     if (!is_idle)
-      return Status(Code::unavailable,
-                    options_.directory +
-                        ": was moved or replaced while saves to it are on their way");
+      return Status(
+          Code::unavailable,
+          options_.directory + ": was moved or replaced while saves to it are on their way");
     let_go();
   }
   STOKER_ASSIGN(const CheckpointDirectory directory,

@@ -32,8 +32,8 @@ struct RetentionReport {
   Status failure = {};  ///< The first one; what has failed is tried again the next time.
 };
 
-/// Lists the directory before something is removed: the manifests of the newest valid checkpoint and
-/// of the newest finite one are read now, because others are removed for their sake. What the
+/// Lists the directory before something is removed: the manifests of the newest valid checkpoint
+/// and of the newest finite one are read now, because others are removed for their sake. What the
 /// catalog file says is not believed of them.
 Result<Catalog> list_before_removal(const CheckpointDirectory& directory, CatalogReader& catalog);
 

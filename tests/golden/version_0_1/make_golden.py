@@ -17,6 +17,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+
 import stoker
 
 HERE = Path(__file__).parent
