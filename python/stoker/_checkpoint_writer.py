@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
+import logging
 import os
 import sys
 import threading
@@ -31,7 +32,15 @@ os.register_at_fork(
     after_in_child=_holders_lock.release,
 )
 
+_log = logging.getLogger("stoker")
 _EXIT_SECONDS = 5.0  # for threads that are still in save(), which has promised nothing yet
+
+
+def _list(directory: str) -> list[tuple[str, int, bool, int, str | None]]:
+    try:
+        return _native.list_checkpoints(os.fsencode(directory))
+    except OSError:  # for a warning only
+        return []
 
 
 class Progress(NamedTuple):
@@ -76,6 +85,7 @@ class Writer:
         self._in_flight = settings.in_flight
         self._waits = settings.late == "block"
         self._is_place_told = False
+        self._seen: int | None = None  # the greatest generation that was there at a restore
 
     @property
     def is_here(self) -> bool:
@@ -135,7 +145,19 @@ class Writer:
             if self._ranks.rank == 0 and not self._is_place_told:
                 self._is_place_told = True
                 tell_place(self.directory)
+            if self._ranks.rank == 0:
+                self._tell_others()
         return self._native
+
+    def _tell_others(self) -> None:
+        """Warns of checkpoints that another run has saved since this one has restored."""
+        seen, self._seen = self._seen, None
+        newer = [] if seen is None else [c for c in _list(self.directory) if c[3] > seen]
+        if newer:
+            text = "%s: another run has saved %d checkpoints since this one restored, the newest "
+            text += "%s. This run does not continue them, and its retention may remove them: pin "
+            text += "what you need"
+            _log.warning(text, self.directory, len(newer), newer[0][0])
 
     def _take_over(self) -> None:
         key = os.path.realpath(self.directory), self._ranks.rank
@@ -215,6 +237,7 @@ class Writer:
             self._error = error
         if parent is not None:
             self._settings.parent = parent
+            self._seen = max((c[3] for c in _list(self.directory)), default=0)
 
     def _close_native(self, timeout: float | None) -> None:
         native, self._native = self._native, None

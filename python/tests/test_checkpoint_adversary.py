@@ -274,3 +274,28 @@ def test_a_number_that_is_too_large_is_named(tmp_path: Path) -> None:
             saver.annotate(1, loss=10**400)
         with pytest.raises(ValueError, match="loss: too large for a float"):
             saver.check(saver.restore(state=None), loss=10**400)
+
+
+def test_what_others_have_saved_since_a_restore_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with stoker.Checkpointer(tmp_path) as first:
+        first.save(100, state={"w": np.zeros(3)}).wait()
+    late = stoker.Checkpointer(tmp_path)
+    late.restore(state=None)
+    program = (
+        "import sys, numpy as np, stoker\n"
+        "saver = stoker.Checkpointer(sys.argv[1])\n"
+        "saver.restore(state=None)\n"
+        "for step in (101, 102):\n"
+        "    saver.save(step, state={'w': np.ones(3)}).wait()\n"
+        "saver.close()\n"
+    )
+    subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=True, timeout=60)
+    late.save(101, state={"w": np.full(3, 2.0)}).wait()
+    late.save(103, state={"w": np.full(3, 2.0)}).wait()
+    late.close()
+    told = [record.message for record in caplog.records if "another run" in record.message]
+    assert len(told) == 1
+    assert "2 checkpoints" in told[0]
+    assert "step-000000000102" in told[0]

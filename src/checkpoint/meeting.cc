@@ -120,11 +120,12 @@ Meeting::Talk::Look Meeting::Talk::look_once() {
   return seen;
 }
 
-/// Whether its process still holds it. Where files cannot be locked nobody can tell.
+/// Whether its process still holds it. Where files cannot be locked nobody can tell. Asked with a
+/// shared lock: two ranks that ask at once must not take each other for the holder.
 bool Meeting::Talk::is_alive(const RankClaim& claim) const {
   const Result<UniqueFd> fd =
       ops_.open(at(word_name(kClaimPrefix, claim.rank, claim.nonce)), O_RDWR | O_NONBLOCK);
-  return fd.ok() && ops_.try_lock(fd->get(), LockMode::exclusive).code() == Code::unavailable;
+  return fd.ok() && ops_.try_lock(fd->get(), LockMode::shared).code() == Code::unavailable;
 }
 
 Status Meeting::Talk::publish(const std::string& name, const std::string& text) {
@@ -146,8 +147,8 @@ Status Meeting::Talk::pause() {
 std::string Meeting::Talk::conflict_text(const RankClaim& one, const RankClaim& other) const {
   return "rank " + std::to_string(one.rank) + " of " + std::to_string(options_.world_size) +
          (one.rank == other.rank ? "" : " and rank " + std::to_string(other.rank)) + " in " +
-         options_.place.path() + " are claimed by processes of two jobs: " + one.who() + ", and " +
-         other.who() +
+         options_.place.path() + (one.rank == other.rank ? " is" : " are") +
+         " claimed by processes of two jobs: " + one.who() + ", and " + other.who() +
          ". Give each job a directory of its own; or one job= to all ranks of a job, new for each "
          "start";
 }
@@ -185,7 +186,7 @@ void Meeting::Talk::remove_dead(const Look& seen) const {
   for (const RankClaim& claim : seen.claims) {
     const std::string name = word_name(kClaimPrefix, claim.rank, claim.nonce);
     const Result<UniqueFd> fd = ops_.open(at(name), O_RDWR | O_NONBLOCK);
-    if (!fd.ok() || !ops_.try_lock(fd->get(), LockMode::exclusive).ok()) continue;
+    if (!fd.ok() || !ops_.try_lock(fd->get(), LockMode::shared).ok()) continue;
     static_cast<void>(ops_.unlink(at(name)));
     static_cast<void>(ops_.unlink(at(word_name(kReadyPrefix, claim.rank, claim.nonce))));
     static_cast<void>(ops_.unlink(at(word_name(kRefusedPrefix, claim.rank, claim.nonce))));

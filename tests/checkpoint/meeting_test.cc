@@ -1,7 +1,9 @@
 #include "checkpoint/meeting.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -14,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include "checkpoint/meeting_words.h"
 #include "checkpoint/names.h"
 #include "checkpoint/opened.h"
 #include "support/temp_dir.h"
@@ -291,6 +294,20 @@ TEST_F(MeetingTest, what_dead_processes_have_left_does_not_matter) {
     EXPECT_TRUE(has("claim-0-") && has("claim-1-") && has("welcome-"));
     expect_one_session(meet_all({options(0), options(1), options(2)}, in_the_end()));
   }
+}
+
+TEST_F(MeetingTest, who_looks_at_what_the_dead_have_left_is_not_taken_for_them) {
+  fs::create_directory(folder_);
+  const RankClaim dead{.rank = 1,
+                       .nonce = "dead",
+                       .host = "here",
+                       .process = process_of(300),
+                       .launcher = process_of(7)};
+  const std::string path = folder_ + "/" + word_name(kClaimPrefix, dead.rank, dead.nonce);
+  std::ofstream(path) << dead.format(0);
+  const UniqueFd looking(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+  ASSERT_EQ(::flock(looking.get(), LOCK_SH), 0);  // as another rank does to find out
+  expect_one_session(meet_all({options(0, 2), options(1, 2)}, in_the_end()));
 }
 
 TEST_F(MeetingTest, signs_of_life_are_given_while_it_lasts) {
