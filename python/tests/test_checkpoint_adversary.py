@@ -19,11 +19,13 @@ import stoker
 
 _PATIENCE_S = 60.0  # a test that waits so long has failed
 _WAITS = """
-import sys, threading, time
+import sys, threading
 import stoker
 saver = stoker.Checkpointer(sys.argv[1], rank=0, world_size=1)
 threading.Thread(target=lambda: saver.save(2, state=1), daemon=True).start()
-time.sleep(0.5)
+turn = saver._writer.turns._lock
+while turn.acquire(blocking=False):  # until the other thread has it
+    turn.release()
 try:
     saver.close(0.2)
 except OSError as error:
