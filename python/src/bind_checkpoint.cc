@@ -106,7 +106,8 @@ std::unique_ptr<Checkpointer> make_checkpointer(const nb::bytes& directory,
   if (!settings.kill_at.empty())
     ops = make_killing_file_ops(settings.kill_at, settings.kill_count).release();
   options.ops = ops;
-  if (settings.session != nullptr) options.coordinator = settings.session->coordinator;
+  if (settings.session != nullptr)  // the meeting lives as long as somebody can wait in it
+    options.coordinator = {settings.session, settings.session->coordinator.get()};
   options.retention = rules_of(settings);
   return value_or_raise(without_gil([&] { return Checkpointer::make(std::move(options)); }));
 }

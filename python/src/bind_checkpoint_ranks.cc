@@ -42,12 +42,10 @@ Session session_of(std::unique_ptr<Meeting> meeting) {
   return session;
 }
 
-/// `rank_variable`: of the launcher that has started the ranks, empty if there are none; nothing if
-/// the job is known otherwise.
 Result<MeetingOptions> meeting_of(const std::string& directory, const std::string& word,
-                                  const std::optional<std::string>& rank_variable,
-                                  std::uint32_t rank, std::uint32_t world_size,
+                                  const std::tuple<std::uint32_t, std::uint32_t>& ranks,
                                   const std::shared_ptr<WaitNotices>& notices) {
+  const auto [rank, world_size] = ranks;
   STOKER_ASSIGN(CheckpointDirectory place, CheckpointDirectory::make(posix_file_ops(), directory));
   MeetingOptions options{.place = std::move(place),
                          .word = word,
@@ -55,26 +53,27 @@ Result<MeetingOptions> meeting_of(const std::string& directory, const std::strin
                          .world_size = world_size,
                          .pause = Interrupts::pause,
                          .on_wait = WaitNotices::sink(notices)};
-  if (rank_variable) {
-    options.launcher = find_launcher(*rank_variable);
-    if (rank_variable->empty())
-      options.advice =
-          ". Ranks that were not all started by one process need the same job= on each of them";
-    options.siblings = [variable = *rank_variable] { return find_siblings(variable); };
-  }
   return options;
 }
 
+/// `launcher`: the variable with the rank, of what has started the ranks; empty if there is none.
+/// `is_job_given`: the user says who belongs together, so another launcher is no other job.
 Session meet(const nb::bytes& directory, const std::string& word,
-             const std::optional<std::string>& rank_variable,
+             const std::tuple<std::string, bool>& launcher,
              const std::tuple<std::uint32_t, std::uint32_t>& ranks, std::optional<double> timeout,
              const std::shared_ptr<WaitNotices>& notices) {
   const std::string path = path_of(directory);
   const Deadline deadline = deadline_after(timeout_of(timeout));
   return session_of(waiting([&]() -> Result<std::unique_ptr<Meeting>> {
-    const auto [rank, world_size] = ranks;
-    STOKER_ASSIGN(const MeetingOptions options,
-                  meeting_of(path, word, rank_variable, rank, world_size, notices));
+    STOKER_ASSIGN(MeetingOptions options, meeting_of(path, word, ranks, notices));
+    const auto& [rank_variable, is_job_given] = launcher;
+    if (!is_job_given) {
+      options.launcher = find_launcher(rank_variable);
+      if (rank_variable.empty())
+        options.advice =
+            ". Ranks that were not all started by one process need the same job= on each of them";
+    }
+    options.siblings = [variable = rank_variable] { return find_siblings(variable); };
     return Meeting::meet(options, deadline);
   }));
 }
@@ -84,9 +83,7 @@ Session enter(const nb::bytes& directory, const std::string& token,
               const std::shared_ptr<WaitNotices>& notices) {
   const std::string path = path_of(directory);
   return session_of(waiting([&]() -> Result<std::unique_ptr<Meeting>> {
-    const auto [rank, world_size] = ranks;
-    STOKER_ASSIGN(const MeetingOptions options,
-                  meeting_of(path, token, std::nullopt, rank, world_size, notices));
+    STOKER_ASSIGN(const MeetingOptions options, meeting_of(path, token, ranks, notices));
     return Meeting::enter(options, token);
   }));
 }
@@ -124,7 +121,7 @@ void bind_checkpoint_ranks(nb::module_& module) {
             return waiting([&] { return self.coordinator->broadcast(key, text, deadline); });
           },
           "key"_a, "text"_a, "timeout"_a.none(), "Rank 0's text, on every rank.");
-  module.def("meet_ranks", &meet, "directory"_a, "word"_a, "rank_variable"_a.none(), "ranks"_a,
+  module.def("meet_ranks", &meet, "directory"_a, "word"_a, "launcher"_a, "ranks"_a,
              "timeout"_a.none(), "notices"_a,
              "Waits for all ranks of the job that `word` says. `ranks`: rank and world size.");
   module.def("enter_session", &enter, "directory"_a, "token"_a, "ranks"_a, "notices"_a,

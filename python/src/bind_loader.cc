@@ -63,7 +63,7 @@ class LoaderHandle {
   /// Whoever is the last to let go of it joins its threads.
   void close() {
     if (std::shared_ptr<Loader> mine = std::move(loader_)) {
-      const nb::gil_scoped_release nogil;
+      const ReleasedGil nogil;
       mine->stop();
       mine.reset();
     }
@@ -80,7 +80,7 @@ nb::object next(const LoaderHandle& handle, double timeout_s) {
   NextBatch next;
   {
     std::shared_ptr<Loader> loader = handle.get();
-    const nb::gil_scoped_release nogil;
+    const ReleasedGil nogil;
     next = loader->next(deadline_after(seconds_of(timeout_s)));
     loader.reset();  // without the GIL: it may be the last, and join
   }

@@ -11,16 +11,10 @@
 #include <string_view>
 #include <utility>
 
+#include "gil.h"
 #include "stoker/status.h"
 
 namespace stoker::python {
-
-/// Runs `work` with the GIL released and returns what it returns.
-template <typename Work>
-auto without_gil(Work&& work) {
-  nanobind::gil_scoped_release nogil;
-  return std::forward<Work>(work)();
-}
 
 /// Runs `work(stop_token)` in a thread of its own, without the GIL, and lets Ctrl-C stop it: for
 /// what may take minutes. The token is fired and the thread awaited before KeyboardInterrupt is

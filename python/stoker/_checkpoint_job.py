@@ -46,13 +46,15 @@ class Job:
 
     Attributes:
         name: What is the same on all its ranks, and on no others of this time.
-        rank_variable: Of the launcher, empty without one; None if the job is known otherwise.
+        rank_variable: Of the launcher; empty without one.
+        is_given: Whether the user says who belongs together, whoever has started them.
         is_local: Whether all ranks are known to be on this machine.
         by_store: Whether the ranks agree through torch.distributed's store.
     """
 
     name: str
-    rank_variable: str | None = None
+    rank_variable: str = ""
+    is_given: bool = False
     is_local: bool = False
     by_store: bool = False
 
@@ -69,7 +71,7 @@ def find_job(ranks: Ranks, job: str | None, environment: Mapping[str, str] = os.
     if job is not None:
         if not isinstance(job, str) or not job:
             raise ValueError("job= is a text that all ranks of this start have, and no other start")
-        return Job(f"job {job}")
+        return Job(f"job {job}", _rank_variable(ranks, environment), is_given=True)
     if ranks.world_size == 1:
         return Job("alone")
     if _is_distributed(ranks):
@@ -83,7 +85,7 @@ def find_job(ranks: Ranks, job: str | None, environment: Mapping[str, str] = os.
     if any(told):
         # Two machines may say the same; ranks on one machine have one launcher.
         place = launcher if is_local else ""
-        return Job("\0".join([variable, *told, place]), variable, is_local)
+        return Job("\0".join([variable, *told, place]), variable, is_local=is_local)
     if not launcher:
         raise ValueError(
             f"{ranks.world_size} ranks, and nothing says which processes they are: no "
@@ -161,8 +163,9 @@ class Meetings:
             told.append(os.path.realpath(self._directory))
         word = hashlib.blake2b("\0".join(told).encode(), digest_size=12).hexdigest()
         try:
+            launcher = self._job.rank_variable, self._job.is_given
             return _native.meet_ranks(
-                os.fsencode(place), word, self._job.rank_variable, ranks, timeout, self.notices
+                os.fsencode(place), word, launcher, ranks, timeout, self.notices
             )
         except FileExistsError as error:
             raise JobConflict(error.strerror) from None

@@ -889,7 +889,7 @@ class Session:
     def broadcast(self, key: str, text: str, timeout: float | None) -> str:
         """Rank 0's text, on every rank."""
 
-def meet_ranks(directory: bytes, word: str, rank_variable: str | None, ranks: tuple[int, int], timeout: float | None, notices: WaitNotices) -> Session:
+def meet_ranks(directory: bytes, word: str, launcher: tuple[str, bool], ranks: tuple[int, int], timeout: float | None, notices: WaitNotices) -> Session:
     """
     Waits for all ranks of the job that `word` says. `ranks`: rank and world size.
     """

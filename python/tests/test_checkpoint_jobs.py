@@ -113,8 +113,7 @@ def run_beside(folder: Path, world: int, settings: dict[str, Any]) -> list[dict[
 def check(folder: Path, world: int, said: list[dict[str, Any]], end: str) -> None:
     """The oracle: no checkpoint of both jobs, nothing acknowledged that is not there.
 
-    ``end``: the jobs are "apart"; "refused" by name; or, where the caller breaks the rule that
-    ``job=`` is new for each start, only not "mixed".
+    ``end``: the jobs are "apart"; or "refused", both named.
     """
     is_apart = end == "apart"
     assert len(said) == 2 * world, said
@@ -129,7 +128,7 @@ def check(folder: Path, world: int, said: list[dict[str, Any]], end: str) -> Non
             assert one["restored"] in (None, [step, job, one["rank"]]), one
             if is_apart:
                 assert one["restored"] is not None, one
-            elif end == "refused" and (one["restored"] is None or not one["saved"]):
+            elif one["restored"] is None or not one["saved"]:
                 assert any("JobConflict" in error for error in one["errors"]), one
         path = folder / f"step-{step:012}"
         assert path.exists() == (saved == {True}), said
@@ -137,7 +136,7 @@ def check(folder: Path, world: int, said: list[dict[str, Any]], end: str) -> Non
             loaded = stoker.load(path)
             found = [int(np.asarray(loaded[f"rank-{r:05}.state.job"])[0]) for r in range(world)]
             assert found == [job] * world, "two jobs in one checkpoint"
-    if end == "refused":
+    if not is_apart:
         named = [error for one in said for error in one["errors"] if "JobConflict" in error]
         assert named, said
         assert all(error.count("pid ") >= 2 for error in named), "both are named"
@@ -150,7 +149,7 @@ _CASES: dict[str, tuple[Callable[[Path, int], list[dict[str, Any]]], str]] = {
     "equal variables, one machine": (lambda f, w: run_launched(f, w, _LIMITS, _TORCHRUN), "apart"),
     "equal variables, a cluster": (lambda f, w: run_launched(f, w, _LIMITS, _CLUSTER), "refused"),
     "no variables, one parent": (lambda f, w: run_beside(f, w, _LIMITS), "refused"),
-    "one job= for both": (lambda f, w: run_launched(f, w, _JOB, None), "mixed"),
+    "one job= for both": (lambda f, w: run_launched(f, w, _JOB, None), "refused"),
 }
 
 

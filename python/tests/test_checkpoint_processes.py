@@ -120,6 +120,28 @@ def test_ctrl_c_ends_the_wait_for_the_lock(start: Start, tmp_path: Path) -> None
     assert (out, errors) == ("interrupted\n", "")
 
 
+_SLOW = """
+import sys, numpy, stoker
+saver = stoker.Checkpointer(sys.argv[1], rate_limit="1MB/s")
+saver.save(1, state={"w": numpy.random.default_rng(0).random(1 << 23)})   # a minute
+print("waiting", flush=True)
+"""
+
+
+def test_ctrl_c_while_the_program_waits_for_its_save_does_not_abort(
+    start: Start, tmp_path: Path
+) -> None:
+    process = start([sys.executable, "-c", _SLOW, tmp_path])
+    assert process.stdout is not None
+    assert process.stdout.readline() == "waiting\n"
+    while process.poll() is None:  # the first may come before the wait
+        process.send_signal(signal.SIGINT)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(0.2)
+    assert process.returncode != -signal.SIGABRT, process.communicate()[1]
+    assert not list(tmp_path.glob("step-*"))
+
+
 _FORKED = """
 import os, sys, numpy, stoker
 saver = stoker.Checkpointer(sys.argv[1], rate_limit="8MiB/s")

@@ -93,9 +93,15 @@ Result<std::string> SharedDirectoryCoordinator::await(const std::string& key, st
   constexpr nanoseconds kPauseMax = milliseconds(100);
   const PathAt path = path_of(key, from);
   WaitNotice notice(options_.on_wait);
+  Status loss;
   for (nanoseconds pause = milliseconds(1);; pause = std::min(pause * 2, kPauseMax)) {
     Result<std::string> text = read_text_file(ops_, path, kMessageBytesMax);
     if (text.status().code() != Code::not_found) return text;
+    STOKER_TRY(loss);  // the message may have come just before the end
+    if (options_.find_loss && pause == kPauseMax) {
+      loss = options_.find_loss(from);
+      if (!loss.ok()) continue;
+    }
     if (Clock::now() >= deadline)
       return Status(Code::unavailable, name_ranks(missing(key, awaited)) +
                                            " did not answer in time in " + options_.place.path());

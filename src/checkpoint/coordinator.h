@@ -18,8 +18,8 @@ namespace stoker {
 /// has a key, which is used once, by every rank, for a gather or a broadcast; rounds with different
 /// keys may run at the same time.
 ///
-/// Every method ends by its deadline. A rank that was not heard of is named: `unavailable`, "rank 3
-/// did not answer".
+/// Every method ends by its deadline, and earlier where a rank that has not answered is known to
+/// have ended. A rank that was not heard of is named: `unavailable`, "rank 3 did not answer".
 ///
 /// Thread safety: every method may be called from any thread.
 class Coordinator {
@@ -54,6 +54,9 @@ struct SharedDirectoryOptions {
   /// sleeps.
   std::function<Status(nanoseconds)> pause = {};
   WaitSink on_wait = {};  ///< Hears which ranks are missing, after some seconds of waiting.
+  /// Asked now and then during a wait for this rank: an error says that it will never answer, and
+  /// ends the wait. Nothing: the deadline ends it.
+  std::function<Status(std::uint32_t rank)> find_loss = {};
 };
 
 /// For ranks that share a filesystem and nothing else. Polled with growing pauses.

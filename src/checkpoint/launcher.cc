@@ -28,13 +28,15 @@ std::string link_of(std::int64_t pid, const char* name) {
 }
 
 struct ProcessState {
+  char state = 0;  ///< 'Z': it has ended, and its parent was not told yet.
   std::int64_t parent = 0;
   std::string started;  ///< Ticks since the start of the machine.
 };
 
 /// Of /proc/PID/stat: "PID (name) state parent ...", the name with any characters.
 std::optional<ProcessState> state_of(std::int64_t pid) {
-  constexpr int kParentField = 1;  // behind the name, from 0 on
+  constexpr int kStateField = 0;  // behind the name, from 0 on
+  constexpr int kParentField = 1;
   constexpr int kStartedField = 19;
   const std::string text = read_proc(pid, "stat");
   const std::size_t name_end = text.rfind(')');
@@ -44,6 +46,7 @@ std::optional<ProcessState> state_of(std::int64_t pid) {
   for (int field = 0; field <= kStartedField; ++field) {
     rest.remove_prefix(std::min(rest.find_first_not_of(' '), rest.size()));
     const std::string_view word = rest.substr(0, rest.find(' '));
+    if (field == kStateField && !word.empty()) state.state = word.front();
     if (field == kParentField)
       std::from_chars(word.data(), word.data() + word.size(), state.parent);
     if (field == kStartedField) state.started = word;
@@ -113,6 +116,12 @@ bool is_tracker(std::int64_t pid) {
 
 ProcessIdentity this_process() {
   return identity_of(::getpid());
+}
+
+bool has_ended(const ProcessIdentity& process) {
+  if (!process.is_known() || process.space != this_process().space) return false;
+  const std::optional<ProcessState> state = state_of(process.pid);
+  return !state || state->started != process.started || state->state == 'Z';
 }
 
 ProcessIdentity find_launcher(const std::string& rank_variable) {

@@ -23,6 +23,10 @@ struct ProcessIdentity {
 
 ProcessIdentity this_process();
 
+/// Whether the process is known to have ended. False for one of another machine or container: there
+/// is no telling.
+bool has_ended(const ProcessIdentity& process);
+
 /// The nearest ancestor that does not have this process' value of the environment variable
 /// `rank_variable`: a script around a rank inherits it. An empty name: the parent. Not known if
 /// there is no telling: the ancestor has ended, so that this process was given to another one, or

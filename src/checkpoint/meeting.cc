@@ -298,7 +298,10 @@ Result<std::string> Meeting::Talk::lead() {
         !seen.has_said(seen.welcomes, meeting_.nonce_, text))
       STOKER_TRY(publish(std::string(kWelcomePrefix) + meeting_.nonce_, text));
     STOKER_TRY(over);
-    if (is_complete) return welcome.session;
+    if (is_complete) {
+      meeting_.members_ = std::move(welcome.members);
+      return welcome.session;
+    }
     STOKER_TRY(pause());
   }
 }
@@ -313,8 +316,10 @@ Result<std::string> Meeting::Talk::follow() {
       if (!heard->failure.empty())
         return Status(Code::unavailable, text_for_people(heard->failure));
       if (heard->members.size() == options_.world_size &&
-          heard->members[options_.rank] == meeting_.nonce_)
+          heard->members[options_.rank] == meeting_.nonce_) {
+        meeting_.members_ = heard->members;
         return heard->session;
+      }
       missing = heard->missing;
       std::erase(missing, options_.rank);
       if (!heard->members.empty() || seen.has_said(seen.ready, meeting_.nonce_, heard->session))
@@ -418,13 +423,36 @@ Result<std::unique_ptr<Meeting>> Meeting::enter(const MeetingOptions& options,
 }
 
 Result<std::unique_ptr<Coordinator>> Meeting::make_coordinator() const {
-  return make_shared_directory_coordinator({.place = options_.place,
-                                            .word = options_.word,
-                                            .session = session_,
-                                            .rank = options_.rank,
-                                            .world_size = options_.world_size,
-                                            .pause = options_.pause,
-                                            .on_wait = options_.on_wait});
+  return make_shared_directory_coordinator(
+      {.place = options_.place,
+       .word = options_.word,
+       .session = session_,
+       .rank = options_.rank,
+       .world_size = options_.world_size,
+       .pause = options_.pause,
+       .on_wait = options_.on_wait,
+       .find_loss = [this](std::uint32_t rank) { return find_loss(rank); }});
+}
+
+Status Meeting::find_loss(std::uint32_t rank) const {
+  FileOps& ops = options_.place.ops();
+  const Result<std::vector<std::string>> names = ops.list(directory_);
+  if (!names.ok()) return {};
+  for (const std::string& name : *names) {
+    const auto word = parse_word_name(name, kClaimPrefix);
+    if (!word || word->first != rank) continue;
+    if (!members_.empty() && members_[rank] != word->second) continue;
+    const Result<std::string> text = read_text_file(ops, directory_ / name, kMessageBytesMax);
+    const auto claim =
+        text.ok() ? RankClaim::parse(*text, rank, word->second) : std::optional<RankClaim>();
+    if (!claim || !has_ended(claim->process)) continue;
+    // A process that is hidden from us, and alive, holds its claim locked.
+    const Result<UniqueFd> fd = ops.open(directory_ / name, O_RDWR | O_NONBLOCK);
+    if (fd.ok() && ops.try_lock(fd->get(), LockMode::shared).ok())
+      return Status(Code::unavailable, "rank " + std::to_string(rank) + " has ended (" +
+                                           claim->who() + ") in " + options_.place.path());
+  }
+  return {};
 }
 
 Meeting::~Meeting() {

@@ -72,7 +72,7 @@ class Meeting {
   ~Meeting();
 
   const std::string& session() const noexcept { return session_; }
-  /// For the ranks that have met.
+  /// For the ranks that have met. This object must outlive it.
   Result<std::unique_ptr<Coordinator>> make_coordinator() const;
 
  private:
@@ -84,12 +84,15 @@ class Meeting {
   Status start_heart();
   void keep_beating(std::stop_token stop);
   RankClaim own_claim() const;
+  /// `unavailable` if the member with this rank is known to have ended without leaving.
+  Status find_loss(std::uint32_t rank) const;
 
   const MeetingOptions options_;
   const PathAt directory_;
   const std::string nonce_;
   const ProcessIdentity process_;
   std::string session_;
+  std::vector<std::string> members_;  // nonces, by rank; none if they have met by other means
   bool has_met_ = false;
   ForkGuard guard_;
   std::unique_ptr<ForkClosedFd> claim_;  // locked

@@ -339,6 +339,44 @@ TEST_F(MeetingTest, a_session_that_was_agreed_on_elsewhere_needs_no_meeting) {
   EXPECT_EQ(dir_.entry_count(), 0);
 }
 
+TEST_F(MeetingTest, nobody_waits_for_a_member_that_has_ended) {
+  for (const bool has_spoken : {false, true}) {
+    int ready[2];
+    ASSERT_EQ(::pipe(ready), 0);
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::alarm(60);
+      MeetingOptions member = options(1, 2);
+      member.process = {};  // this process itself
+      const Met met = Meeting::enter(member, "agreed");
+      if (met.ok() && has_spoken)
+        static_cast<void>((*(*met)->make_coordinator())->gather("k", "last words", in_the_end()));
+      static_cast<void>(::write(ready[1], "x", 1));
+      ::pause();
+      ::_exit(0);
+    }
+    const Met met = Meeting::enter(options(0, 2), "agreed");
+    ASSERT_TRUE(met.ok());
+    char byte = 0;
+    ASSERT_EQ(::read(ready[0], &byte, 1), 1);
+    ::kill(child, SIGKILL);
+    ::waitpid(child, nullptr, 0);
+    const auto coordinator = (*met)->make_coordinator();
+    const auto heard = (*coordinator)->gather("k", "", in_the_end());
+    if (has_spoken) {
+      ASSERT_TRUE(heard.ok()) << "what it has said before counts";
+      EXPECT_EQ((*heard)[1], "last words");
+    } else {
+      EXPECT_EQ(heard.status().code(), Code::unavailable);
+      EXPECT_NE(heard.status().message().find("rank 1 has ended (pid " + std::to_string(child)),
+                std::string_view::npos)
+          << heard.status().message();
+    }
+    for (const int fd : ready) ::close(fd);
+    fs::remove_all(folder_);
+  }
+}
+
 TEST_F(MeetingTest, a_word_is_a_plain_name_and_a_rank_one_of_them) {
   for (const char* const word : {"", "../x", "a/b", "a b"}) {
     MeetingOptions wrong = options(0);
