@@ -104,7 +104,8 @@ Result<std::string> SharedDirectoryCoordinator::await(const std::string& key, st
     }
     if (Clock::now() >= deadline)
       return Status(Code::unavailable, name_ranks(missing(key, awaited)) +
-                                           " did not answer in time in " + options_.place.path());
+                                           " did not answer in time in " + options_.place.path() +
+                                           std::string(kRankRule));
     notice.waiting([&] {
       return "rank " + std::to_string(rank()) + " of " + std::to_string(world_size()) +
              " waits for " + name_ranks(missing(key, awaited)) + " in " + options_.place.path() +
@@ -136,9 +137,8 @@ Status SharedDirectoryCoordinator::publish(const std::string& key, const std::st
 Result<std::vector<std::string>> SharedDirectoryCoordinator::gather(const std::string& key,
                                                                     const std::string& text,
                                                                     Deadline deadline) {
-  const std::string context = "gather " + key;
   if (rank() != 0) {
-    STOKER_TRY(publish(key, text).with_context(context));
+    STOKER_TRY(publish(key, text));
     return std::vector<std::string>();
   }
   std::vector<std::string> texts{text};
@@ -146,9 +146,8 @@ Result<std::vector<std::string>> SharedDirectoryCoordinator::gather(const std::s
   for (std::uint32_t other = 1; other < world_size(); ++other) awaited.push_back(other);
   while (!awaited.empty()) {
     const std::uint32_t other = awaited.front();
-    Result<std::string> heard = await(key, other, awaited, deadline);
-    if (!heard.ok()) return heard.status().with_context(context);
-    texts.push_back(*std::move(heard));
+    STOKER_ASSIGN(std::string heard, await(key, other, awaited, deadline));
+    texts.push_back(std::move(heard));
     static_cast<void>(ops_.unlink(path_of(key, other)));  // read by nobody else
     awaited.erase(awaited.begin());
   }
@@ -158,16 +157,13 @@ Result<std::vector<std::string>> SharedDirectoryCoordinator::gather(const std::s
 Result<std::string> SharedDirectoryCoordinator::broadcast(const std::string& key,
                                                           const std::string& text,
                                                           Deadline deadline) {
-  const std::string context = "broadcast " + key;
   if (rank() == 0) {
     if (world_size() == 1) return text;
-    STOKER_TRY(publish(key, text).with_context(context));
+    STOKER_TRY(publish(key, text));
     forget(path_of(key, 0));
     return text;
   }
-  Result<std::string> heard = await(key, 0, {0}, deadline);
-  if (!heard.ok()) return heard.status().with_context(context);
-  return heard;
+  return await(key, 0, {0}, deadline);
 }
 
 void SharedDirectoryCoordinator::forget(PathAt path) {

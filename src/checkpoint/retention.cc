@@ -30,27 +30,43 @@ class Kept {
 
 void keep_exempt(const Catalog& catalog, const AllNotes& notes, const RetentionRules& rules,
                  Kept& kept) {
-  kept.add(catalog.newest());
-  kept.add(catalog.newest_finite());
+  const auto is_sound = [&](const CatalogStep& step) {
+    return step.is_valid() && !rules.damaged.contains(step.generation);
+  };
+  const auto newest = std::ranges::find_if(catalog.steps, is_sound);
+  if (newest != catalog.steps.end()) kept.add(&*newest);
+  const auto newest_finite = std::ranges::find_if(catalog.steps, [&](const CatalogStep& step) {
+    return is_sound(step) && !step.has_new_nonfinite;
+  });
+  if (newest_finite != catalog.steps.end()) kept.add(&*newest_finite);
   kept.add(catalog.find(catalog.latest));
   for (const std::string& name : rules.replicating) kept.add(catalog.find(name));
   for (const CatalogStep& step : catalog.steps) {
     const CheckpointNote* note = notes.find(step.parsed.step, step.generation);
     const bool is_pinned =
         (note != nullptr && note->is_pinned) || notes.is_damaged(step.parsed.step);
-    if (is_pinned || !step.is_valid()) kept.add(&step);
+    if (is_pinned || !is_sound(step) || step.generation <= rules.untouched_until) kept.add(&step);
   }
+}
+
+/// Nothing if nobody has said it.
+std::optional<double> value_of(const CatalogStep& step, const AllNotes& notes,
+                               const std::string& metric) {
+  const CheckpointNote* note = notes.find(step.parsed.step, step.generation);
+  for (const auto* values : {note == nullptr ? nullptr : &note->values, &step.summary->reference}) {
+    if (values == nullptr) continue;
+    if (const auto value = values->find(metric); value != values->end()) return value->second;
+  }
+  return std::nullopt;
 }
 
 void keep_best(std::span<const CatalogStep* const> steps, const AllNotes& notes,
                const KeepBest& rule, Kept& kept) {
   std::vector<std::pair<double, const CatalogStep*>> ranked;
   for (const CatalogStep* step : steps) {
-    const CheckpointNote* note = notes.find(step->parsed.step, step->generation);
-    if (note == nullptr) continue;
-    const auto value = note->values.find(rule.metric);
-    if (value == note->values.end() || std::isnan(value->second)) continue;
-    ranked.emplace_back(rule.order == KeepBest::Order::min ? value->second : -value->second, step);
+    const std::optional<double> value = value_of(*step, notes, rule.metric);
+    if (!value || std::isnan(*value)) continue;
+    ranked.emplace_back(rule.order == KeepBest::Order::min ? *value : -*value, step);
   }
   // Of equal ones the newer is in front.
   std::ranges::sort(ranked, [](const auto& a, const auto& b) {
@@ -69,7 +85,8 @@ std::vector<std::string> choose_removals(const Catalog& catalog, const AllNotes&
   keep_exempt(catalog, notes, rules, kept);
   std::vector<const CatalogStep*> candidates;  // newest first
   for (const CatalogStep& step : catalog.steps)
-    if (step.is_valid() && !step.is_superseded()) candidates.push_back(&step);
+    if (step.is_valid() && !step.is_superseded() && !rules.damaged.contains(step.generation))
+      candidates.push_back(&step);
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     const CatalogStep& step = *candidates[i];
     const bool is_wanted =

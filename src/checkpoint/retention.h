@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -13,7 +14,8 @@
 
 namespace stoker {
 
-/// Keeps the best by a value that somebody has annotated.
+/// Keeps the best by a value that somebody has annotated, or else by the reference value of that
+/// name that was saved with it.
 struct KeepBest {
   enum class Order : std::uint8_t { min, max };
   std::string metric;
@@ -28,6 +30,12 @@ struct RetentionRules {
   std::optional<KeepBest> keep_best = {};
   /// Names of the checkpoints that are being copied elsewhere, or wait for it.
   std::vector<std::string> replicating = {};
+  /// Generations whose data was found to be damaged, which a catalog cannot know. They stay, and no
+  /// rule counts them.
+  std::set<std::uint64_t> damaged = {};
+  /// Everything up to this generation stays: what an earlier run has left, which the run that saves
+  /// now does not continue.
+  std::uint64_t untouched_until = 0;
 
   bool keep_all() const noexcept { return !keep_last && keep_every.value_or(0) == 0 && !keep_best; }
 };
@@ -37,10 +45,10 @@ struct RetentionRules {
 /// Never among them, whatever the rules say: the newest valid one; the newest without new values
 /// that are not finite (mark_nonfinite() must have been called); pinned ones; those that are being
 /// replicated; the one that `latest` leads to; damaged and unreadable ones, because nobody can tell
-/// what they are and their files may be all that is left. A step whose note is damaged or
-/// unreadable counts as pinned. Superseded ones are kept by no rule. `keep_best` ranks by
-/// annotations alone: those without the metric, or with one that is not a number, are for the other
-/// rules; of equal ones the newer is the better.
+/// what they are and their files may be all that is left; what `untouched_until` says. A step whose
+/// note is damaged or unreadable counts as pinned. Superseded ones are kept by no rule. Those
+/// without the metric of `keep_best`, or with one that is not a number, are for the other rules; of
+/// equal ones the newer is the better.
 std::vector<std::string> choose_removals(const Catalog& catalog, const AllNotes& notes,
                                          const RetentionRules& rules);
 

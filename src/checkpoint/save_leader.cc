@@ -72,9 +72,9 @@ Status SaveLeader::check(std::span<const BeginMessage> messages, const SavesInFl
                                                 " while rank 0 saves step " + std::to_string(step));
     size_bytes += messages[rank].size_bytes;
   }
-  Status exists(Code::already_exists, "step " + std::to_string(step) +
-                                          " was saved by this run already: " + options_.directory +
-                                          "/" + step_name(step));
+  Status exists(Code::already_exists,
+                "step " + std::to_string(step) + " is in " + options_.directory +
+                    " already, saved by this run or by the one that it continues");
   if (std::ranges::find(in_flight.steps, step) != in_flight.steps.end()) return exists;
   const CheckpointDirectory& directory = held.lock->owner().directory();
   if (directory.ops().info_of(directory.at(step_name(step))).status().code() != Code::not_found) {
@@ -87,9 +87,11 @@ Status SaveLeader::check(std::span<const BeginMessage> messages, const SavesInFl
                                                          : free_bytes_of(options_.directory);
   if (!free.ok() || *free >= size_bytes + in_flight.unreserved_bytes) return {};
   std::string text = options_.directory + ": a checkpoint of " + std::to_string(size_bytes) +
-                     " bytes does not fit into " + std::to_string(*free) + " free ones";
+                     " bytes needs more room than is free there, " + std::to_string(*free) +
+                     " bytes";
   if (in_flight.unreserved_bytes > 0)
     text += ", of which saves before it will take " + std::to_string(in_flight.unreserved_bytes);
+  text += ". Remove old checkpoints (stoker checkpoint prune, keep_last=) or use another disk";
   return Status(Code::no_space, std::move(text));
 }
 
@@ -150,6 +152,7 @@ Result<CheckpointManifest> SaveLeader::make_manifest(const SaveJob& job,
   CheckpointManifest manifest;
   manifest.step = job.request.step;
   const std::optional<CheckpointParent> parent = head();
+  if (!parent) retention_.untouched_until = held.committed.greatest_generation();
   // What is continued may be gone, and counts all the same.
   manifest.generation =
       std::max(held.committed.greatest_generation(), parent ? parent->generation : 0) + 1;
@@ -228,7 +231,7 @@ EndMessage SaveLeader::commit_made(const SaveJob& job, const CheckpointManifest&
     const bool is_known = add_to_catalog(manifest, held);
     if (!is_known || !keeps_all(held)) {
       RetentionReport retired =
-          retire_unwanted(held.owner, options_.retention, held.committed.reader(), held.notes);
+          retire_unwanted(held.owner, retention_, held.committed.reader(), held.notes);
       condemned_ = std::move(retired.condemned);
       end.failure = retired.failure;
     }
@@ -251,10 +254,9 @@ Status SaveLeader::explain_behind_commit(const Status& failure, const char* what
 
 /// By what is known, without a look at every checkpoint: for that nothing is removed it will do.
 bool SaveLeader::keeps_all(Held& held) const {
-  if (options_.retention.keep_all()) return true;
+  if (retention_.keep_all()) return true;
   const Result<AllNotes> notes = held.notes.read();
-  return notes.ok() &&
-         choose_removals(held.committed.catalog(), *notes, options_.retention).empty();
+  return notes.ok() && choose_removals(held.committed.catalog(), *notes, retention_).empty();
 }
 
 bool SaveLeader::add_to_catalog(const CheckpointManifest& manifest, Held& held) {

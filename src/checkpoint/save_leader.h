@@ -37,6 +37,7 @@ class SaveLeader {
       : options_(options),
         coordinator_(coordinator),
         writer_ops_(writer_ops),
+        retention_(options.retention),
         head_(options.parent) {}
 
   /// Takes the lock, if this is the first time, another writer has taken over since, or the path
@@ -91,6 +92,7 @@ class SaveLeader {
   const CheckpointerOptions& options_;
   Coordinator& coordinator_;
   FileOps& writer_ops_;
+  RetentionRules retention_;  // the writer's thread's
   std::vector<std::string> condemned_;
   mutable Mutex mutex_;
   std::shared_ptr<Held> held_ STOKER_GUARDED_BY(mutex_);  // null before the first, and when fenced
