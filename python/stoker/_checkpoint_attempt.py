@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 from typing import Any
 
 from stoker import _native
@@ -13,9 +14,27 @@ from stoker._checkpoint_settings import check_loader
 from stoker._checkpoint_tree import decode_tree, manifest_path
 from stoker._checkpoint_values import is_fixed
 from stoker._corrupt import corrupt_error, tensor_in
+from stoker._cursors import CursorMismatch
 from stoker._ranks import Ranks
 
 _log = logging.getLogger("stoker")
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a restore was asked for.
+
+    Attributes:
+        trees: Those in memory, by name.
+        loader: What continues, or None.
+        allow: What may differ in its state.
+        is_partial: What else was saved is left out on purpose.
+    """
+
+    trees: dict[str, Any]
+    loader: Any
+    allow: list[str]
+    is_partial: bool
 
 
 def _saved_trees(
@@ -45,20 +64,18 @@ def _saved_trees(
 class Attempt:
     """Checks everything when it is made. ``finish`` when all targets were read."""
 
-    def __init__(
-        self, checkpoint: _native.OpenCheckpoint, trees: dict[str, Any], loader: Any, ranks: Ranks
-    ) -> None:
+    def __init__(self, checkpoint: _native.OpenCheckpoint, wanted: Wanted, ranks: Ranks) -> None:
         self._step, self._generation = checkpoint.step, checkpoint.generation
         self._reference = checkpoint.reference
         self._world_size = checkpoint.world_size
         manifest = manifest_path(checkpoint)
         self._extra = decode_tree(checkpoint.extra, "extra", manifest, arrays=False)
-        self._trees, self._loader = trees, loader
+        self._wanted, self._is_first = wanted, ranks.rank == 0
         source = f"step {checkpoint.step}"
-        self._saved = _saved_trees(checkpoint, manifest, list(trees), ranks)
+        self._saved = _saved_trees(checkpoint, manifest, list(wanted.trees), ranks)
         self._cursor = decode_tree(checkpoint.cursor, "the loader's state", manifest)
         self._fit = TreeFit(checkpoint, source)
-        for name, have in trees.items():
+        for name, have in wanted.trees.items():
             if name not in self._saved:
                 there = ", ".join(self._saved) or "nothing"
                 raise ValueError(f"{name}: not in {source}, which has {there}")
@@ -68,18 +85,17 @@ class Attempt:
                     "dict, or give None and take it from `trees` of the answer"
                 )
             self._fit.check(self._saved[name], have, name)
-        if loader is not None:
+        if wanted.loader is not None:
             if self._cursor is None:
                 raise ValueError(f"loader: {source} was saved without one")
-            check_loader(loader, "load_state_dict")
+            check_loader(wanted.loader, "load_state_dict")
             self._fit.check(self._cursor, None, "loader")
+        self._fit.raise_misfits()
 
     @classmethod
-    def read(
-        cls, checkpoint: _native.OpenCheckpoint, trees: dict[str, Any], loader: Any, ranks: Ranks
-    ) -> Attempt:
+    def read(cls, checkpoint: _native.OpenCheckpoint, wanted: Wanted, ranks: Ranks) -> Attempt:
         """One whose targets were read; CorruptError has the tensor that is damaged."""
-        made = cls(checkpoint, trees, loader, ranks)
+        made = cls(checkpoint, wanted, ranks)
         try:
             checkpoint.read_all(made.targets)
         except _native.CorruptError as error:
@@ -96,10 +112,13 @@ class Attempt:
         """Sets what is no tensor, the loader first."""
         for passed, why in passed_over:
             _log.warning("passed over %s: %s", passed, why)
-        if self._loader is not None:  # first: it may refuse
-            self._loader.load_state_dict(self._fit.apply(self._cursor, None))
+        if self._is_first and not self._wanted.is_partial:
+            self._tell_left_out()
+        if self._wanted.loader is not None:  # first: it may refuse
+            self._load_loader(self._wanted.loader, self._wanted.allow)
         self._fit.copy()
-        now = {name: self._fit.apply(self._saved[name], have) for name, have in self._trees.items()}
+        trees = self._wanted.trees
+        now = {name: self._fit.apply(self._saved[name], have) for name, have in trees.items()}
         return Restored(
             self._step,
             source=source,
@@ -110,3 +129,33 @@ class Attempt:
             extra=self._extra,
             trees=now,
         )
+
+    def _tell_left_out(self) -> None:
+        left_out = [name for name in self._saved if name not in self._wanted.trees]
+        if left_out:
+            _log.warning(
+                "step %d has trees that restore() was not asked for: %s; pass them, or "
+                "partial=True if you mean it",
+                self._step,
+                ", ".join(left_out),
+            )
+        if self._cursor is not None and self._wanted.loader is None:
+            _log.warning(
+                "step %d was saved with a loader, and restore() was given none: the data start "
+                "from the beginning; pass loader=, or partial=True if you mean it",
+                self._step,
+            )
+
+    def _load_loader(self, loader: Any, allow: list[str]) -> None:
+        settings = {"allow": allow} if allow else {}  # other loaders than ours take none
+        try:
+            loader.load_state_dict(self._fit.apply(self._cursor, None), **settings)
+        except CursorMismatch as error:
+            differing = {one.field for one in error.differences}
+            if not all(one.may_be_allowed for one in error.differences):
+                raise
+            advice = ", ".join(f'"{name}"' for name in sorted(differing))
+            message = f"{error}: restore(..., allow={{{advice}}})"
+            raise CursorMismatch(message, error.differences) from None
+        if hasattr(loader, "_count_from"):  # a stoker.Loader
+            loader._count_from(self._step)

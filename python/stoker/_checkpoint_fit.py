@@ -20,6 +20,7 @@ from stoker._checkpoint_memory import (
     new_array,
     new_tensor,
 )
+from stoker._checkpoint_prefix import prefix_hint
 from stoker._checkpoint_ranks import Differs
 from stoker._checkpoint_slice import Box, Slice
 from stoker._checkpoint_targets import Place, Targets
@@ -35,6 +36,7 @@ from stoker._checkpoint_values import (
 from stoker._corrupt import corrupt_error
 from stoker._torch import is_tensor
 
+_MISFITS_TOLD = 10
 _CONTAINERS = (dict, list, tuple, set, frozenset, argparse.Namespace)
 
 
@@ -43,12 +45,17 @@ def _is_torch_kind(value: Any, module: str, name: str) -> bool:
     return loaded is not None and isinstance(value, getattr(loaded, name))
 
 
+class Misfit(ValueError):  # noqa: N818 (its message is one of a list)
+    """A place in memory that cannot take what was saved."""
+
+
 class TreeFit:
     """Fits saved trees to those in memory, in two passes over both.
 
     ``check`` finds what does not fit and collects where tensors are read to: arrays in memory
-    are filled where they are, and new ones are made where there are none. When they have been read,
-    ``copy`` fills what was read beside its place, and ``apply`` sets everything else.
+    are filled where they are, and new ones are made where there are none. ``raise_misfits`` raises
+    all that was found. When the tensors have been read, ``copy`` fills what was read beside its
+    place, and ``apply`` sets everything else.
     """
 
     def __init__(self, checkpoint: _native.OpenCheckpoint, source: str) -> None:
@@ -60,13 +67,32 @@ class TreeFit:
         self._checkpoint = checkpoint
         self._targets = Targets()
         self._resolved: list[tuple[Any, ...]] | None = None
+        self._misfits: list[str] = []
 
     def check(self, saved: Any, have: Any, path: str, *, strict: bool = True) -> None:
-        """Raises what is wrong with putting ``saved`` where ``have`` is; changes nothing.
+        """Notes what is wrong with putting ``saved`` where ``have`` is; changes nothing.
 
         ``strict``: a key of ``have`` that was not saved is an error, and so is another kind of
         value.
         """
+        try:
+            self._check(saved, have, path, strict)
+        except Misfit as misfit:
+            self._misfits.append(str(misfit))
+
+    def raise_misfits(self) -> None:
+        """ValueError with what does not fit: the first places, and how many there are."""
+        if not self._misfits:
+            return
+        if len(self._misfits) == 1:
+            raise ValueError(self._misfits[0])
+        lines = [f"{len(self._misfits)} places do not fit {self._source}:"]
+        lines += self._misfits[:_MISFITS_TOLD]
+        if len(self._misfits) > _MISFITS_TOLD:
+            lines.append(f"and {len(self._misfits) - _MISFITS_TOLD} more")
+        raise ValueError("\n  ".join(lines))
+
+    def _check(self, saved: Any, have: Any, path: str, strict: bool) -> None:
         if isinstance(saved, (Differs, Unresolved)) or (
             not strict and _family(saved) is not _family(have)
         ):
@@ -75,17 +101,17 @@ class TreeFit:
             self._check_object(saved, have, path)
         elif isinstance(have, Slice):
             if not isinstance(saved, TensorNode) or saved.is_scalar:
-                raise ValueError(f"{path}: a slice, but {_kind(saved)} in {self._source}")
+                raise Misfit(f"{path}: a slice, but {_kind(saved)} in {self._source}")
             self._fill_slice(saved, have, path)
         elif isinstance(have, np.ndarray) or is_tensor(have):
             if not isinstance(saved, TensorNode) or saved.is_scalar:
-                raise ValueError(f"{path}: an array, but {_kind(saved)} in {self._source}")
+                raise Misfit(f"{path}: an array, but {_kind(saved)} in {self._source}")
             self._fill(saved, have, path)
         elif isinstance(have, enum.Enum):
             self._check_member(saved, have, path)
         elif isinstance(have, _CONTAINERS):
             if _family(have) is not _family(saved):
-                raise ValueError(f"{path}: {_kind(have)}, but {_kind(saved)} in {self._source}")
+                raise Misfit(f"{path}: {_kind(have)}, but {_kind(saved)} in {self._source}")
             self._check_items(saved, have, path, strict)
         else:
             self._check_new(saved, path)
@@ -94,9 +120,8 @@ class TreeFit:
         members = members_of(have)
         if members is not None:
             stored = members_of(saved) or {}
-            missing = [key for key in members if key not in stored] if strict else []
-            if missing:
-                raise ValueError(f"{path}[{missing[0]!r}]: not in {self._source}")
+            if strict:
+                self._check_names(stored, members, path)
             # Not by [key]: a defaultdict would make what it lacks.
             pairs = [(key, item, members.get(key)) for key, item in stored.items()]
         elif isinstance(have, (set, frozenset)):
@@ -104,17 +129,31 @@ class TreeFit:
         else:
             for i, item in enumerate(have[len(saved) :], len(saved)):
                 if strict and holds_arrays(item):
-                    raise ValueError(f"{path}[{i}]: not in {self._source}")
+                    self._misfits.append(f"{path}[{i}]: not in {self._source}")
             padded = [*have[: len(saved)], *[None] * (len(saved) - len(have))]
             pairs = list(zip(range(len(saved)), saved, padded, strict=True))
         for key, item, there in pairs:
             self.check(item, there, f"{path}[{key!r}]", strict=strict)
 
+    def _check_names(
+        self, saved: dict[Any, Any], have: dict[Any, Any], path: str, *, of_module: bool = False
+    ) -> None:
+        """Notes names that were not saved, and of a module also those that it lacks."""
+        told = prefix_hint(saved, have, self._source, of_module=of_module)
+        if told is not None:
+            raise Misfit(f"{path}: {told}")
+        missing = [key for key in have if key not in saved]
+        self._misfits += [f"{path}[{key!r}]: not in {self._source}" for key in missing]
+        if of_module:
+            lacking = [key for key in saved if key not in have]
+            text = f"in {self._source}, but the module has none"
+            self._misfits += [f"{path}[{key!r}]: {text}" for key in lacking]
+
     def _check_member(self, saved: Any, have: enum.Enum, path: str) -> None:
         try:
             type(have)(saved)
         except (ValueError, TypeError, KeyError):  # the class may look for it in its own way
-            raise ValueError(
+            raise Misfit(
                 f"{path}: {type(have).__name__} has no member of the value that is in "
                 f"{self._source}: {'an array' if isinstance(saved, TensorNode) else repr(saved)}"
             ) from None
@@ -123,11 +162,11 @@ class TreeFit:
         state = have.state_dict()
         self._states[id(have)] = state, path
         if _is_torch_kind(have, "torch.nn", "Module") and isinstance(saved, dict):
-            unexpected = [key for key in saved if key not in state]
-            if unexpected:
-                raise ValueError(
-                    f"{path}[{unexpected[0]!r}]: in {self._source}, but the module has none"
-                )
+            self._check_names(saved, state, path, of_module=True)
+            for key, item in saved.items():
+                if key in state:
+                    self.check(item, state[key], f"{path}[{key!r}]")
+            return
         # An optimizer has no state before its first step, and a rewound one has too much.
         is_optimizer = _is_torch_kind(have, "torch.optim", "Optimizer")
         if is_optimizer:
@@ -138,19 +177,19 @@ class TreeFit:
         """What load_state_dict() of an optimizer would refuse, after others were restored."""
         counts = [_group_sizes(one) for one in (state, saved)]
         if counts[0] != counts[1]:
-            raise ValueError(
+            raise Misfit(
                 f"{path}: groups of {counts[0]} parameters, but of {counts[1]} in {self._source}"
             )
 
     def _check_new(self, saved: Any, path: str) -> None:
         if isinstance(saved, Differs):
-            raise saved.refusal(path)
+            raise Misfit(str(saved.refusal(path)))
         if isinstance(saved, Unresolved):
-            raise ValueError(f"{path}: {saved!r} cannot be restored: this needs torch that has it")
+            raise Misfit(f"{path}: {saved!r} cannot be restored: this needs torch that has it")
         if isinstance(saved, TensorNode):
             self._make(saved, path)
         for key, item in parts_of(saved) or ():
-            self._check_new(item, f"{path}[{key!r}]")
+            self.check(item, None, f"{path}[{key!r}]")
 
     def _find(self, node: TensorNode, path: str) -> tuple[str, tuple[int, ...]]:
         if node.name not in self._stored:
@@ -160,7 +199,7 @@ class TreeFit:
             try:
                 array_layout(*self._stored[node.name], node.element)
             except UnsupportedValueError as error:
-                raise ValueError(f"{path}: cannot be restored: {error}") from None
+                raise Misfit(f"{path}: cannot be restored: {error}") from None
         return self._stored[node.name]
 
     def _memory(self, have: Any, path: str) -> Memory:
@@ -169,7 +208,7 @@ class TreeFit:
             assert memory is not None
             check_writable(memory, have)
         except UnsupportedValueError as error:
-            raise ValueError(f"{path}: cannot be restored into: {error}") from None
+            raise Misfit(f"{path}: cannot be restored into: {error}") from None
         return memory
 
     def _add(
@@ -182,7 +221,7 @@ class TreeFit:
         memory = self._memory(have, path)
         if (memory.type, memory.shape, memory.element) != (kind, shape, node.element):
             stored = describe(kind, shape, node.element)
-            raise ValueError(f"{path}: {memory.describe()}, but {stored} in {self._source}")
+            raise Misfit(f"{path}: {memory.describe()}, but {stored} in {self._source}")
         self._arrays[node] = have
         self._add(path, node, None, have, memory)
 
@@ -196,17 +235,17 @@ class TreeFit:
         if (memory.type, whole, memory.element) != (kind, shape, node.element):
             mine = describe(memory.type, whole, memory.element)
             stored = describe(kind, shape, node.element)
-            raise ValueError(f"{path}: a slice of {mine}, but {stored} in {self._source}")
+            raise Misfit(f"{path}: a slice of {mine}, but {stored} in {self._source}")
         self._add(path, node, (offsets, memory.shape), have.array, memory)
 
     def _make(self, node: TensorNode, path: str) -> None:
         if node.is_slice:
-            raise ValueError(f"{path}: a slice, which is restored into a stoker.Slice alone")
+            raise Misfit(f"{path}: a slice, which is restored into a stoker.Slice alone")
         make = new_tensor if node.is_torch else new_array
         try:
             made = make(*self._find(node, path), node.element)
         except (UnsupportedValueError, ImportError) as error:
-            raise ValueError(f"{path}: cannot be restored: {error}") from None
+            raise Misfit(f"{path}: cannot be restored: {error}") from None
         memory = memory_of(made)
         assert memory is not None
         self._arrays[node] = made

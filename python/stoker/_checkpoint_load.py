@@ -19,6 +19,7 @@ from stoker._checkpoint_memory import (
 )
 from stoker._checkpoint_tree import TensorNode, decode_tree, manifest_path
 from stoker._checkpoint_values import parts_of, with_parts
+from stoker._foreign_files import foreign_directory, foreign_file
 from stoker._safetensors_file import SafetensorsFile
 
 _LISTINGS_MAX = 1000  # a writer that is faster than this reader each time does not exist
@@ -175,12 +176,42 @@ class Loaded(Mapping[str, LazyTensor]):
 
 
 def _load_file(path: str) -> Loaded:
-    file = SafetensorsFile(path)
+    try:
+        file = SafetensorsFile(path)
+    except _native.CorruptError:
+        known = foreign_file(path)
+        if known is None:
+            raise
+        raise ValueError(f"{path}: it is {known}") from None
     tensors = {}
     for name, (kind, shape) in file.tensors.items():
         with contextlib.suppress(UnsupportedValueError):  # elements of less than a byte
             tensors[name] = LazyTensor(file, name, kind, shape)
     return Loaded(path, tensors)
+
+
+def _directory_of(path: str) -> str:
+    parent, last = os.path.split(path.rstrip("/") or path)
+    return parent or "." if last == "latest" else path
+
+
+def _nothing_at(path: str) -> Exception | None:
+    """What to raise where there are no checkpoints; None if there are some."""
+    directory = _directory_of(path)
+    parent, last = os.path.split(path.rstrip("/"))
+    if last.startswith("step-") and not os.path.lexists(path):
+        directory = parent or "."
+    none = f"no checkpoints in {directory}"
+    if not os.path.isdir(directory):  # noqa: PTH112
+        return FileNotFoundError(f"{none}: there is no such directory")
+    names = os.listdir(directory)  # noqa: PTH208
+    if "manifest.json" in names:
+        return None
+    if any(name.startswith("step-") for name in names):
+        is_missing = directory != path and last != "latest"
+        return FileNotFoundError(f"no checkpoint {last} in {directory}") if is_missing else None
+    known = foreign_directory(directory)
+    return FileNotFoundError(none) if known is None else ValueError(f"{directory}: it is {known}")
 
 
 def _open(path: str) -> _native.OpenCheckpoint:
@@ -190,8 +221,7 @@ def _open(path: str) -> _native.OpenCheckpoint:
     generations alone. A writer may remove each one between being listed and being opened, and puts
     a newer one there first: so it is listed again until nothing changes.
     """
-    parent, last = os.path.split(path.rstrip("/") or path)
-    directory = parent or "." if last == "latest" else path
+    directory = _directory_of(path)
     before: list[Any] | None = None
     for _ in range(_LISTINGS_MAX):
         names = os.listdir(directory) if os.path.isdir(directory) else []  # noqa: PTH112, PTH208
@@ -234,11 +264,22 @@ def load(path: str | os.PathLike[str]) -> Loaded:
     Args:
         path: A checkpoint, ``latest`` or a directory of checkpoints (the newest that can be
             opened), or any safetensors file. Of a file there are no checksums to compare with.
+
+    Raises:
+        FileNotFoundError: There is no such file, or there are no checkpoints.
+        ValueError: It is a file of another kind, such as one of torch.save(); says what to do.
+        CorruptError: It is damaged.
     """
     path = os.fspath(path)
     if os.path.isfile(path):  # noqa: PTH113
         return _load_file(path)
-    native = _open(path)
+    try:
+        native = _open(path)
+    except OSError:
+        nothing = _nothing_at(path)
+        if nothing is None:
+            raise
+        raise nothing from None
     source = _CheckpointSource(native)
     stored = {name: (kind, shape) for name, kind, shape in native.tensors()}
     tensors: dict[str, LazyTensor] = {}

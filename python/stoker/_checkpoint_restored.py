@@ -11,6 +11,8 @@ from stoker._checkpoint_settings import number_of
 class Restored(int):
     """The step that was restored: an int, with where it came from.
 
+    Printed and formatted it is its number; ``repr()`` has the directory too.
+
     Attributes:
         source: The checkpoint's directory.
         generation: Says which checkpoint is newer; step numbers do not, because runs are rewound.
@@ -34,6 +36,9 @@ class Restored(int):
         restored = super().__new__(cls, step)
         restored.__dict__.update(attributes)
         return restored
+
+    def __str__(self) -> str:  # and format(), which asks it
+        return int.__repr__(self)
 
     def __repr__(self) -> str:
         return f"<stoker.Restored: step {int(self)} from {self.source}>"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from stoker import _native
@@ -101,6 +101,16 @@ def name_of(step: int | str) -> str:
 def step_number(step: Any) -> int:
     """Of a step: from 0 on; nothing is cut off."""
     return whole_number("step", step)
+
+
+def check_allow(allow: Iterable[str], loader: Any) -> list[str]:
+    """What may differ in the state of a loader, which must be given then."""
+    if isinstance(allow, str):
+        raise TypeError(f"allow is a set of names: {{{allow!r}}}")
+    names = list(allow)
+    if names and loader is None:
+        raise ValueError("allow= is about the loader: pass loader= as well")
+    return names
 
 
 def check_loader(loader: Any, method: str) -> None:

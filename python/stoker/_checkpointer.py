@@ -5,18 +5,21 @@ from __future__ import annotations
 import os
 import time
 import weakref
+from collections.abc import Iterable
 from functools import partial
 from types import TracebackType
 from typing import Any, Literal
 
-from stoker._checkpoint_attempt import Attempt
+from stoker._checkpoint_attempt import Attempt, Wanted
 from stoker._checkpoint_job import Meetings, find_job, job_text
 from stoker._checkpoint_late import telling_late
 from stoker._checkpoint_listing import Listing
+from stoker._checkpoint_names import EmptyTrees, check_names, settings_of
 from stoker._checkpoint_pending import Pending
 from stoker._checkpoint_ranks import own_prefix
 from stoker._checkpoint_restored import Restored, check_reference
 from stoker._checkpoint_settings import (
+    check_allow,
     check_loader,
     make_settings,
     name_of,
@@ -111,6 +114,7 @@ class Checkpointer(Listing):
         self._end = weakref.finalize(self, self._writer.close_at_end, self._close_timeout)
         self._last_step: int | None = None
         self._last_time = time.monotonic()
+        self._empty = EmptyTrees()
 
     # Saving:
 
@@ -148,8 +152,7 @@ class Checkpointer(Listing):
         with self._writer.turns.take():
             with self._writer.refusing(number):
                 check_loader(loader, "state_dict")
-                if "finite" in trees:
-                    raise ValueError("finite: no name for a tree: restore() has a setting of it")
+                check_names(trees, SETTINGS)
                 encoder = TreeEncoder(prefix=own_prefix(self._ranks))
                 state = encoder.encode_all(trees)
                 cursor = "null"
@@ -157,6 +160,7 @@ class Checkpointer(Listing):
                     cursor = encoder.encode(loader.state_dict(), "loader")
                 note = TreeEncoder(arrays=False).encode(extra, "extra")
                 numbers = numbers_of(reference)
+            self._empty.tell(number, trees, has_loader=loader is not None)
             native, watcher = self._writer.save(number, encoder, (state, note, cursor), numbers)
             pending = Pending(native, sum(m.size_bytes for m in encoder.tensors.values()))
             self._writer.add(pending, watcher)
@@ -203,21 +207,28 @@ class Checkpointer(Listing):
         step: int | str = "latest",
         *,
         loader: Any = None,
+        allow: Iterable[str] = (),
         finite: bool = False,
+        partial: bool = False,
         **trees: Any,
     ) -> Restored | None:
         """Restores the newest valid checkpoint; damaged ones are logged and passed over.
 
         Arrays and tensors are filled where they are, and checked first: nothing is touched if a
         type or shape differs, or a tree has something that was not saved. The rest of each tree is
-        set to what it was. Trees that are not named are left alone. Of several ranks each gets what
-        it has saved, all from the same checkpoint; to another number of ranks goes what was saved
-        as a ``stoker.Slice``, or is the same on all of them.
+        set to what it was. A tree or a loader that was saved and is not named here is left alone,
+        with a warning. Of several ranks each gets what it has saved, all from the same checkpoint;
+        to another number of ranks goes what was saved as a ``stoker.Slice``, or is the same on all
+        of them.
 
         Args:
             step: A number, or the name of a checkpoint, instead of the newest.
-            loader: What has ``load_state_dict()``: goes on where it stood.
+            loader: What has ``load_state_dict()``: continues where it was. A ``stoker.Loader``
+                counts its ``steps()`` from the restored step.
+            allow: What may differ between the loader that was saved and this one, as for
+                ``Loader.load_state_dict``: ``{"global_batch_size"}``.
             finite: Passes over checkpoints that brought values that are not finite.
+            partial: What is not named is left out on purpose: no warning.
             trees: As they were given to ``save``. None: the tree is made anew, in ``trees`` of the
                 answer.
 
@@ -226,23 +237,24 @@ class Checkpointer(Listing):
 
         Raises:
             ValueError: A tree does not fit; names where.
+            CursorMismatch: The loader is that of another run; the message has every difference.
             CorruptError: There are checkpoints, and none of them is valid. It has ``path``,
                 ``offset`` and ``tensor`` of the first damage that it names.
             LateError: A rank did not answer in time.
         """
         self._writer.check_process()
+        check_names(trees, SETTINGS)
+        wanted = Wanted(trees, loader, check_allow(allow, loader), partial)
         with self._writer.turns.take():
-            done = self._restore("" if step == "latest" else name_of(step), finite, loader, trees)
+            done = self._restore("" if step == "latest" else name_of(step), finite, wanted)
             if done is not None:
                 self._writer.release((int(done), done.generation))
                 self._last_step, self._last_time = int(done), time.monotonic()
             return done
 
-    def _restore(
-        self, name: str, finite: bool, loader: Any, trees: dict[str, Any]
-    ) -> Restored | None:
+    def _restore(self, name: str, finite: bool, wanted: Wanted) -> Restored | None:
         self._writer.await_all(None)
-        attempt = partial(Attempt.read, trees=trees, loader=loader, ranks=self._ranks)
+        attempt = partial(Attempt.read, wanted=wanted, ranks=self._ranks)
         try:
             with telling_late():
                 (chosen, passed_over), made = choose_together(
@@ -295,3 +307,13 @@ class Checkpointer(Listing):
     def __repr__(self) -> str:
         state = ", closed" if self._writer.turns.is_closed else ""
         return f"<stoker.Checkpointer {self.path!r}{state}>"
+
+
+# What no tree can be called.
+SETTINGS = settings_of(
+    {
+        "Checkpointer()": Checkpointer.__init__,
+        "save()": Checkpointer.save,
+        "restore()": Checkpointer.restore,
+    }
+)

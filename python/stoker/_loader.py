@@ -180,17 +180,20 @@ class Loader:
     def steps(self, start: int | None = None, every: int = 1) -> Iterator[tuple[int, Any]]:
         """``(step, batch)`` for each batch of an ``iter()``: how many were received by then.
 
-        The first batch of a run is 1, and a resumed run counts on: the cursor knows.
+        The first batch of a run is 1, and a resumed run counts on: the cursor knows. After
+        ``Checkpointer.restore(loader=...)`` it counts from the restored step, also if the batches
+        had another size then.
 
         Args:
-            start: Steps done before; to be given when batches had another size then.
+            start: Steps done before, instead.
             every: Batches of a step, under gradient accumulation: the number goes up with the last
                 of them.
         """
         every = whole_number("every", every, 1)
-        done = 0 if start is None else whole_number("start", start)
+        done, number = 0 if start is None else whole_number("start", start), 0
         iteration = iter(self)
-        number = self._progress.batches_done() if start is None else 0
+        if start is None:
+            done, number = self._progress.counted(every)
         for batch in iteration:
             number += 1
             yield done + number // every, batch
@@ -226,6 +229,10 @@ class Loader:
         self._check_usable()
         self._progress.load(state, allow)
         self._runs.end_all()
+
+    def _count_from(self, step: int) -> None:
+        """For a Checkpointer, which has restored this step."""
+        self._progress.count_from(step)
 
     def set_epoch(self, epoch: int) -> None:
         """The next ``iter()`` begins with this epoch; nothing happens if it would anyway.

@@ -41,6 +41,7 @@ class Progress:
         self.epochs = epochs
         self.next = (0, 0)
         self.at = plan.cursor(0, 0)
+        self._restored: tuple[int, int] | None = None  # batches done then, and the step
 
     def _end_of(self, epoch: int) -> int:
         """The epoch after an iteration that is in ``epoch``; an endless one ends where it is."""
@@ -60,6 +61,21 @@ class Progress:
         in_epoch = -(-position // self._plan.settings.global_batch_size)
         return epoch * self._plan.batches_in_epoch() + in_epoch
 
+    def counted(self, every: int) -> tuple[int, int]:
+        """Steps done before the next iter(), and batches besides: of a run, or since a restore.
+
+        A restored step decides where the number of batches says another one: their size was
+        another, or the program counts in its own way.
+        """
+        batches = self.batches_done()
+        if self._restored is None or self._restored[0] // every == self._restored[1]:
+            return 0, batches
+        return self._restored[1], batches - self._restored[0]
+
+    def count_from(self, step: int) -> None:
+        """The state that was just loaded is that of a step."""
+        self._restored = self.batches_done(), step
+
     def receive(self, cursor: _native.Cursor) -> None:
         """The caller has got the batch with this cursor."""
         self.at = cursor
@@ -71,6 +87,7 @@ class Progress:
         self._plan.go_to_epoch(cursor.epoch)
         check_cursor(cursor, self._plan.wanted_cursor(), allow)
         self._plan.adopt(cursor)
+        self._restored = None
         self.at = self._plan.cursor(cursor.epoch, cursor.position)
         is_over = self._plan.cut.batches_from(cursor.position) == 0
         self.next = (cursor.epoch + 1, 0) if is_over else (cursor.epoch, cursor.position)

@@ -18,10 +18,11 @@ from typing import Any, BinaryIO
 from stoker import _native
 from stoker import io as stoker_io
 from stoker._checkpoint_memory import UnsupportedValueError, memory_of, new_tensor
+from stoker._checkpoint_names import why_no_name
 from stoker._checkpoint_ranks import Differs, identity_in, tree_of_all
 from stoker._checkpoint_tree import TensorNode, decode_tree, manifest_path
 from stoker._checkpoint_values import parts_of, with_parts
-from stoker._checkpointer import Checkpointer
+from stoker._checkpointer import SETTINGS, Checkpointer
 from stoker._command_line import (
     EXIT_FAILED,
     EXIT_INTERRUPTED,
@@ -37,16 +38,42 @@ from stoker._torch_files import import_torch, load_dcp, load_pt, save_pt
 _MEMORY_BYTES, _PIECE_BYTES = 256 << 20, 16 << 20
 
 
+def _trees_of(state: Any, name: str | None) -> tuple[dict[str, Any], dict[str, str]]:
+    """What a file holds as trees by name, and the keys that could not be their names.
+
+    A dict of parts (the model's, the optimizer's) is split. One without any, as a module's own
+    state is, and everything under a ``name`` that was given, is one tree.
+    """
+    is_split = (
+        name is None
+        and isinstance(state, dict)
+        and any(isinstance(part, dict) for part in state.values())
+        and all(type(key) is str and key and not key.startswith("!") for key in state)
+    )
+    if not is_split:
+        return {name or "state": state}, {}
+    trees, renamed = {}, {}
+    for key, part in state.items():
+        tree = key
+        while why_no_name(tree, SETTINGS) is not None or (tree != key and tree in state):
+            tree += "_"
+        trees[tree] = part
+        if tree != key:
+            renamed[tree] = key
+    return trees, renamed
+
+
 def import_file(arguments: argparse.Namespace) -> str:
     """Commits what torch has saved as a checkpoint; what to print."""
     source = Path(arguments.source)
-    tree = load_dcp(source) if source.is_dir() else load_pt(source)
+    state = load_dcp(source) if source.is_dir() else load_pt(source)
+    trees, renamed = _trees_of(state, arguments.tree)
     saver = Checkpointer(
         arguments.directory, lock="fail", memory_bytes=_MEMORY_BYTES, rank=0, world_size=1
     )
     with saver:
         extra = {"imported_from": source.resolve().name}
-        pending = saver.save(arguments.step, extra=extra, **{arguments.tree: tree})
+        pending = saver.save(arguments.step, extra=extra, **trees)
     pending.wait()  # at once: it was closed
     checkpoint = _native.OpenCheckpoint(
         os.fsencode(f"{arguments.directory}/step-{arguments.step:012}")
@@ -58,12 +85,17 @@ def import_file(arguments: argparse.Namespace) -> str:
         "generation": pending.generation,
         "tensors": tensors,
         "size_bytes": pending.size_bytes,
+        "trees": list(trees),
     }
     if arguments.json:
         return json.dumps(report)
+    named = [f"{tree} (was {renamed[tree]})" if tree in renamed else tree for tree in trees]
     size = _native.format_bytes(pending.size_bytes)
     where = f"{arguments.directory}/{report['name']}"
-    return f"{where}: {counted(tensors, 'tensor')}, {size}, generation {pending.generation}"
+    return (
+        f"{where}: {counted(tensors, 'tensor')}, {size}, generation {pending.generation}\n"
+        f"trees: {', '.join(named)}"
+    )
 
 
 class _Reader:
@@ -206,7 +238,7 @@ def _parser() -> argparse.ArgumentParser:
     importing.add_argument("directory")
     importing.add_argument("source")
     importing.add_argument("--step", type=int, required=True)
-    importing.add_argument("--as", dest="tree", default="state")
+    importing.add_argument("--as", dest="tree")
     exporting = commands.add_parser("export", allow_abbrev=False, add_help=False)
     exporting.add_argument("checkpoint")
     exporting.add_argument("out")

@@ -12,6 +12,7 @@ from typing import Any, BinaryIO
 
 from stoker._corrupt import corrupt_error
 from stoker._dcp_metadata import RefusedPickleError, parse_metadata
+from stoker._foreign_files import foreign_file
 from stoker._native import CorruptError
 from stoker._plain_files import open_plain
 
@@ -65,7 +66,13 @@ def load_pt(path: Path) -> Any:
     """
     torch = import_torch(f"{path}: read by torch")
     with open_plain(path) as file:
-        return _load_plain(torch, file, str(path))
+        try:
+            return _load_plain(torch, file, str(path))
+        except CorruptError as error:
+            known = foreign_file(path)
+            if known is None:
+                raise
+            raise corrupt_error(f"{error}: it is {known}", str(path)) from None
 
 
 def _read_metadata(directory: Path, folder: int) -> Any:

@@ -67,6 +67,15 @@ bool is_settled(const FileInfo& file) {
   return nanoseconds(file.modified_ns) + kTick < now;
 }
 
+/// What is no directory, or a link in its place, is nothing that the caller could have asked for
+/// differently.
+Status notes_status(const Status& status, const CheckpointDirectory& directory) {
+  if (status.code() != Code::invalid_argument) return status;
+  return Status(Code::corrupt, directory.at(kNotesName).text() +
+                                   ": not a directory of notes; move it away, and pin again what "
+                                   "shall stay");
+}
+
 Status make_notes_directory(const CheckpointDirectory& directory) {
   const Status made = directory.ops().mkdir(directory.at(kNotesName));
   if (!made.ok() && made.code() != Code::already_exists) return made;
@@ -176,7 +185,7 @@ Result<AllNotes> NotesReader::read() {
   FileOps& ops = directory_.ops();
   const Result<std::vector<DirectoryName>> names = ops.list_names(directory_.at(kNotesName));
   if (names.status().code() == Code::not_found) return all;
-  if (!names.ok()) return names.status();
+  if (!names.ok()) return notes_status(names.status(), directory_);
   std::map<std::uint64_t, Known> known;
   for (const DirectoryName& name : *names) {
     const std::optional<std::uint64_t> step = step_of(name.name);
@@ -211,7 +220,7 @@ Result<NotesLock> NotesLock::take(const CheckpointDirectory& directory, nanoseco
     fd = ops.open(path, O_RDWR | O_CREAT | O_EXCL);
     if (fd.status().code() == Code::already_exists) fd = ops.open(path, O_RDWR | O_NONBLOCK);
   }
-  if (!fd.ok()) return fd.status();
+  if (!fd.ok()) return notes_status(fd.status(), directory);
   const Deadline deadline = deadline_after(timeout);
   for (;;) {
     const Status status = ops.try_lock(fd->get(), LockMode::exclusive);

@@ -5,6 +5,7 @@
 
 #include <charconv>
 #include <cmath>
+#include <string_view>
 #include <system_error>
 
 #include "checkpoint/names.h"
@@ -46,17 +47,23 @@ Result<CheckpointDirectory> open_directory(const std::string& directory) {
 }
 
 Status no_checkpoints(const std::string& directory) {
-  const bool is_one = posix_file_ops().kind_of(directory + "/manifest.json").ok();
-  return Status(Code::not_found,
-                directory + (is_one ? ": is a checkpoint itself; give the directory above it, and "
-                                      "its step where one is asked for"
-                                    : ": no checkpoints"));
+  std::string_view why;
+  if (posix_file_ops().kind_of(directory + "/manifest.json").ok())
+    why =
+        ": it is a checkpoint itself; give the directory above it, and its step where one is "
+        "asked for";
+  else if (posix_file_ops().kind_of(directory).status().code() == Code::not_found)
+    why = ": there is no such directory";
+  return Status(Code::not_found, fmt::format("no checkpoints in {}{}", directory, why));
 }
 
 Result<CatalogStep> find_step(const Catalog& catalog, const std::string& directory,
                               const std::string& typed) {
+  if (typed.empty())
+    return Status(Code::invalid_argument,
+                  "an empty text names no checkpoint; give a step's number, or `latest`");
   if (catalog.steps.empty()) return no_checkpoints(directory);
-  if (typed.empty() || typed == kLatestName) return find_latest(catalog, directory);
+  if (typed == kLatestName) return find_latest(catalog, directory);
   const std::string name = name_from(typed);
   if (name.empty())
     return Status(Code::invalid_argument,
@@ -78,7 +85,7 @@ Result<CheckpointReader> open_step(const std::string& directory, const std::stri
                                    const Context& context) {
   STOKER_ASSIGN(const EngineKind engine, try_engine());
   STOKER_ASSIGN(const CheckpointDirectory opened, open_directory(directory));
-  const bool is_latest = typed.empty() || typed == kLatestName;
+  const bool is_latest = typed == kLatestName;
   // Whoever saves and keeps one checkpoint removes it as soon as there is a newer one: then that.
   constexpr int kAttemptsMax = 100;
   for (int attempt = 1;; ++attempt) {

@@ -44,7 +44,7 @@ Result<CheckpointDirectory> open_directory(const std::string& directory);
 /// `not_found`: why there are none in `directory`.
 Status no_checkpoints(const std::string& directory);
 
-/// The checkpoint that was typed: "1000", "latest" (also an empty text), "step-000000001000" or
+/// The checkpoint that was typed: "1000", "latest", "step-000000001000" or
 /// "step-000000001000.superseded-41". `invalid_argument` for what is none of these, `not_found` if
 /// it is not there. `latest` is the newest by generation, wherever the link leads, but for a
 /// damaged one that it leads to.

@@ -7,6 +7,7 @@
 
 #include "base/units.h"
 #include "checkpoint/export.h"
+#include "checkpoint/export_choice.h"
 #include "cli/checkpoint_arguments.h"
 #include "cli/dataset_arguments.h"
 #include "cli/python_program.h"
@@ -17,10 +18,14 @@ namespace stoker::cli {
 namespace {
 
 constexpr const char* kFooter =
-    R"(OUT.safetensors is one file, with OUT.safetensors.sha256 beside it. With --hf OUT is a directory as
-Hugging Face lays models out, with SHA256SUMS in it. `sha256sum -c` takes both, in the directory of
-the files. Slices are put together; every byte is checked on the way; what is there is never
-replaced.
+    R"(OUT.safetensors is one file, with OUT.safetensors.sha256 beside it. `sha256sum -c` takes that, in
+the directory of the file. Slices are put together; every byte is checked on the way; what is there
+is never replaced.
+
+With --hf OUT is a directory as Hugging Face lays models out, with SHA256SUMS in it. It holds the
+weights alone: the tree `model`, under the names that the module itself has. What is left out is
+printed. --only chooses other tensors, and --strip other names. config.json and a tokenizer are not in
+a checkpoint: add them.
 
 OUT.pt is written in Python by torch.save(), and torch.load() takes it with weights_only=True: the
 state as it was saved, or with --only or --strip a dict of tensors by name. It passes through memory
@@ -63,17 +68,27 @@ Status hand_over(const Arguments& arguments, const std::string& checkpoint) {
                        std::move(words));
 }
 
-std::string render_text(const ExportReport& report) {
-  return fmt::format("{} in {}, {}: {}\nsums: {}\n", counted(report.tensor_count, "tensor"),
-                     counted(report.files.size(), "file"), format_bytes(report.size_bytes),
-                     report.files.empty() ? "" : report.files.front(), report.sums);
+std::string render_text(const ExportReport& report, const std::vector<LeftOutTree>& left_out) {
+  std::string text =
+      fmt::format("{} in {}, {}: {}\nsums: {}\n", counted(report.tensor_count, "tensor"),
+                  counted(report.files.size(), "file"), format_bytes(report.size_bytes),
+                  report.files.empty() ? "" : report.files.front(), report.sums);
+  for (const LeftOutTree& tree : left_out)
+    text += fmt::format("left out: {} ({}, {})\n", printable(tree.name),
+                        counted(tree.tensor_count, "tensor"), format_bytes(tree.size_bytes));
+  return text;
 }
 
-std::string render_json(const ExportReport& report) {
+std::string render_json(const ExportReport& report, const std::vector<LeftOutTree>& left_out) {
+  nlohmann::ordered_json trees = nlohmann::ordered_json::array();
+  for (const LeftOutTree& tree : left_out)
+    trees.push_back(
+        {{"tree", tree.name}, {"tensors", tree.tensor_count}, {"size_bytes", tree.size_bytes}});
   return to_line({{"files", report.files},
                   {"sums", report.sums},
                   {"tensors", report.tensor_count},
-                  {"size_bytes", report.size_bytes}}) +
+                  {"size_bytes", report.size_bytes},
+                  {"left_out", std::move(trees)}}) +
          "\n";
 }
 
@@ -81,9 +96,17 @@ Status run(const Arguments& arguments, Context& context) {
   STOKER_TRY(check_out(arguments));
   STOKER_ASSIGN(const CheckpointReader reader,
                 open_step(arguments.directory, arguments.step, context));
-  if (is_for_torch(arguments)) return hand_over(arguments, reader.directory());
-  WorkProgress progress(context, "exporting", "bytes");
   ExportOptions options = arguments.options;
+  STOKER_TRY(check_only(reader.tensors(), options.only));
+  if (is_for_torch(arguments)) return hand_over(arguments, reader.directory());
+  std::vector<LeftOutTree> left_out;
+  if (arguments.hf && options.only.empty()) {
+    STOKER_ASSIGN(ModelChoice choice, choose_model(reader));
+    options.only = std::move(choice.only);
+    if (options.strip.empty()) options.strip = std::move(choice.strip);
+    left_out = std::move(choice.left_out);
+  }
+  WorkProgress progress(context, "exporting", "bytes");
   if (!arguments.json)
     options.progress = [&](std::uint64_t done, std::uint64_t count) {
       progress.show({.done = done, .count = count, .bytes = done});
@@ -93,7 +116,8 @@ Status run(const Arguments& arguments, Context& context) {
                    : export_safetensors(reader, posix_file_ops(), arguments.out, options);
   progress.clear();
   if (!exported.ok()) return exported.status();
-  return write_out(context, arguments.json ? render_json(*exported) : render_text(*exported));
+  return write_out(context, arguments.json ? render_json(*exported, left_out)
+                                           : render_text(*exported, left_out));
 }
 
 }  // namespace
@@ -107,7 +131,8 @@ void add_checkpoint_export_command(CLI::App& checkpoint, Context& context) {
   command
       ->add_option("OUT", arguments->out, "OUT.safetensors, OUT.pt, or a new directory with --hf.")
       ->required();
-  command->add_flag("--hf", arguments->hf, "A directory as Hugging Face lays models out.");
+  command->add_flag("--hf", arguments->hf,
+                    "A directory as Hugging Face lays models out, with the tree `model`.");
   command
       ->add_option("--only", arguments->options.only,
                    "Only tensors whose names begin so; may be given several times.")

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <span>
 #include <stop_token>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -118,10 +119,17 @@ Status check_tree(const std::string& tree) {
   const bool is_word =
       !tree.empty() && is_letter(tree.front()) &&
       std::ranges::all_of(tree, [&](char c) { return is_letter(c) || (c >= '0' && c <= '9'); });
-  constexpr std::array kTaken = {"extra", "finite", "loader", "reference", "self", "step"};
+  // What is no name for a tree in Python; a test there compares them.
+  constexpr std::array kTaken = {
+      "allow",        "assign",    "blocking",     "close_timeout", "deadline",     "dedup",
+      "extra",        "finite",    "force",        "in_flight",     "job",          "keep_best",
+      "keep_every",   "keep_last", "late",         "loader",        "lock",         "lock_ttl",
+      "map_location", "meeting",   "memory_bytes", "non_blocking",  "overwrite",    "partial",
+      "path",         "rank",      "rate_limit",   "reference",     "self",         "step",
+      "strict",       "sync",      "timeout",      "wait",          "weights_only", "world_size"};
   if (std::ranges::find(kTaken, tree) != kTaken.end())
     return Status(Code::invalid_argument,
-                  "--as " + tree + ": is something else to save() and restore() in Python");
+                  "--as " + tree + ": in Python that is a setting, and no name for a tree");
   if (is_word) return {};
   return Status(Code::invalid_argument,
                 "--as " + printable(tree) + ": a name of letters, digits and '_' is needed");
@@ -210,34 +218,46 @@ Result<std::uint64_t> save(const ImportRequest& request, SaveRequest contents, S
   return pending->generation();
 }
 
+/// A zip archive or a pickle, whatever its name.
+bool begins_like_torch(const std::string& file) {
+  const Result<UniqueFd> fd = open_regular(posix_file_ops(), file);
+  std::array<char, 4> head{};
+  if (!fd.ok() || ::pread(fd->get(), head.data(), head.size(), 0) != head.size()) return false;
+  const std::string_view begin(head.data(), head.size());
+  return begin == "PK\x03\x04" || begin.starts_with("\x80\x02");
+}
+
 }  // namespace
 
 Result<bool> is_read_by_torch(const std::string& file) {
   struct stat info{};
   if (::stat(file.c_str(), &info) != 0) return Status::from_errno(errno, "stat", file);
   constexpr std::array kEndings = {".pt", ".pth", ".ckpt", ".bin"};
-  return S_ISDIR(info.st_mode) ||
-         std::ranges::any_of(kEndings, [&](const char* ending) { return file.ends_with(ending); });
+  if (S_ISDIR(info.st_mode) ||
+      std::ranges::any_of(kEndings, [&](const char* ending) { return file.ends_with(ending); }))
+    return true;
+  return S_ISREG(info.st_mode) && begins_like_torch(file);
 }
 
 Status check_import(const ImportRequest& request) {
-  STOKER_TRY(check_tree(request.tree));
+  if (request.tree) STOKER_TRY(check_tree(*request.tree));
   return check_directory(request);
 }
 
 Result<ImportReport> import_safetensors(const ImportRequest& request, Context& context) {
+  const std::string tree = request.tree.value_or("state");
   STOKER_ASSIGN(const std::unique_ptr<Source> source, Source::open(request.file));
   const Result<SafetensorsHeader> header = source->read_header();
   if (!header.ok()) return header.status().with_context(request.file);
   SaveRequest contents{.step = request.step,
                        .tensors = {},
-                       .state_json = state_of(*header, request.tree),
+                       .state_json = state_of(*header, tree),
                        .extra_json = extra_of(*header, request.file)};
   ImportReport report{.name = step_name(request.step), .tensor_count = header->entries.size()};
   for (const SafetensorsEntry& entry : header->entries) {
     const std::uint64_t begin = header->data_offset_bytes + entry.begin_bytes;
     contents.tensors.push_back(
-        {.name = request.tree + "." + entry.name,
+        {.name = tree + "." + entry.name,
          .type = entry.type,
          .shape = entry.shape,
          .read = [&source, begin](std::uint64_t at, std::span<std::byte> out) {

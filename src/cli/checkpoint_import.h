@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "checkpoint/manifest.h"
@@ -15,8 +16,8 @@ struct ImportRequest {
   std::string file;       ///< One safetensors file, or what torch reads.
   std::uint64_t step = 0;
   /// What the tensors are in a program that restores them: restore(state=...). Their names begin
-  /// with it and a point.
-  std::string tree = "state";
+  /// with it and a point. Nothing: `state`, or for torch's files the trees that are in them.
+  std::optional<std::string> tree = {};
 };
 
 struct ImportReport {
@@ -26,8 +27,8 @@ struct ImportReport {
   std::uint64_t size_bytes = 0;  ///< Of the tensors.
 };
 
-/// Whether it is torch that reads the file: a pickle by its name, or a directory. `not_found` if
-/// there is none.
+/// Whether it is torch that reads the file: a pickle by its name or its first bytes, or a
+/// directory. `not_found` if there is none.
 Result<bool> is_read_by_torch(const std::string& file);
 
 /// `already_exists` if there is such a step; `invalid_argument` for a name that Python does not

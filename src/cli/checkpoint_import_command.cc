@@ -25,8 +25,10 @@ behind when it fails or is interrupted.
 
 torch's own files (.pt, .pth, .ckpt, .bin) and its distributed checkpoints, which are directories, are
 read in Python by torch: as tensors and plain values alone, with weights_only=True, so that no code in
-them runs. They become the tree that they hold, and pass through memory whole. STOKER_PYTHON says by
-which Python, else it is the one beside this command or on the PATH.
+them runs. They pass through memory whole. A dict with dicts in it becomes trees by its keys, such as
+model and optimizer; a key that is a setting of save() or restore() gets a "_" behind it. With --as
+everything is one tree. STOKER_PYTHON says by which Python, else it is the one beside this command or
+on the PATH.
 
 Examples:
   stoker checkpoint import run/checkpoints base-model.safetensors --step 0 --as model
@@ -39,8 +41,8 @@ struct Arguments {
 
 Status hand_over(const Arguments& arguments) {
   const ImportRequest& request = arguments.request;
-  std::vector<std::string> words = {"import", fmt::format("--step={}", request.step),
-                                    "--as=" + request.tree};
+  std::vector<std::string> words = {"import", fmt::format("--step={}", request.step)};
+  if (request.tree) words.push_back("--as=" + *request.tree);
   if (arguments.json) words.emplace_back("--json");
   words.insert(words.end(), {"--", request.directory, request.file});
   return become_python({.module = "stoker._torch_command",
@@ -81,7 +83,9 @@ void add_checkpoint_import_command(CLI::App& checkpoint, Context& context) {
   command->add_option("--step", arguments->request.step, "The step it shall be.")
       ->required()
       ->check(count_from(0));
-  command->add_option("--as", arguments->request.tree, "NAME of the state it shall be (state).");
+  command->add_option("--as", arguments->request.tree,
+                      "NAME of the one tree it shall be. Default: state; the "
+                      "trees in it for torch's files.");
   command->add_flag("--json", arguments->json, "One JSON object, for programs.");
   command->footer(kFooter);
   on_chosen(*command, [arguments, &context] { return run(*arguments, context); });

@@ -21,7 +21,7 @@ namespace {
 
 constexpr const char* kFooter =
     R"(The newest first, by generation: a run that was rewound saves a step again, and what had its name
-before is superseded. Data is read and checked with --verify, as by `stoker checkpoint verify --all`,
+before is superseded; `flags` has the name of its directory. Data is read and checked with --verify, as by `stoker checkpoint verify --all`,
 and then the exit status is 1 if any is damaged. A checkpoint that cannot be read for lack of rights
 or descriptors is "unreadable", not damaged. What is committed is durable, but on
 filesystems in memory. Values are those saved with the checkpoint, then those added by `annotate`.)";
@@ -71,7 +71,7 @@ std::string flags_text(const Listing& listing, const CatalogStep& step) {
   };
   add(step.name == listing.latest(), "latest");
   add(!step.is_valid(), is_damage(step.problem) ? "damaged" : "unreadable");
-  add(step.is_superseded(), "superseded");
+  add(step.is_superseded(), step.name);  // which is what it is called by
   add(step.has_new_nonfinite, "non-finite");
   add(note_of(listing.notes, step).is_pinned, "pinned");
   return text;
@@ -100,7 +100,7 @@ std::string render_text(const Listing& listing) {
                listing.is_durable(step) ? "yes" : "no", listing.verified_text(step),
                flags_text(listing, step), values + noted});
   }
-  if (table.empty()) return fmt::format("{}: no checkpoints\n", listing.directory);
+  if (table.empty()) return fmt::format("no checkpoints in {}\n", listing.directory);
   for (const DamagedNote& note : listing.notes.damaged)
     damages += fmt::format("{}: {}\n", note.path, printable(note.reason.message()));
   return table.render() + damages;
@@ -176,9 +176,10 @@ Status verify_all(const CheckpointDirectory& directory, Listing& listing, Contex
 
 Status run(const Arguments& arguments, Context& context) {
   Listing listing{.directory = arguments.directory, .catalog = {}, .notes = {}, .verified = {}};
-  STOKER_ASSIGN(const CheckpointDirectory directory,
-                CheckpointDirectory::open(posix_file_ops(), arguments.directory));
+  STOKER_ASSIGN(const CheckpointDirectory directory, open_directory(arguments.directory));
   STOKER_ASSIGN(listing.catalog, list_checkpoints(directory));
+  if (listing.catalog.steps.empty() && directory.ops().kind_of(directory.at("manifest.json")).ok())
+    return no_checkpoints(arguments.directory);
   STOKER_ASSIGN(listing.notes, read_all_notes(directory));
   STOKER_ASSIGN(listing.is_in_memory, is_in_memory(arguments.directory));
   if (arguments.verify) STOKER_TRY(verify_all(directory, listing, context));

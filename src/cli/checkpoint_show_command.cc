@@ -200,7 +200,7 @@ Status show(const Arguments& arguments, Context& context) {
 /// A run may remove what was just found: then there is a newer one to show.
 Status run(const Arguments& arguments, Context& context) {
   constexpr int kAttemptsMax = 10;
-  const bool is_newest = arguments.step.empty() || arguments.step == kLatestName;
+  const bool is_newest = arguments.step == kLatestName;
   for (int attempt = 1;; ++attempt) {
     Status shown = show(arguments, context);
     if (!is_newest || !is_gone(shown) || attempt == kAttemptsMax) return shown;

@@ -29,7 +29,7 @@ Exit status: 0 all is well, 1 damage was found or there is nothing to look at, 2
 
 struct Arguments {
   std::string directory;
-  std::string step;
+  std::string step = "latest";
   bool all = false;
   bool json = false;
 };
@@ -88,7 +88,7 @@ std::string render_json(const CheckpointVerifyReport& report, const std::string&
 Result<CheckpointVerifyReport> verify_one(const Arguments& arguments,
                                           const CheckpointVerifyOptions& options) {
   STOKER_ASSIGN(const CheckpointDirectory directory, open_directory(arguments.directory));
-  const bool wants_latest = arguments.step.empty() || arguments.step == kLatestName;
+  const bool wants_latest = arguments.step == kLatestName;
   // Whoever saves and keeps one checkpoint removes it as soon as there is a newer one: then that.
   constexpr int kAttemptsMax = 100;
   Result<CheckpointVerifyReport> report = CheckpointVerifyReport();
