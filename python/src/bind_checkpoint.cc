@@ -5,6 +5,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
 
 #include <map>
 #include <memory>
@@ -13,6 +14,7 @@
 #include <thread>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "bind.h"
 #include "checkpoint/checkpointer.h"
@@ -45,6 +47,7 @@ struct CheckpointerSettings {
   std::optional<std::uint64_t> keep_last = {};
   std::optional<std::uint64_t> keep_every = {};
   std::optional<std::tuple<std::string, std::string, std::uint64_t>> keep_best = {};
+  std::vector<std::uint64_t> damaged = {};
   std::string job = {};
   std::shared_ptr<Session> session = {};
   std::shared_ptr<WaitNotices> notices = {};
@@ -70,6 +73,7 @@ RetentionRules rules_of(const CheckpointerSettings& settings) {
                  .order = order == "min" ? KeepBest::Order::min : KeepBest::Order::max,
                  .count = count};
   }
+  rules.damaged.insert(settings.damaged.begin(), settings.damaged.end());
   return rules;
 }
 
@@ -153,6 +157,7 @@ void bind_settings(nb::module_& module) {
       .def_rw("keep_last", &Settings::keep_last, nb::arg().none())
       .def_rw("keep_every", &Settings::keep_every, nb::arg().none())
       .def_rw("keep_best", &Settings::keep_best, nb::arg().none())
+      .def_rw("damaged", &Settings::damaged, "Generations that retention leaves alone.")
       .def_rw("job", &Settings::job, "For the messages of those who wait for the lock.")
       .def_rw("session", &Settings::session, nb::arg().none(),
               "Of several ranks: meet_ranks() gives one.")

@@ -114,6 +114,7 @@ class Attempt:
             _log.warning("passed over %s: %s", passed, why)
         if self._is_first and not self._wanted.is_partial:
             self._tell_left_out()
+        self._tell_copies()
         if self._wanted.loader is not None:  # first: it may refuse
             self._load_loader(self._wanted.loader, self._wanted.allow)
         self._fit.copy()
@@ -129,6 +130,17 @@ class Attempt:
             extra=self._extra,
             trees=now,
         )
+
+    def _tell_copies(self) -> None:
+        for name, have in self._wanted.trees.items():
+            if type(have) is dict and have.keys() == {"state", "param_groups"}:
+                text = (
+                    "%s: this looks like the state_dict() of an optimizer. It was filled, and the "
+                )
+                text += (
+                    "optimizer was not: pass the optimizer itself, or call its load_state_dict()"
+                )
+                _log.warning(text, name)
 
     def _tell_left_out(self) -> None:
         left_out = [name for name in self._saved if name not in self._wanted.trees]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
@@ -22,6 +23,7 @@ from stoker._checkpoint_values import parts_of, with_parts
 from stoker._foreign_files import foreign_directory, foreign_file
 from stoker._safetensors_file import SafetensorsFile
 
+_log = logging.getLogger("stoker")
 _LISTINGS_MAX = 1000  # a writer that is faster than this reader each time does not exist
 Box = tuple[tuple[int, ...], tuple[int, ...]]  # offsets, shape
 
@@ -245,14 +247,20 @@ def _open(path: str) -> _native.OpenCheckpoint:
 def _open_first(
     directory: str, found: list[tuple[str, int, bool, int, str | None]]
 ) -> tuple[_native.OpenCheckpoint | None, Exception | None]:
-    """The first that can be opened; else the first error."""
+    """The first that is not damaged; else the first error."""
     first: Exception | None = None
-    for name, _, _, _, damage in found:
-        if damage is None:
-            try:
-                return _native.OpenCheckpoint(os.fsencode(f"{directory}/{name}")), None
-            except (_native.CorruptError, FileNotFoundError) as error:
-                first = first or error
+    passed_over = []
+    for name, *_ in found:
+        try:
+            opened = _native.OpenCheckpoint(os.fsencode(f"{directory}/{name}"))
+        except (_native.CorruptError, FileNotFoundError) as error:
+            first = first or error
+            if isinstance(error, _native.CorruptError):  # else it was removed meanwhile
+                passed_over.append((name, error))
+            continue
+        for passed, why in passed_over:
+            _log.warning("passed over %s: %s", passed, why)
+        return opened, None
     return None, first
 
 
@@ -262,8 +270,9 @@ def load(path: str | os.PathLike[str]) -> Loaded:
     >>> stoker.load("run/checkpoints/latest")["state.w"][0:16]
 
     Args:
-        path: A checkpoint, ``latest`` or a directory of checkpoints (the newest that can be
-            opened), or any safetensors file. Of a file there are no checksums to compare with.
+        path: A checkpoint, ``latest`` or a directory of checkpoints (the newest whose manifest is
+            valid; damaged ones are logged), or any safetensors file. Of a file there are no
+            checksums to compare with.
 
     Raises:
         FileNotFoundError: There is no such file, or there are no checkpoints.

@@ -147,8 +147,16 @@ class Pending(concurrent.futures.Future[str]):
 
     def _report(self) -> None:
         seconds = time.monotonic() - self._begin
-        megabytes = self.size_bytes / 1e6
-        _log.info("step %d %s: %.1f MB, %.2f s", self.step, self.outcome, megabytes, seconds)
+        size = (
+            f"{self.size_bytes / 1e6:.1f} MB"
+            if self.size_bytes >= 1e5
+            else f"{self.size_bytes} bytes"
+        )
+        error = super().exception() if super().done() else None
+        if error is None:
+            _log.info("step %d %s: %s, %.2f s", self.step, self.outcome, size, seconds)
+        else:
+            _log.error("step %d %s after %.2f s: %s", self.step, self.outcome, seconds, error)
 
     def __repr__(self) -> str:
         state = self.outcome or ("staged" if self.staged else "copying")

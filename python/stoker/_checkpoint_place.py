@@ -1,4 +1,4 @@
-"""Whether a directory is in memory or on this machine's own disk, which may go away."""
+"""Where checkpoints are put: what that directory is, and whether it may go away."""
 
 from __future__ import annotations
 
@@ -15,6 +15,16 @@ _OWN_DISKS = {"ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "zfs", "bcachefs",
 # Set inside jobs that run on whichever node is free. On a person's own machine a local disk is
 # nothing to be warned of.
 _SCHEDULERS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "KUBERNETES_SERVICE_HOST")
+
+
+def refuse_checkpoint(directory: str) -> None:
+    """Raises if it is a checkpoint itself: what is saved into one goes away with it."""
+    if os.path.isfile(f"{directory}/manifest.json"):  # noqa: PTH113
+        above = os.path.dirname(os.path.realpath(directory))  # noqa: PTH120
+        raise ValueError(
+            f"{directory} has a manifest.json: it is a checkpoint, or a dataset, and no directory "
+            f"of checkpoints. Give the one above it, {above}, and the step to restore()"
+        )
 
 
 def filesystem_of(directory: str, mounts: Path = _MOUNTS) -> str:

@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from stoker import _native
@@ -85,6 +85,7 @@ class Writer:
         self._in_flight = settings.in_flight
         self._waits = settings.late == "block"
         self._is_place_told = False
+        self._is_told = False  # of checkpoints that it does not continue
         self._seen: int | None = None  # the greatest generation that was there at a restore
 
     @property
@@ -150,14 +151,21 @@ class Writer:
         return self._native
 
     def _tell_others(self) -> None:
-        """Warns of checkpoints that another run has saved since this one has restored."""
+        """Warns of checkpoints that this run does not continue."""
         seen, self._seen = self._seen, None
-        newer = [] if seen is None else [c for c in _list(self.directory) if c[3] > seen]
-        if newer:
+        if self._settings.parent is None and not self._is_told:
+            found = _list(self.directory)
+            text = "%s has %d checkpoints of an earlier run, the newest %s, and this run has not "
+            text += "restored one: it starts anew. They stay, whatever keep_last= says; `stoker "
+            text += "checkpoint prune` removes them. To continue, call restore() first"
+        else:
+            found = [] if seen is None else [c for c in _list(self.directory) if c[3] > seen]
             text = "%s: another run has saved %d checkpoints since this one restored, the newest "
             text += "%s. This run does not continue them, and its retention may remove them: pin "
             text += "what you need"
-            _log.warning(text, self.directory, len(newer), newer[0][0])
+        self._is_told = True
+        if found:
+            _log.warning(text, self.directory, len(found), found[0][0])
 
     def _take_over(self) -> None:
         key = os.path.realpath(self.directory), self._ranks.rank
@@ -221,20 +229,23 @@ class Writer:
             with telling_late():
                 native.wait(None if is_over else 0.0)
 
-    def release(self, parent: tuple[int, int] | None) -> None:
+    def release(self, parent: tuple[int, int] | None, damaged: Sequence[str] = ()) -> None:
         """Ends the native writer, which frees the lock; the next save makes another.
 
-        What went wrong is raised by the next call. Without ``parent`` it goes on from its own last
-        checkpoint.
+        What went wrong is raised by the next call. Without ``parent`` it continues its own last
+        checkpoint. ``damaged``: the names of those that a restore has passed over.
         """
         self.await_all(None)
         self.in_flight()  # notes the last one
-        if parent is not None and parent == self._settings.parent:
+        generations = [c[3] for c in _list(self.directory) if c[0] in damaged] if damaged else []
+        is_known = set(generations) <= set(self._settings.damaged)
+        if parent is not None and parent == self._settings.parent and is_known:
             return  # it goes on from there anyway
         try:
             self._close_native(None)
         except (OSError, ValueError) as error:
             self._error = error
+        self._settings.damaged = sorted({*self._settings.damaged, *generations})
         if parent is not None:
             self._settings.parent = parent
             self._seen = max((c[3] for c in _list(self.directory)), default=0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 import weakref
@@ -16,6 +17,7 @@ from stoker._checkpoint_late import telling_late
 from stoker._checkpoint_listing import Listing
 from stoker._checkpoint_names import EmptyTrees, check_names, settings_of
 from stoker._checkpoint_pending import Pending
+from stoker._checkpoint_place import refuse_checkpoint
 from stoker._checkpoint_ranks import own_prefix
 from stoker._checkpoint_restored import Restored, check_reference
 from stoker._checkpoint_settings import (
@@ -33,6 +35,7 @@ from stoker._durations import parse_duration
 from stoker._numbers import whole_number
 from stoker._ranks import find_ranks
 
+_log = logging.getLogger("stoker")
 _kill_at = ("", 1)  # for tests: die at the n-th time that this crash point is reached
 
 
@@ -49,7 +52,8 @@ class Checkpointer(Listing):
         path: The directory; made by the first save.
         keep_last: How many of the newest checkpoints stay. Without this and the next two, all do.
         keep_every: Steps that are multiples of it stay.
-        keep_best: (metric, "min" or "max", count): the best by a value that was annotated.
+        keep_best: (metric, "min" or "max", count): the best by a value that was annotated, or else
+            by the ``reference`` value of that name.
         late: What ``save`` does while ``in_flight`` saves are on their way: "block", "skip", or
             "replace" the one that waits.
         in_flight: How many saves may be on their way, each with its copy of the state.
@@ -106,6 +110,7 @@ class Checkpointer(Listing):
         if not os.fspath(path):
             raise ValueError('an empty name names no directory: "." is this one')
         whole = os.path.abspath(path)  # noqa: PTH100 (whoever changes the directory meanwhile)
+        refuse_checkpoint(whole)
         self._deadline = settings.deadline
         place = None if meeting is None else os.path.abspath(meeting)  # noqa: PTH100
         self._meetings = Meetings(whole, self._ranks, find_job(self._ranks, job), place)
@@ -247,9 +252,13 @@ class Checkpointer(Listing):
         wanted = Wanted(trees, loader, check_allow(allow, loader), partial)
         with self._writer.turns.take():
             done = self._restore("" if step == "latest" else name_of(step), finite, wanted)
-            if done is not None:
-                self._writer.release((int(done), done.generation))
-                self._last_step, self._last_time = int(done), time.monotonic()
+            if done is None:
+                _log.info("no checkpoints in %s: nothing was restored", self.path)
+                return None
+            _log.info("restored step %d from %s", done, done.source)
+            damaged = [] if finite else [name for name, _ in done.skipped]
+            self._writer.release((int(done), done.generation), damaged)
+            self._last_step, self._last_time = int(done), time.monotonic()
             return done
 
     def _restore(self, name: str, finite: bool, wanted: Wanted) -> Restored | None:

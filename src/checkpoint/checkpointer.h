@@ -49,8 +49,8 @@ struct CheckpointerOptions {
   std::shared_ptr<Coordinator> coordinator = {};  ///< Nothing: this process is alone.
   File::Options file = {};
   std::string tool = "stoker";
-  /// Applied by rank 0 once `latest` has moved. A run without `parent` leaves alone what was there
-  /// before its first save. Unwanted checkpoints are out of sight when the save
+  /// Applied by rank 0 once `latest` has moved. What another run has left, which this one does
+  /// not continue, stays. Unwanted checkpoints are out of sight when the save
   /// is durable; their blocks are freed while the caller goes on.
   RetentionRules retention = {};
 

@@ -28,6 +28,17 @@ class Kept {
   std::vector<bool> is_kept_;
 };
 
+/// Whether one of the two continues the other, or both continue the same checkpoint.
+bool is_of_family(const StepSummary& step, const Lineage& family) {
+  if (family.empty() || is_in_lineage(family, step.generation)) return true;
+  if (step.parent && is_in_lineage(family, step.parent->generation)) return true;
+  return std::ranges::any_of(step.lineage, [&](const GenerationRange& range) {
+    return std::ranges::any_of(family, [&](const GenerationRange& other) {
+      return range.first <= other.last && other.first <= range.last;
+    });
+  });
+}
+
 void keep_exempt(const Catalog& catalog, const AllNotes& notes, const RetentionRules& rules,
                  Kept& kept) {
   const auto is_sound = [&](const CatalogStep& step) {
@@ -45,7 +56,7 @@ void keep_exempt(const Catalog& catalog, const AllNotes& notes, const RetentionR
     const CheckpointNote* note = notes.find(step.parsed.step, step.generation);
     const bool is_pinned =
         (note != nullptr && note->is_pinned) || notes.is_damaged(step.parsed.step);
-    if (is_pinned || !is_sound(step) || step.generation <= rules.untouched_until) kept.add(&step);
+    if (is_pinned || !is_sound(step) || !is_of_family(*step.summary, rules.family)) kept.add(&step);
   }
 }
 

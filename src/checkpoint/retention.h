@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "checkpoint/catalog.h"
+#include "checkpoint/lineage.h"
 #include "checkpoint/notes.h"
 
 namespace stoker {
@@ -33,9 +34,9 @@ struct RetentionRules {
   /// Generations whose data was found to be damaged, which a catalog cannot know. They stay, and no
   /// rule counts them.
   std::set<std::uint64_t> damaged = {};
-  /// Everything up to this generation stays: what an earlier run has left, which the run that saves
-  /// now does not continue.
-  std::uint64_t untouched_until = 0;
+  /// The generations of the run that saves, from its first to its newest checkpoint: what is not
+  /// related to it, because another run has left it, stays. Empty: everything is the caller's.
+  Lineage family = {};
 
   bool keep_all() const noexcept { return !keep_last && keep_every.value_or(0) == 0 && !keep_best; }
 };
@@ -45,7 +46,7 @@ struct RetentionRules {
 /// Never among them, whatever the rules say: the newest valid one; the newest without new values
 /// that are not finite (mark_nonfinite() must have been called); pinned ones; those that are being
 /// replicated; the one that `latest` leads to; damaged and unreadable ones, because nobody can tell
-/// what they are and their files may be all that is left; what `untouched_until` says. A step whose
+/// what they are and their files may be all that is left; those of another `family`. A step whose
 /// note is damaged or unreadable counts as pinned. Superseded ones are kept by no rule. Those
 /// without the metric of `keep_best`, or with one that is not a number, are for the other rules; of
 /// equal ones the newer is the better.

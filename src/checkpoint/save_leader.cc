@@ -43,6 +43,10 @@ Status SaveLeader::ready(bool is_idle) {
   }
   STOKER_ASSIGN(const CheckpointDirectory directory,
                 CheckpointDirectory::make(*options_.ops, options_.directory));
+  if (directory.ops().kind_of(directory.at(kManifestName)).ok())
+    return Status(Code::invalid_argument,
+                  options_.directory + ": has a " + std::string(kManifestName) +
+                      ", so it is a checkpoint itself, or a dataset: give the directory above it");
   STOKER_ASSIGN(std::unique_ptr<WriterLock> lock, WriterLock::acquire(directory, options_.lock));
   const CheckpointDirectory timed = directory.with(writer_ops_);
   const std::string token = lock->token();
@@ -152,7 +156,6 @@ Result<CheckpointManifest> SaveLeader::make_manifest(const SaveJob& job,
   CheckpointManifest manifest;
   manifest.step = job.request.step;
   const std::optional<CheckpointParent> parent = head();
-  if (!parent) retention_.untouched_until = held.committed.greatest_generation();
   // What is continued may be gone, and counts all the same.
   manifest.generation =
       std::max(held.committed.greatest_generation(), parent ? parent->generation : 0) + 1;
@@ -228,6 +231,7 @@ EndMessage SaveLeader::commit_made(const SaveJob& job, const CheckpointManifest&
   }
   if (!end.failure.ok()) return end;
   try {
+    retention_.family = continue_lineage(manifest.lineage, manifest.generation);
     const bool is_known = add_to_catalog(manifest, held);
     if (!is_known || !keeps_all(held)) {
       RetentionReport retired =

@@ -292,8 +292,12 @@ Result<CheckpointVerifyReport> verify_checkpoints(const CheckpointDirectory& dir
     for (const CatalogStep& step : catalog.steps) {
       Result<CheckpointVerifyReport> report = verify_checkpoint(directory, step.name, options);
       if (!report.ok() && is_gone(report.status())) continue;
-      if (!report.ok()) return report.status();
+      if (report.status().code() == Code::cancelled) return report.status();
       ++all.step_count;
+      if (!report.ok()) {
+        all.unchecked.emplace_back(step.name, report.status());
+        continue;
+      }
       all.checked_bytes += report->checked_bytes;
       std::ranges::move(report->damages, std::back_inserter(all.damages));
     }

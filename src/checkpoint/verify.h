@@ -6,6 +6,7 @@
 #include <stop_token>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "checkpoint/reader.h"
@@ -42,6 +43,9 @@ struct CheckpointVerifyReport {
   std::uint64_t step_count = 0;
   std::uint64_t checked_bytes = 0;
   std::vector<CheckpointDamage> damages;  ///< By step, file and offset.
+  /// Names of checkpoints that could not be looked at, for lack of rights, descriptors or memory,
+  /// and why. That says nothing about them.
+  std::vector<std::pair<std::string, Status>> unchecked = {};
 };
 
 struct CheckpointVerifyOptions {

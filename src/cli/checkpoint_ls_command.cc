@@ -39,6 +39,7 @@ struct Listing {
   double now_s = 0;
   bool is_in_memory = false;             ///< Its filesystem: a power cut takes it all.
   std::map<std::string, bool> verified;  ///< By name, whether it is whole; of those looked at.
+  std::map<std::string, Status> unchecked = {};  ///< By name, why it could not be looked at.
 
   /// The newest, wherever the link leads.
   std::string latest() const {
@@ -94,6 +95,10 @@ std::string render_text(const Listing& listing) {
       damages += fmt::format("{}: {}\n", step.name, printable(step.problem.message()));
     }
     const std::string noted = values_text(note_of(listing.notes, step).values);
+    if (const auto found = listing.unchecked.find(step.name);
+        step.is_valid() && found != listing.unchecked.end())
+      damages +=
+          fmt::format("{}: not checked: {}\n", step.name, printable(found->second.message()));
     if (!values.empty() && !noted.empty()) values += " ";
     table.add({std::to_string(step.parsed.step),
                step.generation == 0 ? "-" : std::to_string(step.generation), age, size,
@@ -128,6 +133,8 @@ nlohmann::ordered_json step_json(const Listing& listing, const CatalogStep& step
     object[is_damage(step.problem) ? "damage" : "unreadable"] = step.problem.message();
     return object;
   }
+  if (const auto found = listing.unchecked.find(step.name); found != listing.unchecked.end())
+    object["unreadable"] = found->second.message();
   object["time_s"] = number_json(step.summary->time_s);
   object["age_s"] = number_json(listing.now_s - step.summary->time_s);
   object["size_bytes"] = step.summary->size_bytes;
@@ -167,7 +174,12 @@ Status verify_all(const CheckpointDirectory& directory, Listing& listing, Contex
     const Result<CheckpointVerifyReport> report = verify_checkpoint(
         directory, name, {.reader = {.engine = make_engine_factory(engine)}, .stop = context.stop});
     if (!report.ok() && is_gone(report.status())) continue;
-    if (!report.ok()) return report.status();
+    if (report.status().code() == Code::cancelled) return report.status();
+    if (!report.ok()) {
+      listing.unchecked[name] = report.status();
+      context.exit_code = kExitFailed;
+      continue;
+    }
     listing.verified[name] = report->damages.empty();
     if (!report->damages.empty()) context.exit_code = kExitFailed;
   }

@@ -24,7 +24,7 @@ constexpr const char* kFooter =
 the one that --step names, or of --all, superseded ones among them. Every damage is listed: file,
 offset, tensors.
 
-Exit status: 0 all is well, 1 damage was found or there is nothing to look at, 2 misused,
+Exit status: 0 all is well, 1 damage was found or something could not be looked at, 2 misused,
 130 interrupted.)";
 
 struct Arguments {
@@ -60,10 +60,13 @@ std::string damage_text(const CheckpointDamage& damage) {
 std::string render_text(const CheckpointVerifyReport& report, const std::string& directory) {
   std::string text;
   for (const CheckpointDamage& damage : report.damages) text += damage_text(damage);
+  for (const auto& [name, why] : report.unchecked)
+    text += fmt::format("{}: not checked: {}\n", printable(name), printable(why.message()));
+  std::string end = report.damages.empty() ? "" : counted(report.damages.size(), "damage");
+  if (!report.unchecked.empty())
+    end += fmt::format("{}{} not checked", end.empty() ? "" : ", ", report.unchecked.size());
   return text + fmt::format("{}: {}, {}: {}\n", directory, counted(report.step_count, "checkpoint"),
-                            format_bytes(report.checked_bytes),
-                            report.damages.empty() ? std::string("all is well")
-                                                   : counted(report.damages.size(), "damage"));
+                            format_bytes(report.checked_bytes), end.empty() ? "all is well" : end);
 }
 
 std::string render_json(const CheckpointVerifyReport& report, const std::string& directory) {
@@ -76,11 +79,15 @@ std::string render_json(const CheckpointVerifyReport& report, const std::string&
                        {"size_bytes", damage.size_bytes},
                        {"tensors", damage.tensors},
                        {"reason", damage.reason}});
+  nlohmann::ordered_json unchecked = nlohmann::ordered_json::array();
+  for (const auto& [name, why] : report.unchecked)
+    unchecked.push_back({{"step", name}, {"reason", why.message()}});
   return to_line({{"directory", directory},
-                  {"ok", report.damages.empty()},
+                  {"ok", report.damages.empty() && report.unchecked.empty()},
                   {"checkpoints", report.step_count},
                   {"checked_bytes", report.checked_bytes},
-                  {"damages", std::move(damages)}}) +
+                  {"damages", std::move(damages)},
+                  {"unchecked", std::move(unchecked)}}) +
          "\n";
 }
 
@@ -156,7 +163,7 @@ Status run(const Arguments& arguments, Context& context) {
   if (!report.ok()) return report.status();
   if (report->step_count == 0 && report->damages.empty())
     return no_checkpoints(arguments.directory);
-  if (!report->damages.empty()) context.exit_code = kExitFailed;
+  if (!report->damages.empty() || !report->unchecked.empty()) context.exit_code = kExitFailed;
   return write_out(context, arguments.json ? render_json(*report, arguments.directory)
                                            : render_text(*report, arguments.directory));
 }

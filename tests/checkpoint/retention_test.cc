@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <random>
+#include <utility>
 
 #include "checkpoint/names.h"
 
@@ -101,6 +102,59 @@ TEST(RetentionTest, a_damaged_note_pins_and_a_damaged_step_stays_without_countin
   EXPECT_EQ(removed.size(), 7U);
   for (const std::uint64_t kept : {100U, 900U, 1000U})
     EXPECT_FALSE(std::ranges::count(removed, step_name(kept))) << kept;
+}
+
+TEST(RetentionTest, the_best_is_found_by_reference_values_where_nobody_has_annotated) {
+  std::vector<CatalogStep> steps;
+  for (std::uint64_t i = 1; i <= 4; ++i) {
+    steps.push_back(step_of(i * 100, i));
+    StepSummary summary = *steps.back().summary;
+    summary.reference["loss"] = std::abs(static_cast<double>(i) - 2);
+    steps.back().summary = std::make_shared<const StepSummary>(std::move(summary));
+  }
+  const Catalog catalog = catalog_of(std::move(steps));
+  const RetentionRules rules{.keep_last = 1, .keep_best = KeepBest{.metric = "loss"}};
+  EXPECT_EQ(choose_removals(catalog, {}, rules), (Names{step_name(100), step_name(300)}));
+  AllNotes notes;
+  notes.by_step[100][1].values["loss"] = -1;  // what was annotated counts
+  EXPECT_EQ(choose_removals(catalog, notes, rules), (Names{step_name(200), step_name(300)}));
+}
+
+TEST(RetentionTest, what_was_found_damaged_stays_and_is_not_counted) {
+  const Names removed = choose_removals(ten_steps(), {}, {.keep_last = 2, .damaged = {9, 4}});
+  EXPECT_EQ(removed, (Names{step_name(100), step_name(200), step_name(300), step_name(500),
+                            step_name(600), step_name(700)}))
+      << "10 and 8 are the last two";
+}
+
+/// Of generations, each with the one it continues and all that that one continues.
+Catalog family_of(const std::vector<std::pair<std::uint64_t, Lineage>>& generations) {
+  std::vector<CatalogStep> steps;
+  for (const auto& [generation, lineage] : generations) {
+    steps.push_back(step_of(generation * 100, generation));
+    StepSummary summary = *steps.back().summary;
+    summary.lineage = lineage;
+    if (!lineage.empty())
+      summary.parent = {.step = lineage.back().last * 100, .generation = lineage.back().last};
+    steps.back().summary = std::make_shared<const StepSummary>(std::move(summary));
+  }
+  return catalog_of(std::move(steps));
+}
+
+TEST(RetentionTest, what_another_run_has_left_stays) {
+  // 1, 2, 3; a run that began anew with 4, 5; and one that went back to 2 and continued with 6, 7.
+  const Catalog catalog = family_of({{1, {}},
+                                     {2, {{1, 1}}},
+                                     {3, {{1, 2}}},
+                                     {4, {}},
+                                     {5, {{4, 4}}},
+                                     {6, {{1, 2}}},
+                                     {7, {{1, 2}, {6, 6}}}});
+  EXPECT_EQ(choose_removals(catalog, {}, {.keep_last = 1, .family = {{1, 2}, {6, 7}}}),
+            (Names{step_name(100), step_name(200), step_name(300), step_name(600)}));
+  EXPECT_EQ(choose_removals(catalog, {}, {.keep_last = 1, .family = {{4, 5}}}),
+            (Names{step_name(400), step_name(500)}));
+  EXPECT_EQ(choose_removals(catalog, {}, {.keep_last = 1}).size(), 6U) << "a person who prunes";
 }
 
 TEST(RetentionTest, what_must_stay_stays_under_any_rules) {

@@ -1,0 +1,148 @@
+"""Slips of a new user that must not cost a checkpoint, and what the log says of a run."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import stoker
+
+_STOKER = Path(__file__).parents[2] / "build" / "release" / "stoker"
+
+
+def told(caplog: pytest.LogCaptureFixture, level: int = logging.WARNING) -> str:
+    return "\n".join(r.getMessage() for r in caplog.records if r.levelno == level)
+
+
+def spoil(folder: Path, step: int) -> None:
+    """Other bytes in a checkpoint's data."""
+    path = folder / f"step-{step:012}" / "rank-00000.safetensors"
+    path.chmod(0o644)
+    with path.open("r+b") as file:
+        file.seek(-4, os.SEEK_END)
+        file.write(b"\xff\xff\xff\xff")
+
+
+def save_all(folder: Path, *steps: int, **settings: int) -> None:
+    with stoker.Checkpointer(folder, **settings) as saver:  # type: ignore[arg-type]
+        for step in steps:
+            saver.save(step, state={"w": np.full(100, step)}).wait()
+
+
+@pytest.mark.parametrize("name", ["latest", "step-000000000005"])
+def test_a_checkpoint_is_no_directory_of_checkpoints(tmp_path: Path, name: str) -> None:
+    save_all(tmp_path, 5)
+    with pytest.raises(ValueError, match=f"it is a checkpoint.*{tmp_path}, and the step"):
+        stoker.Checkpointer(tmp_path / name)
+    assert stoker.load(tmp_path / name).step == 5
+
+
+def test_a_run_that_did_not_restore_removes_nothing_of_the_one_before(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    save_all(tmp_path, 5000, 6000, 7000, keep_last=3)
+    with stoker.Checkpointer(tmp_path, keep_last=2) as saver:
+        for step in (1000, 2000, 3000, 4000, 5000):
+            saver.save(step, state={"w": np.full(100, step)}).wait()
+        assert sorted(saver.steps()) == [4000, 5000, 6000, 7000]
+    assert "3 checkpoints of an earlier run, the newest step-000000007000" in told(caplog)
+    assert "call restore() first" in told(caplog)
+    names = sorted(p.name for p in tmp_path.glob("step-*"))
+    assert "step-000000005000.superseded-1" in names
+    # And neither does the next one, which continues the second.
+    with stoker.Checkpointer(tmp_path, keep_last=1) as saver:
+        assert saver.restore(state={"w": np.zeros(100, np.int64)}) == 5000
+        saver.save(8000, state={"w": np.zeros(100)}).wait()
+        assert sorted(saver.steps()) == [6000, 7000, 8000]
+    # A person who prunes means all of them.
+    subprocess.run(
+        [_STOKER, "checkpoint", "prune", tmp_path, "--keep-last", "1"],
+        check=True,
+        capture_output=True,
+    )
+    assert [p.name for p in tmp_path.glob("step-*")] == ["step-000000008000"]
+
+
+def test_keep_best_takes_reference_values_where_nothing_was_annotated(tmp_path: Path) -> None:
+    with stoker.Checkpointer(tmp_path, keep_last=1, keep_best=("loss", "min", 1)) as saver:
+        for step, loss in ((70, 7.35), (80, 4.83), (90, 6.04)):
+            saver.save(step, state={"n": step}, reference={"loss": loss}).wait()
+        assert saver.steps() == [80, 90]
+
+
+def test_what_a_restore_found_damaged_does_not_push_out_what_it_restored(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    save_all(tmp_path, 10, 20, 30)
+    spoil(tmp_path, 30)
+    with stoker.Checkpointer(tmp_path, keep_last=2) as saver:
+        state = {"w": np.zeros(100, np.int64)}
+        assert saver.restore(state=state) == 20
+        saver.save(40, state=state).wait()
+        assert sorted(saver.steps()) == [20, 30, 40]
+        saver.save(50, state=state).wait()
+        assert sorted(saver.steps()) == [30, 40, 50], "30 is kept for those who can mend it"
+    assert "passed over step-000000000030" in told(caplog)
+
+
+def test_the_log_tells_the_story_of_a_run(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "stoker")
+    with stoker.Checkpointer(tmp_path / "run") as saver:
+        assert saver.restore(state={}) is None
+        saver.save(1, state={"n": 1}).wait()
+        assert saver.restore(state={"n": 0}) == 1
+    info = told(caplog, logging.INFO)
+    assert f"no checkpoints in {tmp_path}/run: nothing was restored" in info
+    assert f"restored step 1 from {tmp_path}/run/step-000000000001" in info
+    assert "step 1 committed: 0 bytes" in info
+
+
+def test_a_failed_save_is_an_error_in_the_log_with_its_reason(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    saver = stoker.Checkpointer(tmp_path)
+    saver.save(1, state={"n": 1}).wait()
+    pending = saver.save(2, state={"w": np.zeros(1 << 20)})
+    for owner in tmp_path.glob("owner-*"):  # as a takeover does
+        owner.rename(tmp_path / "gone")
+    error = pending.exception()
+    if error is None:  # it was faster
+        pending = saver.save(3, state={"n": 3})
+        error = pending.exception()
+    assert error is not None
+    assert "failed after" in told(caplog, logging.ERROR)
+    assert str(error) in told(caplog, logging.ERROR)
+    with pytest.raises(OSError, match="."):
+        saver.close()
+
+
+def test_the_state_dict_of_an_optimizer_is_a_copy_and_the_log_says_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    torch = pytest.importorskip("torch")
+    model = torch.nn.Linear(2, 2)
+    optimizer = torch.optim.AdamW(model.parameters())
+    with stoker.Checkpointer(tmp_path) as saver:
+        saver.save(1, model=model, optimizer=optimizer).wait()
+        saver.restore(model=model, optimizer=optimizer)
+        assert "state_dict" not in told(caplog)
+        saver.restore(model=model.state_dict(), optimizer=optimizer.state_dict())
+    assert "optimizer: this looks like the state_dict() of an optimizer" in told(caplog)
+
+
+def test_load_says_what_it_has_passed_over(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    save_all(tmp_path, 1, 2)
+    manifest = tmp_path / "step-000000000002" / "manifest.json"
+    manifest.chmod(0o644)
+    manifest.write_bytes(manifest.read_bytes().replace(b'"step"', b'"stop"'))
+    assert stoker.load(tmp_path).step == 1
+    assert "passed over step-000000000002" in told(caplog)
