@@ -81,7 +81,7 @@ RetentionRules rules_of(const CheckpointerSettings& settings) {
 /// the GIL. The exception passes through the core to save() below: nothing was begun yet.
 void pause_for_signals(nanoseconds time) {
   std::this_thread::sleep_for(time);
-  const nb::gil_scoped_acquire gil;
+  const TakenGil gil;
   if (PyErr_CheckSignals() != 0) throw nb::python_error();
 }
 

@@ -132,7 +132,7 @@ nb::tuple choose(const nb::bytes& directory, const std::string& name, bool finit
   std::exception_ptr raised;
   // On the thread that called us, which had the GIL: our own threads never take it.
   const TryCheckpoint try_one = [&](const CheckpointReader& reader) -> Status {
-    const nb::gil_scoped_acquire gil;
+    const TakenGil gil;
     // Lent: it is the choice's, and whoever keeps the object longer finds it closed.
     const nb::object lent = nb::cast(OpenCheckpoint{Reader(Reader(), &reader)});
     Status status;

@@ -126,7 +126,7 @@ nb::object read_many(const nb::list& paths, const Numbers& table, const nb::obje
   options.sync_for_few = options.engine == EngineKind::automatic;
   // On the thread that called us, which had the GIL: our own threads never take it.
   options.is_interrupted = [] {
-    const nb::gil_scoped_acquire gil;
+    const TakenGil gil;
     return PyErr_CheckSignals() != 0;
   };
   std::vector<ReadRange> ranges = ranges_from(table, places);

@@ -7,33 +7,61 @@
 
 namespace stoker::python {
 
-/// Whether the interpreter is ending; then only the thread that ends it may take the GIL.
-inline bool is_finalizing() noexcept {
-#if PY_VERSION_HEX >= 0x030d0000
-  return Py_IsFinalizing() != 0;
-#else
-  return _Py_IsFinalizing() != 0;
-#endif
-}
-
-/// Releases the GIL for as long as it lives. A daemon thread that wants it back when the
-/// interpreter is ending stays in the destructor until the process is gone: before 3.14 CPython
-/// would end the thread by unwinding its stack, which C++ frames answer with an abort.
+/// Releases the GIL for as long as it lives.
 ///
-/// Thread safety: belongs to the thread that made it.
+/// A daemon thread that wants the GIL back while the interpreter is ending gets it never: it stays
+/// where it is until the process is gone. Before 3.14 CPython would end the thread by unwinding its
+/// stack, which C++ frames answer with an abort.
+///
+/// Thread safety: belongs to the thread that made it, which has the GIL then.
 class ReleasedGil {
  public:
-  ReleasedGil() noexcept : was_finalizing_(is_finalizing()), state_(PyEval_SaveThread()) {}
+  ReleasedGil() noexcept
+      : outer_(current_), is_ending_(is_finalizing()), state_(PyEval_SaveThread()) {
+    current_ = this;
+  }
   ReleasedGil(const ReleasedGil&) = delete;
   ReleasedGil& operator=(const ReleasedGil&) = delete;
   ~ReleasedGil() {
-    while (!was_finalizing_ && is_finalizing()) ::pause();
+    stay_if_ending();
+    current_ = outer_;
     PyEval_RestoreThread(state_);
   }
 
  private:
-  const bool was_finalizing_;  // then this is the thread that ends it
+  friend class TakenGil;
+
+  static bool is_finalizing() noexcept {
+#if PY_VERSION_HEX >= 0x030d0000
+    return Py_IsFinalizing() != 0;
+#else
+    return _Py_IsFinalizing() != 0;
+#endif
+  }
+  void stay_if_ending() const noexcept {
+    while (!is_ending_ && is_finalizing()) ::pause();
+  }
+
+  static inline thread_local ReleasedGil* current_ = nullptr;
+
+  ReleasedGil* const outer_;
+  const bool is_ending_;  // had the GIL then: this is the thread that ends the interpreter
   PyThreadState* const state_;
+};
+
+/// Has the GIL for as long as it lives, below a ReleasedGil of the same thread.
+class TakenGil {
+ public:
+  TakenGil() noexcept {
+    if (ReleasedGil::current_ != nullptr) ReleasedGil::current_->stay_if_ending();
+    state_ = PyGILState_Ensure();
+  }
+  TakenGil(const TakenGil&) = delete;
+  TakenGil& operator=(const TakenGil&) = delete;
+  ~TakenGil() { PyGILState_Release(state_); }
+
+ private:
+  PyGILState_STATE state_;
 };
 
 /// Runs `work` with the GIL released and returns what it returns.

@@ -4,6 +4,8 @@
 
 #include <thread>
 
+#include "gil.h"
+
 namespace nb = nanobind;
 
 namespace stoker::python {
@@ -28,7 +30,7 @@ bool Interrupts::is_python_thread() noexcept {
 Status Interrupts::pause(nanoseconds time) {
   std::this_thread::sleep_for(time);
   if (current == nullptr) return {};  // a thread of our own: those never take the GIL
-  const nb::gil_scoped_acquire gil;
+  const TakenGil gil;
   if (PyErr_CheckSignals() == 0) return {};
   current->raised_ = std::make_exception_ptr(nb::python_error());
   return Status(Code::cancelled, "interrupted");

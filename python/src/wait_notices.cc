@@ -2,6 +2,7 @@
 
 #include <nanobind/nanobind.h>
 
+#include "gil.h"
 #include "interrupts.h"
 
 namespace nb = nanobind;
@@ -20,7 +21,7 @@ void WaitNotices::say(const std::string& text) {
     said_.push_back(text);
     return;
   }
-  const nb::gil_scoped_acquire gil;
+  const TakenGil gil;
   try {
     nb::module_::import_("logging").attr("getLogger")("stoker").attr("warning")(
         "%s", nb::steal<nb::str>(PyUnicode_DecodeUTF8(

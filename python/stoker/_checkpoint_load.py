@@ -247,21 +247,24 @@ def _open(path: str) -> _native.OpenCheckpoint:
 def _open_first(
     directory: str, found: list[tuple[str, int, bool, int, str | None]]
 ) -> tuple[_native.OpenCheckpoint | None, Exception | None]:
-    """The first that is not damaged; else the first error."""
-    first: Exception | None = None
+    """The first that is not damaged; else the first error.
+
+    What is damaged may be the newest, which nobody can tell: it is looked at first, and told.
+    """
+    errors: dict[bool, Exception] = {}  # of one that looked sound, and of one that did not
     passed_over = []
-    for name, *_ in found:
+    for name, _, _, _, damage in sorted(found, key=lambda one: one[4] is None):
         try:
             opened = _native.OpenCheckpoint(os.fsencode(f"{directory}/{name}"))
         except (_native.CorruptError, FileNotFoundError) as error:
-            first = first or error
+            errors.setdefault(damage is None, error)
             if isinstance(error, _native.CorruptError):  # else it was removed meanwhile
                 passed_over.append((name, error))
             continue
         for passed, why in passed_over:
             _log.warning("passed over %s: %s", passed, why)
         return opened, None
-    return None, first
+    return None, errors.get(True, errors.get(False))
 
 
 def load(path: str | os.PathLike[str]) -> Loaded:

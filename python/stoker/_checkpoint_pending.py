@@ -156,7 +156,7 @@ class Pending(concurrent.futures.Future[str]):
         if error is None:
             _log.info("step %d %s: %s, %.2f s", self.step, self.outcome, size, seconds)
         else:
-            _log.error("step %d %s after %.2f s: %s", self.step, self.outcome, seconds, error)
+            _log.info("step %d %s after %.2f s: %s", self.step, self.outcome, seconds, error)
 
     def __repr__(self) -> str:
         state = self.outcome or ("staged" if self.staged else "copying")

@@ -155,17 +155,18 @@ class Writer:
         seen, self._seen = self._seen, None
         if self._settings.parent is None and not self._is_told:
             found = _list(self.directory)
-            text = "%s has %d checkpoints of an earlier run, the newest %s, and this run has not "
-            text += "restored one: it starts anew. They stay, whatever keep_last= says; `stoker "
+            text = "%s: an earlier run has saved %s here, the newest %s, and this run has "
+            text += "not restored it: it starts anew. They stay, whatever keep_last= says; `stoker "
             text += "checkpoint prune` removes them. To continue, call restore() first"
         else:
             found = [] if seen is None else [c for c in _list(self.directory) if c[3] > seen]
-            text = "%s: another run has saved %d checkpoints since this one restored, the newest "
+            text = "%s: another run has saved %s since this one restored, the newest "
             text += "%s. This run does not continue them, and its retention may remove them: pin "
             text += "what you need"
         self._is_told = True
         if found:
-            _log.warning(text, self.directory, len(found), found[0][0])
+            count = f"{len(found)} checkpoint{'s' if len(found) > 1 else ''}"
+            _log.warning(text, self.directory, count, found[0][0])
 
     def _take_over(self) -> None:
         key = os.path.realpath(self.directory), self._ranks.rank

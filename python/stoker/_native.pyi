@@ -793,6 +793,13 @@ class CheckpointerSettings:
     def keep_best(self, arg: tuple[str, str, int] | None) -> None: ...
 
     @property
+    def damaged(self) -> list[int]:
+        """Generations that retention leaves alone."""
+
+    @damaged.setter
+    def damaged(self, arg: Sequence[int], /) -> None: ...
+
+    @property
     def job(self) -> str:
         """For the messages of those who wait for the lock."""
 

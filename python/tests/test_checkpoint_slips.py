@@ -50,7 +50,9 @@ def test_a_run_that_did_not_restore_removes_nothing_of_the_one_before(
         for step in (1000, 2000, 3000, 4000, 5000):
             saver.save(step, state={"w": np.full(100, step)}).wait()
         assert sorted(saver.steps()) == [4000, 5000, 6000, 7000]
-    assert "3 checkpoints of an earlier run, the newest step-000000007000" in told(caplog)
+    assert "an earlier run has saved 3 checkpoints here, the newest step-000000007000" in told(
+        caplog
+    )
     assert "call restore() first" in told(caplog)
     names = sorted(p.name for p in tmp_path.glob("step-*"))
     assert "step-000000005000.superseded-1" in names
@@ -90,9 +92,7 @@ def test_what_a_restore_found_damaged_does_not_push_out_what_it_restored(
     assert "passed over step-000000000030" in told(caplog)
 
 
-def test_the_log_tells_the_story_of_a_run(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_the_log_tells_the_story_of_a_run(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "stoker")
     with stoker.Checkpointer(tmp_path / "run") as saver:
         assert saver.restore(state={}) is None
@@ -104,9 +104,10 @@ def test_the_log_tells_the_story_of_a_run(
     assert "step 1 committed: 0 bytes" in info
 
 
-def test_a_failed_save_is_an_error_in_the_log_with_its_reason(
+def test_a_failed_save_is_in_the_log_with_its_reason(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level(logging.INFO, "stoker")
     saver = stoker.Checkpointer(tmp_path)
     saver.save(1, state={"n": 1}).wait()
     pending = saver.save(2, state={"w": np.zeros(1 << 20)})
@@ -117,9 +118,9 @@ def test_a_failed_save_is_an_error_in_the_log_with_its_reason(
         pending = saver.save(3, state={"n": 3})
         error = pending.exception()
     assert error is not None
-    assert "failed after" in told(caplog, logging.ERROR)
-    assert str(error) in told(caplog, logging.ERROR)
-    with pytest.raises(OSError, match="."):
+    assert "failed after" in told(caplog, logging.INFO)
+    assert str(error) in told(caplog, logging.INFO)
+    with pytest.raises(OSError, match="step"):
         saver.close()
 
 
