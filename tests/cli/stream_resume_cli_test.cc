@@ -96,7 +96,7 @@ TEST_F(StreamResumeCliTest, ctrl_c_says_what_was_measured_and_how_to_go_on) {
   EXPECT_NE(ran.err.find("\n  samples  "), std::string::npos) << ran.err;
   const Keys said = lines_in(ran.err);
   EXPECT_TRUE(said.back().starts_with("stoker stream: interrupted after ")) << said.back();
-  EXPECT_NE(said.back().find("goes on from " + cursor_), std::string::npos) << said.back();
+  EXPECT_NE(said.back().find("continues from " + cursor_), std::string::npos) << said.back();
   const std::size_t kept = lines_in(ran.out).size();
   EXPECT_EQ(cursor()["epoch"].get<std::size_t>() * 56 + cursor()["position"].get<std::size_t>(),
             kept)
