@@ -113,7 +113,7 @@ class Bench:
         shape = f"--size {self.args.size} --block {case.block_bytes} --depth {case.depth}"
         self.report = run_json(
             [
-                *(self.args.stoker, "bench", "disk", "--path", self.args.path),
+                *(self.args.stoker, "bench", "disk", self.args.path),
                 *options.split(),
                 *shape.split(),
             ]

@@ -21,7 +21,7 @@ show doctor "$scratch" || {
   status=$?
   [[ $status -eq 1 ]] || exit "$status"
 }
-show bench disk --quick --path "$scratch"
+show bench disk --quick "$scratch"
 
 # A small tree that looks like a dataset of images: a folder for each class, files of some kilobytes.
 for class in cat dog owl; do
@@ -44,7 +44,7 @@ printf '\n$ stoker %s > whole.keys\n' "${stream[*]}"
 
 stream+=(--cursor-file at.json)
 printf '\n$ stoker %s > killed.keys    # kill -9 in the middle\n' "${stream[*]}"
-"$stoker" "${stream[@]}" --consumer-ms 20 >killed.keys 2>/dev/null &
+"$stoker" "${stream[@]}" --step-ms 20 >killed.keys 2>/dev/null &
 victim=$!
 until [[ -s at.json ]] && (($(wc -l <killed.keys) >= 150)); do
   kill -0 "$victim" 2>/dev/null || break

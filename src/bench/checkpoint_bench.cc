@@ -77,7 +77,7 @@ Status Bench::check_options() const {
   return Status(Code::no_space, options_.path + " has " + format_bytes(free_bytes) +
                                     " free, too little for two checkpoints of --size " +
                                     format_bytes(options_.size_bytes) +
-                                    ": lower it or choose another --path");
+                                    ": lower it or choose another directory");
 }
 
 Result<SaveSample> Bench::save(Checkpointer& saver, const BenchTensors& tensors,

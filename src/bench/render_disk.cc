@@ -11,11 +11,15 @@
 
 #include "base/units.h"
 #include "bench/bar.h"
+#include "bench/disk_verdict.h"
 
 namespace stoker {
 namespace {
 
 constexpr std::size_t kBarWidth = 20;
+constexpr std::size_t kWideColumns = 112;   // the longest line with a bar
+constexpr std::size_t kNarrowColumns = 80;  // the longest without one
+constexpr std::size_t kIndent = 4;          // of lines that continue another
 
 /// How a kind of case is shown.
 struct Section {
@@ -73,6 +77,39 @@ std::string render_line(const DiskResult& result, const Section& section, double
   return line + "\n";
 }
 
+/// `text` in lines of at most kNarrowColumns, broken at blanks; all but the first are indented.
+std::string wrap(std::string_view text, std::string line = {}) {
+  std::string lines;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find(' '), text.size());
+    const bool is_first = line.find_first_not_of(' ') == std::string::npos;
+    if (!is_first && line.size() + 1 + end > kNarrowColumns) {
+      lines += line + "\n";
+      line.assign(kIndent, ' ');
+    } else if (!is_first) {
+      line += ' ';
+    }
+    line += text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return lines + line + "\n";
+}
+
+std::string render_narrow_line(const DiskResult& result, const Section& section) {
+  std::string line =
+      fmt::format("  {:>8} x{:<4} {:<11} {:<4}", format_bytes(result.block_bytes), result.depth,
+                  result.policy.name(), cache_state_name(result.cache));
+  if (!result.skipped.empty()) return wrap("skipped: " + result.skipped, line + " ");
+  const std::string value =
+      section.counts.empty()
+          ? format_rate(rounded(result.bytes_per_s))
+          : fmt::format("{} {}", format_count(rounded(result.iops)), section.counts);
+  line += fmt::format("  {:>18}  p50 {:>7}  p99 {:>7}\n", value, latency_of(result.p50_ns),
+                      latency_of(result.p99_ns));
+  if (!result.note.empty()) line += wrap("(" + result.note + ")", std::string(kIndent, ' '));
+  return line;
+}
+
 /// Block by block, then depth by depth; otherwise in the order they were run.
 std::vector<const DiskResult*> results_of(const DiskReport& report, CaseKind kind) {
   std::vector<const DiskResult*> found;
@@ -120,18 +157,25 @@ nlohmann::ordered_json json_of(const DiskResult& result) {
 
 }  // namespace
 
-std::string render_disk_table(const DiskReport& report) {
+std::string render_disk_table(const DiskReport& report, std::size_t columns) {
+  const bool is_narrow = columns != 0 && columns < kWideColumns;
   std::string text =
-      fmt::format("{}: {}, file of {}, engine {}{}, Linux {}\n", report.path, report.filesystem,
+      fmt::format("{}: {}, file of {}, engine {}{}, Linux {}", report.path, report.filesystem,
                   format_bytes(report.size_bytes), report.engine,
                   report.registered_buffers ? " with registered buffers" : "", report.kernel);
+  text = is_narrow ? wrap(text) + "4 KiB x32 means blocks of 4 KiB, 32 in flight\n" : text + "\n";
   for (const Section& section : kSections) {
     const std::vector<const DiskResult*> results = results_of(report, section.kind);
     if (results.empty()) continue;
     text += fmt::format("\n{}\n", section.title);
     for (const DiskResult* result : results)
-      text += render_line(*result, section, top_value(report, section, result->block_bytes));
+      text += is_narrow
+                  ? render_narrow_line(*result, section)
+                  : render_line(*result, section, top_value(report, section, result->block_bytes));
   }
+  const std::vector<std::string> verdict = disk_verdict(report);
+  if (!verdict.empty()) text += "\nverdict\n";
+  for (const std::string& line : verdict) text += "  " + line + "\n";
   return text;
 }
 

@@ -108,7 +108,7 @@ Status check_room(const std::string& directory, std::uint64_t size_bytes, std::s
   struct stat info{};
   if (::stat(directory.c_str(), &info) != 0) return Status::from_errno(errno, "stat", directory);
   if (!S_ISDIR(info.st_mode))
-    return Status(Code::invalid_argument, "--path " + directory + " is not a directory");
+    return Status(Code::invalid_argument, directory + " is not a directory");
   STOKER_ASSIGN(const std::uint64_t free_bytes, free_bytes_of(directory));
   const std::uint64_t reserve_bytes = std::min(size_bytes / 20, kReserveBytesMax);
   if (free_bytes >= reserve_bytes && free_bytes - reserve_bytes >= size_bytes) return {};
@@ -116,7 +116,7 @@ Status check_room(const std::string& directory, std::uint64_t size_bytes, std::s
                                     std::string(flag) + " " + format_bytes(size_bytes) +
                                     " needs that and " + format_bytes(reserve_bytes) +
                                     " in reserve: lower " + std::string(flag) +
-                                    " or choose another --path");
+                                    " or choose another directory");
 }
 
 }  // namespace stoker

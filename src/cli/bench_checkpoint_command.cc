@@ -9,18 +9,17 @@ namespace stoker::cli {
 namespace {
 
 constexpr const char* kDescription =
-    "Save and restore checkpoints below a directory: how long a save holds training up, when it "
-    "is\n"
-    "durable, how fast it comes back, cold and warm.";
+    "Save and restore checkpoints below a directory: how long a save blocks training, when it is\n"
+    "durable, and how fast a restore is, cold and warm.";
 
 constexpr const char* kFooter =
-    R"(Tensors in host memory, every page of which changes from save to save. Needs twice --size in
-memory and on disk. What it writes is removed whatever happens but SIGKILL; the next run removes it
-then. STOKER_ENGINE names the engine.
+    R"(The tensors are in host memory, and every page of them changes between two saves. Needs twice --size
+in memory and on disk. What it writes is always removed; after a SIGKILL, by the next run.
+STOKER_ENGINE names the engine.
 
 Examples:
-  stoker bench checkpoint --path /data
-  stoker bench checkpoint --path /data --size 16GiB --saves 5 --json
+  stoker bench checkpoint /data
+  stoker bench checkpoint /data --size 16GiB --saves 5 --json
 
 Exit status: 0 measured, 1 failed, 2 misused, 130 interrupted.)";
 
@@ -56,12 +55,12 @@ void run(const Typed& typed, Context& context) {
 void add_bench_checkpoint_command(CLI::App& bench, Context& context) {
   const auto typed = std::make_shared<Typed>();
   CLI::App* const command = bench.add_subcommand("checkpoint", kDescription);
-  add_path_option(*command, typed->path, "Directory to write in (the current one)");
-  command->add_option("--size", typed->size, "Size of all tensors together (4GiB)");
-  command->add_option("--saves", typed->saves, "How many saves (3)")
+  add_bench_directory(*command, typed->path, "Directory to write in (default: the current one)");
+  command->add_option("--size", typed->size, "Size of all tensors together (default: 4GiB)");
+  command->add_option("--saves", typed->saves, "Number of saves (default: 3)")
       ->check(CLI::Range(1U, 10'000U));
-  command->add_flag("--json", typed->json, "One JSON object instead of text");
-  command->add_flag("-v,--verbose", typed->verbose, "Say on stderr what is being measured");
+  command->add_flag("--json", typed->json, "Print one JSON object instead of text");
+  command->add_flag("-v,--verbose", typed->verbose, "Print on stderr what is being measured");
   command->footer(kFooter);
   command->callback([typed, &context] { run(*typed, context); });
 }

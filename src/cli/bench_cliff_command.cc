@@ -9,16 +9,16 @@ namespace stoker::cli {
 namespace {
 
 constexpr const char* kDescription =
-    "Write incompressible data until the rate breaks: how much the drive absorbs before, both\n"
-    "rates, and the limit that avoids the break.";
+    "Write incompressible data until the drive becomes slower: how much it absorbs before that,\n"
+    "both rates, and the limit that avoids the drop.";
 
 constexpr const char* kFooter =
-    R"(It writes up to --bytes once, which wears flash a little. The file is removed
-whatever happens. A rate that only declines slowly is no cliff.
+    R"(Writes up to --bytes once, which wears flash a little. The file is always removed. A rate that
+only declines slowly is not a cliff.
 
 Examples:
-  stoker bench cliff --path /data
-  stoker bench cliff --path /data --bytes 200GiB --json
+  stoker bench cliff /data
+  stoker bench cliff /data --bytes 200GiB --json
 
 Exit status: 0 measured (with or without a cliff), 1 failed, 2 misused, 130 interrupted.)";
 
@@ -62,13 +62,15 @@ void run(const Typed& typed, Context& context) {
 void add_bench_cliff_command(CLI::App& bench, Context& context) {
   const auto typed = std::make_shared<Typed>();
   CLI::App* cliff = bench.add_subcommand("cliff", kDescription);
-  add_path_option(*cliff, typed->path, "Directory to write in (the current one)");
+  add_bench_directory(*cliff, typed->path, "Directory to write in (default: the current one)");
   cliff->add_option("--bytes", typed->bytes,
-                    "Most bytes to write (a quarter of the free space, up to 64GiB)");
-  cliff->add_option("--engine", typed->engine, "auto, uring, threads or sync (auto)");
-  cliff->add_option("--policy", typed->policy, "auto, buffered, direct or drop-behind (auto)");
-  cliff->add_flag("--json", typed->json, "One JSON object instead of text");
-  cliff->add_flag("-v,--verbose", typed->verbose, "Say on stderr what is going on");
+                    "Most bytes to write (default: a quarter of the free space, up to 64GiB)");
+  cliff->add_option("--engine", typed->engine,
+                    "I/O engine: auto, uring, threads or sync (default: auto)");
+  cliff->add_option("--policy", typed->policy,
+                    "Cache policy: auto, buffered, direct or drop-behind (default: auto)");
+  cliff->add_flag("--json", typed->json, "Print one JSON object instead of text");
+  cliff->add_flag("-v,--verbose", typed->verbose, "Print on stderr what is being measured");
   cliff->footer(kFooter);
   cliff->callback([typed, &context] { run(*typed, context); });
 }

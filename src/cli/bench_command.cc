@@ -7,6 +7,7 @@
 
 #include "base/units.h"
 #include "bench/bar.h"
+#include "cli/old_name.h"
 
 namespace stoker::cli {
 namespace {
@@ -14,19 +15,19 @@ namespace {
 constexpr std::size_t kBarWidth = 20;
 
 constexpr const char* kFooter = R"(Examples:
-  stoker bench disk --quick               some seconds, 256 MiB in the current directory
-  stoker bench disk --path /data          about a minute, 4 GiB
-  stoker bench cliff --path /data         how much the drive absorbs before it slows down
-  stoker bench checkpoint --path /data    how long a save holds training up, and restores)";
+  stoker bench disk --quick        some seconds, 256 MiB in the current directory
+  stoker bench disk /data          about a minute, 4 GiB
+  stoker bench cliff /data         how much the drive absorbs before it slows down
+  stoker bench checkpoint /data    how long a save blocks training, and how fast a restore is)";
 
 /// What to do, by what went wrong; empty where the message says it already.
 std::string_view advice_for(const Status& status) {
   switch (status.code()) {
-    case Code::denied: return "; choose a directory you may write to with --path";
-    case Code::not_found: return "; --path takes a directory that exists";
+    case Code::denied: return "; choose a directory you may write to";
+    case Code::not_found: return "; DIR must be a directory that exists";
     case Code::no_space:
       return status.os_error() == 0 ? ""
-                                    : "; write less (--size, --bytes) or choose another --path";
+                                    : "; write less (--size, --bytes) or choose another directory";
     case Code::io_error:
       if (status.os_error() == EFBIG) return "; write less (--size, --bytes) or see `ulimit -f`";
       return "; the device or its filesystem failed: look at the kernel log";
@@ -41,10 +42,12 @@ Result<std::uint64_t> parse_size_option(std::string_view option, const std::stri
   return named(option, parse_bytes(text));
 }
 
-void add_path_option(CLI::App& command, std::string& path, const char* help) {
-  command.add_option("--path", path, help)->check([](const std::string& typed) {
+void add_bench_directory(CLI::App& command, std::string& directory, const char* help) {
+  const auto check = [](const std::string& typed) {
     return std::string(typed.empty() ? "is empty: name a directory" : "");
-  });
+  };
+  const CLI::Option* const option = command.add_option("DIR", directory, help)->check(check);
+  add_old_name(command, "--path", option, directory);
 }
 
 void fail_with_advice(const Status& status) {

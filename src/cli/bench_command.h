@@ -21,8 +21,8 @@ void add_bench_cliff_command(CLI::App& bench, Context& context);
 /// parse_bytes with the option's name before the refusal.
 Result<std::uint64_t> parse_size_option(std::string_view option, const std::string& text);
 
-/// --path, a directory.
-void add_path_option(CLI::App& command, std::string& path, const char* help);
+/// DIR, which may be left out. The old spelling, --path DIR, still works and is not shown.
+void add_bench_directory(CLI::App& command, std::string& directory, const char* help);
 
 /// `parsed`, with the option's name before the refusal.
 template <typename T>

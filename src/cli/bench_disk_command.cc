@@ -13,15 +13,16 @@ namespace {
 
 constexpr const char* kDescription =
     "Measure the disk under a directory: sequential and random transfers through the page cache,\n"
-    "past it and by mmap, cold and warm; fsync; small files. Cold means that residency proved it.";
+    "past it and by mmap, cold and warm; fsync; small files. Cold means that the page cache was\n"
+    "checked to hold nothing of the file.";
 
 constexpr const char* kFooter =
-    R"(Scratch files are removed whatever happens but SIGKILL; the next run removes them then.
+    R"(Scratch files are always removed; after a SIGKILL, by the next run.
 STOKER_ENGINE names the engine when --engine is not given.
 
 Examples:
   stoker bench disk --quick
-  stoker bench disk --path /data --size 16GiB --json > disk.json
+  stoker bench disk /data --size 16GiB --json > disk.json
   stoker bench disk --policy direct --only rand_read --block 4KiB --depth 64
 
 Exit status: 0 measured, 1 failed, 2 misused, 130 interrupted.)";
@@ -81,7 +82,8 @@ void run(const Typed& typed, Context& context) {
   const Result<DiskReport> report = run_disk_bench(*options, posix_file_ops(), show, context.stop);
   line.clear();
   if (!report.ok()) fail_with_advice(report.status());
-  context.out << (typed.json ? render_disk_json(*report) : render_disk_table(*report));
+  context.out << (typed.json ? render_disk_json(*report)
+                             : render_disk_table(*report, context.out_columns));
 }
 
 }  // namespace
@@ -89,26 +91,30 @@ void run(const Typed& typed, Context& context) {
 void add_bench_disk_command(CLI::App& bench, Context& context) {
   const auto typed = std::make_shared<Typed>();
   CLI::App* disk = bench.add_subcommand("disk", kDescription);
-  add_path_option(*disk, typed->path, "Directory to measure in (the current one)");
-  disk->add_option("--size", typed->size, "Size of the test file (4GiB; 256MiB with --quick)");
-  disk->add_flag("--quick", typed->quick, "Some seconds in all instead of a minute");
-  disk->add_option("--engine", typed->engine, "auto, uring, threads or sync (auto)");
+  add_bench_directory(*disk, typed->path, "Directory to measure in (default: the current one)");
+  disk->add_option("--size", typed->size,
+                   "Size of the test file (default: 4GiB; 256MiB with --quick)");
+  disk->add_flag("--quick", typed->quick, "Take some seconds in all instead of a minute");
+  disk->add_option("--engine", typed->engine,
+                   "I/O engine: auto, uring, threads or sync (default: auto)");
   disk->add_option("--policy", typed->policy,
-                   "Only this one: auto, buffered, direct, drop-behind or mmap\n"
-                   "(compares buffered, direct and mmap)");
-  disk->add_flag("--json", typed->json, "One JSON object instead of the table");
-  disk->add_flag("-v,--verbose", typed->verbose, "Say on stderr what is being measured");
+                   "Measure one policy: auto, buffered, direct, drop-behind or mmap\n"
+                   "(default: compare buffered, direct and mmap)");
+  disk->add_flag("--json", typed->json, "Print one JSON object instead of the table");
+  disk->add_flag("-v,--verbose", typed->verbose, "Print on stderr what is being measured");
   const std::string single = "Single cases";
-  disk->add_option("--only", typed->only,
-                   "Comma-separated: seq_write, seq_read, rand_read, fsync, fdatasync,\n"
-                   "small_create, small_read")
+  disk->add_option(
+          "--only", typed->only,
+          "Cases to measure, comma-separated: seq_write, seq_read, rand_read, fsync, fdatasync,\n"
+          "small_create, small_read")
       ->delimiter(',')
       ->group(single);
   disk->add_option("--block", typed->block, "Block size instead of the usual ones")->group(single);
   disk->add_option("--depth", typed->depth, "Queue depth instead of the usual ones")
       ->check(CLI::Range(std::uint32_t{1}, DiskBenchOptions::kDepthMax))
       ->group(single);
-  disk->add_option("--time", typed->time, "Longest time per case (1500ms; 120ms with --quick)")
+  disk->add_option("--time", typed->time,
+                   "Longest time per case (default: 1500ms; 120ms with --quick)")
       ->group(single);
   disk->footer(kFooter);
   disk->callback([typed, &context] { run(*typed, context); });

@@ -15,11 +15,11 @@ namespace stoker::cli {
 namespace {
 
 constexpr const char* kFooter =
-    "stoker cat shards '#17'            sample 17 as JSON, large fields with their sizes only\n"
+    "stoker cat shards '#17'            sample 17 as JSON; of large fields, only the size\n"
     "stoker cat shards '#17.jpg' >a.jpg its field jpg, byte for byte\n"
     "stoker cat shards cat/0001.jpg     by key; the shards are searched for it\n"
-    "Where samples have no keys (neither a tar's nor a field __key__), a key is SHARD/NUMBER, as "
-    "`stoker ls` shows.";
+    "If samples have no keys (neither names in a tar nor a field __key__), a key is SHARD/NUMBER, "
+    "as\n`stoker ls` shows.";
 
 struct CatArguments {
   DatasetArguments dataset;

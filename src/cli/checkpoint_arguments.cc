@@ -37,7 +37,7 @@ Result<CatalogStep> find_latest(const Catalog& catalog, const std::string& direc
 }  // namespace
 
 void add_directory_argument(CLI::App& command, std::string& directory) {
-  command.add_option("DIR", directory, "The directory of the checkpoints.")->required();
+  command.add_option("DIR", directory, "Directory of the checkpoints.")->required();
 }
 
 Result<CheckpointDirectory> open_directory(const std::string& directory) {

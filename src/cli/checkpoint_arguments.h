@@ -28,7 +28,7 @@ void add_checkpoint_note_commands(CLI::App& checkpoint, Context& context);
 void add_directory_argument(CLI::App& command, std::string& directory);
 /// What `name` is in the help of the commands that take a checkpoint.
 inline constexpr const char* kStepHelp =
-    "A step's number, `latest`, or the name of a directory in DIR.";
+    "Step number, `latest`, or the name of a directory in DIR.";
 
 /// Runs `action`, which returns a Status, when the command was chosen.
 template <typename Action>

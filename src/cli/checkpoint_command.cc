@@ -4,8 +4,8 @@ namespace stoker::cli {
 namespace {
 
 constexpr const char* kFooter =
-    R"(Every command takes the directory of the checkpoints first, then a checkpoint: a step's number,
-`latest`, or the name of a directory such as step-000000001000.superseded-41. --json is for programs.
+    R"(Every command takes the directory of the checkpoints first. A checkpoint is given as a step number,
+as `latest`, or as the name of a directory such as step-000000001000.superseded-41.
 
 Examples:
   stoker checkpoint ls run/checkpoints

@@ -14,9 +14,8 @@ namespace stoker::cli {
 namespace {
 
 constexpr const char* kFooter =
-    R"(Compares the tensors of A with those of B by name. Where the checksums agree nothing is read.
-l2 and max are of the differences that are finite. That there are differences is no failure: the
-exit status is 0.)";
+    R"(Compares the tensors of A with those of B by name. Tensors with equal checksums are not read.
+l2 and max count finite differences only. Differences are not a failure: the exit status is 0.)";
 
 struct Arguments {
   std::string directory;
@@ -91,13 +90,15 @@ Status run(const Arguments& arguments, Context& context) {
 }  // namespace
 
 void add_checkpoint_diff_command(CLI::App& checkpoint, Context& context) {
-  CLI::App* const command =
-      checkpoint.add_subcommand("diff", "Which tensors two checkpoints differ in, and how much.");
+  CLI::App* const command = checkpoint.add_subcommand(
+      "diff", "List the tensors in which two checkpoints differ, and by how much.");
   const auto arguments = std::make_shared<Arguments>();
   add_directory_argument(*command, arguments->directory);
   command->add_option("A", arguments->before, kStepHelp)->required();
-  command->add_option("B", arguments->after, "The same, of the one to compare with.")->required();
-  command->add_flag("--json", arguments->json, "One JSON object, for programs.");
+  command
+      ->add_option("B", arguments->after, "The checkpoint to compare with, given in the same way.")
+      ->required();
+  command->add_flag("--json", arguments->json, "Print one JSON object.");
   command->footer(kFooter);
   on_chosen(*command, [arguments, &context] { return run(*arguments, context); });
 }

@@ -132,16 +132,16 @@ void add_checkpoint_export_command(CLI::App& checkpoint, Context& context) {
       ->add_option("OUT", arguments->out, "OUT.safetensors, OUT.pt, or a new directory with --hf.")
       ->required();
   command->add_flag("--hf", arguments->hf,
-                    "A directory as Hugging Face lays models out, with the tree `model`.");
+                    "Write the tree `model` as a directory in the layout of Hugging Face models.");
   command
       ->add_option("--only", arguments->options.only,
-                   "Only tensors whose names begin so; may be given several times.")
+                   "Export only tensors whose names begin with this; may be repeated.")
       ->allow_extra_args(false);
   command
       ->add_option("--strip", arguments->options.strip,
-                   "Take this off the beginning of names; may be given several times.")
+                   "Remove this from the beginning of names; may be repeated.")
       ->allow_extra_args(false);
-  command->add_flag("--json", arguments->json, "One JSON object, for programs.");
+  command->add_flag("--json", arguments->json, "Print one JSON object.");
   command->footer(kFooter);
   on_chosen(*command, [arguments, &context] { return run(*arguments, context); });
 }

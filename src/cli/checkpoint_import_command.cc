@@ -73,20 +73,20 @@ Status run(const Arguments& arguments, Context& context) {
 
 void add_checkpoint_import_command(CLI::App& checkpoint, Context& context) {
   CLI::App* const command = checkpoint.add_subcommand(
-      "import", "Make a checkpoint of a safetensors file, or of torch's.");
+      "import", "Make a checkpoint from a safetensors file or a torch file.");
   const auto arguments = std::make_shared<Arguments>();
   add_directory_argument(*command, arguments->request.directory);
   command
       ->add_option("FILE", arguments->request.file,
-                   "FILE.safetensors, FILE.pt, or a directory of torch's.")
+                   "FILE.safetensors, FILE.pt, or the directory of a torch distributed checkpoint.")
       ->required();
-  command->add_option("--step", arguments->request.step, "The step it shall be.")
+  command->add_option("--step", arguments->request.step, "Step number to save it as.")
       ->required()
       ->check(count_from(0));
   command->add_option("--as", arguments->request.tree,
-                      "NAME of the one tree it shall be. Default: state; the "
-                      "trees in it for torch's files.");
-  command->add_flag("--json", arguments->json, "One JSON object, for programs.");
+                      "Name of the tree to save it as (default: state; for files of torch, the trees "
+                      "in them).");
+  command->add_flag("--json", arguments->json, "Print one JSON object.");
   command->footer(kFooter);
   on_chosen(*command, [arguments, &context] { return run(*arguments, context); });
 }

@@ -20,11 +20,12 @@ namespace stoker::cli {
 namespace {
 
 constexpr const char* kFooter =
-    R"(The newest first, by generation: a run that was rewound saves a step again, and what had its name
-before is superseded; `flags` has the name of its directory. Data is read and checked with --verify, as by `stoker checkpoint verify --all`,
-and then the exit status is 1 if any is damaged. A checkpoint that cannot be read for lack of rights
-or descriptors is "unreadable", not damaged. What is committed is durable, but on
-filesystems in memory. Values are those saved with the checkpoint, then those added by `annotate`.)";
+    R"(The newest checkpoint comes first, by generation: a run that was rewound saves a step again, and the
+checkpoint that had this number is superseded; `flags` has the name of its directory. --verify reads and
+checks all data, as `stoker checkpoint verify --all` does; the exit status is then 1 if a checkpoint is
+damaged or could not be checked. A checkpoint that cannot be read for lack of permissions or descriptors
+is "unreadable", not damaged. Committed checkpoints are durable, except on filesystems in memory. Values
+are those saved with the checkpoint, then those added by `annotate`.)";
 
 struct Arguments {
   std::string directory;
@@ -206,8 +207,8 @@ void add_checkpoint_ls_command(CLI::App& checkpoint, Context& context) {
   CLI::App* const command = checkpoint.add_subcommand("ls", "List the checkpoints.");
   const auto arguments = std::make_shared<Arguments>();
   add_directory_argument(*command, arguments->directory);
-  command->add_flag("--verify", arguments->verify, "Check every byte of each.");
-  command->add_flag("--json", arguments->json, "One JSON object, for programs.");
+  command->add_flag("--verify", arguments->verify, "Check every byte of each checkpoint.");
+  command->add_flag("--json", arguments->json, "Print one JSON object.");
   command->footer(kFooter);
   on_chosen(*command, [arguments, &context] { return run(*arguments, context); });
 }

@@ -14,9 +14,9 @@ namespace stoker::cli {
 namespace {
 
 constexpr const char* kPinFooter =
-    "Notes lie beside the checkpoints, which never change; a run that is saving goes on meanwhile.";
+    "Notes are stored beside the checkpoints, which never change; a run may save meanwhile.";
 constexpr const char* kAnnotateFooter =
-    R"(Values rank checkpoints for `prune --keep-best`; one of the same name is replaced.
+    R"(Values rank checkpoints for `prune --keep-best`. A value of the same name is replaced.
 
 Example:
   stoker checkpoint annotate run/checkpoints 1000 val_loss=2.2 accuracy=0.61)";
@@ -81,7 +81,7 @@ void add_checkpoint_note_commands(CLI::App& checkpoint, Context& context) {
     const auto arguments = std::make_shared<Arguments>();
     CLI::App* const command = add_command(
         checkpoint, is_pinned ? "pin" : "unpin",
-        is_pinned ? "Keep a checkpoint whatever the rules say." : "Undo `pin`.", *arguments);
+        is_pinned ? "Keep a checkpoint, whatever the rules say." : "Undo `pin`.", *arguments);
     command->footer(kPinFooter);
     on_chosen(*command,
               [arguments, is_pinned, &context] { return pin(*arguments, is_pinned, context); });
@@ -89,7 +89,7 @@ void add_checkpoint_note_commands(CLI::App& checkpoint, Context& context) {
   const auto arguments = std::make_shared<Arguments>();
   CLI::App* const command =
       add_command(checkpoint, "annotate", "Add values to a checkpoint.", *arguments);
-  command->add_option("VALUE", arguments->values, "NAME=NUMBER...")->required();
+  command->add_option("VALUE", arguments->values, "One or more of NAME=NUMBER.")->required();
   command->footer(kAnnotateFooter);
   on_chosen(*command, [arguments, &context] { return annotate(*arguments, context); });
 }

@@ -22,10 +22,10 @@ namespace stoker::cli {
 namespace {
 
 constexpr const char* kFooter =
-    R"(A checkpoint stays if one rule wants it. Whatever the rules say, these stay: the newest, the newest
-without new values that are not finite, the one `latest` leads to, pinned ones, damaged ones. A run
-that is saving holds the directory's lock, and prune refuses; --dry-run asks nobody. --keep-best goes
-by the values of `annotate`.
+    R"(A checkpoint is kept if any rule keeps it. These are always kept: the newest, the newest without new
+NaN or infinite values, the one `latest` points to, pinned and damaged ones. While a run holds the
+lock of the directory, prune refuses; --dry-run needs no lock. --keep-best uses the values of
+`annotate`.
 
 Examples:
   stoker checkpoint prune run/checkpoints --keep-last 3 --keep-every 10000 --dry-run
@@ -173,9 +173,10 @@ void add_checkpoint_prune_command(CLI::App& checkpoint, Context& context) {
   command->add_option("--keep-every", arguments->keep_every, "Keep steps that are multiples of N.")
       ->check(count_from(1));
   command->add_option("--keep-best", arguments->keep_best,
-                      "METRIC:min|max:N: keep the N with the least or greatest value.");
-  command->add_flag("--dry-run", arguments->dry_run, "Only list what would be removed.");
-  command->add_flag("--json", arguments->json, "One JSON object, for programs.");
+                      "METRIC:min|max:N: keep the N with the smallest or largest value.");
+  command->add_flag("--dry-run", arguments->dry_run,
+                    "List what would be removed, and remove nothing.");
+  command->add_flag("--json", arguments->json, "Print one JSON object.");
   command->footer(kFooter);
   on_chosen(*command, [arguments, &context] { return run(*arguments, context); });
 }

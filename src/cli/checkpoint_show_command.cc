@@ -22,8 +22,8 @@ using nlohmann::ordered_json;
 constexpr std::size_t kStateLinesMax = 40;
 constexpr std::size_t kTextMax = 200;
 constexpr const char* kFooter =
-    "What the manifest says; no data is read. A tensor that was saved in slices by several ranks "
-    "is\none line. --json has everything, the trees of state among it.";
+    "Shows the manifest; reads no data. A tensor that several ranks saved in slices is one line.\n"
+    "--json prints everything, including the trees of state.";
 
 struct Arguments {
   std::string directory;
@@ -211,11 +211,11 @@ Status run(const Arguments& arguments, Context& context) {
 
 void add_checkpoint_show_command(CLI::App& checkpoint, Context& context) {
   CLI::App* const command =
-      checkpoint.add_subcommand("show", "Say what is in a checkpoint: tensors, files, state.");
+      checkpoint.add_subcommand("show", "Show what is in a checkpoint: tensors, files, state.");
   const auto arguments = std::make_shared<Arguments>();
   add_directory_argument(*command, arguments->directory);
-  command->add_option("STEP", arguments->step, std::string(kStepHelp) + " (latest)");
-  command->add_flag("--json", arguments->json, "One JSON object, for programs.");
+  command->add_option("STEP", arguments->step, std::string(kStepHelp) + " (default: latest)");
+  command->add_flag("--json", arguments->json, "Print one JSON object.");
   command->footer(kFooter);
   on_chosen(*command, [arguments, &context] { return run(*arguments, context); });
 }

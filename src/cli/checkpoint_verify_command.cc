@@ -21,10 +21,10 @@ namespace {
 constexpr std::size_t kTensorsNamed = 8;
 constexpr const char* kFooter =
     R"(Reads every byte and compares it with the checksums in the manifest: of the newest checkpoint, of
-the one that --step names, or of --all, superseded ones among them. Every damage is listed: file,
-offset, tensors.
+the one that --step names, or with --all of all checkpoints, including superseded ones. Lists every
+damage: file, offset, tensors.
 
-Exit status: 0 all is well, 1 damage was found or something could not be looked at, 2 misused,
+Exit status: 0 no damage, 1 damage found, no checkpoint, or one that could not be checked, 2 misused,
 130 interrupted.)";
 
 struct Arguments {
@@ -172,12 +172,12 @@ Status run(const Arguments& arguments, Context& context) {
 
 void add_checkpoint_verify_command(CLI::App& checkpoint, Context& context) {
   CLI::App* const command =
-      checkpoint.add_subcommand("verify", "Check every byte, and name what is damaged.");
+      checkpoint.add_subcommand("verify", "Check every byte, and list what is damaged.");
   const auto arguments = std::make_shared<Arguments>();
   add_directory_argument(*command, arguments->directory);
   CLI::Option* const step = command->add_option("--step", arguments->step, kStepHelp);
-  command->add_flag("--all", arguments->all, "All checkpoints in DIR.")->excludes(step);
-  command->add_flag("--json", arguments->json, "One JSON object, for programs.");
+  command->add_flag("--all", arguments->all, "Check all checkpoints in DIR.")->excludes(step);
+  command->add_flag("--json", arguments->json, "Print one JSON object.");
   command->footer(kFooter);
   on_chosen(*command, [arguments, &context] { return run(*arguments, context); });
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <cstddef>
 #include <exception>
 #include <iosfwd>
 #include <memory>
@@ -20,6 +21,7 @@ struct Context {
   std::ostream& err;
   std::stop_token stop;  ///< Fires on Ctrl-C, SIGTERM and SIGHUP.
   bool out_is_terminal = false;
+  std::size_t out_columns = 0;  ///< Of that terminal; 0 if it is none or does not tell.
   bool err_is_terminal = false;
   int exit_code = 0;  ///< For a command that worked and has bad news.
 };
@@ -50,6 +52,7 @@ void add_cat_command(CLI::App& app, Context& context);
 void add_checkpoint_command(CLI::App& app, Context& context);
 void add_convert_command(CLI::App& app, Context& context);
 void add_doctor_command(CLI::App& app, Context& context);
+void add_help_command(CLI::App& app, Context& context);
 void add_index_command(CLI::App& app, Context& context);
 void add_ls_command(CLI::App& app, Context& context);
 void add_pack_command(CLI::App& app, Context& context);

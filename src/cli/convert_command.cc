@@ -9,11 +9,11 @@ namespace stoker::cli {
 namespace {
 
 constexpr const char* kFooter =
-    R"(Keys and fields stay as they are, but for what the new format lacks: in a tar a number becomes
-text, several numbers and arrays become .npy; a TFRecord has int64 and float32 alone; MDS has no
-truth values; formats without keys get a field "__key__"; arrays (tokens, counted, shard001) keep no
-keys. A classes.json goes along. Tars compressed with gzip or zstd are inflated first, all of them,
-into DST/.stoker: that takes their full size until the end. Restarts as pack does.
+    R"(Keys and fields are kept, except for what the new format lacks: in a tar, a number becomes text, and
+several numbers or an array become .npy; a TFRecord has only int64 and float32; MDS has no booleans;
+formats without keys get a field "__key__"; arrays (tokens, counted, shard001) lose their keys.
+classes.json is copied. Tars compressed with gzip or zstd are all decompressed first, into
+DST/.stoker, which takes their full size until the end. A killed run continues, as with pack.
 
 Examples:
   stoker convert "train-{000..099}.tar" shards/mds --format mds
@@ -46,18 +46,20 @@ Status run(const Arguments& arguments, Context& context) {
 }  // namespace
 
 void add_convert_command(CLI::App& app, Context& context) {
-  CLI::App* command = app.add_subcommand("convert", "Turn shards of one format into another.");
+  CLI::App* command = app.add_subcommand("convert", "Convert shards from one format to another.");
   const auto arguments = std::make_shared<Arguments>();
-  command->add_option("SRC", arguments->source, "A directory of shards, a shard, or a pattern.")
+  command
+      ->add_option("SRC", arguments->source,
+                   "Shards to convert: a directory, a file, or a pattern.")
       ->required();
   command
       ->add_option("DST", arguments->pack.destination,
-                   "Where the new shards go: a new directory, or that of an earlier run.")
+                   "Directory for the new shards: a new one, or that of an earlier run.")
       ->required();
   add_pack_options(*command, arguments->pack);
   command->add_option("--source-format", arguments->source_format,
-                      "What SRC is, if that cannot be seen from it: raw, counted, ...");
-  command->add_option("--dtype", arguments->dtype, "What SRC's arrays hold if they do not say it.");
+                      "Format of SRC (default: recognised by content): raw, counted, ...");
+  command->add_option("--dtype", arguments->dtype, "Element type of arrays without a header.");
   command->footer(kFooter);
   on_chosen(*command, arguments, context, run);
 }

@@ -47,11 +47,12 @@ class IndexProgressLine {
 
 void add_dataset_options(CLI::App& command, DatasetArguments& arguments) {
   command.add_option("--format", arguments.format,
-                     "What the shards are (default: what their contents show): tar, tfrecord, mds, "
+                     "Format of the shards (default: recognised by content): tar, tfrecord, mds, "
                      "litdata, megatron, npy, raw, counted, shard001.");
   command.add_option("--dtype", arguments.dtype,
-                     "What arrays hold that do not say it themselves: uint16, int32, float32, ...");
-  command.add_flag("-v,--verbose", arguments.verbose, "Show progress where stderr is no terminal.");
+                     "Element type of arrays without a header: uint16, int32, float32, ...");
+  command.add_flag("-v,--verbose", arguments.verbose,
+                   "Show progress even if stderr is not a terminal.");
 }
 
 void add_dataset_arguments(CLI::App& command, DatasetArguments& arguments) {

@@ -68,20 +68,19 @@ Status run(const DoctorArguments& arguments, Context& context) {
 
 void add_doctor_command(CLI::App& app, Context& context) {
   CLI::App* command = app.add_subcommand(
-      "doctor", "Say what this machine and these paths do to training, and how to mend it.");
+      "doctor", "Find what slows down or endangers training on this machine, and how to fix it.");
   const auto arguments = std::make_shared<DoctorArguments>();
   command->add_option("PATH", arguments->paths,
-                      "What to examine (default: the current directory).");
-  CLI::Option* json =
-      command->add_flag("--json", arguments->json, "Print findings as JSON, for programs.");
+                      "Paths to examine (default: the current directory).");
+  CLI::Option* json = command->add_flag("--json", arguments->json, "Print one JSON object.");
   command
       ->add_option("--role", arguments->role,
-                   "What the paths are for: dataset, checkpoint or both (default).")
+                   "What the paths are for: dataset, checkpoint or both (default: both).")
       ->check(CLI::IsMember({"dataset", "checkpoint", "both"}));
   command
       ->add_flag("--set-stripe", arguments->set_stripe,
-                 "Give each PATH, a directory on Lustre, the layout for its role: prints the `lfs "
-                 "setstripe` command and runs it.")
+                 "Set the Lustre layout of each PATH, a directory, for its role: print the `lfs "
+                 "setstripe` command and run it.")
       ->excludes(json);
   command->footer(kFooter);
   on_chosen(*command, arguments, context, run);

@@ -10,10 +10,9 @@ namespace stoker::cli {
 namespace {
 
 constexpr const char* kFooter =
-    "Other commands and the library build a missing index by themselves; this one shows it, adds\n"
-    "checksums, or makes it anew. It lies in DATASET/.stoker, or in $XDG_CACHE_HOME/stoker/index "
-    "where\n"
-    "that cannot be written to. --json prints one object for each dataset.";
+    "Other commands and the library build a missing index themselves; this one shows it, adds\n"
+    "checksums, or rebuilds it. The index is in DATASET/.stoker, or, if that is not writable, in\n"
+    "$XDG_CACHE_HOME/stoker/index. --json prints one object for each dataset.";
 
 struct IndexArguments {
   DatasetArguments dataset;
@@ -58,13 +57,15 @@ Status run(const IndexArguments& arguments, Context& context) {
 
 void add_index_command(CLI::App& app, Context& context) {
   CLI::App* command = app.add_subcommand(
-      "index", "Find every sample of a dataset, so that it can be read in any order.");
+      "index", "Build or show the index of a dataset, which locates every sample.");
   const auto arguments = std::make_shared<IndexArguments>();
   add_dataset_arguments(*command, arguments->dataset);
-  command->add_flag("--checksums", arguments->dataset.checksums,
-                    "A checksum for each sample, checked on every read; reads every byte once.");
-  command->add_flag("--rebuild", arguments->dataset.rebuild, "Even if there is one that fits.");
-  command->add_flag("--json", arguments->json, "For programs.");
+  command->add_flag(
+      "--checksums", arguments->dataset.checksums,
+      "Add a checksum for each sample, checked on every read; reads every byte once.");
+  command->add_flag("--rebuild", arguments->dataset.rebuild,
+                    "Rebuild the index even if it is up to date.");
+  command->add_flag("--json", arguments->json, "Print one JSON object for each dataset.");
   command->footer(kFooter);
   on_chosen(*command, arguments, context, run);
 }

@@ -11,6 +11,7 @@
 
 #include "cli/bench_command.h"
 #include "cli/count_check.h"
+#include "cli/old_name.h"
 #include "dataset/loader_order.h"
 
 namespace stoker::cli {
@@ -18,7 +19,7 @@ namespace {
 
 constexpr std::uint64_t kBatchDefault = 64;
 constexpr std::size_t kMemoryDefault = std::size_t{512} << 20;
-constexpr double kConsumerMsMax = 86'400'000;  // a day
+constexpr double kStepMsMax = 86'400'000;  // a day
 
 Status misuse(const std::string& message) {
   return Status(Code::invalid_argument, message);
@@ -66,9 +67,9 @@ Result<BatchCutOptions> cut_from(const LoaderArguments& arguments, Shuffle shuff
   return cut;
 }
 
-Result<nanoseconds> consumer_from(double milliseconds) {
-  if (!(milliseconds >= 0 && milliseconds <= kConsumerMsMax))
-    return misuse("--consumer-ms: milliseconds from 0 on, up to a day");
+Result<nanoseconds> step_time_from(double milliseconds) {
+  if (!(milliseconds >= 0 && milliseconds <= kStepMsMax))
+    return misuse("--step-ms: milliseconds from 0 on, up to a day");
   return std::chrono::duration_cast<nanoseconds>(
       std::chrono::duration<double, std::milli>(milliseconds));
 }
@@ -110,34 +111,46 @@ Status open_into(LoaderPlan& plan, const LoaderArguments& arguments, Context& co
 void add_loader_arguments(CLI::App& command, LoaderArguments& arguments) {
   add_dataset_arguments(command, arguments.dataset);
   command
-      .add_option("--batch-size", arguments.batch_size, "Samples of a batch, on each rank (64).")
+      .add_option("--batch-size", arguments.batch_size,
+                  "Samples in a batch of each rank (default: 64).")
       ->check(count_from(1));
   command
       .add_option("--global-batch-size", arguments.global_batch_size,
-                  "Instead: samples of a batch over all ranks.")
+                  "Samples in a batch over all ranks, instead of --batch-size.")
       ->check(count_from(1));
-  command.add_option("--shuffle", arguments.shuffle, "global, block, off or resampled (global).");
-  command.add_option("--seed", arguments.seed, "Of the order (0).")->check(count_from(0));
-  command.add_option("--tail", arguments.tail,
-                     "What becomes of samples at the end that fill no batch: drop, keep, wrap or "
-                     "pad (drop; without shuffling keep).");
-  command.add_option("--rank", arguments.rank, "Which part of each global batch is ours (0).")
+  command.add_option("--shuffle", arguments.shuffle,
+                     "Order: global, block, off or resampled (default: global).");
+  command.add_option("--seed", arguments.seed, "Shuffle seed (default: 0).")->check(count_from(0));
+  command.add_option(
+      "--tail", arguments.tail,
+      "What to do with samples at the end that do not fill a batch: drop, keep, wrap "
+      "or pad (default: drop; keep without shuffling).");
+  command.add_option("--rank", arguments.rank, "Number of this rank, from 0 (default: 0).")
       ->check(count_from(0));
-  command.add_option("--world-size", arguments.world_size, "How many parts there are (1).")
+  command
+      .add_option("--world-size", arguments.world_size,
+                  "Number of ranks that share each global batch (default: 1).")
       ->check(count_from(1));
-  command.add_option("--consumer-ms", arguments.consumer_ms,
-                     "Sleep so long after each batch, as a training step would keep it (0).");
-  command.add_option("--memory", arguments.memory,
-                     "All memory for batches (512MiB, or what is needed if that is more).");
-  command.add_option("--engine", arguments.engine, "auto, uring, threads or sync (auto).");
+  const CLI::Option* const step_ms =
+      command.add_option("--step-ms", arguments.step_ms,
+                         "Simulated duration of a training step, in milliseconds (default: 0).");
+  add_old_name(command, "--consumer-ms", step_ms, arguments.step_ms);
+  command.add_option(
+      "--memory", arguments.memory,
+      "Memory for all batches (default: 512MiB, or what is needed if that is more).");
+  command.add_option("--engine", arguments.engine,
+                     "I/O engine: auto, uring, threads or sync (default: auto).");
 }
 
 void add_loader_settings(CLI::App& command, LoaderArguments& arguments) {
-  command.add_option("--threads", arguments.threads,
-                     "Threads that read and convert; auto finds out from the waits (auto).");
-  command.add_option("--depth", arguments.depth, "Batches to prepare ahead; likewise (auto).");
-  command.add_option("--policy", arguments.policy,
-                     "The page cache: automatic, buffered, direct or drop_behind (automatic).");
+  command.add_option(
+      "--threads", arguments.threads,
+      "Threads that read and convert; auto adapts them to the waits (default: auto).");
+  command.add_option("--depth", arguments.depth,
+                     "Batches to prepare ahead; auto adapts it to the waits (default: auto).");
+  command.add_option(
+      "--policy", arguments.policy,
+      "Cache policy: automatic, buffered, direct or drop_behind (default: automatic).");
 }
 
 Result<LoaderPlan> plan_loader(const LoaderArguments& arguments, Context& context) {
@@ -148,7 +161,7 @@ Result<LoaderPlan> plan_loader(const LoaderArguments& arguments, Context& contex
   STOKER_ASSIGN(options.threads, parse_count("--threads", arguments.threads));
   STOKER_ASSIGN(options.depth, parse_count("--depth", arguments.depth));
   STOKER_ASSIGN(options.fetch.engine, choose_engine(arguments.engine));
-  STOKER_ASSIGN(plan.consumer, consumer_from(arguments.consumer_ms));
+  STOKER_ASSIGN(plan.step_time, step_time_from(arguments.step_ms));
   const Result<CachePolicy> policy = parse_cache_policy(arguments.policy);
   if (!policy.ok()) return policy.status().with_context("--policy");
   plan.policy = *policy;
@@ -202,7 +215,7 @@ std::uint64_t samples_before(const LoaderPlan& plan, const Cursor& cursor) {
   return cursor.epoch * until(used) + until(cursor.position);
 }
 
-void consume(nanoseconds duration, const std::stop_token& stop) {
+void simulate_step(nanoseconds duration, const std::stop_token& stop) {
   if (duration.count() == 0) return;
   std::mutex mutex;
   std::condition_variable_any never;

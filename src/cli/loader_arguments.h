@@ -33,10 +33,10 @@ struct LoaderArguments {
   std::string depth = "auto";
   std::string policy = "auto";
   std::string engine;
-  double consumer_ms = 0;
+  double step_ms = 0;
 };
 
-/// URI and everything about which samples come when, the memory, and the consumer.
+/// URI and everything about which samples come when, the memory, and the simulated training step.
 void add_loader_arguments(CLI::App& command, LoaderArguments& arguments);
 /// --threads, --depth and --policy: what `tune` finds.
 void add_loader_settings(CLI::App& command, LoaderArguments& arguments);
@@ -48,7 +48,7 @@ struct LoaderPlan {
   TokenRows rows;  ///< In place of its samples, if any.
   LoaderOptions options;
   CachePolicy policy = CachePolicy::automatic;
-  nanoseconds consumer{0};
+  nanoseconds step_time{0};  ///< Of the training step that is simulated.
   /// A cursor of this run that leaves open what was not asked for: see check_cursor().
   Cursor wanted;
 };
@@ -64,7 +64,7 @@ Status resume_at(LoaderPlan& plan, const Cursor& cursor, std::span<const std::st
 /// Samples that this rank has received when its run stands at `cursor`, from the run's beginning.
 std::uint64_t samples_before(const LoaderPlan& plan, const Cursor& cursor);
 
-/// Does as a training step would: nothing, for that long. Ends early when `stop` fires.
-void consume(nanoseconds duration, const std::stop_token& stop);
+/// Waits as for a training step on an accelerator. Ends early when `stop` fires.
+void simulate_step(nanoseconds duration, const std::stop_token& stop);
 
 }  // namespace stoker::cli

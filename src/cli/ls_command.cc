@@ -14,9 +14,9 @@ namespace stoker::cli {
 namespace {
 
 constexpr const char* kFooter =
-    "A line for each sample: its number, its key, its fields and their sizes. Each is read for "
-    "that.\n"
-    "--json prints one object for each sample.";
+    "Prints a line for each sample: its number, its key, its fields and their sizes. Every sample "
+    "is\n"
+    "read.";
 
 struct LsArguments {
   DatasetArguments dataset;
@@ -72,10 +72,9 @@ void add_ls_command(CLI::App& app, Context& context) {
   const auto arguments = std::make_shared<LsArguments>();
   add_dataset_arguments(*command, arguments->dataset);
   command
-      ->add_option("--limit", arguments->limit,
-                   "Samples to list of each dataset (default: all of them).")
+      ->add_option("--limit", arguments->limit, "Samples to list of each dataset (default: all).")
       ->check(count_from(0));
-  command->add_flag("--json", arguments->json, "For programs.");
+  command->add_flag("--json", arguments->json, "Print one JSON object for each sample.");
   command->footer(kFooter);
   on_chosen(*command, arguments, context, run);
 }

@@ -3,6 +3,7 @@
 // 2 misused, 130 interrupted.
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <iostream>
@@ -90,9 +91,14 @@ void fill_standard_descriptors() {
 void check_engine_variable(const CLI::App& app) {
   const CLI::App* command = &app;
   while (!command->get_subcommands().empty()) command = command->get_subcommands().front();
-  if (command->get_option_no_throw("--engine") != nullptr) return;
+  if (command->get_option_no_throw("--engine") != nullptr || command->get_name() == "help") return;
   if (const Result<EngineKind> kind = choose_engine(""); !kind.ok())
     throw CommandFailed(kind.status());
+}
+
+std::size_t terminal_columns(int fd) {
+  winsize size{};
+  return ::ioctl(fd, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
 }
 
 int run(int argc, char** argv) {
@@ -104,6 +110,7 @@ int run(int argc, char** argv) {
                   .err = std::cerr,
                   .stop = interrupt.token(),
                   .out_is_terminal = ::isatty(STDOUT_FILENO) == 1,
+                  .out_columns = terminal_columns(STDOUT_FILENO),
                   .err_is_terminal = ::isatty(STDERR_FILENO) == 1};
   CLI::App app("No accelerator waits for storage, and no committed checkpoint is ever lost.",
                "stoker");
@@ -118,6 +125,7 @@ int run(int argc, char** argv) {
   add_checkpoint_command(app, context);
   add_convert_command(app, context);
   add_doctor_command(app, context);
+  add_help_command(app, context);
   add_index_command(app, context);
   add_ls_command(app, context);
   add_pack_command(app, context);

@@ -14,6 +14,7 @@ namespace stoker::cli {
 namespace {
 
 constexpr std::size_t kTyposMax = 2;
+constexpr std::size_t kBegunMin = 3;  // letters after which the rest of a name can be guessed
 
 const CLI::App& deepest(const CLI::App& app) {
   const CLI::App* command = &app;
@@ -21,47 +22,78 @@ const CLI::App& deepest(const CLI::App& app) {
   return *command;
 }
 
-/// Letters to insert, remove or replace (Levenshtein), one row of the table at a time.
+/// Letters to insert, remove, replace or swap with their neighbour (optimal string alignment).
 std::size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
+  std::vector<std::vector<std::size_t>> table(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
+  for (std::size_t i = 0; i <= a.size(); ++i) table[i][0] = i;
+  std::iota(table[0].begin(), table[0].end(), std::size_t{0});
   for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = std::exchange(row[0], i);
     for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({replaced, row[j] + 1, row[j - 1] + 1});
+      const std::size_t replaced = table[i - 1][j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
+      table[i][j] = std::min({replaced, table[i - 1][j] + 1, table[i][j - 1] + 1});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        table[i][j] = std::min(table[i][j], table[i - 2][j - 2] + 1);
     }
   }
-  return row.back();
+  return table.back().back();
 }
 
-/// The command that `typed` was probably meant to be; empty if none is near.
-std::string nearest_command(const CLI::App& command, std::string_view typed) {
-  std::string nearest;
+/// The name in `names` that `typed` was probably meant to be; empty if none is near.
+std::string nearest(const std::vector<std::string>& names, std::string_view typed) {
+  std::string found;
   std::size_t least = kTyposMax + 1;
-  for (const CLI::App* const sub : command.get_subcommands({})) {
-    const std::size_t distance = edit_distance(typed, sub->get_name());
-    if (distance >= least || distance >= sub->get_name().size()) continue;
+  for (const std::string& name : names) {
+    const bool is_begun = typed.size() >= kBegunMin && name.starts_with(typed);
+    const std::size_t distance = is_begun ? 1 : edit_distance(typed, name);
+    if (distance >= least || distance >= name.size()) continue;
     least = distance;
-    nearest = sub->get_name();
+    found = name;
   }
-  return nearest;
+  return found;
+}
+
+std::vector<std::string> command_names(const CLI::App& command) {
+  std::vector<std::string> names;
+  for (const CLI::App* const sub : command.get_subcommands({})) names.push_back(sub->get_name());
+  return names;
+}
+
+/// Without the dashes, and without old spellings, which are in no group.
+std::vector<std::string> option_names(const CLI::App& command) {
+  std::vector<std::string> names;
+  for (const CLI::Option* const option : command.get_options()) {
+    if (option->get_group().empty()) continue;
+    const std::vector<std::string>& found = option->get_lnames();
+    names.insert(names.end(), found.begin(), found.end());
+  }
+  return names;
+}
+
+/// What is wrong with an option that no command on the line has; empty if there is none.
+std::string no_such_option(const CLI::App& app) {
+  const CLI::App& chosen = deepest(app);
+  for (const CLI::App* command = &app;; command = command->get_subcommands().front()) {
+    for (const std::string& word : command->remaining()) {
+      if (!word.starts_with("-") || word.find_first_not_of('-') == std::string::npos) continue;
+      const std::string typed = word.substr(0, word.find('='));
+      const std::string bare = typed.substr(typed.find_first_not_of('-'));
+      const std::string meant = nearest(option_names(chosen), bare);
+      if (meant == bare && command != &chosen)
+        return fmt::format("{} belongs after {}", printable(typed), chosen.get_name());
+      return fmt::format("there is no option {}{}", printable(typed),
+                         meant.empty() ? "" : fmt::format("; did you mean --{}?", meant));
+    }
+    if (command == &chosen) return "";
+  }
 }
 
 /// What is wrong if no subcommand was understood where one has to be.
-std::string no_command(const CLI::App& command) {
-  const std::vector<std::string> words = command.remaining();
-  for (const std::string& typed : words) {
-    if (typed.starts_with("-")) continue;
-    const std::string nearest = nearest_command(command, typed);
-    return fmt::format("there is no command {}{}", printable(typed),
-                       nearest.empty() ? "" : fmt::format("; did you mean {}?", nearest));
-  }
-  if (!words.empty())
-    return fmt::format("there is no option {} here, and a command is needed",
-                       printable(words.front()));
-  return "a command is needed";
+std::string no_command(const CLI::App& app) {
+  const CLI::App& command = deepest(app);
+  for (const std::string& typed : command.remaining())
+    if (!typed.starts_with("-")) return no_such_command(command, typed);
+  const std::string option = no_such_option(app);
+  return option.empty() ? "a command is needed" : option;
 }
 
 }  // namespace
@@ -75,13 +107,27 @@ std::string command_name(const CLI::App& app) {
   return name;
 }
 
+std::string no_such_command(const CLI::App& command, std::string_view typed) {
+  const std::string meant = nearest(command_names(command), typed);
+  return fmt::format("there is no command {}{}", printable(typed),
+                     meant.empty() ? "" : fmt::format("; did you mean {}?", meant));
+}
+
 std::string misuse_line(const CLI::App& app, const CLI::Error& error) {
-  const CLI::App& command = deepest(app);
-  const bool wants_command =
-      command.get_require_subcommand_min() > 0 && error.get_name() == "RequiredError";
+  // Both are found when all words have been looked at: a misspelt option is the cause then.
+  // By their codes, because the name of an error may be that of the command.
+  const auto is = [&](CLI::ExitCodes code) {
+    return error.get_exit_code() == static_cast<int>(code);
+  };
+  const bool is_required = is(CLI::ExitCodes::RequiredError);
+  const bool is_about_words = is_required || is(CLI::ExitCodes::ExtrasError);
+  const bool wants_command = is_required && deepest(app).get_require_subcommand_min() > 0;
+  std::string what = wants_command    ? no_command(app)
+                     : is_about_words ? no_such_option(app)
+                                      : std::string();
+  if (what.empty()) what = printable(error.what());
   const std::string name = command_name(app);
-  return fmt::format("{}: {} ({} --help)\n", name,
-                     wants_command ? no_command(command) : printable(error.what()), name);
+  return fmt::format("{}: {} ({} --help)\n", name, what, name);
 }
 
 }  // namespace stoker::cli

@@ -25,24 +25,28 @@ Result<std::uint64_t> parse_number(std::string_view option, std::string_view tex
 
 void add_pack_options(CLI::App& command, PackArguments& arguments) {
   command.add_option("--format", arguments.format,
-                     "tar, mds, tfrecord, tokens (Megatron); counted or shard001 (rows of one "
-                     "length).");
+                     "Format of the shards: tar, mds, tfrecord, tokens (Megatron), counted or "
+                     "shard001 (both: rows of one length).");
   command
       .add_option("--samples-per-shard", arguments.samples_per_shard,
-                  "Samples in a shard at most (default: as many as its size allows).")
+                  "Most samples in a shard (default: as many as its size allows).")
       ->check(count_from(1));
-  command.add_option("--shard-size", arguments.shard_size, "Size of a shard at most (256MiB).");
-  command.add_option("--threads", arguments.threads, "Shards at a time (one for each core).")
+  command.add_option("--shard-size", arguments.shard_size,
+                     "Largest size of a shard (default: 256MiB).");
+  command
+      .add_option("--threads", arguments.threads,
+                  "Shards to write at a time (default: one for each core).")
       ->check(CLI::Range(1U, 1024U));
   command.add_option("--shuffle-seed", arguments.shuffle_seed,
                      "Shuffle the samples; the same seed gives the same shards.");
-  command.add_option("--prefix", arguments.prefix,
-                     "What the shards' names begin with (shard); MDS has its own names.");
+  command.add_option(
+      "--prefix", arguments.prefix,
+      "Prefix of the shards' names (default: shard); not for MDS, which has its own names.");
   command.add_option(
       "--task", arguments.task,
-      "I/N: pack the I-th (0 to N - 1) of N parts, so that N processes share the work: "
-      "every N-th shard, or neighbours of what Python reads; then --merge.");
-  command.add_flag("--json", arguments.json, "Print the result as JSON, for programs.");
+      "I/N: pack part I (from 0) of N, so that N processes share the work: every N-th shard, "
+      "or adjacent rows of what Python reads. Run --merge when all parts are done.");
+  command.add_flag("--json", arguments.json, "Print one JSON object.");
 }
 
 Status parse_task(const std::string& text, PackOptions& options) {

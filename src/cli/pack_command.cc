@@ -13,12 +13,12 @@ namespace {
 
 constexpr const char* kFooter =
     R"(SRC is a directory of class directories with images (classes.json and a field "cls" are
-written), any other directory (files with one stem are one sample), a .jsonl file (a sample per
-line), or .npy and .bin arrays of numbers. Of class directories, files that are no images are left
-out and named. Parquet, Petastorm, Arrow (Hugging Face's folders), HDF5
-and LMDB, and text through a tokenizer, are packed by Stoker's Python package: STOKER_PYTHON says
-which Python, if not the one beside this command or `python3`. A run that was killed goes on where
-it was when it is started again; finished shards stay. `stoker verify DST` checks every byte.
+written), any other directory (files with the same stem are one sample), a .jsonl file (a sample per
+line), or .npy and .bin arrays of numbers. Files in class directories that are not images are left
+out and listed. Parquet, Petastorm, Arrow (Hugging Face's folders), HDF5
+and LMDB, and text through a tokenizer, are packed by Stoker's Python package: STOKER_PYTHON names
+the Python to use (default: the one beside this command, or `python3`). Start a killed run again, and
+it continues: finished shards are kept. `stoker verify DST` checks every byte.
 
 Examples:
   stoker pack images/train shards/train --format tar --shuffle-seed 7
@@ -98,22 +98,22 @@ void add_pack_command(CLI::App& app, Context& context) {
   const auto arguments = std::make_shared<Arguments>();
   command->add_option(
       "SRC", arguments->source,
-      "What to pack: a directory, .jsonl, .npy, .bin, .parquet, .arrow, .h5, data.mdb.");
+      "Data to pack: a directory, .jsonl, .npy, .bin, .parquet, .arrow, .h5, data.mdb.");
   command->add_option("DST", arguments->pack.destination,
-                      "Where the shards go: a new directory, or that of an earlier run.");
+                      "Directory for the shards: a new one, or that of an earlier run.");
   add_pack_options(*command, arguments->pack);
   command->add_option("--from", arguments->kind,
-                      "What SRC is (by default seen from it): classes, tree, jsonl, tokens, raw, "
+                      "Kind of SRC (default: recognised): classes, tree, jsonl, tokens, raw, "
                       "counted, shard001, parquet, petastorm, arrow, hf, hdf5, lmdb or text.");
   command->add_option("--dtype", arguments->dtype,
-                      "What a .bin holds that does not say it: uint16, int32, ...");
+                      "Element type of a .bin without a header: uint16, int32, ...");
   command
       ->add_option("--sequence-length", arguments->sequence_length,
-                   "Cut token arrays into sequences of that many tokens.")
+                   "Cut token arrays into sequences of this many tokens.")
       ->check(count_from(1));
   add_import_options(*command, arguments->import);
   command->add_option("--merge", arguments->merge,
-                      "Join what the tasks have packed into this directory.");
+                      "Complete the dataset that the tasks have packed into this directory.");
   command->footer(kFooter);
   on_chosen(*command, arguments, context, run);
 }

@@ -51,21 +51,26 @@ std::vector<std::string> command_line(const std::string& source, const std::stri
 }  // namespace
 
 void add_import_options(CLI::App& command, ImportArguments& arguments) {
-  command.add_option("--columns", arguments.columns, "Parquet, Arrow: a,b: these columns alone.");
+  command.add_option("--columns", arguments.columns,
+                     "Parquet, Arrow: columns to pack, comma-separated (default: all).");
   command.add_option("--where", arguments.where,
-                     "Parquet, Arrow: rows to take: \"label < 10 and split == 'train'\".");
+                     "Parquet, Arrow: rows to pack, such as \"label < 10 and split == 'train'\".");
   command.add_option("--key", arguments.key,
                      "Parquet, Arrow, HDF5: the column with the keys (default: the row's number).");
   command.add_option("--schema", arguments.schema,
-                     "Petastorm: a JSON file that says which columns are arrays or images.");
-  command.add_option("--datasets", arguments.datasets, "HDF5: a,b: these datasets alone.");
-  command.add_option("--field", arguments.field, "LMDB: what the values are (bin): jpg.");
+                     "Petastorm: JSON file that describes which columns are arrays or images.");
+  command.add_option("--datasets", arguments.datasets,
+                     "HDF5: datasets to pack, comma-separated (default: all).");
+  command.add_option("--field", arguments.field,
+                     "LMDB: name of the field for the values, such as jpg (default: bin).");
   command.add_option("--tokenizer", arguments.tokenizer,
-                     "Text, JSONL: a tokenizer.json; makes tokens.");
-  command.add_option("--eod", arguments.eod, "With it: the token that ends a document.");
-  command.add_flag("--lines", arguments.lines, "With it: each line of text is a document.");
+                     "Text, JSONL: tokenizer.json to make tokens with.");
+  command.add_option("--eod", arguments.eod,
+                     "With --tokenizer: number of the token that ends a document.");
+  command.add_flag("--lines", arguments.lines,
+                   "With --tokenizer: treat each line of text as a document.");
   command.add_option("--text-field", arguments.text_field,
-                     "With it: the field of JSONL that has the text (text).");
+                     "With --tokenizer: field of JSONL that has the text (default: text).");
 }
 
 Result<std::string> python_kind_of(const std::string& source, const std::string& kind,

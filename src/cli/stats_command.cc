@@ -17,11 +17,8 @@ namespace {
 constexpr std::uint64_t kReadDefault = 10'000;
 constexpr std::size_t kBarWidth = 40;
 constexpr const char* kFooter =
-    "Sizes of samples are those in the shards, headers and padding included, and come from the "
-    "index.\n"
-    "For the fields samples are read: all of them, or --limit of them, evenly spread; it says "
-    "which.\n"
-    "--json prints one object for each dataset.";
+    "Sizes of samples are those in the shards, headers and padding included; they come from the\n"
+    "index. For sizes of fields, samples are read: all of them, or --limit of them, evenly spread.";
 
 struct StatsArguments {
   DatasetArguments dataset;
@@ -115,14 +112,14 @@ Status run(const StatsArguments& arguments, Context& context) {
 
 void add_stats_command(CLI::App& app, Context& context) {
   CLI::App* command =
-      app.add_subcommand("stats", "Say what is in a dataset: sizes, fields, a histogram.");
+      app.add_subcommand("stats", "Show what is in a dataset: sizes, fields, a histogram.");
   const auto arguments = std::make_shared<StatsArguments>();
   add_dataset_arguments(*command, arguments->dataset);
   command
       ->add_option("--limit", arguments->limit,
                    "Samples to read of each dataset for its fields (default: 10000).")
       ->check(count_from(1));
-  command->add_flag("--json", arguments->json, "For programs.");
+  command->add_flag("--json", arguments->json, "Print one JSON object for each dataset.");
   command->footer(kFooter);
   on_chosen(*command, arguments, context, run);
 }

@@ -17,23 +17,22 @@ namespace stoker::cli {
 namespace {
 
 constexpr const char* kFooter =
-    R"(What is read is every field, as it lies in the shards; nothing is decoded. Without --consumer-ms
-batches are taken as fast as they come, which gives the highest rate. Token arrays are read document
-by document, or with --window or --pack in rows of one length, as Python's stoker.Tokens cuts them;
-their keys are the numbers of the rows.
+    R"(Reads every field as it is stored; decodes nothing. Without --step-ms, batches are taken as fast as
+they come, which gives the highest rate. Token arrays are read document by document, or with --window
+or --pack in rows of one length, as Python's stoker.Tokens does it; the keys are then row numbers.
 
---print-keys prints the key of each sample on a line of its own, in the order delivered, and nothing
-else on stdout: the figures go to stderr then. With --cursor-file the place where the stream stands
-is kept, after every --cursor-every batches and at the end, once their keys are on stdout. If FILE is
-there, the stream goes on exactly there: whatever killed the last one, the samples are those of an
-unbroken run. Keys that were printed but not counted yet are printed again; how many come before is
-said on stderr, and the rest of an older list is to be cut off:
+--print-keys prints the key of each sample on its own line, in the order delivered, and nothing else
+on stdout; the figures go to stderr. --cursor-file FILE saves the position of the stream after every
+--cursor-every batches and at the end, once their keys are on stdout. If FILE exists, the stream
+continues from there: even after a kill, the samples are those of an uninterrupted run. Keys that
+were printed after the last save are printed again. The number of samples before the position is
+printed on stderr, so that an older list can be cut there:
   head -n COUNT keys > kept && stoker stream ... --print-keys --cursor-file FILE >> kept
-FILE is one line of JSON, the same that Python's load_state_dict() takes. Give each rank its own.
+FILE is one line of JSON, which Python's load_state_dict() takes as well. Each rank needs its own.
 
 Examples:
   stoker stream shards/ --batch-size 256
-  stoker stream shards/ --batch-size 256 --consumer-ms 40 --json
+  stoker stream shards/ --batch-size 256 --step-ms 40 --json
   stoker stream shards/ --seed 7 --print-keys --cursor-file at.json > keys
   stoker stream shards/ --rank 1 --world-size 8 --shuffle block --epochs 3
   stoker stream corpus.idx --window 2048 --extra 1 --batch-size 16
@@ -121,7 +120,7 @@ class Stream {
       STOKER_TRY(received(next.batch));
       report.cursor = next.batch.cursor();
       show(loader, batches + 1, report.batch_count);
-      consume(plan_.consumer, context_.stop);  // with the batch in hand, as a training step
+      simulate_step(plan_.step_time, context_.stop);  // with the batch in hand, as a training step
     }
   }
 
@@ -165,7 +164,7 @@ Status interrupted(const CursorFile& file, const StreamReport& report) {
   if (file.path().empty())
     return Status(Code::cancelled, after + "; with --cursor-file FILE a stream can be continued");
   return Status(Code::cancelled,
-                fmt::format("{}; the same command goes on from {}", after, file.path()));
+                fmt::format("{}; the same command continues from {}", after, file.path()));
 }
 
 Status run(const StreamArguments& arguments, Context& context) {
@@ -196,26 +195,32 @@ Status run(const StreamArguments& arguments, Context& context) {
 
 void add_stream_command(CLI::App& app, Context& context) {
   CLI::App* command = app.add_subcommand(
-      "stream", "Run the loader over a dataset: rates and waits, or the keys in their order.");
+      "stream", "Run the loader over a dataset: print rates and waits, or the keys in order.");
   const auto arguments = std::make_shared<StreamArguments>();
   add_loader_arguments(*command, arguments->loader);
   add_token_arguments(*command, arguments->loader.tokens);
   add_loader_settings(*command, arguments->loader);
-  command->add_option("--epochs", arguments->loader.epochs, "How many; 0 for no end (1).")
+  command
+      ->add_option("--epochs", arguments->loader.epochs,
+                   "Number of epochs; 0 means no end (default: 1).")
       ->check(count_from(0));
-  command->add_option("--max-batches", arguments->max_batches, "Stop after that many.")
+  command->add_option("--max-batches", arguments->max_batches, "Stop after this many batches.")
       ->check(count_from(1));
-  command->add_flag("--print-keys", arguments->print_keys, "One key per line, as delivered.");
+  command->add_flag("--print-keys", arguments->print_keys,
+                    "Print the keys in the order delivered, one per line.");
   command->add_option("--cursor-file", arguments->cursor_file,
-                      "Keep there where the stream stands, and go on from there.");
-  command->add_option("--cursor-every", arguments->cursor_every, "Batches between two writes (1).")
+                      "Save the position of the stream in this file, and continue from it.");
+  command
+      ->add_option("--cursor-every", arguments->cursor_every,
+                   "Batches between two writes of the cursor file (default: 1).")
       ->check(count_from(1));
   command
-      ->add_option("--allow", arguments->allow,
-                   "What may differ from the cursor: global_batch_size, tail, fingerprint.")
+      ->add_option(
+          "--allow", arguments->allow,
+          "Settings that may differ from the cursor: global_batch_size, tail, fingerprint.")
       ->delimiter(',')
       ->allow_extra_args(false);  // or it would take a URI after it
-  command->add_flag("--json", arguments->json, "One JSON object instead of text.");
+  command->add_flag("--json", arguments->json, "Print one JSON object instead of text.");
   command->footer(kFooter);
   on_chosen(*command, arguments, context, run);
 }

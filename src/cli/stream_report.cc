@@ -34,8 +34,8 @@ std::string_view worst_stage(const LoaderStats& stats) {
 
 /// How much of the time went by in waiting, and what that means.
 std::string explain_wait(const LoaderPlan& plan, const LoaderStats& stats) {
-  if (plan.consumer.count() == 0)
-    return fmt::format("mostly in {} (taken as fast as they came: --consumer-ms tells a stall)",
+  if (plan.step_time.count() == 0)
+    return fmt::format("mostly in {} (taken as fast as they came: --step-ms shows stalls)",
                        worst_stage(stats));
   const double share = 100 * stats.stall_share();
   return share < 0.5 ? fmt::format("{:.1f} % of the time: storage is ahead", share)
@@ -127,7 +127,7 @@ std::string render_stream_json(const LoaderPlan& plan, const StreamReport& repor
                            {"batch_size", cut.global_batch_size / cut.world_size},
                            {"rank", cut.rank},
                            {"world_size", cut.world_size},
-                           {"consumer_ms", 1e3 * seconds_of(plan.consumer)},
+                           {"step_ms", 1e3 * seconds_of(plan.step_time)},
                            {"samples", stats.samples},
                            {"batches", stats.batches},
                            {"batch_count", nullptr},

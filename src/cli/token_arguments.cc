@@ -53,19 +53,20 @@ Result<TokenRows> cut_packs(const TokenArguments& arguments, LoaderOptions& opti
 void add_token_arguments(CLI::App& command, TokenArguments& arguments) {
   command
       .add_option("--window", arguments.window,
-                  "Tokens: rows of so many, whatever documents there are, instead of samples.")
+                  "Read token arrays in rows of this many tokens, across documents.")
       ->check(count_from(1));
   command
       .add_option("--stride", arguments.stride,
-                  "From the begin of one window to that of the next (as --window).")
+                  "Tokens from the start of one window to the next (default: --window).")
       ->check(count_from(1));
   command
       .add_option("--extra", arguments.extra,
-                  "Tokens more in each window: 1 for targets shifted by one (0).")
+                  "Extra tokens in each window: 1 for targets shifted by one (default: 0).")
       ->check(count_from(0));
   command
-      .add_option("--pack", arguments.pack,
-                  "Tokens: rows of at most so many, of whole documents put together.")
+      .add_option(
+          "--pack", arguments.pack,
+          "Read token arrays in rows of at most this many tokens, packed from whole documents.")
       ->check(count_from(1));
 }
 

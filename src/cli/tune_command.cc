@@ -11,15 +11,15 @@ namespace stoker::cli {
 namespace {
 
 constexpr const char* kFooter =
-    R"(Runs of a fraction of a second each, in turns and repeated: first the policies, then the threads,
-then the depth. What came out fastest is measured against automatic once more, in pairs; it is
-recommended if it was at least 5 % faster and so in every pair, or in 8 of 9. Else automatic is, which
-also follows when the machine's load changes. Nothing is written but the index, if there is none.
+    R"(Compares policies, then thread counts, then depths, in repeated runs of a fraction of a second. The
+fastest setting is then measured against automatic in pairs. It is recommended if it is at least 5 %
+faster, and faster in every pair or in 8 of 9. Otherwise automatic is recommended, which also adapts
+when the load of the machine changes. Writes nothing but the index, if there is none.
 
 Examples:
   stoker tune shards/ --batch-size 256
   stoker tune shards/ --batch-size 256 --cold --time 1min
-  stoker tune shards/ --consumer-ms 40 --json
+  stoker tune shards/ --step-ms 40 --json
 
 Exit status: 0 measured, 1 failed, 2 misused, 130 interrupted.)";
 
@@ -56,10 +56,11 @@ void add_tune_command(CLI::App& app, Context& context) {
       "tune", "Find the loader's threads, depth and policy for this machine, by measuring.");
   const auto arguments = std::make_shared<TuneArguments>();
   add_loader_arguments(*command, arguments->loader);
-  command->add_option("--time", arguments->time, "How long it may take in all (20s).");
-  command->add_flag("--cold", arguments->cold,
-                    "Evict the shards from the page cache before each run, for everybody.");
-  command->add_flag("--json", arguments->json, "One JSON object instead of text.");
+  command->add_option("--time", arguments->time, "Total time to spend (default: 20s).");
+  command->add_flag(
+      "--cold", arguments->cold,
+      "Evict the shards from the page cache before each run; this affects other programs.");
+  command->add_flag("--json", arguments->json, "Print one JSON object instead of text.");
   command->footer(kFooter);
   on_chosen(*command, arguments, context, run);
 }

@@ -47,7 +47,7 @@ Status Contender::take(nanoseconds slice, Deadline limit, const std::stop_token&
                (taken > loader_->stats().depth || now - first >= slice)) {
       began = now;
     }
-    consume(plan_.consumer, stop);
+    simulate_step(plan_.step_time, stop);
   }
   const LoaderStats stats = loader_->stats();
   if (stats.samples > 0)

@@ -14,9 +14,9 @@ namespace {
 
 constexpr const char* kFooter =
     R"(Compares each file with manifest.json (size, SHA-256) and each sample with its checksum in the
-index, and takes each sample apart. Every bad file and sample is listed: path, offset, key.
+index, and parses each sample. Lists every damaged file and sample: path, offset, key.
 
-Exit status: 0 all is well, 1 something is bad or cannot be looked at, 2 misused,
+Exit status: 0 no damage, 1 damage found or something cannot be read, 2 misused,
 130 interrupted.)";
 
 struct Arguments {
@@ -90,15 +90,17 @@ Status run(const Arguments& arguments, Context& context) {
 
 void add_verify_command(CLI::App& app, Context& context) {
   CLI::App* command =
-      app.add_subcommand("verify", "Check every byte of a dataset, and name what is bad.");
+      app.add_subcommand("verify", "Check every byte of a dataset, and list what is damaged.");
   const auto arguments = std::make_shared<Arguments>();
   command->add_option("DIR", arguments->directory, "The dataset's directory.")->required();
   command->add_option("--format", arguments->format,
-                      "What the shards are, if that cannot be seen from them.");
-  command->add_option("--dtype", arguments->dtype, "What arrays hold that do not say it.");
-  command->add_option("--threads", arguments->threads, "Shards at a time (one for each core).")
+                      "Format of the shards (default: recognised by content).");
+  command->add_option("--dtype", arguments->dtype, "Element type of arrays without a header.");
+  command
+      ->add_option("--threads", arguments->threads,
+                   "Shards to check at a time (default: one for each core).")
       ->check(CLI::Range(1U, 1024U));
-  command->add_flag("--json", arguments->json, "One JSON object, for programs.");
+  command->add_flag("--json", arguments->json, "Print one JSON object.");
   command->footer(kFooter);
   on_chosen(*command, arguments, context, run);
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "observe/checks.h"
+#include "observe/rotation.h"
 #include "observe/text_fields.h"
 
 namespace stoker {
@@ -33,19 +34,9 @@ void check_disk(Machine& machine, const Target& target, const std::string& disk,
                 Findings& findings) {
   const std::string queue = fmt::format("/sys/block/{}/queue/", disk);
   const std::string subject = target.subject("disk " + disk);
-  const bool rotates = find_count(machine, queue + "rotational").value_or(0) == 1;
+  const bool rotates = check_rotation(machine, target, disk, findings);
   const std::string scheduler_text = find_word(machine, queue + "scheduler").value_or("");
   const std::string_view scheduler = marked_choice(scheduler_text);
-  if (rotates)
-    findings.push_back(
-        {.severity = Severity::warning,
-         .subject = subject,
-         .seen = "it rotates (or a virtual disk says so)",
-         .why = "A shuffled read costs a seek of 5 to 10 ms: about 150 samples per second.",
-         .fix =
-             fmt::format("stoker pack {0} {0}-shards   # and read in block order; a virtual disk "
-                         "on flash: echo 0 > {1}rotational",
-                         target.directory == "/" ? "DIR" : shell_quote(target.directory), queue)});
   if (disk.starts_with("nvme") && !scheduler.empty() && scheduler != "none")
     findings.push_back({.severity = Severity::note,
                         .subject = subject,

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <iterator>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -22,7 +24,17 @@ constexpr double kFileCountMax = 1e18;  // weights multiply on the way down, wha
 struct WeightedSize {
   std::uint64_t bytes;
   double weight;  ///< How many files of the tree it stands for.
+  bool is_shard;
 };
+
+/// By its name alone: that the name tells the truth is not important enough to read the file.
+bool is_named_like_a_shard(std::string_view path) {
+  constexpr std::array<std::string_view, 9> kEndings = {
+      ".tar", ".tar.gz", ".tgz", ".tar.zst", ".bin", ".idx", ".npy", ".arrow", ".parquet"};
+  const std::string_view name = path.substr(path.rfind('/') + 1);
+  return name.find(".mds") != name.npos || name.find(".tfrecord") != name.npos ||
+         std::ranges::any_of(kEndings, [&](std::string_view end) { return name.ends_with(end); });
+}
 
 struct WeightedDirectory {
   std::string path;
@@ -89,6 +101,17 @@ std::uint64_t weighted_average(const std::vector<WeightedSize>& sizes) {
   return total > 0 ? static_cast<std::uint64_t>(bytes / total) : 0;
 }
 
+double shard_bytes_share(const std::vector<WeightedSize>& sizes) {
+  double all = 0;
+  double in_shards = 0;
+  for (const WeightedSize& size : sizes) {
+    const double bytes = size.weight * static_cast<double>(size.bytes);
+    all += bytes;
+    if (size.is_shard) in_shards += bytes;
+  }
+  return all > 0 ? in_shards / all : 0;
+}
+
 /// The state of one census.
 ///
 /// Thread safety: none.
@@ -115,6 +138,7 @@ class Walk {
         static_cast<std::uint64_t>(std::llround(std::min(file_count_, kFileCountMax)));
     census_.size_median_bytes = weighted_median(sizes_);
     census_.size_average_bytes = weighted_average(sizes_);
+    census_.shard_bytes_share = shard_bytes_share(sizes_);
     return std::move(census_);
   }
 
@@ -140,7 +164,7 @@ class Walk {
     const double weight = directory.weight * thin_out(files, options_.sizes_per_directory_max);
     for (const std::string& file : files)
       if (const Result<PathInfo> info = machine_.stat(file); info.ok())
-        sizes_.push_back({info->size_bytes, weight});
+        sizes_.push_back({info->size_bytes, weight, is_named_like_a_shard(file)});
   }
 
   bool is_here(const PathInfo& info) const {
@@ -198,8 +222,9 @@ Findings check_census(Machine& machine, const Target& target) {
              .why =
                  "Listing one huge directory takes minutes on a shared filesystem, and every rank "
                  "does it.",
-             .fix = fmt::format("stoker pack {} {}-shards", shell_quote(census.crowded_directory),
-                                shell_quote(census.crowded_directory))}};
+             .fix = fmt::format(
+                 "stoker {0} {1} {1}-{2}", census.is_shards() ? "convert --format tar" : "pack",
+                 shell_quote(census.crowded_directory), census.is_shards() ? "large" : "shards")}};
   return {{.subject = subject, .seen = seen}};
 }
 

@@ -22,8 +22,12 @@ struct Census {
   std::uint64_t file_count = 0;         ///< Estimated, unless `is_exact`.
   std::uint64_t size_median_bytes = 0;  ///< Of the sampled files.
   std::uint64_t size_average_bytes = 0;
+  double shard_bytes_share = 0;   ///< Of the sampled bytes, those in files named like shards.
   bool is_exact = true;           ///< Every directory was listed to its end.
   std::string crowded_directory;  ///< One with more entries than were listed; empty if none.
+
+  /// Whether most of what is there has been packed already.
+  bool is_shards() const { return shard_bytes_share > 0.5; }
 };
 
 /// Walks down from `directory` level by level, never through a symbolic link or into another

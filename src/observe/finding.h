@@ -20,7 +20,7 @@ struct Finding {
   std::string subject;   ///< "io_uring", or "/data: mount options" for a finding about a path.
   std::string seen;      ///< What was read, with figures.
   std::string why = {};  ///< What it does to training; empty when ok.
-  std::string fix = {};  ///< The command that mends it; empty when ok.
+  std::string fix = {};  ///< The command that fixes it; empty when ok.
 };
 
 using Findings = std::vector<Finding>;

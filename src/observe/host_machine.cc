@@ -21,6 +21,7 @@
 #include "base/unique_fd.h"
 #include "io/engine.h"
 #include "observe/machine.h"
+#include "observe/read_timing.h"
 
 namespace stoker {
 namespace {
@@ -156,6 +157,10 @@ class HostMachine final : public Machine {
                     .is_directory = S_ISDIR(raw.st_mode),
                     .is_file = S_ISREG(raw.st_mode),
                     .size_bytes = static_cast<std::uint64_t>(raw.st_size)};
+  }
+
+  Result<ReadTiming> time_reads(const std::string& path) override {
+    return time_random_reads(path);
   }
 
   ResourceLimit limit(Resource resource) override {

@@ -56,6 +56,12 @@ struct UringState {
   std::string reason;
 };
 
+/// How long reads of 4 KiB at random places take, one at a time and past the page cache.
+struct ReadTiming {
+  std::uint32_t count = 0;
+  std::chrono::nanoseconds median{0};
+};
+
 /// The machine the doctor examines: everything it knows comes through this seam, so that tests can
 /// put a fixture tree in its place. Whatever is read here is untrusted text.
 ///
@@ -77,6 +83,10 @@ class Machine {
   virtual Result<std::string> resolve(const std::string& path) = 0;
   virtual Result<VolumeStats> volume(const std::string& path) = 0;
   virtual Result<PathInfo> stat(const std::string& path) = 0;
+  /// Measures a block device or a regular file for at most a quarter of a second.
+  /// `invalid_argument` for one that is too small or too sparse to tell anything, `unsupported`
+  /// where its filesystem takes no direct reads.
+  virtual Result<ReadTiming> time_reads(const std::string& path) = 0;
   virtual ResourceLimit limit(Resource resource) = 0;
   virtual UringState uring() = 0;
   virtual bool is_root() = 0;

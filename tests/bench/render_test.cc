@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "bench/render_cliff.h"
 #include "bench/render_disk.h"
@@ -82,6 +83,71 @@ TEST(RenderDiskTest, table_shows_bars_rates_skips_and_notes) {
                            "(not cold: 50 %", "registered buffers", "p99"})
     EXPECT_NE(table.find(part), std::string::npos) << part << " is missing in\n" << table;
   EXPECT_EQ(table.find("random read"), std::string::npos) << "a section without results";
+}
+
+DiskReport make_full_report() {
+  DiskReport report = make_report();
+  report.path = "/mnt/a/path/that/is/rather/long/and/takes/most/of/the/line/alone";
+  report.results[1].skipped =
+      "O_DIRECT is refused by this filesystem, which is a long story to tell";
+  report.results.push_back({.kind = CaseKind::seq_read,
+                            .policy = {.cache = CachePolicy::direct},
+                            .block_bytes = 4 << 20,
+                            .depth = 8,
+                            .cache = CacheState::cold,
+                            .bytes_per_s = 2.1e9,
+                            .iops = 500});
+  for (const std::uint32_t block : {4096U, 1U << 20})
+    report.results.push_back({.kind = CaseKind::rand_read,
+                              .policy = {.cache = CachePolicy::direct},
+                              .block_bytes = block,
+                              .depth = 128,
+                              .cache = CacheState::cold,
+                              .bytes_per_s = 19'000.0 * block,
+                              .iops = 19'000});
+  report.results.push_back({.kind = CaseKind::rand_read,
+                            .policy = {.cache = CachePolicy::buffered},
+                            .block_bytes = 4096,
+                            .depth = 1,
+                            .cache = CacheState::warm,
+                            .bytes_per_s = 4e9,
+                            .iops = 1e6});
+  for (const CaseKind kind : {CaseKind::fsync, CaseKind::fdatasync})
+    report.results.push_back({.kind = kind,
+                              .block_bytes = 4096,
+                              .depth = 1,
+                              .iops = 123'456,
+                              .p50_ns = 412'345,
+                              .p99_ns = 2'112'345});
+  report.results.push_back({.kind = CaseKind::small_read,
+                            .block_bytes = 4096,
+                            .depth = 1,
+                            .cache = CacheState::cold,
+                            .bytes_per_s = 12.3e6,
+                            .iops = 3'000});
+  return report;
+}
+
+TEST(RenderDiskTest, table_ends_with_a_verdict_of_three_lines) {
+  const std::string table = render_disk_table(make_full_report());
+  const std::string verdict =
+      "\nverdict\n"
+      "  reads   2.1 GB/s in order, 19k IOPS of 4 KiB (cold, direct)\n"
+      "  writes  4.97 GB/s durable (direct), an fsync takes 412 us (p99 2.11 ms)\n"
+      "  files   3k small files/s of 4 KiB (cold); shards are 171 times faster\n";
+  EXPECT_TRUE(table.ends_with(verdict)) << table;
+}
+
+TEST(RenderDiskTest, narrow_table_fits_into_80_columns_and_loses_no_line) {
+  const DiskReport report = make_full_report();
+  std::istringstream lines(render_disk_table(report, 80));
+  std::size_t figures = 0;
+  for (std::string line; std::getline(lines, line);) {
+    EXPECT_LE(line.size(), 80u) << line;
+    if (line.find("p99 ") != std::string::npos && line.starts_with("    ")) ++figures;
+  }
+  EXPECT_EQ(figures, report.results.size() - 1) << "all but the skipped one";
+  EXPECT_EQ(render_disk_table(report, 112), render_disk_table(report)) << "room enough";
 }
 
 CliffReport make_cliff_report(bool with_cliff) {

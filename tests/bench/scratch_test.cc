@@ -151,7 +151,7 @@ TEST(CheckRoomTest, too_little_room_is_refused_with_what_to_change) {
   ASSERT_TRUE(free_bytes.ok());
   const Status status = check_room(dir.path(), *free_bytes + 1, "--size");
   EXPECT_EQ(status.code(), Code::no_space);
-  for (const char* part : {"free", "--size", "--path"})
+  for (const char* part : {"free", "--size", "another directory"})
     EXPECT_NE(status.message().find(part), std::string_view::npos) << status.message();
   EXPECT_EQ(check_room(dir.path(), ~std::uint64_t{0}, "--size").code(), Code::no_space);
 }

@@ -9,8 +9,8 @@ using nlohmann::json;
 class BenchCheckpointCliTest : public ::testing::Test {
  protected:
   std::vector<std::string> bench(const std::vector<std::string>& more = {}) const {
-    std::vector<std::string> args = {"bench",  "checkpoint", "--path",  dir_.path(),
-                                     "--size", "8MiB",       "--saves", "3"};
+    std::vector<std::string> args = {"bench", "checkpoint", dir_.path(), "--size",
+                                     "8MiB",  "--saves",    "3"};
     args.insert(args.end(), more.begin(), more.end());
     return args;
   }
@@ -86,14 +86,15 @@ TEST_F(BenchCheckpointCliTest, next_run_removes_what_a_killed_one_left) {
 
 TEST_F(BenchCheckpointCliTest, sizes_that_cannot_be_are_refused_before_a_byte_is_written) {
   const auto with_size = [&](const char* size) {
-    return run_stoker({.args = {"bench", "checkpoint", "--path", dir_.path(), "--size", size}});
+    return run_stoker({.args = {"bench", "checkpoint", dir_.path(), "--size", size}});
   };
   const Ran small = with_size("1KiB");
   EXPECT_EQ(small.exit_code, 2);
   EXPECT_TRUE(is_one_line_with(small.err, {"--size", "too small"})) << small.err;
   const Ran large = with_size("1PiB");
   EXPECT_EQ(large.exit_code, 1);
-  EXPECT_TRUE(is_one_line_with(large.err, {"free", "two checkpoints", "--size 1 PiB", "--path"}))
+  EXPECT_TRUE(
+      is_one_line_with(large.err, {"free", "two checkpoints", "--size 1 PiB", "another directory"}))
       << large.err;
   EXPECT_EQ(with_size("many").exit_code, 2);
   EXPECT_EQ(run_stoker({.args = bench({"--saves", "0"})}).exit_code, 2);

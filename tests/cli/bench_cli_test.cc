@@ -1,10 +1,15 @@
 // `stoker bench` when all goes well: results, their form, engines, interruption.
 #include <gtest/gtest.h>
+#include <pty.h>
 #include <signal.h>
+#include <unistd.h>
 
+#include <array>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <sstream>
 
+#include "base/unique_fd.h"
 #include "cli/run_command.h"
 #include "support/temp_dir.h"
 
@@ -17,7 +22,7 @@ class BenchCliTest : public ::testing::Test {
  protected:
   /// A run of some milliseconds, with `more` at the end.
   std::vector<std::string> disk(const std::vector<std::string>& more) const {
-    std::vector<std::string> args = {"bench",  "disk", "--quick", "--path", dir_.path(),
+    std::vector<std::string> args = {"bench",  "disk", "--quick", dir_.path(),
                                      "--size", "8MiB", "--time",  "2ms"};
     args.insert(args.end(), more.begin(), more.end());
     return args;
@@ -65,6 +70,39 @@ TEST_F(BenchCliTest, table_has_bars_and_verbose_has_progress) {
   EXPECT_NE(ran.err.find("[1/"), std::string::npos) << ran.err;
 }
 
+TEST_F(BenchCliTest, the_old_spelling_of_the_directory_works_and_is_not_shown) {
+  for (const char* command : {"disk", "cliff", "checkpoint"}) {
+    const Ran help = run_stoker({.args = {"bench", command, "--help"}});
+    EXPECT_EQ(help.out.find("--path"), std::string::npos) << help.out;
+    EXPECT_NE(help.out.find("[DIR]"), std::string::npos) << help.out;
+  }
+  const Ran ran = run_stoker({.args = {"bench", "disk", "--path", dir_.path(), "--size", "8MiB",
+                                       "--time", "2ms", "--only", "fsync", "--json"}});
+  ASSERT_EQ(ran.exit_code, 0) << ran.err;
+  EXPECT_EQ(json::parse(ran.out)["path"], dir_.path());
+}
+
+TEST_F(BenchCliTest, a_narrow_terminal_gets_lines_of_80_columns) {
+  int terminal = -1;
+  int inside = -1;
+  const winsize size{.ws_row = 24, .ws_col = 80, .ws_xpixel = 0, .ws_ypixel = 0};
+  if (::openpty(&terminal, &inside, nullptr, nullptr, &size) != 0)
+    GTEST_SKIP() << "no pseudo-terminal here";
+  const UniqueFd reader(terminal);
+  UniqueFd writer(inside);
+  const Ran ran =
+      run_stoker({.args = disk({"--only", "fsync,small_read"}), .stdout_fd = writer.get()});
+  ASSERT_EQ(ran.exit_code, 0) << ran.err;
+  std::array<char, 4096> text;
+  const ssize_t count = ::read(reader.get(), text.data(), text.size());
+  ASSERT_GT(count, 0);
+  std::istringstream lines(std::string(text.data(), static_cast<std::size_t>(count)));
+  std::string last;
+  for (std::string line; std::getline(lines, line); last = line)
+    EXPECT_LE(line.size(), 81u) << line;  // with the terminal's carriage return
+  EXPECT_TRUE(last.starts_with("  files ")) << last;
+}
+
 TEST_F(BenchCliTest, engine_is_the_flag_then_the_environment) {
   const auto engine_of = [&](const std::vector<std::string>& more, const std::string& variable) {
     std::vector<std::string> args = disk({"--json", "--only", "rand_read"});
@@ -83,10 +121,14 @@ TEST_F(BenchCliTest, engine_is_the_flag_then_the_environment) {
 TEST_F(BenchCliTest, unknown_engine_in_the_environment_is_misuse) {
   const std::map<std::string, std::string> environment = {{"STOKER_ENGINE", "nonsense"}};
   const std::vector<std::vector<std::string>> commands = {
-      {"bench", "disk", "--path", dir_.path()},       {"bench", "cliff", "--path", dir_.path()},
-      {"bench", "checkpoint", "--path", dir_.path()}, {"checkpoint", "ls", dir_.path()},
-      {"checkpoint", "verify", dir_.path()},          {"doctor", dir_.path()},
-      {"pack", dir_.path(), dir_.file("shards")},     {"verify", dir_.path()}};
+      {"bench", "disk", dir_.path()},
+      {"bench", "cliff", dir_.path()},
+      {"bench", "checkpoint", dir_.path()},
+      {"checkpoint", "ls", dir_.path()},
+      {"checkpoint", "verify", dir_.path()},
+      {"doctor", dir_.path()},
+      {"pack", dir_.path(), dir_.file("shards")},
+      {"verify", dir_.path()}};
   for (const std::vector<std::string>& args : commands) {
     const Ran ran = run_stoker({.args = args, .environment = environment});
     EXPECT_EQ(ran.exit_code, 2) << args[0];
@@ -112,8 +154,7 @@ TEST_F(BenchCliTest, io_uring_forbidden_falls_back_unless_asked_for) {
 }
 
 TEST_F(BenchCliTest, cliff_reports_its_windows) {
-  const std::vector<std::string> args = {"bench",     "cliff",   "--path",
-                                         dir_.path(), "--bytes", "64MiB"};
+  const std::vector<std::string> args = {"bench", "cliff", dir_.path(), "--bytes", "64MiB"};
   Ran ran = run_stoker({.args = args});
   ASSERT_EQ(ran.exit_code, 0) << ran.err;
   EXPECT_NE(ran.out.find("liff"), std::string::npos) << ran.out;
@@ -164,10 +205,10 @@ TEST_F(BenchCliTest, interrupt_in_the_middle_of_an_endless_case_ends_it) {
   const auto interrupt = [](pid_t process, std::string_view line) {
     if (line.starts_with("[")) ::kill(process, SIGINT);
   };
-  const Ran ran = run_stoker(
-      {.args = {"bench", "disk", "--path", dir_.path(), "--size", "8MiB", "--time", "600s",
-                "--policy", "direct", "--only", "rand_read", "-v", "--engine", "sync"},
-       .on_err_line = interrupt});
+  const Ran ran =
+      run_stoker({.args = {"bench", "disk", dir_.path(), "--size", "8MiB", "--time", "600s",
+                           "--policy", "direct", "--only", "rand_read", "-v", "--engine", "sync"},
+                  .on_err_line = interrupt});
   if (ran.err.find("no direct I/O") != std::string::npos)
     GTEST_SKIP() << "the temporary directory takes no direct I/O";
   EXPECT_EQ(ran.exit_code, 130) << ran.signal << ran.err;

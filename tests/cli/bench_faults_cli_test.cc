@@ -20,8 +20,7 @@ namespace stoker::testing {
 namespace {
 
 std::vector<std::string> disk(const std::string& path, const std::vector<std::string>& more = {}) {
-  std::vector<std::string> args = {"bench",  "disk", "--path", path,
-                                   "--size", "8MiB", "--time", "2ms"};
+  std::vector<std::string> args = {"bench", "disk", path, "--size", "8MiB", "--time", "2ms"};
   args.insert(args.end(), more.begin(), more.end());
   return args;
 }
@@ -61,7 +60,7 @@ TEST(BenchFaultsCliTest, directory_that_is_not_there) {
   const TempDir dir;
   const Ran ran = run_stoker({.args = disk(dir.file("nothing"))});
   EXPECT_EQ(ran.exit_code, 1);
-  EXPECT_TRUE(is_one_line_with(ran.err, {"No such file", "--path"})) << ran.err;
+  EXPECT_TRUE(is_one_line_with(ran.err, {"No such file", "a directory that exists"})) << ran.err;
 }
 
 TEST(BenchFaultsCliTest, file_instead_of_a_directory_is_misuse) {
@@ -79,7 +78,7 @@ TEST(BenchFaultsCliTest, directory_of_somebody_else) {
     const Ran ran = run_stoker({.args = disk(dir.path()), .in_child = become_nobody});
     SKIP_IF_NOT_SET_UP(ran, "only root can become nobody");
     EXPECT_EQ(ran.exit_code, 1);
-    EXPECT_TRUE(is_one_line_with(ran.err, {"Permission denied", "--path"})) << ran.err;
+    EXPECT_TRUE(is_one_line_with(ran.err, {"Permission denied", "choose a directory"})) << ran.err;
     EXPECT_EQ(dir.entry_count(), 0);
   }
 }
@@ -99,17 +98,18 @@ TEST(BenchFaultsCliTest, read_only_filesystem) {
       {.args = disk(dir.path()), .in_child = with_tmpfs(dir.path(), "size=64m", MS_RDONLY)});
   SKIP_IF_NOT_SET_UP(ran, "only root can mount");
   EXPECT_EQ(ran.exit_code, 1);
-  EXPECT_TRUE(is_one_line_with(ran.err, {"Read-only file system", "--path"})) << ran.err;
+  EXPECT_TRUE(is_one_line_with(ran.err, {"Read-only file system", "choose a directory"}))
+      << ran.err;
 }
 
 TEST(BenchFaultsCliTest, too_little_room_is_refused_before_a_byte_is_written) {
   const TempDir dir;
   for (const char* command : {"disk", "cliff"}) {
-    std::vector<std::string> args = {"bench", command, "--path", dir.path()};
+    std::vector<std::string> args = {"bench", command, dir.path()};
     args.insert(args.end(), {std::string(command) == "disk" ? "--size" : "--bytes", "1PiB"});
     const Ran ran = run_stoker({.args = args});
     EXPECT_EQ(ran.exit_code, 1);
-    EXPECT_TRUE(is_one_line_with(ran.err, {"free", "--path", args[4]})) << ran.err;
+    EXPECT_TRUE(is_one_line_with(ran.err, {"free", "another directory", args[3]})) << ran.err;
     EXPECT_EQ(dir.entry_count(), 0);
   }
 }
@@ -117,9 +117,9 @@ TEST(BenchFaultsCliTest, too_little_room_is_refused_before_a_byte_is_written) {
 /// Room was there when it was looked at, and then it was not: inodes run out at the small files.
 TEST(BenchFaultsCliTest, disk_that_fills_up_on_the_way) {
   const TempDir dir;
-  const Ran ran = run_stoker(
-      {.args = {"bench", "disk", "--path", dir.path(), "--size", "8MiB", "--only", "small_create"},
-       .in_child = with_tmpfs(dir.path(), "size=64m,nr_inodes=20", 0)});
+  const Ran ran =
+      run_stoker({.args = {"bench", "disk", dir.path(), "--size", "8MiB", "--only", "small_create"},
+                  .in_child = with_tmpfs(dir.path(), "size=64m,nr_inodes=20", 0)});
   SKIP_IF_NOT_SET_UP(ran, "only root can mount");
   EXPECT_EQ(ran.exit_code, 1);
   EXPECT_TRUE(is_one_line_with(ran.err, {"No space left", "--size"})) << ran.err;
@@ -156,8 +156,8 @@ TEST(BenchFaultsCliTest, device_that_vanishes_in_the_middle) {
   if (!device.is_there()) GTEST_SKIP() << "no loop devices here";
   bool vanished = false;
   const Ran ran = run_stoker(
-      {.args = {"bench", "disk", "--path", mount_point, "--size", "16MiB", "--policy", "direct",
-                "--only", "rand_read", "--block", "4KiB", "--depth", "32", "--time", "60s", "-v"},
+      {.args = {"bench", "disk", mount_point, "--size", "16MiB", "--policy", "direct", "--only",
+                "rand_read", "--block", "4KiB", "--depth", "32", "--time", "60s", "-v"},
        .in_child =
            [&] {
              return ::unshare(CLONE_NEWNS) == 0 &&

@@ -54,6 +54,7 @@ TEST(CliTest, misuse_exits_with_2_and_says_so_on_stderr) {
       {"bench", "disk", "--time", "soon"},
       {"bench", "disk", "--policy", "mmap", "--only", "seq_write"},
       {"bench", "disk", "left", "over"},
+      {"bench", "disk", "one", "--path", "two"},
       {"bench", "cliff", "--bytes", "0"},
       {"bench", "cliff", "--bytes", "1MiB"},
       {"bench", "cliff", "--policy", "mmap"}};
@@ -70,8 +71,10 @@ TEST(CliTest, misuse_exits_with_2_and_says_so_on_stderr) {
 
 TEST(CliTest, a_value_that_is_refused_comes_with_its_option) {
   for (const auto& [option, value] : std::vector<std::pair<std::string, std::string>>{
-           {"--policy", "foo"}, {"--only", "foo"}, {"--time", "0"}, {"--path", ""}}) {
-    const Ran ran = run_stoker({.args = {"bench", "disk", option, value}});
+           {"--policy", "foo"}, {"--only", "foo"}, {"--time", "0"}, {"--path", ""}, {"DIR", ""}}) {
+    std::vector<std::string> args = {"bench", "disk", value};
+    if (option != "DIR") args.insert(args.end() - 1, option);
+    const Ran ran = run_stoker({.args = args});
     EXPECT_EQ(ran.exit_code, 2) << option;
     EXPECT_TRUE(is_one_line_with(ran.err, {option})) << ran.err;
   }
@@ -84,16 +87,57 @@ TEST(CliTest, a_command_that_does_not_exist_is_answered_with_one_that_does) {
       {{"frobnicate"}, "stoker: there is no command frobnicate (stoker --help)\n"},
       {{"bench", "dsk"},
        "stoker bench: there is no command dsk; did you mean disk? (stoker bench --help)\n"},
-      {{"--bogus"},
-       "stoker: there is no option --bogus here, and a command is needed (stoker --help)\n"},
+      {{"--bogus"}, "stoker: there is no option --bogus (stoker --help)\n"},
       {{}, "stoker: a command is needed (stoker --help)\n"}};
   for (const auto& [args, line] : typos) EXPECT_EQ(run_stoker({.args = args}).err, line);
 }
 
+TEST(CliTest, an_option_that_does_not_exist_is_answered_with_one_that_does) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> typos = {
+      {{"stream", "x", "--sead", "7"}, "there is no option --sead; did you mean --seed?"},
+      {{"stream", "x", "--sead=7"}, "there is no option --sead; did you mean --seed?"},
+      {{"stream", "x", "--batch_size", "7"}, "no option --batch_size; did you mean --batch-size?"},
+      {{"stream", "x", "--global", "7"}, "no option --global; did you mean --global-batch-size?"},
+      {{"ls", "x", "-json"}, "there is no option -json; did you mean --json?"},
+      {{"verify", "--jsn"}, "there is no option --jsn; did you mean --json?"},
+      {{"pack", "x.parquet", "y", "--colums", "a"}, "--colums; did you mean --columns?"},
+      {{"checkpoint", "import", "x", "y.pt", "--setp", "1"}, "--setp; did you mean --step?"},
+      {{"bench", "disk", "--frobnicate"}, "there is no option --frobnicate (stoker bench disk"},
+      {{"bench", "--quick", "disk"}, "--quick belongs after disk"},
+      {{"--versoin"}, "there is no option --versoin; did you mean --version?"}};
+  for (const auto& [args, part] : typos) {
+    const Ran ran = run_stoker({.args = args});
+    EXPECT_EQ(ran.exit_code, 2);
+    EXPECT_TRUE(is_one_line_with(ran.err, {part})) << ran.err;
+  }
+  const Ran old = run_stoker({.args = {"stream", "x", "--consumer", "1"}});
+  EXPECT_EQ(old.err.find("did you mean"), std::string::npos) << "an old spelling: " << old.err;
+}
+
+TEST(CliTest, help_is_a_command_too) {
+  const std::vector<std::vector<std::string>> commands = {
+      {}, {"stream"}, {"bench"}, {"bench", "disk"}, {"checkpoint", "export"}, {"help"}};
+  for (const std::vector<std::string>& command : commands) {
+    std::vector<std::string> by_command = {"help"};
+    by_command.insert(by_command.end(), command.begin(), command.end());
+    std::vector<std::string> by_option = command;
+    by_option.push_back("--help");
+    const Ran ran = run_stoker({.args = by_command, .environment = {{"STOKER_ENGINE", "warp"}}});
+    EXPECT_EQ(ran.exit_code, 0) << ran.err;
+    EXPECT_EQ(ran.out, run_stoker({.args = by_option}).out);
+    EXPECT_EQ(ran.err, "");
+  }
+  Ran ran = run_stoker({.args = {"help", "steam"}});
+  EXPECT_EQ(ran.exit_code, 2);
+  EXPECT_EQ(ran.err, "stoker help: there is no command steam; did you mean stream?\n");
+  ran = run_stoker({.args = {"help", "bench", "dsk"}});
+  EXPECT_EQ(ran.err, "stoker help: there is no command dsk; did you mean disk?\n");
+}
+
 TEST(CliTest, results_that_cannot_be_written_are_a_failure) {
   const TempDir dir;
-  const std::vector<std::string> args = {"bench",  "disk",  "--path", dir.path(), "--size", "4MiB",
-                                         "--only", "fsync", "--time", "1ms",      "--json"};
+  const std::vector<std::string> args = {"bench",  "disk",  dir.path(), "--size", "4MiB",
+                                         "--only", "fsync", "--time",   "1ms",    "--json"};
   const UniqueFd full(::open("/dev/full", O_WRONLY | O_CLOEXEC));
   ASSERT_TRUE(full);
   Ran ran = run_stoker({.args = args, .stdout_fd = full.get()});

@@ -19,7 +19,7 @@ TEST_F(StreamCliTest, an_epoch_is_summed_up_in_a_few_lines) {
   EXPECT_EQ(ran.err, "") << "no terminal, no live line";
   EXPECT_TRUE(ran.out.starts_with(shards_ + ": 60 samples in 3 shards (tar), ")) << ran.out;
   for (const char* part : {"7 of 8 samples, global order, seed 0", "samples  56 in ", "p99 ",
-                           "unchecked", "position 56 of 60", "--consumer-ms tells a stall"})
+                           "unchecked", "position 56 of 60", "--step-ms shows stalls"})
     EXPECT_NE(ran.out.find(part), std::string::npos) << part << "\n" << ran.out;
 }
 
@@ -115,11 +115,12 @@ TEST_F(StreamCliTest, two_ranks_together_are_one_rank) {
 }
 
 TEST_F(StreamCliTest, a_consumer_takes_its_time) {
-  const json found = report({"--batch-size", "10", "--consumer-ms", "2.5"});
-  EXPECT_EQ(found["consumer_ms"], 2.5);
+  const json found = report({"--batch-size", "10", "--step-ms", "2.5"});
+  EXPECT_EQ(found["step_ms"], 2.5);
+  EXPECT_EQ(report({"--batch-size", "10", "--consumer-ms", "2.5"})["step_ms"], 2.5) << "as in 0.1";
   EXPECT_GE(found["seconds"].get<double>(), 5 * 0.0025);
   EXPECT_LT(found["stall_share"].get<double>(), 1);
-  const Ran ran = stream({"--batch-size", "10", "--consumer-ms", "2.5"});
+  const Ran ran = stream({"--batch-size", "10", "--step-ms", "2.5"});
   EXPECT_NE(ran.out.find("% of the time"), std::string::npos) << ran.out;
 }
 
@@ -150,8 +151,8 @@ TEST_F(StreamCliTest, misuse_is_one_line_with_the_fix_and_exit_2) {
       {{"--world-size", "0"}, "--world-size"},
       {{"--rank", "-1"}, "--rank"},
       {{"--epochs", "-1"}, "--epochs"},
-      {{"--consumer-ms", "-1"}, "--consumer-ms"},
-      {{"--consumer-ms", "nan"}, "--consumer-ms"},
+      {{"--step-ms", "-1"}, "--step-ms"},
+      {{"--step-ms", "nan"}, "--step-ms"},
       {{"--batch-size", "6", "--memory", "1KB"}, "memory_bytes is 1000,"},
       {{"--memory", "lots"}, "--memory"},
       {{"--threads", "0"}, "\"auto\", or a number"},

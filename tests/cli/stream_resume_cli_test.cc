@@ -96,7 +96,7 @@ TEST_F(StreamResumeCliTest, ctrl_c_says_what_was_measured_and_how_to_go_on) {
   EXPECT_NE(ran.err.find("\n  samples  "), std::string::npos) << ran.err;
   const Keys said = lines_in(ran.err);
   EXPECT_TRUE(said.back().starts_with("stoker stream: interrupted after ")) << said.back();
-  EXPECT_NE(said.back().find("goes on from " + cursor_), std::string::npos) << said.back();
+  EXPECT_NE(said.back().find("continues from " + cursor_), std::string::npos) << said.back();
   const std::size_t kept = lines_in(ran.out).size();
   EXPECT_EQ(cursor()["epoch"].get<std::size_t>() * 56 + cursor()["position"].get<std::size_t>(),
             kept)
@@ -110,7 +110,7 @@ TEST_F(StreamResumeCliTest, ctrl_c_says_what_was_measured_and_how_to_go_on) {
 
 TEST_F(StreamResumeCliTest, ctrl_c_wakes_a_consumer_that_sleeps) {
   // An hour: the test's patience would be over.
-  const Ran ran = run_until(1, SIGINT, {"--batch-size", "8", "--consumer-ms", "3600000"});
+  const Ran ran = run_until(1, SIGINT, {"--batch-size", "8", "--step-ms", "3600000"});
   EXPECT_EQ(ran.exit_code, 130) << ran.err;
   EXPECT_NE(ran.err.find("interrupted after 1 batch;"), std::string::npos) << ran.err;
 }

@@ -5,6 +5,8 @@
 namespace stoker {
 namespace {
 
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
 using testing::data_target;
 using testing::expect_finding;
 using testing::expect_well;
@@ -83,21 +85,62 @@ TEST(BlockDeviceTest, a_scheduler_on_nvme_is_a_note) {
 
 TEST(BlockDeviceTest, a_rotating_disk_is_a_warning_and_needs_a_scheduler) {
   FixtureMachine machine("ext4");
-  machine.set_text(kQueue + "rotational", "1\n");
+  machine.set_text(kQueue + "rotational", "1\n").set_read_time("/dev/nvme1n1", milliseconds(8));
   const Findings findings = check_block_device(machine, data_target(machine));
-  const Finding finding =
-      expect_finding(findings, Severity::warning, "/data: disk nvme1n1", "it rotates");
-  EXPECT_NE(finding.fix.find("stoker pack /data"), std::string::npos);
-  Target root = data_target(machine);
-  root.directory = "/";
-  EXPECT_NE(expect_finding(check_block_device(machine, root), Severity::warning,
-                           "/data: disk nvme1n1", "it rotates")
-                .fix.find("stoker pack DIR DIR-shards"),
-            std::string::npos);
+  expect_finding(findings, Severity::warning, "/data: disk nvme1n1",
+                 "it rotates: a random read takes 8 ms");
   EXPECT_EQ(expect_finding(findings, Severity::note, "/data: disk nvme1n1",
                            "scheduler none on a rotating disk")
                 .fix,
             "echo mq-deadline > /sys/block/nvme1n1/queue/scheduler");
+}
+
+TEST(BlockDeviceTest, a_disk_that_a_measurement_contradicts_does_not_rotate) {
+  FixtureMachine machine("ext4");
+  machine.set_text(kQueue + "rotational", "1\n").set_read_time("/dev/nvme1n1", microseconds(52));
+  const Findings findings = check_block_device(machine, data_target(machine));
+  expect_well(findings);
+  EXPECT_EQ(findings[1].seen,
+            "reports that it rotates, but does not: a random read takes 52 us (median of 64)");
+}
+
+TEST(BlockDeviceTest, without_the_right_to_read_the_device_a_large_file_on_it_is_measured) {
+  FixtureMachine machine("ext4");
+  machine.set_text(kQueue + "rotational", "1\n").add_file("/data/deep/large.bin", 8ULL << 30);
+  machine.set_read_time("/data/deep/large.bin", microseconds(52));
+  expect_well(check_block_device(machine, data_target(machine)));
+  machine.set_read_time("/data/deep/large.bin", milliseconds(9));
+  expect_finding(check_block_device(machine, data_target(machine)), Severity::warning,
+                 "/data: disk nvme1n1", "it rotates: a random read takes 9 ms");
+}
+
+TEST(BlockDeviceTest, a_virtual_disk_that_cannot_be_measured_is_only_a_note) {
+  FixtureMachine machine("ext4");
+  machine.set_text(kQueue + "rotational", "1\n");
+  machine.set_text("/sys/block/nvme1n1/device/model", "QEMU HARDDISK\n");
+  const Finding finding =
+      expect_finding(check_block_device(machine, data_target(machine)), Severity::note,
+                     "/data: disk nvme1n1", "a virtual disk that reports that it rotates");
+  EXPECT_TRUE(finding.fix.starts_with("stoker bench disk /data --quick")) << finding.fix;
+}
+
+TEST(BlockDeviceTest, on_a_rotating_disk_only_loose_files_are_to_be_packed) {
+  FixtureMachine machine("ext4");
+  machine.set_text(kQueue + "rotational", "1\n");
+  const auto fix_of = [](FixtureMachine& sick, const std::string& path) {
+    const Result<Target> target = make_target(sick, path, Role::both);
+    EXPECT_TRUE(target.ok());
+    return expect_finding(check_block_device(sick, *target), Severity::warning,
+                          path + ": disk nvme1n1", "it rotates")
+        .fix;
+  };
+  EXPECT_TRUE(fix_of(machine, "/data").starts_with("stoker stream /data --shuffle block"))
+      << "its tars are shards already";
+  EXPECT_TRUE(fix_of(machine, "/data/train-000000.tar").starts_with("read datasets with"));
+  machine.remove("/data/train-000000.tar").remove("/data/train-000001.tar");
+  EXPECT_EQ(fix_of(machine, "/data").find("pack"), std::string::npos) << "there is nothing to pack";
+  machine.add_file("/data/cat/1.jpg", 90'000).add_file("/data/dog/1.jpg", 90'000);
+  EXPECT_TRUE(fix_of(machine, "/data").starts_with("stoker pack /data /data-shards"));
 }
 
 TEST(BlockDeviceTest, small_requests_are_a_note) {

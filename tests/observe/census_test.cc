@@ -140,6 +140,24 @@ TEST(CensusCheckTest, one_crowded_directory_is_a_note) {
   EXPECT_EQ(finding.fix, "stoker pack /data/all /data/all-shards");
 }
 
+TEST(CensusTest, what_is_named_like_shards_is_told_by_its_bytes) {
+  FixtureMachine machine("ext4");  // with two tars of 1 GiB
+  machine.add_file("/data/manifest.json", 1000).add_file("/data/.stoker/index", 5000);
+  EXPECT_TRUE(take_census(machine, "/data", {}).is_shards());
+  machine.add_file("/data/video.mp4", 8ULL << 30);
+  EXPECT_FALSE(take_census(machine, "/data", {}).is_shards());
+}
+
+TEST(CensusCheckTest, a_directory_crowded_with_shards_is_to_be_converted_not_packed) {
+  FixtureMachine machine("ext4");
+  for (int i = 0; i < 100'000; ++i)
+    machine.add_file(fmt::format("/data/all/{:06}.tar", i), 1'000'000);
+  EXPECT_EQ(expect_finding(check_census(machine, data_target(machine)), Severity::note,
+                           "/data: files", "entries in /data/all")
+                .fix,
+            "stoker convert --format tar /data/all /data/all-large");
+}
+
 TEST(CensusCheckTest, a_file_and_an_empty_directory_are_well) {
   FixtureMachine machine("ext4");
   const Result<Target> file = make_target(machine, "/data/train-000000.tar", Role::both);

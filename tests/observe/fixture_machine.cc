@@ -170,6 +170,12 @@ FixtureMachine& FixtureMachine::add_mount_option(const std::string& option) {
   return *this;
 }
 
+FixtureMachine& FixtureMachine::set_read_time(const std::string& path,
+                                              std::chrono::nanoseconds median) {
+  read_times_[path] = median;
+  return *this;
+}
+
 FixtureMachine& FixtureMachine::drop_mount_option(const std::string& option) {
   std::string& text = nodes_[kMountinfo].text;
   const std::size_t at = text.rfind("," + option);
@@ -234,6 +240,12 @@ Result<PathInfo> FixtureMachine::stat(const std::string& path) {
     info.device_minor = device->second;
   }
   return info;
+}
+
+Result<ReadTiming> FixtureMachine::time_reads(const std::string& path) {
+  const auto time = read_times_.find(path);
+  if (time == read_times_.end()) return missing(path);
+  return ReadTiming{.count = 64, .median = time->second};
 }
 
 ResourceLimit FixtureMachine::limit(Resource resource) {

@@ -40,6 +40,8 @@ class FixtureMachine final : public Machine {
   FixtureMachine& fill_with(const std::string& text);
   /// Appends an option to the last mount, which is where /data lies.
   FixtureMachine& add_mount_option(const std::string& option);
+  /// What time_reads() says of `path`; of all others it says nothing.
+  FixtureMachine& set_read_time(const std::string& path, std::chrono::nanoseconds median);
   /// Takes an option of the last mount away.
   FixtureMachine& drop_mount_option(const std::string& option);
 
@@ -57,6 +59,7 @@ class FixtureMachine final : public Machine {
   Result<std::string> resolve(const std::string& path) override;
   Result<VolumeStats> volume(const std::string& path) override;
   Result<PathInfo> stat(const std::string& path) override;
+  Result<ReadTiming> time_reads(const std::string& path) override;
   ResourceLimit limit(Resource resource) override;
   UringState uring() override { return uring_state; }
   bool is_root() override { return root; }
@@ -77,6 +80,7 @@ class FixtureMachine final : public Machine {
   std::map<std::string, VolumeStats> volumes_;
   std::map<std::string, std::pair<std::uint32_t, std::uint32_t>> devices_;
   std::map<std::string, CommandResult> commands_;
+  std::map<std::string, std::chrono::nanoseconds> read_times_;
   std::string denied_;
 };
 

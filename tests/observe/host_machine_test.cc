@@ -1,7 +1,9 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <fstream>
 
 #include "observe/doctor.h"
@@ -49,6 +51,23 @@ TEST_F(HostMachineTest, endless_output_is_cut) {
   const Result<CommandResult> result = machine_->run({"cat", dir_.file("large")}, kPatient);
   ASSERT_TRUE(result.ok()) << result.status().message();
   EXPECT_EQ(result->output.size(), std::size_t{1} << 20);
+}
+
+TEST_F(HostMachineTest, reads_are_timed_in_large_files_alone) {
+  write("large", std::size_t{64} << 20);
+  const Result<ReadTiming> timing = machine_->time_reads(dir_.file("large"));
+  if (!timing.ok() && timing.status().os_error() == EINVAL)
+    GTEST_SKIP() << "the temporary directory takes no direct I/O";
+  ASSERT_TRUE(timing.ok()) << timing.status().message();
+  EXPECT_GE(timing->count, 1u);
+  EXPECT_GT(timing->median.count(), 0);
+
+  write("small", 1 << 20);
+  EXPECT_EQ(machine_->time_reads(dir_.file("small")).status().code(), Code::invalid_argument);
+  write("sparse", 0);
+  ASSERT_EQ(::truncate(dir_.file("sparse").c_str(), off_t{1} << 30), 0);
+  EXPECT_EQ(machine_->time_reads(dir_.file("sparse")).status().code(), Code::invalid_argument);
+  EXPECT_EQ(machine_->time_reads(dir_.file("gone")).status().code(), Code::not_found);
 }
 
 TEST_F(HostMachineTest, a_large_file_is_cut_and_a_missing_one_not_found) {

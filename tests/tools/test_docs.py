@@ -5,10 +5,6 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
-
-import stoker
-
 ROOT = Path(__file__).parents[2]
 
 
@@ -22,25 +18,60 @@ def test_every_crash_point_is_documented_and_none_is_made_up() -> None:
     assert in_docs == in_code
 
 
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+
+
+def links_of(page: Path) -> list[tuple[Path, str]]:
+    """File and anchor of each link to a file of ours."""
+    found = re.findall(r"\]\(([^)#:]*)(?:#([^)]*))?\)", page.read_text())
+    return [((page.parent / file).resolve() if file else page, anchor) for file, anchor in found]
+
+
+def anchors_of(page: Path) -> set[str]:
+    """What GitHub makes of the headings."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
 def test_links_between_pages_lead_somewhere() -> None:
-    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
     broken = [
-        f"{page.relative_to(ROOT)}: {target}"
-        for page in pages
-        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text())
-        if not (page.parent / target).exists()
+        f"{page.relative_to(ROOT)}: {target.name}#{anchor}"
+        for page in PAGES
+        for target, anchor in links_of(page)
+        if not target.exists() or (anchor and anchor not in anchors_of(target))
     ]
     assert broken == []
 
 
-def test_the_first_program_of_the_readme_runs(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    match = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-    assert match is not None
-    samples = ({"jpg": b"an image", "cls": i % 3} for i in range(200))
-    stoker.ingest(samples, tmp_path / "shards")
-    names: dict[str, object] = {}
-    exec(match[1].replace("/data", str(tmp_path)), names)
-    assert names["step"] == 200 // 64
-    assert "192 samples" in capsys.readouterr().out
+def test_every_page_can_be_reached_from_the_readme() -> None:
+    reached, ahead = set(), [ROOT / "README.md"]
+    while ahead:
+        page = ahead.pop()
+        if page not in reached and page.suffix == ".md" and page.exists():
+            reached.add(page)
+            ahead += [target for target, _ in links_of(page)]
+    missing = {page for page in PAGES if page.is_relative_to(ROOT / "docs")} - reached
+    assert [str(page.relative_to(ROOT)) for page in sorted(missing)] == []
+
+
+def test_every_block_of_code_is_run_by_a_test() -> None:
+    """Whoever adds a page, or the first block of a language to one, has to add what runs it."""
+    run_by = {
+        "README.md": ("test_command_docs.py", {"sh", "python"}),
+        "docs/checkpoint-commands.md": ("test_command_docs.py", {"sh"}),
+        "docs/checkpoints.md": ("test_checkpoint_docs.py", {"python"}),
+        "docs/data.md": ("test_data_docs.py", {"sh", "python"}),
+        "docs/doctor.md": ("test_command_docs.py", {"sh"}),
+        "docs/measuring.md": ("test_command_docs.py", {"sh", "python"}),
+        "docs/training.md": ("test_training_docs.py", {"python"}),
+        "docs/tuning.md": ("test_command_docs.py and test_training_docs.py", {"sh", "python"}),
+    }
+    found = {}
+    for page in PAGES:
+        blocks = re.findall(r"^```(\w*)\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)
+        languages = {language for language, _ in blocks} - {"", "text", "json"}
+        if languages:
+            found[str(page.relative_to(ROOT))] = languages
+        plain = [code for language, code in blocks if language in ("", "text")]
+        assert [code for code in plain if re.match(r"(\$ )?(stoker|make|import) ", code)] == []
+    assert found == {name: languages for name, (_, languages) in run_by.items()}
