@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 #include <string_view>
 
@@ -17,6 +19,8 @@ namespace {
 constexpr std::string_view kModel = "model.";
 constexpr std::array<std::string_view, 2> kWrappers = {"module.", "_orig_mod."};
 constexpr std::size_t kNamesTold = 8;
+
+using Prefixes = std::set<std::string, std::less<>>;
 
 /// The part of a name up to the first point after `begin`, point included; or all of it.
 std::string_view up_to_point(std::string_view name, std::size_t begin) {
@@ -63,16 +67,52 @@ std::string_view rank_prefix(std::string_view name, std::uint64_t world_size) {
 /// What wrappers have put before every name.
 std::string common_wrappers(std::span<const std::string_view> names) {
   std::string common;
-  for (std::size_t before = 1; before != common.size() + 1;) {
-    before = common.size() + 1;
+  for (bool is_longer = true; is_longer;) {
+    is_longer = false;
     for (const std::string_view wrapper : kWrappers) {
       const std::string longer = common + std::string(wrapper);
-      if (std::ranges::all_of(names,
-                              [&](std::string_view name) { return name.starts_with(longer); }))
-        common = longer;
+      if (!std::ranges::all_of(names,
+                               [&](std::string_view name) { return name.starts_with(longer); }))
+        continue;
+      common = longer;
+      is_longer = true;
     }
   }
   return common;
+}
+
+/// The first tensor that a tree refers to and whose name begins with none of `prefixes`: it shares
+/// memory with one of another tree, and is stored as that.
+std::optional<std::string> find_elsewhere(const nlohmann::json& node, const Prefixes& prefixes) {
+  if (!node.is_structured()) return std::nullopt;
+  if (node.is_object() && node.size() == 1) {
+    const std::string& tag = node.begin().key();
+    const nlohmann::json& body = node.front();
+    if (tag == "!tensor" || tag == "!torch" || tag == "!array") {
+      const nlohmann::json& name = body.is_array() && !body.empty() ? body[0] : body;
+      if (!name.is_string()) return std::nullopt;
+      const auto& text = name.get_ref<const std::string&>();
+      const bool is_own = std::ranges::any_of(
+          prefixes, [&](const std::string& prefix) { return text.starts_with(prefix); });
+      return is_own ? std::nullopt : std::optional(text);
+    }
+  }
+  for (const nlohmann::json& item : node)
+    if (std::optional<std::string> found = find_elsewhere(item, prefixes)) return found;
+  return std::nullopt;
+}
+
+Status check_own(const CheckpointReader& reader, const Prefixes& prefixes) {
+  if (reader.manifest().state_json.empty()) return {};
+  const nlohmann::json state =
+      nlohmann::json::parse(reader.manifest().state_json.front(), nullptr, false);
+  if (!state.is_object() || !state.contains("model")) return {};
+  const std::optional<std::string> other = find_elsewhere(state["model"], prefixes);
+  if (!other) return {};
+  return Status(Code::invalid_argument,
+                fmt::format("the tree `model` shares memory with {}, and is stored as that; choose "
+                            "with --only and --strip",
+                            quote_for_message(*other)));
 }
 
 Status no_model(std::span<const TensorInfo> tensors) {
@@ -126,7 +166,7 @@ Status check_only(std::span<const TensorInfo> tensors, std::span<const std::stri
 
 Result<ModelChoice> choose_model(const CheckpointReader& reader) {
   const std::uint64_t world_size = reader.manifest().world_size;
-  std::set<std::string, std::less<>> prefixes;
+  Prefixes prefixes;
   std::vector<std::string_view> names;
   std::map<std::string, LeftOutTree, std::less<>> left_out;
   for (const TensorInfo& tensor : reader.tensors()) {
@@ -151,6 +191,7 @@ Result<ModelChoice> choose_model(const CheckpointReader& reader) {
     prefixes.insert(std::string(rank) + std::string(kModel));
     names.push_back(name.substr(kModel.size()));
   }
+  STOKER_TRY(check_own(reader, prefixes));
   if (names.empty()) return no_model(reader.tensors());
   ModelChoice choice{.only = {prefixes.begin(), prefixes.end()}, .strip = {}, .left_out = {}};
   const std::string wrappers = common_wrappers(names);

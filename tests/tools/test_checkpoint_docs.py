@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import inspect
+import json
 import re
+import threading
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import stoker
 
 PAGE = Path(__file__).parents[2] / "docs" / "checkpoints.md"
+FORMAT = Path(__file__).parents[2] / "docs" / "formats" / "checkpoint.md"
 
 
 def test_every_block_of_the_page_runs(
@@ -41,3 +45,39 @@ def test_every_name_on_the_page_exists() -> None:
     methods = set(re.findall(r"(?:saver|kept)\.(\w+)", text))
     assert [name for name in methods if not hasattr(stoker.Checkpointer, name)] == []
     assert [n for n in re.findall(r"pending\.(\w+)", text) if not hasattr(stoker.Pending, n)] == []
+
+
+def save_the_example(folder: Path, rank: int) -> None:
+    weights = np.arange(16, dtype=np.float32).reshape(4, 4)
+    weights[0, 3] = np.inf
+    begin = 2 * rank
+    mine = stoker.Slice(weights[begin : begin + 2], global_shape=(4, 4), offsets=(begin, 0))
+    with stoker.Checkpointer(folder, rank=rank, world_size=2, job="docs") as saver:
+        for step in (900, 1000):
+            optimizer = {"lr": 0.1, "step": np.int64(step)}
+            numbers = {"grad_norm": float("inf"), "loss": 0.1}
+            saver.save(step, model={"w": mine}, optimizer=optimizer, reference=numbers).wait()
+
+
+def test_the_manifest_in_the_description_of_the_format_is_a_true_one(tmp_path: Path) -> None:
+    """Its checksums, digests and seal among it; only time and generations are made up."""
+    match = re.search(
+        r"```\n(\{\n\"format\": \"stoker-checkpoint\".*?)```", FORMAT.read_text(), re.S
+    )
+    assert match is not None
+    ranks = [threading.Thread(target=save_the_example, args=(tmp_path, rank)) for rank in (0, 1)]
+    for thread in ranks:
+        thread.start()
+    for thread in ranks:
+        thread.join()
+    path = tmp_path / "step-000000001000" / "manifest.json"
+    real, told = json.loads(path.read_text()), json.loads(match[1])
+    invented = {"time", "time_s", "generation", "parent", "lineage", "tool", "xxh3_128"}
+    assert list(told) == list(real)
+    for name in set(real) - invented:
+        assert told[name] == real[name], name
+    path.chmod(0o644)
+    path.write_text(match[1])  # read with the data files of the real one: seal, sizes, checksums
+    loaded = stoker.load(tmp_path / "step-000000001000")
+    assert loaded["model.w"][3].tolist() == [12, 13, 14, 15]
+    assert loaded["rank-00001.optimizer.step"][()] == 1000
