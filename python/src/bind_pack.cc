@@ -2,6 +2,7 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
 
 #include <optional>
 #include <string>
@@ -21,41 +22,41 @@ using namespace nb::literals;
 namespace stoker::python {
 namespace {
 
-struct PackArguments {
-  std::string source;
-  std::string directory;
-  SampleSourceOptions from;
-  PackOptions options;
+/// Files that are to be packed, looked through.
+struct PackFiles {
+  std::unique_ptr<SampleSource> source;
 };
 
-Result<PackReport> run_pack(PackArguments& arguments, std::stop_token stop) {
-  arguments.options.stop = std::move(stop);
-  STOKER_ASSIGN(const std::unique_ptr<SampleSource> source,
-                open_sample_source(arguments.source, arguments.from));
-  return pack(posix_file_ops(), *source, arguments.directory, arguments.options);
+std::unique_ptr<PackFiles> open_pack_files(const std::string& path, const std::string& kind,
+                                           const std::string& dtype, std::uint64_t sequence_length,
+                                           const std::string& destination, bool hidden,
+                                           const std::string& classes) {
+  SampleSourceOptions options{.kind = kind,
+                              .sequence_length = sequence_length,
+                              .excluded_directory = destination,
+                              .with_hidden = hidden,
+                              .classes = classes};
+  if (!dtype.empty()) options.dtype = value_or_raise(parse_dtype(dtype));
+  return std::make_unique<PackFiles>(PackFiles{value_or_raise(
+      interruptible([&](std::stop_token /*stop*/) { return open_sample_source(path, options); }))});
 }
 
-PackReport pack_tree(const std::string& source, const std::string& directory,
-                     const std::string& format, std::uint64_t samples_per_shard,
-                     const std::string& shard_size, std::optional<std::uint64_t> shuffle_seed,
-                     unsigned threads, std::uint64_t task, std::uint64_t task_count,
-                     const std::string& kind, const std::string& dtype,
-                     std::uint64_t sequence_length) {
-  PackArguments arguments{.source = source, .directory = directory, .from = {}, .options = {}};
-  arguments.from.kind = kind;
-  if (!dtype.empty()) arguments.from.dtype = value_or_raise(parse_dtype(dtype));
-  arguments.from.sequence_length = sequence_length;
-  arguments.from.excluded_directory = directory;
-  arguments.options.plan.format = format;
-  arguments.options.plan.samples_per_shard = samples_per_shard;
-  if (!shard_size.empty())
-    arguments.options.plan.shard_bytes = value_or_raise(parse_bytes(shard_size));
-  arguments.options.plan.shuffle_seed = shuffle_seed;
-  arguments.options.thread_count = threads;
-  arguments.options.task = task;
-  arguments.options.task_count = task_count;
-  return value_or_raise(
-      interruptible([&](std::stop_token stop) { return run_pack(arguments, std::move(stop)); }));
+PackReport pack_files(const PackFiles& files, const std::string& directory,
+                      const std::string& format, std::uint64_t samples_per_shard,
+                      const std::string& shard_size, std::optional<std::uint64_t> shuffle_seed,
+                      unsigned threads, std::uint64_t task, std::uint64_t task_count) {
+  PackOptions options;
+  options.plan.format = format;
+  options.plan.samples_per_shard = samples_per_shard;
+  if (!shard_size.empty()) options.plan.shard_bytes = value_or_raise(parse_bytes(shard_size));
+  options.plan.shuffle_seed = shuffle_seed;
+  options.thread_count = threads;
+  options.task = task;
+  options.task_count = task_count;
+  return value_or_raise(interruptible([&](std::stop_token stop) {
+    options.stop = std::move(stop);
+    return pack(posix_file_ops(), *files.source, directory, options);
+  }));
 }
 
 std::string to_repr(const PackReport& self) {
@@ -78,9 +79,12 @@ void bind_pack(nb::module_& module) {
       .def_ro("shards_found", &PackReport::shards_found, "Finished by an earlier run.")
       .def_ro("is_complete", &PackReport::is_complete, "The manifest is written.")
       .def("__repr__", &to_repr);
-  module.def("pack", &pack_tree, "source"_a, "directory"_a, "format"_a, "samples_per_shard"_a,
-             "shard_size"_a, "shuffle_seed"_a.none(), "threads"_a, "task"_a, "task_count"_a,
-             "kind"_a, "dtype"_a, "sequence_length"_a, "Use stoker.pack.");
+  nb::class_<PackFiles>(module, "PackFiles", "Use stoker.pack.")
+      .def_prop_ro("remarks", [](const PackFiles& self) { return remarks_on(*self.source); })
+      .def("pack", &pack_files, "directory"_a, "format"_a, "samples_per_shard"_a, "shard_size"_a,
+           "shuffle_seed"_a.none(), "threads"_a, "task"_a, "task_count"_a);
+  module.def("open_pack_files", &open_pack_files, "path"_a, "kind"_a, "dtype"_a,
+             "sequence_length"_a, "destination"_a, "hidden"_a, "classes"_a, "Use stoker.pack.");
   module.def(
       "merge_pack",
       [](const std::string& directory) {

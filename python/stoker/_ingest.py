@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -17,6 +18,17 @@ Format: TypeAlias = Literal["tar", "mds", "tfrecord", "tokens", "counted", "shar
 Field: TypeAlias = tuple[str, str, str, tuple[int, ...], bytes]  # name, type, dtype, shape, bytes
 ARRAY_FORMATS = ("tokens", "counted", "shard001")  # a sample is an array
 FORMATS = ("tar", "mds", "tfrecord", *ARRAY_FORMATS)
+
+
+@dataclass(frozen=True)
+class JsonValue:
+    """A value that is JSON whatever it is: of a source that knows the type of all its values.
+
+    A bare list of numbers is a feature of numbers in a TFRecord, and one of texts is not; an empty
+    one could be either.
+    """
+
+    value: Any
 
 
 def parse_size(size: int | str | None) -> int | None:
@@ -41,11 +53,13 @@ def _list_dtype(value: Any) -> str:
 
 
 def _json_field(name: str, value: Any) -> Field:
+    is_told = isinstance(value, JsonValue)
+    value = value.value if isinstance(value, JsonValue) else value
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     except (TypeError, ValueError, RecursionError) as error:
         raise ValueError(f"field {name!r}: {type(value).__name__} is no JSON: {error}") from None
-    return name, "json", _list_dtype(value), (), text.encode()
+    return name, "json", "" if is_told else _list_dtype(value), (), text.encode()
 
 
 def to_field(name: str, value: Any, *, keep_arrays: bool = False) -> Field:
@@ -60,7 +74,7 @@ def to_field(name: str, value: Any, *, keep_arrays: bool = False) -> Field:
         return name, "bytes", "", (), bytes(value)
     if isinstance(value, str):
         return name, "text", "", (), value.encode()
-    if isinstance(value, (bool, dict, list, tuple)) or value is None:
+    if isinstance(value, (bool, dict, list, tuple, JsonValue)) or value is None:
         return _json_field(name, value)
     if isinstance(value, int):
         if not -(2**63) <= value < 2**63:

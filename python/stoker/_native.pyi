@@ -603,7 +603,15 @@ class PackReport:
 
     def __repr__(self) -> str: ...
 
-def pack(source: str, directory: str, format: str, samples_per_shard: int, shard_size: str, shuffle_seed: int | None, threads: int, task: int, task_count: int, kind: str, dtype: str, sequence_length: int) -> PackReport:
+class PackFiles:
+    """Use stoker.pack."""
+
+    @property
+    def remarks(self) -> list[str]: ...
+
+    def pack(self, directory: str, format: str, samples_per_shard: int, shard_size: str, shuffle_seed: int | None, threads: int, task: int, task_count: int) -> PackReport: ...
+
+def open_pack_files(path: str, kind: str, dtype: str, sequence_length: int, destination: str, hidden: bool, classes: str) -> PackFiles:
     """Use stoker.pack."""
 
 def merge_pack(directory: str) -> PackReport:

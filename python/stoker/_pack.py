@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import os
+import warnings
 from typing import Any, Literal, TypeAlias
 
 from stoker import _importers, _native, _pack_rows
@@ -62,11 +63,14 @@ def pack(
     kind: Kind | None = None,
     dtype: str | None = None,
     sequence_length: int | None = None,
+    hidden: bool = False,
+    classes: str | os.PathLike[str] | None = None,
     **source_options: Any,
 ) -> _native.PackReport:
     """Packs files into shards, an index and a manifest, as ``stoker pack`` does.
 
-    A second call with the same arguments goes on where the first was stopped.
+    A second call with the same arguments goes on where the first was stopped. Files of a tree that
+    are left out, and trees that look like several datasets, are told by a ``UserWarning``.
 
     Args:
         src: A tree of a directory for each class, any tree (files grouped by stem), a JSONL file,
@@ -84,11 +88,14 @@ def pack(
         kind: What ``src`` is; by what is there if not given.
         dtype: Of raw token arrays.
         sequence_length: Cuts token arrays.
-        **source_options: ``columns``, ``where`` (``"label < 10 and split == 'train'"``) and ``key``
-            (the column with the keys) of Parquet and Arrow; ``schema`` of Petastorm, too;
-            ``datasets`` and ``key`` of HDF5; ``field`` of LMDB; ``tokenizer`` (a tokenizer.json),
-            ``eod`` (the token behind each document), ``lines`` (a document for each line of text)
-            and ``text_field`` (of JSONL) of text.
+        hidden: Packs the hidden files of a tree, too; the dot becomes "_" in their keys.
+        classes: A ``classes.json``, of an earlier pack, with the numbers that classes get.
+        **source_options: ``columns``, ``where`` (``"label < 10 and split == 'train'"``), ``key``
+            (the column with the keys), ``json_columns`` (columns to store as JSON) and ``rename``
+            (``{"URL": "url"}``) of Parquet and Arrow; ``schema`` of Petastorm, too; ``datasets``,
+            ``key`` and ``rename`` of HDF5; ``field`` and ``database`` of LMDB; ``tokenizer`` (a
+            tokenizer.json), ``eod`` (the token behind each document), ``lines`` (a document for
+            each line of text) and ``text_field`` (of JSONL) of text.
     """
     source, directory = os.fspath(src), os.fspath(dst)
     _check_numbers(samples_per_shard, shuffle_seed, threads, task, sequence_length)
@@ -98,6 +105,8 @@ def pack(
     if importer is not None:
         if dtype is not None or sequence_length is not None:
             raise ValueError("dtype and sequence_length are for arrays of tokens")
+        if hidden or classes is not None:
+            raise ValueError("hidden and classes are for trees of files")
         plan = _pack_rows.RowPack(
             format=format or ("tokens" if importer == "text" else "tar"),
             samples_per_shard=samples_per_shard or 0,
@@ -112,8 +121,18 @@ def pack(
     if options:
         raise ValueError(f"{next(iter(options))}: these files have no such option")
     number, count = task or (0, 1)
-    return _native.pack(
+    files = _native.open_pack_files(
         source,
+        kind or "",
+        dtype or "",
+        sequence_length or 0,
+        directory,
+        hidden,
+        "" if classes is None else os.fspath(classes),
+    )
+    for remark in files.remarks:
+        warnings.warn(remark, stacklevel=2)
+    return files.pack(
         directory,
         format or "tar",
         samples_per_shard or 0,
@@ -122,9 +141,6 @@ def pack(
         threads,
         number,
         count,
-        kind or "",
-        dtype or "",
-        sequence_length or 0,
     )
 
 

@@ -30,7 +30,10 @@ _SOURCE_OPTIONS = {
     "--columns": "columns",
     "--where": "where",
     "--key": "key",
+    "--json-columns": "json_columns",
+    "--rename": "rename",
     "--field": "field",
+    "--database": "database",
     "--datasets": "datasets",
     "--schema": "schema",
     "--tokenizer": "tokenizer",
@@ -110,13 +113,32 @@ def _names(option: str, text: str) -> list[str]:
     return names
 
 
+def _renames(text: str) -> dict[str, str]:
+    """``OLD=NEW,OLD=NEW``; names that have commas or equals signs as a JSON object."""
+    if text.startswith("{"):
+        try:
+            names = json.loads(text)
+        except ValueError:
+            names = None
+    else:
+        pairs = [pair.split("=") for pair in text.split(",")]
+        names = dict(pairs) if all(len(pair) == 2 for pair in pairs) else None
+    if not isinstance(names, dict) or not all(
+        old and new and isinstance(new, str) for old, new in names.items()
+    ):
+        raise ValueError(f'--rename {text}: neither OLD=NEW,... nor {{"OLD": "NEW"}}')
+    return names
+
+
 def _source_options(arguments: argparse.Namespace) -> dict[str, Any]:
     given = vars(arguments)
     options = {name: given[name] for name in (*_SOURCE_OPTIONS.values(), "lines")}
     options = {name: value for name, value in options.items() if value is not None}
-    for name in ("columns", "datasets"):
+    for name in ("columns", "datasets", "json_columns"):
         if name in options:
-            options[name] = _names(f"--{name}", options[name])
+            options[name] = _names(f"--{name.replace('_', '-')}", options[name])
+    if "rename" in options:
+        options["rename"] = _renames(options["rename"])
     if "eod" in options:
         try:
             options["eod"] = int(options["eod"])

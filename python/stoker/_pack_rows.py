@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import string
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -21,6 +22,7 @@ from stoker._plain_files import OwnFolder
 from stoker._staged_rows import Packed, StagedRows
 
 _OWN = ".stoker"  # of a dataset: what only Stoker reads
+_LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 _WAIT_S = 0.1  # between two looks at signals and progress
 
 _Job = TypeVar("_Job")
@@ -222,6 +224,14 @@ def _check(plan: RowPack, kind: str, source: RowSource) -> None:
         raise ValueError(f"a tokenizer makes tokens, not {plan.format}: leave the format out")
     if source.count == 0:
         raise ValueError(f"{source.path}: no rows to pack")
+    lowered = [name.translate(_LOWER) for name in source.fields]
+    twice = [name for name in lowered if lowered.count(name) > 1]
+    if plan.format == "tar" and twice:
+        same = [name for name in source.fields if name.translate(_LOWER) == twice[0]]
+        raise ValueError(
+            f"{source.path}: {' and '.join(map(repr, same))} are one name in a tar, whose readers "
+            "turn names into lower case; rename one (rename=, --rename OLD=NEW)"
+        )
 
 
 def _pack(

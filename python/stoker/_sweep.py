@@ -91,7 +91,7 @@ class Sweep:
             module = importlib.import_module("matplotlib.figure")
         except ImportError:
             raise ImportError(
-                "plot() needs matplotlib: pip install 'stoker[plot]'; bars() is a plot of text"
+                "plot() needs matplotlib: pip install matplotlib; bars() is a plot of text"
             ) from None
         figure = module.Figure(figsize=(6, 4), layout="constrained")
         axes = figure.subplots()

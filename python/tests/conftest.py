@@ -110,7 +110,7 @@ def write_megatron() -> WriteMegatron:
 @pytest.fixture
 def arrow() -> Any:
     """Pyarrow, with pyarrow.parquet; skips where it is missing."""
-    reason = "pyarrow is not installed: pip install 'stoker[parquet]'"
+    reason = "pyarrow is not installed"
     pytest.importorskip("pyarrow.parquet", reason=reason)
     return pytest.importorskip("pyarrow", reason=reason)
 

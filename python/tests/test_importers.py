@@ -140,5 +140,5 @@ def test_a_missing_package_comes_with_the_command_that_installs_it(
 
     (tmp_path / "x").write_bytes(b"")
     monkeypatch.setattr(importlib, "import_module", missing)
-    with pytest.raises(ImportError, match=rf"pip install 'stoker\[{extra}\]'"):
+    with pytest.raises(ImportError, match=rf"pip install '\.\[{extra}\]' in a checkout"):
         getattr(stoker, name)(tmp_path / "x", tmp_path / "out")

@@ -150,7 +150,8 @@ def test_a_missing_package_is_named_with_the_command_that_installs_it(
     )
     ran = run(tmp_path / "a", tmp_path / "out", f"--from={kind}", script=script)
     assert ran.returncode == 1
-    assert f"{missing} is needed to read this: pip install 'stoker[{extra}]'" in ran.stderr
+    assert f"{missing} is needed to read this: pip install {missing}, or" in ran.stderr
+    assert f"pip install '.[{extra}]' in a checkout of Stoker" in ran.stderr
     assert ran.stderr.count("\n") == 1
 
 

@@ -199,7 +199,7 @@ def test_types_of_arrow_have_a_form(tmp_path: Path, arrow: Any) -> None:
     table = arrow.table(
         {
             "nested": [[[1, 2], [3]], [[], [4]]],
-            "holes": [[1, None], [2, 3]],
+            "holes": [[1.5, None], [2, 3]],
             "map": [{"a": 1}, {"a": 2}],
             "when": [datetime.datetime(2024, 1, 2, 3, 4, 5), None],
             "day": [datetime.date(2024, 1, 2)] * 2,
@@ -217,7 +217,8 @@ def test_types_of_arrow_have_a_form(tmp_path: Path, arrow: Any) -> None:
         content = {m.name: archive.extractfile(m).read() for m in archive}  # type: ignore[union-attr]
     first = {n.partition(".")[2]: c for n, c in content.items() if n.startswith("000000000")}
     assert json.loads(first["nested"]) == [[1, 2], [3]]
-    assert json.loads(first["holes"]) == [1, None]
+    holes = np.load(io.BytesIO(first["holes.npy"]))
+    assert np.array_equal(holes, [1.5, np.nan], equal_nan=True)
     assert json.loads(first["map"]) == {"a": 1}
     assert first["when"].startswith(b"2024-01-02 03:04:05")
     assert first["day"] == b"2024-01-02"

@@ -47,7 +47,7 @@ def write_arrow(arrow: Any, path: Path) -> Path:
 
 
 def write_hdf5(path: Path, *, chunks: tuple[int, ...] | None) -> Path:
-    h5py = pytest.importorskip("h5py", reason="h5py is not installed: pip install 'stoker[hdf5]'")
+    h5py = pytest.importorskip("h5py", reason="h5py is not installed")
     with h5py.File(path, "w") as file:
         file.create_dataset("label", data=np.arange(ROWS), chunks=chunks)
         file.create_dataset("image", data=np.arange(ROWS * 6, dtype=np.uint16).reshape(ROWS, 6))

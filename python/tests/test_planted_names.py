@@ -36,7 +36,7 @@ def assert_unharmed(other: Path) -> None:
 @pytest.fixture
 def pack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], Any]:
     """Packs rows that have to be staged, into the folder ``out``."""
-    arrow = pytest.importorskip("pyarrow", reason="pip install 'stoker[parquet]'")
+    arrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
     pytest.importorskip("pyarrow.parquet").write_table(
         arrow.table({"n": list(range(ROWS))}), tmp_path / "t.parquet", row_group_size=7
     )

@@ -55,11 +55,11 @@ def test_the_result_is_a_table_bars_json_and_html() -> None:
     assert "num_workers=2" in sweep._repr_html_()
 
 
-def test_a_plot_without_matplotlib_hints_at_the_extra(
+def test_a_plot_without_matplotlib_names_the_package(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(ImportError, match=r"stoker\[plot\].*bars\(\)"):
+    with pytest.raises(ImportError, match=r"pip install matplotlib.*bars\(\)"):
         sweep_of({0: 1}).plot(tmp_path / "plot.png")
 
 

@@ -226,3 +226,16 @@ def test_lines_are_found_whatever_the_block(
     begins, sizes = documents.scan_lines(tmp_path / "a.txt")
     found = [content[b : b + s] for b, s in zip(begins, sizes, strict=True)]
     assert found == [b"ab", b"c\r", b"\xc3\xa4", b"  d  ", b"last"]
+
+
+def test_linked_folders_of_text_are_followed_but_not_in_circles(
+    tmp_path: Path, tokenizer: Path
+) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "real" / "b.txt").write_text("w1")
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.txt").write_text("w0")
+    (tmp_path / "in" / "linked").symlink_to(tmp_path / "real")
+    (tmp_path / "in" / "round").symlink_to(tmp_path / "in")
+    stoker.pack(tmp_path / "in", tmp_path / "out", tokenizer=str(tokenizer), eod=EOD)
+    assert tokens_of(tmp_path / "out") == [[2, EOD], [3, EOD]]

@@ -83,9 +83,10 @@ void add_checkpoint_import_command(CLI::App& checkpoint, Context& context) {
   command->add_option("--step", arguments->request.step, "Step number to save it as.")
       ->required()
       ->check(count_from(0));
-  command->add_option("--as", arguments->request.tree,
-                      "Name of the tree to save it as (default: state; for files of torch, the trees "
-                      "in them).");
+  command->add_option(
+      "--as", arguments->request.tree,
+      "Name of the tree to save it as (default: state; for files of torch, the trees "
+      "in them).");
   command->add_flag("--json", arguments->json, "Print one JSON object.");
   command->footer(kFooter);
   on_chosen(*command, [arguments, &context] { return run(*arguments, context); });

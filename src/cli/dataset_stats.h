@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <stop_token>
 #include <string>
 
@@ -29,11 +30,28 @@ struct SizeHistogram {
   static std::uint64_t lowest_in(std::size_t bucket) noexcept;
 };
 
+/// How long the sequences of a token dataset are.
+struct TokenStats {
+  std::string dtype;
+  std::uint64_t count = 0;  ///< In all sequences.
+  std::uint64_t min = 0;    ///< In a sequence.
+  std::uint64_t max = 0;
+};
+
+struct ClassStats {
+  std::map<std::int64_t, std::uint64_t> counts;  ///< Samples by the number in their field "cls".
+  std::map<std::int64_t, std::string> names;     ///< From classes.json, where there is one.
+
+  std::string name_of(std::int64_t number) const;  ///< Empty if it has none.
+};
+
 struct DatasetStats {
   SizeStats records;        ///< Of every sample, as it lies in its shard, from the index.
   SizeHistogram histogram;  ///< Of the same.
   std::uint64_t read_count = 0;
   std::map<std::string, SizeStats> fields;  ///< Of the samples that were read.
+  ClassStats classes;                       ///< Of the same.
+  std::optional<TokenStats> tokens;         ///< Of every sample, where samples are tokens.
 };
 
 /// Looks at every index entry, and reads at most `read_max` samples, evenly spread. `cancelled`

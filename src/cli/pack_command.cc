@@ -15,13 +15,15 @@ constexpr const char* kFooter =
     R"(SRC is a directory of class directories with images (classes.json and a field "cls" are
 written), any other directory (files with the same stem are one sample), a .jsonl file (a sample per
 line), or .npy and .bin arrays of numbers. Files in class directories that are not images are left
-out and listed. Parquet, Petastorm, Arrow (Hugging Face's folders), HDF5
-and LMDB, and text through a tokenizer, are packed by Stoker's Python package: STOKER_PYTHON names
-the Python to use (default: the one beside this command, or `python3`). Start a killed run again, and
-it continues: finished shards are kept. `stoker verify DST` checks every byte.
+out and listed, and so are hidden files of any directory. Links are followed. Parquet, Petastorm,
+Arrow (Hugging Face's folders), HDF5 and LMDB, and text through a tokenizer, are packed by Stoker's
+Python package: STOKER_PYTHON names the Python to use (default: the one beside this command, or
+`python3`). Start a killed run again, and it continues: finished shards are kept. `stoker verify DST`
+checks every byte.
 
 Examples:
   stoker pack images/train shards/train --format tar --shuffle-seed 7
+  stoker pack images/val shards/val --classes shards/train/classes.json
   stoker pack text.jsonl shards/text --format mds --shard-size 64MiB
   stoker pack tokens.bin shards/tokens --format tokens --dtype uint16 --sequence-length 4096
   stoker pack rows.parquet shards/rows --columns image,label --where "label < 10"
@@ -38,18 +40,10 @@ struct Arguments {
   std::string kind;
   std::string dtype;
   std::uint64_t sequence_length = 0;
+  bool hidden = false;
+  std::string classes;
   std::string merge;
 };
-
-constexpr std::size_t kLeftOutShown = 5;
-
-void show_left_out(const SampleSource& source, std::ostream& err) {
-  const std::vector<std::string> left_out = source.left_out();
-  for (std::size_t i = 0; i < left_out.size() && i < kLeftOutShown; ++i)
-    err << "left out: " << left_out[i] << '\n';
-  if (left_out.size() > kLeftOutShown)
-    err << "left out: " << left_out.size() - kLeftOutShown << " more\n";
-}
 
 Status run(Arguments& arguments, Context& context) {
   PackArguments& pack_arguments = arguments.pack;
@@ -69,11 +63,15 @@ Status run(Arguments& arguments, Context& context) {
   if (!python_kind.empty()) {
     if (!arguments.dtype.empty() || arguments.sequence_length != 0)
       return Status(Code::invalid_argument, "--dtype and --sequence-length are for arrays");
+    if (arguments.hidden || !arguments.classes.empty())
+      return Status(Code::invalid_argument, "--hidden and --classes are for directories of files");
     return hand_over_to_python(arguments.source, python_kind, pack_arguments, arguments.import);
   }
   SampleSourceOptions source_options{.kind = arguments.kind,
                                      .sequence_length = arguments.sequence_length,
-                                     .excluded_directory = pack_arguments.destination};
+                                     .excluded_directory = pack_arguments.destination,
+                                     .with_hidden = arguments.hidden,
+                                     .classes = arguments.classes};
   // Whoever wants tokens means the arrays in a directory, not files to be stored as they are.
   if (source_options.kind.empty() && is_token_format(pack_arguments.format))
     source_options.kind = "tokens";
@@ -82,7 +80,7 @@ Status run(Arguments& arguments, Context& context) {
   }
   STOKER_ASSIGN(const std::unique_ptr<SampleSource> source,
                 open_sample_source(arguments.source, source_options));
-  show_left_out(*source, context.err);
+  for (const std::string& remark : remarks_on(*source)) context.err << remark << '\n';
   STOKER_ASSIGN(const PackReport report,
                 pack(posix_file_ops(), *source, pack_arguments.destination, options));
   progress.clear();
@@ -111,6 +109,10 @@ void add_pack_command(CLI::App& app, Context& context) {
       ->add_option("--sequence-length", arguments->sequence_length,
                    "Cut token arrays into sequences of this many tokens.")
       ->check(count_from(1));
+  command->add_flag("--hidden", arguments->hidden,
+                    "Directories: pack hidden files, too; the dot becomes \"_\" in their keys.");
+  command->add_option("--classes", arguments->classes,
+                      "Class directories: a classes.json (of an earlier pack) with the numbers.");
   add_import_options(*command, arguments->import);
   command->add_option("--merge", arguments->merge,
                       "Complete the dataset that the tasks have packed into this directory.");

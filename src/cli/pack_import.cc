@@ -17,15 +17,12 @@ constexpr std::array<std::string_view, 7> kPythonKinds = {"parquet", "petastorm"
                                                           "hdf5",    "lmdb",      "text"};
 
 std::vector<std::pair<std::string, std::string>> named(const ImportArguments& arguments) {
-  return {{"--columns", arguments.columns},
-          {"--where", arguments.where},
-          {"--key", arguments.key},
-          {"--field", arguments.field},
-          {"--datasets", arguments.datasets},
-          {"--schema", arguments.schema},
-          {"--tokenizer", arguments.tokenizer},
-          {"--eod", arguments.eod},
-          {"--text-field", arguments.text_field}};
+  return {{"--columns", arguments.columns},   {"--where", arguments.where},
+          {"--key", arguments.key},           {"--json-columns", arguments.json_columns},
+          {"--rename", arguments.rename},     {"--field", arguments.field},
+          {"--database", arguments.database}, {"--datasets", arguments.datasets},
+          {"--schema", arguments.schema},     {"--tokenizer", arguments.tokenizer},
+          {"--eod", arguments.eod},           {"--text-field", arguments.text_field}};
 }
 
 /// `--name=value`, so that no value can be taken for an option.
@@ -57,12 +54,17 @@ void add_import_options(CLI::App& command, ImportArguments& arguments) {
                      "Parquet, Arrow: rows to pack, such as \"label < 10 and split == 'train'\".");
   command.add_option("--key", arguments.key,
                      "Parquet, Arrow, HDF5: the column with the keys (default: the row's number).");
+  command.add_option("--json-columns", arguments.json_columns,
+                     "Parquet, Arrow: a,b: store these columns as JSON, whatever their type.");
+  command.add_option("--rename", arguments.rename,
+                     "Parquet, Arrow, HDF5: OLD=NEW,...: names of fields in the shards.");
   command.add_option("--schema", arguments.schema,
                      "Petastorm: JSON file that describes which columns are arrays or images.");
   command.add_option("--datasets", arguments.datasets,
                      "HDF5: datasets to pack, comma-separated (default: all).");
   command.add_option("--field", arguments.field,
                      "LMDB: name of the field for the values, such as jpg (default: bin).");
+  command.add_option("--database", arguments.database, "LMDB: the named database to pack.");
   command.add_option("--tokenizer", arguments.tokenizer,
                      "Text, JSONL: tokenizer.json to make tokens with.");
   command.add_option("--eod", arguments.eod,

@@ -17,7 +17,10 @@ struct ImportArguments {
   std::string columns;
   std::string where;
   std::string key;
+  std::string json_columns;
+  std::string rename;
   std::string field;
+  std::string database;
   std::string datasets;
   std::string schema;
   std::string tokenizer;

@@ -10,6 +10,7 @@
 #include "dataset/sample_source.h"
 #include "formats/npy.h"
 #include "formats/strict_json.h"
+#include "formats/webdataset_names.h"
 
 namespace stoker {
 namespace {
@@ -69,6 +70,14 @@ Status fit_tar(SampleView& sample, FieldView& field) {
   if (!name.ends_with("npy")) name += ".npy";
   field = {.name = internal::keep_text(sample, name), .bytes = kept, .type = FieldType::bytes};
   return {};
+}
+
+/// Readers turn the names in a tar into lower case.
+void lower_name(SampleView& sample, FieldView& field) {
+  if (is_lower_case(field.name)) return;
+  std::string name(field.name);
+  std::transform(name.begin(), name.end(), name.begin(), to_lower_case);
+  field.name = internal::keep_text(sample, name);
 }
 
 template <typename From, typename To>
@@ -199,6 +208,7 @@ Status fit_fields(std::string_view format, SampleView& sample) {
   const bool is_tokens = format == "tokens" || format == "counted" || format == "shard001";
   for (FieldView& field : sample.fields) {
     if (is_tokens) STOKER_TRY(fit_tokens(field));
+    if (format == "tar") lower_name(sample, field);
     if (format == "mds") fit_mds(sample, field);
     if (format == "tfrecord" && field.type == FieldType::json && !field.dtype.empty())
       STOKER_TRY(fit_tfrecord_list(sample, field));

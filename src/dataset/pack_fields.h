@@ -10,8 +10,9 @@ namespace stoker {
 /// Turns the fields of a sample into what a format can hold, where something is lost only as
 /// docs/formats/manifest.md says:
 ///
-///     tar       one number becomes text; several, and arrays, a NumPy file: the field "x" becomes
-///               "x.npy"
+///     tar       names become lower case; one number becomes text; several, and arrays, a NumPy
+///     file:
+///               the field "x" becomes "x.npy"
 ///     tfrecord  float64 becomes float32; arrays of integers int64, of floats float32, without
 ///               their shape; JSON whose `dtype` says that it is a list of numbers the same
 ///     mds       one truth value becomes an int64, an array of them uint8

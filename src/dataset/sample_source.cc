@@ -1,8 +1,10 @@
 #include "dataset/sample_source.h"
 
+#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -23,6 +25,8 @@ Result<std::string> kind_of(const std::string& path) {
                     "--from tokens if it is one under another name");
 }
 
+constexpr std::size_t kNamesShown = 5;
+
 bool is_array_kind(std::string_view kind) {
   return kind == "tokens" || kind == "raw" || kind == "counted" || kind == "shard001";
 }
@@ -38,12 +42,17 @@ Result<std::unique_ptr<SampleSource>> open_sample_source(const std::string& path
   if (kind.empty() && !is_directory) {
     STOKER_ASSIGN(kind, kind_of(path));
   }
+  const bool is_tree = is_directory && (kind.empty() || kind == "classes" || kind == "tree");
+  if (!is_tree && options.with_hidden)
+    return Status(Code::invalid_argument, path + ": --hidden is for directories of files");
+  if (!options.classes.empty() && (!is_tree || kind == "tree"))
+    return Status(Code::invalid_argument, path + ": --classes is for directories of classes");
   if (is_array_kind(kind)) return internal::open_token_arrays(path, options);
   if (options.dtype || options.sequence_length != 0)
     return Status(Code::invalid_argument,
                   "dtype and sequence length are for arrays, and " + path + " is packed as " +
                       (kind.empty() ? "files; say --from tokens for the arrays in it" : kind));
-  if (kind.empty()) return internal::open_tree(path, std::nullopt, options.excluded_directory);
+  if (kind.empty()) return internal::open_tree(path, std::nullopt, options);
   if (kind == "jsonl") return internal::open_jsonl(path);
   if (kind != "classes" && kind != "tree")
     return Status(Code::invalid_argument,
@@ -52,7 +61,26 @@ Result<std::unique_ptr<SampleSource>> open_sample_source(const std::string& path
                       "parquet, petastorm, arrow, hf, hdf5, lmdb or text");
   if (!is_directory)
     return Status(Code::invalid_argument, path + ": not a directory, as --from " + kind + " needs");
-  return internal::open_tree(path, kind == "classes", options.excluded_directory);
+  return internal::open_tree(path, kind == "classes", options);
+}
+
+std::vector<std::string> remarks_on(const SampleSource& source) {
+  std::vector<std::pair<std::string, std::vector<std::string>>> reasons;
+  for (LeftOut& file : source.left_out()) {
+    auto reason = std::ranges::find(reasons, file.why, [](const auto& r) { return r.first; });
+    if (reason == reasons.end()) reason = reasons.insert(reason, {std::move(file.why), {}});
+    reason->second.push_back(std::move(file.name));
+  }
+  std::vector<std::string> lines;
+  for (const auto& [why, names] : reasons) {
+    std::string line = "left out: ";
+    for (std::size_t i = 0; i < std::min(names.size(), kNamesShown); ++i)
+      line += (i == 0 ? "" : ", ") + names[i];
+    if (names.size() > kNamesShown) line += fmt::format(" and {} more", names.size() - kNamesShown);
+    lines.push_back(line + ": " + why);
+  }
+  for (std::string& note : source.notes()) lines.push_back("note: " + std::move(note));
+  return lines;
 }
 
 std::string_view key_of_sample(const SampleView& sample) noexcept {

@@ -29,6 +29,13 @@ struct SourceSample {
   std::vector<FileMemory> files = {};  ///< What files were read into; kept for the next sample.
 };
 
+/// A file that is not packed.
+struct LeftOut {
+  std::string name;
+  std::string why;
+  bool operator==(const LeftOut&) const = default;
+};
+
 /// A list of samples, known in full before the first is read, so that shards can be planned.
 ///
 /// Thread safety: const methods from any thread.
@@ -66,8 +73,10 @@ class SampleSource {
   /// Files to write beside the shards: "classes.json" and its text.
   virtual std::vector<std::pair<std::string, std::string>> extra_files() const { return {}; }
 
-  /// Files that were left out, and why; for the report.
-  virtual std::vector<std::string> left_out() const { return {}; }
+  virtual std::vector<LeftOut> left_out() const { return {}; }
+
+  /// What else the user should know before it is packed.
+  virtual std::vector<std::string> notes() const { return {}; }
 
   /// Whether a sample costs an open of its own, so that several should be read at a time.
   virtual bool is_scattered() const noexcept { return false; }
@@ -81,12 +90,17 @@ struct SampleSourceOptions {
   std::optional<Dtype> dtype = {};      ///< Of arrays that do not say it themselves.
   std::uint64_t sequence_length = 0;    ///< Cuts token arrays into sequences; 0: as they are.
   std::string excluded_directory = {};  ///< Left out of trees: where the shards go.
+  bool with_hidden = false;             ///< Of trees: files and directories that begin with a dot.
+  std::string classes = {};  ///< A classes.json whose numbers the classes of a tree are to have.
 };
 
 /// Opens what `path` names. `not_found` if there is nothing, `invalid_argument` if it holds nothing
 /// to pack; both say what was looked for.
 Result<std::unique_ptr<SampleSource>> open_sample_source(const std::string& path,
                                                          const SampleSourceOptions& options = {});
+
+/// What was left out, by reason, some of the names each time, and the notes; each a line or more.
+std::vector<std::string> remarks_on(const SampleSource& source);
 
 /// The samples of a dataset that is there already. A field "__key__" becomes the key.
 /// Files that its manifest names beside shards and indexes ("classes.json") go along; `corrupt` and
@@ -104,7 +118,7 @@ namespace internal {
 /// `has_classes` empty: by what is there.
 Result<std::unique_ptr<SampleSource>> open_tree(const std::string& directory,
                                                 std::optional<bool> has_classes,
-                                                const std::string& excluded_directory);
+                                                const SampleSourceOptions& options);
 Result<std::unique_ptr<SampleSource>> open_jsonl(const std::string& path);
 Result<std::unique_ptr<SampleSource>> open_token_arrays(const std::string& path,
                                                         const SampleSourceOptions& options);

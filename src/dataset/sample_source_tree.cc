@@ -8,6 +8,8 @@
 
 #include "dataset/sample_source.h"
 #include "dataset/sample_source_walk.h"
+#include "dataset/shard_source.h"
+#include "dataset/tree_shape.h"
 #include "formats/strict_json.h"
 #include "formats/webdataset_names.h"
 
@@ -16,6 +18,9 @@ namespace {
 
 using internal::TreeFile;
 using internal::TreeFiles;
+using Classes = std::map<std::string, std::int64_t>;  // in bytewise order
+
+constexpr std::size_t kClassesBytesMax = std::size_t{64} << 20;
 
 constexpr std::string_view kClassField = "cls";
 
@@ -25,59 +30,20 @@ std::string lower(std::string_view text) {
   return out;
 }
 
-bool is_image_name(std::string_view name) {
-  constexpr std::array<std::string_view, 11> kImages = {"jpg", "jpeg", "png", "webp", "bmp", "gif",
-                                                        "tif", "tiff", "ppm", "jp2",  "avif"};
-  const std::string extension = lower(name.substr(name.rfind('.') + 1));
-  return std::find(kImages.begin(), kImages.end(), extension) != kImages.end();
-}
-
-std::string_view key_of(std::string_view name) {
-  const std::optional<MemberName> split = split_member_name(name);
-  return split ? split->key : name;
-}
-
-/// The keys that have an image.
-std::set<std::string_view> image_keys(const std::vector<TreeFile>& files) {
-  std::set<std::string_view> keys;
-  for (const TreeFile& file : files)
-    if (is_image_name(file.name)) keys.insert(key_of(file.name));
-  return keys;
-}
-
-/// A directory for each class, images in each of them and nowhere else. Other files may lie about
-/// (a README, a Thumbs.db), as long as they are fewer, there are classes to tell apart, and none
-/// belongs to an image by its name, as a caption does: then they are samples of several fields.
-bool looks_like_classes(const std::vector<TreeFile>& files) {
-  const std::set<std::string_view> images = image_keys(files);
-  std::map<std::string_view, bool> folders;  // whether an image lies in them
-  std::size_t image_count = 0;
-  for (const TreeFile& file : files) {
-    const bool is_image = is_image_name(file.name);
-    const auto depth = std::count(file.name.begin(), file.name.end(), '/');
-    if (is_image && depth != 1) return false;
-    if (!is_image && images.contains(key_of(file.name))) return false;
-    image_count += is_image ? 1 : 0;
-    if (depth != 0) folders[std::string_view(file.name).substr(0, file.name.find('/'))] |= is_image;
-  }
-  const bool has_images_in_all =
-      std::all_of(folders.begin(), folders.end(), [](const auto& folder) { return folder.second; });
-  const std::size_t other_count = files.size() - image_count;
-  if (other_count == 0) return !files.empty();
-  return has_images_in_all && folders.size() > 1 && other_count < image_count;
-}
-
 class TreeSource final : public SampleSource {
  public:
-  TreeSource(std::string root, bool has_classes)
-      : root_(std::move(root)), reader_(root_), has_classes_(has_classes) {}
+  TreeSource(std::string root, bool has_classes, std::optional<Classes> given_classes)
+      : root_(std::move(root)),
+        reader_(root_),
+        has_classes_(has_classes),
+        given_classes_(std::move(given_classes)) {}
 
   Status add_files(TreeFiles tree) {
     left_out_ = std::move(tree.left_out);
     if (has_classes_) leave_out_strays(tree.files);
     for (TreeFile& file : tree.files) {
       if (!split_member_name(file.name) || is_metadata_name(file.name)) {
-        left_out_.push_back(file.name + ": no extension to name its field by");
+        left_out_.push_back({.name = file.path(), .why = "no extension to name its field by"});
         continue;
       }
       files_.push_back(std::move(file));
@@ -86,6 +52,8 @@ class TreeSource final : public SampleSource {
               [](const TreeFile& a, const TreeFile& b) { return a.name < b.name; });
     STOKER_TRY(group());
     if (has_classes_) leave_out_empty(tree.folders);
+    if (std::string fields = internal::describe_image_fields(files_); !fields.empty())
+      notes_.push_back(std::move(fields));
     if (samples_.empty())
       return Status(Code::invalid_argument,
                     root_ +
@@ -127,7 +95,7 @@ class TreeSource final : public SampleSource {
   }
 
   std::string describe(std::uint64_t sample) const override {
-    return root_ + "/" + files_of(sample).front().name;
+    return root_ + "/" + files_of(sample).front().path();
   }
 
   Digest128 fingerprint() const override {
@@ -139,6 +107,8 @@ class TreeSource final : public SampleSource {
       stream.update(std::as_bytes(std::span(file.name)));
     }
     stream.update(std::as_bytes(std::span(&has_classes_, 1)));
+    if (given_classes_)
+      for (const auto& [name, text] : extra_files()) stream.update(std::as_bytes(std::span(text)));
     return stream.digest();
   }
 
@@ -159,7 +129,9 @@ class TreeSource final : public SampleSource {
     return {{"classes.json", numbers.dump(1) + "\n"}};
   }
 
-  std::vector<std::string> left_out() const override { return left_out_; }
+  std::vector<LeftOut> left_out() const override { return left_out_; }
+  std::vector<std::string> notes() const override { return notes_; }
+  void add_note(std::string note) { notes_.push_back(std::move(note)); }
   bool is_scattered() const noexcept override { return true; }
 
  private:
@@ -174,15 +146,15 @@ class TreeSource final : public SampleSource {
 
   /// Of classes of images, what has no image; and what lies in no class.
   void leave_out_strays(std::vector<TreeFile>& files) {
-    const std::set<std::string_view> images = image_keys(files);
+    const std::set<std::string_view> images = internal::image_keys(files);
     std::vector<TreeFile> kept;
     for (const TreeFile& file : files) {
       const bool has_class = file.name.find('/') != std::string::npos;
-      if (has_class && (images.empty() || images.contains(key_of(file.name)))) {
+      if (has_class && (images.empty() || images.contains(internal::tree_key_of(file.name)))) {
         kept.push_back(file);
         continue;
       }
-      left_out_.push_back(file.name + (has_class ? ": not an image" : ": in no class"));
+      left_out_.push_back({.name = file.path(), .why = has_class ? "not an image" : "in no class"});
     }
     files = std::move(kept);
   }
@@ -190,7 +162,8 @@ class TreeSource final : public SampleSource {
   /// A class without a sample has no number.
   void leave_out_empty(const std::vector<std::string>& folders) {
     for (const std::string& folder : folders)
-      if (!classes_.contains(folder)) left_out_.push_back(folder + ": no images");
+      if (!classes_.contains(folder) || (given_classes_ && !seen_.contains(folder)))
+        left_out_.push_back({.name = folder, .why = "no images"});
   }
 
   /// Files with one key lie side by side in bytewise order: they share all up to the first dot.
@@ -206,15 +179,20 @@ class TreeSource final : public SampleSource {
           return Status(Code::invalid_argument,
                         fmt::format("{}/{} and {}: one field of one sample twice, as names are "
                                     "turned into lower case; rename one",
-                                    root_, files_[k].name, files_[i].name));
+                                    root_, files_[k].path(), files_[i].path()));
       if (has_classes_ && lower(name.extension) == kClassField)
         return Status(Code::invalid_argument,
                       fmt::format("{}/{}: \"cls\" is the number of the class; rename it, or pack "
                                   "with --from tree",
-                                  root_, files_[i].name));
+                                  root_, files_[i].path()));
       ++sample.count;
       if (has_classes_) classes_.emplace(class_name(files_[i].name), 0);
     }
+    return number_classes();
+  }
+
+  /// As they were given, else in bytewise order.
+  Status number_classes() {
     std::int64_t number = 0;
     for (auto& [name, value] : classes_) {
       if (!is_utf8(name))
@@ -222,6 +200,14 @@ class TreeSource final : public SampleSource {
                       root_ + ": the class " + quote_for_message(name) +
                           " is not UTF-8, which classes.json is; rename it");
       value = number++;
+      if (given_classes_ && !given_classes_->contains(name))
+        return Status(Code::invalid_argument,
+                      root_ + ": the class " + quote_for_message(name) +
+                          " is not in the file of --classes; add it there, or leave --classes out");
+    }
+    if (given_classes_) {
+      for (const auto& [name, ignored] : classes_) seen_.insert(name);
+      classes_ = *given_classes_;
     }
     return {};
   }
@@ -241,7 +227,7 @@ class TreeSource final : public SampleSource {
   }
 
   Result<std::span<const std::byte>> read_file(const TreeFile& file, FileMemory& memory) const {
-    const std::string path = root_ + "/" + file.name;
+    const std::string path = root_ + "/" + file.path();
     STOKER_ASSIGN(const std::span<const std::byte> bytes,
                   reader_.read(path, file.size_bytes, memory));
     if (bytes.size() == file.size_bytes) return bytes;
@@ -256,9 +242,32 @@ class TreeSource final : public SampleSource {
   bool has_classes_;
   std::vector<TreeFile> files_;
   std::vector<Group> samples_;
-  std::map<std::string, std::int64_t> classes_;  // bytewise order
-  std::vector<std::string> left_out_;
+  std::optional<Classes> given_classes_;
+  Classes classes_;
+  std::set<std::string> seen_;  // of the classes that were given, those with samples
+  std::vector<LeftOut> left_out_;
+  std::vector<std::string> notes_;
 };
+
+/// A classes.json: numbers by name, each once.
+Result<Classes> read_classes(const std::string& path) {
+  STOKER_ASSIGN(const std::string text, internal::read_whole(path, kClassesBytesMax));
+  STOKER_ASSIGN(const nlohmann::json document, parse_strict_json(text, path));
+  Classes classes;
+  std::set<std::int64_t> numbers;
+  bool is_valid = document.is_object() && !document.empty();
+  for (const auto& [name, number] : document.items()) {
+    is_valid = is_valid && number.is_number_integer() && number >= 0 &&
+               numbers.insert(number.get<std::int64_t>()).second;
+    if (!is_valid) break;
+    classes.emplace(name, number.get<std::int64_t>());
+  }
+  if (is_valid) return classes;
+  return Status(Code::invalid_argument,
+                path +
+                    ": not a classes.json, as an earlier pack has written: an object with a "
+                    "number from 0 on for each class, each its own");
+}
 
 }  // namespace
 
@@ -266,10 +275,18 @@ namespace internal {
 
 Result<std::unique_ptr<SampleSource>> open_tree(const std::string& directory,
                                                 std::optional<bool> has_classes,
-                                                const std::string& excluded_directory) {
-  STOKER_ASSIGN(TreeFiles tree, walk_tree(directory, excluded_directory));
-  auto source =
-      std::make_unique<TreeSource>(directory, has_classes.value_or(looks_like_classes(tree.files)));
+                                                const SampleSourceOptions& options) {
+  std::optional<Classes> given;
+  if (!options.classes.empty()) {
+    STOKER_ASSIGN(given, read_classes(options.classes));
+  }
+  STOKER_ASSIGN(TreeFiles tree,
+                walk_tree(directory, options.excluded_directory, options.with_hidden));
+  const bool is_labelled = has_classes.value_or(given || looks_like_classes(tree.files));
+  auto source = std::make_unique<TreeSource>(directory, is_labelled, std::move(given));
+  std::string splits =
+      warn_of_splits(directory, tree.files, is_labelled, options.excluded_directory);
+  if (!splits.empty() && has_classes != false) source->add_note(std::move(splits));
   STOKER_TRY(source->add_files(std::move(tree)));
   return std::unique_ptr<SampleSource>(std::move(source));
 }

@@ -2,14 +2,17 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <string_view>
 
 #include "io/file_ops.h"
 
 namespace stoker::internal {
 namespace {
 
-constexpr int kDepthMax = 64;
+constexpr std::size_t kDepthMax = 65;
+constexpr std::string_view kHidden = "hidden; --hidden packs hidden files (hidden=True in Python)";
 
 struct Place {
   dev_t device = 0;
@@ -25,55 +28,83 @@ Place place_of(const std::string& path) {
 
 class Walk {
  public:
-  Walk(const std::string& root, const std::string& excluded)
-      : root_(root), excluded_(place_of(excluded)) {}
+  Walk(const std::string& root, const std::string& excluded, bool with_hidden)
+      : root_(root), excluded_(place_of(excluded)), with_hidden_(with_hidden) {}
 
-  Status run() { return walk("", 0); }
+  Status run() {
+    above_.push_back(place_of(root_));
+    return walk("");
+  }
 
   TreeFiles found;
 
  private:
-  Status walk(const std::string& prefix, int depth) {
+  Status walk(const std::string& prefix) {
     const std::string directory = prefix.empty() ? root_ : root_ + "/" + prefix;
-    if (depth > kDepthMax)
+    if (above_.size() > kDepthMax)
       return Status(Code::invalid_argument, directory + ": directories are nested too deeply");
     STOKER_ASSIGN(const std::vector<std::string> names, posix_file_ops().list(directory));
     for (const std::string& name : names) {
-      if (name.starts_with('.')) continue;
-      STOKER_TRY(visit(prefix.empty() ? name : prefix + "/" + name, depth));
+      std::string path = prefix.empty() ? name : prefix + "/" + name;
+      const bool is_hidden = name.starts_with('.');
+      if (is_hidden && !with_hidden_)
+        found.left_out.push_back({.name = std::move(path), .why = std::string(kHidden)});
+      else
+        STOKER_TRY(visit(std::move(path), is_hidden));
     }
     return {};
   }
 
-  Status visit(std::string name, int depth) {
+  Status visit(std::string name, bool is_hidden) {
     const std::string path = root_ + "/" + name;
     struct stat info{};
     if (::lstat(path.c_str(), &info) != 0) return Status::from_errno(errno, "stat", path);
-    if (S_ISDIR(info.st_mode)) {
-      if (Place{info.st_dev, info.st_ino} == excluded_) return {};
-      if (depth == 0) found.folders.push_back(name);
-      return walk(name, depth + 1);
-    }
     if (S_ISLNK(info.st_mode) && ::stat(path.c_str(), &info) != 0)
       return Status::from_errno(errno, "follow link", path);
+    if (S_ISDIR(info.st_mode)) return enter(std::move(name), {info.st_dev, info.st_ino});
     if (!S_ISREG(info.st_mode)) {
-      found.left_out.push_back(name + ": not a regular file");
+      found.left_out.push_back({.name = std::move(name), .why = "not a regular file"});
       return {};
     }
+    if (is_hidden) name[name.rfind('/') + 1] = '_';
     found.files.push_back({.name = std::move(name),
                            .size_bytes = static_cast<std::uint64_t>(info.st_size),
-                           .mtime_ns = info.st_mtim.tv_sec * 1'000'000'000 + info.st_mtim.tv_nsec});
+                           .mtime_ns = info.st_mtim.tv_sec * 1'000'000'000 + info.st_mtim.tv_nsec,
+                           .is_hidden = is_hidden});
+    return {};
+  }
+
+  Status enter(std::string name, Place place) {
+    if (place == excluded_) return {};
+    if (std::find(above_.begin(), above_.end(), place) != above_.end()) {
+      found.left_out.push_back(
+          {.name = std::move(name), .why = "a link to a directory that it lies in"});
+      return {};
+    }
+    if (above_.size() == 1) found.folders.push_back(name);
+    above_.push_back(place);
+    STOKER_TRY(walk(name));
+    above_.pop_back();
     return {};
   }
 
   const std::string& root_;
   Place excluded_;
+  bool with_hidden_;
+  std::vector<Place> above_;  // the root, and the directories on the way from it
 };
 
 }  // namespace
 
-Result<TreeFiles> walk_tree(const std::string& root, const std::string& excluded) {
-  Walk walk(root, excluded);
+std::string TreeFile::path() const {
+  std::string text = name;
+  if (is_hidden) text[text.rfind('/') + 1] = '.';
+  return text;
+}
+
+Result<TreeFiles> walk_tree(const std::string& root, const std::string& excluded,
+                            bool with_hidden) {
+  Walk walk(root, excluded, with_hidden);
   STOKER_TRY(walk.run());
   return std::move(walk.found);
 }

@@ -208,6 +208,27 @@ TEST_F(DatasetCliTest, stats_has_fields_and_a_histogram) {
   EXPECT_EQ(in_histogram, 5U);
 }
 
+TEST_F(DatasetCliTest, stats_counts_classes_and_tokens) {
+  write_file(shards_ + "/classes.json", bytes_of(R"({"cat": 0, "dog": 1})"));
+  json stats = json::parse(stoker({"stats", shards_, "--json"}).out);
+  std::uint64_t counted = 0;
+  for (const json& one : stats["classes"]) counted += one["count"].get<std::uint64_t>();
+  EXPECT_EQ(counted, 5U) << stats;
+  EXPECT_EQ(stats["classes"][0], (json{{"number", 0}, {"name", "cat"}, {"count", 1}})) << stats;
+  EXPECT_FALSE(stats.contains("tokens"));
+  Ran ran = stoker({"stats", shards_});
+  EXPECT_NE(ran.out.find("classes (field cls) of these: "), std::string::npos) << ran.out;
+  EXPECT_NE(ran.out.find(" 0 cat "), std::string::npos) << ran.out;
+
+  write_tokens(dir_.file("tokens.bin"), TokenFormat::npy, 4, 3);
+  ran = stoker({"stats", dir_.file("tokens.bin")});
+  EXPECT_NE(ran.out.find("tokens: 12 (uint16), 3 to 3 in a sample, 3 on average"),
+            std::string::npos)
+      << ran.out << ran.err;
+  stats = json::parse(stoker({"stats", dir_.file("tokens.bin"), "--json"}).out);
+  EXPECT_EQ(stats["tokens"], (json{{"count", 12}, {"dtype", "uint16"}, {"min", 3}, {"max", 3}}));
+}
+
 TEST_F(DatasetCliTest, stats_of_many_samples_reads_some_and_says_so) {
   Ran ran = stoker({"stats", shards_, "--limit", "2"});
   EXPECT_NE(ran.out.find("fields of 2 samples, evenly spread"), std::string::npos) << ran.out;

@@ -71,8 +71,8 @@ TEST(SampleSourceTest, stray_files_do_not_cost_the_labels) {
     ASSERT_EQ(all.size(), 3U);
     EXPECT_EQ(all[2].fields, (Fields{{"png", "3"}, {"cls", int64_bytes(1)}}));
     EXPECT_EQ(source->extra_files().size(), 1U);
-    EXPECT_EQ(source->left_out(),
-              (std::vector<std::string>{"README.md: in no class", "a/Thumbs.db: not an image"}));
+    EXPECT_EQ(source->left_out(), (std::vector<LeftOut>{{"README.md", "in no class"},
+                                                        {"a/Thumbs.db", "not an image"}}));
   }
 }
 
@@ -85,7 +85,7 @@ TEST(SampleSourceTest, a_class_without_images_is_told) {
   const auto source = open_source(dir.path(), {.excluded_directory = dir.file("dst")});
   ASSERT_TRUE(source);
   EXPECT_EQ(source->extra_files()[0].second, "{\n \"cat\": 0\n}\n");
-  EXPECT_EQ(source->left_out(), std::vector<std::string>{"dog: no images"});
+  EXPECT_EQ(source->left_out(), (std::vector<LeftOut>{{"dog", "no images"}}));
 }
 
 TEST(SampleSourceTest, what_only_arrays_have_is_refused_of_others) {
@@ -139,8 +139,9 @@ TEST(SampleSourceTest, other_trees_are_grouped_by_stem_as_webdataset_does) {
   EXPECT_EQ(all[1].fields, (Fields{{"jpg", "1"}, {"seg.png", "2"}}));
   EXPECT_EQ(all[2].key, "q");
   EXPECT_TRUE(source->extra_files().empty());
-  ASSERT_EQ(source->left_out().size(), 1U);
-  EXPECT_NE(source->left_out()[0].find("README"), std::string::npos);
+  ASSERT_EQ(source->left_out().size(), 2U);
+  EXPECT_EQ(source->left_out()[0].name, ".hidden");
+  EXPECT_EQ(source->left_out()[1].name, "README");
 }
 
 TEST(SampleSourceTest, what_is_ambiguous_or_empty_is_refused) {
@@ -156,11 +157,12 @@ TEST(SampleSourceTest, what_is_ambiguous_or_empty_is_refused) {
   EXPECT_EQ(open_fails(dir.file("one"), {.kind = "magic"}).code(), Code::invalid_argument);
 }
 
-TEST(SampleSourceTest, links_to_directories_and_the_destination_are_not_walked) {
+TEST(SampleSourceTest, links_in_circles_and_the_destination_are_not_walked) {
   const PackDir dir;
   write_text(dir.file("p/a.txt"), "1");
   write_text(dir.file("out/shard.txt"), "2");
   std::filesystem::create_directory_symlink(dir.path(), dir.file("p/loop.d"));
+  std::filesystem::create_directory_symlink(dir.file("out"), dir.file("p/destination"));
   std::filesystem::create_symlink(dir.file("p/a.txt"), dir.file("p/b.txt"));
   const auto source = open_source(dir.path(), {.excluded_directory = dir.file("out")});
   ASSERT_TRUE(source);
@@ -168,7 +170,111 @@ TEST(SampleSourceTest, links_to_directories_and_the_destination_are_not_walked) 
   ASSERT_EQ(all.size(), 2U);
   EXPECT_EQ(all[1].key, "p/b");
   EXPECT_EQ(all[1].fields.at("txt"), "1");
-  EXPECT_EQ(source->left_out().size(), 1U);
+  EXPECT_EQ(source->left_out(),
+            (std::vector<LeftOut>{{"p/loop.d", "a link to a directory that it lies in"}}));
+}
+
+TEST(SampleSourceTest, class_directories_that_are_links_are_classes) {
+  const PackDir dir;
+  write_text(dir.file("src/cat/x.jpg"), "1");
+  write_text(dir.file("src/emu/z.jpg"), "3");
+  write_text(dir.file("elsewhere/y.jpg"), "2");
+  std::filesystem::create_directory_symlink(dir.file("elsewhere"), dir.file("src/dog"));
+  const auto source = open_source(dir.file("src"));
+  ASSERT_TRUE(source);
+  const auto all = read_source(*source);
+  ASSERT_EQ(all.size(), 3U);
+  EXPECT_EQ(all[1].key, "dog/y");
+  EXPECT_EQ(all[1].fields, (Fields{{"jpg", "2"}, {"cls", int64_bytes(1)}}));
+  EXPECT_EQ(all[2].fields.at("cls"), int64_bytes(2)) << "nothing is renumbered";
+}
+
+TEST(SampleSourceTest, hidden_files_are_named_and_packed_if_asked_for) {
+  const PackDir dir;
+  for (const char* name : {"a.txt", ".b.txt", "d/.c.txt", ".git/e.txt"})
+    write_text(dir.file(std::string("src/") + name), name);
+  const auto plain = open_source(dir.file("src"));
+  ASSERT_TRUE(plain);
+  EXPECT_EQ(plain->sample_count(), 1U);
+  EXPECT_EQ(remarks_on(*plain),
+            std::vector<std::string>{"left out: .b.txt, .git, d/.c.txt: hidden; --hidden packs "
+                                     "hidden files (hidden=True in Python)"});
+  const auto source = open_source(dir.file("src"), {.with_hidden = true});
+  ASSERT_TRUE(source);
+  const auto all = read_source(*source);
+  ASSERT_EQ(all.size(), 4U);
+  EXPECT_EQ(all[0].key, ".git/e");
+  EXPECT_EQ(all[1].key, "_b");
+  EXPECT_EQ(all[1].fields.at("txt"), ".b.txt");
+  EXPECT_EQ(source->describe(3), dir.file("src/d/.c.txt"));
+  EXPECT_TRUE(remarks_on(*source).empty());
+}
+
+TEST(SampleSourceTest, what_is_left_out_is_named_by_reason) {
+  const PackDir dir;
+  write_text(dir.file("a.txt"), "1");
+  for (int i = 0; i < 7; ++i) write_text(dir.file("name" + std::to_string(i)), "no extension");
+  const auto source = open_source(dir.path());
+  ASSERT_TRUE(source);
+  EXPECT_EQ(remarks_on(*source),
+            std::vector<std::string>{"left out: name0, name1, name2, name3, name4 and 2 more: no "
+                                     "extension to name its field by"});
+}
+
+TEST(SampleSourceTest, splits_of_classes_are_told_with_the_commands_that_pack_them) {
+  const PackDir dir;
+  for (const char* split : {"train", "val"})
+    for (const char* name : {"/cat/x.jpg", "/dog/y.jpg"})
+      write_text(dir.file("src/") + split + name, "1");
+  const std::string src = dir.file("src");
+  const auto source = open_source(src, {.excluded_directory = "out dir"});
+  ASSERT_TRUE(source);
+  ASSERT_EQ(source->notes().size(), 1U);
+  EXPECT_EQ(source->notes()[0],
+            "train, val in " + src +
+                " look like splits of labelled images, and are packed as one dataset without "
+                "labels (no \"cls\"); to pack each of them:\n  stoker pack " +
+                src + "/train 'out dir/train'\n  stoker pack " + src +
+                "/val 'out dir/val' --classes 'out dir/train/classes.json'");
+  EXPECT_TRUE(open_source(src, {.kind = "tree"})->notes().empty()) << "asked for";
+  EXPECT_NE(open_source(src, {.kind = "classes"})->notes()[0].find("as the classes"),
+            std::string::npos);
+  EXPECT_TRUE(open_source(src + "/train")->notes().empty());
+}
+
+TEST(SampleSourceTest, classes_take_the_numbers_they_are_given) {
+  const PackDir dir;
+  write_text(dir.file("src/dog/x.jpg"), "1");
+  write_text(dir.file("classes.json"), R"({"cat": 3, "dog": 7})");
+  const auto source = open_source(dir.file("src"), {.classes = dir.file("classes.json")});
+  ASSERT_TRUE(source);
+  EXPECT_EQ(read_source(*source)[0].fields.at("cls"), int64_bytes(7));
+  EXPECT_EQ(source->extra_files()[0].second, "{\n \"cat\": 3,\n \"dog\": 7\n}\n");
+  write_text(dir.file("src/emu/y.jpg"), "2");
+  const Status refusal = open_fails(dir.file("src"), {.classes = dir.file("classes.json")});
+  EXPECT_EQ(refusal.code(), Code::invalid_argument);
+  EXPECT_NE(refusal.message().find("\"emu\" is not in the file"), std::string_view::npos)
+      << refusal.message();
+  for (const char* text : {"[]", "{}", R"({"a": -1})", R"({"a": 1, "b": 1})", R"({"a": "1"})"}) {
+    write_text(dir.file("classes.json"), text);
+    EXPECT_EQ(open_fails(dir.file("src"), {.classes = dir.file("classes.json")}).code(),
+              Code::invalid_argument)
+        << text;
+  }
+}
+
+TEST(SampleSourceTest, images_under_several_names_are_told) {
+  const PackDir dir;
+  write_text(dir.file("a/x.jpeg"), "1");
+  write_text(dir.file("a/y.PNG"), "2");
+  write_text(dir.file("b/z.png"), "3");
+  const auto source = open_source(dir.path());
+  ASSERT_TRUE(source);
+  EXPECT_EQ(source->notes(),
+            std::vector<std::string>{"the images are in 2 fields: jpeg (1), png (2); \"jpeg;png\" "
+                                     "reads whichever a sample has"});
+  write_text(dir.file("a/x.seg.png"), "4");
+  EXPECT_TRUE(open_source(dir.path())->notes().empty()) << "a mask is no other kind of image";
 }
 
 TEST(SampleSourceTest, a_file_that_changes_under_the_packer_is_reported) {

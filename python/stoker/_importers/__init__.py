@@ -7,7 +7,7 @@ when it is opened.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from stoker import _ingest, _native
@@ -17,9 +17,10 @@ from stoker._importers.hdf5 import Hdf5Rows
 from stoker._importers.lmdb_rows import LmdbRows
 from stoker._importers.parquet import ParquetRows
 from stoker._importers.petastorm import PetastormRows
+from stoker._importers.renamed import RenamedRows
 from stoker._importers.text import TokenRows
 
-_TABLE_OPTIONS = ("columns", "where", "key")
+_TABLE_OPTIONS = ("columns", "where", "key", "json_columns", "rename")
 _TEXT_OPTIONS = ("tokenizer", "eod", "lines", "text_field")
 
 # The class of each kind, and the options that it takes.
@@ -28,8 +29,8 @@ _KINDS: dict[str, tuple[Callable[..., RowSource], tuple[str, ...]]] = {
     "petastorm": (PetastormRows, (*_TABLE_OPTIONS, "schema")),
     "arrow": (ArrowRows, _TABLE_OPTIONS),
     "hf": (ArrowRows, _TABLE_OPTIONS),
-    "hdf5": (Hdf5Rows, ("datasets", "key")),
-    "lmdb": (LmdbRows, ("field",)),
+    "hdf5": (Hdf5Rows, ("datasets", "key", "rename")),
+    "lmdb": (LmdbRows, ("field", "database")),
     "text": (TokenRows, _TEXT_OPTIONS),
 }
 
@@ -54,7 +55,15 @@ def open_source(kind: str, path: str, options: dict[str, Any]) -> RowSource:
         if name not in (*known, "is_jsonl"):
             raise ValueError(f"{kind} has no option {name}; it has {', '.join(known)}")
     check_plain(path)  # for its error, before a package has one of its own
-    return made(path, **options)
+    names = options.get("rename")
+    source = made(path, **{name: value for name, value in options.items() if name != "rename"})
+    if not names:
+        return source
+    try:
+        return RenamedRows(source, names)
+    except BaseException:
+        source.close()
+        raise
 
 
 def _ingest_all(
@@ -77,6 +86,8 @@ def ingest_parquet(
     columns: Sequence[str] | None = None,
     row_filter: Any = None,
     key: str | None = None,
+    json_columns: Sequence[str] | None = None,
+    rename: Mapping[str, str] | None = None,
     **options: Any,
 ) -> _native.PackReport:
     """Writes shards from a Parquet file, or a directory of them, a sample for each row.
@@ -89,9 +100,12 @@ def ingest_parquet(
         columns: All if None.
         row_filter: ``"label < 10"``, pyarrow's lists, or a ``pyarrow.compute`` expression.
         key: The column that has the keys.
+        json_columns: Columns to store as JSON, whatever they are.
+        rename: ``{"URL": "url"}``: fields that get other names.
         **options: Of :func:`ingest`.
     """
     chosen = {"columns": columns, "where": row_filter, "key": key}
+    chosen |= {"json_columns": json_columns, "rename": rename}
     return _ingest_all("parquet", path, dst, chosen, options)
 
 
@@ -101,6 +115,8 @@ def ingest_arrow(
     *,
     columns: Sequence[str] | None = None,
     key: str | None = None,
+    json_columns: Sequence[str] | None = None,
+    rename: Mapping[str, str] | None = None,
     **options: Any,
 ) -> _native.PackReport:
     """Writes shards from an ``.arrow`` file, or a folder as Hugging Face's ``save_to_disk`` makes.
@@ -110,9 +126,12 @@ def ingest_arrow(
         dst: As for :func:`ingest`.
         columns: All if None.
         key: The column that has the keys.
+        json_columns: Columns to store as JSON, whatever they are.
+        rename: ``{"URL": "url"}``: fields that get other names.
         **options: Of :func:`ingest`.
     """
-    return _ingest_all("arrow", path, dst, {"columns": columns, "key": key}, options)
+    chosen = {"columns": columns, "key": key, "json_columns": json_columns, "rename": rename}
+    return _ingest_all("arrow", path, dst, chosen, options)
 
 
 def ingest_hdf5(
@@ -120,6 +139,7 @@ def ingest_hdf5(
     dst: str | os.PathLike[str],
     *,
     datasets: Sequence[str] | None = None,
+    rename: Mapping[str, str] | None = None,
     **options: Any,
 ) -> _native.PackReport:
     """Writes shards from the datasets of an HDF5 file: sample i has row i of each.
@@ -128,9 +148,10 @@ def ingest_hdf5(
         path: The file.
         dst: As for :func:`ingest`.
         datasets: Names in the file; all at its top if None.
+        rename: ``{"group.x": "x"}``: fields that get other names.
         **options: Of :func:`ingest`.
     """
-    return _ingest_all("hdf5", path, dst, {"datasets": datasets}, options)
+    return _ingest_all("hdf5", path, dst, {"datasets": datasets, "rename": rename}, options)
 
 
 def ingest_lmdb(
@@ -138,6 +159,7 @@ def ingest_lmdb(
     dst: str | os.PathLike[str],
     *,
     field: str = "bin",
+    database: str | None = None,
     **options: Any,
 ) -> _native.PackReport:
     """Writes shards from an LMDB environment: a sample for each key, its value in one field.
@@ -146,6 +168,7 @@ def ingest_lmdb(
         path: The environment, a folder or a file.
         dst: As for :func:`ingest`.
         field: What the values are: "jpg".
+        database: The name of one, in an environment that has named databases.
         **options: Of :func:`ingest`.
     """
-    return _ingest_all("lmdb", path, dst, {"field": field}, options)
+    return _ingest_all("lmdb", path, dst, {"field": field, "database": database}, options)

@@ -13,6 +13,7 @@ import numpy as np
 
 from stoker import _native
 from stoker._importers import arrow_rows
+from stoker._importers.arrow_values import choose_readers
 from stoker._importers.contract import (
     Rows,
     RowSource,
@@ -157,6 +158,7 @@ class ArrowRows(RowSource):
         columns: Sequence[str] | None = None,
         where: Any = None,
         key: str | None = None,
+        json_columns: Sequence[str] = (),
     ) -> None:
         """Opens the files.
 
@@ -165,6 +167,7 @@ class ArrowRows(RowSource):
             columns: All if None.
             where: As for Parquet; every batch is read once more, to count.
             key: The column that has the keys.
+            json_columns: To be stored as JSON, whatever they are.
         """
         arrow = need("pyarrow", "parquet")
         self._ipc = need("pyarrow.ipc", "parquet")
@@ -174,7 +177,9 @@ class ArrowRows(RowSource):
         paths = find_files(Path(path))
         self._files = [scan(file) for file in paths]
         self._schema = self._common_schema()
-        self._columns = arrow_rows.choose_columns(self._schema, columns, key, path)
+        with reading(path, self._errors, UnicodeDecodeError):  # of names that are damaged
+            self._columns = arrow_rows.choose_columns(self._schema, columns, key, path)
+            self._readers = choose_readers(self._schema, self._columns, json_columns)
         self._filter = arrow_rows.make_filter(where, self._schema, path)
         # A batch is (file, number). One that needs dictionaries is reached from the file's begin.
         self._batches = [(f, b) for f in self._files for b in range(len(f.rows))]
@@ -194,7 +199,9 @@ class ArrowRows(RowSource):
         )
         size_bytes = sum(file.stat().st_size for file in paths)
         self.size_bytes = size_bytes * self.count // max(1, total)
-        self.fingerprint = fingerprint_of(paths, "arrow", self._columns, str(self._filter), key)
+        self.fields = [name for name in self._columns if name != key]
+        choices = (self._columns, str(self._filter), key, *json_columns)
+        self.fingerprint = fingerprint_of(paths, "arrow", *choices)
 
     @staticmethod
     def _is_direct(file: _ArrowFile) -> bool:
@@ -250,8 +257,8 @@ class ArrowRows(RowSource):
             if at < stop:
                 part = table.slice(at - begin, stop - at)
                 for batch in part.to_batches(max_chunksize=self.batch_rows):
-                    yield arrow_rows.samples_of(batch, self._key, {})
-                at = stop
+                    yield arrow_rows.samples_of(batch, self._key, self._readers, at)
+                    at += batch.num_rows
             index += 1
             if at >= rows.stop:
                 return

@@ -6,77 +6,40 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from stoker._importers import row_filter
+from stoker._importers.arrow_values import Reader
 from stoker._importers.contract import Sample, need, with_key
 
 Decoders: TypeAlias = Mapping[str, Callable[[Any], Any]]  # by column
 
 
-def _is_list(kind: Any, types: Any) -> bool:
-    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
+def samples_of(
+    batch: Any, key: str | None, readers: Mapping[str, Reader], first_row: int
+) -> list[Sample]:
+    """A sample for each row of a record batch; fields that are null are left out.
 
-
-def _is_file(kind: Any, types: Any) -> bool:
-    """Hugging Face keeps images and sounds as {"bytes": ..., "path": ...}."""
-    return types.is_struct(kind) and {field.name for field in kind} == {"bytes", "path"}
-
-
-def _file_bytes(value: Any) -> Any:
-    if value is None or (value["bytes"] is None and value["path"] is None):
-        return None
-    if value["bytes"] is None:
-        raise ValueError(
-            f"only the path of a file ({value['path']}), and not its bytes; embed them first"
-        )
-    return value["bytes"]
-
-
-def _values(column: Any, arrow: Any) -> list[Any]:
-    """A column as a list of what ingest() takes, None for null."""
-    types = arrow.types
-    if isinstance(column.type, arrow.FixedShapeTensorType):
-        tensors = column.to_numpy_ndarray()
-        return [tensors[i] if column[i].is_valid else None for i in range(len(column))]
-    if isinstance(column.type, arrow.BaseExtensionType):
-        column = column.storage
-    kind = column.type
-    if types.is_duration(kind):
-        column = column.cast(arrow.int64())
-    elif types.is_temporal(kind) or types.is_decimal(kind):
-        column = column.cast(arrow.string())
-    elif _is_file(kind, types):
-        return [_file_bytes(value) for value in column.to_pylist()]
-    elif _is_list(kind, types):
-        item = kind.value_type
-        is_numbers = types.is_integer(item) or types.is_floating(item)
-        if is_numbers and column.flatten().null_count == 0:
-            dtype = item.to_pandas_dtype()
-            return [
-                value.values.to_numpy(zero_copy_only=False).astype(dtype, copy=False)
-                if value.is_valid
-                else None
-                for value in column
-            ]
-    return list(column.to_pylist())
-
-
-def samples_of(batch: Any, key: str | None, decoders: Decoders) -> list[Sample]:
-    """A sample for each row of a record batch; fields that are null are left out."""
-    arrow = need("pyarrow", "parquet")
+    Args:
+        batch: The rows.
+        key: The column that has the keys.
+        readers: Of every column.
+        first_row: Number of the first of them, for messages.
+    """
     columns = {}
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         try:
-            values = _values(column, arrow)
-            if name in decoders:
-                decode = decoders[name]
-                values = [None if value is None else decode(value) for value in values]
+            columns[name] = readers[name](column)
         except (ValueError, NotImplementedError) as error:
-            raise ValueError(f"column {name!r}: {error}") from None
-        columns[name] = values
+            last_row = first_row + batch.num_rows - 1
+            raise ValueError(f"rows {first_row} to {last_row}: column {name!r}: {error}") from None
     rows = zip(*columns.values(), strict=True)
     return [
         with_key({name: v for name, v in zip(columns, row, strict=True) if v is not None}, key)
         for row in rows
     ]
+
+
+def decoded(read: Reader, decode: Callable[[Any], Any]) -> Reader:
+    """The reader with something done to each value that is not null."""
+    return lambda column: [None if value is None else decode(value) for value in read(column)]
 
 
 def choose_columns(

@@ -37,6 +37,7 @@ class RowSource(abc.ABC):
     Attributes:
         path: What was opened, for messages.
         count: Of rows.
+        fields: Names that a sample may have, without the key.
         size_bytes: Of all rows, about: shards are cut by it.
         sizes: Of each row, where that is known.
         starts: The rows that reading may begin at without passing over others, ascending from 0;
@@ -49,6 +50,7 @@ class RowSource(abc.ABC):
 
     path: str
     count: int
+    fields: Sequence[str]
     size_bytes: int
     sizes: npt.NDArray[np.uint64] | None = None
     starts: npt.NDArray[np.int64] | None = None
@@ -87,7 +89,8 @@ def need(package: str, extra: str) -> Any:
     except ImportError as error:
         name = package.partition(".")[0]
         raise ImportError(
-            f"{name} is needed to read this: pip install 'stoker[{extra}]' ({error})"
+            f"{name} is needed to read this: pip install {name}, or pip install '.[{extra}]' in a "
+            f"checkout of Stoker ({error})"
         ) from None
 
 

@@ -60,8 +60,22 @@ def find_files(path: Path, endings: tuple[str, ...]) -> list[Path]:
     if not path.is_dir():
         path.stat()
         return [path]
-    below = (p for p in path.rglob("*") if p.suffix in endings and p.is_file())
-    return sorted(below, key=os.fsencode)
+    return sorted(_files_below(path, endings, ()), key=os.fsencode)
+
+
+def _files_below(
+    folder: Path, endings: tuple[str, ...], above: tuple[tuple[int, int], ...]
+) -> Iterator[Path]:
+    """Follows links to folders, but for one that leads to a folder that it lies in (``above``)."""
+    info = folder.stat()
+    here = (info.st_dev, info.st_ino)
+    if here in above:
+        return
+    for path in folder.iterdir():
+        if path.is_dir():
+            yield from _files_below(path, endings, (*above, here))
+        elif path.suffix in endings and path.is_file():
+            yield path
 
 
 class Documents:

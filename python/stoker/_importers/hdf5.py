@@ -17,8 +17,18 @@ from stoker._importers.contract import (
     reading,
     with_key,
 )
+from stoker._ingest import JsonValue
 
 _ROWS_SEEN = 64  # to guess what a row takes
+
+
+def _text(value: Any) -> Any:
+    """A string as text; a row of several as nested lists of text."""
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    if isinstance(value, list):
+        return [_text(item) for item in value]
+    return value.decode() if isinstance(value, bytes) else value
 
 
 def _field(dataset: str) -> str:
@@ -53,6 +63,7 @@ class Hdf5Rows(RowSource):
         except BaseException:
             self.close()
             raise
+        self.fields = [name for name in self._arrays if name != self._key]
         self.fingerprint = fingerprint_of([path], "hdf5", list(self._arrays), key)
 
     def _names(self, datasets: Sequence[str] | None, key: str | None) -> list[str]:
@@ -110,11 +121,20 @@ class Hdf5Rows(RowSource):
         for piece in pieces(rows, self.batch_rows):
             with reading(self.path):
                 columns = {name: self._take(array, piece) for name, array in self._arrays.items()}
-            yield [self._sample(columns, i) for i in range(len(piece))]
+            yield [
+                with_key(
+                    {name: self._value(name, values[i], row) for name, values in columns.items()},
+                    self._key,
+                )
+                for i, row in enumerate(piece)
+            ]
 
-    def _sample(self, columns: dict[str, Any], row: int) -> Sample:
-        sample = {
-            name: values[row].decode() if name in self._texts else values[row]
-            for name, values in columns.items()
-        }
-        return with_key(sample, self._key)
+    def _value(self, name: str, value: Any, row: int) -> Any:
+        """One row of a dataset: strings are text, several strings in a row are JSON."""
+        if name not in self._texts:
+            return value
+        try:
+            text = _text(value)
+        except UnicodeDecodeError as error:
+            raise ValueError(f"dataset {name!r}, row {row}: not UTF-8: {error}") from None
+        return JsonValue(text) if self._arrays[name].ndim > 1 else text

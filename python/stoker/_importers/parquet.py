@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from stoker._importers import arrow_rows
+from stoker._importers.arrow_values import choose_readers
 from stoker._importers.contract import (
     Rows,
     RowSource,
@@ -39,6 +40,7 @@ class ParquetRows(RowSource):
         columns: Sequence[str] | None = None,
         where: Any = None,
         key: str | None = None,
+        json_columns: Sequence[str] = (),
     ) -> None:
         """Opens the files.
 
@@ -47,6 +49,7 @@ class ParquetRows(RowSource):
             columns: All if None.
             where: A filter (row_filter.py), pyarrow's lists, or one of its expressions.
             key: The column that has the keys.
+            json_columns: To be stored as JSON, whatever they are.
         """
         arrow = need("pyarrow", "parquet")
         self.path = path
@@ -58,12 +61,16 @@ class ParquetRows(RowSource):
                 path, format="parquet", partitioning=partitioning
             )
             self._columns = arrow_rows.choose_columns(self._dataset.schema, columns, key, path)
+            self._readers = choose_readers(self._dataset.schema, self._columns, json_columns)
             self._filter = arrow_rows.make_filter(where, self._dataset.schema, path)
             files = sorted(self._dataset.get_fragments(), key=lambda f: os.fsencode(f.path))
             self._groups = self._count(files, is_all=columns is None)
-        choices = (self._columns, str(self._filter), key)
+        self.fields = [name for name in self._columns if name != key]
+        choices = (self._columns, str(self._filter), key, *json_columns)
         self.fingerprint = fingerprint_of([file.path for file in files], "parquet", choices)
-        self.decoders = self.choose_decoders(self._dataset.schema)
+        for name, decode in self.choose_decoders(self._dataset.schema).items():
+            if name in self._readers:
+                self._readers[name] = arrow_rows.decoded(self._readers[name], decode)
 
     def choose_decoders(self, schema: Any) -> arrow_rows.Decoders:
         """What is to be done to the values of a column; for who reads Parquet otherwise."""
@@ -111,7 +118,7 @@ class ParquetRows(RowSource):
         while at < rows.stop:
             begin = int(self._first[group])
             for batch in self._batches(group, at - begin, rows.stop - begin):
-                yield arrow_rows.samples_of(batch, self._key, self.decoders)
+                yield arrow_rows.samples_of(batch, self._key, self._readers, at)
                 at += batch.num_rows
             group += 1
             if group == len(self._groups):

@@ -136,7 +136,6 @@ class PetastormRows(ParquetRows):
         return {name: decode for name, decode in made.items() if decode is not None}
 
     def _seen_decoders(self) -> arrow_rows.Decoders:
-        self.decoders = {}
         first = next(self.read(range(1)))[0] if self.count else {}
         return {
             name: read_npy

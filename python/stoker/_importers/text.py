@@ -61,6 +61,7 @@ class TokenRows(RowSource):
             is_jsonl: None: by the endings.
         """
         self.path = path
+        self.fields = ["tokens"]
         self._tokenizer = _load_tokenizer(tokenizer)
         vocabulary = self._tokenizer.get_vocab(with_added_tokens=True)
         self._entries = max(len(vocabulary), 1 + max(vocabulary.values(), default=-1))
