@@ -49,7 +49,8 @@ help:
 	@echo "  make build    build/release/stoker, and the Python package in .venv"
 	@echo "  make crash    power cuts on ext4, XFS and btrfs at CRASH_CUTS ($(CRASH_CUTS)) block writes each, and"
 	@echo "                KILL_CYCLES ($(KILL_CYCLES)) runs ended by kill -9 (minutes, as root)"
-	@echo "  make interop  our formats beside webdataset, streaming, litdata, tfrecord, megatron"
+	@echo "  make interop  our formats beside webdataset, streaming, litdata, tfrecord, megatron;"
+	@echo "                the loader in Lightning and Accelerate"
 	@echo "  make bench    micro-benchmarks, and comparisons with fio and other loaders (minutes)"
 	@echo "  make lint     format, layers, ruff, mypy, clang thread-safety and clang-tidy (minutes)"
 	@echo "  make asan     tests under AddressSanitizer and UndefinedBehaviorSanitizer"
@@ -176,7 +177,7 @@ mutations: apt-fuzz apt-test build build-dev build/fuzz/build.ninja build/asan-p
 	@tools/run_mutations.sh $(VENV_PYTHON) $(MUTATIONS)
 
 .PHONY: interop
-interop: apt-test build/dev/build.ninja
+interop: apt-test build build/dev/build.ninja
 	$(SAY) "our formats beside the real packages (installs them the first time)"
 	@cmake --build build/dev --parallel $(JOBS) --target format_tool dataset_tool safetensors_tool \
 	  tokens_tool stoker_cli

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # run_interop.sh PYTHON TOOLS: runs the tests that read the files of the real packages, in build/peers,
-# and let them read ours. TOOLS holds format_tool, dataset_tool, safetensors_tool,
-# tokens_tool.
+# let them read ours, and let real frameworks drive the Python package. TOOLS holds format_tool,
+# dataset_tool, safetensors_tool, tokens_tool.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -12,5 +12,5 @@ tools/setup_peers.sh "$python"
 
 STOKER_FORMAT_TOOL=$tools/format_tool STOKER_DATASET_TOOL=$tools/dataset_tool \
   STOKER_SAFETENSORS_TOOL=$tools/safetensors_tool STOKER_TOKENS_TOOL=$tools/tokens_tool \
-  STOKER_COMMAND=$tools/../../stoker \
+  STOKER_COMMAND=$tools/../../stoker PYTHONPATH=$PWD/python \
   "$peers/bin/python" -m pytest -q -p no:cacheprovider -c /dev/null --rootdir tests/interop -ra tests/interop

@@ -56,6 +56,8 @@ class LoaderHandle {
   LoaderHandle& operator=(const LoaderHandle&) = delete;
   ~LoaderHandle() { close(); }
 
+  /// None if it is closed.
+  std::shared_ptr<Loader> find() const { return loader_; }
   std::shared_ptr<Loader> get() const {
     if (!loader_) throw nb::value_error("this loader is closed");
     return loader_;
@@ -76,25 +78,41 @@ class LoaderHandle {
 /// What next() gives instead of a batch.
 enum class NoBatch : std::uint8_t { end, timeout, stopped };
 
-nb::object next(const LoaderHandle& handle, double timeout_s) {
+/// What raise_for_batch() raises for a `status` that is not OK.
+nb::object error_of(const Status& status) {
+  try {
+    raise_for_batch(status);
+  } catch (const nb::python_error& raised) {
+    const nb::object value = nb::borrow(raised.value());
+    if (PyExceptionInstance_Check(value.ptr()) != 0) return value;
+    // Before 3.12 Python makes the instance later, of these arguments.
+    const nb::object type = nb::borrow(raised.type());
+    return nb::isinstance<nb::tuple>(value) ? type(*value) : type(value);
+  }
+  return nb::none();
+}
+
+/// Python runs signal handlers as soon as a call has returned, and what one raises takes the place
+/// of what was returned. So a batch, and the error of one, are put `into` a list of the caller's.
+nb::object next(const LoaderHandle& handle, double timeout_s, nb::list into) {
   NextBatch next;
-  {
-    std::shared_ptr<Loader> loader = handle.get();
+  if (std::shared_ptr<Loader> loader = handle.find()) {
     const ReleasedGil nogil;
     next = loader->next(deadline_after(seconds_of(timeout_s)));
     loader.reset();  // without the GIL: it may be the last, and join
+  } else {
+    return nb::cast(NoBatch::stopped);
   }
   switch (next.kind) {
-    case NextBatch::Kind::batch: return nb::cast(std::move(next.batch));
+    case NextBatch::Kind::batch: into.append(nb::cast(std::move(next.batch))); break;
     case NextBatch::Kind::end: return nb::cast(NoBatch::end);
     case NextBatch::Kind::timeout: return nb::cast(NoBatch::timeout);
     case NextBatch::Kind::stopped: return nb::cast(NoBatch::stopped);
     case NextBatch::Kind::memory_held:
       PyErr_SetString(PyExc_BufferError, std::string(next.status.message()).c_str());
       throw nb::python_error();
-    case NextBatch::Kind::failed: break;
+    case NextBatch::Kind::failed: into.append(error_of(next.status)); break;
   }
-  raise_for_batch(next.status);
   return nb::none();
 }
 
@@ -201,7 +219,6 @@ void bind_loader_options(nb::module_& module) {
 }  // namespace
 
 void bind_loader(nb::module_& module) {
-  module.def("silence_leak_warnings", [] { nb::set_leak_warnings(false); });
   bind_field_spec(module);
   bind_loader_options(module);
   nb::enum_<NoBatch>(module, "NoBatch", "What Loader.next() gives when it has no batch to give.")
@@ -218,9 +235,12 @@ void bind_loader(nb::module_& module) {
             new (self) LoaderHandle(*std::move(started));
           },
           "options"_a)
-      .def("next", &next, "timeout_s"_a,
-           nb::sig("def next(self, timeout_s: float) -> Batch | NoBatch"),
-           "The next batch. BufferError if the caller's batches hold the memory: ask again.")
+      .def(
+          "next", &next, "timeout_s"_a, "into"_a,
+          nb::sig("def next(self, timeout_s: float, into: list[Batch | Exception]) -> NoBatch | "
+                  "None"),
+          "Appends the next batch, or the error that takes its place, to `into`; or says why there "
+          "is none. BufferError if the caller's batches hold the memory: ask again.")
       .def("close", &LoaderHandle::close, "Ends the run. Batches stay valid.")
       .def(
           "stats", [](const LoaderHandle& self) { return report_stats(self.get()->stats()); },

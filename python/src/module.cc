@@ -11,6 +11,9 @@ namespace nb = nanobind;
 NB_MODULE(_native, module) {
   module.doc() = "Stoker's native core. Import stoker instead.";
   module.attr("version") = stoker::kVersion;
+  // What is alive at the end need not be a leak: a tensor in a module looks into a batch, and so do
+  // the frames of an uncaught exception, a daemon thread, and a forked child.
+  nb::set_leak_warnings(false);
   stoker::python::bind_errors(module);
   stoker::python::bind_probe(module);
   stoker::python::bind_dataset(module);

@@ -7,15 +7,17 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from time import perf_counter
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
-from stoker import _native
-from stoker._device import Place
+from stoker._device import Place as ToDevice
 from stoker._loader_stats import LoaderStats, StatsCounter
 from stoker._margin import MarginWatch
-from stoker._native_run import Got, RunStopped
+from stoker._native_run import Got, Hand, RunStopped
+from stoker._progress import Place, Progress
 
 _log = logging.getLogger("stoker")
+
+Label: TypeAlias = Callable[[int, Any], Any]  # of a batch, and how many were handed out before it
 
 OTHER_PROCESS = (
     "this Loader was made in process {made} and cannot be used in its fork {here}, such as a "
@@ -27,8 +29,11 @@ OTHER_PROCESS = (
 class Run(Protocol):
     """Batches one after the other."""
 
-    def next(self) -> Got | None:
-        """The next one; None at the end."""
+    def next(self, hand: Hand) -> bool:
+        """Puts the next one into ``hand``; False if there are no more.
+
+        Interrupted at any point, it has put it there, or does so at the next call.
+        """
 
     def stats(self) -> dict[str, Any]:
         """The core's counters."""
@@ -37,11 +42,20 @@ class Run(Protocol):
         """Ends it."""
 
 
-class Iteration(Iterator[Any]):
-    """Hands out ``count`` batches of a run, endlessly many if None, through ``place``.
+class _Due(NamedTuple):
+    """What the next call of next() returns, and what is so then."""
 
-    After an error or the end it stays there. A BufferError may be tried again. ``owner`` lives as
-    long as it does: ``for batch in stoker.Loader(...)`` has no other reference to the loader.
+    item: Any
+    place: Place
+
+
+class Iteration(Iterator[Any]):
+    """Hands out ``count`` batches of a run, endlessly many if None, through ``to_device``.
+
+    After an error or the end it stays there. What else is raised in next() loses nothing: the batch
+    that was due comes at the next call. A BufferError is such a case, and so is what a signal
+    handler raises. ``owner`` lives as long as the iteration does: ``for batch in
+    stoker.Loader(...)`` has no other reference to the loader.
 
     Thread safety: every method from any thread; each batch goes to one of them.
     """
@@ -51,24 +65,31 @@ class Iteration(Iterator[Any]):
         owner: object,
         run: Run,
         count: int | None,
-        place: Place,
+        to_device: ToDevice,
         margin: MarginWatch,
-        received: Callable[[_native.Cursor], None],
-        ended: Callable[[Run | None, LoaderStats], None],
+        progress: Progress,
+        ended: Callable[[Run | None, LoaderStats, int], None],
+        label: Label = lambda _, batch: batch,
     ) -> None:
         self._pid = os.getpid()
         self._owner = owner
         self._turn = threading.Lock()
-        self._run: Run | None = run
-        self._left = count
-        self._place = place
-        self._received = received
+        self._run: Run | None = None
+        self._count = count
+        self._to_device = to_device
+        self._progress = progress
         self._ended = ended
+        self._label = label
         self._error: BaseException | None = None
+        self._hand = Hand()
+        self._due: _Due | None = None
+        self._is_closed = False
+        self.given = 0  # batches that were handed out
         self._counter = StatsCounter(run.stats())
         self._window = StatsCounter(run.stats())  # of the batches that the watch looks at
         self._margin = margin
         margin.begin()
+        self._run = run  # last: close() needs all of it
 
     def __iter__(self) -> Iteration:
         return self
@@ -76,43 +97,55 @@ class Iteration(Iterator[Any]):
     def __next__(self) -> Any:
         if self._pid != os.getpid():
             raise RuntimeError(OTHER_PROCESS.format(made=self._pid, here=os.getpid()))
-        with self._turn:
-            return self._next()
+        due = before = None
+        try:
+            with self._turn:
+                if self._due is None or self._is_closed:
+                    self._prepare()
+                due, before = self._due, self._progress.place
+                assert due is not None
+                # Signals are handled around calls: from here on, when the lock is let go of.
+                self._due, self._progress.place = None, due.place
+                self.given += 1
+        except BaseException:
+            if due is not None and before is not None:  # the caller does not get it now
+                self._due, self._progress.place = due, before
+                self.given -= 1
+            raise
+        return due.item
 
-    def _next(self) -> Any:
+    def _prepare(self) -> None:
+        """Has a batch due, or raises."""
+        self._due = None
         if self._error is not None:
             raise self._error
-        if self._left == 0:
+        if self.given == self._count:
+            self._end()
             raise StopIteration
-        run = self._run  # close() may come from another thread at any time
+        run, hand = self._run, self._hand  # close() may come from another thread at any time
         if run is None:
             raise RunStopped("this iteration is over: the Loader was closed, or iterated again")
         called = perf_counter()
-        try:
-            got = run.next()
-            fetched = perf_counter()
-            batch = None if got is None else self._place(got.batch)
-        except BufferError:
-            raise  # the caller may let go of batches and ask again
-        except Exception as error:
-            self._error = error
-            self.close()
-            raise
-        if got is None:
-            self._left = 0
-            self._end()
-            raise StopIteration
-        returned = perf_counter()
-        got = got._replace(copied_s=got.copied_s + returned - fetched)
-        self._count(run, called, returned, got)
-        self._received(got.cursor)
-        if self._left is not None:
-            self._left -= 1
-            if self._left == 0:
+        if hand.got is None and not run.next(hand):
+            if hand.error is None:
+                self._count = self.given
                 self._end()
-        return batch
+                raise StopIteration
+            self._error = hand.error
+            self.close()
+            raise self._error
+        got = hand.got
+        assert got is not None
+        fetched = perf_counter()
+        item = self._label(self.given, self._to_device(got.batch))
+        returned = perf_counter()
+        due = _Due(item, self._progress.after(got.cursor))
+        self._due, hand.got = due, None
+        self._note(run, called, returned, got._replace(copied_s=got.copied_s + returned - fetched))
+        if self.given + 1 == self._count:
+            self._end()
 
-    def _count(self, run: Run, called: float, returned: float, got: Got) -> None:
+    def _note(self, run: Run, called: float, returned: float, got: Got) -> None:
         self._counter.count(called, returned, got)
         self._window.count(called, returned, got)
         share = self._margin.saw(called, returned, got.copied_s)
@@ -133,22 +166,34 @@ class Iteration(Iterator[Any]):
         run = self._run
         return None if run is None else self._counter.stats(run.stats())
 
+    def begin_again(self, start: Callable[[], Run], batches: Callable[[], int | None]) -> None:
+        """Takes another run, if nothing was handed out yet."""
+        with self._turn:
+            if self.given > 0 or self._run is None:
+                return
+            self._run.close()
+            self._run = run = start()
+            self._count, self._due, self._hand = batches(), None, Hand()
+            self._counter, self._window = StatsCounter(run.stats()), StatsCounter(run.stats())
+
     def _end(self) -> None:
         """Gives the run back: the next iter() may go on with it."""
         run, self._run = self._run, None
         if run is not None:
-            self._ended(run, self._counter.stats(run.stats()))
+            place = self._progress.place if self._due is None else self._due.place
+            self._ended(run, self._counter.stats(run.stats()), place.next[0])
 
     def close(self) -> None:
         """Ends the iteration in the middle."""
         if self._pid != os.getpid():
             return
+        self._is_closed = True
         run, self._run = self._run, None
         if run is None:
             return
         stats = self._counter.stats(run.stats())
         run.close()
-        self._ended(None, stats)
+        self._ended(None, stats, 0)
 
     def __del__(self) -> None:
         if getattr(self, "_run", None) is not None:

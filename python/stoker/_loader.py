@@ -7,7 +7,7 @@ import html
 import os
 import weakref
 from collections.abc import Iterable, Iterator
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 from stoker import _native
 from stoker._columns import ColumnMaker
@@ -26,8 +26,10 @@ from stoker._out import Out, batch_finisher
 from stoker._progress import Progress, checked_epochs, figures_of
 from stoker._ranks import find_ranks
 from stoker._runs import Runs
+from stoker._sampler import EpochSampler
 from stoker._shuffle import BlockShuffle
 from stoker._sources import Data, Parts, check_fields, dataset_of, is_packed
+from stoker._steps import Steps
 from stoker._torch import torch_if_wanted
 
 _open: weakref.WeakSet[Loader] = weakref.WeakSet()
@@ -49,6 +51,9 @@ class Loader:
             replacement). True is "global", False is "off".
         seed: Of the order, of ``map``'s random numbers, and of ``on_error="skip"``.
         epochs: How many one ``iter()`` runs through; None for endlessly many.
+        total_epochs: How many there are in all, over every ``iter()`` and every restart of the
+            program: no ``iter()`` goes beyond them. If not given, there is no end to them. With
+            ``epochs=None`` one ``iter()`` runs through all that are left.
         tail: What becomes of the samples at an epoch's end that fill no batch: "drop" them (the
             default if shuffled), "keep" a short batch (the default if not), "wrap" round to the
             epoch's start, or "pad" likewise and mark what was filled in ``batch["__valid__"]``.
@@ -100,6 +105,7 @@ class Loader:
         shuffle: str | bool | BlockShuffle | None = None,
         seed: int = 0,
         epochs: int | None = 1,
+        total_epochs: int | None = None,
         tail: Tail | None = None,
         fields: Fields | None = None,
         memory_bytes: int | str | None = None,
@@ -122,7 +128,7 @@ class Loader:
     ) -> None:
         self._pid = os.getpid()
         self._is_closed = False
-        epochs = checked_epochs(epochs, order)
+        epochs = checked_epochs(epochs, total_epochs, order)
         seed = whole_number("seed", seed)
         self._data = dataset_of(data)
         columns = columns_of(fields, packs=is_packed(self._data))
@@ -154,9 +160,9 @@ class Loader:
         if mapping is not None and out is not None:
             raise ValueError("out= takes what is read, and map= or collate= make batches: one")
         finish = batch_finisher(out, fresh, maker, self._plan.cut.rank_batch_size)
-        self._progress = Progress(self._plan, epochs)
-        place = placer_of(device, module, is_pinned=fresh is not None)
-        self._runs = Runs(self._plan, self._progress, maker, mapping, finish, place)
+        self._progress = Progress(self._plan, epochs, total_epochs)
+        to_device = placer_of(device, module, is_pinned=fresh is not None)
+        self._runs = Runs(self._plan, self._progress, maker, mapping, finish, to_device)
         _open.add(self)
 
     # Iterating:
@@ -190,21 +196,23 @@ class Loader:
                 of them.
         """
         every = whole_number("every", every, 1)
-        done, number = 0 if start is None else whole_number("start", start), 0
-        iteration = iter(self)
-        if start is None:
-            done, number = self._progress.counted(every)
-        for batch in iteration:
-            number += 1
-            yield done + number // every, batch
-            del batch  # or it would be held while the next one is awaited
+        done = 0 if start is None else whole_number("start", start)
+
+        def begin() -> Iterator[tuple[int, Any]]:
+            self._check_usable()
+            first, before = self._progress.counted(every) if start is None else (done, 0)
+            return self._runs.iterate(
+                self, lambda given, batch: (first + (before + given + 1) // every, batch)
+            )
+
+        return Steps(begin)
 
     # Where it stands:
 
     @property
     def cursor(self) -> _native.Cursor:
         """Where a run stands that has received what the caller has."""
-        return self._progress.at
+        return self._progress.used
 
     def state_dict(self) -> dict[str, Any]:
         """Where the last batch that was handed out leaves the run: str and int, for any checkpoint.
@@ -212,7 +220,7 @@ class Loader:
         The same on every rank. What was only prepared ahead does not count. If something between
         the loader and the model fetches ahead, keep ``batch.cursor`` instead.
         """
-        return state_of(self._progress.at)
+        return state_of(self._progress.used)
 
     def load_state_dict(self, state: State, allow: Iterable[str] = ()) -> None:
         """The next ``iter()`` goes on from there.
@@ -235,11 +243,28 @@ class Loader:
         self._progress.count_from(step)
 
     def set_epoch(self, epoch: int) -> None:
-        """The next ``iter()`` begins with this epoch; nothing happens if it would anyway.
+        """The next ``iter()`` is the one of this number, from 0.
 
-        So a framework that says so before each epoch does not set back one that was resumed.
+        With ``epochs=1`` that is the data's epoch; otherwise each has ``epochs`` of them. One that
+        was begun and has handed out nothing yet begins there, too. Nothing happens if the next one
+        is the rest of this very one: a framework that says so before each epoch does not set back
+        one that was resumed.
         """
-        self._progress.set_epoch(epoch, is_running=self._runs.live() is not None)
+        self._runs.set_epoch(epoch)
+
+    @property
+    def sampler(self) -> EpochSampler:
+        """Where frameworks look for ``set_epoch()``."""
+        return EpochSampler(self, self._runs)
+
+    @property
+    def dataset(self) -> NoReturn:
+        """AttributeError: what rebuilds a torch DataLoader from its dataset cannot rebuild this."""
+        raise AttributeError(
+            "a Loader has no dataset that a torch DataLoader could be rebuilt from, as "
+            "skip_first_batches() of accelerate does. It need not skip: load_state_dict() "
+            "continues at any batch"
+        )
 
     def stats(self) -> LoaderStats:
         """Figures of the iteration that runs, or of the last one."""
@@ -286,10 +311,6 @@ class Loader:
         raise TypeError(
             "a Loader has threads and cannot be pickled: pickle its dataset and its state_dict()"
         )
-
-
-# What a child inherits from live loaders is left alone there, and nanobind would call that a leak.
-os.register_at_fork(after_in_child=_native.silence_leak_warnings)
 
 
 @atexit.register

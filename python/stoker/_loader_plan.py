@@ -88,7 +88,15 @@ class LoaderPlan:
         self._line = line
         self._wanted = wanted
         self._fields = self._field_specs(columns)
-        self._set_order(wanted)
+        self._unfit: ValueError | None = None
+        try:
+            self._set_order(wanted)
+        except ValueError as error:
+            if wanted.lanes == 0:
+                raise
+            # Lanes that do not divide this batch may be those of a run with another one.
+            self._set_order(_with_lanes(wanted, 0))
+            self._unfit = error
         self._epoch = 0
         self.memory_needed = self.options(self.cursor(0, 0)).memory_needed()
         self.memory_bytes = self._memory()
@@ -154,6 +162,11 @@ class LoaderPlan:
             )
         return total // local
 
+    def check_order(self) -> None:
+        """Raises if the order that was asked for is none, and no cursor has brought another."""
+        if self._unfit is not None:
+            raise self._unfit
+
     def go_to_epoch(self, epoch: int) -> None:
         """Has the order of this epoch: a sampler may give another list for each."""
         if epoch != self._epoch:
@@ -167,6 +180,7 @@ class LoaderPlan:
     def adopt(self, cursor: _native.Cursor) -> None:
         """Takes what the run left open from a cursor that was checked: lanes and their deal."""
         self._set_order(cursor.order)
+        self._unfit = None
 
     def cursor(self, epoch: int, position: int) -> _native.Cursor:
         """A cursor of this run."""
@@ -227,6 +241,12 @@ def _copied(options: _native.OrderOptions, sample_count: int) -> _native.OrderOp
 
 def _with_count(options: _native.OrderOptions, sample_count: int) -> _native.OrderOptions:
     return _copied(options, sample_count)
+
+
+def _with_lanes(options: _native.OrderOptions, lanes: int) -> _native.OrderOptions:
+    copy = _copied(options, options.sample_count)
+    copy.lanes = lanes
+    return copy
 
 
 def _with_deal(options: _native.OrderOptions, deal_samples: int) -> _native.OrderOptions:

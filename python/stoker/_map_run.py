@@ -12,7 +12,7 @@ from stoker import _native
 from stoker._columns import ColumnMaker
 from stoker._map_job import Job, JobRunner, MapError, Stopped
 from stoker._map_processes import MapProcess
-from stoker._native_run import Got, NativeRun, RunStopped
+from stoker._native_run import Got, Hand, NativeRun, RunStopped
 
 _WAIT_S = 0.05
 _JOIN_S = 2.0  # a function that takes longer is left to itself
@@ -69,25 +69,27 @@ class MapRun:
         self._is_stopped = False
         self._held: BufferError | None = None
         self._workers = list(workers)
+        self._worker_count = len(workers)
         self._threads: list[threading.Thread] = []
 
     def _start(self) -> None:
         """At the first next(), when somebody has us who will close us, whatever interrupts.
 
         Threads hold us, too: had they been started in the constructor, and had Ctrl-C come in it,
-        nobody could.
+        nobody could. One that was started and not noted is no harm: its worker is its own.
         """
-        while self._workers:
-            worker = self._workers.pop()
-            thread = threading.Thread(
-                target=self._work, args=(worker,), name="stoker-map", daemon=True
-            )
-            self._threads.append(thread)
+        while len(self._threads) < self._worker_count:
+            thread = threading.Thread(target=self._work, name="stoker-map", daemon=True)
             thread.start()
+            self._threads.append(thread)
 
     # The workers:
 
-    def _work(self, worker: Worker) -> None:
+    def _work(self) -> None:
+        with self._changed:
+            if not self._workers:
+                return
+            worker = self._workers.pop()
         while (number := self._begin()) is not None:
             result = self._make(number, worker)
             with self._changed:
@@ -142,7 +144,11 @@ class MapRun:
     def _take(self, number: int) -> _native.Batch | None:
         while True:
             try:
-                return self._native.next()
+                found = self._native.next()
+                self._native.found = []
+                if isinstance(found, Exception):
+                    raise found
+                return found
             except BufferError as error:
                 # Only the caller can let go of batches, and only if it waits for this one is it
                 # they that have the memory, and not batches that are being mapped.
@@ -156,8 +162,8 @@ class MapRun:
 
     # The caller:
 
-    def next(self) -> Got | None:
-        """The next one; None if there are no more."""
+    def next(self, hand: Hand) -> bool:
+        """Puts the next one into ``hand``; False if there are no more."""
         self._start()
         started = time.perf_counter()
         with self._changed:
@@ -166,15 +172,16 @@ class MapRun:
                 result = self._due()
             finally:
                 self._is_wanted = False
-            if result.error is not None:
-                raise result.error
             if result.cursor is None:
-                return None
+                hand.error = result.error
+                return False
+            mapped_s = time.perf_counter() - max(started, result.fetched)
+            got = Got(result.batch, result.cursor, result.size, mapped_s)
             del self._results[self._taken]
             self._taken += 1
+            hand.got = got
             self._changed.notify_all()
-        mapped_s = time.perf_counter() - max(started, result.fetched)
-        return Got(result.batch, result.cursor, result.size, mapped_s)
+        return True
 
     def _due(self) -> _Result:
         while (result := self._results.get(self._taken)) is None:
@@ -203,5 +210,3 @@ class MapRun:
         for thread in self._threads:
             if thread.is_alive() and thread is not threading.current_thread():
                 thread.join(max(0.0, deadline - time.monotonic()))
-        if any(thread.is_alive() for thread in self._threads):
-            _native.silence_leak_warnings()  # it keeps what its function has, to the very end

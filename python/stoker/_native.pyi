@@ -437,8 +437,6 @@ class Batch:
         Gives the memory of arrays back, of which nobody may have one: their columns are gone.
         """
 
-def silence_leak_warnings() -> None: ...
-
 class FieldSpec:
     """One column of a batch."""
 
@@ -568,9 +566,9 @@ class Loader:
 
     def __init__(self, options: LoaderOptions) -> None: ...
 
-    def next(self, timeout_s: float) -> Batch | NoBatch:
+    def next(self, timeout_s: float, into: list[Batch | Exception]) -> NoBatch | None:
         """
-        The next batch. BufferError if the caller's batches hold the memory: ask again.
+        Appends the next batch, or the error that takes its place, to `into`; or says why there is none. BufferError if the caller's batches hold the memory: ask again.
         """
 
     def close(self) -> None:

@@ -28,28 +28,49 @@ class Got(NamedTuple):
     copied_s: float = 0.0  # in its own thread
 
 
+class Hand:
+    """Where a run puts what the caller is to get.
+
+    Not a return value: Python runs signal handlers when a function has returned, and what a handler
+    raises, such as KeyboardInterrupt, takes the place of what was returned. Attributes are set
+    between two such points. What is here, or still with the run, comes at the next call.
+
+    Attributes:
+        got: The batch that is due.
+        error: Why there are no more. Whatever a call raises besides is not the run's.
+    """
+
+    def __init__(self) -> None:
+        self.got: Got | None = None
+        self.error: BaseException | None = None
+
+
 class NativeRun:
     """Batches of the core, in order.
 
-    Thread safety: every method from any thread.
+    Thread safety: every method from any thread; next() by one at a time.
     """
 
     def __init__(self, options: _native.LoaderOptions) -> None:
         self._native = _native.Loader(options)
         self._warned = 0
         self._counters = self._native.stats()
+        self.found: list[_native.Batch | Exception] = []
 
-    def next(self) -> _native.Batch | None:
-        """The next one; None if there are no more. BufferError may be tried again."""
-        while True:
-            got = self._native.next(_SLICE_S)
-            if isinstance(got, _native.Batch):
-                return got
-            if got == _native.NoBatch.end:
+    def next(self) -> _native.Batch | Exception | None:
+        """The next one, or the error in its place; None if there are no more.
+
+        It comes again until ``found`` is emptied. BufferError may be tried again.
+        """
+        while not self.found:
+            none = self._native.next(_SLICE_S, self.found)
+            if none == _native.NoBatch.end:
                 return None
-            if got == _native.NoBatch.stopped:
+            if none == _native.NoBatch.stopped:
                 raise RunStopped("this iteration is over: the Loader was closed, or iterated again")
-            self._warn_if_held()
+            if none is not None:
+                self._warn_if_held()
+        return self.found[0]
 
     def _warn_if_held(self) -> None:
         stats = self.stats()
@@ -87,15 +108,18 @@ class PlainRun:
         self._native = NativeRun(options)
         self._finish = finish
 
-    def next(self) -> Got | None:
-        """The next one; None if there are no more."""
+    def next(self, hand: Hand) -> bool:
+        """Puts the next one into ``hand``; False if there are no more."""
         native = self._native.next()
-        if native is None:
-            return None
+        if not isinstance(native, _native.Batch):
+            hand.error = native
+            return False
         fetched = perf_counter()
         cursor = native.cursor
         batch = self._finish(native, cursor)
-        return Got(batch, cursor, len(native), copied_s=perf_counter() - fetched)
+        got = Got(batch, cursor, len(native), copied_s=perf_counter() - fetched)
+        self._native.found, hand.got = [], got
+        return True
 
     def stats(self) -> dict[str, Any]:
         """The core's counters."""

@@ -14,12 +14,23 @@ import numpy as np
 
 from stoker._batch_count import count_bytes, count_samples
 from stoker._gpu import gpu_share
+from stoker._loader_stats import LoaderStats
 from stoker._numbers import whole_number
 from stoker._processes import CpuUse, cpu_use
 
 _GPU_LOOK_S = 0.1  # the driver's own samples are no closer
 _CPU_SECONDS_MIN = 0.2  # the kernel tells other processes' time in ticks of a hundredth
 _STALL_SHARE_NONE = 0.01  # below it nobody would notice
+
+# What is short, by the stage of a stoker.Loader that was waited for most.
+_SHORT = {
+    "read": "storage is",
+    "decode": "decoding in the loader's threads is",
+    "collate": "making batches in the loader's threads is",
+    "map": "the Python functions map= and collate= are",
+    "copy": "copying batches is",
+    "memory": "the loader's memory is",
+}
 
 
 class Meter(Protocol):
@@ -135,13 +146,22 @@ class Profile:
         return f"<table><caption>{html.escape(self.source)}</caption>{cells}</table>"
 
 
-def _limit(step_ms: float | None, stall_share: float | None, wait_mean_ms: float) -> str:
+def _waited_in(iterable: Any) -> dict[str, float]:
+    """Seconds by stage, as a stoker.Loader counts them; nothing of other loaders."""
+    stats = iterable.stats() if callable(getattr(iterable, "stats", None)) else None
+    return stats.waited_in_s if isinstance(stats, LoaderStats) else {}
+
+
+def _limit(
+    step_ms: float | None, stall_share: float | None, wait_mean_ms: float, stage: str
+) -> str:
     if step_ms is None or stall_share is None:
         return f"a batch every {wait_mean_ms:.2f} ms: steps that take longer need not wait"
     if stall_share < _STALL_SHARE_NONE:
-        return "storage is ahead of the consumer"
+        return "the loader is ahead of the consumer"
+    short = _SHORT.get(stage, "the loader is")
     return (
-        f"storage is {wait_mean_ms:.2f} ms short for each batch: steps of {step_ms:g} ms take "
+        f"{short} {wait_mean_ms:.2f} ms short for each batch: steps of {step_ms:g} ms take "
         f"{step_ms + wait_mean_ms:.2f} ms"
     )
 
@@ -156,6 +176,7 @@ class _Run:
         self.first_s = self.began = self.ended = self.looked = 0.0
         self.gpu_shares: list[float] = []
         self.after = CpuUse(0, 0)
+        self.stage = ""  # that was waited for most, if it can be told
 
     def take(self, iterable: Iterable[Any], warmup: int, batches: int) -> CpuUse:
         """Goes through the batches; returns the CPU use at the end of the warm-up."""
@@ -163,9 +184,11 @@ class _Run:
         asked = meter.now()
         iterator = iter(iterable)
         before = CpuUse(0, 0)
+        waited_before: dict[str, float] = {}
         for number in range(warmup + batches):
             if number == warmup:
                 before = meter.cpu()
+                waited_before = _waited_in(iterable)
                 asked = self.began = meter.now()
             try:
                 batch = next(iterator)
@@ -185,6 +208,10 @@ class _Run:
                 meter.compute(left)
             asked = self.ended = meter.now()
         self.after = meter.cpu()  # while the worker processes are still there
+        waited = {
+            name: s - waited_before.get(name, 0.0) for name, s in _waited_in(iterable).items()
+        }
+        self.stage = max(waited, key=waited.__getitem__, default="")
         if hasattr(iterator, "close"):
             iterator.close()
         return before
@@ -268,5 +295,5 @@ def profile(
         ),
         processes=run.after.processes,
         gpu_share=sum(run.gpu_shares) / len(run.gpu_shares) if run.gpu_shares else None,
-        limit=_limit(step_ms, stalled, float(waits_ms.mean())),
+        limit=_limit(step_ms, stalled, float(waits_ms.mean()), run.stage),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 from stoker import _native
 from stoker._cursors import State, check_cursor, cursor_of
@@ -15,45 +15,85 @@ from stoker._numbers import whole_number
 _EPOCH_MAX = 2**63 - 1
 
 
-def checked_epochs(epochs: int | None, order: Any) -> int | None:
-    """How many epochs an iter() has."""
+def checked_epochs(epochs: int | None, total: int | None, order: Any) -> int | None:
+    """How many epochs an iter() has at most."""
     if epochs is not None:
         epochs = whole_number("epochs", epochs, 1, _EPOCH_MAX, "None for endlessly many, or ")
+    if total is not None:
+        total = whole_number("total_epochs", total, 1, _EPOCH_MAX, "None for no limit, or ")
+        epochs = total if epochs is None else min(epochs, total)
     if epochs != 1 and hasattr(order, "__iter__") and not hasattr(order, "__getitem__"):
         raise ValueError("order= is a sampler, which gives one epoch at a time: epochs=1")
     return epochs
 
 
-class Progress:
-    """Counts epochs and positions.
-
-    Iterations begin at multiples of ``epochs``, unless set_epoch() or load() say otherwise, so a
-    cursor alone tells where the iteration that it is from would end. One that was broken off is not
-    taken up again: the next one begins after it.
+class Place(NamedTuple):
+    """Where a run stands, at one moment.
 
     Attributes:
         at: What the caller has received.
+        before: Without the last batch of it.
         next: Epoch and position that the next iter() begins with.
+        is_loaded: Whether that is what load() said, and nothing was received since.
     """
 
-    def __init__(self, plan: LoaderPlan, epochs: int | None) -> None:
+    at: _native.Cursor
+    before: _native.Cursor
+    next: tuple[int, int]
+    is_loaded: bool = False
+
+
+class Progress:
+    """Counts epochs and positions.
+
+    Iterations begin at multiples of ``epochs``, unless load() says otherwise, so a cursor alone
+    tells where the iteration that it is from would end. One that was broken off is not taken up
+    again: the next one begins after it. None goes beyond ``total``, where there is one.
+
+    Attributes:
+        place: Where the run stands.
+        is_ahead: Whether the caller fetches each batch before it has used the one before.
+    """
+
+    def __init__(self, plan: LoaderPlan, epochs: int | None, total: int | None = None) -> None:
         self._plan = plan
+        self._total = total
         self.epochs = epochs
-        self.next = (0, 0)
-        self.at = plan.cursor(0, 0)
+        self.is_ahead = False
+        self._shift = 0  # from its count of epochs to ours
         self._restored: tuple[int, int] | None = None  # batches done then, and the step
+        self.place = self._at(0, 0)
+
+    def _at(self, epoch: int, position: int) -> Place:
+        cursor = self._plan.cursor(epoch, position)
+        return Place(cursor, cursor, (epoch, position))
+
+    @property
+    def next(self) -> tuple[int, int]:
+        """Epoch and position that the next iter() begins with."""
+        return self.place.next
+
+    @property
+    def used(self) -> _native.Cursor:
+        """What the caller has received, less what it has fetched ahead: what to save."""
+        return self.place.before if self.is_ahead else self.place.at
 
     def _end_of(self, epoch: int) -> int:
         """The epoch after an iteration that is in ``epoch``; an endless one ends where it is."""
-        return epoch + 1 if self.epochs is None else (epoch // self.epochs + 1) * self.epochs
+        if self.epochs is None:
+            return epoch + 1
+        end = (epoch // self.epochs + 1) * self.epochs
+        return end if self._total is None else max(epoch, min(end, self._total))
 
     def batches_ahead(self) -> int | None:
         """Of the next iter(); None if there is no end."""
         if self.epochs is None:
             return None
         epoch, position = self.next
-        more = self._end_of(epoch) - epoch - 1
-        return self._plan.cut.batches_from(position) + more * self._plan.batches_in_epoch()
+        more = self._end_of(epoch) - epoch
+        if more == 0:
+            return 0  # all epochs are done
+        return self._plan.cut.batches_from(position) + (more - 1) * self._plan.batches_in_epoch()
 
     def batches_done(self) -> int:
         """Before the next iter(), had all been cut as they are now."""
@@ -76,10 +116,13 @@ class Progress:
         """The state that was just loaded is that of a step."""
         self._restored = self.batches_done(), step
 
-    def receive(self, cursor: _native.Cursor) -> None:
-        """The caller has got the batch with this cursor."""
-        self.at = cursor
-        self.next = (self._end_of(cursor.epoch), 0)
+    def after(self, cursor: _native.Cursor) -> Place:
+        """Where the caller stands with the batch that has this cursor."""
+        return Place(cursor, self.place.at, (self._end_of(cursor.epoch), 0))
+
+    def is_over(self, epoch: int) -> bool:
+        """Whether there is no such epoch any more."""
+        return self._total is not None and epoch >= self._total
 
     def load(self, state: State, allow: Iterable[str]) -> None:
         """Goes to a saved state; CursorMismatch if it is another run's."""
@@ -88,23 +131,65 @@ class Progress:
         check_cursor(cursor, self._plan.wanted_cursor(), allow)
         self._plan.adopt(cursor)
         self._restored = None
-        self.at = self._plan.cursor(cursor.epoch, cursor.position)
+        at = self._plan.cursor(cursor.epoch, cursor.position)
         is_over = self._plan.cut.batches_from(cursor.position) == 0
-        self.next = (cursor.epoch + 1, 0) if is_over else (cursor.epoch, cursor.position)
+        following = (cursor.epoch + 1, 0) if is_over else (cursor.epoch, cursor.position)
+        self.place = Place(at, at, following, is_loaded=True)
+        self.is_ahead = False
 
     def set_epoch(self, epoch: int, *, is_running: bool) -> None:
-        """Goes to the start of an epoch, unless that is the one where it is."""
+        """The next iter() is the one of this number, unless that is the one it goes on with.
+
+        ``is_running``: batches are being received, which the state is to tell.
+        """
         epoch = whole_number("epoch", epoch, 0, _EPOCH_MAX)
-        if epoch == (self.at.epoch if is_running else self.next[0]):
+        if self._is_within(epoch, self.next[0]):
             return
-        self.next = (epoch, 0)
-        if not is_running:
-            self.at = self._plan.cursor(epoch, 0)
+        begin = (epoch * (self.epochs or 1), 0)
+        if is_running:
+            self.place = self.place._replace(next=begin)
+        else:
+            self.place = self._at(*begin)
+
+    def _is_within(self, number: int, epoch: int) -> bool:
+        """Whether the iteration of this number has that epoch."""
+        if self.epochs is not None:
+            return number == epoch // self.epochs
+        # An endless one has all that follow. What was loaded belongs to one that began before.
+        return number == epoch or (number < epoch and self.place.is_loaded)
+
+    def begin_framework_epoch(self, named: int, given: int | None) -> None:
+        """As set_epoch(), from a framework that has its own count of epochs.
+
+        ``given``: how many batches the live iteration has handed out, if there is one.
+
+        A state that was loaded is where the run stands, whatever the framework calls that epoch:
+        Lightning counts one that ``max_steps`` has cut short as done, and then continues it.
+        """
+        named = whole_number("epoch", named, 0, _EPOCH_MAX)
+        if self.place.is_loaded:
+            shift = self.next[0] // (self.epochs or 1) - named
+            self._shift = shift if self.epochs is not None else min(shift, 0)
+        number = max(0, named + self._shift)
+        self.set_epoch(number, is_running=bool(given))
+        if given in (0, 1):
+            self._watch_ahead(number, given == 1)
+
+    def _watch_ahead(self, number: int, has_batch: bool) -> None:
+        """An iteration's own epoch begins: a batch of it that was handed out was fetched ahead.
+
+        Lightning does so with what has no length. Such a batch is not trained on when a checkpoint
+        is written.
+        """
+        now = self.place.at.epoch if has_batch else self.next[0]
+        if number <= now if self.epochs is None else number == now // self.epochs:
+            self.is_ahead = has_batch
 
 
 def figures_of(data: Dataset | Mixture, plan: LoaderPlan, progress: Progress) -> dict[str, str]:
     """What people want to see of a loader."""
-    ranks, settings, at, epochs = plan.ranks, plan.settings, progress.at, progress.epochs
+    ranks, settings, epochs = plan.ranks, plan.settings, progress.epochs
+    at = progress.place.at
     batches = "endless" if epochs is None else f"{epochs * plan.batches_in_epoch():,}"
     return {
         "data": repr(data),

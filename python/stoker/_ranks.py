@@ -14,6 +14,7 @@ from stoker._numbers import whole_number
 
 _log = logging.getLogger("stoker")
 _logged: set[tuple[str, Ranks]] = set()
+_warned: set[tuple[tuple[int, int], Ranks]] = set()
 
 # Who starts processes, and the variables in which they tell each its rank and how many there are.
 LAUNCHERS = (
@@ -39,6 +40,23 @@ class Ranks:
     world_size: int
     local_world_size: int
     source: str
+
+    def warn_if_outdated(self) -> None:
+        """Says so if torch.distributed has several ranks by now, and there were none to be found.
+
+        It may be meant, where all ranks train on the same samples.
+        """
+        now = _from_distributed() if self.source == "default" else None
+        if now is None or now[1] == 1 or (now, self) in _warned:
+            return
+        _warned.add((now, self))
+        _log.warning(
+            "loader: it was built before torch.distributed was initialized, so it is rank 0 of 1 "
+            "and gives this process, which is rank %d of %d, every sample. Build it after "
+            "init_process_group(), under Lightning in train_dataloader(); or give rank= and "
+            "world_size=",
+            *now,
+        )
 
 
 def _number(environment: Mapping[str, str], name: str) -> int:
@@ -87,9 +105,15 @@ def _refuse_half_a_pair(environment: Mapping[str, str]) -> None:
         if there in environment and missing not in environment:
             if there == "WORLD_SIZE" and _number(environment, there) == 1:
                 return
+            # Lightning tells its processes the latter, and sets torch.distributed up in fit().
+            lightning = (
+                ". Under Lightning, build it in train_dataloader(), where the ranks are known"
+                if there == "WORLD_SIZE" and "LOCAL_RANK" in environment
+                else ""
+            )
             raise ValueError(
                 f"{there}={environment[there]} is set and {missing} is not: set both, or neither, "
-                "or give rank= and world_size="
+                f"or give rank= and world_size={lightning}"
             )
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import weakref
 
 from stoker._columns import ColumnMaker
-from stoker._device import Place
-from stoker._iteration import Iteration, Run
+from stoker._device import Place as ToDevice
+from stoker._iteration import Iteration, Label, Run
 from stoker._loader_plan import LoaderPlan
 from stoker._loader_stats import LoaderStats
 from stoker._mapping import Mapping
@@ -31,31 +31,56 @@ class Runs:
         maker: ColumnMaker,
         mapping: Mapping | None,
         finish: Finish,
-        place: Place,
+        to_device: ToDevice,
     ) -> None:
         self._plan = plan
         self._progress = progress
         self._maker = maker
         self._mapping = mapping
         self._finish = finish
-        self._place = place
+        self._to_device = to_device
         self._iteration: weakref.ref[Iteration] | None = None
         self._idle: tuple[Run, int] | None = None  # at the start of that epoch
         self._last_stats = LoaderStats()
         self._margin = MarginWatch()
         self._is_closed = False
 
-    def iterate(self, owner: object) -> Iteration:
+    def iterate(self, owner: object, label: Label = lambda _, batch: batch) -> Iteration:
         """The next iter() of ``owner``; ends the one before."""
         self.end_iteration()
-        epoch, position = self._progress.next
-        self._plan.go_to_epoch(epoch)
-        run = self._run_at(epoch, position)
-        count = self._progress.batches_ahead()
-        received, ended = self._progress.receive, self._ended
-        iteration = Iteration(owner, run, count, self._place, self._margin, received, ended)
+        self._plan.check_order()
+        self._plan.ranks.warn_if_outdated()
+        run = self._next_run()
+        iteration = Iteration(
+            owner,
+            run,
+            self._progress.batches_ahead(),
+            self._to_device,
+            self._margin,
+            self._progress,
+            self._ended,
+            label,
+        )
         self._iteration = weakref.ref(iteration)
         return iteration
+
+    def set_epoch(self, epoch: int, *, by_framework: bool = False) -> None:
+        """The next iter(), and one that has handed out nothing yet, begins with this epoch."""
+        live = self.live()
+        given = None if live is None else live.given
+        before = self._progress.next
+        if by_framework:
+            self._progress.begin_framework_epoch(epoch, given)
+        else:
+            self._progress.set_epoch(epoch, is_running=bool(given))
+        if live is not None and given == 0 and self._progress.next != before:
+            live.begin_again(self._next_run, self._progress.batches_ahead)
+
+    def _next_run(self) -> Run:
+        """A run that begins where the next iter() does."""
+        epoch, position = self._progress.next
+        self._plan.go_to_epoch(epoch)
+        return self._run_at(epoch, position)
 
     def _run_at(self, epoch: int, position: int) -> Run:
         idle, self._idle = self._idle, None
@@ -69,14 +94,15 @@ class Runs:
             return self._mapping.start(options, self._maker)
         return PlainRun(options, self._finish)
 
-    def _ended(self, run: Run | None, stats: LoaderStats) -> None:
+    def _ended(self, run: Run | None, stats: LoaderStats, epoch: int) -> None:
+        """An iteration has ended, and with it its run; or the run stands at this epoch's start."""
         self._last_stats = stats
         if run is None:
             return
-        if self._is_closed or not self._plan.is_endless:
+        if self._is_closed or not self._plan.is_endless or self._progress.is_over(epoch):
             run.close()
         else:
-            self._idle = (run, self._progress.next[0])
+            self._idle = (run, epoch)
 
     def live(self) -> Iteration | None:
         """The iteration that may have more batches to give."""

@@ -19,8 +19,8 @@ class BlockShuffle:
         block_samples: Neighbours that are read together. (As many as make 8 to 16 MiB, a power of
             two; fewer of a small dataset, so that every lane has a window of blocks.)
         window_blocks: Blocks that are mixed with each other (16).
-        lanes: Streams of blocks that a global batch takes its samples from; they divide it. (The
-            greatest divisor of the global batch up to 64.)
+        lanes: Streams of blocks that a global batch takes its samples from; they divide it, or that
+            of the run that is resumed. (The greatest divisor of the global batch up to 64.)
     """
 
     block_samples: int = 0

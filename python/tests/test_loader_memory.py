@@ -6,6 +6,8 @@ import gc
 import logging
 import os
 import re
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -186,3 +188,24 @@ def _as_it_is(sample: dict[str, Any], rng: Any) -> dict[str, Any]:
 
 def _first_byte(sample: dict[str, Any], rng: Any) -> dict[str, Any]:
     return {"n": int(sample["bin"][0])}
+
+
+_KEEPS_A_SLICE = """
+import sys
+import stoker
+loader = stoker.Loader(sys.argv[1], batch_size=8, fields={"cls": int})
+for batch in loader:
+    break
+kept = batch["cls"][1:]
+if sys.argv[2] == "raise":
+    raise RuntimeError("on purpose")
+"""
+
+
+@pytest.mark.parametrize("how", ["end", "raise"])
+def test_what_is_alive_at_exit_is_not_called_a_leak(shards: Path, how: str) -> None:
+    pytest.importorskip("torch")
+    command = [sys.executable, "-c", _KEEPS_A_SLICE, str(shards), how]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert ("on purpose" in ran.stderr) == (how == "raise")
+    assert "leaked" not in ran.stderr

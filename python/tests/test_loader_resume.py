@@ -268,6 +268,25 @@ def test_a_changed_batch_keeps_the_lanes_of_block_order(shards: Path) -> None:
     assert again.state_dict()["deal_samples"] == 8
 
 
+def test_lanes_that_were_given_are_kept_with_a_batch_that_they_do_not_divide(
+    shards: Path,
+) -> None:
+    shuffle = stoker.BlockShuffle(block_samples=2, window_blocks=2, lanes=6)
+    loader = load(shards, shuffle=shuffle, epochs=1, global_batch_size=12)
+    stream = iter(loader)
+    next(stream)
+    state = loader.state_dict()
+    rest = [n for batch in batches(stream) for n in batch]
+    again = load(shards, shuffle=shuffle, epochs=1, global_batch_size=8)
+    again.load_state_dict(state, allow={"global_batch_size"})
+    seen = [n for batch in batches(again) for n in batch]
+    assert seen[: len(rest)] == rest[: len(seen)]
+    assert len(seen) == 32
+    assert (again.state_dict()["lanes"], again.state_dict()["deal_samples"]) == (6, 12)
+    with pytest.raises(ValueError, match="6 lanes do not divide the 8 samples"):
+        iter(load(shards, shuffle=shuffle, global_batch_size=8))
+
+
 def test_blocks_are_sized_by_bytes_and_a_resumed_run_keeps_them(
     tmp_path: Path, write_tar: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

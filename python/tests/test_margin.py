@@ -126,10 +126,11 @@ class Scripted:
         self.stages = itertools.chain([first] * 256, itertools.repeat(then))
         self.seconds = itertools.chain([10.0] * 256, itertools.repeat(1.0))
 
-    def next(self) -> _native_run.Got:
+    def next(self, hand: _native_run.Hand) -> bool:
         """One more."""
         self.waited[next(self.stages)] += next(self.seconds)
-        return _native_run.Got(None, None, 1)  # type: ignore[arg-type]
+        hand.got = _native_run.Got(None, None, 1)  # type: ignore[arg-type]
+        return True
 
     def stats(self) -> dict[str, Any]:
         """Only these are asked for."""

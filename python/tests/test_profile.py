@@ -90,7 +90,7 @@ def test_a_step_is_pretended_and_the_stall_share_follows() -> None:
     assert meter.steps_s == [pytest.approx(0.015)] * 21, "the warm-up has steps, too"
     assert found.stall_share == pytest.approx(0.25)
     assert found.elapsed_s == pytest.approx(0.4)
-    assert found.limit.startswith("storage is 5.00 ms short for each batch")
+    assert found.limit.startswith("the loader is 5.00 ms short for each batch")
     assert "20.00 ms" in found.limit
     assert found.cpu_cores == pytest.approx(1.5 / 0.4)
     assert found.processes == 3
@@ -122,7 +122,7 @@ def test_of_a_short_time_no_cpu_is_told() -> None:
 def test_a_storage_that_is_ahead_is_said_to_be() -> None:
     meter = FakeMeter()
     found = stoker.profile(Loader(meter, [90, *[0.1] * 20]), 20, step_ms=50, warmup=1, meter=meter)
-    assert found.limit == "storage is ahead of the consumer"
+    assert found.limit == "the loader is ahead of the consumer"
     assert found.stall_share == pytest.approx(0.1 / 50.1)
 
 
@@ -191,7 +191,7 @@ def test_the_result_is_a_table_json_and_html() -> None:
     assert fields["batches"] == 2
     html = found._repr_html_()
     assert html.startswith("<table>")
-    assert "storage is 5.00 ms short" in html
+    assert "the loader is 5.00 ms short" in html
 
 
 def test_real_time_is_measured_without_a_meter() -> None:
@@ -284,3 +284,18 @@ def test_a_child_that_has_ended_still_counts() -> None:
     before = cpu_use()
     subprocess.run([sys.executable, "-c", "sum(range(10**7))"], check=True)
     assert cpu_use().seconds > before.seconds
+
+
+def slow_map(sample: dict[str, Any], _: Any) -> dict[str, Any]:
+    """Takes longer than any read, by counting."""
+    return {"sum": sum(range(200_000)), "cls": sample["cls"]}
+
+
+def test_a_slow_map_is_not_called_storage(shards: Path) -> None:
+    loader = stoker.Loader(
+        shards, batch_size=5, epochs=None, fields={"cls": int}, map=slow_map, torch=False
+    )
+    found = stoker.profile(loader, batches=10, step_ms=0)
+    assert loader.stats().worst_stage == "map"
+    assert found.limit.startswith("the Python functions map= and collate= are ")
+    assert "storage" not in found.limit

@@ -1,0 +1,24 @@
+"""A Loader's batches, numbered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+
+class Steps(Iterator[tuple[int, Any]]):
+    """Begins an iteration at the first next(), and gives what that gives.
+
+    No generator: one that was interrupted would have ended.
+    """
+
+    def __init__(self, begin: Callable[[], Iterator[tuple[int, Any]]]) -> None:
+        self._begin = begin
+        self._iteration: Iterator[tuple[int, Any]] | None = None
+
+    def __next__(self) -> tuple[int, Any]:
+        if self._iteration is None:
+            self._iteration = self._begin()
+        for item in self._iteration:  # not by next(): after a call, signals are handled
+            return item
+        raise StopIteration

@@ -1,0 +1,177 @@
+"""Lightning's own Trainer and Accelerate's Accelerator drive a stoker.Loader.
+
+Run in the environment of peers/requirements.txt, with the package on PYTHONPATH.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+stoker = pytest.importorskip("stoker", reason="the package is not built, or not on PYTHONPATH")
+lightning = pytest.importorskip("lightning.pytorch")
+accelerate = pytest.importorskip("accelerate")
+import numpy as np  # noqa: E402
+import torch  # noqa: E402
+
+EPOCH = 20  # batches
+Keys = list[str]
+
+
+@pytest.fixture(scope="module")
+def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """160 samples: 20 batches of 8."""
+    path = tmp_path_factory.mktemp("data") / "shards"
+    samples = ({"__key__": f"{i:04}", "x": np.full(4, i, np.float32)} for i in range(160))
+    stoker.ingest(samples, path)
+    return path
+
+
+def make_loader(shards: Path, **options: Any) -> Any:
+    fields = {"x.npy": np.float32}
+    return stoker.Loader(shards, batch_size=8, seed=3, fields=fields, **options)
+
+
+class Model(lightning.LightningModule):
+    """Notes the first key of each batch that it is trained on."""
+
+    def __init__(self, shards: Path, options: dict[str, Any]) -> None:
+        super().__init__()
+        self.layer = torch.nn.Linear(4, 1)
+        self.shards, self.options = shards, options
+        self.seen: Keys = []
+
+    def train_dataloader(self) -> Any:
+        """As docs/training.md says."""
+        return make_loader(self.shards, **self.options)
+
+    def training_step(self, batch: Any, _: int) -> torch.Tensor:
+        """Any loss."""
+        self.seen.append(batch["__key__"][0])
+        return self.layer(batch["x.npy"]).mean()
+
+    def configure_optimizers(self) -> torch.optim.Optimizer:
+        """Any."""
+        return torch.optim.SGD(self.parameters(), 1e-6)
+
+
+def fit(
+    shards: Path,
+    folder: Path,
+    options: dict[str, Any],
+    checkpoint: dict[str, Any] | None = None,
+    resume: bool = False,
+    **limits: Any,
+) -> Keys:
+    """The batches of one run of the Trainer."""
+    callback = lightning.callbacks.ModelCheckpoint(
+        dirpath=folder, save_last=True, **(checkpoint or {})
+    )
+    trainer = lightning.Trainer(
+        default_root_dir=folder,
+        accelerator="cpu",
+        logger=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        callbacks=[callback],
+        **limits,
+    )
+    model = Model(shards, options)
+    trainer.fit(model, ckpt_path=str(folder / "last.ckpt") if resume else None)
+    return model.seen
+
+
+EACH_15 = {"every_n_train_steps": 15}
+
+# What the loader is, when it stops, when the resumed run stops, what last.ckpt has, its callback.
+CASES: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any], int, dict[str, Any]]] = {
+    "at an epoch's end": ({}, {"max_epochs": 2}, {"max_epochs": 4}, 40, {}),
+    "in the middle": ({}, {"max_epochs": 2}, {"max_epochs": 4}, 30, EACH_15),
+    "in the middle, by steps": ({}, {"max_steps": 27}, {"max_steps": 70}, 27, {}),
+    "two epochs each, end": ({"epochs": 2}, {"max_epochs": 1}, {"max_epochs": 3}, 40, {}),
+    "two epochs each, middle": ({"epochs": 2}, {"max_steps": 67}, {"max_steps": 90}, 67, {}),
+    "endless": ({"epochs": None}, {"max_steps": 35}, {"max_steps": 70}, 35, {}),
+    "endless, epoch's end": ({"epochs": None}, {"max_steps": 40}, {"max_steps": 70}, 40, {}),
+    "endless, each 15": ({"epochs": None}, {"max_steps": 35}, {"max_steps": 70}, 30, EACH_15),
+    "endless, limited": (
+        {"epochs": None},
+        {"max_epochs": 2, "limit_train_batches": 12},
+        {"max_epochs": 4, "limit_train_batches": 12},
+        24,
+        {},
+    ),
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", CASES)
+def test_a_resumed_fit_trains_on_the_batches_of_an_unbroken_one(
+    shards: Path, tmp_path: Path, name: str
+) -> None:
+    options, stop, end, saved, checkpoint = CASES[name]
+    whole = fit(shards, tmp_path / "whole", options, **end)
+    first = fit(shards, tmp_path / "run", options, checkpoint, **stop)
+    assert first == whole[: len(first)]
+    rest = fit(shards, tmp_path / "run", options, checkpoint, resume=True, **end)
+    assert rest == whole[saved:]
+
+
+_BUILT_BEFORE_FIT = """
+import sys
+import lightning.pytorch as pl, torch
+import numpy as np, stoker
+
+class Model(pl.LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(4, 1)
+    def training_step(self, batch, _):
+        return self.layer(batch["x.npy"]).mean()
+    def configure_optimizers(self):
+        return torch.optim.SGD(self.parameters(), 1e-6)
+
+loader = stoker.Loader(sys.argv[1], batch_size=8, fields={"x.npy": np.float32})
+trainer = pl.Trainer(accelerator="cpu", devices=2, strategy="ddp", max_steps=1, logger=False,
+                     enable_checkpointing=False, enable_progress_bar=False)
+trainer.fit(Model(), loader)
+"""
+
+
+def test_a_loader_built_before_fit_under_ddp_is_refused_with_advice(
+    shards: Path, tmp_path: Path
+) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(_BUILT_BEFORE_FIT)
+    command = [sys.executable, str(script), str(shards)]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=tmp_path)
+    assert ran.returncode != 0
+    assert "Under Lightning, build it in train_dataloader()" in ran.stderr
+
+
+# Accelerate:
+
+
+def test_accelerate_leaves_the_loader_alone_and_saves_its_state(
+    shards: Path, tmp_path: Path
+) -> None:
+    accelerator = accelerate.Accelerator(cpu=True)
+    loader = make_loader(shards, device=accelerator.device)
+    assert accelerator.prepare(loader) is loader
+    accelerator.register_for_checkpointing(loader)
+    stream = iter(loader)
+    batches = [next(stream) for _ in range(3)]
+    assert batches[0]["x.npy"].device == accelerator.device
+    accelerator.save_state(str(tmp_path / "state"))
+    expected = [batch["__key__"] for batch in stream]
+    accelerator.load_state(str(tmp_path / "state"))
+    assert [batch["__key__"] for batch in loader] == expected
+    assert len(expected) == EPOCH - 3
+
+
+def test_accelerate_cannot_skip_and_says_what_to_do(shards: Path) -> None:
+    with pytest.raises(AttributeError, match=r"skip_first_batches.*load_state_dict"):
+        accelerate.skip_first_batches(make_loader(shards), 3)
