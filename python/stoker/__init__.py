@@ -36,9 +36,10 @@ from stoker._loader import Loader
 from stoker._loader_stats import LoaderStats
 from stoker._map_job import MapError
 from stoker._mixture import Mixture
-from stoker._native import BytesColumn, CorruptError, Cursor, PackReport, StorageProbe, probe
+from stoker._native import BytesColumn, CorruptError, Cursor, PackReport, StorageProbe
 from stoker._native import version as __version__
 from stoker._pack import merge_pack, pack
+from stoker._probe import probe
 from stoker._profile import Profile, profile
 from stoker._shuffle import BlockShuffle
 from stoker._sweep import Sweep, sweep_workers

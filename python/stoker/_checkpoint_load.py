@@ -19,6 +19,7 @@ from stoker._checkpoint_memory import (
 )
 from stoker._checkpoint_tree import TensorNode, decode_tree, manifest_path
 from stoker._checkpoint_values import parts_of, with_parts
+from stoker._paths import path_text
 from stoker._safetensors_file import SafetensorsFile
 
 _LISTINGS_MAX = 1000  # a writer that is faster than this reader each time does not exist
@@ -235,7 +236,7 @@ def load(path: str | os.PathLike[str]) -> Loaded:
         path: A checkpoint, ``latest`` or a directory of checkpoints (the newest that can be
             opened), or any safetensors file. Of a file there are no checksums to compare with.
     """
-    path = os.fspath(path)
+    path = path_text(path)
     if os.path.isfile(path):  # noqa: PTH113
         return _load_file(path)
     native = _open(path)

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stoker import _manifest, _native, _select
+from stoker._paths import path_text
 from stoker._sample_reader import Sample, SampleReader
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ class _Arguments:
 def _names(source: Source | Sequence[Source]) -> list[str]:
     several = [source] if isinstance(source, (str, os.PathLike)) else source
     try:
-        names = [os.fspath(path) for path in several]
+        names = [path_text(path) for path in several]
     except TypeError:
         names = None
     if names is None or not all(isinstance(name, str) for name in names):
@@ -103,7 +104,8 @@ class Dataset:
 
     Args:
         source: A path, or several. Each may hold ``{000..999}``, ``{a,b}``, ``*``, ``?`` and
-            ``[...]``; one directory stands for the shards in it.
+            ``[...]``; one directory stands for the shards in it. A ``~`` at the beginning is the
+            home directory.
         format: "tar", "tfrecord", "mds", "litdata", "megatron", "npy", "raw", "counted" or
             "shard001"; by content if not given. "raw" and "counted" must be named.
         dtype: Of token arrays that do not say theirs.
