@@ -7,7 +7,7 @@ import html
 import os
 import weakref
 from collections.abc import Iterable, Iterator
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from stoker import _native
 from stoker._columns import ColumnMaker
@@ -17,6 +17,7 @@ from stoker._fields import Fields, columns_of
 from stoker._host_memory import Allocator, FreshMemory, allocator_of
 from stoker._iteration import OTHER_PROCESS
 from stoker._line import line_of
+from stoker._loader_hints import refuse_arguments
 from stoker._loader_plan import LoaderPlan, Settings, Tail, global_batch, tail_of
 from stoker._loader_stats import LoaderStats
 from stoker._map_job import Collate, MapFunction
@@ -29,6 +30,9 @@ from stoker._runs import Runs
 from stoker._shuffle import BlockShuffle
 from stoker._sources import Data, Parts, check_fields, dataset_of, is_packed
 from stoker._torch import torch_if_wanted
+
+if TYPE_CHECKING:
+    from typing_extensions import Never
 
 _open: weakref.WeakSet[Loader] = weakref.WeakSet()
 
@@ -119,7 +123,10 @@ class Loader:
         pin_memory: bool | Allocator | None = None,
         device: Any = None,
         torch: bool | None = None,
+        **unknown: Never,
     ) -> None:
+        if unknown:
+            refuse_arguments(unknown, Loader)
         self._pid = os.getpid()
         self._is_closed = False
         epochs = checked_epochs(epochs, order)
