@@ -29,7 +29,7 @@ from stoker._checkpointer import Checkpointer
 from stoker._columns import RaggedColumn
 from stoker._cursors import CursorDifference, CursorMismatch
 from stoker._dataset import Dataset, Shard
-from stoker._fields import Array, Json, Npy, Pad, Ragged
+from stoker._fields import Array, Field, Json, Npy, Pad, Ragged
 from stoker._importers import ingest_arrow, ingest_hdf5, ingest_lmdb, ingest_parquet
 from stoker._ingest import ingest
 from stoker._loader import Loader
@@ -56,6 +56,7 @@ __all__ = [
     "CursorDifference",
     "CursorMismatch",
     "Dataset",
+    "Field",
     "JobConflict",
     "Json",
     "LateError",

@@ -94,9 +94,11 @@ class Dataset:
     """The samples of shards in any readable format, by number.
 
     ``ds[i]`` is a dict: ``"__key__"`` is a str, text fields are str, JSON fields are what
-    ``json.loads`` makes of them. All other fields are read-only NumPy arrays that look into the
-    bytes that were read, without a copy: of their dtype and shape where the format says them, uint8
-    otherwise. A record stays in memory as long as one of its arrays does.
+    ``json.loads`` makes of them. ``cls``, ``cls2``, ``id``, ``index`` and ``inx`` of a tar, also as
+    the last part of a name, are int where they hold one. One number of a typed format is a NumPy
+    scalar. All other fields are read-only NumPy arrays that look into the bytes that were read,
+    without a copy: of their dtype and shape where the format says them, uint8 otherwise. A record
+    stays in memory as long as one of its arrays does. A Loader gives the same types.
 
     ``ds[a:b]``, :meth:`select` and :meth:`split` give datasets of some of the samples, which share
     what is open. A dataset may be used from any thread and in forked children, and be pickled: it

@@ -57,7 +57,9 @@ class Loader:
             default if shuffled), "keep" a short batch (the default if not), "wrap" round to the
             epoch's start, or "pad" likewise and mark what was filled in ``batch["__valid__"]``.
         fields: The columns: ``{"jpg": bytes, "cls": int, "meta": stoker.Json("box.x", float)}``.
-            Every field as bytes if not given.
+            ``"jpg;jpeg;png"`` is the first of these fields that a sample has. A list of names: as a
+            Dataset gives them, that is text as str, numbers as an array, other bytes as bytes. If
+            not given, so is every field.
         memory_bytes: All memory for batches, on this machine: "8GiB". It is shared among the
             machine's ranks. If not given: 512 MiB, or what is needed if that is more.
         threads: Native threads; "auto" finds out from what the caller waits for.
@@ -67,11 +69,15 @@ class Loader:
             of torch.distributed, else of RANK and WORLD_SIZE, SLURM or Open MPI, else 0 of 1.
         world_size: How many parts there are. They divide the global batch.
         mesh: A dimension of a DeviceMesh: the data-parallel one.
-        map: ``map(sample, rng)`` returns another sample. ``rng`` is a NumPy Generator that depends
-            on the seed, the epoch and the sample's position alone; it is good for this call only.
+        map: ``map(sample, rng)`` returns another sample, or None to leave this one out: another of
+            the dataset then takes its place, chosen by the seed and the position. ``rng`` is a
+            NumPy Generator that depends on the seed, the epoch and the sample's position alone; it
+            is good for this call only.
         map_in: "thread", or "process" for functions that hold the GIL.
         map_workers: How many of these; as many as there are cores if not given.
-        collate: ``collate(samples)`` makes the batch. If not given, arrays are stacked.
+        collate: ``collate(samples)`` makes the batch. If not given, arrays are stacked. It is not
+            called for a rank's empty part of a last batch (``tail="keep"``), which is a Batch of no
+            samples.
         on_error: "raise" at the batch of a sample that cannot be read; "skip" puts another one in
             its place, chosen by the seed and the position.
         order: An array of sample numbers instead of a shuffle, or a sampler that gives one each
