@@ -226,5 +226,7 @@ class MapRun:
         for thread in self._threads:
             if thread.is_alive() and thread is not threading.current_thread():
                 thread.join(max(0.0, deadline - time.monotonic()))
+        with self._changed:
+            self._results.clear()  # what was put down in the meantime keeps the core's memory
         if any(thread.is_alive() for thread in self._threads):
             _native.silence_leak_warnings()  # it keeps what its function has, to the very end
