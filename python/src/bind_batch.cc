@@ -1,16 +1,16 @@
 #include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
 
-#include <cstring>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "array_object.h"
+#include "batch_values.h"
 #include "bind.h"
+#include "bytes_column.h"
 #include "dataset/batch.h"
 #include "dataset/sample_source.h"
 #include "raise.h"
@@ -23,62 +23,10 @@ namespace stoker::python {
 namespace {
 
 using OwnedBatch = nb::handle_t<Batch>;
-using OutBytes = nb::ndarray<std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Bytes = std::span<const std::byte>;
 
 const Batch& batch_of(OwnedBatch self) {
   return nb::cast<const Batch&>(self);
-}
-
-/// A column of bytes: the fields of samples where they were read, made Python objects one by one
-/// when they are looked at.
-struct BytesColumn {
-  nb::object batch;  // keeps `views` alive
-  std::span<const Bytes> views;
-};
-
-nb::object item(const BytesColumn& self, std::int64_t index) {
-  const auto size = static_cast<std::int64_t>(self.views.size());
-  if (index < 0) index += size;
-  if (index < 0 || index >= size) throw nb::index_error();
-  const Bytes view = self.views[static_cast<std::size_t>(index)];
-  return view.data() == nullptr ? nb::none() : make_bytes(view, self.batch);
-}
-
-nb::list to_bytes(const BytesColumn& self) {
-  nb::list out;
-  for (const Bytes& view : self.views) {
-    if (view.data() == nullptr)
-      out.append(nb::none());
-    else
-      out.append(nb::bytes(view.data(), view.size()));
-  }
-  return out;
-}
-
-nb::object sizes(const BytesColumn& self) {
-  std::vector<std::uint64_t> sizes;
-  sizes.reserve(self.views.size());
-  for (const Bytes& view : self.views) sizes.push_back(view.size());
-  return make_int64_array(sizes);
-}
-
-std::size_t total_bytes(const BytesColumn& self) {
-  std::size_t total = 0;
-  for (const Bytes& view : self.views) total += view.size();
-  return total;
-}
-
-void copy_to(const BytesColumn& self, const OutBytes& out) {
-  if (total_bytes(self) != out.size())
-    throw nb::value_error("copy_to() wants room for exactly all bytes");
-  without_gil([&] {
-    std::uint8_t* to = out.data();
-    for (const Bytes& view : self.views) {
-      if (!view.empty()) std::memcpy(to, view.data(), view.size());
-      to += view.size();
-    }
-  });
 }
 
 std::string_view text_of(Bytes bytes) {
@@ -111,7 +59,8 @@ nb::object column(OwnedBatch self, std::string_view name) {
   const Column& found = find_column(batch_of(self), name);
   if (found.layout == Column::Layout::views) {
     if (found.is_text) return text_list(found.views);
-    return nb::cast(BytesColumn{.batch = nb::borrow(self), .views = found.views});
+    return nb::cast(BytesColumn{
+        .batch = nb::borrow(self), .views = found.views, .memory = batch_of(self).record_memory()});
   }
   const nb::object values =
       make_writable_array(writable(found.data), found.dtype, found.shape, self);
@@ -152,33 +101,6 @@ nb::object valid(OwnedBatch self) {
   return make_writable_array(writable(std::as_bytes(flags)), Dtype::boolean, {&size, 1}, self);
 }
 
-void bind_bytes_column(nb::module_& module) {
-  nb::class_<BytesColumn>(module, "BytesColumn",
-                          "A field of each sample of a batch, as bytes: a sequence of read-only "
-                          "uint8 arrays that look into the batch, each made when it is looked at. "
-                          "None for a sample without the field.")
-      .def("__len__", [](const BytesColumn& self) { return self.views.size(); })
-      .def("__getitem__", &item, "index"_a,
-           nb::sig("def __getitem__(self, index: int) -> NDArray[numpy.uint8]"))
-      .def("tolist", &to_bytes, nb::sig("def tolist(self) -> list[bytes]"), "Copies.")
-      .def_prop_ro("sizes", &sizes, nb::sig("def sizes(self) -> NDArray[numpy.int64]"),
-                   "The bytes of each.")
-      .def_prop_ro("nbytes", &total_bytes, "The bytes of all.")
-      .def("copy_to", &copy_to, "out"_a,
-           nb::sig("def copy_to(self, out: NDArray[numpy.uint8]) -> None"),
-           "All of them, one after the other, into an array of just their size.")
-      .def(
-          "__reduce__",
-          [](const BytesColumn& self) {
-            return nb::make_tuple(nb::borrow(reinterpret_cast<PyObject*>(&PyList_Type)),
-                                  nb::make_tuple(to_bytes(self)));
-          },
-          nb::sig("def __reduce__(self) -> tuple[Any, ...]"))
-      .def("__repr__", [](const BytesColumn& self) {
-        return "BytesColumn(" + std::to_string(self.views.size()) + " samples)";
-      });
-}
-
 }  // namespace
 
 void bind_batch(nb::module_& module) {
@@ -190,6 +112,21 @@ void bind_batch(nb::module_& module) {
       .def_prop_ro("names", &names, nb::sig("def names(self) -> tuple[str, ...]"))
       .def("column", &column, "name"_a, nb::sig("def column(self, name: str) -> Any"),
            "An array; a BytesColumn; a list of str; of ragged ones values and offsets.")
+      .def(
+          "values",
+          [](OwnedBatch self, std::string_view name) {
+            return batch_values(self, find_column(batch_of(self), name));
+          },
+          "name"_a, nb::sig("def values(self, name: str) -> tuple[Any, str] | None"),
+          "Of a batch whose fields were not named: a field as stoker.Dataset gives it, and what it "
+          "is: \"bytes\", \"values\", \"numbers\" or \"mixed\".")
+      .def(
+          "presence",
+          [](const Batch& self, std::string_view name) {
+            return batch_presence(find_column(self, name));
+          },
+          "name"_a, nb::sig("def presence(self, name: str) -> list[bool] | None"),
+          "Which samples have the field; None if all have it.")
       .def(
           "dtype",
           [](const Batch& self, std::string_view name) {
@@ -222,6 +159,8 @@ void bind_batch(nb::module_& module) {
       .def_prop_ro("valid", &valid, nb::sig("def valid(self) -> NDArray[numpy.bool_]"))
       .def_prop_ro("cursor", [](const Batch& self) { return self.cursor(); })
       .def_prop_ro("epoch", &Batch::epoch)
+      .def_prop_ro("position", &Batch::position,
+                   "Where the global batch begins that this is a part of.")
       .def_prop_ro("number", &Batch::number)
       .def_prop_ro("leased_bytes", &Batch::leased_bytes)
       .def(

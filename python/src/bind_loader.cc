@@ -2,6 +2,7 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
@@ -15,6 +16,8 @@
 #include <vector>
 
 #include "bind.h"
+#include "dataset/batch_maker.h"
+#include "dataset/extra_samples.h"
 #include "dataset/loader.h"
 #include "loader_report.h"
 #include "raise.h"
@@ -25,9 +28,9 @@ using namespace nb::literals;
 namespace stoker::python {
 namespace {
 
-constexpr std::array kFieldKinds = {FieldKind::bytes,   FieldKind::text, FieldKind::int64,
-                                    FieldKind::float64, FieldKind::json, FieldKind::array,
-                                    FieldKind::ragged,  FieldKind::pad,  FieldKind::tokens};
+constexpr std::array kFieldKinds = {
+    FieldKind::own,  FieldKind::bytes, FieldKind::text,   FieldKind::int64, FieldKind::float64,
+    FieldKind::json, FieldKind::array, FieldKind::ragged, FieldKind::pad,   FieldKind::tokens};
 
 FieldKind parse_field_kind(std::string_view name) {
   for (const FieldKind kind : kFieldKinds)
@@ -216,11 +219,43 @@ void bind_loader_options(nb::module_& module) {
           "The least memory_bytes. Checks the options, and may read a sample.");
 }
 
+Batch read_extra(const ExtraSamples& extra, std::uint64_t epoch,
+                 const std::vector<std::uint64_t>& positions,
+                 const std::vector<std::uint32_t>& datasets,
+                 const std::vector<std::uint64_t>& samples) {
+  if (datasets.size() != samples.size()) throw nb::value_error("a dataset for each sample");
+  std::vector<SampleRef> refs;
+  for (std::size_t i = 0; i < samples.size(); ++i)
+    refs.push_back({.dataset = datasets[i], .sample = samples[i]});
+  Result<Batch> batch = without_gil([&] { return extra.read(epoch, positions, refs); });
+  raise_for_batch(batch.status());
+  return *std::move(batch);
+}
+
+void bind_extra_samples(nb::module_& module) {
+  nb::class_<ExtraSamples>(module, "ExtraSamples", "Samples that stand in for others.")
+      .def("read", &read_extra, "epoch"_a, "positions"_a, "datasets"_a, "samples"_a,
+           "A batch of these samples, in memory of its own.");
+  module.def(
+      "extra_samples",
+      [](const LoaderOptions& options) {
+        Result<std::unique_ptr<ExtraSamples>> made =
+            without_gil([&] { return ExtraSamples::make(options); });
+        raise_for_batch(made.status());
+        return *std::move(made);
+      },
+      "options"_a, "For a run with these options.");
+  module.def("replacement_sample", &internal::replacement_sample, "seed"_a, "epoch"_a, "position"_a,
+             "attempt"_a, "count"_a,
+             "Which of `count` samples stands for the one at a position, at this attempt.");
+}
+
 }  // namespace
 
 void bind_loader(nb::module_& module) {
   bind_field_spec(module);
   bind_loader_options(module);
+  bind_extra_samples(module);
   nb::enum_<NoBatch>(module, "NoBatch", "What Loader.next() gives when it has no batch to give.")
       .value("end", NoBatch::end)
       .value("timeout", NoBatch::timeout)

@@ -1,21 +1,24 @@
 #include "sample_object.h"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "array_object.h"
+#include "dataset/field_number.h"
 #include "dataset/sample_source.h"
 #include "formats/dtype.h"
 #include "formats/tf_example.h"
+#include "formats/webdataset_names.h"
 
 namespace nb = nanobind;
 
 namespace stoker::python {
 namespace {
 
-Status bad_field(const FieldView& field, std::string_view what) {
-  return {Code::corrupt, "field '" + std::string(field.name) + "': " + std::string(what)};
+Status bad_field(std::string_view what) {
+  return {Code::corrupt, std::string(what)};
 }
 
 /// A field of numbers whose shape must agree with its bytes: a wrong one would be read past its
@@ -30,10 +33,16 @@ Result<nb::object> make_typed(const FieldView& field, std::string_view format, n
   std::uint64_t elements = 1;
   for (const std::uint64_t size : shape)
     if (__builtin_mul_overflow(elements, size, &elements))
-      return bad_field(field, "its shape is too large");
+      return bad_field("its shape is too large");
   if (elements != count || count * dtype_size_bytes(dtype) != field.bytes.size())
-    return bad_field(field, "its shape does not fit its size");
-  return make_array(field.bytes, dtype, shape, owner);
+    return bad_field("its shape does not fit its size");
+  nb::object array = make_array(field.bytes, dtype, shape, owner);
+  if (!shape.empty()) return array;
+  nb::object scalar(array[nb::tuple()]);  // it can be hashed, and keeps no record
+  // What comes through a buffer is NumPy's longlong, which isinstance() tells from its int64.
+  if (dtype == Dtype::int64 || dtype == Dtype::uint64)
+    scalar = nb::module_::import_("numpy").attr(dtype == Dtype::int64 ? "int64" : "uint64")(scalar);
+  return scalar;
 }
 
 Result<nb::object> make_bytes_list(const FieldView& field, nb::handle owner) {
@@ -54,7 +63,7 @@ Result<nb::object> make_text(const FieldView& field) {
   if (text != nullptr) return nb::steal(text);
   if (PyErr_ExceptionMatches(PyExc_UnicodeDecodeError) == 0) throw nb::python_error();
   PyErr_Clear();
-  return bad_field(field, "is text, but not UTF-8");
+  return bad_field("is text, but not UTF-8");
 }
 
 Result<nb::object> make_json(const FieldView& field) {
@@ -63,13 +72,25 @@ Result<nb::object> make_json(const FieldView& field) {
     return nb::object(nb::module_::import_("json").attr("loads")(text));
   } catch (nb::python_error& error) {
     if (!error.matches(PyExc_ValueError) && !error.matches(PyExc_RecursionError)) throw;
-    return bad_field(field, "is JSON, but cannot be parsed");
+    return bad_field("is JSON, but cannot be parsed");
   }
 }
 
-Result<nb::object> make_field(const FieldView& field, std::string_view format, nb::handle owner) {
+/// The integer that a tar's name promises; nothing if the bytes are none.
+std::optional<std::int64_t> tar_integer(const FieldView& field, std::string_view name) {
+  if (!is_integer_extension(name)) return std::nullopt;
+  const Result<internal::Number> number = internal::parse_integer(field.bytes);
+  if (!number.ok()) return std::nullopt;
+  const Result<std::int64_t> value = internal::to_int64(*number);
+  return value.ok() ? std::optional(*value) : std::nullopt;
+}
+
+Result<nb::object> make_unnamed(const FieldView& field, std::string_view name,
+                                std::string_view format, nb::handle owner) {
   if (field.type == FieldType::bytes) return make_bytes(field.bytes, owner);
   if (field.type == FieldType::text || field.type == FieldType::json) {
+    if (format == "tar")
+      if (const auto integer = tar_integer(field, name)) return nb::object(nb::int_(*integer));
     Result<nb::object> value = field.type == FieldType::text ? make_text(field) : make_json(field);
     // In a tar the type is only what the name's ending promised.
     if (!value.ok() && format == "tar") return make_bytes(field.bytes, owner);
@@ -80,6 +101,23 @@ Result<nb::object> make_field(const FieldView& field, std::string_view format, n
 }
 
 }  // namespace
+
+Result<nb::object> make_value(const FieldView& field, std::string_view name,
+                              std::string_view format, nb::handle owner) {
+  Result<nb::object> value = make_unnamed(field, name, format, owner);
+  if (value.ok()) return value;
+  return value.status().with_context("field '" + std::string(name) + "'");
+}
+
+bool is_numbers(const FieldView& field) noexcept {
+  switch (field.type) {
+    case FieldType::int64:
+    case FieldType::float32:
+    case FieldType::float64: return true;
+    case FieldType::array: return field.dtype != kBytesListDtype;
+    default: return false;
+  }
+}
 
 std::string_view key_of(const SampleRecord& record) noexcept {
   const FieldView* field = record.view().find(kKeyField);
@@ -111,7 +149,7 @@ Result<nb::dict> make_sample(std::unique_ptr<SampleRecord> record, std::string_v
   fields["__key__"] = make_str(key_of(sample));
   for (const FieldView& field : sample.view().fields) {
     if (field.name == kKeyField) continue;
-    STOKER_ASSIGN(const nb::object value, make_field(field, format, owner));
+    STOKER_ASSIGN(const nb::object value, make_value(field, field.name, format, owner));
     fields[make_str(field.name)] = value;
   }
   return fields;

@@ -29,16 +29,17 @@ from stoker._checkpointer import Checkpointer
 from stoker._columns import RaggedColumn
 from stoker._cursors import CursorDifference, CursorMismatch
 from stoker._dataset import Dataset, Shard
-from stoker._fields import Array, Json, Npy, Pad, Ragged
+from stoker._fields import Array, Field, Json, Npy, Pad, Ragged
 from stoker._importers import ingest_arrow, ingest_hdf5, ingest_lmdb, ingest_parquet
 from stoker._ingest import ingest
 from stoker._loader import Loader
 from stoker._loader_stats import LoaderStats
 from stoker._map_job import MapError
 from stoker._mixture import Mixture
-from stoker._native import BytesColumn, CorruptError, Cursor, PackReport, StorageProbe, probe
+from stoker._native import BytesColumn, CorruptError, Cursor, PackReport, StorageProbe
 from stoker._native import version as __version__
 from stoker._pack import merge_pack, pack
+from stoker._probe import probe
 from stoker._profile import Profile, profile
 from stoker._shuffle import BlockShuffle
 from stoker._sweep import Sweep, sweep_workers
@@ -55,6 +56,7 @@ __all__ = [
     "CursorDifference",
     "CursorMismatch",
     "Dataset",
+    "Field",
     "JobConflict",
     "Json",
     "LateError",

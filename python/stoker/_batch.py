@@ -8,7 +8,15 @@ from typing import Any
 import numpy as np
 
 from stoker import _native
-from stoker._columns import VALID, ColumnMaker, change_tensors, cloned, describe, tensors_in
+from stoker._columns import (
+    VALID,
+    ColumnMaker,
+    change_tensors,
+    cloned,
+    describe,
+    emptied,
+    tensors_in,
+)
 
 
 class _Pending:
@@ -123,6 +131,12 @@ class Batch(dict[str, Any]):
 
     def _changed(self, change: Callable[[Any], Any]) -> Batch:
         return self._with({name: change(value) for name, value in self.items()})
+
+    def _emptied(self) -> Batch:
+        """The same columns without samples."""
+        batch = self._changed(emptied)
+        batch.size = 0
+        return batch
 
     def clone(self) -> Batch:
         """A copy with memory of its own: the loader gets its own back."""

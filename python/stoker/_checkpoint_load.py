@@ -21,6 +21,7 @@ from stoker._checkpoint_memory import (
 from stoker._checkpoint_tree import TensorNode, decode_tree, manifest_path
 from stoker._checkpoint_values import parts_of, with_parts
 from stoker._foreign_files import foreign_directory, foreign_file
+from stoker._paths import path_text
 from stoker._safetensors_file import SafetensorsFile
 
 _log = logging.getLogger("stoker")
@@ -282,7 +283,7 @@ def load(path: str | os.PathLike[str]) -> Loaded:
         ValueError: It is a file of another kind, such as one of torch.save(); says what to do.
         CorruptError: It is damaged.
     """
-    path = os.fspath(path)
+    path = path_text(path)
     if os.path.isfile(path):  # noqa: PTH113
         return _load_file(path)
     try:

@@ -33,6 +33,7 @@ from stoker._checkpoint_tree import TreeEncoder
 from stoker._checkpoint_writer import Progress, Writer
 from stoker._durations import parse_duration
 from stoker._numbers import whole_number
+from stoker._paths import path_text
 from stoker._ranks import find_ranks
 
 _log = logging.getLogger("stoker")
@@ -107,12 +108,12 @@ class Checkpointer(Listing):
         self._ranks = find_ranks(rank, world_size, who="checkpointer")
         settings.job = job_text(job)
         self._close_timeout = parse_duration(close_timeout, "close_timeout")
-        if not os.fspath(path):
+        if not (given := path_text(path)):
             raise ValueError('an empty name names no directory: "." is this one')
-        whole = os.path.abspath(path)  # noqa: PTH100 (whoever changes the directory meanwhile)
+        whole = os.path.abspath(given)  # noqa: PTH100 (whoever changes the directory meanwhile)
         refuse_checkpoint(whole)
         self._deadline = settings.deadline
-        place = None if meeting is None else os.path.abspath(meeting)  # noqa: PTH100
+        place = None if meeting is None else os.path.abspath(path_text(meeting))  # noqa: PTH100
         self._meetings = Meetings(whole, self._ranks, find_job(self._ranks, job), place)
         self._writer = Writer(whole, settings, self._ranks, self._meetings)
         super().__init__(whole, self._writer.in_flight, _kill_at)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker._torch import is_tensor
 
@@ -32,7 +33,7 @@ def stack_samples(samples: list[Any], raw: frozenset[str] = frozenset()) -> dict
         if sample.keys() != samples[0].keys():
             raise ValueError(
                 f"sample {_key(sample)} has the fields {sorted(sample)}, and {_key(samples[0])} "
-                f"has {sorted(samples[0])}"
+                f"has {sorted(samples[0])}: give them the same fields, or give collate="
             )
     for name in samples[0]:
         values = [sample[name] for sample in samples]
@@ -78,3 +79,39 @@ def _stacked(name: str, values: list[Any], samples: list[dict[str, Any]]) -> Any
 def _describe(value: Any) -> str:
     shape = getattr(value, "shape", None)
     return type(value).__name__ if shape is None else f"{type(value).__name__} {tuple(shape)}"
+
+
+def stack_numbers(name: str, values: list[Any], keys: list[str]) -> npt.NDArray[Any]:
+    """The column of a field whose values are numbers or arrays, as the samples of a batch have it.
+
+    Raises:
+        ValueError: They are not alike. It does not become a list then: a column is the same thing
+            in every batch.
+    """
+    first = _form(values[0])
+    for value, key in zip(values, keys, strict=True):
+        if _form(value) != first:
+            raise ValueError(
+                f"field {name!r} is {_form_text(values[0])} in sample {keys[0]!r} and "
+                f"{_form_text(value)} in {key!r}: a column has one dtype and shape. Say in fields= "
+                "what it is to be (stoker.Ragged, stoker.Pad, str), leave it out there, or give "
+                "map="
+            )
+    dtype, shape = first
+    return np.stack(values) if shape else np.array(values, dtype)
+
+
+def _form(value: Any) -> tuple[Any, tuple[int, ...]]:
+    """Dtype and shape; the type of what has none."""
+    if isinstance(value, int):
+        return np.dtype(np.int64), ()
+    if isinstance(value, (np.ndarray, np.generic)):
+        return value.dtype, value.shape
+    return type(value), ()
+
+
+def _form_text(value: Any) -> str:
+    if value is None:
+        return "missing"
+    form, shape = _form(value)
+    return form.__name__ if isinstance(form, type) else f"{form} {shape}"

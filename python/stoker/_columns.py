@@ -10,6 +10,7 @@ from typing import Any, overload
 import numpy as np
 
 from stoker import _native
+from stoker._collate import stack_numbers
 from stoker._fields import Columns
 from stoker._torch import is_tensor, tensor_of
 
@@ -92,6 +93,11 @@ class ColumnMaker:
             return tensor_of(native.valid, self.torch)
         if name in self._padded:
             return tensor_of(native.lengths(self._padded[name]), self.torch)
+        if (found := native.values(name)) is not None:
+            values, kind = found
+            if kind in ("bytes", "values"):
+                return values
+            return tensor_of(stack_numbers(name, values, native.keys()), self.torch)
         value = native.column(name)
         if isinstance(value, np.ndarray):
             return self._tensor(native, name, value)
@@ -99,6 +105,19 @@ class ColumnMaker:
             values, offsets = value
             return RaggedColumn(self._tensor(native, name, values), tensor_of(offsets, self.torch))
         return value
+
+    def items(self, native: _native.Batch, name: str) -> Any:
+        """One column for who goes through its samples: of fields that were not named, a value each.
+
+        They are what a Dataset gives, None for a sample without the field.
+        """
+        if name in self._extra_names or (found := native.values(name)) is None:
+            return self.column(native, name)
+        return found[0]
+
+    def presence(self, native: _native.Batch, name: str) -> list[bool] | None:
+        """Which samples have the field; None if all have it."""
+        return None if name in self._extra_names else native.presence(name)
 
     def _tensor(self, native: _native.Batch, name: str, array: Any) -> Any:
         is_bfloat16 = array.dtype == np.uint16 and native.dtype(name) == "bfloat16"
@@ -130,6 +149,19 @@ def _copied_bytes(column: _native.BytesColumn) -> list[Any]:
     for i in np.flatnonzero(column.sizes == 0).tolist():
         copies[i] = None if column[i] is None else copies[i]
     return copies
+
+
+def emptied(value: Any) -> Any:
+    """The column of no samples, of the same kind; also of the columns in a dict."""
+    if isinstance(value, np.ndarray) or is_tensor(value):
+        return value[:0]
+    if isinstance(value, RaggedColumn):
+        return RaggedColumn(value.values[:0], value.offsets[:1])
+    if isinstance(value, _native.BytesColumn):
+        return value.first(0)
+    if isinstance(value, dict):
+        return {name: emptied(item) for name, item in value.items()}
+    return []
 
 
 def change_tensors(value: Any, change: Callable[[Any], Any]) -> Any:

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stoker import _manifest, _native, _select
+from stoker._paths import path_text
 from stoker._sample_reader import Sample, SampleReader
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ class _Arguments:
 def _names(source: Source | Sequence[Source]) -> list[str]:
     several = [source] if isinstance(source, (str, os.PathLike)) else source
     try:
-        names = [os.fspath(path) for path in several]
+        names = [path_text(path) for path in several]
     except TypeError:
         names = None
     if names is None or not all(isinstance(name, str) for name in names):
@@ -93,9 +94,11 @@ class Dataset:
     """The samples of shards in any readable format, by number.
 
     ``ds[i]`` is a dict: ``"__key__"`` is a str, text fields are str, JSON fields are what
-    ``json.loads`` makes of them. All other fields are read-only NumPy arrays that look into the
-    bytes that were read, without a copy: of their dtype and shape where the format says them, uint8
-    otherwise. A record stays in memory as long as one of its arrays does.
+    ``json.loads`` makes of them. ``cls``, ``cls2``, ``id``, ``index`` and ``inx`` of a tar, also as
+    the last part of a name, are int where they hold one. One number of a typed format is a NumPy
+    scalar. All other fields are read-only NumPy arrays that look into the bytes that were read,
+    without a copy: of their dtype and shape where the format says them, uint8 otherwise. A record
+    stays in memory as long as one of its arrays does. A Loader gives the same types.
 
     ``ds[a:b]``, :meth:`select` and :meth:`split` give datasets of some of the samples, which share
     what is open. A dataset may be used from any thread and in forked children, and be pickled: it
@@ -103,7 +106,8 @@ class Dataset:
 
     Args:
         source: A path, or several. Each may hold ``{000..999}``, ``{a,b}``, ``*``, ``?`` and
-            ``[...]``; one directory stands for the shards in it.
+            ``[...]``; one directory stands for the shards in it. A ``~`` at the beginning is the
+            home directory.
         format: "tar", "tfrecord", "mds", "litdata", "megatron", "npy", "raw", "counted" or
             "shard001"; by content if not given. "raw" and "counted" must be named.
         dtype: Of token arrays that do not say theirs.

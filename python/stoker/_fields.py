@@ -13,7 +13,7 @@ from stoker import _native
 
 Fields: TypeAlias = Mapping[str, Any] | Sequence[str]
 
-_PLAIN = {bytes: "bytes", str: "text", int: "int64", float: "float64"}
+_PLAIN: dict[Any, str] = {bytes: "bytes", str: "text", int: "int64", float: "float64"}
 _JSON = {int: "int64", float: "float64", str: "text"}
 
 
@@ -27,6 +27,30 @@ def dtype_name(dtype: npt.DTypeLike | str) -> str:
         return np.dtype(dtype).name
     except TypeError:
         raise TypeError(f"dtype={dtype!r}: no dtype that NumPy or torch has") from None
+
+
+@dataclass(frozen=True)
+class Field:
+    """A field under another name than its own: ``{"image": stoker.Field("jpg;jpeg;png")}``.
+
+    Attributes:
+        field: The field to take; of several names between semicolons, the first that the sample
+            has.
+        type: bytes, str, int, float, a dtype, or None for what a Dataset gives.
+    """
+
+    field: str
+    type: Any = bytes
+
+    def _spec(self, name: str) -> _native.FieldSpec:
+        if self.type is None or self.type in _PLAIN:
+            return _native.FieldSpec(name, _PLAIN.get(self.type, "own"), self.field)
+        if _is_dtype(self.type):
+            return Array(self.type, field=self.field)._spec(name)
+        raise TypeError(
+            f"fields[{name!r}]: the type of a Field is bytes, str, int, float, a dtype or None, "
+            f"not {self.type!r}"
+        )
 
 
 @dataclass(frozen=True)
@@ -58,10 +82,12 @@ class Array:
     """An array of one shape in all samples; in a batch they are stacked.
 
     The field is an ``.npy`` file, a typed array of its format (MDS, TFRecord, tokens), or the plain
-    elements of ``dtype``.
+    elements of ``dtype``. Or it is one number, of any dtype or written as text, which is converted
+    to ``dtype`` if it fits: ``{"y": np.float32}``.
 
     Attributes:
-        dtype: Of a field that has none; of one that has, it must be the same.
+        dtype: Of a field that has none; of an array that has one, it must be the same. NumPy's or
+            torch's.
         shape: Of every sample; that of the first one if not given.
         field: The field to take, if the column is called otherwise.
     """
@@ -133,23 +159,33 @@ class Pad:
         return spec
 
 
+_KINDS = (Field, Json, Array, Ragged, Pad)
+
+
+def _is_dtype(kind: Any) -> bool:
+    """Whether it is one of NumPy's or torch's, or the name of one."""
+    if isinstance(kind, (str, np.dtype)):
+        return True
+    if isinstance(kind, type):
+        return issubclass(kind, np.generic)
+    return type(kind).__module__ == "torch" and type(kind).__name__ == "dtype"
+
+
 def _spec_of(name: str, kind: Any) -> _native.FieldSpec:
-    if isinstance(kind, (Json, Array, Ragged, Pad)):
+    if isinstance(kind, _KINDS):
         return kind._spec(name)
     if isinstance(kind, type) and kind in _PLAIN:
         return _native.FieldSpec(name, _PLAIN[kind])
-    if isinstance(kind, (str, np.dtype)) or (
-        isinstance(kind, type) and issubclass(kind, np.generic)
-    ):
+    if _is_dtype(kind):
         return Array(kind)._spec(name)
     raise TypeError(
-        f"fields[{name!r}] is {kind!r}: give bytes, str, int, float, a dtype, or stoker.Json, "
-        "Array, Npy, Ragged or Pad"
+        f"fields[{name!r}] is {kind!r}: give bytes, str, int, float, a dtype, or stoker.Field, "
+        "Json, Array, Npy, Ragged or Pad"
     )
 
 
 def _source_of(name: str, kind: Any) -> str:
-    return (isinstance(kind, (Json, Array, Ragged, Pad)) and kind.field) or name
+    return (isinstance(kind, _KINDS) and kind.field) or name
 
 
 @dataclass(frozen=True)
@@ -160,17 +196,21 @@ class Columns:
     names: tuple[str, ...] | None  # None: every field that samples have
     padded: dict[str, str]  # the column of the lengths -> that of the array
     sources: tuple[str, ...] = ()  # the fields of samples that they are made of
+    are_shown_by_samples: bool = False  # what they are, of at least one
 
 
 def columns_of(fields: Fields | None, *, packs: bool = False) -> Columns:
     """Checks ``fields`` and makes columns of them; packs of tokens have lengths besides."""
     if fields is None:
-        return Columns([], None, {"tokens_length": "tokens"} if packs else {})
+        padded = {"tokens_length": "tokens"} if packs else {}
+        return Columns([], None, padded, are_shown_by_samples=True)
     if isinstance(fields, str):
         raise TypeError(f"fields is a mapping or a sequence of names: give [{fields!r}]")
-    kinds = dict(fields) if isinstance(fields, Mapping) else dict.fromkeys(fields, bytes)
+    kinds = (
+        dict(fields) if isinstance(fields, Mapping) else {one: Field(one, None) for one in fields}
+    )
     if not kinds:
-        raise ValueError("fields is empty: leave it out for every field as bytes")
+        raise ValueError("fields is empty: leave it out for every field as it is")
     for name in ("__key__", "__valid__"):
         if name in kinds:
             raise ValueError(f"{name!r} comes with every batch that has it: leave it out of fields")
@@ -180,4 +220,5 @@ def columns_of(fields: Fields | None, *, packs: bool = False) -> Columns:
             raise ValueError(f"{lengths!r} is where the lengths of {name!r} go: name it otherwise")
     specs = [_spec_of(name, kind) for name, kind in kinds.items()]
     sources = (_source_of(name, kind) for name, kind in kinds.items())
-    return Columns(specs, tuple(kinds), padded, tuple(sources))
+    has_own = any(isinstance(kind, Field) and kind.type is None for kind in kinds.values())
+    return Columns(specs, tuple(kinds), padded, tuple(sources), has_own)

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from stoker import _native
 from stoker._numbers import whole_number
+from stoker._paths import path_text
 
 Format: TypeAlias = Literal["tar", "mds", "tfrecord", "tokens", "counted", "shard001"]
 Field: TypeAlias = tuple[str, str, str, tuple[int, ...], bytes]  # name, type, dtype, shape, bytes
@@ -147,7 +148,7 @@ def ingest(
         raise ValueError(f"format={format!r} cannot be written: one of {', '.join(FORMATS)}")
     samples_per_shard = whole_number("samples_per_shard", samples_per_shard, 1)
     limit_bytes = parse_size(shard_size)
-    writer = _native.make_ingest_writer(os.fspath(dst), format)
+    writer = _native.make_ingest_writer(path_text(dst), format)
     try:
         shard: list[tuple[str, list[Field]]] = []
         size_bytes = 0

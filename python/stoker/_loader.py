@@ -7,7 +7,7 @@ import html
 import os
 import weakref
 from collections.abc import Iterable, Iterator
-from typing import Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from stoker import _native
 from stoker._columns import ColumnMaker
@@ -17,6 +17,7 @@ from stoker._fields import Fields, columns_of
 from stoker._host_memory import Allocator, FreshMemory, allocator_of
 from stoker._iteration import OTHER_PROCESS
 from stoker._line import line_of
+from stoker._loader_hints import refuse_arguments
 from stoker._loader_plan import LoaderPlan, Settings, Tail, global_batch, tail_of
 from stoker._loader_stats import LoaderStats
 from stoker._map_job import Collate, MapFunction
@@ -31,6 +32,9 @@ from stoker._shuffle import BlockShuffle
 from stoker._sources import Data, Parts, check_fields, dataset_of, is_packed
 from stoker._steps import Steps
 from stoker._torch import torch_if_wanted
+
+if TYPE_CHECKING:
+    from typing_extensions import Never
 
 _open: weakref.WeakSet[Loader] = weakref.WeakSet()
 
@@ -58,7 +62,9 @@ class Loader:
             default if shuffled), "keep" a short batch (the default if not), "wrap" round to the
             epoch's start, or "pad" likewise and mark what was filled in ``batch["__valid__"]``.
         fields: The columns: ``{"jpg": bytes, "cls": int, "meta": stoker.Json("box.x", float)}``.
-            Every field as bytes if not given.
+            ``"jpg;jpeg;png"`` is the first of these fields that a sample has. A list of names: as a
+            Dataset gives them, that is text as str, numbers as an array, other bytes as bytes. If
+            not given, so is every field.
         memory_bytes: All memory for batches, on this machine: "8GiB". It is shared among the
             machine's ranks. If not given: 512 MiB, or what is needed if that is more.
         threads: Native threads; "auto" finds out from what the caller waits for.
@@ -68,11 +74,15 @@ class Loader:
             of torch.distributed, else of RANK and WORLD_SIZE, SLURM or Open MPI, else 0 of 1.
         world_size: How many parts there are. They divide the global batch.
         mesh: A dimension of a DeviceMesh: the data-parallel one.
-        map: ``map(sample, rng)`` returns another sample. ``rng`` is a NumPy Generator that depends
-            on the seed, the epoch and the sample's position alone; it is good for this call only.
+        map: ``map(sample, rng)`` returns another sample, or None to leave this one out: another of
+            the dataset then takes its place, chosen by the seed and the position. ``rng`` is a
+            NumPy Generator that depends on the seed, the epoch and the sample's position alone; it
+            is good for this call only.
         map_in: "thread", or "process" for functions that hold the GIL.
         map_workers: How many of these; as many as there are cores if not given.
-        collate: ``collate(samples)`` makes the batch. If not given, arrays are stacked.
+        collate: ``collate(samples)`` makes the batch. If not given, arrays are stacked. It is not
+            called for a rank's empty part of a last batch (``tail="keep"``), which is a Batch of no
+            samples.
         on_error: "raise" at the batch of a sample that cannot be read; "skip" puts another one in
             its place, chosen by the seed and the position.
         order: An array of sample numbers instead of a shuffle, or a sampler that gives one each
@@ -125,7 +135,10 @@ class Loader:
         pin_memory: bool | Allocator | None = None,
         device: Any = None,
         torch: bool | None = None,
+        **unknown: Never,
     ) -> None:
+        if unknown:
+            refuse_arguments(unknown, Loader)
         self._pid = os.getpid()
         self._is_closed = False
         epochs = checked_epochs(epochs, total_epochs, order)

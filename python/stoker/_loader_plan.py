@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from stoker import _native
+from stoker._extras import Extras
 from stoker._fields import Columns
 from stoker._line import Line
 from stoker._numbers import whole_number
@@ -87,6 +88,7 @@ class LoaderPlan:
         self._parts = parts
         self._line = line
         self._wanted = wanted
+        self._columns = columns
         self._fields = self._field_specs(columns)
         self._unfit: ValueError | None = None
         try:
@@ -219,6 +221,17 @@ class LoaderPlan:
             except ValueError as error:
                 raise ValueError(f"STOKER_ENGINE: {error}") from None
         return options
+
+    def extras(self, options: _native.LoaderOptions) -> Extras:
+        """What a run with these options may read beside its own samples."""
+        selections = None if self._line.is_given else self._parts.selections
+        return Extras(
+            options,
+            self.order,
+            self.settings.seed,
+            selections,
+            show_columns=self._columns.are_shown_by_samples,
+        )
 
     @property
     def is_endless(self) -> bool:

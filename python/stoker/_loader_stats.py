@@ -36,7 +36,8 @@ class LoaderStats:
             "read", "decode", "collate", "map" (in a Python function), and "copy" (into page-locked
             memory, to ``device`` or into ``out``, in the caller's thread).
         unchecked: Samples whose bytes nothing could check: their index has no checksums.
-        replaced: Samples that others stand for (``on_error="skip"``).
+        replaced: Samples that others stand for: they could not be read (``on_error="skip"``), or
+            ``map`` left them out.
         held_warnings: Times that the caller's own batches made it wait for a second.
         threads: Of the core, working now.
         depth: Batches that may be under way or ready in the core.
@@ -73,6 +74,22 @@ class LoaderStats:
     def to_dict(self) -> dict[str, Any]:
         """For logs: numbers, dicts of numbers, and None for what is not known."""
         return dataclasses.asdict(self)
+
+    def _repr_html_(self) -> str:
+        rows = {
+            "samples": f"{self.samples:,} in {self.batches:,} batches, {self.seconds:.2f} s",
+            "rate": f"{self.samples_per_s:,.0f} samples/s, {self.bytes_per_s / 1e6:,.1f} MB/s",
+            "waited": f"{self.stall_share:.1%} of the time (p50 {self.wait_p50_s * 1e3:.2f} ms, "
+            f"p99 {self.wait_p99_s * 1e3:.2f} ms)",
+            **{f"waited in {name}": f"{s:.3f} s" for name, s in self.waited_in_s.items()},
+            "GPU": "not known" if self.gpu_share is None else f"{self.gpu_share:.0%} busy",
+            "replaced": f"{self.replaced:,}",
+            "unchecked": f"{self.unchecked:,}",
+            "threads, depth": f"{self.threads}, {self.depth}",
+            "memory": f"{self.leased_bytes:,} of {self.memory_bytes:,} bytes in use",
+        }
+        cells = "".join(f"<tr><th>{name}</th><td>{value}</td></tr>" for name, value in rows.items())
+        return f"<table><caption>stoker.LoaderStats</caption>{cells}</table>"
 
     def __str__(self) -> str:
         where = f", most of it in {self.worst_stage!r}" if self.stall_share > 0.005 else ""

@@ -11,12 +11,14 @@ import numpy.typing as npt
 
 from stoker import _native
 from stoker._collate import stack_samples
-from stoker._columns import ColumnMaker, RaggedColumn
+from stoker._columns import ColumnMaker, RaggedColumn, emptied
 from stoker._sample_reader import Sample
 
 MapFunction: TypeAlias = Callable[[Sample, np.random.Generator], Any]
 Collate: TypeAlias = Callable[[list[Any]], Any]
 
+REPLACEMENTS_MAX = 100  # samples in the place of one that map leaves out
+_PYTHON_DTYPES = (np.dtype(np.int64), np.dtype(np.float64), np.dtype(np.bool_))
 _KEY_TAG = 0x6D61702E73746F6B  # apart from other uses of a seed
 
 
@@ -76,8 +78,9 @@ class Stopped(Exception):  # noqa: N818 (nobody sees it)
 class SampleRng:
     """Random numbers for a sample, from (seed, epoch, position) alone.
 
-    Philox is counter-based: each position of each epoch has 2**128 numbers of its own. One
-    generator is set again for each sample, which is much cheaper than a new one.
+    Philox is counter-based: each position of each epoch has 2**128 numbers of its own, and each
+    sample that stands there after others were left out has 2**64 of them. One generator is set
+    again for each sample, which is much cheaper than a new one.
 
     Thread safety: none.
     """
@@ -87,9 +90,9 @@ class SampleRng:
         self._state: Any = self._philox.state
         self._generator = np.random.Generator(self._philox)
 
-    def at(self, epoch: int, position: int) -> np.random.Generator:
+    def at(self, epoch: int, position: int, attempt: int = 0) -> np.random.Generator:
         """Valid until the next call."""
-        self._state["state"]["counter"][:] = (0, 0, position, epoch)
+        self._state["state"]["counter"][:] = (0, attempt, position, epoch)
         self._philox.state = self._state
         return self._generator
 
@@ -121,12 +124,19 @@ class Job(NamedTuple):
     epoch: int
     positions: npt.NDArray[np.int64]
     columns: dict[str, Any]
+    presence: dict[str, list[bool]]  # of columns that some samples lack: which have it
+    rows: tuple[int, ...] | None = None  # of the batch begun before, which these samples stand for
+    attempt: int = 0  # how many samples these rows have had before
+    is_stand_in: bool = False  # its one sample shows what the columns of an empty batch look like
 
     @staticmethod
     def of(native: _native.Batch, maker: ColumnMaker) -> Job:
         """Looks into the batch's memory and keeps it."""
-        columns = {name: maker.column(native, name) for name in maker.names(native)}
-        return Job(native.epoch, native.positions, columns)
+        names = maker.names(native)
+        columns = {name: maker.items(native, name) for name in names}
+        presence = {name: maker.presence(native, name) for name in names}
+        lacking = {name: present for name, present in presence.items() if present is not None}
+        return Job(native.epoch, native.positions, columns, lacking)
 
     def portable(self) -> Job:
         """The same in arrays that another process can be given."""
@@ -148,15 +158,31 @@ class Job(NamedTuple):
         """A dict for each sample: numbers, str, and arrays that look into the columns."""
         items = [_items(column) for column in self.columns.values()]
         names = list(self.columns)
-        return [dict(zip(names, row, strict=True)) for row in zip(*items, strict=True)]
+        samples = [dict(zip(names, row, strict=True)) for row in zip(*items, strict=True)]
+        for name, presence in self.presence.items():
+            for sample, is_there in zip(samples, presence, strict=True):
+                if not is_there:
+                    del sample[name]
+        return samples
 
 
 def _items(column: Any) -> Sequence[Any] | Iterator[Any]:
     if isinstance(column, np.ndarray) and column.ndim == 1:
-        return column.tolist()  # type: ignore[no-any-return]
+        # Python's own numbers where they stack to the same dtype again.
+        return column.tolist() if column.dtype in _PYTHON_DTYPES else list(column)
     if isinstance(column, RaggedColumn):
         return iter(column)
+    if isinstance(column, list):
+        for value in column:
+            if isinstance(value, np.ndarray):
+                value.flags.writeable = False  # in a process as in a thread
     return column  # type: ignore[no-any-return]
+
+
+class LeftOut(NamedTuple):
+    """What a runner answers while ``map`` leaves samples out: the rows that need others."""
+
+    rows: tuple[int, ...]
 
 
 class JobRunner:
@@ -169,33 +195,78 @@ class JobRunner:
         self._function = function
         self._collate = collate
         self._rng = SampleRng(seed)
+        self._begun: Job | None = None  # its samples are in _samples, mapped but for some rows
+        self._samples: list[Any] = []
 
     def run(self, job: Job, is_stopped: Callable[[], bool] = lambda: False) -> Any:
-        """The batch that the functions make of the samples; MapError names what they choke on."""
-        samples: list[Any] = job.samples()
+        """The batch that the functions make of the samples; MapError names what they choke on.
+
+        LeftOut, if ``map`` has returned None: the next job has other samples for these rows.
+        """
+        if job.rows is None:
+            self._begun, self._samples = job, job.samples()
+            rows, samples = tuple(range(len(self._samples))), self._samples
+        else:
+            rows, samples = job.rows, job.samples()
         if self._function is not None:
-            for i, position in enumerate(job.positions.tolist()):
-                if is_stopped():
-                    raise Stopped
-                samples[i] = self._map(self._function, samples[i], job.epoch, position)
+            left_out = self._map_all(self._function, job, rows, samples, is_stopped)
+            if left_out:
+                return LeftOut(tuple(left_out))
+        begun, self._begun = self._begun, None
+        samples, self._samples = self._samples, []
+        assert begun is not None
+        return self._collated(begun, samples)
+
+    def _map_all(
+        self,
+        function: MapFunction,
+        job: Job,
+        rows: Sequence[int],
+        samples: list[Sample],
+        is_stopped: Callable[[], bool],
+    ) -> list[int]:
+        """Maps samples into their rows; the rows of those that are left out."""
+        left_out = []
+        for row, sample, position in zip(rows, samples, job.positions.tolist(), strict=True):
+            if is_stopped():
+                raise Stopped
+            self._samples[row] = made = self._map(function, sample, job, position)
+            if made is None:
+                left_out.append(row)
+        return left_out
+
+    def _map(self, function: MapFunction, sample: Sample, job: Job, position: int) -> Any:
+        key = str(sample["__key__"])
+        where = f"sample {key!r} (epoch {job.epoch}, position {position})"
         try:
+            made = function(sample, self._rng.at(job.epoch, position, job.attempt))
+        except Exception as error:
+            message = f"map: {where}: {_line(error)}"
+            raise MapError(message, key, job.epoch, position) from error
+        if made is None and job.attempt == REPLACEMENTS_MAX:
+            raise MapError(
+                f"map: {where}: it returned None, which leaves the sample out, for this one and for"
+                f" {job.attempt} before it that were to stand in the same place. Does the function "
+                "return the sample? To leave most samples out, use Dataset.select()",
+                key,
+                job.epoch,
+                position,
+            )
+        return made
+
+    def _collated(self, job: Job, samples: list[Any]) -> Any:
+        try:
+            if job.is_stand_in:
+                is_dict = isinstance(samples[0], dict)
+                return emptied(stack_samples(samples, job.raw()) if is_dict else job.columns)
             if self._collate is not None:
                 return self._collate(samples)
             return stack_samples(samples, job.raw())
         except Exception as error:
             position = int(job.positions[0]) if len(job.positions) else 0
             where = f"epoch {job.epoch}, the batch at position {position}"
-            raise MapError(
-                f"collate: {where}: {_line(error)}", None, job.epoch, position
-            ) from error
-
-    def _map(self, function: MapFunction, sample: Sample, epoch: int, position: int) -> Any:
-        key = str(sample["__key__"])
-        try:
-            return function(sample, self._rng.at(epoch, position))
-        except Exception as error:
-            where = f"sample {key!r} (epoch {epoch}, position {position})"
-            raise MapError(f"map: {where}: {_line(error)}", key, epoch, position) from error
+            message = f"collate: {where}: {_line(error)}"
+            raise MapError(message, None, job.epoch, position) from error
 
 
 def _line(error: Exception) -> str:

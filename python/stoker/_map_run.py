@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 from stoker import _native
 from stoker._columns import ColumnMaker
-from stoker._map_job import Job, JobRunner, MapError, Stopped
+from stoker._extras import Extras
+from stoker._map_job import Job, JobRunner, LeftOut, MapError, Stopped
 from stoker._map_processes import MapProcess
 from stoker._native_run import Got, Hand, NativeRun, RunStopped
 
@@ -53,12 +54,14 @@ class MapRun:
         options: _native.LoaderOptions,
         maker: ColumnMaker,
         workers: Sequence[Worker],
-        finish: Callable[[Any, _native.Batch], Any],
+        finish: Callable[[Any, _native.Batch, list[str] | None], Any],
+        extras: Extras,
     ) -> None:
         self._pid = os.getpid()
         self._native = NativeRun(options)
         self._maker = maker
         self._finish = finish
+        self._extras = extras
         self._depth = len(workers) + 2
         self._turn = threading.Lock()  # to take the next batch
         self._changed = threading.Condition()  # guards all below
@@ -68,6 +71,7 @@ class MapRun:
         self._is_wanted = False  # the caller waits
         self._is_stopped = False
         self._held: BufferError | None = None
+        self._left_out = 0  # samples, by map
         self._workers = list(workers)
         self._worker_count = len(workers)
         self._threads: list[threading.Thread] = []
@@ -130,16 +134,34 @@ class MapRun:
             fetched = time.perf_counter()
             if native is None:
                 return _Result(fetched)
-            try:
-                mapped = worker(Job.of(native, self._maker), self._stopped)
-            except MapError as error:
-                raise error.located(native) from error.__cause__
-            batch = self._finish(mapped, native)
+            batch = self._map(native, worker)
             return _Result(fetched, batch, native.cursor, len(native))
         except BaseException as error:  # whatever it is, it is the caller's
             if isinstance(error, Stopped):
                 error = RunStopped("this iteration is over")
             return _Result(fetched, error=error)
+
+    def _map(self, native: _native.Batch, worker: Worker) -> Any:
+        is_empty = len(native) == 0
+        samples = begun = self._extras.stand_in(native) if is_empty else native
+        job = Job.of(samples, self._maker)._replace(is_stand_in=is_empty)
+        keys: list[str] | None = None  # once they are not those of the batch
+        while True:
+            try:
+                mapped = worker(job, self._stopped)
+            except MapError as error:
+                raise error.located(samples) from error.__cause__
+            if not isinstance(mapped, LeftOut):
+                return self._finish(mapped, native, None if is_empty else keys)
+            samples = self._extras.replacements(begun, mapped.rows, job.attempt)
+            job = Job.of(samples, self._maker)._replace(
+                rows=mapped.rows, attempt=job.attempt + 1, is_stand_in=is_empty
+            )
+            keys = begun.keys() if keys is None else keys
+            for row, key in zip(mapped.rows, samples.keys(), strict=True):
+                keys[row] = key
+            with self._changed:
+                self._left_out += 0 if is_empty else len(mapped.rows)
 
     def _take(self, number: int) -> _native.Batch | None:
         while True:
@@ -194,8 +216,9 @@ class MapRun:
         return result
 
     def stats(self) -> dict[str, Any]:
-        """The core's counters."""
-        return self._native.stats()
+        """The core's counters, and what maps have left out."""
+        core = self._native.stats()
+        return {**core, "replaced": core["replaced"] + self._left_out}
 
     def close(self) -> None:
         """Stops the workers and the core's threads, and waits for them."""
@@ -210,3 +233,5 @@ class MapRun:
         for thread in self._threads:
             if thread.is_alive() and thread is not threading.current_thread():
                 thread.join(max(0.0, deadline - time.monotonic()))
+        with self._changed:
+            self._results.clear()  # what was put down in the meantime keeps the core's memory

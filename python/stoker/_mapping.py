@@ -10,6 +10,7 @@ import numpy as np
 from stoker import _native
 from stoker._batch import Batch
 from stoker._columns import KEY, VALID, ColumnMaker
+from stoker._extras import Extras
 from stoker._host_memory import FreshMemory
 from stoker._map_job import Collate, JobRunner, MapFunction
 from stoker._map_processes import MapProcess, pickled_functions
@@ -48,12 +49,13 @@ class Mapping:
         self._pickled = pickled_functions(*self._functions) if where == "process" else None
         self._processes: list[MapProcess] = []
 
-    def start(self, options: _native.LoaderOptions, maker: ColumnMaker) -> MapRun:
+    def start(self, options: _native.LoaderOptions, maker: ColumnMaker, extras: Extras) -> MapRun:
         """A run whose batches are mapped. Samples have NumPy arrays, whatever the batch has."""
-        plain = maker.without_torch()
-        return MapRun(
-            options, plain, self._workers(), lambda made, native: self._batch(made, native, maker)
-        )
+
+        def finish(made: Any, native: _native.Batch, keys: list[str] | None) -> Any:
+            return self._batch(made, native, maker, keys)
+
+        return MapRun(options, maker.without_torch(), self._workers(), finish, extras)
 
     def _workers(self) -> list[Worker]:
         if self._pickled is None:
@@ -62,15 +64,23 @@ class Mapping:
             self._processes = [MapProcess(self._pickled) for _ in range(self._count)]
         return [process_worker(process) for process in self._processes]
 
-    def _batch(self, made: Any, native: _native.Batch, maker: ColumnMaker) -> Any:
-        """A Batch, of what was made if that is a dict; anything else is the caller's own affair."""
+    def _batch(
+        self, made: Any, native: _native.Batch, maker: ColumnMaker, keys: list[str] | None
+    ) -> Any:
+        """A Batch, of what was made if that is a dict; anything else is the caller's own affair.
+
+        ``keys``, where they are not those of the core's batch.
+        """
         if not isinstance(made, dict):
             return made
-        torch = None if self._has_collate else maker.torch
+        is_collated = self._has_collate and len(native) > 0
+        torch = None if is_collated else maker.torch
         batch = Batch({name: _tensors(value, torch) for name, value in made.items()})
         for name in (KEY, VALID):
             if name in maker.names(native) and name not in batch:
                 batch[name] = maker.column(native, name)
+        if keys is not None and KEY not in made:
+            batch[KEY] = keys
         if self._fresh is not None:
             batch.update(self._fresh.moved(batch))
         batch.cursor, batch.size = native.cursor, len(native)

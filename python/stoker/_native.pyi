@@ -5,6 +5,7 @@ import os
 import numpy
 
 
+from collections.abc import Iterator
 from typing import Any
 from numpy.typing import NDArray
 
@@ -365,6 +366,11 @@ class BytesColumn:
 
     def __getitem__(self, index: int) -> NDArray[numpy.uint8]: ...
 
+    def __iter__(self) -> Iterator[NDArray[numpy.uint8]]: ...
+
+    def first(self, count: int) -> BytesColumn:
+        """A column of the first samples."""
+
     def tolist(self) -> list[bytes]:
         """Copies."""
 
@@ -398,6 +404,14 @@ class Batch:
         An array; a BytesColumn; a list of str; of ragged ones values and offsets.
         """
 
+    def values(self, name: str) -> tuple[Any, str] | None:
+        """
+        Of a batch whose fields were not named: a field as stoker.Dataset gives it, and what it is: "bytes", "values", "numbers" or "mixed".
+        """
+
+    def presence(self, name: str) -> list[bool] | None:
+        """Which samples have the field; None if all have it."""
+
     def dtype(self, name: str) -> str: ...
 
     def lengths(self, name: str) -> NDArray[numpy.int64]:
@@ -425,6 +439,10 @@ class Batch:
 
     @property
     def epoch(self) -> int: ...
+
+    @property
+    def position(self) -> int:
+        """Where the global batch begins that this is a part of."""
 
     @property
     def number(self) -> int: ...
@@ -551,6 +569,20 @@ class LoaderOptions:
 
     def memory_needed(self) -> int:
         """The least memory_bytes. Checks the options, and may read a sample."""
+
+class ExtraSamples:
+    """Samples that stand in for others."""
+
+    def read(self, epoch: int, positions: Sequence[int], datasets: Sequence[int], samples: Sequence[int]) -> Batch:
+        """A batch of these samples, in memory of its own."""
+
+def extra_samples(options: LoaderOptions) -> ExtraSamples:
+    """For a run with these options."""
+
+def replacement_sample(seed: int, epoch: int, position: int, attempt: int, count: int) -> int:
+    """
+    Which of `count` samples stands for the one at a position, at this attempt.
+    """
 
 class NoBatch(enum.Enum):
     """What Loader.next() gives when it has no batch to give."""

@@ -9,6 +9,8 @@ from time import perf_counter
 from typing import Any, NamedTuple
 
 from stoker import _native
+from stoker._batch import Batch
+from stoker._extras import Extras
 
 _log = logging.getLogger("stoker")
 _SLICE_S = 0.05  # between two of them Ctrl-C is heard
@@ -103,10 +105,12 @@ class PlainRun:
     def __init__(
         self,
         options: _native.LoaderOptions,
-        finish: Callable[[_native.Batch, _native.Cursor], Any],
+        finish: Callable[[_native.Batch, _native.Cursor], Batch],
+        extras: Extras,
     ) -> None:
         self._native = NativeRun(options)
         self._finish = finish
+        self._extras = extras
 
     def next(self, hand: Hand) -> bool:
         """Puts the next one into ``hand``; False if there are no more."""
@@ -116,7 +120,10 @@ class PlainRun:
             return False
         fetched = perf_counter()
         cursor = native.cursor
-        batch = self._finish(native, cursor)
+        if len(native) == 0 and self._extras.show_columns:
+            batch = self._finish(self._extras.stand_in(native), cursor)._emptied()
+        else:
+            batch = self._finish(native, cursor)
         got = Got(batch, cursor, len(native), copied_s=perf_counter() - fetched)
         self._native.found, hand.got = [], got
         return True

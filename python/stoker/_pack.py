@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias
 from stoker import _importers, _native, _pack_rows
 from stoker._ingest import Format, parse_size
 from stoker._numbers import whole_number
+from stoker._paths import path_text
 
 Kind: TypeAlias = Literal[
     "classes", "tree", "jsonl", "tokens", "raw", "counted", "shard001",
@@ -97,10 +98,13 @@ def pack(
             tokenizer.json), ``eod`` (the token behind each document), ``lines`` (a document for
             each line of text) and ``text_field`` (of JSONL) of text.
     """
-    source, directory = os.fspath(src), os.fspath(dst)
+    source, directory = path_text(src), path_text(dst)
     _check_numbers(samples_per_shard, shuffle_seed, threads, task, sequence_length)
     shard_bytes = whole_number("shard_size", parse_size(shard_size), 1)
     options = {name: value for name, value in source_options.items() if value is not None}
+    for name in ("tokenizer", "schema"):
+        if isinstance(options.get(name), (str, os.PathLike)):
+            options[name] = path_text(options[name])
     importer = _importers.import_kind(source, kind, options)
     if importer is not None:
         if dtype is not None or sequence_length is not None:
@@ -146,4 +150,4 @@ def pack(
 
 def merge_pack(dst: str | os.PathLike[str]) -> _native.PackReport:
     """Joins the tasks of one pack() into one index and one manifest."""
-    return _native.merge_pack(os.fspath(dst))
+    return _native.merge_pack(path_text(dst))

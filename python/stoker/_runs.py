@@ -91,8 +91,8 @@ class Runs:
             run.close()
         options = self._plan.options(self._plan.cursor(epoch, position))
         if self._mapping is not None:
-            return self._mapping.start(options, self._maker)
-        return PlainRun(options, self._finish)
+            return self._mapping.start(options, self._maker, self._plan.extras(options))
+        return PlainRun(options, self._finish, self._plan.extras(options))
 
     def _ended(self, run: Run | None, stats: LoaderStats, epoch: int) -> None:
         """An iteration has ended, and with it its run; or the run stands at this epoch's start."""

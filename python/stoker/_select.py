@@ -87,6 +87,8 @@ def only_array(sample: dict[str, Any], field: str | None) -> tuple[str, npt.NDAr
     if field not in names:
         raise ValueError(f"no field {field!r}: there are {names}")
     value = sample[field]
+    if isinstance(value, np.generic):
+        value = np.asarray(value)
     if not isinstance(value, np.ndarray):
         raise ValueError(f"field {field!r} is {type(value).__name__}: only arrays can be gathered")
     return field, value

@@ -48,11 +48,18 @@ def check_fields(data: Dataset | Mixture, names: Sequence[str]) -> None:
     """
     for dataset in data.datasets if isinstance(data, Mixture) else (data,):
         first = _sample(dataset, 0)
-        name = next((name for name in names if first is not None and name not in first), None)
+        if first is None:
+            continue
+        name = next((name for name in names if not _has_field(first, name)), None)
         last = None if name is None else _sample(dataset, -1)
-        if first is not None and last is not None and name not in last:
+        if name is not None and last is not None and not _has_field(last, name):
             there = ", ".join(field for field in first if field != KEY)
             raise ValueError(f"fields: no {name!r} in sample {first[KEY]!r}; it has {there}")
+
+
+def _has_field(sample: Sample, name: str) -> bool:
+    """Whether it has the field, or one of the alternatives in its name."""
+    return name in sample or any(one in sample for one in name.split(";"))
 
 
 def _sample(dataset: Dataset, index: int) -> Sample | None:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from stoker._dataset import Dataset
+from stoker._paths import path_text
 from stoker._profile import Profile, profile
 
 _GOOD_ENOUGH = 0.95  # of the best rate: a worker more must bring at least a twentieth
@@ -102,7 +103,7 @@ class Sweep:
         axes.set_xlabel("num_workers")
         axes.set_ylabel("samples/s")
         axes.set_title(f"recommended: {self.recommended}")
-        figure.savefig(os.fspath(path))
+        figure.savefig(path_text(path))
 
 
 def as_list(samples: list[Any]) -> list[Any]:

@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stoker import _native
+from stoker._paths import path_bytes
 from stoker._policies import policy_name
 
 __all__ = ["Residency", "evict", "read_many", "residency", "write_durable"]
@@ -75,7 +76,7 @@ def _table(requests: Iterable[Request]) -> tuple[list[bytes], npt.NDArray[np.uin
             path, offset, size = (request,) if isinstance(request, str) else request
         except (TypeError, ValueError):
             raise TypeError(f"request {number} is {request!r}, not (path, offset, size)") from None
-        file = files.setdefault(os.fsencode(path), len(files))
+        file = files.setdefault(path_bytes(path), len(files))
         rows += (file, *_range(path, offset, size))
     return list(files), np.array(rows, dtype=np.uint64)
 
@@ -174,7 +175,7 @@ def write_durable(path: Path, data: Any, mode: Literal["replace", "new"] = "repl
         view = np.asarray(data).data
     if not view.c_contiguous:
         raise ValueError("data is not C-contiguous: copy it, or write what it is a view of")
-    _native.write_durable(os.fsencode(path), view, mode == "new")
+    _native.write_durable(path_bytes(path), view, mode == "new")
 
 
 def evict(path: Path) -> Residency:
@@ -182,7 +183,7 @@ def evict(path: Path) -> Residency:
 
     It drops the pages for every process, and may keep some: what is left is returned.
     """
-    return Residency(*_native.residency(os.fsencode(path), 0, 0, True))
+    return Residency(*_native.residency(path_bytes(path), 0, 0, True))
 
 
 def residency(
@@ -191,5 +192,5 @@ def residency(
     """How much of a file, or of ``size`` bytes from ``offset``, is in the page cache."""
     start, length = _range(path, offset, size)
     to_end = size is None
-    found = _native.residency(os.fsencode(path), start, 0 if to_end else length, False)
+    found = _native.residency(path_bytes(path), start, 0 if to_end else length, False)
     return Residency(*found) if to_end or length > 0 else Residency(0, 0)

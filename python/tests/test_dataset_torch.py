@@ -20,7 +20,7 @@ def numbers(batch: list[dict[str, Any]]) -> list[int]:
 @pytest.mark.parametrize(("context", "workers"), [("fork", 2), ("spawn", 1)])
 def test_workers_read_every_sample_once(shards: Path, context: str, workers: int) -> None:
     ds = stoker.Dataset(shards)
-    assert ds[0]["cls"] == "0"  # a shard is open before the fork
+    assert ds[0]["cls"] == 0  # a shard is open before the fork
     loader = torch.utils.data.DataLoader(
         ds,
         batch_size=7,

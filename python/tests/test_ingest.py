@@ -106,7 +106,7 @@ def test_a_dataset_can_be_ingested_again(shards: Path, tmp_path: Path) -> None:
     again = stoker.Dataset(tmp_path / "out")
     assert again.keys() == ["s040", "s003"]
     assert again[0]["bin"].tobytes() == ds[40]["bin"].tobytes()
-    assert again[0]["cls"] == "40"
+    assert again[0]["cls"] == 40
 
 
 def test_samples_without_keys_are_numbered(tmp_path: Path) -> None:

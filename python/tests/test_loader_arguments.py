@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 import stoker
+from stoker._loader_hints import _HINTS
 
 HALF: Any = 2.5
 
@@ -135,3 +137,42 @@ def test_a_mixture_and_tokens_say_which_argument_is_wrong(shards: Path) -> None:
         stoker.Tokens(shards, window=4, dtype="foo")
     with pytest.raises(TypeError, match=r"window=1\.5: a whole number"):
         stoker.Tokens(shards, window=1.5)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("argument", "message"),
+    [
+        ("num_workers", "map_workers="),
+        ("drop_last", 'tail="drop"'),
+        ("collate_fn", "give collate="),
+        ("sampler", "give order="),
+        ("batch_sampler", "order="),
+        ("prefetch_factor", "depth="),
+        ("persistent_workers", "leave it out"),
+        ("worker_init_fn", "random generator"),
+        ("generator", "give seed="),
+        ("multiprocessing_context", 'map_in="process"'),
+        ("timeout", "leave it out"),
+        ("pin_memory_device", "give device="),
+        ("in_order", "leave it out"),
+    ],
+)
+def test_arguments_of_a_torch_dataloader_name_ours(
+    shards: Path, argument: str, message: str
+) -> None:
+    with pytest.raises(TypeError, match=f"no argument '{argument}', which a torch.*{message}"):
+        load(shards, **{argument: 1})
+
+
+def test_every_argument_of_a_torch_dataloader_is_taken_or_has_a_hint() -> None:
+    data = pytest.importorskip("torch.utils.data")
+    theirs = set(inspect.signature(data.DataLoader).parameters)
+    ours = set(inspect.signature(stoker.Loader).parameters)
+    assert theirs - ours <= set(_HINTS)
+
+
+def test_a_misspelt_argument_gets_a_suggestion(shards: Path) -> None:
+    with pytest.raises(TypeError, match=r"no argument 'batchsize': is 'batch_size' meant\?"):
+        stoker.Loader(shards, batchsize=2)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"no argument 'frobnicate'$"):
+        stoker.Loader(shards, batch_size=2, frobnicate=1)  # type: ignore[arg-type]

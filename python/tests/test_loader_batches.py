@@ -113,10 +113,23 @@ def test_bytes_are_views_made_one_by_one(shards: Path) -> None:
         column.copy_to(np.zeros(63, np.uint8))
 
 
-def test_without_fields_every_field_comes_as_bytes(shards: Path) -> None:
+def test_without_fields_every_field_comes_as_it_is(shards: Path) -> None:
     batch = first(shards, fields=None)
     assert set(batch) == {"bin", "cls", "json", "__key__"}
-    assert bytes(batch["cls"][7]) == b"7"
+    assert batch["cls"][7] == 7
+    assert bytes(batch["bin"][7]) == bytes([7]) * 8
+
+
+def test_items_of_a_byte_column_look_into_the_batch_however_they_are_taken(shards: Path) -> None:
+    column = first(shards, fields={"bin": bytes})["bin"]
+    items = [list(column), [*iter(column)], [column[i] for i in range(len(column))]]
+    for taken in items:
+        assert [bytes(item) for item in taken] == column.tolist()
+        assert all(item.dtype == np.uint8 and not item.flags.writeable for item in taken)
+        assert np.shares_memory(taken[3], column[3])
+    assert len(column.first(2)) == 2
+    del column
+    assert bytes(items[0][5]) == bytes([5]) * 8  # and keep its memory
 
 
 def test_a_field_that_a_sample_lacks_is_none(tmp_path: Path, write_tar: Any) -> None:
@@ -219,3 +232,14 @@ def test_out_says_what_does_not_fit(shards: Path) -> None:
         next(iter(load(shards, out={"jpg": np.zeros(8, np.int32)})))
     with pytest.raises(ValueError, match="out= takes what is read"):
         load(shards, out={"cls": np.zeros(8, np.int64)}, map=lambda sample, rng: sample)
+
+
+def test_statistics_have_a_table_for_notebooks(shards: Path) -> None:
+    loader = load(shards)
+    list(loader)
+    table = loader.stats()._repr_html_()
+    assert table.startswith("<table><caption>stoker.LoaderStats</caption>")
+    assert table.endswith("</table>")
+    assert "<th>rate</th>" in table
+    assert "<th>waited in read</th>" in table
+    assert stoker.LoaderStats()._repr_html_()  # of a loader that has done nothing yet

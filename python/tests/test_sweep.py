@@ -113,7 +113,7 @@ def test_any_map_style_dataset_is_measured_with_every_count() -> None:
 def test_a_stoker_dataset_is_measured_whatever_its_samples_are(shards: Path) -> None:
     sweep = stoker.sweep_workers(stoker.Dataset(shards), (0, 1), batch_size=4, batches=3)
     assert all(found.samples == 12 for found in sweep.profiles.values())
-    assert all(found.size_bytes > 12 * 8 for found in sweep.profiles.values())
+    assert all(found.size_bytes >= 12 * 8 for found in sweep.profiles.values())
 
 
 @pytest.mark.usefixtures("torch")

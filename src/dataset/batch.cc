@@ -132,6 +132,9 @@ std::uint64_t Batch::number() const noexcept {
 std::uint64_t Batch::epoch() const noexcept {
   return data_->epoch;
 }
+std::uint64_t Batch::position() const noexcept {
+  return data_->position;
+}
 std::size_t Batch::size() const noexcept {
   return data_->samples.size();
 }
@@ -162,6 +165,13 @@ Batch::Place Batch::place(std::size_t i) const {
   if (!at.ok()) return {};
   return {.path = dataset.source().shards()[at->shard].path,
           .offset_bytes = at->record.offset_bytes};
+}
+std::string_view Batch::format(std::size_t i) const noexcept {
+  if (!data_->datasets) return {};
+  return (*data_->datasets)[data_->samples[i].dataset]->source().format();
+}
+std::span<const std::byte> Batch::record_memory() const noexcept {
+  return data_->records.bytes();
 }
 const Cursor& Batch::cursor() const noexcept {
   return data_->cursor;

@@ -12,6 +12,7 @@
 #include "dataset/cursor.h"
 #include "dataset/sample_ref.h"
 #include "formats/dtype.h"
+#include "formats/shard_format.h"
 
 namespace stoker {
 
@@ -35,6 +36,9 @@ struct Column {
   /// `views`: the bytes of each sample's field. One that the sample does not have, which is
   /// possible only where no fields were named, has a null data().
   std::span<const std::span<const std::byte>> views;
+  /// `views` of FieldKind::own, and where no fields were named: what the bytes of each are, with
+  /// its name if that may be another than the column's. Otherwise empty.
+  std::span<const FieldView> fields;
 
   Dtype dtype = Dtype::uint8;
   /// `array`: the batch size first. `ragged`: the number of all rows first.
@@ -72,6 +76,8 @@ class Batch {
   /// Its number in this run of the loader; the first is 0.
   std::uint64_t number() const noexcept;
   std::uint64_t epoch() const noexcept;
+  /// Where the global batch begins that this is a rank's part of.
+  std::uint64_t position() const noexcept;
   /// Samples, padded ones included; 0 on a rank that has none of a short batch (Tail::keep).
   std::size_t size() const noexcept;
 
@@ -96,6 +102,11 @@ class Batch {
     std::uint64_t offset_bytes = 0;
   };
   Place place(std::size_t i) const;
+
+  /// The format of the shards that a sample lies in: "tar"; empty for units of tokens.
+  std::string_view format(std::size_t i) const noexcept;
+  /// The memory that records were read into, in which most views lie; empty if it is not kept.
+  std::span<const std::byte> record_memory() const noexcept;
 
   /// Where a run stands that has received this batch and all before it.
   const Cursor& cursor() const noexcept;

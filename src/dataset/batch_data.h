@@ -15,6 +15,7 @@
 #include "dataset/batch.h"
 #include "dataset/dataset.h"
 #include "dataset/loader_stats.h"
+#include "formats/shard_format.h"
 #include "io/buffer_pool.h"
 
 namespace stoker::internal {
@@ -52,6 +53,7 @@ class SpareMemory {
 struct ColumnStore {
   std::string name;
   std::vector<std::span<const std::byte>> views;
+  std::vector<FieldView> fields;  ///< Of FieldKind::own and all_fields.
   std::vector<std::uint64_t> shape;
   std::vector<std::uint64_t> offsets;
   std::vector<std::uint64_t> lengths;
@@ -71,6 +73,7 @@ struct BatchData {
   const ForkGuard made_here;
   std::uint64_t number = 0;
   std::uint64_t epoch = 0;
+  std::uint64_t position = 0;  ///< Where the global batch begins, of which this is a part.
   Cursor cursor;
   std::vector<std::uint64_t> positions;
   std::vector<SampleRef> samples;

@@ -28,6 +28,9 @@ class BatchMaker {
   /// Begins batch `number` in `out`, which is clear.
   virtual Result<RunPlan::BatchMemory> plan(std::uint64_t number, BatchData& out) = 0;
 
+  /// Likewise, of the samples that `out` has already, without blocks.
+  virtual Result<RunPlan::BatchMemory> plan_samples(BatchData& out) = 0;
+
   /// Reads and converts. The first failure in the order of the samples is the batch's, with shard,
   /// offset, key and field; under OnError::skip, that of a sample without a replacement.
   virtual Status fill(BatchData& out, const std::stop_token& stop) = 0;

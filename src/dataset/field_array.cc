@@ -19,10 +19,8 @@ bool same_bits(Dtype a, Dtype b) {
   return a == b || (a == Dtype::bfloat16 && b == Dtype::uint16);
 }
 
-Status check_dtype(Dtype wanted, Dtype found) {
-  if (same_bits(wanted, found)) return {};
-  return Status(Code::invalid_argument, fmt::format("it holds {}, and {} was asked for",
-                                                    dtype_name(found), dtype_name(wanted)));
+bool is_text(const FieldView& field) {
+  return field.type == FieldType::text || field.type == FieldType::json;
 }
 
 }  // namespace
@@ -58,46 +56,68 @@ Result<ArrayView> ArrayReader::read_npy(std::span<const std::byte> bytes) {
   return ArrayView{npy_.dtype, npy_.shape, bytes.subspan(npy_.data_offset_bytes)};
 }
 
-ArrayView ArrayReader::flat(Dtype dtype, std::span<const std::byte> bytes, Shape shape_if_flat) {
-  flat_shape_ = bytes.size() / dtype_size_bytes(dtype);
+ArrayView ArrayReader::flat(Dtype dtype, const FieldView& field, Shape shape_if_flat) {
+  flat_shape_ = field.bytes.size() / dtype_size_bytes(dtype);
   if (shape_if_flat && element_count_of(*shape_if_flat) == flat_shape_)
-    return {dtype, *shape_if_flat, bytes};
-  return {dtype, {&flat_shape_, 1}, bytes};
+    return {dtype, *shape_if_flat, field.bytes};
+  // One number has no dimension, unless it is a list that happens to have one.
+  if (flat_shape_ == 1 && field.type != FieldType::bytes) return {dtype, field.shape, field.bytes};
+  return {dtype, {&flat_shape_, 1}, field.bytes};
 }
 
-Result<ArrayView> ArrayReader::read(const FieldView& field, std::optional<Dtype> dtype,
-                                    Shape shape_if_flat) {
-  std::optional<Dtype> own;
+/// As the field has it, but with `dtype` where it says none.
+Result<ArrayView> ArrayReader::read_own(const FieldView& field, std::optional<Dtype> dtype,
+                                        Shape shape_if_flat) {
+  std::optional<Dtype> own = dtype;
   switch (field.type) {
     case FieldType::int64: own = Dtype::int64; break;
     case FieldType::float32: own = Dtype::float32; break;
     case FieldType::float64: own = Dtype::float64; break;
     case FieldType::text:
-    case FieldType::json: return Status(Code::invalid_argument, "it holds text, which is no array");
+    case FieldType::json:
+      return Status(Code::invalid_argument, "it holds text: give str, or for numbers int or float");
     case FieldType::array: {
       if (field.dtype == kBytesListDtype)
         return Status(Code::invalid_argument, "it is a list of byte strings, which is no array");
       STOKER_ASSIGN(const Dtype found, dtype_from_descr(field.dtype));
-      if (dtype) STOKER_TRY(check_dtype(*dtype, found));
-      return ArrayView{dtype.value_or(found), field.shape, field.bytes};
+      return ArrayView{found, field.shape, field.bytes};
     }
-    case FieldType::bytes: {
-      if (!looks_like_npy(field.bytes)) break;
-      STOKER_ASSIGN(ArrayView view, read_npy(field.bytes));
-      if (dtype) STOKER_TRY(check_dtype(*dtype, view.dtype));
-      view.dtype = dtype.value_or(view.dtype);
-      return view;
-    }
+    case FieldType::bytes:
+      if (looks_like_npy(field.bytes)) return read_npy(field.bytes);
+      break;
   }
-  if (own && dtype) STOKER_TRY(check_dtype(*dtype, *own));
-  if (!own) own = dtype;
   if (!own)
     return Status(Code::invalid_argument,
                   "its bytes do not say what they hold: give the field a dtype");
   if (field.bytes.size() % dtype_size_bytes(*own) != 0)
     return Status(Code::corrupt, fmt::format("its {} bytes are not a whole number of {}",
                                              field.bytes.size(), dtype_name(*own)));
-  return flat(*own, field.bytes, shape_if_flat);
+  return flat(*own, field, shape_if_flat);
+}
+
+Result<ArrayView> ArrayReader::converted(const Number& number, Dtype dtype, ArrayView view) {
+  STOKER_TRY(store_number(number, dtype, element_));
+  view.dtype = dtype;
+  view.data = std::span(element_).first(dtype_size_bytes(dtype));
+  return view;
+}
+
+Result<ArrayView> ArrayReader::read(const FieldView& field, std::optional<Dtype> dtype,
+                                    Shape shape_if_flat) {
+  if (dtype && is_text(field)) {
+    STOKER_ASSIGN(const Number number, parse_number_for(*dtype, field.bytes));
+    ArrayView view;
+    if (shape_if_flat && element_count_of(*shape_if_flat) == 1) view.shape = *shape_if_flat;
+    return converted(number, *dtype, view);
+  }
+  STOKER_ASSIGN(ArrayView view, read_own(field, dtype, shape_if_flat));
+  if (!dtype || same_bits(*dtype, view.dtype)) {
+    view.dtype = dtype.value_or(view.dtype);
+    return view;
+  }
+  if (view.element_count() == 1) return converted(load_number(view.dtype, view.data), *dtype, view);
+  return Status(Code::invalid_argument, fmt::format("it holds {}, and {} was asked for",
+                                                    dtype_name(view.dtype), dtype_name(*dtype)));
 }
 
 }  // namespace stoker::internal

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "formats/strict_json.h"
+#include "formats/tf_example.h"
 
 namespace stoker::internal {
 namespace {
@@ -58,6 +59,8 @@ void FieldColumns::begin(BatchData& batch, std::size_t rows) {
     store.offsets.clear();
     store.lengths.clear();
     store.views.clear();
+    store.fields.clear();
+    if (column.spec.kind == FieldKind::own) store.fields.resize(rows);
     if (column.is_views()) {
       store.views.resize(rows);
       continue;
@@ -84,6 +87,7 @@ std::size_t FieldColumns::find_or_add_store(std::string_view name, std::size_t h
   ColumnStore& store = store_of(*batch_, store_count_);
   store.name = name;
   store.views.assign(rows_, {});
+  store.fields.assign(rows_, {});
   store.shape.clear();
   store.offsets.clear();
   store.lengths.clear();
@@ -94,8 +98,30 @@ void FieldColumns::set_all_fields(std::size_t row, const SampleView& sample,
                                   std::span<const std::byte> record) {
   for (std::size_t i = 0; i < sample.fields.size(); ++i) {
     const std::size_t store = find_or_add_store(sample.fields[i].name, i);
-    batch_->stores[store]->views[row] = lasting(sample.fields[i].bytes, record);
+    set_own(*batch_->stores[store], row, sample.fields[i], record);
   }
+}
+
+void FieldColumns::set_own(ColumnStore& store, std::size_t row, const FieldView& field,
+                           std::span<const std::byte> record) {
+  store.fields[row] = lasting_field(field, record);
+  store.views[row] = store.fields[row].bytes;
+}
+
+FieldView FieldColumns::lasting_field(const FieldView& field, std::span<const std::byte> record) {
+  FieldView kept{.name = {}, .bytes = lasting(field.bytes, record), .type = field.type};
+  if (field.dtype == kBytesListDtype) {
+    kept.dtype = kBytesListDtype;
+  } else if (!field.dtype.empty()) {
+    // What no dtype has as its name stays empty, which is none either.
+    const Result<Dtype> dtype = dtype_from_descr(field.dtype);
+    if (dtype.ok()) kept.dtype = dtype_descr(*dtype);
+  }
+  if (!field.shape.empty()) {
+    const std::span<const std::byte> shape = batch_->spare.keep(std::as_bytes(field.shape));
+    kept.shape = {reinterpret_cast<const std::uint64_t*>(shape.data()), field.shape.size()};
+  }
+  return kept;
 }
 
 Status FieldColumns::set_row(std::size_t row, const SampleView& sample,
@@ -117,9 +143,16 @@ Status FieldColumns::set_row(std::size_t row, const SampleView& sample,
 Status FieldColumns::set_field(std::size_t index, std::size_t row, const SampleView& sample,
                                std::span<const std::byte> record) {
   const PlannedColumn& column = plan_->columns[index];
-  const FieldView* field = sample.find(column.spec.source());
-  if (field == nullptr) return Status(Code::corrupt, "the sample has no such field");
+  const FieldView* field = column.find_in(sample);
+  if (field == nullptr) return missing_field(sample);
   switch (column.spec.kind) {
+    case FieldKind::own: {
+      ColumnStore& store = *batch_->stores[index];
+      set_own(store, row, *field, record);
+      const auto name = lasting(std::as_bytes(std::span(field->name)), record);
+      store.fields[row].name = {reinterpret_cast<const char*>(name.data()), name.size()};
+      return {};
+    }
     case FieldKind::text: STOKER_TRY(check_text(*field)); [[fallthrough]];
     case FieldKind::bytes:
       batch_->stores[index]->views[row] = lasting(field->bytes, record);
@@ -156,7 +189,8 @@ Status FieldColumns::set_json(const PlannedColumn& column, std::size_t index, st
     case JsonType::text: break;
   }
   if (!value->is_string())
-    return Status(Code::corrupt, fmt::format("its JSON value is {}, not text", value->type_name()));
+    return Status(Code::invalid_argument,
+                  fmt::format("its JSON value is {}, not text", value->type_name()));
   const auto& text = value->get_ref<const std::string&>();
   batch_->stores[index]->views[row] = batch_->spare.keep(std::as_bytes(std::span(text)));
   return {};
@@ -230,10 +264,11 @@ void FieldColumns::finish() {
     Column& out = columns.emplace_back();
     out.name = store.name;
     out.views = store.views;
+    out.fields = store.fields;
     if (plan_->all_fields) continue;
     const PlannedColumn& column = plan_->columns[i];
     if (column.is_views()) {
-      out.is_text = column.spec.kind != FieldKind::bytes;
+      out.is_text = column.spec.kind == FieldKind::text || column.is_json_text();
       continue;
     }
     const bool is_ragged = column.spec.kind == FieldKind::ragged;

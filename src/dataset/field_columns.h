@@ -52,6 +52,9 @@ class FieldColumns {
   Status set_padded(const PlannedColumn& column, std::size_t index, std::size_t row,
                     const ArrayView& view);
   void set_all_fields(std::size_t row, const SampleView& sample, std::span<const std::byte> record);
+  void set_own(ColumnStore& store, std::size_t row, const FieldView& field,
+               std::span<const std::byte> record);
+  FieldView lasting_field(const FieldView& field, std::span<const std::byte> record);
   std::size_t find_or_add_store(std::string_view name, std::size_t hint);
   std::span<const std::byte> lasting(std::span<const std::byte> bytes,
                                      std::span<const std::byte> record);

@@ -74,12 +74,10 @@ Status settle_array(PlannedColumn& column, const SampleView& sample) {
   ArrayReader reader;
   ArrayView view;
   if (wants_sample(spec)) {
-    const FieldView* field = sample.find(spec.source());
+    const FieldView* field = column.find_in(sample);
     if (field == nullptr)
-      return Status(
-          Code::invalid_argument,
-          fmt::format("sample {} has no field {}; it has {}", quote_for_message(sample.key),
-                      quote_for_message(spec.source()), names_of(sample)));
+      return missing_field(sample).with_context(fmt::format(
+          "sample {}, field {}", quote_for_message(sample.key), quote_for_message(spec.source())));
     STOKER_ASSIGN(view, reader.read(*field, spec.dtype));
   }
   column.dtype = spec.dtype ? *spec.dtype : view.dtype;
@@ -115,6 +113,7 @@ Status settle(PlannedColumn& column, const SampleView& sample) {
     case FieldKind::tokens:
       return Status(Code::invalid_argument,
                     "it is to be a token window, and no windows were given: see TokenWindows");
+    case FieldKind::own:
     case FieldKind::bytes:
     case FieldKind::text: break;
   }
@@ -122,7 +121,33 @@ Status settle(PlannedColumn& column, const SampleView& sample) {
   return {};
 }
 
+/// "jpg;jpeg;png" as webdataset writes alternatives. A field may be called so, too.
+std::vector<std::string> alternatives_of(std::string_view source) {
+  std::vector<std::string> names = {std::string(source)};
+  if (source.find(';') == std::string_view::npos) return names;
+  for (std::string_view rest = source; !rest.empty();) {
+    const std::size_t end = std::min(rest.find(';'), rest.size());
+    if (end > 0) names.emplace_back(rest.substr(0, end));
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  return names;
+}
+
 }  // namespace
+
+const FieldView* PlannedColumn::find_in(const SampleView& sample) const noexcept {
+  for (const std::string& name : sources)
+    if (const FieldView* field = sample.find(name)) return field;
+  return nullptr;
+}
+
+Status missing_field(const SampleView& sample) {
+  return Status(
+      Code::invalid_argument,
+      fmt::format("the sample has no such field; it has {}. A name may list alternatives, "
+                  "\"jpg;jpeg;png\"",
+                  names_of(sample)));
+}
 
 bool put_pad(Dtype dtype, double value, std::vector<std::byte>& out) {
   switch (dtype) {
@@ -171,7 +196,8 @@ Result<FieldPlan> make_field_plan(std::span<const FieldSpec> fields, const Datas
   if (std::ranges::any_of(fields, wants_sample))
     STOKER_TRY(read_first(dataset, first).with_context("looking at the first sample's fields"));
   for (const FieldSpec& spec : fields) {
-    PlannedColumn& column = plan.columns.emplace_back(PlannedColumn{.spec = spec});
+    PlannedColumn& column = plan.columns.emplace_back(
+        PlannedColumn{.spec = spec, .sources = alternatives_of(spec.source())});
     STOKER_TRY(settle(column, first.view())
                    .with_context(fmt::format("column {}", quote_for_message(spec.name))));
   }

@@ -5,17 +5,21 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "dataset/dataset.h"
 #include "dataset/field_spec.h"
 #include "formats/dtype.h"
+#include "formats/shard_format.h"
 #include "stoker/status.h"
 
 namespace stoker::internal {
 
 struct PlannedColumn {
   FieldSpec spec;
+  /// The names of the field, the first of which that a sample has is taken.
+  std::vector<std::string> sources = {};
   /// Of arrays, ragged and padded ones.
   Dtype dtype = Dtype::uint8;
   /// `array`: of a sample. `ragged`: of a row, that is of a sample without its first dimension.
@@ -24,8 +28,12 @@ struct PlannedColumn {
   std::size_t row_bytes = 0;  ///< What each sample (of `ragged`: each row) takes; 0 for views.
   std::vector<std::byte> pad_element = {};
 
+  /// The sample's field; null if it has none of these names.
+  const FieldView* find_in(const SampleView& sample) const noexcept;
+
   bool is_views() const noexcept {
-    return spec.kind == FieldKind::bytes || spec.kind == FieldKind::text || is_json_text();
+    return spec.kind == FieldKind::own || spec.kind == FieldKind::bytes ||
+           spec.kind == FieldKind::text || is_json_text();
   }
   bool is_json_text() const noexcept {
     return spec.kind == FieldKind::json && spec.json_type == JsonType::text;
@@ -42,6 +50,9 @@ struct FieldPlan {
   /// Memory for the arrays of `rows` samples whose records take `record_bytes` of memory.
   std::size_t arrays_bytes(std::size_t rows, std::size_t record_bytes) const noexcept;
 };
+
+/// What a sample lacks that has not the field: with the names it has.
+Status missing_field(const SampleView& sample);
 
 /// The bytes of one padding element; false if the dtype cannot hold the value exactly.
 bool put_pad(Dtype dtype, double value, std::vector<std::byte>& out);

@@ -33,6 +33,7 @@ Status check_field_spec(const FieldSpec& spec) {
 
 std::string_view field_kind_name(FieldKind kind) noexcept {
   switch (kind) {
+    case FieldKind::own: return "own";
     case FieldKind::bytes: return "bytes";
     case FieldKind::text: return "text";
     case FieldKind::int64: return "int64";

@@ -3,12 +3,14 @@
 /// that what reaches Python is arrays and views.
 ///
 ///     kind     from a sample's field                                  in the batch
+///     own      any                                                    views, and what they are
 ///     bytes    any                                                    views, no copy
 ///     text     bytes that must be UTF-8                               views, no copy
 ///     int64    digits as text, a typed integer, a JSON integer        array [B] of int64
 ///     float64  digits as text, a typed number, a JSON number          array [B] of float64
 ///     json     one value of a JSON document, by path                  array [B], or views of text
 ///     array    .npy, a typed array, or plain elements of `dtype`      array [B, shape...]
+///              one number, typed or as text, converted to `dtype`     array [B]
 ///     ragged   the same, the first dimension of any length            values and offsets
 ///     pad      the same, padded to `pad_length`                       array [B, pad_length, ...]
 ///     tokens   a token window (see TokenWindows)                      array [B, window + extra]
@@ -27,6 +29,7 @@
 namespace stoker {
 
 enum class FieldKind : std::uint8_t {
+  own,  ///< Whatever its format says: see Column::fields.
   bytes,
   text,
   int64,
@@ -46,8 +49,10 @@ enum class JsonType : std::uint8_t { int64, float64, text };
 
 /// One column of a batch.
 struct FieldSpec {
-  std::string name;        ///< Of the column.
-  std::string field = {};  ///< Of the field in the sample; empty: the same name.
+  std::string name;  ///< Of the column.
+  /// Of the field in the sample; empty: the same name. Names between semicolons, here or in `name`,
+  /// are alternatives: the first that the sample has.
+  std::string field = {};
   FieldKind kind = FieldKind::bytes;
 
   /// `json`: members by name and elements by number, with dots: "box.corners.0". Empty: the whole
@@ -56,7 +61,8 @@ struct FieldSpec {
   JsonType json_type = JsonType::int64;
 
   /// `array`, `ragged`, `pad`: what the elements of a field without a type are; of a field with
-  /// one (.npy, MDS, TFRecord) it must be the same. `tokens`: int64 to widen, or the file's own.
+  /// one (.npy, MDS, TFRecord) it must be the same, unless it is a single number. `tokens`: int64
+  /// to widen, or the file's own.
   std::optional<Dtype> dtype = {};
   /// `array`: the shape of every sample. Without it, that of the dataset's first readable sample.
   std::optional<std::vector<std::uint64_t>> shape = {};

@@ -59,7 +59,7 @@ struct LoaderOptions {
   /// The first epoch not to be run; nothing: endless. With `cursor.epoch` past it, there is none.
   std::optional<std::uint64_t> end_epoch = 1;
 
-  /// The columns. Without any: every field that samples have, as bytes.
+  /// The columns. Without any: every field that samples have, each as FieldKind::own.
   std::vector<FieldSpec> fields = {};
 
   OnError on_error = OnError::raise;

@@ -129,6 +129,7 @@ void RunPlan::begin_batch(std::uint64_t number, BatchData& out) const {
   const BatchCut::Part part = cut.part(at.position);
   out.number = number;
   out.epoch = at.epoch;
+  out.position = at.position;
   out.cursor = options.cursor;
   out.cursor.epoch = at.epoch;
   out.cursor.position = cut.next_position(at.position);

@@ -24,17 +24,15 @@ class SampleBatches final : public BatchMaker {
 
   Result<RunPlan::BatchMemory> plan(std::uint64_t number, BatchData& out) override {
     plan_.begin_batch(number, out);
-    std::size_t copies = 0;
-    if (store_ != nullptr) {
-      store_->advance(out.epoch, out.positions, loads_);
-      STOKER_ASSIGN(copies, plan_with_blocks(out));
-    } else {
-      STOKER_TRY(fetcher_->plan(out.samples, fetch_));
-    }
-    const std::size_t read = aligned(fetch_.memory_bytes);
-    return RunPlan::BatchMemory{
-        .records_bytes = plan_.fields.keeps_records() ? read + copies : read,
-        .arrays_bytes = plan_.fields.arrays_bytes(out.samples.size(), read + copies)};
+    if (store_ == nullptr) return plan_samples(out);
+    store_->advance(out.epoch, out.positions, loads_);
+    STOKER_ASSIGN(const std::size_t copies, plan_with_blocks(out));
+    return memory_of(out, copies);
+  }
+
+  Result<RunPlan::BatchMemory> plan_samples(BatchData& out) override {
+    STOKER_TRY(fetcher_->plan(out.samples, fetch_));
+    return memory_of(out, 0);
   }
 
   Status fill(BatchData& out, const std::stop_token& stop) override {
@@ -72,6 +70,11 @@ class SampleBatches final : public BatchMaker {
   static constexpr std::size_t kCopyAlignBytes = 64;
   static std::size_t aligned(std::size_t size_bytes) {
     return (size_bytes + kCopyAlignBytes - 1) / kCopyAlignBytes * kCopyAlignBytes;
+  }
+  RunPlan::BatchMemory memory_of(const BatchData& out, std::size_t copies) const {
+    const std::size_t read = aligned(fetch_.memory_bytes);
+    return {.records_bytes = plan_.fields.keeps_records() ? read + copies : read,
+            .arrays_bytes = plan_.fields.arrays_bytes(out.samples.size(), read + copies)};
   }
   const FetchedRecord& block_record(std::size_t row, const BatchData& out) const {
     return blocks_[row]->records[out.samples[row].sample - blocks_[row]->first];

@@ -30,6 +30,10 @@ class TokenBatches final : public BatchMaker {
 
   Result<RunPlan::BatchMemory> plan(std::uint64_t number, BatchData& out) override {
     plan_.begin_batch(number, out);
+    return plan_samples(out);
+  }
+
+  Result<RunPlan::BatchMemory> plan_samples(BatchData& out) override {
     const std::size_t rows = out.samples.size();
     if (located_.size() < rows) located_.resize(rows);
     pieces_.clear();
@@ -156,6 +160,7 @@ class TokenBatches final : public BatchMaker {
       out.columns.push_back(Column{.name = store.name,
                                    .layout = Column::Layout::array,
                                    .views = {},
+                                   .fields = {},
                                    .dtype = column.dtype,
                                    .shape = store.shape,
                                    .data = out.arrays.bytes().subspan(at, size),

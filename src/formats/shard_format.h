@@ -46,7 +46,7 @@ struct FieldView {
   std::span<const std::byte> bytes;
   FieldType type = FieldType::bytes;
   std::string_view dtype = {};                ///< NumPy's name ("<f4") for `array`.
-  std::span<const std::uint64_t> shape = {};  ///< For `array`.
+  std::span<const std::uint64_t> shape = {};  ///< For `array`; {1} says that one number is a list.
 };
 
 /// One sample. Reused from record to record: clear() keeps the memory. Moved, never copied: a

@@ -100,6 +100,12 @@ Status add_bytes_list(std::string_view name, const Joined& list, SampleView& out
   return {};
 }
 
+/// Of a list of numbers: its size says how many there are, and its shape only that one is a list.
+std::span<const std::uint64_t> list_shape(std::size_t count) {
+  static constexpr std::uint64_t kOne = 1;
+  return count == 1 ? std::span(&kOne, 1) : std::span<const std::uint64_t>();
+}
+
 Status add_float_list(std::string_view name, const Joined& list, SampleView& out) {
   Joined values(out);
   WireField field;
@@ -112,7 +118,11 @@ Status add_float_list(std::string_view name, const Joined& list, SampleView& out
                                              " bytes, which 4 does not divide");
     values.add(field.bytes, field.value_offset_bytes);
   }
-  out.fields.push_back({.name = name, .bytes = values.bytes(), .type = FieldType::float32});
+  const std::span<const std::byte> bytes = values.bytes();
+  out.fields.push_back({.name = name,
+                        .bytes = bytes,
+                        .type = FieldType::float32,
+                        .shape = list_shape(bytes.size() / sizeof(float))});
   return {};
 }
 
@@ -146,7 +156,10 @@ Status add_int64_list(std::string_view name, const Joined& list, SampleView& out
       STOKER_TRY(unpack_int64(field, values));
     }
   }
-  out.fields.push_back({.name = name, .bytes = values, .type = FieldType::int64});
+  out.fields.push_back({.name = name,
+                        .bytes = values,
+                        .type = FieldType::int64,
+                        .shape = list_shape(values.size() / sizeof(std::int64_t))});
   return {};
 }
 

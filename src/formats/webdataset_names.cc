@@ -62,11 +62,17 @@ bool is_lower_case(std::string_view extension) noexcept {
   return std::ranges::all_of(extension, [](char c) { return c == to_lower_case(c); });
 }
 
+bool is_integer_extension(std::string_view extension) noexcept {
+  constexpr std::array<std::string_view, 5> kIntegers = {"cls", "cls2", "index", "inx", "id"};
+  return std::ranges::find(kIntegers, extension.substr(extension.rfind('.') + 1)) !=
+         kIntegers.end();
+}
+
 FieldType type_of_extension(std::string_view extension) noexcept {
   const std::string_view last = extension.substr(extension.rfind('.') + 1);
-  constexpr std::array<std::string_view, 8> kText = {"txt",  "text",  "transcript", "cls",
-                                                     "cls2", "index", "inx",        "id"};
-  if (std::ranges::find(kText, last) != kText.end()) return FieldType::text;
+  constexpr std::array<std::string_view, 3> kText = {"txt", "text", "transcript"};
+  if (is_integer_extension(extension) || std::ranges::find(kText, last) != kText.end())
+    return FieldType::text;
   if (last == "json" || last == "jsn") return FieldType::json;
   return FieldType::bytes;
 }

@@ -44,6 +44,10 @@ char to_lower_case(char c) noexcept;
 /// are text, as webdataset writes them.
 FieldType type_of_extension(std::string_view extension) noexcept;
 
+/// Whether the last part of an extension says that the text is an integer: "cls", "cls2", "index",
+/// "inx" and "id", which webdataset decodes so.
+bool is_integer_extension(std::string_view extension) noexcept;
+
 /// Whether a sample with that key and those fields reads back as itself. `invalid_argument` says
 /// which rule it breaks.
 Status check_key(std::string_view key);

@@ -120,12 +120,64 @@ TEST_F(FieldsTest, digits_become_integers) {
 }
 
 TEST_F(FieldsTest, what_is_no_integer_is_named) {
-  for (const std::string text : {"seven", "", "1.5", "9223372036854775808", "+-3", "0x10"}) {
+  for (const std::string text : {"seven", "", "1.5", "+-3", "0x10"}) {
     open_tar({one("cls", "1"), one("cls", text)});
     EXPECT_EQ(
         failure({{.name = "cls", .kind = FieldKind::int64}}),
         "a.tar: sample 1 at byte 1024: key \"k1\": field \"cls\": \"" + text + "\" is no integer");
   }
+}
+
+TEST_F(FieldsTest, an_integer_that_is_too_large_is_no_damage) {
+  open_tar({one("cls", "9223372036854775808")});
+  const auto loader = start({{.name = "cls", .kind = FieldKind::int64}});
+  ASSERT_TRUE(loader.ok());
+  const NextBatch next = (*loader)->next();
+  EXPECT_EQ(next.status.code(), Code::invalid_argument);
+  EXPECT_NE(next.status.message().find("is more than an int64 holds: ask for np.uint64"),
+            std::string::npos);
+  const Batch batch = load({{.name = "cls", .kind = FieldKind::array, .dtype = Dtype::uint64}});
+  EXPECT_EQ(numbers_of<std::uint64_t>(*batch.find("cls")),
+            (std::vector<std::uint64_t>{std::uint64_t{1} << 63}));
+}
+
+TEST_F(FieldsTest, a_missing_field_is_no_damage_and_names_may_have_alternatives) {
+  open_tar({one("jpg", "a"), one("png", "b"), one("jpeg", "c")});
+  const auto loader = start({{.name = "jpg"}});
+  ASSERT_TRUE(loader.ok());
+  EXPECT_EQ((*loader)->next().status.code(), Code::invalid_argument);
+  EXPECT_EQ(failure({{.name = "jpg"}}),
+            "a.tar: sample 1 at byte 1024: key \"k1\": field \"jpg\": the sample has no such "
+            "field; it has \"png\". A name may list alternatives, \"jpg;jpeg;png\"");
+  const Batch batch = load({{.name = "jpg;jpeg;png"}, {.name = "image", .field = "png;jpeg;jpg"}});
+  for (const char* name : {"jpg;jpeg;png", "image"}) {
+    EXPECT_EQ(text_of(batch.find(name)->views[0]), "a");
+    EXPECT_EQ(text_of(batch.find(name)->views[1]), "b");
+    EXPECT_EQ(text_of(batch.find(name)->views[2]), "c");
+  }
+}
+
+TEST_F(FieldsTest, one_number_becomes_any_dtype_that_holds_it) {
+  open_tar({one("cls", "7"), one("cls", "200")});
+  const Batch batch =
+      load({{.name = "a", .field = "cls", .kind = FieldKind::array, .dtype = Dtype::uint8},
+            {.name = "b", .field = "cls", .kind = FieldKind::array, .dtype = Dtype::float32}});
+  EXPECT_EQ(batch.find("a")->shape.size(), 1U);
+  EXPECT_EQ(numbers_of<std::uint8_t>(*batch.find("a")), (std::vector<std::uint8_t>{7, 200}));
+  EXPECT_EQ(numbers_of<float>(*batch.find("b")), (std::vector<float>{7, 200}));
+  EXPECT_NE(failure({{.name = "cls", .kind = FieldKind::array, .dtype = Dtype::int8}})
+                .find("200 is outside of what int8 holds"),
+            std::string::npos);
+}
+
+TEST_F(FieldsTest, fields_may_stay_what_their_format_says) {
+  open_tar({one("cls", "1"), one("cls", "2")});
+  const Batch batch = load({{.name = "label", .field = "cls", .kind = FieldKind::own}});
+  const Column& column = *batch.find("label");
+  ASSERT_EQ(column.fields.size(), 2U);
+  EXPECT_EQ(column.fields[1].name, "cls");
+  EXPECT_EQ(column.fields[1].type, FieldType::text);
+  EXPECT_EQ(text_of(column.views[1]), "2");
 }
 
 TEST_F(FieldsTest, digits_become_real_numbers) {
@@ -186,7 +238,8 @@ TEST_F(FieldsTest, npy_arrays_are_stacked) {
       failure({{.name = "x", .field = "npy", .kind = FieldKind::array, .dtype = Dtype::int32}}),
       "column \"x\": it holds float32, and int32 was asked for");
   EXPECT_EQ(failure({{.name = "y", .kind = FieldKind::array}}),
-            "column \"y\": sample \"k0\" has no field \"y\"; it has \"npy\"");
+            "column \"y\": sample \"k0\", field \"y\": the sample has no such field; it has "
+            "\"npy\". A name may list alternatives, \"jpg;jpeg;png\"");
 }
 
 TEST_F(FieldsTest, another_shape_is_named_with_both) {
@@ -290,6 +343,12 @@ TEST_F(FieldsTest, mds_columns_have_their_own_types) {
             (std::vector<std::int64_t>{200, 201, 202}));
   EXPECT_EQ(text_of(batch.find("text")->views[2]), "t2");
   EXPECT_EQ(numbers_of<float>(*batch.find("x")), (std::vector<float>{1, 2, 1, 2, 1, 2}));
+  for (const char* name : {"label", "score", "small"}) {  // one number has no dimension
+    const Batch array = load({{.name = name, .kind = FieldKind::array}});
+    EXPECT_EQ(array.find(name)->shape.size(), 1U) << name;
+  }
+  const Batch narrow = load({{.name = "label", .kind = FieldKind::array, .dtype = Dtype::int32}});
+  EXPECT_EQ(numbers_of<std::int32_t>(*narrow.find("label")), (std::vector<std::int32_t>{-1, 0, 1}));
   EXPECT_EQ(batch.key(1), "shard.00000/1");  // formats without keys are numbered
 
   EXPECT_NE(failure({{.name = "score", .kind = FieldKind::int64}})

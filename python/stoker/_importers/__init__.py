@@ -19,6 +19,7 @@ from stoker._importers.parquet import ParquetRows
 from stoker._importers.petastorm import PetastormRows
 from stoker._importers.renamed import RenamedRows
 from stoker._importers.text import TokenRows
+from stoker._paths import path_text
 
 _TABLE_OPTIONS = ("columns", "where", "key", "json_columns", "rename")
 _TEXT_OPTIONS = ("tokenizer", "eod", "lines", "text_field")
@@ -74,7 +75,7 @@ def _ingest_all(
     options: dict[str, Any],
 ) -> _native.PackReport:
     given = {name: value for name, value in chosen.items() if value is not None}
-    with open_source(kind, os.fspath(path), given) as source:
+    with open_source(kind, path_text(path), given) as source:
         rows = (row for batch in source.read(range(source.count)) for row in batch)
         return _ingest.ingest(rows, dst, **options)
 
