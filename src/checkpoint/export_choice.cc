@@ -86,7 +86,7 @@ std::string common_wrappers(std::span<const std::string_view> names) {
 std::optional<std::string> find_elsewhere(const nlohmann::json& node, const Prefixes& prefixes) {
   if (!node.is_structured()) return std::nullopt;
   if (node.is_object() && node.size() == 1) {
-    const std::string& tag = node.begin().key();
+    const std::string tag = node.begin().key();
     const nlohmann::json& body = node.front();
     if (tag == "!tensor" || tag == "!torch" || tag == "!array") {
       const nlohmann::json& name = body.is_array() && !body.empty() ? body[0] : body;
