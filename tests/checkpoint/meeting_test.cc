@@ -351,7 +351,7 @@ TEST_F(MeetingTest, nobody_waits_for_a_member_that_has_ended) {
       const Met met = Meeting::enter(member, "agreed");
       if (met.ok() && has_spoken)
         static_cast<void>((*(*met)->make_coordinator())->gather("k", "last words", in_the_end()));
-      static_cast<void>(::write(ready[1], "x", 1));
+      if (::write(ready[1], "x", 1) != 1) ::_exit(1);
       ::pause();
       ::_exit(0);
     }
