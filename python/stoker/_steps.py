@@ -22,3 +22,10 @@ class Steps(Iterator[tuple[int, Any]]):
         for item in self._iteration:  # not by next(): after a call, signals are handled
             return item
         raise StopIteration
+
+    def close(self) -> None:
+        """Ends the iteration; the next one begins after it."""
+        close = getattr(self._iteration, "close", None)
+        self._iteration = iter(())
+        if close is not None:
+            close()

@@ -99,7 +99,7 @@ except Exception as error:
     said = run_as_nobody(program, str(folder)).communicate(timeout=60)[0]
     assert "PermissionError" in said, said
     assert "its generation is not known" in said
-    assert "saved" not in said
+    assert "saved\n" not in said
 
 
 _RANK = """

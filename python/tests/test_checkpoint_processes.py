@@ -77,7 +77,8 @@ def test_a_writer_that_dies_frees_the_lock_at_once(start: Start, tmp_path: Path)
 
 
 _WAITER = """
-import sys, stoker
+import logging, sys, stoker
+logging.getLogger("stoker").addHandler(logging.NullHandler())  # what it says of the first one
 saver = stoker.Checkpointer(sys.argv[1], lock=sys.argv[2])
 try:
     print("waiting", flush=True)

@@ -283,7 +283,7 @@ Result<CheckpointVerifyReport> verify_checkpoint(const CheckpointDirectory& dire
 
 Result<CheckpointVerifyReport> verify_checkpoints(const CheckpointDirectory& directory,
                                                   const CheckpointVerifyOptions& options) {
-  constexpr int kAttemptsMax = 100;
+  constexpr int kAttemptsMax = 1000;
   CheckpointVerifyReport all;
   // Where all that were there are gone by now there are others.
   for (int attempt = 0; attempt < kAttemptsMax && all.step_count == 0; ++attempt) {

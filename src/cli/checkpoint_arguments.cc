@@ -87,7 +87,7 @@ Result<CheckpointReader> open_step(const std::string& directory, const std::stri
   STOKER_ASSIGN(const CheckpointDirectory opened, open_directory(directory));
   const bool is_latest = typed == kLatestName;
   // Whoever saves and keeps one checkpoint removes it as soon as there is a newer one: then that.
-  constexpr int kAttemptsMax = 100;
+  constexpr int kAttemptsMax = 1000;
   for (int attempt = 1;; ++attempt) {
     STOKER_ASSIGN(const CatalogStep step, find_step(directory, typed));
     Result<CheckpointReader> reader = CheckpointReader::open(

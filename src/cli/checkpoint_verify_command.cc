@@ -97,7 +97,7 @@ Result<CheckpointVerifyReport> verify_one(const Arguments& arguments,
   STOKER_ASSIGN(const CheckpointDirectory directory, open_directory(arguments.directory));
   const bool wants_latest = arguments.step == kLatestName;
   // Whoever saves and keeps one checkpoint removes it as soon as there is a newer one: then that.
-  constexpr int kAttemptsMax = 100;
+  constexpr int kAttemptsMax = 1000;
   Result<CheckpointVerifyReport> report = CheckpointVerifyReport();
   for (int attempt = 1;; ++attempt) {
     STOKER_ASSIGN(const Catalog catalog, list_checkpoints(directory));
