@@ -63,6 +63,7 @@ class TreeFit:
         self._manifest = manifest_path(checkpoint)
         self._stored = {name: (kind, shape) for name, kind, shape in checkpoint.tensors()}
         self._arrays: dict[TensorNode, Any] = {}
+        self._made: dict[tuple[str, bool], tuple[str | None, Any]] = {}  # of each tensor one
         self._states: dict[int, tuple[Any, str]] = {}  # of objects, and where they are
         self._checkpoint = checkpoint
         self._targets = Targets()
@@ -241,15 +242,21 @@ class TreeFit:
     def _make(self, node: TensorNode, path: str) -> None:
         if node.is_slice:
             raise Misfit(f"{path}: a slice, which is restored into a stoker.Slice alone")
-        make = new_tensor if node.is_torch else new_array
-        try:
-            made = make(*self._find(node, path), node.element)
-        except (UnsupportedValueError, ImportError) as error:
-            raise Misfit(f"{path}: cannot be restored: {error}") from None
-        memory = memory_of(made)
-        assert memory is not None
+        kind, shape = self._find(node, path)
+        element, made = self._made.get((node.name, node.is_torch), (node.element, None))
+        if element != node.element:
+            raise Misfit(f"{path}: cannot be restored: elements of two types in one tensor")
+        if made is None:
+            make = new_tensor if node.is_torch else new_array
+            try:
+                made = make(kind, shape, node.element)
+            except (UnsupportedValueError, ImportError) as error:
+                raise Misfit(f"{path}: cannot be restored: {error}") from None
+            self._made[node.name, node.is_torch] = element, made
+            memory = memory_of(made)
+            assert memory is not None
+            self._add(path, node, None, made, memory)
         self._arrays[node] = made
-        self._add(path, node, None, made, memory)
 
     @property
     def targets(self) -> list[tuple[Any, ...]]:
