@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from stoker import _native
+from stoker._checkpoint_values import checked_text
 from stoker._durations import parse_duration
 from stoker._ingest import parse_size
 from stoker._numbers import whole_number
@@ -88,6 +89,10 @@ def numbers_of(reference: Any) -> dict[str, float]:
         return {}
     if not isinstance(reference, Mapping):
         raise TypeError(f"reference: numbers by name, a dict, not {type(reference).__name__}")
+    for name in reference:
+        if not isinstance(name, str):
+            raise TypeError(f"reference: the name {name!r} is no str")
+        checked_text(name, f"reference: the name {name!r}")
     return {name: number_of(f"reference[{name!r}]", value) for name, value in reference.items()}
 
 

@@ -11,7 +11,7 @@ import threading
 import time
 import weakref
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from stoker import _native
 from stoker._checkpoint_job import Meetings
@@ -102,14 +102,20 @@ class Writer:
             )
 
     @contextlib.contextmanager
-    def refusing(self, step: int) -> Iterator[None]:
-        """Tells the other ranks, who would wait for this one, of what is raised inside."""
+    def refusing(self, step: Any) -> Iterator[None]:
+        """Tells the other ranks, who would wait for this one, of what is raised inside.
+
+        Ctrl-C and the end of the program are told as well. ``step`` may be what was wrong.
+        """
         try:
             yield
-        except Exception as error:
+        except BaseException as error:
             if self._ranks.world_size > 1:
+                text = str(error) or type(error).__name__
+                text = text.encode(errors="backslashreplace").decode()
+                number = step if type(step) is int and 0 <= step < 2**64 else 0
                 with contextlib.suppress(OSError, ValueError):  # this one's error is the cause
-                    self._begin().save(step, [], ("null", "null", "null"), {}, str(error))
+                    self._begin().save(number, [], ("null", "null", "null"), {}, text)
             raise
 
     def save(

@@ -81,6 +81,11 @@ class Progress:
         self.at = cursor
         self.next = (self._end_of(cursor.epoch), 0)
 
+    def check(self, state: State, allow: Iterable[str]) -> None:
+        """Raises what load() would, and changes nothing; a sampler is not asked for its order."""
+        if self._plan.is_endless:
+            check_cursor(cursor_of(state), self._plan.wanted_cursor(), allow)
+
     def load(self, state: State, allow: Iterable[str]) -> None:
         """Goes to a saved state; CursorMismatch if it is another run's."""
         cursor = cursor_of(state)
