@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -29,7 +30,13 @@ def _count(name: str, given: int | None) -> int | None:
 
 
 def _size(name: str, given: int | str | None, hint: str = "") -> int | None:
-    return None if given is None else whole_number(name, parse_size(given), 1, hint=hint)
+    if given is None:
+        return None
+    try:
+        size = parse_size(given)
+    except ValueError as error:
+        raise ValueError(f"{name}: {hint}{error}") from None
+    return whole_number(name, size, 1, hint=hint)
 
 
 def _lock_timeout(lock: float | str) -> float | None:
@@ -100,7 +107,9 @@ def name_of(step: int | str) -> str:
     """Of the directory of a step. No name is not the newest: somebody has lost a value."""
     if step == "":
         raise ValueError('step="": "latest", a number, or the name of a checkpoint')
-    return step if isinstance(step, str) else f"step-{step_number(step):012}"
+    if isinstance(step, str):
+        return f"step-{int(step):012}" if re.fullmatch("[0-9]{1,20}", step) else step
+    return f"step-{step_number(step):012}"
 
 
 def step_number(step: Any) -> int:

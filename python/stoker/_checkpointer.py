@@ -37,6 +37,7 @@ from stoker._numbers import whole_number
 from stoker._ranks import find_ranks
 
 _log = logging.getLogger("stoker")
+_STEPS_TOLD = 10
 _kill_at = ("", 1)  # for tests: die at the n-th time that this crash point is reached
 
 
@@ -274,6 +275,9 @@ class Checkpointer(Listing):
             error = users.error  # as it was raised, and not in the context of ours
         except Exception as raised:
             wanted.tell_in(raised)
+            if name and isinstance(raised, FileNotFoundError) and raised.strerror:
+                there = ", ".join(map(str, self.steps()[-_STEPS_TOLD:]))
+                raised.strerror += f": there are {there}" if there else ""
             raise
         else:
             if not chosen:
