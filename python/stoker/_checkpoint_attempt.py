@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
-from dataclasses import dataclass
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 from stoker import _native
@@ -11,8 +14,9 @@ from stoker._checkpoint_fit import TreeFit
 from stoker._checkpoint_ranks import Differs, identity_in, tree_of_all
 from stoker._checkpoint_restored import Restored
 from stoker._checkpoint_settings import check_loader
-from stoker._checkpoint_tree import decode_tree, manifest_path
-from stoker._checkpoint_values import is_fixed
+from stoker._checkpoint_tree import TensorNode, decode_tree, manifest_path
+from stoker._checkpoint_users import users_code
+from stoker._checkpoint_values import is_fixed, parts_of
 from stoker._corrupt import corrupt_error, tensor_in
 from stoker._cursors import CursorMismatch
 from stoker._ranks import Ranks
@@ -29,12 +33,24 @@ class Wanted:
         loader: What continues, or None.
         allow: What may differ in its state.
         is_partial: What else was saved is left out on purpose.
+        partly_read: The names of checkpoints that were damaged when arrays were filled from them.
     """
 
     trees: dict[str, Any]
     loader: Any
     allow: list[str]
     is_partial: bool
+    partly_read: list[str] = field(default_factory=list)
+
+    def tell_in(self, error: Exception) -> None:
+        """Says in the error that ended the restore if arrays are not what they were."""
+        if self.partly_read:
+            text = f"{error} (arrays may hold bytes of {', '.join(self.partly_read)}, which "
+            text += "is damaged and was read in part: do not use them)"
+            if isinstance(error, OSError) and error.errno is not None:
+                error.strerror = text
+            else:
+                error.args = (text, *error.args[1:])
 
 
 def _saved_trees(
@@ -62,7 +78,7 @@ def _saved_trees(
 
 
 class Attempt:
-    """Checks everything when it is made. ``finish`` when all targets were read."""
+    """Checks everything when it is made. Then ``read``, and ``finish``."""
 
     def __init__(self, checkpoint: _native.OpenCheckpoint, wanted: Wanted, ranks: Ranks) -> None:
         self._step, self._generation = checkpoint.step, checkpoint.generation
@@ -91,22 +107,26 @@ class Attempt:
             check_loader(wanted.loader, "load_state_dict")
             self._fit.check(self._cursor, None, "loader")
         self._fit.raise_misfits()
+        self._check_cursor(wanted.loader)
 
-    @classmethod
-    def read(cls, checkpoint: _native.OpenCheckpoint, wanted: Wanted, ranks: Ranks) -> Attempt:
-        """One whose targets were read; CorruptError has the tensor that is damaged."""
-        made = cls(checkpoint, wanted, ranks)
+    def _check_cursor(self, loader: Any) -> None:
+        """Whether a stoker.Loader will take its state, before any array is touched."""
+        if hasattr(loader, "_check_state") and not _has_tensors(self._cursor):
+            with users_code(), _advising():
+                loader._check_state(self._cursor, self._wanted.allow)
+
+    def read(self, checkpoint: _native.OpenCheckpoint) -> None:
+        """Fills the targets; CorruptError has the tensor that is damaged."""
+        targets = self._fit.targets
         try:
-            checkpoint.read_all(made.targets)
-        except _native.CorruptError as error:
-            error.tensor = tensor_in(str(error), [target[0] for target in made.targets])
+            checkpoint.read_all(targets)
+        except Exception as error:
+            if targets and self._fit.fills_arrays:
+                name = os.path.basename(checkpoint.directory)  # noqa: PTH119
+                self._wanted.partly_read.append(name)
+            if isinstance(error, _native.CorruptError):
+                error.tensor = tensor_in(str(error), [target[0] for target in targets])
             raise
-        return made
-
-    @property
-    def targets(self) -> list[tuple[Any, ...]]:
-        """Where tensors are read to."""
-        return self._fit.targets
 
     def finish(self, source: str, passed_over: list[tuple[str, str]]) -> Restored:
         """Sets what is no tensor, the loader first."""
@@ -160,14 +180,26 @@ class Attempt:
 
     def _load_loader(self, loader: Any, allow: list[str]) -> None:
         settings = {"allow": allow} if allow else {}  # other loaders than ours take none
-        try:
+        with _advising():
             loader.load_state_dict(self._fit.apply(self._cursor, None), **settings)
-        except CursorMismatch as error:
-            differing = {one.field for one in error.differences}
-            if not all(one.may_be_allowed for one in error.differences):
-                raise
-            advice = ", ".join(f'"{name}"' for name in sorted(differing))
-            message = f"{error}: restore(..., allow={{{advice}}})"
-            raise CursorMismatch(message, error.differences) from None
         if hasattr(loader, "_count_from"):  # a stoker.Loader
             loader._count_from(self._step)
+
+
+@contextlib.contextmanager
+def _advising() -> Iterator[None]:
+    """Says how to go on with a loader that differs, where that can be."""
+    try:
+        yield
+    except CursorMismatch as error:
+        if not all(one.may_be_allowed for one in error.differences):
+            raise
+        advice = ", ".join(f'"{name}"' for name in sorted({d.field for d in error.differences}))
+        message = f"{error}: restore(..., allow={{{advice}}})"
+        raise CursorMismatch(message, error.differences) from None
+
+
+def _has_tensors(node: Any) -> bool:
+    if isinstance(node, TensorNode):
+        return True
+    return any(_has_tensors(part) for _, part in parts_of(node) or ())

@@ -25,6 +25,7 @@ from stoker._checkpoint_ranks import Differs
 from stoker._checkpoint_slice import Box, Slice
 from stoker._checkpoint_targets import Place, Targets
 from stoker._checkpoint_tree import TensorNode, has_state_dict, manifest_path
+from stoker._checkpoint_users import users_code
 from stoker._checkpoint_values import (
     Unresolved,
     holds_arrays,
@@ -56,6 +57,9 @@ class TreeFit:
     are filled where they are, and new ones are made where there are none. ``raise_misfits`` raises
     all that was found. When the tensors have been read, ``copy`` fills what was read beside its
     place, and ``apply`` sets everything else.
+
+    Attributes:
+        fills_arrays: Whether memory of the caller's is read into, which damage leaves half filled.
     """
 
     def __init__(self, checkpoint: _native.OpenCheckpoint, source: str) -> None:
@@ -63,11 +67,13 @@ class TreeFit:
         self._manifest = manifest_path(checkpoint)
         self._stored = {name: (kind, shape) for name, kind, shape in checkpoint.tensors()}
         self._arrays: dict[TensorNode, Any] = {}
+        self._made: dict[tuple[str, bool], tuple[str | None, Any]] = {}  # of each tensor one
         self._states: dict[int, tuple[Any, str]] = {}  # of objects, and where they are
         self._checkpoint = checkpoint
         self._targets = Targets()
         self._resolved: list[tuple[Any, ...]] | None = None
         self._misfits: list[str] = []
+        self.fills_arrays = False
 
     def check(self, saved: Any, have: Any, path: str, *, strict: bool = True) -> None:
         """Notes what is wrong with putting ``saved`` where ``have`` is; changes nothing.
@@ -159,7 +165,8 @@ class TreeFit:
             ) from None
 
     def _check_object(self, saved: Any, have: Any, path: str) -> None:
-        state = have.state_dict()
+        with users_code():
+            state = have.state_dict()
         self._states[id(have)] = state, path
         if _is_torch_kind(have, "torch.nn", "Module") and isinstance(saved, dict):
             self._check_names(saved, state, path, of_module=True)
@@ -223,6 +230,7 @@ class TreeFit:
             stored = describe(kind, shape, node.element)
             raise Misfit(f"{path}: {memory.describe()}, but {stored} in {self._source}")
         self._arrays[node] = have
+        self.fills_arrays = self.fills_arrays or memory.device is None
         self._add(path, node, None, have, memory)
 
     def _fill_slice(self, node: TensorNode, have: Slice, path: str) -> None:
@@ -236,20 +244,27 @@ class TreeFit:
             mine = describe(memory.type, whole, memory.element)
             stored = describe(kind, shape, node.element)
             raise Misfit(f"{path}: a slice of {mine}, but {stored} in {self._source}")
+        self.fills_arrays = self.fills_arrays or memory.device is None
         self._add(path, node, (offsets, memory.shape), have.array, memory)
 
     def _make(self, node: TensorNode, path: str) -> None:
         if node.is_slice:
             raise Misfit(f"{path}: a slice, which is restored into a stoker.Slice alone")
-        make = new_tensor if node.is_torch else new_array
-        try:
-            made = make(*self._find(node, path), node.element)
-        except (UnsupportedValueError, ImportError) as error:
-            raise Misfit(f"{path}: cannot be restored: {error}") from None
-        memory = memory_of(made)
-        assert memory is not None
+        kind, shape = self._find(node, path)
+        element, made = self._made.get((node.name, node.is_torch), (node.element, None))
+        if element != node.element:
+            raise Misfit(f"{path}: cannot be restored: elements of two types in one tensor")
+        if made is None:
+            make = new_tensor if node.is_torch else new_array
+            try:
+                made = make(kind, shape, node.element)
+            except (UnsupportedValueError, ImportError) as error:
+                raise Misfit(f"{path}: cannot be restored: {error}") from None
+            self._made[node.name, node.is_torch] = element, made
+            memory = memory_of(made)
+            assert memory is not None
+            self._add(path, node, None, made, memory)
         self._arrays[node] = made
-        self._add(path, node, None, made, memory)
 
     @property
     def targets(self) -> list[tuple[Any, ...]]:

@@ -18,6 +18,7 @@ from stoker._checkpoint_memory import (
     memory_of_array,
     new_array,
 )
+from stoker._checkpoint_settings import name_of
 from stoker._checkpoint_tree import TensorNode, decode_tree, manifest_path
 from stoker._checkpoint_values import parts_of, with_parts
 from stoker._foreign_files import foreign_directory, foreign_file
@@ -193,6 +194,14 @@ def _load_file(path: str) -> Loaded:
     return Loaded(path, tensors)
 
 
+def _with_step(path: str) -> str:
+    """With the name of a step's directory where there is its number alone."""
+    parent, last = os.path.split(path.rstrip("/"))
+    if not last.isascii() or not last.isdecimal() or os.path.lexists(path):
+        return path
+    return os.path.join(parent, name_of(last))  # noqa: PTH118
+
+
 def _directory_of(path: str) -> str:
     parent, last = os.path.split(path.rstrip("/") or path)
     return parent or "." if last == "latest" else path
@@ -274,9 +283,9 @@ def load(path: str | os.PathLike[str]) -> Loaded:
     >>> stoker.load("run/checkpoints/latest")["state.w"][0:16]
 
     Args:
-        path: A checkpoint, ``latest`` or a directory of checkpoints (the newest whose manifest is
-            valid; damaged ones are logged), or any safetensors file. Of a file there are no
-            checksums to compare with.
+        path: A checkpoint (``run/40000`` is step 40000 in ``run``), ``latest`` or a directory of
+            checkpoints (the newest whose manifest is valid; damaged ones are logged), or any
+            safetensors file. Of a file there are no checksums to compare with.
 
     Raises:
         FileNotFoundError: There is no such file, or there are no checkpoints.
@@ -286,6 +295,7 @@ def load(path: str | os.PathLike[str]) -> Loaded:
     path = path_text(path)
     if os.path.isfile(path):  # noqa: PTH113
         return _load_file(path)
+    path = _with_step(path)
     try:
         native = _open(path)
     except OSError:

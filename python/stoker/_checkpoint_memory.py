@@ -196,6 +196,7 @@ def memory_of_tensor(tensor: Any) -> Memory:
     if tensor.device.type == "meta":
         raise UnsupportedValueError("a tensor on meta, which has no elements")
     tensor = tensor.detach()
+    _check_storage(tensor)
     if tensor.is_conj() or tensor.is_neg():
         tensor = tensor.resolve_conj().resolve_neg()
     memory = _memory_of_strided(tensor)
@@ -215,6 +216,22 @@ def _memory_of_strided(tensor: Any) -> Memory:
         raise UnsupportedValueError(f"a tensor of {tensor.dtype}")
     where = None if tensor.is_contiguous() else strides
     return Memory(tensor_type, shape, where, tensor.data_ptr(), element, tensor)
+
+
+def _check_storage(tensor: Any) -> None:
+    """That the storage has all elements: it may have been resized, to nothing as FSDP does."""
+    if tensor.numel() == 0:
+        return
+    try:
+        have = tensor.untyped_storage().nbytes()
+    except (NotImplementedError, RuntimeError):  # of a device whose tensors have no storage
+        return
+    reach = sum((n - 1) * step for n, step in zip(tensor.shape, tensor.stride(), strict=True))
+    need = (tensor.storage_offset() + reach + 1) * tensor.element_size()
+    if have < need:
+        raise UnsupportedValueError(
+            f"its storage has {have} bytes, and its elements need {need}: it was resized or freed"
+        )
 
 
 def memory_of(value: Any) -> Memory | None:

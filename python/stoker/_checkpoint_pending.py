@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import logging
+import math
+import operator
 import os
 import queue
 import threading
@@ -16,7 +18,19 @@ from stoker import _native
 from stoker._checkpoint_late import LateError, telling_late
 
 _log = logging.getLogger("stoker")
+_STOP_SECONDS = 5.0  # for threads that end at once, unless Ctrl-C has broken something in them
 _POLL_SECONDS = 0.1  # how soon the thread sees that it is to end; a save that ends wakes it at once
+
+
+class _Condition(threading.Condition):
+    """One that Ctrl-C does not leave locked.
+
+    That of Python enters and leaves in functions of Python's, where the interrupt may come between
+    the lock and the ``with`` block. Here ``with`` calls those of the lock itself, in C.
+    """
+
+    __enter__: Any = property(operator.attrgetter("_lock.__enter__"))
+    __exit__: Any = property(operator.attrgetter("_lock.__exit__"))
 
 
 class Pending(concurrent.futures.Future[str]):
@@ -28,6 +42,7 @@ class Pending(concurrent.futures.Future[str]):
 
     def __init__(self, native: _native.PendingSave, size_bytes: int) -> None:
         super().__init__()
+        self._condition = _Condition()
         self._native = native
         self._pid = os.getpid()
         self._begin = time.monotonic()
@@ -99,11 +114,22 @@ class Pending(concurrent.futures.Future[str]):
         return super().exception()
 
     def _await_end(self, timeout: float | None) -> None:
-        self._settle()
-        concurrent.futures.wait([self], timeout)
-        if not super().done():
+        if not self.await_end(timeout):
             raise LateError(f"save step {self.step}: not over after {timeout} s")
         self.is_read = True
+
+    def await_end(self, timeout: float | None) -> bool:
+        """Whether it is over, after so many seconds at most. Raises nothing but Ctrl-C.
+
+        Not by ``concurrent.futures.wait``, which Ctrl-C may leave with locks that it has taken.
+        """
+        end = math.inf if timeout is None else time.monotonic() + timeout
+        while not self.done():
+            left = end - time.monotonic()
+            if left <= 0:
+                return False
+            self._native.wait(min(left, _POLL_SECONDS))
+        return True
 
     def add_done_callback(self, fn: Callable[[concurrent.futures.Future[str]], object]) -> None:
         """Calls ``fn`` with this save when it is over, in a thread that may wait for other saves.
@@ -189,14 +215,14 @@ class _CallbackThread:
         if is_stopped:
             fn(pending)
 
-    def stop(self) -> None:
+    def stop(self, timeout: float | None) -> None:
         """Runs what is left and ends the thread; does not wait if it is this one."""
         with self._lock:
             self._is_stopped = True
             thread = self._thread
             self._queue.put(None)
         if thread is not None and thread is not threading.current_thread():
-            thread.join()
+            thread.join(timeout)
 
     def _run(self) -> None:
         while (call := self._queue.get()) is not None:
@@ -226,13 +252,13 @@ class Watcher:
         pending._callbacks = self._callbacks
         self._queue.put(pending)
 
-    def stop(self) -> None:
-        """Ends the thread, which then reports nothing more."""
+    def stop(self, timeout: float | None) -> None:
+        """Ends the thread, which then reports nothing more. ``timeout``: for callbacks."""
         self._is_stopped = True
         self._queue.put(None)
         if self._thread is not threading.current_thread():
-            self._thread.join()
-        self._callbacks.stop()
+            self._thread.join(_STOP_SECONDS)
+        self._callbacks.stop(None if timeout is None else max(timeout, _STOP_SECONDS))
 
     def _run(self) -> None:
         while (pending := self._queue.get()) is not None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from stoker import _native
+from stoker._checkpoint_values import checked_text
 from stoker._durations import parse_duration
 from stoker._ingest import parse_size
 from stoker._numbers import whole_number
@@ -28,7 +30,13 @@ def _count(name: str, given: int | None) -> int | None:
 
 
 def _size(name: str, given: int | str | None, hint: str = "") -> int | None:
-    return None if given is None else whole_number(name, parse_size(given), 1, hint=hint)
+    if given is None:
+        return None
+    try:
+        size = parse_size(given)
+    except ValueError as error:
+        raise ValueError(f"{name}: {hint}{error}") from None
+    return whole_number(name, size, 1, hint=hint)
 
 
 def _lock_timeout(lock: float | str) -> float | None:
@@ -88,6 +96,10 @@ def numbers_of(reference: Any) -> dict[str, float]:
         return {}
     if not isinstance(reference, Mapping):
         raise TypeError(f"reference: numbers by name, a dict, not {type(reference).__name__}")
+    for name in reference:
+        if not isinstance(name, str):
+            raise TypeError(f"reference: the name {name!r} is no str")
+        checked_text(name, f"reference: the name {name!r}")
     return {name: number_of(f"reference[{name!r}]", value) for name, value in reference.items()}
 
 
@@ -95,7 +107,9 @@ def name_of(step: int | str) -> str:
     """Of the directory of a step. No name is not the newest: somebody has lost a value."""
     if step == "":
         raise ValueError('step="": "latest", a number, or the name of a checkpoint')
-    return step if isinstance(step, str) else f"step-{step_number(step):012}"
+    if isinstance(step, str):
+        return f"step-{int(step):012}" if re.fullmatch("[0-9]{1,20}", step) else step
+    return f"step-{step_number(step):012}"
 
 
 def step_number(step: Any) -> int:

@@ -8,13 +8,23 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from stoker import _native
 from stoker._checkpoint_job import Meetings
+from stoker._checkpoint_users import UsersError
 from stoker._ranks import Ranks
 
-Attempt = TypeVar("Attempt")
+
+class Checked(Protocol):
+    """A checkpoint that fits; nothing was touched so far."""
+
+    def read(self, checkpoint: _native.OpenCheckpoint) -> None:
+        """Fills what is to be restored."""
+
+
+Attempt = TypeVar("Attempt", bound=Checked)
+Given = TypeVar("Given")
 Try = Callable[[_native.OpenCheckpoint], Attempt]
 Chosen = tuple[str, list[tuple[str, str]]]  # its name, and those that were passed over
 _FAREWELL_SECONDS = 10.0
@@ -30,12 +40,25 @@ def choose(directory: str, name: str, finite: bool, attempt: Try[Attempt]) -> tu
 
     The name is empty if there is none.
     """
+
+    def check_and_read(checkpoint: _native.OpenCheckpoint) -> Attempt:
+        made = attempt(checkpoint)
+        made.read(checkpoint)
+        return made
+
+    return _choose(directory, name, finite, check_and_read)
+
+
+def _choose(directory: str, name: str, finite: bool, use: Try[Attempt]) -> tuple[Chosen, Any]:
     gave: list[Attempt] = []
     tensors: dict[str | None, str | None] = {}  # that are damaged, by the path of the file
+    is_tried = False
 
     def try_one(checkpoint: _native.OpenCheckpoint) -> None:
+        nonlocal is_tried
+        is_tried = True
         try:
-            gave[:] = [attempt(checkpoint)]
+            gave[:] = [use(checkpoint)]
         except _native.CorruptError as error:
             tensors.setdefault(error.path, error.tensor)
             raise
@@ -45,6 +68,10 @@ def choose(directory: str, name: str, finite: bool, attempt: Try[Attempt]) -> tu
     except _native.CorruptError as error:  # if none holds: a new one, with the path of the first
         error.tensor = tensors.get(error.path)
         raise
+    except FileNotFoundError:
+        if name or is_tried:
+            raise
+        return ("", []), None  # there is no such directory
     return chosen, gave[0] if gave else None
 
 
@@ -56,7 +83,11 @@ def choose_together(
     meetings: Meetings,
     timeout: float,
 ) -> tuple[Chosen, Any]:
-    """The same by all ranks of a run. ``choice``: name and finite."""
+    """The same by all ranks of a run. ``choice``: name and finite.
+
+    Raises:
+        UsersError: Code of the caller's has failed on this rank.
+    """
     if ranks.world_size == 1:
         return choose(directory, *choice, attempt)
     together = Together(directory, ranks, meetings, timeout)
@@ -76,12 +107,29 @@ class _OtherGenerationError(Exception):
     """A name leads to another checkpoint than rank 0 has seen there."""
 
 
+class _ThenError(Exception):
+    """What has failed when the ranks had agreed on something: it is not tried again."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+class _Refused(Exception):  # noqa: N818 (what others said)
+    """Another rank has found that the checkpoint does not fit, or is damaged."""
+
+    def __init__(self, verdict: dict[str, Any]) -> None:
+        super().__init__(verdict["message"])
+        self.verdict = verdict
+
+
 class Together:
     """One restore by several ranks: all of them restore the same checkpoint, or all raise.
 
     First they compare what was asked for. Then rank 0 goes through the checkpoints. Of each it
-    tells the others name and generation; everybody tries it and says how that went; rank 0 says
-    what follows. If it is damage on one rank all pass it over, and any other error is everybody's.
+    tells the others name and generation. Everybody checks it, touching nothing, and says how that
+    went; rank 0 says what follows. Then everybody reads it, and they agree on that in the same way.
+    If it is damage on one rank all pass it over, and any other error is everybody's.
     """
 
     def __init__(self, directory: str, ranks: Ranks, meetings: Meetings, timeout: float) -> None:
@@ -121,11 +169,13 @@ class Together:
         if self._ranks.rank != 0:
             return self._follow(attempt)
         try:
-            chosen, gave = choose(self._directory, name, finite, lambda c: self._lead(c, attempt))
+            chosen, gave = _choose(self._directory, name, finite, lambda c: self._lead(c, attempt))
+        except _ThenError as told:
+            raise told.error from None
         except BaseException as error:
             if not self._is_told and not self._is_lost:
                 self._round += 1
-                self._tell("try", {"error": _describe(error), "missing": _is_missing(error)})
+                self._tell("try", {"error": _describe(error)})
             raise
         self._round += 1
         self._tell("try", {"chosen": chosen})
@@ -148,9 +198,16 @@ class Together:
         self._round += 1
         name = os.path.basename(checkpoint.directory)  # noqa: PTH119
         self._tell("try", {"name": name, "generation": checkpoint.generation})
+        made = self._lead_in(lambda: attempt(checkpoint))
+        self._round += 1
+        self._lead_in(lambda: made.read(checkpoint))
+        return made
+
+    def _lead_in(self, act: Callable[[], Given]) -> Given:
+        """Acts as all others do, and says what follows from all that went wrong."""
         gave, error = None, None
         try:
-            gave = attempt(checkpoint)
+            gave = act()
         except Exception as raised:
             error = raised
         said = self._hear(None)
@@ -164,11 +221,18 @@ class Together:
             self._is_told = not verdict["is_damage"] and not verdict["is_gone"]
             if error is not None and verdict["rank"] == 0:
                 raise error
-            raise _error_of(verdict)
+            told = _error_of(verdict)
+            raise _ThenError(told) if self._is_told else told  # not to be taken for damage here
         return gave  # type: ignore[return-value]
 
+    def _agreed(self, error: Exception | None) -> dict[str, Any] | None:
+        """What rank 0 says when it has heard how it went here; None if it went well everywhere."""
+        self._hear(_report(error))
+        verdict: dict[str, Any] | None = self._tell("said")
+        return verdict
+
     def _follow(self, attempt: Try[Attempt]) -> tuple[Chosen, Any]:
-        gave, error = None, None
+        gave = None
         while True:
             self._round += 1
             word = self._tell("try")
@@ -176,15 +240,18 @@ class Together:
                 name, passed_over = word["chosen"]
                 return (name, [(one, why) for one, why in passed_over]), gave
             if "error" in word:
-                kind = FileNotFoundError if word["missing"] else None
-                raise _error_of({"rank": 0, **word["error"]}, kind)
+                raise _error_of({"rank": 0, **word["error"]})
+            error: Exception | None = None
             try:
-                error = None
                 _, gave = self._choose_named(word["name"], word["generation"], attempt)
+                verdict = self._agreed(None)
+            except _Refused as refused:
+                verdict = refused.verdict
             except Exception as raised:
-                error = raised
-            self._hear(_report(error))
-            verdict = self._tell("said")
+                error = raised.error if isinstance(raised, _ThenError) else raised
+                if self._is_lost:
+                    raise error from None
+                verdict = self._agreed(error)
             if verdict is not None and not verdict["is_damage"] and not verdict["is_gone"]:
                 if error is not None and verdict["rank"] == self._ranks.rank:
                     raise error
@@ -200,11 +267,22 @@ class Together:
             if checkpoint.generation != generation:
                 found = f"generation {checkpoint.generation}, not {generation}"
                 raise _OtherGenerationError(f"{checkpoint.directory}: {found}")
-            return attempt(checkpoint)
+            made = attempt(checkpoint)
+            try:
+                verdict = self._agreed(None)
+                if verdict is not None:
+                    raise _Refused(verdict)
+                self._round += 1
+                made.read(checkpoint)
+            except _Refused:
+                raise
+            except Exception as error:
+                raise _ThenError(error) from error
+            return made
 
         while True:
             try:
-                return choose(self._directory, name, False, try_one)
+                return _choose(self._directory, name, False, try_one)
             except (FileNotFoundError, _OtherGenerationError) as error:
                 if time.monotonic() >= end:
                     raise FileNotFoundError(errno.ENOENT, str(error)) from None
@@ -225,17 +303,16 @@ def _wish(name: str, finite: bool) -> str:
     return (name or "the newest checkpoint") + (" that is finite" if finite else "")
 
 
-def _is_missing(error: BaseException) -> bool:
-    return isinstance(error, FileNotFoundError)
-
-
 def _describe(error: BaseException) -> dict[str, Any]:
+    is_users = isinstance(error, UsersError)
+    if isinstance(error, UsersError):
+        error = error.error
     return {
-        "kind": type(error).__name__,
+        "kind": next((name for name, kind in _KINDS.items() if isinstance(error, kind)), ""),
         "errno": error.errno if isinstance(error, OSError) else None,
-        "message": str(error),
-        "is_damage": _is_damage(error),
-        "is_gone": _is_missing(error),
+        "message": str(error) or type(error).__name__,
+        "is_damage": _is_damage(error) and not is_users,
+        "is_gone": isinstance(error, FileNotFoundError) and not is_users,
         "place": {name: getattr(error, name, None) for name in _PLACE},
     }
 
@@ -244,13 +321,12 @@ def _report(error: BaseException | None) -> dict[str, Any] | None:
     return None if error is None else _describe(error)
 
 
-def _error_of(report: dict[str, Any], kind: type[Exception] | None = None) -> Exception:
-    if kind is None and report["is_damage"]:
-        kind = _native.CorruptError
+def _error_of(report: dict[str, Any]) -> Exception:
     message = f"rank {report['rank']}: {report['message']}"
-    if kind is None and report["errno"] is not None:
-        return OSError(report["errno"], message)  # Python makes the right kind of it
-    error = (kind or _KINDS.get(report["kind"], RuntimeError))(message)
-    if isinstance(error, _native.CorruptError):
+    if report["is_damage"]:
+        error = _native.CorruptError(message)
         vars(error).update(report["place"])
-    return error
+        return error
+    if report["errno"] is not None or report["is_gone"]:
+        return OSError(report["errno"] or errno.ENOENT, message)  # Python makes the right kind
+    return _KINDS.get(report["kind"], RuntimeError)(message)

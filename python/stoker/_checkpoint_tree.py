@@ -12,16 +12,18 @@ from typing import Any
 
 import numpy as np
 
-from stoker._checkpoint_memory import Memory, UnsupportedValueError, memory_of
+from stoker._checkpoint_memory import Memory, UnsupportedValueError, array_layout, memory_of
 from stoker._checkpoint_slice import Box, Slice
 from stoker._checkpoint_values import (
     LEAVES,
     NOT_A_LEAF,
     advice,
+    checked_keys,
     checked_text,
     is_mapping_tag,
     leaf_node,
     refusal,
+    shown,
     unwrap_mapping,
     wrap_mapping,
     wrapping_depth,
@@ -86,13 +88,18 @@ class TreeEncoder:
 
     def encode_all(self, trees: dict[str, Any]) -> str:
         """The JSON of several trees by name: a dict of them."""
-        nodes = {name: self.node(tree, name, name, 2) for name, tree in trees.items()}
+        nodes = {
+            checked_text(name, f"the name {name!r}"): self.node(tree, name, name, 2)
+            for name, tree in trees.items()
+        }
         return json.dumps(nodes, ensure_ascii=False, allow_nan=False)
 
     def node(self, value: Any, path: str, name: str, depth: int) -> Any:
         """What stands for ``value`` in JSON."""
         if depth > _DEPTH_MAX:
             raise refusal(value, path, f"nested deeper than {_DEPTH_MAX}, or in itself")
+        if self._keys and isinstance(value, (float, complex)) and value != value:
+            raise refusal(value, path, "a NaN equals no other: nobody would find it again")
         node = leaf_node(value, path)
         if node is NOT_A_LEAF:
             node = self._array(value, path, name)
@@ -120,6 +127,9 @@ class TreeEncoder:
             node = self._dict(value, path, name, depth + wrapping_depth(value))
             return wrap_mapping(value, node)
         if isinstance(value, argparse.Namespace):
+            for key in vars(value):
+                if type(key) is not str:
+                    raise refusal(value, path, f"{shown(key)} is no name: a str")
             return {"!namespace": self._dict(vars(value), path, name, depth + 1)}
         if isinstance(value, (list, tuple)):
             step = 1 if isinstance(value, list) else 2
@@ -129,8 +139,7 @@ class TreeEncoder:
             ]
             return items if isinstance(value, list) else {"!tuple": items}
         if isinstance(value, (set, frozenset)):
-            keys = TreeEncoder(arrays=False, keys=True)
-            nodes = [keys.node(item, f"{path}: {item!r}", "", depth + 2) for item in value]
+            nodes = _key_nodes(value, list(value), path, depth + 2)
             tag = "!set" if isinstance(value, set) else "!frozenset"
             return {tag: sorted(nodes, key=json.dumps)}  # equal sets are equal text
         if has_state_dict(value) and not self._keys:
@@ -142,21 +151,20 @@ class TreeEncoder:
         raise refusal(value, path, advice(value))
 
     def _dict(self, value: dict[Any, Any], path: str, name: str, depth: int) -> Any:
-        is_plain = all(type(key) is str and not key.startswith("!") for key in value)
+        items = list(value.items())
+        is_plain = all(type(key) is str and not key.startswith("!") for key, _ in items)
         step = 1 if is_plain else 3
-        nodes = [
-            (key, self.node(item, f"{path}[{key!r}]", f"{name}.{_name_of(key)}", depth + step))
-            for key, item in value.items()
-        ]
+        keys: list[Any] = [key for key, _ in items]
         if is_plain:
-            return {checked_text(key, f"{path}[{key!r}]"): node for key, node in nodes}
-        keys = TreeEncoder(arrays=False, keys=True)
-        return {
-            "!dict": [
-                [keys.node(key, f"{path}: key {key!r}", "", depth + step), node]
-                for key, node in nodes
-            ]
-        }
+            keys = [checked_text(key, f"{path}[{key!r}]") for key in keys]
+        else:
+            keys = _key_nodes(value, keys, path, depth + step)
+        nodes = [
+            self.node(item, f"{path}[{key!r}]", f"{name}.{_name_of(key)}", depth + step)
+            for key, item in items
+        ]
+        pairs = zip(keys, nodes, strict=True)
+        return dict(pairs) if is_plain else {"!dict": [list(pair) for pair in pairs]}
 
     def _tensor(self, value: Any, path: str, name: str) -> Any:
         memory = self._memory(value, path)
@@ -181,6 +189,8 @@ class TreeEncoder:
             if not self._arrays:
                 raise UnsupportedValueError("no arrays here: they belong into a tree of their own")
             memory = memory_of(value)
+            if memory is not None and memory.element is not None:
+                array_layout(memory.type, memory.shape, memory.element)  # as a restore does
         except UnsupportedValueError as error:
             raise refusal(value, path, str(error)) from None
         assert memory is not None
@@ -193,6 +203,20 @@ class TreeEncoder:
             stored = f"{name}~{number}"
         self.tensors[stored] = memory.on_host()
         return stored
+
+
+def _key_nodes(value: Any, keys: list[Any], path: str, depth: int) -> list[Any]:
+    """Of the keys of a dict, or the elements of a set: read again, they are as many."""
+    encoder = TreeEncoder(arrays=False, keys=True)
+    what = "key " if isinstance(value, dict) else ""
+    nodes = [encoder.node(key, f"{path}: {what}{shown(key)}", "", depth) for key in keys]
+    try:
+        count = len(set(checked_keys([_decode(node, False) for node in nodes])))
+    except (ValueError, TypeError) as error:
+        raise refusal(value, path, f"no restore could read its keys: {error}") from None
+    if count != len(keys):
+        raise refusal(value, path, "some keys would come back as equal ones")
+    return nodes
 
 
 def _leaf(value: Any, stored: str, memory: Memory) -> Any:
@@ -253,9 +277,10 @@ def _untag(tag: str, body: Any, arrays: bool) -> Any:
     if tag == "!tuple":
         return tuple(_decode(item, arrays) for item in body)
     if tag in ("!set", "!frozenset"):
-        items = (_decode(item, False) for item in body)
+        items = checked_keys([_decode(item, False) for item in body])
         return set(items) if tag == "!set" else frozenset(items)
-    made = {_decode(key, False): _decode(item, arrays) for key, item in body}
+    keys = checked_keys([_decode(key, False) for key, _ in body])
+    made = {key: _decode(item, arrays) for key, (_, item) in zip(keys, body, strict=True)}
     if len(made) != len(body):
         raise ValueError("a duplicate key")
     return made

@@ -23,11 +23,13 @@ import numpy as np
 from stoker._torch import is_tensor
 
 _INT_MAX = 2**53  # what every JSON parser reads exactly
+_DIGITS_MAX = 4000  # Python refuses to read more than 4300
 _FLOATS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 _FACTORIES = {kind.__name__: kind for kind in (bool, int, float, str, list, tuple, dict, set)}
 _OTHER_FACTORY = "other"
 _MAPPINGS = {"!counter": collections.Counter, "!ordered_dict": collections.OrderedDict}
 _PATH, _PURE_PATH = type(pathlib.Path()), type(pathlib.PurePath())
+_SAME_HASH_MAX = 256  # each key is compared with all before it that have its hash
 NOT_A_LEAF = object()
 
 
@@ -44,6 +46,14 @@ class Unresolved:
 def refusal(value: Any, path: str, why: str) -> TypeError:
     """What to raise for a value that cannot be saved."""
     return TypeError(f"{path}: object of type {type(value).__name__} can't be saved: {why}")
+
+
+def shown(value: Any) -> str:
+    """A key in a place; Python refuses to write long integers."""
+    try:
+        return repr(value)
+    except ValueError:
+        return f"<{type(value).__name__}>"
 
 
 def advice(value: Any) -> str:
@@ -86,12 +96,27 @@ def is_torch_size(value: Any) -> bool:
 
 
 def leaf_node(value: Any, path: str) -> Any:
-    """What stands for a value without parts; NOT_A_LEAF for any other."""
+    """What stands for a value without parts; NOT_A_LEAF for any other.
+
+    Tags that a reader may refuse are read here: what no restore could read is not saved.
+    """
+    node = _leaf_node(value, path)
+    if type(node) is dict:
+        ((tag, body),) = node.items()
+        if tag not in _ALWAYS_READABLE:
+            try:
+                LEAVES[tag](body)
+            except (ValueError, TypeError) as error:
+                raise refusal(value, path, f"no restore could read it: {error}") from None
+    return node
+
+
+def _leaf_node(value: Any, path: str) -> Any:
     kind = type(value)
     if value is None or kind is bool:
         return value
     if kind is int:
-        return value if -_INT_MAX <= value <= _INT_MAX else {"!int": str(value)}
+        return value if -_INT_MAX <= value <= _INT_MAX else _int_node(value, path)
     if kind is float:
         return _float_node(value)
     if kind is str:
@@ -113,6 +138,13 @@ def leaf_node(value: Any, path: str) -> Any:
     if is_torch_size(value):
         return {"!torch_size": list(value)}
     return NOT_A_LEAF
+
+
+def _int_node(value: int, path: str) -> Any:
+    try:
+        return {"!int": str(value)}
+    except ValueError:  # Python has a limit of its own
+        raise refusal(value, path, f"it has more than {_DIGITS_MAX} digits") from None
 
 
 def _float_node(value: float) -> Any:
@@ -181,8 +213,10 @@ def _float(body: Any) -> float:
 
 
 def _digits(body: str) -> int:
-    if not re.fullmatch(r"-?[0-9]{1,4000}", body):  # Python refuses to read more than 4300
+    if not re.fullmatch(r"-?[0-9]+", body):
         raise ValueError("no integer")
+    if len(body.lstrip("-")) > _DIGITS_MAX:
+        raise ValueError(f"it has more than {_DIGITS_MAX} digits")
     return int(body)
 
 
@@ -226,12 +260,26 @@ LEAVES: dict[str, Callable[[Any], Any]] = {
     "!torch_device": lambda body: _of_torch("device", body),
     "!torch_size": lambda body: _of_torch("Size", body),
 }
+_ALWAYS_READABLE = ("!float", "!bytes", "!complex")
+
+
+def checked_keys(keys: list[Any]) -> list[Any]:
+    """Keys of a dict, or elements of a set, that may come from a file.
+
+    Raises:
+        ValueError: Too many have the same hash: a dict of them would take the square of their time.
+        TypeError: One has no hash.
+    """
+    counts = collections.Counter(map(hash, keys))
+    if max(counts.values(), default=0) > _SAME_HASH_MAX:
+        raise ValueError(f"more than {_SAME_HASH_MAX} keys have the same hash")
+    return keys
 
 
 def is_fixed(value: Any) -> bool:
     """Whether it is a value that cannot be changed where it is."""
     fixed = (bool, int, float, complex, str, bytes, tuple, frozenset, pathlib.PurePath, enum.Enum)
-    return isinstance(value, fixed) or isinstance(leaf_node(value, ""), dict)
+    return isinstance(value, fixed) or isinstance(_leaf_node(value, ""), dict)
 
 
 def members_of(value: Any) -> dict[Any, Any] | None:

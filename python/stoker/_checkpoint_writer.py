@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import concurrent.futures
 import contextlib
 import logging
 import os
@@ -11,7 +10,7 @@ import threading
 import time
 import weakref
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from stoker import _native
 from stoker._checkpoint_job import Meetings
@@ -41,6 +40,10 @@ def _list(directory: str) -> list[tuple[str, int, bool, int, str | None]]:
         return _native.list_checkpoints(os.fsencode(directory))
     except OSError:  # for a warning only
         return []
+
+
+def _left(end: float | None) -> float | None:
+    return None if end is None else max(0.0, end - time.monotonic())
 
 
 class Progress(NamedTuple):
@@ -102,14 +105,20 @@ class Writer:
             )
 
     @contextlib.contextmanager
-    def refusing(self, step: int) -> Iterator[None]:
-        """Tells the other ranks, who would wait for this one, of what is raised inside."""
+    def refusing(self, step: Any) -> Iterator[None]:
+        """Tells the other ranks, who would wait for this one, of what is raised inside.
+
+        Ctrl-C and the end of the program are told as well. ``step`` may be what was wrong.
+        """
         try:
             yield
-        except Exception as error:
+        except BaseException as error:
             if self._ranks.world_size > 1:
+                text = str(error) or type(error).__name__
+                text = text.encode(errors="backslashreplace").decode()
+                number = step if type(step) is int and 0 <= step < 2**64 else 0
                 with contextlib.suppress(OSError, ValueError):  # this one's error is the cause
-                    self._begin().save(step, [], ("null", "null", "null"), {}, str(error))
+                    self._begin().save(number, [], ("null", "null", "null"), {}, text)
             raise
 
     def save(
@@ -127,8 +136,8 @@ class Writer:
         ]
         if self._waits:
             # Here and not in native code: Ctrl-C ends it here.
-            while len(self.in_flight()) >= self._in_flight:
-                concurrent.futures.wait(self.in_flight()[:1])
+            while len(pendings := self.in_flight()) >= self._in_flight:
+                pendings[0].await_end(None)
         native = self._begin()
         if self._watcher is None:
             self._watcher = Watcher(self._meetings.notices)
@@ -192,6 +201,8 @@ class Writer:
 
     def in_flight(self) -> list[Pending]:
         """Saves that are not over, oldest first. Learns from those that are."""
+        if not self.is_here:
+            return []  # they are the parent's
         over = [pending for pending in list(self._pendings) if pending.done()]
         if over:
             with self._pendings_lock:
@@ -208,7 +219,8 @@ class Writer:
 
     def await_all(self, timeout: float | None) -> bool:
         """Whether all are over, after so many seconds at most. Raises nothing."""
-        return not concurrent.futures.wait(self.in_flight(), timeout).not_done
+        end = None if timeout is None else time.monotonic() + timeout
+        return all(pending.await_end(_left(end)) for pending in self.in_flight())
 
     def progress(self) -> Progress:
         """How far the oldest save is."""
@@ -269,15 +281,15 @@ class Writer:
         watcher = None
         try:
             with self.turns.take_last(timeout if patience is None else patience):
-                left = None if end is None else max(0.0, end - time.monotonic())
-                is_over = self.await_all(left)  # where Ctrl-C changes nothing
+                is_over = self.await_all(_left(end))  # where Ctrl-C changes nothing
                 self.turns.is_closed = True
                 watcher, self._watcher = self._watcher, None
-                self._close_native(None if is_over else 0.0)
+                self._close_native(_left(end) if is_over else 0.0)
                 self.raise_error()
         finally:
             if watcher is not None:
-                watcher.stop()  # not in its turn: a callback that it waits for may wait for one
+                # Not in its turn: a callback that it waits for may wait for one.
+                watcher.stop(_left(end))
 
     def close_at_end(self, timeout: float | None) -> None:
         """When the checkpointer is collected or the interpreter exits: errors are printed."""

@@ -30,6 +30,7 @@ from stoker._checkpoint_settings import (
 )
 from stoker._checkpoint_together import choose_together
 from stoker._checkpoint_tree import TreeEncoder
+from stoker._checkpoint_users import UsersError
 from stoker._checkpoint_writer import Progress, Writer
 from stoker._durations import parse_duration
 from stoker._numbers import whole_number
@@ -37,6 +38,7 @@ from stoker._paths import path_text
 from stoker._ranks import find_ranks
 
 _log = logging.getLogger("stoker")
+_STEPS_TOLD = 10
 _kill_at = ("", 1)  # for tests: die at the n-th time that this crash point is reached
 
 
@@ -154,9 +156,9 @@ class Checkpointer(Listing):
             OSError: No room, no right; or an earlier save has failed.
         """
         self._writer.check_process()
-        number = step_number(step)
         with self._writer.turns.take():
-            with self._writer.refusing(number):
+            with self._writer.refusing(step):
+                number = step_number(step)
                 check_loader(loader, "state_dict")
                 check_names(trees, SETTINGS)
                 encoder = TreeEncoder(prefix=own_prefix(self._ranks))
@@ -264,20 +266,26 @@ class Checkpointer(Listing):
 
     def _restore(self, name: str, finite: bool, wanted: Wanted) -> Restored | None:
         self._writer.await_all(None)
-        attempt = partial(Attempt.read, wanted=wanted, ranks=self._ranks)
+        attempt = partial(Attempt, wanted=wanted, ranks=self._ranks)
         try:
             with telling_late():
                 (chosen, passed_over), made = choose_together(
                     self.path, (name, finite), attempt, self._ranks, self._meetings, self._deadline
                 )
-        except FileNotFoundError:
-            if name:
-                raise
-            return None
-        if not chosen:
-            return None
-        done: Restored = made.finish(os.path.join(self.path, chosen), passed_over)  # noqa: PTH118
-        return done
+        except UsersError as users:
+            error = users.error  # as it was raised, and not in the context of ours
+        except Exception as raised:
+            wanted.tell_in(raised)
+            if name and isinstance(raised, FileNotFoundError) and raised.strerror:
+                there = ", ".join(map(str, self.steps()[-_STEPS_TOLD:]))
+                raised.strerror += f": there are {there}" if there else ""
+            raise
+        else:
+            if not chosen:
+                return None
+            done: Restored = made.finish(f"{self.path}/{chosen}", passed_over)
+            return done
+        raise error
 
     def check(self, done: Restored | None, *, rtol: float = 1e-3, **values: Any) -> None:
         """Compares numbers of a resumed run with those that were saved as ``reference``.

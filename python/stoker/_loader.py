@@ -251,6 +251,11 @@ class Loader:
         self._progress.load(state, allow)
         self._runs.end_all()
 
+    def _check_state(self, state: State, allow: Iterable[str]) -> None:
+        """For a Checkpointer, before it touches anything: raises what load_state_dict() would."""
+        self._check_usable()
+        self._progress.check(state, allow)
+
     def _count_from(self, step: int) -> None:
         """For a Checkpointer, which has restored this step."""
         self._progress.count_from(step)

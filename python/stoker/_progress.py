@@ -124,6 +124,11 @@ class Progress:
         """Whether there is no such epoch any more."""
         return self._total is not None and epoch >= self._total
 
+    def check(self, state: State, allow: Iterable[str]) -> None:
+        """Raises what load() would, and changes nothing; a sampler is not asked for its order."""
+        if self._plan.is_endless:
+            check_cursor(cursor_of(state), self._plan.wanted_cursor(), allow)
+
     def load(self, state: State, allow: Iterable[str]) -> None:
         """Goes to a saved state; CursorMismatch if it is another run's."""
         cursor = cursor_of(state)

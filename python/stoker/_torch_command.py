@@ -203,9 +203,12 @@ def export_file(arguments: argparse.Namespace) -> str:
     sums = out.with_name(f"{out.name}.sha256")
     file = create_plain(staged)
     try:
-        with file:
-            save_pt(tree, file)
-            size, digest = _sync_and_sum(file)
+        try:
+            with file:
+                save_pt(tree, file)
+                size, digest = _sync_and_sum(file)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(out)) from None
         stoker_io.write_durable(sums, f"{digest}  {out.name}\n".encode())
         try:
             os.link(staged, out, follow_symlinks=False)

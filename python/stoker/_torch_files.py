@@ -6,6 +6,7 @@ import errno
 import importlib
 import os
 import pickle
+import re
 import warnings
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -139,9 +140,31 @@ def load_dcp(directory: Path) -> Any:
     folder = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         metadata = _read_metadata(directory, folder)
-        return _load_state(torch, directory, folder, metadata)
+        return with_numbers(_load_state(torch, directory, folder, metadata))
     finally:
         os.close(folder)
+
+
+def with_numbers(state: Any) -> Any:
+    """With the numbers of parameters as keys of every optimizer's state.
+
+    A distributed checkpoint makes a str of each key, and an optimizer does not find its moments
+    under those.
+    """
+    if isinstance(state, list):
+        return [with_numbers(part) for part in state]
+    if not isinstance(state, dict):
+        return state
+    state = {key: with_numbers(part) for key, part in state.items()}
+    moments = state.get("state")
+    if "param_groups" in state and isinstance(moments, dict):
+        numbers = {key: int(key) for key in moments if _is_number(key)}
+        state["state"] = {numbers.get(key, key): part for key, part in moments.items()}
+    return state
+
+
+def _is_number(key: Any) -> bool:
+    return isinstance(key, str) and re.fullmatch("0|[1-9][0-9]{0,17}", key) is not None
 
 
 def _load_state(torch: Any, directory: Path, folder: int, metadata: Any) -> dict[str, Any]:
@@ -200,14 +223,41 @@ def _dcp_reader(torch: Any, directory: Path, folder: int, metadata: Any) -> tupl
     return reader, Planner()
 
 
+class _Out:
+    """A file that keeps its first error: of a full disk torch tells only where in torch it was."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self.error: tuple[int | None, str | None] | None = None  # not itself: it has all frames
+
+    def write(self, data: Any) -> int:
+        """All of it."""
+        try:
+            return self._file.write(data)
+        except OSError as error:
+            self.error = self.error or (error.errno, error.strerror)
+            raise
+
+    def flush(self) -> None:
+        """To the system."""
+        self._file.flush()
+
+
 def save_pt(tree: Any, file: BinaryIO) -> None:
     """Writes what ``torch.load`` takes with ``weights_only=True``; tried before it returns.
 
     Raises:
         ValueError: It would not.
+        OSError: The file cannot be written, for lack of room say.
     """
     torch = import_torch("a file of torch.save()")
-    torch.save(tree, file)
+    out = _Out(file)
+    try:
+        torch.save(tree, out)
+    except RuntimeError:
+        if out.error is None:
+            raise
+        raise OSError(*out.error) from None
     file.seek(0)
     try:
         torch.load(file, map_location="meta", weights_only=True)

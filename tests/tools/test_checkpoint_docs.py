@@ -32,7 +32,8 @@ def test_every_block_of_the_page_runs(
     assert len(blocks) >= 8
     assert "state['metrics'][1]: object of type range can't be saved" in capsys.readouterr().out
     assert sorted(p.name for p in Path("run").iterdir()) == [
-        *("broken", "checkpoints", "kept", "ranks", "replicated", "unbroken"),
+        *("asked", "broken", "checkpoints", "copied", "kept", "parts", "random", "ranks"),
+        *("replicated", "unbroken"),
     ]
 
 
