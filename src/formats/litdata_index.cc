@@ -52,6 +52,13 @@ Status parse_leaves(const JsonView& config, LitdataIndex& index) {
     }
     index.leaves.push_back(*std::move(leaf));
   }
+  // Before 0.2.21 no loader was named, and the writer chose: a tensor of one dimension alone was
+  // stored as tokens.
+  STOKER_ASSIGN(const JsonView loader, config.at_or_null("item_loader"));
+  if (loader.is_null() && count == 1) {
+    STOKER_ASSIGN(const std::string format, formats.element(0).text());
+    index.is_tokens = format.starts_with("no_header_tensor:");
+  }
   if (index.is_tokens && (count != 1 || index.leaves[0].kind != LitdataLeaf::Kind::flat_array)) {
     return formats.corrupt("tokens are one array without header");
   }

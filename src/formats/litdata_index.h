@@ -7,6 +7,8 @@
 ///                 "compression_level": absent | null | "chunk" | "batch" | "sample",
 ///                 "data_format": ["int", "str"], "data_spec": pytree as JSON text,
 ///                 "encryption": null, "item_loader": "PyTreeLoader" | "TokensLoader", ...}, ...}
+///
+/// Before 0.2.21 there was no item_loader: samples that are one tensor of one dimension are tokens.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +24,8 @@ namespace stoker {
 
 struct LitdataChunk {
   std::string filename;
-  /// Of the chunk before it was compressed as a whole, but after its frames were.
+  /// Of the chunk before it was compressed as a whole, but after its frames were. Before 0.2.40
+  /// LitData left out the table of offsets.
   std::uint64_t size_bytes = 0;
   std::uint64_t sample_count = 0;
   std::optional<std::uint64_t> token_count;  ///< Of chunks of tokens.

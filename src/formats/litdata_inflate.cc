@@ -217,11 +217,14 @@ Result<std::vector<std::byte>> inflate_frames(std::span<const std::byte> file,
 Result<std::vector<std::byte>> inflate_whole(const LitdataChunk& chunk,
                                              std::span<const std::byte> file,
                                              const LitdataInflateOptions& options) {
+  // Before 0.2.40 the index counted the items alone.
+  const std::uint64_t with_table_bytes =
+      std::max(chunk.size_bytes, chunk.size_bytes + 4 * (chunk.sample_count + 2));
   const DecompressLimits limits = {
-      .output_bytes_max = std::min(chunk.size_bytes, options.output_bytes_max),
+      .output_bytes_max = std::min(with_table_bytes, options.output_bytes_max),
       .ratio_max = options.ratio_max};
   STOKER_ASSIGN(std::vector<std::byte> plain, decompress(Codec::zstd, file, limits));
-  if (plain.size() != chunk.size_bytes) {
+  if (plain.size() != chunk.size_bytes && plain.size() != with_table_bytes) {
     return corrupt_at(file.size(), fmt::format("decompresses to {} bytes, the index says {}",
                                                plain.size(), chunk.size_bytes));
   }

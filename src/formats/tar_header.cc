@@ -187,7 +187,11 @@ Result<TarHeader> parse_tar_header(std::span<const std::byte, kTarBlockBytes> bl
   TarHeader header;
   header.type = raw(block, kType)[0];
   header.name = until_nul(raw(block, kName));
-  STOKER_ASSIGN(header.size_bytes, parse_size(raw(block, kSize), offset_bytes));
+  // GNU tar leaves the numbers of a label blank.
+  const bool is_blank_label = header.type == kTarLabelType && is_blank(raw(block, kSize));
+  if (!is_blank_label) {
+    STOKER_ASSIGN(header.size_bytes, parse_size(raw(block, kSize), offset_bytes));
+  }
 
   const std::string_view magic = raw(block, kMagic);
   const std::string_view prefix = until_nul(raw(block, kPrefix));

@@ -24,6 +24,9 @@ inline constexpr std::size_t kTarNameBytesMax = 4096;
 /// The greatest size that the eleven octal digits of a header hold.
 inline constexpr std::uint64_t kTarOctalSizeMax = (std::uint64_t{1} << 33) - 1;
 
+/// GNU tar's label of an archive (--label), which is no member of it.
+inline constexpr char kTarLabelType = 'V';
+
 /// A header's fields, as views into its block.
 struct TarHeader {
   std::string_view name;

@@ -68,7 +68,7 @@ Result<PaxOverrides> parse_pax(std::span<const std::byte> body, std::uint64_t of
       if (record.value != "BINARY" && record.value != "ISO-IR 10646 2000 UTF-8")
         return tar_corrupt(offset_bytes, fmt::format("PAX character set {} is none of POSIX's two",
                                                      tar_quoted(record.value)));
-    } else if (record.keyword.starts_with("GNU.")) {
+    } else if (record.keyword.starts_with("GNU.") && record.keyword != "GNU.volume.label") {
       return tar_unsupported(
           offset_bytes,
           fmt::format("PAX keyword {}: sparse and multi-volume archives are not read; write the "

@@ -44,8 +44,8 @@ std::string_view refused_type(char type) {
     case '4': return "a block device";
     case '6': return "a FIFO";
     case 'S': return "a sparse file";
-    case 'M':
-    case 'V': return "part of a multi-volume archive";
+    case 'M': return "part of a multi-volume archive";
+    case kTarLabelType: return "a volume label with contents";
     case 'D':
     case 'N': return "part of an incremental archive";
     case 'X': return "a Solaris extended header";
@@ -133,8 +133,14 @@ Status TarWalker::take_header(std::span<const std::byte> piece, TarEntrySink& si
     case 'x':
     case 'L':
     case 'g': return begin_extension(*header);
-    default: return take_entry(*header, sink);
+    default: break;
   }
+  // What `tar --label` writes: a name for the archive, and no member of it.
+  if (header->type == kTarLabelType && header->size_bytes == 0 && !has_own_) {
+    position_bytes_ += kTarBlockBytes;
+    return finish_if_at_end();
+  }
+  return take_entry(*header, sink);
 }
 
 Status TarWalker::begin_extension(const TarHeader& header) {

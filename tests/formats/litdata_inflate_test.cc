@@ -3,10 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <tuple>
 
 #include "base/hex.h"
 #include "formats/mds_compression.h"
 #include "golden/litdata/litdata_golden.h"
+#include "golden/litdata/litdata_old_golden.h"
 
 namespace stoker {
 namespace {
@@ -39,6 +41,24 @@ TEST(LitdataInflateTest, all_compressions_give_the_same_plain_chunk) {
     ASSERT_TRUE(inflated.ok()) << inflated.status().message();
     EXPECT_EQ(*inflated, plain);
   }
+}
+
+TEST(LitdataInflateTest, chunks_of_versions_that_did_not_count_the_table_are_read) {
+  for (const auto& [hex, text, size_bytes] :
+       {std::tuple(testing::kLitdataOldWholeChunk, testing::kLitdataOldWholeIndex, 77U),
+        std::tuple(testing::kLitdataOldTokensWholeChunk, testing::kLitdataOldTokensWholeIndex,
+                   64U)}) {
+    const auto index = parse_litdata_index(text);
+    const auto inflated = inflate_litdata_chunk(*index, index->chunks[0], from_hex(hex));
+    ASSERT_TRUE(inflated.ok()) << inflated.status().message();
+    EXPECT_EQ(inflated->size(), size_bytes);
+  }
+  // The sum of a hostile size and the table must not wrap round.
+  const auto index = parse_litdata_index(testing::kLitdataOldWholeIndex);
+  LitdataChunk chunk = index->chunks[0];
+  chunk.size_bytes = UINT64_MAX;
+  const Bytes file = from_hex(testing::kLitdataOldWholeChunk);
+  EXPECT_EQ(inflate_litdata_chunk(*index, chunk, file).status().code(), Code::corrupt);
 }
 
 TEST(LitdataInflateTest, each_wrong_directory_of_frames_is_refused_with_its_offset) {
@@ -82,7 +102,7 @@ TEST(LitdataInflateTest, each_wrong_directory_of_frames_is_refused_with_its_offs
 TEST(LitdataInflateTest, more_than_the_index_says_is_corrupt) {
   auto index = parse_litdata_index(testing::kLitdataWholeIndex);
   const Bytes file = from_hex(testing::kLitdataWholeChunk);
-  for (const int difference : {-1, 1}) {
+  for (const int difference : {-21, -19, -1, 1}) {
     LitdataChunk chunk = index->chunks[0];
     chunk.size_bytes += static_cast<std::uint64_t>(difference);
     EXPECT_EQ(inflate_litdata_chunk(*index, chunk, file).status().code(), Code::corrupt);

@@ -8,6 +8,7 @@
 #include "formats/litdata_inflate.h"
 #include "formats/litdata_spec.h"
 #include "golden/litdata/litdata_golden.h"
+#include "golden/litdata/litdata_old_golden.h"
 
 namespace stoker::testing {
 namespace {
@@ -206,6 +207,24 @@ std::string edited(std::string_view from, std::string_view to) {
   const std::size_t at = text.find(from);
   EXPECT_NE(at, std::string::npos) << from;
   return text.replace(at, from.size(), to);
+}
+
+TEST(LitdataIndexTest, a_single_tensor_without_the_name_of_a_loader_is_tokens) {
+  const auto index = parse_litdata_index(kLitdataOldTokensIndex);
+  ASSERT_TRUE(index.ok()) << index.status().message();
+  EXPECT_TRUE(index->is_tokens);
+  const auto reader = LitdataReader::make(*index);
+  ASSERT_TRUE(reader.ok());
+  std::vector<std::vector<std::string>> samples;
+  ASSERT_TRUE(read_all(**reader, from_hex(kLitdataOldTokensChunk), samples).ok());
+  EXPECT_EQ(samples, (std::vector<std::vector<std::string>>{
+                         {"item=6:<i4:5:0000000001000000020000000300000004000000"},
+                         {"item=6:<i4:7:00000000010000000200000003000000040000000500000006000000"},
+                     }));
+  // A NumPy array alone was never stored so.
+  std::string numpy = kLitdataOldTokensIndex;
+  numpy.replace(numpy.find("no_header_tensor:16"), 19, "no_header_numpy:2");
+  EXPECT_FALSE(parse_litdata_index(numpy)->is_tokens);
 }
 
 TEST(LitdataIndexTest, each_wrong_index_names_the_key_at_fault) {

@@ -269,7 +269,12 @@ std::vector<Hostile> hostile_archives() {
        "offset 0: this is xz", Code::unsupported},
       {"bzip2", "BZh9" + std::string(600, 'x'), "offset 0: this is bzip2", Code::unsupported},
   };
-  for (const char type : std::string("12346KSMVDNXA"))
+  all.push_back({"a label with contents", tar_member("label", "x", 'V') + good + tar_end(),
+                 "offset 0: \"label\" is a volume label with contents", Code::unsupported});
+  all.push_back({"a label with an extended header",
+                 x(pax("mtime", "1")) + TarBlock{.type = 'V'}.bytes() + tar_end(),
+                 "offset 1024: \"a.txt\" is a volume label", Code::unsupported});
+  for (const char type : std::string("12346KSMDNXA"))
     all.push_back(
         {std::string("type ") + type, typed(type), "offset 0: \"a.txt\" is ", Code::unsupported});
   return all;

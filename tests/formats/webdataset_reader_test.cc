@@ -136,6 +136,8 @@ TEST(WebDatasetReaderTest, real_archives_read_as_their_writers_meant_them) {
     EXPECT_EQ(golden(name), files) << name;
   EXPECT_EQ(golden("gnu_tar_v7.tar"), (Samples{files[0], files[1]}));
   EXPECT_EQ(golden("python_gnu.tar"), (Samples{files[0], files[2]}));
+  for (const char* name : {"gnu_tar_gnu_label.tar", "gnu_tar_pax_label.tar"})
+    EXPECT_EQ(golden(name), Samples{files[0]}) << name;
 }
 
 }  // namespace

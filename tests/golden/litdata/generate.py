@@ -1,13 +1,15 @@
-"""Prints litdata_golden.h: what litdata 0.2.76 writes.
+"""Prints litdata_golden.h: what litdata 0.2.76 writes. With 0.2.20 it is litdata_old_golden.h.
 
 Run in the environment of tests/interop/peers/requirements.txt:
     PYTHONPATH=tests/interop/peers/standins python tests/golden/litdata/generate.py
+and with build/peer-versions/litdata-0.2.20 in front of that PYTHONPATH.
 """
 
 from __future__ import annotations
 
 import json
 import tempfile
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +28,7 @@ TREES = [tree(i) for i in range(3)]
 TOKENS = [torch.arange(5, dtype=torch.int32), torch.arange(7, dtype=torch.int32)]
 CASES: list[tuple[str, list[Any], dict[str, Any]]] = [
     ("Tree", TREES, {"chunk_size": 10}),
-    ("Tokens", TOKENS, {"chunk_bytes": 1000, "item_loader": TokensLoader()}),
+    ("Tokens", TOKENS, {"chunk_bytes": 1000, "item_loader": TokensLoader(block_size=1)}),
     ("Whole", TREES, {"chunk_size": 10, "compression": "zstd:4", "compression_level": "chunk"}),
     (
         "Batch",
@@ -40,6 +42,12 @@ CASES: list[tuple[str, list[Any], dict[str, Any]]] = [
     ),
     ("Sample", TREES, {"chunk_size": 10, "compression": "zstd", "compression_level": "sample"}),
 ]
+# chunk_bytes without the table of offsets, and tokens without the name of their loader.
+OLD_CASES: list[tuple[str, list[Any], dict[str, Any]]] = [
+    ("OldWhole", [{"a": i, "b": f"hi{i}"} for i in range(3)], {"compression": "zstd"}),
+    ("OldTokens", TOKENS, {}),
+    ("OldTokensWhole", TOKENS, {"compression": "zstd"}),
+]
 
 
 def literal(text: str) -> str:
@@ -49,18 +57,21 @@ def literal(text: str) -> str:
 
 def main() -> None:
     """Prints the header."""
+    is_old = version("litdata") == "0.2.20"
     print("/// \\file")
-    print("/// Written by generate.py, with litdata 0.2.76: chunks in hexadecimal, and their")
-    print("/// index.json.\n#pragma once\n\nnamespace stoker::testing {\n\n// clang-format off")
-    for name, samples, options in CASES:
+    print(f"/// Written by generate.py, with litdata {version('litdata')}:")
+    print("/// chunks in hexadecimal, and their index.json.\n#pragma once\n")
+    print("namespace stoker::testing {\n\n// clang-format off")
+    for name, samples, options in OLD_CASES if is_old else CASES:
         with tempfile.TemporaryDirectory() as folder:
-            writer = BinaryWriter(folder, **options)
+            writer = BinaryWriter(folder, **{"chunk_size": 100} | options if is_old else options)
             for i, sample in enumerate(samples):
                 writer[i] = sample
             writer.done()
             writer.merge()
             index = json.loads(Path(folder, "index.json").read_text())
-            index["updated_at"] = "0"
+            if not is_old:
+                index["updated_at"] = "0"
             chunk = Path(folder, index["chunks"][0]["filename"]).read_bytes()
         print(f"inline constexpr char kLitdata{name}Chunk[] =\n{literal(chunk.hex())};")
         print(f'inline constexpr char kLitdata{name}Index[] = R"json({json.dumps(index)})json";\n')

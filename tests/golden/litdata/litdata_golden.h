@@ -1,6 +1,6 @@
 /// \file
-/// Written by generate.py, with litdata 0.2.76: chunks in hexadecimal, and their
-/// index.json.
+/// Written by generate.py, with litdata 0.2.76:
+/// chunks in hexadecimal, and their index.json.
 #pragma once
 
 namespace stoker::testing {

@@ -32,6 +32,10 @@ with tempfile.TemporaryDirectory() as scratch:
         options = [f"--format={style}", "--owner=0", "--group=0", "--mtime=@0", "--no-recursion"]
         shard = HERE / f"gnu_tar_{style}.tar"
         subprocess.run(["tar", *options, "-c", "-f", shard, *names], cwd=root, check=True)
+    for style in ("gnu", "pax"):
+        options = [f"--format={style}", "--label=a label", "--owner=0", "--group=0", "--mtime=@0"]
+        shard = HERE / f"gnu_tar_{style}_label.tar"
+        subprocess.run(["tar", *options, "-c", "-f", shard, *short[:2]], cwd=root, check=True)
     with tarfile.open(HERE / "python_gnu.tar", "w", format=tarfile.GNU_FORMAT) as tar:
         for name in ("a.cls", "a.txt", f"{DEEP}/c.txt"):
             tar.add(root / name, name)
