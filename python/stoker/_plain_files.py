@@ -45,6 +45,15 @@ def create_plain(path: str | os.PathLike[str]) -> BinaryIO:
     return os.fdopen(os.open(path, _CREATE, 0o666), "w+b")
 
 
+def _mount_of(fd: int) -> str:
+    """The mount that a file was opened on; its filesystem where /proc does not tell."""
+    with contextlib.suppress(OSError):
+        for line in Path(f"/proc/self/fdinfo/{fd}").read_text(encoding="ascii").splitlines():
+            if line.startswith("mnt_id:"):
+                return line
+    return f"device {os.fstat(fd).st_dev}"
+
+
 class OwnFolder:
     """A directory of our own below one that others may write to. Made where it is missing.
 
@@ -94,12 +103,14 @@ class OwnFolder:
             os.unlink(name, dir_fd=self._fd)
 
     def remove_all(self, folder: str) -> None:
-        """Removes a directory of plain files in it; what else is there stays."""
+        """Removes a directory of plain files in it; what else is there, or is mounted, stays."""
         try:
             fd = os.open(folder, _FOLDER | os.O_NOFOLLOW, dir_fd=self._fd)
         except OSError:
             return
         try:
+            if _mount_of(fd) != _mount_of(self._fd):
+                return
             for name in os.listdir(fd):  # noqa: PTH208 (pathlib takes no descriptor)
                 with contextlib.suppress(OSError):
                     os.unlink(name, dir_fd=fd)

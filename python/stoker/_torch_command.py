@@ -187,8 +187,10 @@ def export_file(arguments: argparse.Namespace) -> str:
     """
     out = Path(arguments.out)
     import_torch(f"{out}: written by torch")
-    if out.exists() or out.is_symlink():
-        raise FileExistsError(f"{out}: there is such a file")
+    sums = out.with_name(f"{out.name}.sha256")
+    for taken in (out, sums):
+        if os.path.lexists(taken):
+            raise FileExistsError(f"{taken}: there is such a file, and an export replaces none")
     if set(out.name) & set("\\\n\r"):
         raise ValueError("the name of an export has no backslash or line break")
     checkpoint = _native.OpenCheckpoint(os.fsencode(arguments.checkpoint))
@@ -200,7 +202,6 @@ def export_file(arguments: argparse.Namespace) -> str:
         states = [decode_tree(state, "state", manifest) for state in checkpoint.state]
         tree = reader.tree(tree_of_all(states, identity_in(checkpoint)), "state")
     staged = out.with_name(f"{out.name}.staged-{secrets.token_hex(16)}")
-    sums = out.with_name(f"{out.name}.sha256")
     file = create_plain(staged)
     try:
         try:

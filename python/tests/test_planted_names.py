@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -157,3 +159,30 @@ def test_a_folder_of_our_own_follows_no_link(tmp_path: Path, other: Path) -> Non
     (tmp_path / "taken").symlink_to(other / "file")
     with pytest.raises(FileExistsError):
         create_plain(tmp_path / "taken")
+
+
+_MOUNTED = """
+import os, sys, ctypes
+from stoker._plain_files import OwnFolder
+root, other = sys.argv[1:]
+libc = ctypes.CDLL(None, use_errno=True)
+CLONE_NEWNS, MS_BIND, MS_REC, MS_PRIVATE = 0x20000, 4096, 16384, 1 << 18
+mounted = (
+    libc.unshare(CLONE_NEWNS) == 0
+    and libc.mount(b"none", b"/", None, MS_REC | MS_PRIVATE, None) == 0
+    and libc.mount(other.encode(), f"{root}/own/mounted".encode(), None, MS_BIND, None) == 0
+)
+if not mounted:
+    sys.exit(77)
+OwnFolder(root, "own").remove_all("mounted")
+"""
+
+
+def test_what_is_mounted_in_a_folder_of_our_own_is_not_emptied(tmp_path: Path, other: Path) -> None:
+    (tmp_path / "own" / "mounted").mkdir(parents=True)
+    words = [sys.executable, "-c", _MOUNTED, str(tmp_path), str(other)]
+    code = subprocess.run(words, check=False).returncode
+    if code == 77:
+        pytest.skip("only root may mount")
+    assert code == 0
+    assert_unharmed(other)

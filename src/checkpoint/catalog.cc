@@ -57,6 +57,30 @@ void CatalogReader::forget(const std::string& name) {
   std::erase_if(known_, [&](const Known& known) { return known.step.name == name; });
 }
 
+std::string tell_others(const Catalog& catalog, std::string_view name) {
+  const CatalogStep* const newest = catalog.newest();
+  if (newest == nullptr) return "there is none that could be read";
+  const std::optional<StepName> wanted = parse_step_name(name);
+  const CatalogStep* below = nullptr;
+  const CatalogStep* above = nullptr;
+  for (const CatalogStep& step : catalog.steps) {
+    if (!wanted || !step.is_valid() || step.name == newest->name) continue;
+    const std::uint64_t number = step.parsed.step;
+    if (number <= wanted->step) {
+      if (below == nullptr || number > below->parsed.step) below = &step;
+    } else if (above == nullptr || number < above->parsed.step) {
+      above = &step;
+    }
+  }
+  std::string text = "the newest is " + newest->name;
+  if (below == nullptr && above == nullptr) return text;
+  text += ", the nearest ";
+  text += below != nullptr && above != nullptr ? "others are " : "other is ";
+  if (below != nullptr) text += below->name;
+  if (below != nullptr && above != nullptr) text += " and ";
+  return above == nullptr ? text : text + above->name;
+}
+
 void mark_nonfinite(Catalog& catalog) {
   const StepSummary* sound = nullptr;  // the last that is not marked
   for (auto step = catalog.steps.rbegin(); step != catalog.steps.rend(); ++step) {

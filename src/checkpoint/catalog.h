@@ -43,6 +43,11 @@ struct Catalog {
   const CatalogStep* newest_finite() const noexcept;
 };
 
+/// Some of the checkpoints there are, for whoever has asked for one that is not there: the nearest
+/// by number to `name`, and the newest. "the newest is step-000000000090, the nearest other is
+/// step-000000000080"
+std::string tell_others(const Catalog& catalog, std::string_view name);
+
 /// Marks the steps in which some tensor has more values that are not finite than in the last step
 /// before it, by generation, that is not marked. So a run that has gone wrong and stays as wrong
 /// does not pass for a sound one, and infinities that were there from the beginning, as in a mask,

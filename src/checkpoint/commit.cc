@@ -1,12 +1,21 @@
 #include "checkpoint/commit.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <cerrno>
+#include <optional>
 #include <set>
+#include <string_view>
+#include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "checkpoint/commit_names.h"
 #include "checkpoint/names.h"
+#include "checkpoint/slices.h"
 #include "checkpoint/text_file.h"
+#include "formats/strict_json.h"
 
 namespace stoker {
 namespace {
@@ -50,6 +59,51 @@ Status merge_parts(CheckpointManifest& manifest, std::span<const CheckpointPart>
     manifest.state_json.push_back(part.state_json);
   }
   return {};
+}
+
+namespace {
+
+/// The least name of a tensor whose slices have too few bytes.
+Result<const CheckpointTensor*> find_incomplete(const CheckpointManifest& manifest) {
+  struct Sliced {
+    const CheckpointTensor* any = nullptr;
+    std::uint64_t size_bytes = 0;
+  };
+  std::unordered_map<std::string_view, Sliced> sliced;
+  for (const CheckpointTensor& tensor : manifest.tensors) {
+    if (tensor.shape == tensor.global_shape) continue;
+    Sliced& all = sliced[tensor.name];
+    all.any = &tensor;
+    all.size_bytes += tensor.end_bytes - tensor.begin_bytes;
+  }
+  const CheckpointTensor* least = nullptr;
+  for (const auto& [name, all] : sliced) {
+    STOKER_ASSIGN(const std::uint64_t whole_bytes,
+                  tensor_bytes(all.any->type, all.any->global_shape));
+    if (all.size_bytes < whole_bytes && (least == nullptr || name < least->name)) least = all.any;
+  }
+  return least;
+}
+
+}  // namespace
+
+Status check_no_gaps(const CheckpointManifest& manifest) {
+  STOKER_ASSIGN(const CheckpointTensor* const incomplete, find_incomplete(manifest));
+  if (incomplete == nullptr) return {};
+  std::vector<Slice> slices;
+  for (const CheckpointTensor& tensor : manifest.tensors) {
+    if (tensor.name == incomplete->name)
+      slices.push_back({.offsets = tensor.offsets, .shape = tensor.shape});
+  }
+  const std::optional<Gap> gap = find_gap(slices, incomplete->global_shape);
+  if (!gap) return {};
+  std::string where;
+  for (std::size_t d = 0; d < gap->begin.size(); ++d)
+    where += fmt::format("{}{}:{}", d == 0 ? "" : ", ", gap->begin[d], gap->end[d]);
+  return Status(Code::invalid_argument,
+                fmt::format("tensor {} of shape [{}]: no rank has saved its elements [{}]",
+                            quote_for_message(incomplete->name),
+                            fmt::join(incomplete->global_shape, ", "), where));
 }
 
 // 8. Write and fsync manifest.json; remove the part manifests.  9. fsync the staging directory.

@@ -15,6 +15,10 @@ namespace stoker {
 /// rank is missing or two name the same file.
 Status merge_parts(CheckpointManifest& manifest, std::span<const CheckpointPart> parts);
 
+/// `invalid_argument` if the slices that all ranks have saved of a tensor leave some of it out,
+/// with its name and the gap. For a manifest whose slices do not overlap.
+Status check_no_gaps(const CheckpointManifest& manifest);
+
 struct CommitRequest {
   const OwnerDirectory& owner;  ///< The fence.
   std::string staging;  ///< In the owner's: holds every rank's files and part manifest, durable.

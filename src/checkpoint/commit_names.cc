@@ -1,6 +1,7 @@
 #include "checkpoint/commit_names.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <vector>
 
 #include "base/token.h"
@@ -57,7 +58,8 @@ Status move_away(const OwnerDirectory& owner, std::uint64_t step, std::uint64_t 
                         .step = StepName{.step = step, .superseded_generation = {}},
                         .generation = generation};
   const std::string kept = aside_name(aside);
-  STOKER_TRY(ops.rename(owner.directory().at(step_name(step)), owner.at(kept)));
+  const PathAt from = owner.directory().at(step_name(step));
+  STOKER_TRY(explain_layers(ops.rename(from, owner.at(kept)), from));
   STOKER_TRY(owner.sync_both());
   ops.reached("checkpoint.kept");
   STOKER_TRY(owner.give_back(kept, aside, /*is_superseded=*/true).status());
@@ -112,9 +114,17 @@ Status supersede(const OwnerDirectory& owner, std::uint64_t step, std::uint64_t 
   }
   STOKER_TRY(owner.sync_both());
   const Result<std::string> latest = ops.read_link(directory.at(kLatestName));
-  if (latest.ok() && *latest == name) STOKER_TRY(move_latest(owner, away.name));
+  const bool is_latest = latest.ok() && *latest == name;
+  if (is_latest) STOKER_TRY(move_latest(owner, away.name));
   const std::string condemned = remove_name(make_token());
-  STOKER_TRY(ops.rename(from, owner.at(condemned)));
+  const Status freed = ops.rename(from, owner.at(condemned));
+  if (freed.os_error() == EXDEV) {  // it keeps its name, and needs no second one
+    if (is_latest) STOKER_TRY(move_latest(owner, name));
+    STOKER_TRY(ops.rename(directory.at(away.name), owner.at(condemned)));
+    STOKER_TRY(owner.sync_both());
+    static_cast<void>(owner.remove(condemned));
+  }
+  STOKER_TRY(explain_layers(freed, from));
   STOKER_TRY(owner.sync_both());
   ops.reached("checkpoint.freed");
   static_cast<void>(owner.remove(condemned));  // else by the next writer's sweep

@@ -13,6 +13,14 @@ const CheckpointFile* LinkParent::find(std::string_view name,
   return nullptr;
 }
 
+bool LinkParent::is_as_committed(const CheckpointFile& file, const FileInfo& info) const noexcept {
+  const auto index = static_cast<std::size_t>(&file - files.data());
+  if (index >= infos.size() || info.kind != FileKind::regular) return false;
+  FileInfo committed = infos[index];
+  committed.link_count = info.link_count;  // links come and go with checkpoints
+  return info == committed && info.size_bytes == file.size_bytes;
+}
+
 bool GroupPlanner::is_same(const Known& known, const SaveTensor& tensor) {
   return known.type == tensor.type && known.shape == tensor.shape &&
          known.offsets == tensor.offsets;

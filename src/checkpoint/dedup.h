@@ -10,6 +10,7 @@
 #include "checkpoint/chunk_scan.h"
 #include "checkpoint/layout.h"
 #include "checkpoint/manifest.h"
+#include "io/file_ops.h"
 #include "io/path_at.h"
 
 namespace stoker {
@@ -18,9 +19,13 @@ namespace stoker {
 struct LinkParent {
   PathAt directory;
   std::vector<CheckpointFile> files = {};
+  std::vector<FileInfo> infos = {};  ///< Of each file, when this process wrote or linked it.
 
   /// The file of that name if its bytes may be linked once more; null otherwise.
   const CheckpointFile* find(std::string_view name, std::uint64_t size_bytes) const noexcept;
+  /// Whether `info` is of the regular file that was committed as `file`, and nobody has written to
+  /// it since. `file` is what find() has returned.
+  bool is_as_committed(const CheckpointFile& file, const FileInfo& info) const noexcept;
 };
 
 /// After so many links the bytes are written anew: one bad block must not be in every step.

@@ -143,7 +143,10 @@ Result<ExportReport> export_safetensors(const CheckpointReader& reader, FileOps&
   ExportReport& report = job.report;
   const std::string name = path.substr(path.rfind('/') + 1);
   STOKER_TRY(check_sums_name(name));
-  if (ops.kind_of(path).ok()) return Status(Code::already_exists, path + ": there is such a file");
+  for (const std::string& taken : {path, path + ".sha256"})
+    if (ops.kind_of(taken).ok())
+      return Status(Code::already_exists,
+                    taken + ": there is such a file, and an export replaces none");
   STOKER_ASSIGN(std::vector<ExportFile> files,
                 plan_export(reader.tensors(), options, /*is_split=*/false));
   job.count(files);
@@ -154,7 +157,8 @@ Result<ExportReport> export_safetensors(const CheckpointReader& reader, FileOps&
   const Result<std::string> line = write_tensors(job, staged, name, files.front());
   Status status = line.status();
   if (status.ok()) ops.reached("export.synced");
-  if (status.ok()) status = publish_file(ops, sums, std::as_bytes(std::span(*line)));
+  if (status.ok())
+    status = publish_file(ops, sums, std::as_bytes(std::span(*line)), IfExists::fail);
   if (status.ok()) {
     status = ops.rename_noreplace(staged, place);
     if (status.code() == Code::unsupported) status = ops.link(staged, place);

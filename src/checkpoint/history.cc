@@ -11,11 +11,17 @@ Status History::refresh() {
   for (const CatalogStep& step : catalog.steps) {
     if (!step.problem.ok() && !is_damage(step.problem) && step.generation == 0)
       return step.problem.with_context("its generation is not known, so no other can be numbered");
-    greatest_generation_ = std::max(greatest_generation_, step.generation);
+    learn_generation(step.generation);
     if (step.is_valid()) ever_.insert_or_assign(step.generation, step.summary);
   }
   catalog_ = std::move(catalog);
   return {};
+}
+
+// What is greater than any manifest may say is a name that somebody has made up.
+void History::learn_generation(std::uint64_t generation) noexcept {
+  if (generation <= kGenerationMax)
+    greatest_generation_ = std::max(greatest_generation_, generation);
 }
 
 Status History::add(const CatalogLine& line) {
@@ -26,7 +32,7 @@ Status History::add(const CatalogLine& line) {
                    .generation = line.summary.generation,
                    .summary = std::make_shared<const StepSummary>(line.summary),
                    .problem = {}};
-  greatest_generation_ = std::max(greatest_generation_, step.generation);
+  learn_generation(step.generation);
   ever_.insert_or_assign(step.generation, step.summary);
   catalog_.steps.insert(catalog_.steps.begin(), std::move(step));
   catalog_.latest = line.name;

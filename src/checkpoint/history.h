@@ -23,6 +23,10 @@ class History {
   /// cannot be read for another reason is: it may have the greatest generation.
   Status refresh();
 
+  /// Counts as one that was seen: something is said about a checkpoint of that generation, so that
+  /// no other may get it.
+  void learn_generation(std::uint64_t generation) noexcept;
+
   /// Of a checkpoint that the caller has just committed as the newest: it need not be looked for.
   Status add(const CatalogLine& line);
 

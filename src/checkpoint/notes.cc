@@ -26,6 +26,7 @@ namespace stoker {
 namespace {
 
 constexpr std::size_t kNoteBytesMax = std::size_t{16} << 20;
+constexpr std::size_t kValueNameBytesMax = 256;
 constexpr std::uint64_t kNotesMajor = 1;
 
 Result<CheckpointNote> parse_note(const JsonView& view) {
@@ -102,6 +103,13 @@ Status change_note(const CheckpointDirectory& directory, std::uint64_t step,
   STOKER_ASSIGN(StepNotes notes, read_step_notes(directory, step));
   change(notes[generation]);
   const std::string text = format_step_notes(step, notes);
+  // What a reader would refuse must not be published: it would hide all that was said before.
+  if (text.size() > kNoteBytesMax)
+    return Status(Code::invalid_argument,
+                  fmt::format("the notes of step {} would have {} bytes, and may have {}", step,
+                              text.size(), kNoteBytesMax));
+  if (const Result<StepNotes> again = parse_step_notes(text, step, "the new note"); !again.ok())
+    return Status(Code::invalid_argument, std::string(again.status().message()));
   STOKER_TRY(
       publish_file(directory.ops(), directory.at(note_path(step)), std::as_bytes(std::span(text))));
   // After the note, and not before: retention reads the note after it has put a checkpoint aside.
@@ -151,7 +159,7 @@ Result<StepNotes> parse_step_notes(std::string_view text, std::uint64_t step,
   for (const auto& [key, value] : generations.value().items()) {
     const JsonView view(value, fmt::format("{}[{}]", generations.path(), quote_for_message(key)));
     const std::optional<std::uint64_t> generation = parse_number(key);
-    if (!generation) return view.corrupt("not a generation");
+    if (!generation || *generation > kGenerationMax) return view.corrupt("not a generation");
     STOKER_ASSIGN(notes[*generation], parse_note(view));
   }
   return notes;
@@ -174,6 +182,13 @@ const CheckpointNote* AllNotes::find(std::uint64_t step, std::uint64_t generatio
 
 bool AllNotes::is_damaged(std::uint64_t step) const {
   return std::ranges::find(damaged, step, &DamagedNote::step) != damaged.end();
+}
+
+std::uint64_t AllNotes::greatest_generation() const noexcept {
+  std::uint64_t greatest = 0;
+  for (const auto& [step, notes] : by_step)
+    if (!notes.empty()) greatest = std::max(greatest, notes.rbegin()->first);
+  return greatest;
 }
 
 Result<AllNotes> read_all_notes(const CheckpointDirectory& directory) {
@@ -235,6 +250,12 @@ Result<NotesLock> NotesLock::take(const CheckpointDirectory& directory, nanoseco
 
 Status annotate_checkpoint(const CheckpointDirectory& directory, std::uint64_t step,
                            std::uint64_t generation, const std::map<std::string, double>& values) {
+  for (const auto& [name, value] : values) {
+    if (!name.empty() && name.size() <= kValueNameBytesMax) continue;
+    return Status(Code::invalid_argument,
+                  fmt::format("{}: the name of a value has 1 to {} bytes, not {}",
+                              quote_for_message(name), kValueNameBytesMax, name.size()));
+  }
   return change_note(directory, step, generation, [&](CheckpointNote& note) {
     for (const auto& [name, value] : values) note.values[name] = value;
   });

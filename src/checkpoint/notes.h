@@ -53,6 +53,9 @@ struct AllNotes {
   const CheckpointNote* find(std::uint64_t step, std::uint64_t generation) const noexcept;
   /// Whether a file that cannot be read may have said something about the step.
   bool is_damaged(std::uint64_t step) const;
+  /// Of all checkpoints something is said about, whether they are there or not; 0 if there are
+  /// none.
+  std::uint64_t greatest_generation() const noexcept;
 };
 
 Result<AllNotes> read_all_notes(const CheckpointDirectory& directory);
@@ -90,7 +93,8 @@ class NotesLock {
 
 /// Adds values to the note of a checkpoint, or replaces those of the same name. Publishes the whole
 /// note by rename; then looks for the checkpoint: `not_found` if it is not there any more. A note
-/// that was damaged is `corrupt` and stays as it is. Crash points: publish_file's.
+/// that was damaged is `corrupt` and stays as it is; `invalid_argument` for a name of more than 256
+/// bytes, and for more values than a reader would take. Crash points: publish_file's.
 Status annotate_checkpoint(const CheckpointDirectory& directory, std::uint64_t step,
                            std::uint64_t generation, const std::map<std::string, double>& values);
 /// The same with a pin. Once it has returned OK retention leaves the checkpoint alone.

@@ -36,6 +36,16 @@ bool may_go(const CheckpointDirectory& directory, const PathAt& place, const Asi
 
 }  // namespace
 
+Status explain_layers(const Status& failure, const PathAt& path) {
+  if (failure.os_error() != EXDEV) return failure;
+  return {
+      Code::unsupported,
+      path.text() +
+          ": a checkpoint in a lower layer of an overlay filesystem, which cannot be moved; copy "
+          "the directory and save to the copy",
+      EXDEV};
+}
+
 Status rename_without_replacing(FileOps& ops, const PathAt& from, const PathAt& to) {
   Status status = ops.rename_noreplace(from, to);
   if (status.code() != Code::unsupported) return status;
@@ -87,7 +97,12 @@ Status OwnerDirectory::remove(std::string_view condemned) const {
   if (names.status().os_error() == ENOTDIR || names.status().os_error() == ELOOP)
     return remove_tree(ops, path);  // a file that was staged
   if (!names.ok()) return is_gone(names.status()) ? Status() : names.status();
-  for (const DirectoryName& name : *names) STOKER_TRY(remove_tree(ops, path / name.name));
+  Status first;
+  for (const DirectoryName& name : *names) {
+    const Status status = remove_tree(ops, path / name.name);
+    if (first.ok()) first = status;
+  }
+  STOKER_TRY(first);
   ops.reached("owner.unlinked");
   const Status removed = ops.rmdir(path);
   if (!removed.ok() && !is_gone(removed) && removed.os_error() != ENOTEMPTY &&
@@ -113,10 +128,7 @@ Status OwnerDirectory::fence(const std::string& other) const {
   STOKER_ASSIGN(const std::vector<DirectoryName> names, ops.list_names(directory_.at(other)));
   for (const DirectoryName& name : names) {
     if (parse_aside_name(name.name))
-      return Status(Code::unsupported,
-                    directory_.at(other).text() + "/" + name.name +
-                        ": a checkpoint in a lower layer of an overlay filesystem, which cannot be "
-                        "moved; copy the directory and save to the copy");
+      return explain_layers(renamed, directory_.at(other) / name.name);
     STOKER_TRY(remove_tree(ops, directory_.at(other) / name.name));
   }
   return ops.rmdir(directory_.at(other));

@@ -73,6 +73,10 @@ class OwnerDirectory {
   std::string name_;
 };
 
+/// `failure` of a rename of `path`, told as what it is where the checkpoint lies in a lower layer
+/// of an overlay filesystem (EXDEV): `unsupported`.
+Status explain_layers(const Status& failure, const PathAt& path);
+
 /// renameat2 with RENAME_NOREPLACE, or the next best where a filesystem refuses the flag.
 Status rename_without_replacing(FileOps& ops, const PathAt& from, const PathAt& to);
 

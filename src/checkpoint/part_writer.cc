@@ -44,6 +44,7 @@ class PartWriter {
     ChunkScanner scanner;
     const CheckpointFile* source = nullptr;  ///< To be linked if all checksums agree.
     std::uint32_t link_count = 0;
+    FileInfo info;
   };
 
   PathAt path_of(const LayoutFile& file) const { return request_.directory / file.name; }
@@ -56,6 +57,7 @@ class PartWriter {
   }
 
   Status make_file(std::size_t index);
+  Result<bool> try_link(std::size_t index);
   Status write(const Staging::Chunk& chunk);
   Status await_rate(std::uint64_t size_bytes);
   Status reap(std::size_t count_min) { return reap(count_min, request_.deadline); }
@@ -189,20 +191,31 @@ Status PartWriter::write_chunks() {
   return {};
 }
 
+// False if the group's file has to be written. Checksums tell that the tensors are as they were;
+// whether the file still is as it was committed, only the file can tell. It is asked by its new
+// name: what has the old one may be another by now.
+Result<bool> PartWriter::try_link(std::size_t index) {
+  Output& output = outputs_[index];
+  if (output.source->chunks != output.digests) return false;
+  const PathAt path = path_of(layout_of(index));
+  // Too many links, another filesystem, no links at all, the parent was removed.
+  if (!ops_.link(request_.parent->directory / output.source->name, path).ok()) return false;
+  const Result<FileInfo> info = ops_.info_of(path);
+  if (!info.ok() || !request_.parent->is_as_committed(*output.source, *info)) {
+    STOKER_TRY(ops_.unlink(path));
+    return false;
+  }
+  output.info = *info;
+  output.link_count = output.source->link_count + 1;
+  return true;
+}
+
 // The rest of step 3: groups of which every checksum is now known.
 Status PartWriter::link_or_write() {
   for (std::size_t i = 0; i < outputs_.size(); ++i) {
-    Output& output = outputs_[i];
-    if (output.source == nullptr) continue;
-    const LayoutFile& layout = layout_of(i);
-    if (output.source->chunks == output.digests) {
-      const Status linked = ops_.link(request_.parent->directory / layout.name, path_of(layout));
-      if (linked.ok()) {
-        output.link_count = output.source->link_count + 1;
-        continue;
-      }
-      // Too many links, another filesystem, no links at all, the parent was removed: written.
-    }
+    if (outputs_[i].source == nullptr) continue;
+    STOKER_ASSIGN(const bool is_linked, try_link(i));
+    if (is_linked) continue;
     STOKER_TRY(make_file(i));
     for (std::size_t index = 0; index < request_.layout.chunks.size(); ++index) {
       if (request_.layout.chunks[index].file == i) STOKER_TRY(write(request_.staging.at(index)));
@@ -223,6 +236,10 @@ Status PartWriter::finish_files() {
     STOKER_TRY(std::move(*output.file).close());
     output.file.reset();
     ops_.reached("checkpoint.synced");
+    if (!layout_of(i).group) continue;
+    // Without it the file is not linked.
+    if (const Result<FileInfo> info = ops_.info_of(path_of(layout_of(i))); info.ok())
+      output.info = *info;
   }
   return {};
 }
@@ -235,6 +252,7 @@ Result<WrittenPart> PartWriter::write_manifest() {
   for (std::size_t i = 0; i < outputs_.size(); ++i) {
     written.part.files[i].chunks = std::move(outputs_[i].digests);
     written.part.files[i].link_count = outputs_[i].link_count;
+    written.infos.push_back(outputs_[i].info);
   }
   std::size_t next = 0;  // describe() goes through files and their tensors in this order
   for (const LayoutFile& file : request_.layout.files) {
@@ -295,7 +313,7 @@ Result<WrittenPart> write_part(const PartRequest& request) {
   if (written.ok()) return written;
   request.staging.fail(written.status());
   writer.await_writes();
-  return written.status().with_context("rank " + std::to_string(request.layout.rank));
+  return written;
 }
 
 }  // namespace stoker

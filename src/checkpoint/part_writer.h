@@ -47,6 +47,7 @@ struct PartRequest {
 struct WrittenPart {
   CheckpointPart part;
   std::vector<TensorScan> scans;  ///< One for each tensor.
+  std::vector<FileInfo> infos;    ///< One for each file of the part.
 };
 
 /// Writes this rank's files and its part manifest, and makes both durable; steps 1 to 7 of the

@@ -47,8 +47,9 @@ class Chooser {
   Result<RestoreChoice> named(const Catalog& catalog) {
     const CatalogStep* step = catalog.find(request_.name);
     if (step == nullptr)
-      return Status(Code::not_found,
-                    request_.directory.path() + ": there is no checkpoint " + request_.name);
+      return Status(Code::not_found, request_.directory.path() + ": there is no checkpoint " +
+                                         request_.name + "; " +
+                                         tell_others(catalog, request_.name));
     STOKER_TRY(step->problem);
     STOKER_TRY(try_step(*step));
     choice_.name = step->name;

@@ -111,8 +111,9 @@ Verdict SaveLeader::decide(std::uint64_t number, std::span<const BeginMessage> m
   }
   for (std::size_t rank = 0; rank < messages.size(); ++rank) {
     if (messages[rank].failure.ok()) continue;
+    const Status& failure = messages[rank].failure;
     return {.action = SaveAction::fail,
-            .failure = messages[rank].failure.with_context(rank_text(rank))};
+            .failure = messages.size() > 1 ? failure.with_context(rank_text(rank)) : failure};
   }
   const bool is_late = std::any_of(messages.begin(), messages.end(),
                                    [](const BeginMessage& message) { return message.is_late; });
@@ -149,21 +150,33 @@ Result<std::vector<CheckpointPart>> SaveLeader::read_parts(const SaveJob& job,
   return parts;
 }
 
+// Greater than that of every checkpoint there is or was, as far as anything tells: what is
+// continued may be gone, and so may one that has a note, which must not hold for another. Who reads
+// notes that cannot be read takes them for a pin. While the lock is held no generations come but
+// from here, so that notes are read once.
+Result<std::uint64_t> SaveLeader::next_generation(Held& held) const {
+  STOKER_TRY(held.committed.refresh());
+  if (!std::exchange(held.has_numbered, true)) {
+    const Result<AllNotes> notes = held.notes.read();
+    if (notes.ok()) held.committed.learn_generation(notes->greatest_generation());
+  }
+  const std::optional<CheckpointParent> parent = head();
+  if (parent) held.committed.learn_generation(parent->generation);
+  const std::uint64_t generation = held.committed.greatest_generation() + 1;
+  if (generation <= kGenerationMax) return generation;
+  return Status(Code::invalid_argument,
+                options_.directory +
+                    ": a checkpoint or a note has the greatest generation there is, which no run "
+                    "reaches: move it away (`stoker checkpoint ls` shows generations)");
+}
+
 Result<CheckpointManifest> SaveLeader::make_manifest(const SaveJob& job,
                                                      const CheckpointPart& own_part, Held& held) {
   STOKER_ASSIGN(const std::vector<CheckpointPart> parts, read_parts(job, own_part, held));
-  STOKER_TRY(held.committed.refresh());
   CheckpointManifest manifest;
   manifest.step = job.request.step;
+  STOKER_ASSIGN(manifest.generation, next_generation(held));
   const std::optional<CheckpointParent> parent = head();
-  // What is continued may be gone, and counts all the same.
-  manifest.generation =
-      std::max(held.committed.greatest_generation(), parent ? parent->generation : 0) + 1;
-  if (manifest.generation > kGenerationMax)
-    return Status(Code::invalid_argument,
-                  options_.directory +
-                      ": a checkpoint has the greatest generation there is, which no run reaches: "
-                      "move it away (`stoker checkpoint ls` shows generations)");
   manifest.time_s = options_.now_s ? options_.now_s() : wall_time_s();
   manifest.world_size = coordinator_.world_size();
   manifest.reference = job.request.reference;
@@ -177,6 +190,7 @@ Result<CheckpointManifest> SaveLeader::make_manifest(const SaveJob& job,
   Result<CheckpointManifest> again =
       parse_checkpoint_manifest(format_checkpoint_manifest(manifest), "the new manifest");
   if (!again.ok()) return Status(Code::invalid_argument, std::string(again.status().message()));
+  STOKER_TRY(check_no_gaps(manifest));
   return manifest;
 }
 
@@ -282,8 +296,11 @@ bool SaveLeader::add_to_catalog(const CheckpointManifest& manifest, Held& held) 
 Status SaveLeader::remove_condemned() {
   const std::shared_ptr<Held> held = this->held();
   Status failure;
-  for (const std::string& name : std::exchange(condemned_, {}))
-    if (failure.ok() && held != nullptr) failure = held->owner.remove(name);
+  for (const std::string& name : std::exchange(condemned_, {})) {
+    if (held == nullptr) break;
+    const Status removed = held->owner.remove(name);  // one that resists does not keep the others
+    if (failure.ok()) failure = removed;
+  }
   return failure.with_context("it is committed, but retention failed");
 }
 

@@ -72,6 +72,7 @@ class SaveLeader {
     History checked;       ///< The caller's thread's.
     History committed;     ///< The writer's thread's, as the rest.
     NotesReader notes;
+    bool has_numbered = false;  ///< A checkpoint: the generations in notes are known.
     std::optional<CatalogWriter> catalog = {};
   };
 
@@ -80,6 +81,7 @@ class SaveLeader {
   Status check(std::span<const BeginMessage> messages, const SavesInFlight& in_flight, Held& held);
   Result<std::vector<CheckpointPart>> read_parts(const SaveJob& job, const CheckpointPart& own_part,
                                                  const Held& held) const;
+  Result<std::uint64_t> next_generation(Held& held) const;
   Result<CheckpointManifest> make_manifest(const SaveJob& job, const CheckpointPart& own_part,
                                            Held& held);
   EndMessage commit_made(const SaveJob& job, const CheckpointManifest& manifest, Held& held);

@@ -68,7 +68,8 @@ Result<WrittenPart> SaveWorker::write(SaveJob& job) {
     just_stuck_->files = std::move(stuck_files);
   }
   engine_.reset();
-  return written;
+  if (parts_.coordinator.world_size() == 1) return written;  // there is nobody to tell it from
+  return written.status().with_context("rank " + std::to_string(job.layout.rank));
 }
 
 /// A lack of memory fails the save, and not the process.
@@ -103,7 +104,8 @@ EndMessage SaveWorker::run(SaveJob& job, const std::function<void()>& await_fill
   if (end.outcome == SaveOutcome::committed && written.ok())
     parts_.learned.set_parent(std::make_shared<LinkParent>(
         LinkParent{.directory = directory_->at(step_name(job.request.step)),
-                   .files = std::move(written->part.files)}));
+                   .files = std::move(written->part.files),
+                   .infos = std::move(written->infos)}));
   return end;
 }
 
@@ -116,7 +118,7 @@ EndMessage SaveWorker::lead(SaveJob& job, const Result<WrittenPart>& written) {
   for (std::size_t rank = 1; texts.ok() && failure.ok() && rank < texts->size(); ++rank) {
     const Result<PartMessage> heard = parse_part_message((*texts)[rank]);
     failure = (heard.ok() ? heard->failure : heard.status());
-    // write_part() names its rank; a failure before it does not.
+    // write() names its rank; a failure before it does not.
     const std::string name = "rank " + std::to_string(rank);
     if (failure.message().find(name) == std::string_view::npos)
       failure = failure.with_context(name);

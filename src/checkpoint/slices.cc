@@ -43,7 +43,38 @@ Status too_much_work() {
   return {Code::unsupported, "the slices are laid out too irregularly to be checked"};
 }
 
+/// Of dimension `d` on, among the slices that hold the positions before it.
+bool find_gap_from(std::size_t d, std::span<const Slice> slices,
+                   std::span<const std::uint64_t> shape, Gap& gap) {
+  if (d == shape.size()) return slices.empty();
+  std::vector<std::uint64_t> borders = {0, shape[d]};
+  for (const Slice& slice : slices) {
+    borders.push_back(slice.offsets[d]);
+    borders.push_back(slice.offsets[d] + slice.shape[d]);
+  }
+  std::ranges::sort(borders);
+  borders.erase(std::ranges::unique(borders).begin(), borders.end());
+  for (std::size_t i = 0; i + 1 < borders.size(); ++i) {
+    gap.begin[d] = borders[i];
+    gap.end[d] = borders[i + 1];
+    std::vector<Slice> inside;
+    for (const Slice& slice : slices) {
+      if (slice.offsets[d] <= gap.begin[d] && gap.end[d] <= slice.offsets[d] + slice.shape[d])
+        inside.push_back(slice);
+    }
+    if (find_gap_from(d + 1, inside, shape, gap)) return true;
+  }
+  return false;
+}
+
 }  // namespace
+
+std::optional<Gap> find_gap(std::span<const Slice> slices, std::span<const std::uint64_t> shape) {
+  Gap gap{.begin = std::vector<std::uint64_t>(shape.size()),
+          .end = std::vector<std::uint64_t>(shape.size())};
+  if (find_gap_from(0, slices, shape, gap)) return gap;
+  return std::nullopt;
+}
 
 Result<Overlap> find_overlap(std::span<const Slice> slices) {
   std::uint64_t work = 0;

@@ -1,5 +1,5 @@
 /// \file
-/// Whether slices of one tensor share an element.
+/// Whether slices of one tensor share an element, or leave one out.
 #pragma once
 
 #include <cstdint>
@@ -24,5 +24,16 @@ struct Slice {
 /// too long, which no way of sharding a tensor does.
 Result<std::optional<std::pair<std::size_t, std::size_t>>> find_overlap(
     std::span<const Slice> slices);
+
+/// Elements of a tensor that lie in none of the slices: a box, by its first and its last positions,
+/// the last ones not included.
+struct Gap {
+  std::vector<std::uint64_t> begin;
+  std::vector<std::uint64_t> end;
+};
+
+/// The first gap, which is not always the whole of what is missing; nothing if there is none. To
+/// explain what counting has found: it takes its time.
+std::optional<Gap> find_gap(std::span<const Slice> slices, std::span<const std::uint64_t> shape);
 
 }  // namespace stoker

@@ -43,7 +43,8 @@ Result<std::optional<std::string>> retire_checkpoint(const OwnerDirectory& owner
   // So that a pin waits instead of failing; without it the steps are as safe.
   const Result<NotesLock> lock = NotesLock::take(owner.directory(), kNotesTimeout);
   static_cast<void>(lock);
-  STOKER_TRY(ops.rename(owner.directory().at(step.name), owner.at(retired)));
+  const PathAt place = owner.directory().at(step.name);
+  STOKER_TRY(explain_layers(ops.rename(place, owner.at(retired)), place));
   STOKER_TRY(owner.sync_both());
   ops.reached("retention.retired");
   if (!is_as_decided(owner, owner.at(retired), step, note)) {

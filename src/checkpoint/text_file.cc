@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -17,13 +18,20 @@ namespace {
 
 constexpr std::size_t kMoreBytes = std::size_t{16} << 10;
 
+Status too_long(const std::string& path, std::size_t size_max_bytes) {
+  return {Code::corrupt, path + ": longer than " + std::to_string(size_max_bytes) + " bytes"};
+}
+
 /// What to ask for at once: the whole file and one byte more, which is how its end is seen. Where
-/// nobody can tell its size a piece of it.
-std::size_t first_read_bytes(int fd, std::size_t size_max_bytes) {
+/// nobody can tell its size a piece of it. Nothing if it is longer than it may be: a file with
+/// holes takes no room on a disk, and all of its length in memory.
+std::optional<std::size_t> first_read_bytes(int fd, std::size_t size_max_bytes) {
   constexpr std::size_t kPieceBytes = std::size_t{64} << 10;
   struct stat info{};
   if (::fstat(fd, &info) != 0 || info.st_size <= 0) return kPieceBytes;
-  return std::min(static_cast<std::size_t>(info.st_size), size_max_bytes) + 1;
+  const auto size_bytes = static_cast<std::size_t>(info.st_size);
+  if (size_bytes > size_max_bytes) return std::nullopt;
+  return size_bytes + 1;
 }
 
 }  // namespace
@@ -40,7 +48,9 @@ Result<std::string> read_text_file(FileOps& ops, const PathAt& path, std::size_t
 }
 
 Result<std::string> read_text_file(int fd, const std::string& path, std::size_t size_max_bytes) {
-  std::size_t piece_bytes = first_read_bytes(fd, size_max_bytes);
+  const std::optional<std::size_t> first_bytes = first_read_bytes(fd, size_max_bytes);
+  if (!first_bytes) return too_long(path, size_max_bytes);
+  std::size_t piece_bytes = *first_bytes;
   std::string text;
   for (;;) {
     const std::size_t had = text.size();
@@ -50,9 +60,7 @@ Result<std::string> read_text_file(int fd, const std::string& path, std::size_t 
     text.resize(had + static_cast<std::size_t>(std::max<ssize_t>(n, 0)));
     if (n == 0) return text;
     piece_bytes = std::min(piece_bytes, kMoreBytes);  // most likely nothing is left
-    if (text.size() > size_max_bytes)
-      return Status(Code::corrupt,
-                    path + ": longer than " + std::to_string(size_max_bytes) + " bytes");
+    if (text.size() > size_max_bytes) return too_long(path, size_max_bytes);
   }
 }
 

@@ -71,8 +71,8 @@ Result<CatalogStep> find_step(const Catalog& catalog, const std::string& directo
                               printable(typed), step_name(1000)));
   if (const CatalogStep* const step = catalog.find(name)) return *step;
   return Status(Code::not_found,
-                fmt::format("{}/{}: no such checkpoint; `stoker checkpoint ls {}` lists them",
-                            directory, name, directory));
+                fmt::format("{}/{}: no such checkpoint; {}; `stoker checkpoint ls {}` lists them",
+                            directory, name, tell_others(catalog, name), directory));
 }
 
 Result<CatalogStep> find_step(const std::string& directory, const std::string& typed) {

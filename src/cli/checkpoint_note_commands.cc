@@ -25,6 +25,7 @@ struct Arguments {
   std::string directory;
   std::string step;
   std::vector<std::string> values;
+  bool json = false;
 };
 
 /// Notes go by generation, which a manifest that cannot be trusted does not tell.
@@ -51,10 +52,20 @@ Result<std::map<std::string, double>> parse_values(const std::vector<std::string
   return values;
 }
 
+/// What was said about a checkpoint, for programs.
+nlohmann::ordered_json told_of(const CatalogStep& step) {
+  return {{"name", step.name}, {"step", step.parsed.step}, {"generation", step.generation}};
+}
+
 Status pin(const Arguments& arguments, bool is_pinned, Context& context) {
   STOKER_ASSIGN(const CatalogStep step, find_whole_step(arguments));
   STOKER_ASSIGN(const CheckpointDirectory directory, open_directory(arguments.directory));
   STOKER_TRY(pin_checkpoint(directory, step.parsed.step, step.generation, is_pinned));
+  if (arguments.json) {
+    nlohmann::ordered_json told = told_of(step);
+    told["pinned"] = is_pinned;
+    return write_out(context, to_line(told) + "\n");
+  }
   return write_out(context, fmt::format("{}: {}\n", step.name, is_pinned ? "pinned" : "unpinned"));
 }
 
@@ -63,6 +74,11 @@ Status annotate(const Arguments& arguments, Context& context) {
   STOKER_ASSIGN(const CatalogStep step, find_whole_step(arguments));
   STOKER_ASSIGN(const CheckpointDirectory directory, open_directory(arguments.directory));
   STOKER_TRY(annotate_checkpoint(directory, step.parsed.step, step.generation, values));
+  if (arguments.json) {
+    nlohmann::ordered_json told = told_of(step);
+    told["values"] = values_json(values);
+    return write_out(context, to_line(told) + "\n");
+  }
   return write_out(context, fmt::format("{}: {}\n", step.name, values_text(values)));
 }
 
@@ -71,6 +87,7 @@ CLI::App* add_command(CLI::App& checkpoint, const std::string& name, const std::
   CLI::App* const command = checkpoint.add_subcommand(name, what);
   add_directory_argument(*command, arguments.directory);
   command->add_option("STEP", arguments.step, kStepHelp)->required();
+  command->add_flag("--json", arguments.json, "One JSON object, for programs.");
   return command;
 }
 

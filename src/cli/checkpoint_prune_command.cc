@@ -104,23 +104,26 @@ Result<Choice> choose(const CheckpointDirectory& directory, const RetentionRules
   return choice;
 }
 
-/// What has gone is told even if the next one fails. One that was pinned meanwhile stays.
+/// One that cannot be removed does not keep the others; the first failure is told. One that was
+/// pinned meanwhile stays.
 Status remove_all(const OwnerDirectory& owner, Choice& choice, Context& context) {
   std::vector<Removal> chosen = std::exchange(choice.removals, {});
+  Status failure;
   for (std::size_t i = 0; i < chosen.size(); ++i) {
     const Result<bool> removed = context.stop.stop_requested()
                                      ? Status(Code::cancelled, "interrupted; the rest is untouched")
                                      : remove_checkpoint(owner, chosen[i].step);
-    if (!removed.ok()) {
+    if (failure.ok()) failure = removed.status();
+    if (removed.status().code() == Code::cancelled || is_gone(removed.status())) {
       choice.kept_count += chosen.size() - i;
       return removed.status();
     }
-    if (*removed)
+    if (removed.ok() && *removed)
       choice.removals.push_back(std::move(chosen[i]));
     else
       ++choice.kept_count;
   }
-  return {};
+  return failure;
 }
 
 std::string render(const Arguments& arguments, const Choice& choice) {

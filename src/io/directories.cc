@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 
+#include <cerrno>
 #include <utility>
 #include <vector>
 
@@ -11,6 +12,11 @@ namespace stoker {
 namespace {
 
 constexpr int kDepthMax = 16;  // ours have three levels
+
+Status mounted(const PathAt& path) {
+  return {Code::unavailable,
+          path.text() + ": something is mounted there, which is not removed; unmount it", EBUSY};
+}
 
 Status remove_at(FileOps& ops, const PathAt& path, FileKind kind, int depth) {
   if (kind != FileKind::directory) {
@@ -24,9 +30,11 @@ Status remove_at(FileOps& ops, const PathAt& path, FileKind kind, int depth) {
   Status first;
   for (const DirectoryName& name : *names) {
     const Status status = remove_at(ops, path / name.name, name.kind, depth + 1);
+    if (status.os_error() == EXDEV) return mounted(path);  // and so is the rest of it
     if (first.ok()) first = status;
   }
   const Status removed = ops.rmdir(path);
+  if (removed.os_error() == EBUSY && first.ok()) return mounted(path);
   if (first.ok() && removed.code() != Code::not_found) first = removed;
   return first;
 }

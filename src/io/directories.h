@@ -21,8 +21,8 @@ Status make_directories(FileOps& ops, const std::string& path);
 Status make_own_directory(FileOps& ops, const PathAt& path);
 
 /// Removes a file, or a directory with all it holds, without following links below the directory
-/// that holds it. What is gone already is no failure. Continues after an error and returns the
-/// first.
+/// that holds it. What is gone already is no failure. What is mounted there stays, which is an
+/// error (EBUSY). Continues after an error and returns the first.
 Status remove_tree(FileOps& ops, const PathAt& path);
 
 }  // namespace stoker

@@ -32,7 +32,8 @@ FileKind kind_of_mode(mode_t mode) {
 /// link: below a root nothing else is left to be followed.
 class LastName {
  public:
-  static Result<LastName> of(const PathAt& path, std::string_view op) {
+  static Result<LastName> of(const PathAt& path, std::string_view op,
+                             Mounts mounts = Mounts::cross) {
     LastName last;
     const std::string_view name = path.name();
     const std::size_t slash = path.is_below() ? name.rfind('/') : std::string_view::npos;
@@ -42,7 +43,8 @@ class LastName {
     if (last.name_.empty() || last.name_ == "." || last.name_ == "..")
       return Status::from_errno(EINVAL, op, path.text());
     if (slash == std::string_view::npos) return last;
-    Result<UniqueFd> fd = open_below(path.root_fd(), name.substr(0, slash), O_PATH | O_DIRECTORY);
+    Result<UniqueFd> fd = open_below(path.root_fd(), name.substr(0, slash), O_PATH | O_DIRECTORY,
+                                     LookupBelow::automatic, mounts);
     if (!fd.ok()) return Status::from_errno(fd.status().os_error(), op, path.text());
     last.directory_ = *std::move(fd);
     last.directory_fd_ = last.directory_.get();
@@ -131,8 +133,9 @@ class PosixFileOps final : public FileOps {
     }
     return file_info_of(info);
   }
+  // What is mounted in a directory is not removed with it: EXDEV.
   Status unlink(const PathAt& path) override {
-    STOKER_ASSIGN(const LastName last, LastName::of(path, "unlink"));
+    STOKER_ASSIGN(const LastName last, LastName::of(path, "unlink", Mounts::stay));
     return done(::unlinkat(last.fd(), last.name(), 0), "unlink", path.text());
   }
   Status mkdir(const PathAt& path) override {
@@ -140,7 +143,7 @@ class PosixFileOps final : public FileOps {
     return done(::mkdirat(last.fd(), last.name(), 0755), "mkdir", path.text());
   }
   Status rmdir(const PathAt& path) override {
-    STOKER_ASSIGN(const LastName last, LastName::of(path, "rmdir"));
+    STOKER_ASSIGN(const LastName last, LastName::of(path, "rmdir", Mounts::stay));
     return done(::unlinkat(last.fd(), last.name(), AT_REMOVEDIR), "rmdir", path.text());
   }
 

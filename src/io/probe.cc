@@ -7,12 +7,14 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <filesystem>
+#include <utility>
 
 #include "io/arena.h"
 #include "io/buffer_pool.h"
+#include "io/directories.h"
 #include "io/engine.h"
 #include "io/file.h"
+#include "io/file_ops.h"
 #include "io/filesystem.h"
 #include "io/residency.h"
 
@@ -34,8 +36,7 @@ class ScratchDirectory {
   ScratchDirectory(ScratchDirectory&& other) noexcept : path_(std::exchange(other.path_, {})) {}
   ScratchDirectory& operator=(ScratchDirectory&&) = delete;
   ~ScratchDirectory() {
-    std::error_code ignored;
-    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
+    if (!path_.empty()) static_cast<void>(remove_tree(posix_file_ops(), path_));
   }
   std::string file(const char* name) const { return path_ + "/" + name; }
   const std::string& path() const { return path_; }

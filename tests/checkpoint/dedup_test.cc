@@ -4,12 +4,17 @@
 #include <sys/stat.h>
 
 #include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <utility>
 
 #include "checkpoint/save_support.h"
 #include "support/faulty_file_ops.h"
 
 namespace stoker {
 namespace {
+
+namespace fs = std::filesystem;
 
 using testing::counted;
 using testing::OwnedTensor;
@@ -125,6 +130,57 @@ TEST(DedupTest, where_there_are_no_links_it_is_written) {
     run.save(false, true);
     run.save(false, true);
     EXPECT_EQ(run.link_count(), 0);
+  }
+}
+
+/// What may have become of a committed file behind the writer's back.
+using Change = void (*)(const std::string& path);
+
+void resize(const std::string& path, std::uint64_t size_bytes) {
+  fs::permissions(path, fs::perms::owner_write, fs::perm_options::add);
+  fs::resize_file(path, size_bytes);
+}
+void write_in_place(const std::string& path) {
+  fs::permissions(path, fs::perms::owner_write, fs::perm_options::add);
+  std::fstream(path, std::ios::in | std::ios::out).seekp(8192) << "other bytes";
+}
+void replace_by_other_bytes(const std::string& path) {
+  const auto size = fs::file_size(path);
+  const auto time = fs::last_write_time(path);
+  fs::remove(path);
+  std::ofstream(path) << std::string(size, 'x');
+  fs::last_write_time(path, time);
+}
+
+TEST(DedupTest, a_file_that_is_not_as_it_was_committed_is_written_anew) {
+  const std::vector<std::pair<const char*, Change>> changes = {
+      {"cut", [](const std::string& path) { resize(path, 100); }},
+      {"longer", [](const std::string& path) { resize(path, fs::file_size(path) + 2); }},
+      {"written", write_in_place},
+      {"replaced", replace_by_other_bytes},
+      {"pipe",
+       [](const std::string& path) {
+         fs::remove(path);
+         ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+       }},
+      {"link",
+       [](const std::string& path) {
+         fs::remove(path);
+         fs::create_symlink("/etc/passwd", path);
+       }},
+      {"gone", [](const std::string& path) { fs::remove(path); }},
+  };
+  for (const auto& [name, change] : changes) {
+    SCOPED_TRACE(name);
+    const testing::TempDir dir;
+    FrozenRun run(quiet_options(dir.path()));
+    for (int i = 0; i < 2; ++i) run.save(false, true);
+    ASSERT_EQ(run.link_count(), 1);
+    change(run.directory() + "/" + group_file_name(0, 0));
+    run.save(false, true);  // looks at every byte that it has left on disk
+    EXPECT_EQ(run.link_count(), 0);
+    run.save(false, true);
+    EXPECT_EQ(run.link_count(), 1);
   }
 }
 

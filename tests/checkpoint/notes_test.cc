@@ -56,6 +56,32 @@ TEST_F(NotesTest, come_back_as_they_were_said) {
   EXPECT_FALSE(read_step_notes(run_, 7)->at(3).is_pinned);
 }
 
+TEST_F(NotesTest, that_no_reader_would_take_are_refused_and_leave_the_old_ones) {
+  must(annotate_checkpoint(run_, 7, 9, {{std::string(256, 'x'), 1.0}}));
+  must(pin_checkpoint(run_, 7, 9, true));
+  const StepNotes before = *read_step_notes(run_, 7);
+  std::map<std::string, double> many;
+  for (int i = 0; i < 70'000; ++i) many[std::string(250, 'x') + std::to_string(i)] = i;
+  for (const std::map<std::string, double>& values :
+       std::vector<std::map<std::string, double>>{{{std::string(257, 'x'), 1.0}},
+                                                  {{std::string(17 << 20, 'x'), 1.0}},
+                                                  {{"", 1.0}},
+                                                  {{"\xff", 1.0}},
+                                                  many}) {
+    EXPECT_EQ(annotate_checkpoint(run_, 7, 9, values).code(), Code::invalid_argument);
+    EXPECT_EQ(*read_step_notes(run_, 7), before);
+  }
+}
+
+TEST_F(NotesTest, a_file_of_holes_is_refused_before_it_is_read) {
+  must(pin_checkpoint(run_, 7, 9, true));
+  const std::string path = dir_.file(note_path(7));
+  std::filesystem::resize_file(path, std::uintmax_t{1} << 40);
+  const Status status = read_step_notes(run_, 7).status();
+  EXPECT_EQ(status.code(), Code::corrupt);
+  EXPECT_NE(status.message().find("longer than"), std::string_view::npos) << status.message();
+}
+
 TEST_F(NotesTest, of_a_checkpoint_that_is_not_there_are_told_to_be_in_vain) {
   for (const auto& [step, generation] : {std::pair(7, 4), std::pair(8, 3)}) {
     const auto pinned = pin_checkpoint(run_, static_cast<std::uint64_t>(step),

@@ -159,5 +159,26 @@ TEST_F(OverlayTest, a_step_of_the_lower_layer_can_be_restored_and_continued) {
   expect_whole_and_readable();
 }
 
+TEST_F(OverlayTest, a_rewound_run_is_told_that_a_step_of_the_lower_layer_cannot_be_saved_again) {
+  save_below({1, 2});
+  SKIP_WITHOUT_OVERLAY();
+  CheckpointerOptions options = quiet_options(overlay_->merged());
+  options.parent = CheckpointParent{.step = 1, .generation = 1};
+  const auto saver = make_saver(std::move(options));
+  const Result<Pending> pending = saver->save(request_of(2, {counted("w", 50, 2)}));
+  ASSERT_TRUE(pending.ok()) << pending.status().message();
+  const Status status = pending->wait();
+  EXPECT_EQ(status.code(), Code::unsupported) << status.message();
+  EXPECT_NE(status.message().find("copy the directory"), std::string_view::npos)
+      << status.message();
+  EXPECT_EQ(steps(), (std::vector<std::uint64_t>{2, 1}));
+  EXPECT_EQ(fs::read_symlink(overlay_->merged() + "/latest"), step_name(2));
+  expect_whole_and_readable();
+  EXPECT_FALSE(saver->wait().ok()) << "told once more";
+  save(*saver, 3);  // another step can be saved
+  ASSERT_TRUE(saver->close().ok());
+  EXPECT_EQ(steps(), (std::vector<std::uint64_t>{3, 2, 1}));
+}
+
 }  // namespace
 }  // namespace stoker::testing

@@ -35,6 +35,8 @@ TEST(SaveLimitsTest, a_rate_that_cannot_be_kept_before_the_deadline_fails_the_sa
       << error.message();
   EXPECT_EQ(error.message().find("did not end"), std::string_view::npos)
       << "the device is not to blame: " << error.message();
+  EXPECT_EQ(error.message().find("rank 0"), std::string_view::npos)
+      << "there is no other: " << error.message();
   EXPECT_FALSE(saver->wait().ok());
 }
 

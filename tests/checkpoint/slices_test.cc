@@ -51,6 +51,25 @@ TEST(SlicesTest, empty_slices_overlap_nothing) {
   EXPECT_FALSE(any_overlap(Boxes()));
 }
 
+TEST(SlicesTest, the_first_gap_is_found_wherever_it_lies) {
+  const auto gap_of = [](const Boxes& boxes, const Numbers& shape) {
+    const std::optional<Gap> gap = find_gap(boxes.slices(), shape);
+    return gap ? std::pair(gap->begin, gap->end) : std::pair(Numbers(), Numbers());
+  };
+  const auto none = std::pair(Numbers(), Numbers());
+  Boxes rows;
+  rows.add({0, 0}, {2, 4});
+  EXPECT_EQ(gap_of(rows, {3, 4}), std::pair(Numbers({2, 0}), Numbers({3, 4})));
+  rows.add({2, 1}, {1, 3});
+  EXPECT_EQ(gap_of(rows, {3, 4}), std::pair(Numbers({2, 0}), Numbers({3, 1})));
+  rows.add({2, 0}, {1, 1});
+  EXPECT_EQ(gap_of(rows, {3, 4}), none);
+  rows.add({3, 0}, {0, 4});
+  EXPECT_EQ(gap_of(rows, {3, 4}), none) << "an empty slice";
+  EXPECT_EQ(gap_of({}, {3, 4}), std::pair(Numbers({0, 0}), Numbers({3, 4})));
+  EXPECT_EQ(gap_of({}, {3, 0}), none) << "a tensor without elements";
+}
+
 TEST(SlicesTest, two_scalars_overlap) {
   Boxes boxes;
   boxes.add({}, {});

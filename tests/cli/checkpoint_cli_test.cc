@@ -164,7 +164,8 @@ TEST_F(CheckpointCliTest, step_that_is_none_is_misuse_and_one_that_is_missing_a_
   }
   const Ran missing = run({"show", run_dir(), "11"});
   EXPECT_EQ(missing.exit_code, 1);
-  EXPECT_TRUE(is_one_line_with(missing.err, {step_name(11), "stoker checkpoint ls"}))
+  EXPECT_TRUE(is_one_line_with(
+      missing.err, {step_name(11), "the newest is " + step_name(10), "stoker checkpoint ls"}))
       << missing.err;
   EXPECT_EQ(run({"show"}).exit_code, 2);
   EXPECT_EQ(run({}).exit_code, 2);
@@ -315,14 +316,19 @@ TEST_F(CheckpointCliTest, show_counts_what_a_state_is_made_of) {
 TEST_F(CheckpointCliTest, names_from_files_cannot_command_a_terminal) {
   Result<std::unique_ptr<Checkpointer>> saver = Checkpointer::make(quiet_options(run_dir()));
   ASSERT_TRUE(saver.ok());
-  const std::vector<OwnedTensor> tensors = {counted("w\x1b[2J", 8, 0)};
+  const std::vector<OwnedTensor> tensors = {
+      counted("w\x1b[2J\xc2\x9b"
+              "2J\xc3\xa4",
+              8, 0)};
   const Result<Pending> pending = (*saver)->save(request_of(1, tensors));
   ASSERT_TRUE(pending.ok() && pending->wait().ok());
   ASSERT_TRUE((*saver)->close().ok());
   const Ran ran = run({"show", run_dir()});
   EXPECT_EQ(ran.exit_code, 0) << ran.err;
   EXPECT_EQ(ran.out.find('\x1b'), std::string::npos);
-  EXPECT_EQ(run_json({"show", run_dir()})["tensors"][0]["name"], "w\x1b[2J");
+  EXPECT_EQ(ran.out.find('\x9b'), std::string::npos) << "CSI in one character";
+  EXPECT_NE(ran.out.find("w?[2J?2J\xc3\xa4"), std::string::npos) << ran.out;
+  EXPECT_EQ(run_json({"show", run_dir()})["tensors"][0]["name"], tensors[0].name);
 }
 
 }  // namespace

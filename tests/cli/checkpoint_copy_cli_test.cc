@@ -75,6 +75,11 @@ TEST_F(CheckpointCopyCliTest, export_replaces_nothing_and_leaves_nothing_of_a_da
   std::ofstream(out) << "mine";
   EXPECT_EQ(run({"export", run_dir(), "10", out}).exit_code, 1);
   EXPECT_EQ(contents_of(out), "mine");
+  std::filesystem::rename(out, dir_.file("other.safetensors.sha256"));
+  const Ran taken = run({"export", run_dir(), "10", dir_.file("other.safetensors")});
+  EXPECT_EQ(taken.exit_code, 1);
+  EXPECT_TRUE(is_one_line_with(taken.err, {"other.safetensors.sha256"})) << taken.err;
+  EXPECT_EQ(contents_of(dir_.file("other.safetensors.sha256")), "mine");
   flip_byte(data_file(10), 6'000);
   const Ran ran = run({"export", run_dir(), "10", dir_.file("bad.safetensors")});
   EXPECT_EQ(ran.exit_code, 1);
@@ -177,7 +182,8 @@ TEST_F(CheckpointCopyCliTest, import_refuses_what_it_cannot_take_and_leaves_no_t
   refused(dir_.file("none.safetensors"), 1, "none.safetensors");
   EXPECT_FALSE(std::filesystem::exists(fresh));
   EXPECT_EQ(run({"import", fresh, good}).exit_code, 2) << "--step is needed";
-  EXPECT_EQ(run({"import", fresh, good, "--step", "-1"}).exit_code, 2);
+  for (const char* step : {"-1", "18446744073709551616", "99999999999999999999"})
+    EXPECT_EQ(run({"import", fresh, good, "--step", step}).exit_code, 2) << step;
   for (const char* name : {"", "!net", "a.b", "3d", "loader", "finite"})
     EXPECT_EQ(run({"import", fresh, good, "--step", "1", "--as", name}).exit_code, 2) << name;
   EXPECT_FALSE(std::filesystem::exists(fresh));

@@ -57,7 +57,10 @@ TEST_F(CheckpointPruneCliTest, rules_that_make_no_sense_are_misuse) {
        std::vector<std::vector<std::string>>{{},
                                              {"--keep-last", "0"},
                                              {"--keep-last", "-1"},
+                                             {"--keep-last", "99999999999999999999"},
                                              {"--keep-every", "0"},
+                                             {"--keep-every", "18446744073709551616"},
+                                             {"--keep-best", "val_loss:min:99999999999999999999"},
                                              {"--keep-best", "val_loss"},
                                              {"--keep-best", "val_loss:least:1"},
                                              {"--keep-best", "val_loss:min:0"},
@@ -115,6 +118,15 @@ TEST_F(CheckpointPruneCliTest, values_that_are_no_numbers_are_misuse) {
   EXPECT_EQ(run({"annotate", run_dir(), "10"}).exit_code, 2);
   EXPECT_EQ(run({"pin", run_dir(), "11"}).exit_code, 1);
   EXPECT_TRUE(run_json({"ls", run_dir()})["checkpoints"][0]["annotations"].empty());
+}
+
+TEST_F(CheckpointPruneCliTest, notes_are_told_to_programs_as_one_object) {
+  save({10});
+  const json pinned = {{"name", step_name(10)}, {"step", 10}, {"generation", 1}, {"pinned", true}};
+  EXPECT_EQ(run_json({"pin", run_dir(), "10"}), pinned);
+  EXPECT_EQ(run_json({"unpin", run_dir(), "latest"})["pinned"], false);
+  const json values = {{"a", 2.5}, {"b", "nan"}};
+  EXPECT_EQ(run_json({"annotate", run_dir(), "10", "a=2.5", "b=nan"})["values"], values);
 }
 
 TEST_F(CheckpointPruneCliTest, damaged_checkpoint_takes_no_note) {
