@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <span>
@@ -222,7 +223,7 @@ Result<std::uint64_t> save(const ImportRequest& request, SaveRequest contents, S
 bool begins_like_torch(const std::string& file) {
   const Result<UniqueFd> fd = open_regular(posix_file_ops(), file);
   std::array<char, 4> head{};
-  if (!fd.ok() || ::pread(fd->get(), head.data(), head.size(), 0) != head.size()) return false;
+  if (!fd.ok() || ::pread(fd->get(), head.data(), head.size(), 0) != std::ssize(head)) return false;
   const std::string_view begin(head.data(), head.size());
   return begin == "PK\x03\x04" || begin.starts_with("\x80\x02");
 }
