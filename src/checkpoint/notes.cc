@@ -251,9 +251,9 @@ Result<NotesLock> NotesLock::take(const CheckpointDirectory& directory, nanoseco
 Status annotate_checkpoint(const CheckpointDirectory& directory, std::uint64_t step,
                            std::uint64_t generation, const std::map<std::string, double>& values) {
   for (const auto& [name, value] : values) {
-    if (!name.empty() && name.size() <= kValueNameBytesMax) continue;
+    if (!name.empty() && name.size() <= kValueNameBytesMax && is_utf8(name)) continue;
     return Status(Code::invalid_argument,
-                  fmt::format("{}: the name of a value has 1 to {} bytes, not {}",
+                  fmt::format("{}: the name of a value is UTF-8 of 1 to {} bytes, not {}",
                               quote_for_message(name), kValueNameBytesMax, name.size()));
   }
   return change_note(directory, step, generation, [&](CheckpointNote& note) {
