@@ -58,13 +58,12 @@ def test_steps_count_from_the_restored_one_also_with_another_batch_size(
         smaller = a_loader(shards, batch_size=batch_size, shuffle="off")
         done = saver.restore(state={"n": 0}, loader=smaller, allow={"global_batch_size"})
     assert done == 6
-    batches: Any = smaller.steps(every=every)
+    batches = smaller.steps(every=every)
     found = [next(batches) for _ in range(2 * every)]
     assert [step for step, _ in found] == [6 + (i + 1) // every for i in range(2 * every)]
     keys = [key for _, batch in found for key in batch["__key__"]]
     assert keys[0] == "s030"  # what comes after 6 batches of 5
     # A new iteration counts on.
-    batches.close()
     following, _ = next(smaller.steps(every=every))
     assert following >= found[-1][0]
 
