@@ -223,9 +223,14 @@ TEST(MdsCompressionTest, the_names_of_the_peer_are_read_or_refused) {
   EXPECT_EQ(parse_mds_compression("gz")->level, 9);
   EXPECT_EQ(parse_mds_compression("zstd:22")->level, 22);
   EXPECT_EQ(parse_mds_compression("gz:0")->level, 0);
-  for (const char* text : {"br", "bz2:9", "snappy"})
+  for (const char* text : {"br", "br:0", "br:11", "bz2:9", "snappy"}) {
+    EXPECT_TRUE(parse_mds_compression(text).ok()) << text;
+    EXPECT_EQ(parse_mds_write_compression(text).status().code(), Code::unsupported) << text;
+  }
+  for (const char* text : {"", "lz4", "zst"})
     EXPECT_EQ(parse_mds_compression(text).status().code(), Code::unsupported) << text;
-  for (const char* text : {"", "zstd:", "zstd:0", "zstd:23", "gz:10", "zstd:3x", "lz4", "gz:-1"})
+  for (const char* text :
+       {"zstd:", "zstd:0", "zstd:23", "gz:10", "zstd:3x", "gz:-1", "br:12", "bz2:0", "snappy:1"})
     EXPECT_EQ(parse_mds_compression(text).status().code(), Code::corrupt) << text;
 }
 
