@@ -220,6 +220,7 @@ void bind_dataset(nb::module_& module) {
         if (!dtype.empty()) options.source.dtype = value_or_raise(parse_dtype(dtype));
         options.index.checksums = checksums;
         options.index.cache_directory = cache_directory;
+        options.index.in_memory = true;
         options.policy = value_or_raise(parse_cache_policy(policy));
         return std::const_pointer_cast<Dataset>(open_dataset(patterns, std::move(options)));
       },

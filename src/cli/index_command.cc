@@ -60,6 +60,7 @@ void add_index_command(CLI::App& app, Context& context) {
   CLI::App* command = app.add_subcommand(
       "index", "Find every sample of a dataset, so that it can be read in any order.");
   const auto arguments = std::make_shared<IndexArguments>();
+  arguments->dataset.needs_index_file = true;
   add_dataset_arguments(*command, arguments->dataset);
   command->add_flag("--checksums", arguments->dataset.checksums,
                     "A checksum for each sample, checked on every read; reads every byte once.");

@@ -75,6 +75,8 @@ class Index {
   static Result<Index> open(const PathAt& path);
   /// The same over bytes that outlive the index.
   static Result<Index> parse(std::span<const std::byte> bytes);
+  /// The same over bytes that it keeps.
+  static Result<Index> adopt(std::vector<std::byte> bytes);
 
   std::string_view format() const noexcept { return format_; }
   bool has_checksums() const noexcept { return has_checksums_; }
