@@ -195,6 +195,10 @@ void bind_dataset(nb::module_& module) {
       .def_prop_ro("format",
                    [](const Dataset& self) { return std::string(self.source().format()); })
       .def_prop_ro("directory", [](const Dataset& self) { return self.source().directory(); })
+      .def_prop_ro("index_refused",
+                   [](const Dataset& self) { return std::string(self.index_refused().message()); })
+      .def_prop_ro("whole_directories",
+                   [](const Dataset& self) { return self.source().whole_directories(); })
       .def_prop_ro("has_checksums",
                    [](const Dataset& self) { return self.index().has_checksums(); })
       .def_prop_ro(

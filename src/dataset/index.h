@@ -99,8 +99,9 @@ class Index {
     return SizeClasses::largest_sum(size_classes_, record_bytes_max_, count);
   }
 
-  /// Identifies the samples and their order: shard base names, sizes and the sample table. The same
-  /// on every node and tier, whatever the directory, the times and the checksums.
+  /// Identifies the samples and their order: shard base names (of MDS with the directories below
+  /// the dataset's), sizes and the sample table. The same on every node and tier, whatever the
+  /// directory, the times and the checksums.
   Digest128 fingerprint() const noexcept { return fingerprint_; }
 
   /// Checks every block now.

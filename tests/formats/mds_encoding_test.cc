@@ -183,7 +183,11 @@ TEST(MdsIndexTest, each_wrong_index_names_the_key_at_fault) {
       {edited("\"samples\": 2, ", ""), Code::corrupt, "shards[0].samples: missing"},
       {edited("shard.00000.mds", "../shard"), Code::corrupt, "is no name of a file"},
       {edited("shard.00000.mds", "/etc/passwd"), Code::corrupt, "is no name of a file"},
-      {edited("shard.00000.mds", "0/shard.mds"), Code::unsupported, "a merged index"},
+      {edited("shard.00000.mds", "a/../shard.mds"), Code::corrupt, "is no name of a file"},
+      {edited("shard.00000.mds", "a//shard.mds"), Code::corrupt, "is no name of a file"},
+      {edited("shard.00000.mds", "./shard.mds"), Code::corrupt, "is no name of a file"},
+      {edited("shard.00000.mds", "a/"), Code::corrupt, "is no name of a file"},
+      {edited("shard.00000.mds", "a\\nb/shard.mds"), Code::corrupt, "is no name of a file"},
       {edited("shard.00000.mds", ".."), Code::corrupt, "is no name of a file"},
       {edited("shard.00000.mds", "a\\u0000b"), Code::corrupt, "is no name of a file"},
       {edited("shard.00000.mds", ""), Code::corrupt, "is no name of a file"},
@@ -199,6 +203,14 @@ TEST(MdsIndexTest, each_wrong_index_names_the_key_at_fault) {
     EXPECT_EQ(parsed.status().code(), hostile.code) << parsed.status().message();
     EXPECT_NE(parsed.status().message().find(hostile.message), std::string_view::npos)
         << parsed.status().message() << " lacks " << hostile.message;
+  }
+}
+
+TEST(MdsIndexTest, a_merged_index_names_directories) {
+  for (const char* name : {"0/shard.00000.mds", "lang=en/part 1/shard.00000.mds", "a..b/x.mds"}) {
+    const auto parsed = parse_mds_index(edited("shard.00000.mds", name));
+    ASSERT_TRUE(parsed.ok()) << parsed.status().message();
+    EXPECT_EQ(parsed->front().raw.basename, name);
   }
 }
 
