@@ -37,7 +37,7 @@ class Shard:
 def cache_directory() -> str:
     """Where an index goes that cannot be written beside its shards; empty if there is no home."""
     home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111
-    return "" if home.startswith("~") else str(Path(home) / "stoker")
+    return "" if home.startswith("~") else str(Path(home) / "stoker" / "index")
 
 
 @dataclass(frozen=True)
