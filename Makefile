@@ -11,6 +11,7 @@ MAKEFLAGS += --no-print-directory
 PYTHON ?= python3
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 60
+FUZZ_RUNS ?=  # executions of each target, instead of FUZZ_SECONDS
 MUTATIONS ?= 1000
 CRASH_CUTS ?= 1000
 KILL_CYCLES ?= 1000
@@ -28,7 +29,7 @@ SAY = @printf '%s: %s\n' '$@'
 
 # Packages by the names Debian 12 and Ubuntu 24.04 share (in Ubuntu, clang-*-19 come from universe).
 APT_BUILD := g++ cmake ninja-build pkg-config liburing-dev libxxhash-dev libisal-dev libssl-dev \
-  libzstd-dev zlib1g-dev \
+  libzstd-dev zlib1g-dev libbrotli-dev libbz2-dev libsnappy-dev \
   nlohmann-json3-dev libcli11-dev libfmt-dev python3-dev python3-venv ccache
 APT_TEST := $(APT_BUILD) libgtest-dev libbenchmark-dev clang-format-19 e2fsprogs xfsprogs btrfs-progs
 APT_LINT := $(APT_TEST) clang-19 clang-tidy-19
@@ -49,13 +50,13 @@ help:
 	@echo "  make build    build/release/stoker, and the Python package in .venv"
 	@echo "  make crash    power cuts on ext4, XFS and btrfs at CRASH_CUTS ($(CRASH_CUTS)) block writes each, and"
 	@echo "                KILL_CYCLES ($(KILL_CYCLES)) runs ended by kill -9 (minutes, as root)"
-	@echo "  make interop  our formats beside webdataset, streaming, litdata, tfrecord, megatron;"
-	@echo "                the loader in Lightning and Accelerate"
+	@echo "  make interop  our formats beside several versions of webdataset, streaming, litdata, tfrecord,"
+	@echo "                safetensors; the loader in Lightning and Accelerate"
 	@echo "  make bench    micro-benchmarks, and comparisons with fio and other loaders (minutes)"
 	@echo "  make lint     format, layers, ruff, mypy, clang thread-safety and clang-tidy (minutes)"
 	@echo "  make asan     tests under AddressSanitizer and UndefinedBehaviorSanitizer"
 	@echo "  make tsan     tests under ThreadSanitizer"
-	@echo "  make fuzz     each fuzz target for FUZZ_SECONDS ($(FUZZ_SECONDS))"
+	@echo "  make fuzz     each fuzz target for FUZZ_SECONDS ($(FUZZ_SECONDS)), or FUZZ_RUNS times"
 	@echo "  make mutations  a million mutated manifests through the reader, and MUTATIONS ($(MUTATIONS)) through"
 	@echo "                each command and each kind of restore, under sanitizers (minutes)"
 	@echo "  make format   rewrite C++ and Python sources in the project's format"
@@ -165,9 +166,9 @@ tsan: apt-test build/tsan/build.ninja
 
 .PHONY: fuzz
 fuzz: apt-fuzz build/fuzz/build.ninja
-	$(SAY) "each fuzz target for $(FUZZ_SECONDS) seconds"
+	$(SAY) "each fuzz target $(if $(strip $(FUZZ_RUNS)),$(strip $(FUZZ_RUNS)) times,for $(FUZZ_SECONDS) seconds)"
 	@cmake --build build/fuzz --parallel $(JOBS)
-	@tools/run_fuzz.sh build/fuzz/fuzz build/fuzz-corpus $(FUZZ_SECONDS)
+	@tools/run_fuzz.sh build/fuzz/fuzz build/fuzz-corpus $(FUZZ_SECONDS) $(strip $(FUZZ_RUNS))
 
 .PHONY: mutations
 mutations: apt-fuzz apt-test build build-dev build/fuzz/build.ninja build/asan-python/build.ninja

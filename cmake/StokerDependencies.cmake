@@ -16,6 +16,26 @@ stoker_need(ISAL libisal libisal-dev)
 stoker_need(CRYPTO libcrypto libssl-dev)
 stoker_need(ZSTD libzstd libzstd-dev)
 stoker_need(ZLIB zlib zlib1g-dev)
+
+# What only some datasets need: without it such a dataset is refused, and the error names the library.
+function(stoker_want found target definition debian_package)
+  if(found)
+    list(APPEND STOKER_OPTIONAL_LIBRARIES ${target})
+    list(APPEND STOKER_OPTIONAL_DEFINITIONS ${definition})
+    set(STOKER_OPTIONAL_LIBRARIES ${STOKER_OPTIONAL_LIBRARIES} PARENT_SCOPE)
+    set(STOKER_OPTIONAL_DEFINITIONS ${STOKER_OPTIONAL_DEFINITIONS} PARENT_SCOPE)
+  else()
+    message(STATUS "${debian_package} is missing: MDS shards compressed with it will not be read")
+  endif()
+endfunction()
+
+pkg_check_modules(BROTLI QUIET IMPORTED_TARGET GLOBAL libbrotlidec)
+find_package(BZip2 QUIET)  # Debian has no bzip2.pc
+pkg_check_modules(SNAPPY QUIET IMPORTED_TARGET GLOBAL snappy)
+stoker_want("${BROTLI_FOUND}" PkgConfig::BROTLI STOKER_HAVE_BROTLI libbrotli-dev)
+stoker_want("${BZIP2_FOUND}" BZip2::BZip2 STOKER_HAVE_BZIP2 libbz2-dev)
+stoker_want("${SNAPPY_FOUND}" PkgConfig::SNAPPY STOKER_HAVE_SNAPPY libsnappy-dev)
+
 find_package(fmt REQUIRED)
 find_package(nlohmann_json REQUIRED)
 if(STOKER_CLI)

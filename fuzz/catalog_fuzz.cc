@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/checksum.h"
@@ -50,6 +51,7 @@ class Target {
       text.remove_prefix(std::min(end + 1, text.size()));
     }
     for (const std::string* lines : {&sealed, &about_it}) {
+      if (lines->empty() && std::exchange(has_listed_none_, true)) continue;  // as it was before
       scratch_.write(std::string(kCatalogName), *lines);
       CatalogReader reader(directory_[0]);
       const Result<Catalog> catalog = reader.list();
@@ -84,6 +86,7 @@ class Target {
   ScratchDirectory scratch_;
   std::vector<CheckpointDirectory> directory_;  // one
   FileInfo info_;
+  bool has_listed_none_ = false;
 };
 
 }  // namespace

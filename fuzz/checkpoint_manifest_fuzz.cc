@@ -1,6 +1,6 @@
-// Any text as a checkpoint's manifest and as a part of one. Nobody guesses a checksum, so the text
-// is sealed first: what gets through must lie inside its files, and be written and read again as
-// the same.
+// Any text as a checkpoint's manifest, or as a part of one if it says so. Nobody guesses a
+// checksum, so the text is sealed first: what gets through must lie inside its files, and
+// be written and read again as the same.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -37,7 +37,7 @@ void check_entries(const std::vector<CheckpointFile>& files,
 }
 
 /// NaN is not equal to itself, so texts are compared.
-void read_text(std::string_view text) {
+void read_manifest(std::string_view text) {
   const Result<CheckpointManifest> manifest = parse_checkpoint_manifest(text, "manifest.json");
   if (manifest.ok()) {
     check_entries(manifest->files, manifest->tensors);
@@ -47,6 +47,9 @@ void read_text(std::string_view text) {
   } else {
     require_printable(manifest.status());
   }
+}
+
+void read_part(std::string_view text) {
   const Result<CheckpointPart> part = parse_checkpoint_part(text, "part.json");
   if (part.ok()) {
     check_entries(part->files, part->tensors);
@@ -62,9 +65,11 @@ void read_text(std::string_view text) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
-  stoker::read_text(text);
+  const bool is_part = text.find("stoker-checkpoint-part") != std::string_view::npos;
+  const auto read = is_part ? stoker::read_part : stoker::read_manifest;
   const std::size_t seal = text.rfind("\"xxh3_128\": ");
-  stoker::read_text(stoker::seal_json(std::string(text.substr(0, seal)) +
-                                      (seal == std::string_view::npos ? "\n" : "")));
+  if (seal != std::string_view::npos) read(text);
+  read(stoker::seal_json(std::string(text.substr(0, seal)) +
+                         (seal == std::string_view::npos ? "\n" : "")));
   return 0;
 }

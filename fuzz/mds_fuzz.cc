@@ -1,5 +1,6 @@
-// An input is three things in one: a shard, an index, and samples for a round trip. Any shard and
-// any index may be refused, never do harm; what we wrote we read back equal.
+// An input is an index and a file for its shards if it begins as JSON does. Else its last byte says
+// what the others are: a shard, samples for a round trip, or compressed bytes of one of the codecs.
+// Any of it may be refused, never do harm; what we wrote we read back equal.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -7,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "formats/decompress.h"
 #include "formats/mds_compression.h"
 #include "formats/mds_shard.h"
 #include "formats/mds_writer.h"
@@ -87,6 +89,15 @@ void read_index(std::string_view text, Bytes file) {
   }
 }
 
+/// Compressed bytes without the digests that keep damaged ones from a codec.
+void inflate(Codec codec, Bytes file) {
+  constexpr std::uint64_t kPlainBytesMax = std::uint64_t{1} << 16;
+  const auto plain =
+      decompress(codec, file, {.output_bytes_max = kPlainBytesMax, .window_log_max = 17});
+  if (!plain.ok()) return require_refusal(plain.status());
+  require(plain->size() <= kPlainBytesMax);
+}
+
 /// Cuts the input into values of three columns and expects them back.
 void round_trip(Bytes input) {
   Memory sink;
@@ -131,12 +142,23 @@ void round_trip(Bytes input) {
 }  // namespace stoker
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const std::span<const std::byte> input = std::as_bytes(std::span(data, size));
-  stoker::read_shard(input, static_cast<std::uint32_t>(size * 2654435761U));
-  stoker::round_trip(input);
-  // An index, then a NUL, then a file for its shards.
-  const std::string_view text(reinterpret_cast<const char*>(data), size);
-  const std::size_t end = std::min(text.find('\0'), size);
-  stoker::read_index(text.substr(0, end), input.subspan(std::min(end + 1, size)));
+  if (size == 0) return 0;
+  if (data[0] == '{') {  // an index, then a NUL, then a file for its shards
+    const std::span<const std::byte> input = std::as_bytes(std::span(data, size));
+    const std::string_view text(reinterpret_cast<const char*>(data), size);
+    const std::size_t end = std::min(text.find('\0'), size);
+    stoker::read_index(text.substr(0, end), input.subspan(std::min(end + 1, size)));
+    return 0;
+  }
+  const std::span<const std::byte> input = std::as_bytes(std::span(data, size - 1));
+  switch (data[size - 1] % 8) {
+    case 0: stoker::inflate(stoker::Codec::brotli, input); break;
+    case 1: stoker::inflate(stoker::Codec::bzip2, input); break;
+    case 2: stoker::inflate(stoker::Codec::snappy, input); break;
+    case 3: stoker::inflate(stoker::Codec::zstd, input); break;
+    case 4: stoker::inflate(stoker::Codec::gzip, input); break;
+    case 5: stoker::round_trip(input); break;
+    default: stoker::read_shard(input, static_cast<std::uint32_t>(size * 2654435761U));
+  }
   return 0;
 }

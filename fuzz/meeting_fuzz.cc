@@ -23,6 +23,9 @@ void require(bool condition) {
 void meet(std::string_view text) {
   static ScratchDirectory scratch;
   static const std::string folder = ".meeting-w";
+  static const Result<CheckpointDirectory> place =
+      CheckpointDirectory::open(posix_file_ops(), scratch.path());
+  require(place.ok());
   scratch.make(folder);
   scratch.empty(folder);
   const std::size_t end = std::min(text.find('\n'), text.size());
@@ -31,9 +34,6 @@ void meet(std::string_view text) {
   text.remove_prefix(std::min(end + 1, text.size()));
   for (const char* prefix : {"claim-1-", "claim-", "welcome-", "ready-1-", "refused-0-"})
     scratch.write(folder + "/" + prefix + ending, text);
-  const Result<CheckpointDirectory> place =
-      CheckpointDirectory::open(posix_file_ops(), scratch.path());
-  require(place.ok());
   for (const std::uint32_t rank : {0U, 1U}) {
     const auto met = Meeting::meet({.place = *place,
                                     .word = "w",

@@ -1,18 +1,16 @@
 // Files of packs with any entries in a sound frame: every pack is refused, or lies in its row and
 // in its documents.
-#include <stdlib.h>
-
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <string>
 #include <vector>
 
 #include "dataset/token_packs.h"
 #include "dataset/token_packs_layout.h"
+#include "fuzz/scratch_directory.h"
 
 namespace {
 
@@ -21,30 +19,19 @@ using namespace stoker::token_packs_layout;
 
 constexpr std::uint64_t kLength = 16;
 
-/// A directory for temporary files, until the process ends.
-const std::string& scratch_directory() {
-  struct Scratch {
-    std::string path = std::filesystem::temp_directory_path() / "packs_fuzz_XXXXXX";
-    Scratch() {
-      if (::mkdtemp(path.data()) == nullptr) abort();
-    }
-    ~Scratch() { std::filesystem::remove_all(path); }
-  };
-  static const Scratch scratch;
-  return scratch.path;
-}
-
 /// 40 rows of 30 tokens of one byte.
 std::shared_ptr<const Dataset> make_dataset() {
-  const std::string& name = scratch_directory();
-  std::ofstream(name + "/t.bin") << std::string(1200, 'x');
+  static const ScratchDirectory scratch;
+  scratch.write("t.bin", std::string(1200, 'x'));
+  const std::string& name = scratch.path();
   auto dataset = Dataset::open({&name, 1}, {.source = {.format = "raw", .dtype = Dtype::uint8}});
   if (!dataset.ok()) abort();
   return *dataset;
 }
 
-std::vector<std::byte> frame(const Dataset& dataset, std::span<const std::byte> data) {
-  std::vector<std::byte> file = *TokenPacks::build(dataset, kLength);
+/// `sound`, with the entries that `data` says.
+std::vector<std::byte> frame(const std::vector<std::byte>& sound, std::span<const std::byte> data) {
+  std::vector<std::byte> file = sound;
   Header header;
   std::memcpy(&header, file.data(), sizeof header);
   const std::size_t body = std::min(data.size(), kBlockBytes);
@@ -72,9 +59,10 @@ std::vector<std::byte> frame(const Dataset& dataset, std::span<const std::byte> 
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static const std::shared_ptr<const Dataset> dataset = make_dataset();
+  static const std::vector<std::byte> sound = *TokenPacks::build(*dataset, kLength);
   const std::span<const std::byte> input(reinterpret_cast<const std::byte*>(data), size);
   static_cast<void>(TokenPacks::parse(dataset, kLength, input));
-  const std::vector<std::byte> file = frame(*dataset, input);
+  const std::vector<std::byte> file = frame(sound, input);
   const Result<TokenPacks> packs = TokenPacks::parse(dataset, kLength, file);
   if (!packs.ok()) return 0;
   std::vector<PackPiece> pieces;

@@ -37,8 +37,8 @@ void read_text(std::string_view text) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
-  stoker::read_text(text);
   const std::size_t seal = text.rfind("\"xxh3_128\": ");
+  if (seal != std::string_view::npos) stoker::read_text(text);
   stoker::read_text(stoker::seal_json(std::string(text.substr(0, seal)) +
                                       (seal == std::string_view::npos ? "\n" : "")));
   return 0;

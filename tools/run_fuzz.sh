@@ -1,11 +1,26 @@
 #!/usr/bin/env bash
-# run_fuzz.sh TARGET_DIR CORPUS_DIR SECONDS: runs every fuzz target for a while. What they learn is
-# kept in CORPUS_DIR; a crashing input is left there as <target>-crash-*, to be given to the target.
+# run_fuzz.sh TARGET_DIR CORPUS_DIR SECONDS [RUNS]: runs every fuzz target for SECONDS, or, with RUNS, until it has made
+# so many executions. What they learn is kept in CORPUS_DIR; a crashing input is left there as <target>-crash-*, to be
+# given to the target.
 set -euo pipefail
 
-targets=$1 corpus=$2 seconds=$3
+targets=$1 corpus=$2 seconds=$3 runs=${4:-}
 repository=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 export ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1
+
+# The size that an input may have. What it tests fits into it; more costs time and finds nothing new.
+max_len_of() {
+  case $1 in
+    tar_fuzz) echo 65536 ;;  # blocks of 512 bytes
+    index_fuzz | checkpoint_reader_fuzz) echo 16384 ;;
+    checkpoint_manifest_fuzz | catalog_fuzz | cursor_fuzz) echo 8192 ;;
+    lock_record_fuzz | meeting_fuzz | machine_text_fuzz | units_fuzz) echo 1024 ;;
+    *) echo 4096 ;;
+  esac
+}
+
+stop=(-max_total_time="$seconds") how_long="for $seconds s"
+[[ -n "$runs" ]] && stop=(-runs="$runs") how_long="$runs times"
 found=0
 for target in "$targets"/*_fuzz; do
   [[ -x "$target" && -f "$target" ]] || continue
@@ -15,10 +30,10 @@ for target in "$targets"/*_fuzz; do
   seeds=("$corpus/$name")
   [[ -d "$repository/fuzz/corpus/$name" ]] && seeds+=("$repository/fuzz/corpus/$name")
   found=$((found + 1))
-  echo "fuzz: $name for $seconds s"
-  "$target" -max_total_time="$seconds" -max_len=65536 -rss_limit_mb=2048 -timeout=10 \
+  echo "fuzz: $name $how_long"
+  "$target" "${stop[@]}" -max_len="$(max_len_of "$name")" -rss_limit_mb=2048 -timeout=10 \
     -verbosity=0 -print_final_stats=1 -artifact_prefix="$corpus/$name-" "${seeds[@]}" 2>&1 |
-    grep -E 'number_of_executed_units|ERROR|SUMMARY|Test unit written|#[0-9]+ 0x' || {
+    grep -E 'number_of_executed_units|average_exec_per_sec|ERROR|SUMMARY|Test unit written|#[0-9]+ 0x' || {
     echo "fuzz: $name failed; its input is $corpus/$name-*" >&2
     exit 1
   }

@@ -9,6 +9,13 @@ python=$1 tools=$(realpath "$2")
 peers=build/peers
 
 tools/setup_peers.sh "$python"
+tools/setup_peer_versions.sh
+
+echo "interop: the peers, by version:"
+for name in mosaicml-streaming litdata webdataset tfrecord safetensors megatron-core; do
+  versions=$(sed -n "s/^$name==\([^ ]*\).*/\1/p" tests/interop/versions/peers.txt tests/interop/peers/requirements.txt)
+  echo "  $name ${versions//$'\n'/, }"
+done
 
 STOKER_FORMAT_TOOL=$tools/format_tool STOKER_DATASET_TOOL=$tools/dataset_tool \
   STOKER_SAFETENSORS_TOOL=$tools/safetensors_tool STOKER_TOKENS_TOOL=$tools/tokens_tool \

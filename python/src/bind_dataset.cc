@@ -195,6 +195,10 @@ void bind_dataset(nb::module_& module) {
       .def_prop_ro("format",
                    [](const Dataset& self) { return std::string(self.source().format()); })
       .def_prop_ro("directory", [](const Dataset& self) { return self.source().directory(); })
+      .def_prop_ro("index_refused",
+                   [](const Dataset& self) { return std::string(self.index_refused().message()); })
+      .def_prop_ro("whole_directories",
+                   [](const Dataset& self) { return self.source().whole_directories(); })
       .def_prop_ro("has_checksums",
                    [](const Dataset& self) { return self.index().has_checksums(); })
       .def_prop_ro(
@@ -220,6 +224,7 @@ void bind_dataset(nb::module_& module) {
         if (!dtype.empty()) options.source.dtype = value_or_raise(parse_dtype(dtype));
         options.index.checksums = checksums;
         options.index.cache_directory = cache_directory;
+        options.index.in_memory = true;
         options.policy = value_or_raise(parse_cache_policy(policy));
         return std::const_pointer_cast<Dataset>(open_dataset(patterns, std::move(options)));
       },

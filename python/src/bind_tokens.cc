@@ -117,9 +117,10 @@ void bind_packs(nb::module_& module) {
           [](const std::shared_ptr<Dataset>& dataset, std::uint64_t length,
              const std::string& cache_directory) {
             auto opened = interruptible([&](std::stop_token stop) {
-              return TokenPacks::open(
-                  dataset,
-                  {.length = length, .cache_directory = cache_directory, .stop = std::move(stop)});
+              return TokenPacks::open(dataset, {.length = length,
+                                                .cache_directory = cache_directory,
+                                                .in_memory = true,
+                                                .stop = std::move(stop)});
             });
             return std::make_shared<TokenPacks>(value_or_raise(std::move(opened)));
           },

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import operator
 import os
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,9 +35,10 @@ class Shard:
     sample_count: int
 
 
-def cache_directory() -> Path:
-    """Where an index goes that cannot be written beside its shards."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()) / "stoker"
+def cache_directory() -> str:
+    """Where an index goes that cannot be written beside its shards; empty if there is no home."""
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111
+    return "" if home.startswith("~") else str(Path(home) / "stoker" / "index")
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ class _Arguments:
 
     def open(self, policy: str = "auto") -> _native.Dataset:
         return _native.open_dataset(
-            self.patterns, self.format, self.dtype, self.checksums, str(cache_directory()), policy
+            self.patterns, self.format, self.dtype, self.checksums, cache_directory(), policy
         )
 
 
@@ -106,8 +108,8 @@ class Dataset:
 
     Args:
         source: A path, or several. Each may hold ``{000..999}``, ``{a,b}``, ``*``, ``?`` and
-            ``[...]``; one directory stands for the shards in it. A ``~`` at the beginning is the
-            home directory.
+            ``[...]``; a directory stands for the shards in it, several for those of all, in order.
+            A ``~`` at the beginning is the home directory.
         format: "tar", "tfrecord", "mds", "litdata", "megatron", "npy", "raw", "counted" or
             "shard001"; by content if not given. "raw" and "counted" must be named.
         dtype: Of token arrays that do not say theirs.
@@ -142,10 +144,11 @@ class Dataset:
         self._open(arguments)
         self._ids: range | npt.NDArray[np.int64] = range(len(self._reader))
         if verify is not None:
-            is_directory = len(patterns) == 1 and Path(patterns[0]).is_dir()
-            names = None if is_directory else [shard.name for shard in self.shards]
-            if verify == "manifest" or _manifest.is_in(Path(self.directory)):
-                _manifest.verify(Path(self.directory), names)
+            whole = self._native.whole_directories
+            names = None if whole else [shard.name for shard in self.shards]
+            for directory in map(Path, whole or [self.directory]):
+                if verify == "manifest" or _manifest.is_in(directory):
+                    _manifest.verify(directory, names)
         if verify == "full":
             self._native.check_digests()
             self._check_every_sample()
@@ -154,6 +157,14 @@ class Dataset:
         self._arguments = arguments
         self._native = arguments.open()
         self._reader: SampleReader = self._native
+        if self._native.index_refused:
+            warnings.warn(
+                f"{self.directory}: the index is kept in memory and made again by every process, "
+                "because neither the dataset's directory nor the cache can be written to "
+                f"({self._native.index_refused}); set XDG_CACHE_HOME to a directory that can",
+                RuntimeWarning,
+                stacklevel=3,
+            )
         if arguments.manifest_sha256 is not None:
             _manifest.check_pin(Path(self.directory), arguments.manifest_sha256)
 

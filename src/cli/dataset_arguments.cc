@@ -108,10 +108,19 @@ Result<std::shared_ptr<const Dataset>> open_dataset(const std::vector<std::strin
   options.index.checksums = arguments.checksums;
   options.index.rebuild = arguments.rebuild;
   options.index.cache_directory = index_cache_directory();
+  options.index.in_memory = !arguments.needs_index_file;
   options.index.progress = [&line](const IndexProgress& now) { line.show(now); };
   options.index.stop = context.stop;
   options.policy = arguments.policy;
-  return Dataset::open(patterns, options);
+  Result<std::shared_ptr<const Dataset>> dataset = Dataset::open(patterns, options);
+  if (dataset.ok() && !(*dataset)->index_refused().ok())
+    context.err << fmt::format(
+                       "warning: {}: the index is kept in memory and made again by every command, "
+                       "because neither the dataset's directory nor the cache can be written to "
+                       "({}); set XDG_CACHE_HOME to a directory that can",
+                       dataset_name(patterns, **dataset), (*dataset)->index_refused().message())
+                << std::endl;
+  return dataset;
 }
 
 std::string dataset_name(const std::vector<std::string>& patterns, const Dataset& dataset) {

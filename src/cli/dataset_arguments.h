@@ -19,6 +19,7 @@ struct DatasetArguments {
   bool verbose = false;
   bool checksums = false;
   bool rebuild = false;
+  bool needs_index_file = false;  ///< One in memory will not do.
   CachePolicy policy = CachePolicy::automatic;
 };
 

@@ -59,6 +59,7 @@ void add_index_command(CLI::App& app, Context& context) {
   CLI::App* command = app.add_subcommand(
       "index", "Build or show the index of a dataset, which locates every sample.");
   const auto arguments = std::make_shared<IndexArguments>();
+  arguments->dataset.needs_index_file = true;
   add_dataset_arguments(*command, arguments->dataset);
   command->add_flag(
       "--checksums", arguments->dataset.checksums,

@@ -39,6 +39,7 @@ Result<TokenRows> cut_packs(const TokenArguments& arguments, LoaderOptions& opti
   STOKER_ASSIGN(TokenPacks packs, TokenPacks::open(options.datasets.front(),
                                                    {.length = arguments.pack,
                                                     .cache_directory = index_cache_directory(),
+                                                    .in_memory = true,
                                                     .stop = context.stop}));
   const std::array<std::uint64_t, 1> numbers = {arguments.pack};
   options.cursor.fingerprint = token_fingerprint(options.cursor.fingerprint, numbers);

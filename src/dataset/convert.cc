@@ -67,14 +67,25 @@ Result<PathAt> make_inflated_directory(FileOps& ops, const std::string& director
   return own / "inflated";
 }
 
+/// What a compressed file is called when it is inflated: its name is that of the shard, which keys
+/// may begin with.
+std::string plain_name(const std::string& path) {
+  std::string name = std::filesystem::path(path).filename().string();
+  for (const std::string_view ending : {".gz", ".zst", ".zstd"})
+    if (name.size() > ending.size() && name.ends_with(ending))
+      return name.substr(0, name.size() - ending.size());
+  if (name.ends_with(".tgz")) name.replace(name.size() - 3, 3, "tar");
+  return name;
+}
+
 /// Another for each file, and for each state of it.
-Result<std::string> inflated_name(const std::string& path) {
+Result<std::string> inflated_place(const std::string& path) {
   struct stat info{};
   if (::stat(path.c_str(), &info) != 0) return Status::from_errno(errno, "stat", path);
   const std::string text =
       std::filesystem::absolute(path).string() + " " + std::to_string(info.st_size) + " " +
       std::to_string(info.st_mtim.tv_sec) + " " + std::to_string(info.st_mtim.tv_nsec);
-  return xxh3_128(std::as_bytes(std::span(text))).hex() + ".tar";
+  return xxh3_128(std::as_bytes(std::span(text))).hex();
 }
 
 Status inflate(FileOps& ops, const std::string& path, Codec codec, const PathAt& to,
@@ -104,13 +115,41 @@ Status inflate(FileOps& ops, const std::string& path, Codec codec, const PathAt&
 /// Inflates the tar `path`, unless an earlier run has; returns where it lies.
 Result<std::string> inflate_into(FileOps& ops, const PathAt& directory, const std::string& path,
                                  Codec codec, const std::stop_token& stop) {
-  STOKER_ASSIGN(const std::string name, inflated_name(path));
-  const PathAt plain = directory / name;
+  STOKER_ASSIGN(const std::string place, inflated_place(path));
+  STOKER_TRY(make_own_directory(ops, directory / place));
+  const PathAt plain = directory / place / plain_name(path);
   const Result<FileKind> kind = ops.kind_of(plain);
   if (kind.ok() && *kind != FileKind::regular)
     return Status(Code::invalid_argument, plain.text() + ": not a regular file; remove it");
   if (!kind.ok()) STOKER_TRY(inflate(ops, path, codec, plain, stop));
   return plain.text();
+}
+
+/// Where a file was inflated to, and what the user calls it.
+using Inflated = std::pair<std::string, std::string>;
+
+/// The same failure with the user's files in its message instead of ours.
+Status in_users_names(const Status& status, std::span<const Inflated> inflated) {
+  if (status.ok()) return status;
+  std::string message(status.message());
+  for (const auto& [plain, path] : inflated) {
+    const std::string name = path + " (inflated)";
+    for (std::size_t at = 0; (at = message.find(plain, at)) != std::string::npos; at += name.size())
+      message.replace(at, plain.size(), name);
+  }
+  return {status.code(), std::move(message), status.os_error()};
+}
+
+Result<PackReport> convert_files(FileOps& ops, const std::vector<std::string>& paths,
+                                 const std::string& directory, const Dataset::Options& source,
+                                 const PackOptions& options) {
+  Dataset::Options open_options = source;
+  open_options.index.stop = options.stop;
+  Result<std::shared_ptr<const Dataset>> dataset = Dataset::open(paths, open_options);
+  if (!dataset.ok()) return dataset.status();
+  STOKER_ASSIGN(const std::unique_ptr<SampleSource> samples,
+                make_dataset_source(*std::move(dataset)));
+  return pack(ops, *samples, directory, options);
 }
 
 }  // namespace
@@ -126,23 +165,20 @@ Result<PackReport> convert(FileOps& ops, std::span<const std::string> patterns,
       paths.insert(paths.end(), shards.begin(), shards.end());
     }
   }
-  std::optional<PathAt> inflated;
+  std::optional<PathAt> scratch;
+  std::vector<Inflated> inflated;
   for (std::string& path : paths) {
     STOKER_ASSIGN(const std::optional<Codec> codec, codec_of(path));
     if (!codec) continue;
-    if (!inflated) {
-      STOKER_ASSIGN(inflated, make_inflated_directory(ops, directory));
+    if (!scratch) {
+      STOKER_ASSIGN(scratch, make_inflated_directory(ops, directory));
     }
-    STOKER_ASSIGN(path, inflate_into(ops, *inflated, path, *codec, options.stop));
+    STOKER_ASSIGN(std::string plain, inflate_into(ops, *scratch, path, *codec, options.stop));
+    inflated.emplace_back(plain, std::exchange(path, plain));
   }
-  Dataset::Options open_options = source;
-  open_options.index.stop = options.stop;
-  Result<std::shared_ptr<const Dataset>> dataset = Dataset::open(paths, open_options);
-  if (!dataset.ok()) return dataset.status();
-  STOKER_ASSIGN(const std::unique_ptr<SampleSource> samples,
-                make_dataset_source(*std::move(dataset)));
-  STOKER_ASSIGN(const PackReport report, pack(ops, *samples, directory, options));
-  if (inflated && report.is_complete) static_cast<void>(remove_tree(ops, *inflated));
+  Result<PackReport> report = convert_files(ops, paths, directory, source, options);
+  if (!report.ok()) return in_users_names(report.status(), inflated);
+  if (scratch && report->is_complete) static_cast<void>(remove_tree(ops, *scratch));
   return report;
 }
 

@@ -1,7 +1,6 @@
 #include "dataset/dataset.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <new>
 
 #include "base/checksum.h"
@@ -51,6 +50,7 @@ Dataset::Dataset(std::unique_ptr<ShardSource> source, IndexFile index, const Opt
     : source_(std::move(source)),
       index_(std::move(index.index)),
       index_path_(std::move(index.path)),
+      index_refused_(std::move(index.refused)),
       policy_(options.policy),
       open_files_(share_of_open_files(source_->shards().size(), options.open_shards_max)),
       open_(std::make_unique<std::atomic<const File*>[]>(open_files_.count())) {}
@@ -63,9 +63,7 @@ Dataset::~Dataset() {
 Result<std::shared_ptr<const Dataset>> Dataset::open(std::span<const std::string> patterns,
                                                      const Options& options) {
   STOKER_ASSIGN(std::unique_ptr<ShardSource> source, open_shards(patterns, options.source));
-  std::error_code ignored;  // then it is no directory
-  if (patterns.size() == 1 && std::filesystem::is_directory(patterns.front(), ignored))
-    STOKER_TRY(check_against_manifest(*source));
+  STOKER_TRY(check_against_manifest(*source));
   STOKER_ASSIGN(IndexFile index, open_index_file(*source, options.index));
   return std::shared_ptr<const Dataset>(new Dataset(std::move(source), std::move(index), options));
 }

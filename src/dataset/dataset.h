@@ -69,8 +69,10 @@ class Dataset {
 
   std::uint64_t sample_count() const noexcept { return index_.sample_count(); }
   const Index& index() const noexcept { return index_; }
-  /// The file that the index was opened from.
+  /// The file that the index was opened from; empty if it is kept in memory.
   const std::string& index_path() const noexcept { return index_path_; }
+  /// Why the index is kept in memory; OK if it is not.
+  const Status& index_refused() const noexcept { return index_refused_; }
   const ShardSource& source() const noexcept { return *source_; }
 
   /// Reads one sample. `corrupt` names shard, offset and sample; `unavailable` if the shard was
@@ -105,6 +107,7 @@ class Dataset {
   std::unique_ptr<ShardSource> source_;
   Index index_;
   std::string index_path_;
+  Status index_refused_;
   CachePolicy policy_;
   /// Shards that stay open: installed once, never replaced, deleted with the dataset. Plain
   /// pointers, because atomic<shared_ptr> has a lock inside, and a fork in the middle of it would

@@ -120,14 +120,20 @@ Result<DerivedFile> open_derived_file(const DerivedFileOptions& options, const T
     Result<BuilderLock> lock =
         directory.ok() ? BuilderLock::wait(ops, *directory / (options.name + ".lock"), options)
                        : directory.status();
-    // A read-only or full place, or one where our names are taken: the cache directory is next.
+    // A read-only or full place, one that cannot be made (a home that an automounter lacks), or one
+    // where our names are taken: the cache directory is next.
     refused = lock.status();
-    if (!lock.ok() && !is_refused(refused) && refused.code() != Code::invalid_argument)
+    if (!lock.ok() && !is_refused(refused) && refused.code() != Code::invalid_argument &&
+        refused.code() != Code::not_found)
       return refused;
     if (!lock.ok()) continue;
     Result<DerivedFile> made = build_in(*directory, options, take, build);
     if (made.ok() || !is_refused(made.status())) return made;
     refused = made.status();
+  }
+  if (options.in_memory) {
+    STOKER_ASSIGN(std::vector<std::byte> bytes, build());
+    return DerivedFile{.is_new = true, .bytes = std::move(bytes), .refused = refused};
   }
   return refused.with_context("no place for " + options.what +
                               (options.places.size() == 1

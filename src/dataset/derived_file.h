@@ -30,13 +30,18 @@ struct DerivedFileOptions {
   std::string name;
   std::string what;      ///< "the index", "the packs": for messages.
   bool rebuild = false;  ///< Even if there is one that fits.
+  /// Whether it is built in memory where no place takes it.
+  bool in_memory = false;
   std::stop_token stop = {};
   FileOps* ops = nullptr;  ///< What publishes it; null: posix_file_ops(). For crash tests.
 };
 
 struct DerivedFile {
-  std::string path;
+  std::string path = {};
   bool is_new = false;  ///< Built by this call.
+  /// Built in memory: its bytes, and why there is no file.
+  std::vector<std::byte> bytes = {};
+  Status refused = {};
 };
 
 /// Finds the file, or builds it.
@@ -50,8 +55,8 @@ struct DerivedFile {
 ///    bytes are built and published by rename, and taken.
 ///
 /// A place where something else has one of our names, such as a symbolic link, cannot be written
-/// to. `denied`, `no_space` or `invalid_argument`, with the way out, if no place takes it;
-/// `cancelled` if `stop` fires.
+/// to. If no place takes it, it is built in memory and not taken, if `in_memory`; else `denied`,
+/// `no_space` or `invalid_argument`, with the way out. `cancelled` if `stop` fires.
 Result<DerivedFile> open_derived_file(const DerivedFileOptions& options,
                                       const std::function<Status(const PathAt& path)>& take,
                                       const std::function<Result<std::vector<std::byte>>()>& build);

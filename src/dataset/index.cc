@@ -89,6 +89,13 @@ Result<Index> Index::open(const PathAt& path) {
   return index;
 }
 
+Result<Index> Index::adopt(std::vector<std::byte> bytes) {
+  const auto kept = std::make_shared<const std::vector<std::byte>>(std::move(bytes));
+  STOKER_ASSIGN(Index index, parse(*kept));
+  index.mapping_ = kept;
+  return index;
+}
+
 Result<Index> Index::parse(std::span<const std::byte> bytes) {
   STOKER_ASSIGN(const Header header, check_header(bytes));
   STOKER_TRY(check_sections(header, bytes.size()));

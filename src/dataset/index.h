@@ -75,6 +75,8 @@ class Index {
   static Result<Index> open(const PathAt& path);
   /// The same over bytes that outlive the index.
   static Result<Index> parse(std::span<const std::byte> bytes);
+  /// The same over bytes that it keeps.
+  static Result<Index> adopt(std::vector<std::byte> bytes);
 
   std::string_view format() const noexcept { return format_; }
   bool has_checksums() const noexcept { return has_checksums_; }
@@ -97,8 +99,9 @@ class Index {
     return SizeClasses::largest_sum(size_classes_, record_bytes_max_, count);
   }
 
-  /// Identifies the samples and their order: shard base names, sizes and the sample table. The same
-  /// on every node and tier, whatever the directory, the times and the checksums.
+  /// Identifies the samples and their order: shard base names (of MDS with the directories below
+  /// the dataset's), sizes and the sample table. The same on every node and tier, whatever the
+  /// directory, the times and the checksums.
   Digest128 fingerprint() const noexcept { return fingerprint_; }
 
   /// Checks every block now.

@@ -205,9 +205,15 @@ Result<IndexFile> open_index_file(const ShardSource& source, const IndexOptions&
                          .name = index_name(source),
                          .what = "the index",
                          .rebuild = options.rebuild,
+                         .in_memory = options.in_memory,
                          .stop = options.stop,
                          .ops = options.ops},
                         take, [&] { return build_index(source, options); }));
+  if (file.path.empty()) {
+    STOKER_ASSIGN(Index index, Index::adopt(std::move(file.bytes)));
+    return IndexFile{
+        .index = std::move(index), .path = {}, .is_new = true, .refused = std::move(file.refused)};
+  }
   return IndexFile{.index = *std::move(taken), .path = std::move(file.path), .is_new = file.is_new};
 }
 

@@ -25,6 +25,7 @@ struct IndexOptions {
   unsigned thread_count = 0;  ///< 0: two for each core, at most one for each shard.
   /// Where indexes go when the dataset's own directory cannot be written to; empty: nowhere.
   std::string cache_directory = {};
+  bool in_memory = false;  ///< Keep it in memory where neither place takes it.
   std::function<void(const IndexProgress&)> progress = {};  ///< Called from any thread, in turn.
   std::stop_token stop = {};
   FileOps* ops = nullptr;  ///< What publishes it; null: posix_file_ops(). For crash tests.
@@ -33,8 +34,9 @@ struct IndexOptions {
 /// An open index, and how it came about.
 struct IndexFile {
   Index index;
-  std::string path;
+  std::string path;     ///< Empty if it is kept in memory.
   bool is_new = false;  ///< Built by this call.
+  Status refused = {};  ///< Why it is kept in memory.
 };
 
 /// The index of a dataset: the one that is there if its shards are as they were indexed (names,
@@ -43,8 +45,8 @@ struct IndexFile {
 /// when it is read, so that a shard which was changed is found out and not indexed anew. It lies in
 /// `<dataset>/.stoker/`, or in the cache directory. One process builds, others wait for it.
 ///
-/// `denied` or `no_space`, with the way out, if neither place takes it; `unavailable` if a shard
-/// changes while it is scanned.
+/// `denied` or `no_space`, with the way out, if neither place takes it, unless `in_memory` is set;
+/// `unavailable` if a shard changes while it is scanned.
 Result<IndexFile> open_index_file(const ShardSource& source, const IndexOptions& options = {});
 Result<Index> open_index(const ShardSource& source, const IndexOptions& options = {});
 

@@ -19,17 +19,19 @@ void put(std::vector<std::byte>& out, const T& value) {
   std::memcpy(out.data() + at, &value, sizeof value);
 }
 
-std::string_view base_name(std::string_view name) {
-  return name.substr(name.rfind('/') + 1);
+/// Without directories, so that shards may be moved. MDS keeps them: several datasets that are read
+/// as one have shards of the same name, and often of the same size.
+std::string_view identity_of(std::string_view name, std::string_view format) {
+  return format == "mds" ? name : name.substr(name.rfind('/') + 1);
 }
 
-/// Base names, sizes, counts, then every record without its checksum: adding checksums to an index
-/// must not make it another dataset.
-Digest128 fingerprint_of(const std::vector<IndexedShard>& shards,
+/// Names, sizes, counts, then every record without its checksum: adding checksums to an index must
+/// not make it another dataset.
+Digest128 fingerprint_of(std::string_view format, const std::vector<IndexedShard>& shards,
                          std::span<const std::byte> records) {
   Xxh3Stream stream;
   for (const IndexedShard& shard : shards) {
-    const std::string_view name = base_name(shard.name);
+    const std::string_view name = identity_of(shard.name, format);
     const std::array<std::uint64_t, 3> numbers = {name.size(), shard.size_bytes,
                                                   shard.sample_count};
     stream.update(std::as_bytes(std::span(numbers)));
@@ -90,7 +92,7 @@ Status IndexWriter::add_sample(ByteRange record, std::uint32_t crc32c) {
 
 std::vector<std::byte> IndexWriter::finish() {
   const std::uint64_t sample_count = records_.size() / kRecordBytes;
-  const Digest128 fingerprint = fingerprint_of(shards_, records_);
+  const Digest128 fingerprint = fingerprint_of(format_, shards_, records_);
   const std::vector<std::byte> shards = shard_table(shards_);
   records_.resize(block_count(sample_count) * kBlockBytes);
   std::vector<std::byte> digests;

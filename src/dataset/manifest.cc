@@ -87,6 +87,43 @@ Status check_names(const JsonView& root, const Manifest& manifest) {
   return {};
 }
 
+/// The shards of one directory.
+Status check_directory(const std::string& directory, const ShardSource& source) {
+  const std::string path = directory + "/" + std::string(kManifestName);
+  const Result<std::string> text = internal::read_whole(path, kManifestBytesMax);
+  if (text.status().code() == Code::not_found)
+    return check_pack_finished(directory).with_context(directory);
+  STOKER_TRY(text.status());
+  if (is_foreign(*text)) return {};
+  const Result<Manifest> manifest = parse_manifest(*text);
+  if (!manifest.ok()) return manifest.status().with_context(directory);
+  std::unordered_map<std::string_view, std::uint64_t> sizes;
+  const std::string prefix = directory + "/";
+  for (const ShardFile& shard : source.shards()) {
+    if (!shard.path.starts_with(prefix)) continue;
+    const std::string_view name = std::string_view(shard.path).substr(prefix.size());
+    if (name.find('/') == std::string_view::npos) sizes[name] = shard.size_bytes;
+  }
+  for (const ManifestShard& shard : manifest->shards) {
+    const auto found = sizes.find(shard.file.name);
+    const std::string name = directory + "/" + shard.file.name;
+    if (found == sizes.end())
+      return Status(Code::not_found, name +
+                                         ": it is missing, and the manifest names it; restore it "
+                                         "from its source");
+    if (found->second != shard.file.size_bytes)
+      return Status(Code::corrupt, fmt::format("{}: {} bytes, and the manifest says {}; restore it "
+                                               "from its source",
+                                               name, found->second, shard.file.size_bytes));
+    sizes.erase(found);
+  }
+  if (sizes.empty()) return {};
+  return Status(Code::invalid_argument,
+                fmt::format("{}/{}: a shard that the manifest does not name; move it away, or name "
+                            "the files to be read",
+                            directory, sizes.begin()->first));
+}
+
 }  // namespace
 
 namespace internal {
@@ -201,34 +238,9 @@ Status check_pack_finished(const std::string& directory) {
 }
 
 Status check_against_manifest(const ShardSource& source) {
-  const std::string path = source.directory() + "/" + std::string(kManifestName);
-  const Result<std::string> text = internal::read_whole(path, kManifestBytesMax);
-  if (text.status().code() == Code::not_found)
-    return check_pack_finished(source.directory()).with_context(source.directory());
-  STOKER_TRY(text.status());
-  if (is_foreign(*text)) return {};
-  const Result<Manifest> manifest = parse_manifest(*text);
-  if (!manifest.ok()) return manifest.status().with_context(source.directory());
-  std::unordered_map<std::string_view, std::uint64_t> sizes;
-  for (const ShardFile& shard : source.shards()) sizes[shard.name] = shard.size_bytes;
-  for (const ManifestShard& shard : manifest->shards) {
-    const auto found = sizes.find(shard.file.name);
-    const std::string name = source.directory() + "/" + shard.file.name;
-    if (found == sizes.end())
-      return Status(Code::not_found, name +
-                                         ": it is missing, and the manifest names it; restore it "
-                                         "from its source");
-    if (found->second != shard.file.size_bytes)
-      return Status(Code::corrupt, fmt::format("{}: {} bytes, and the manifest says {}; restore it "
-                                               "from its source",
-                                               name, found->second, shard.file.size_bytes));
-    sizes.erase(found);
-  }
-  if (sizes.empty()) return {};
-  return Status(Code::invalid_argument,
-                fmt::format("{}/{}: a shard that the manifest does not name; move it away, or name "
-                            "the files to be read",
-                            source.directory(), sizes.begin()->first));
+  for (const std::string& directory : source.whole_directories())
+    STOKER_TRY(check_directory(directory, source));
+  return {};
 }
 
 Status publish_manifest(FileOps& ops, const PathAt& directory, const Manifest& manifest) {

@@ -56,7 +56,7 @@ std::string format_manifest(const Manifest& manifest);
 /// Reads "<directory>/manifest.json"; `not_found` if there is none.
 Result<Manifest> read_manifest(const PathAt& directory);
 
-/// Compares the names and sizes of the shards of a whole directory with its manifest, if it has
+/// Compares the names and sizes of the shards of each whole directory with its manifest, if it has
 /// one: `not_found` for a shard that is missing, `corrupt` for one of another size,
 /// `invalid_argument` for one too many. Contents are not read. A manifest.json that others have
 /// written (JSON, or lines of JSON, that name no "created_by") is none; one that cannot be read is

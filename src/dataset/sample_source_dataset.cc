@@ -7,7 +7,7 @@
 #include "dataset/pack_fields.h"
 #include "dataset/sample_source.h"
 #include "formats/mds_encoding.h"
-#include "formats/mds_index.h"
+#include "formats/mds_shard.h"
 #include "formats/strict_json.h"
 
 namespace stoker {
@@ -72,7 +72,7 @@ class DatasetSource final : public SampleSource {
     SourceSample first;
     STOKER_TRY(read(0, first));
     STOKER_TRY(fit_fields("mds", first.view));
-    STOKER_ASSIGN(const std::vector<MdsColumn> known, own_columns());
+    const std::vector<MdsColumn> known = own_columns();
     for (const FieldView& field : first.view.fields) {
       const auto column = std::ranges::find(known, field.name, &MdsColumn::name);
       if (column != known.end() && can_hold(column->encoding, field)) {
@@ -126,12 +126,9 @@ class DatasetSource final : public SampleSource {
   }
 
   /// Those of an MDS dataset, which say more than the fields that come of them.
-  Result<std::vector<MdsColumn>> own_columns() const {
-    if (dataset_->index().format() != "mds") return std::vector<MdsColumn>();
-    const std::string path = dataset_->source().directory() + "/index.json";
-    STOKER_ASSIGN(const std::string text, internal::read_whole(path, kFileBytesMax));
-    STOKER_ASSIGN(const std::vector<MdsShard> shards, parse_mds_index(text));
-    return shards.empty() ? std::vector<MdsColumn>() : shards.front().config.columns;
+  std::vector<MdsColumn> own_columns() const {
+    const auto* reader = dynamic_cast<const MdsReader*>(&dataset_->source().reader());
+    return reader == nullptr ? std::vector<MdsColumn>() : reader->columns();
   }
 
   std::shared_ptr<const Dataset> dataset_;

@@ -143,7 +143,9 @@ Result<std::vector<std::string>> find_shards(std::string_view pattern) {
 std::string shard_stem(std::string_view shard_name) {
   const std::filesystem::path name(shard_name);
   const bool is_packed = name.extension() != ".mds" && name.stem().extension() == ".mds";
-  return (is_packed ? name.stem().stem() : name.stem()).string();
+  const std::filesystem::path stem = is_packed ? name.stem().stem() : name.stem();
+  const bool is_mds = is_packed || name.extension() == ".mds";
+  return (is_mds ? name.parent_path() / stem : stem).string();
 }
 
 bool is_compressed_tar_name(std::string_view name) noexcept {

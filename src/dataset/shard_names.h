@@ -25,7 +25,8 @@ Result<std::vector<std::string>> expand_braces(std::string_view pattern);
 Result<std::vector<std::string>> find_shards(std::string_view pattern);
 
 /// A shard's name without directories and endings: "shard.00000" of "shard.00000.mds", and of
-/// "shard.00000.mds.zstd" as well, because compression changes no key.
+/// "shard.00000.mds.zstd" as well, because compression changes no key. Of MDS the directories stay,
+/// for shards of several datasets that are read as one have the same names: "en/shard.00000".
 std::string shard_stem(std::string_view shard_name);
 
 /// The key of a sample that has none of its own, by its place in its shard: "shard.00000/17".

@@ -10,7 +10,6 @@
 #include <filesystem>
 
 #include "base/checksum.h"
-#include "dataset/manifest.h"
 #include "dataset/shard_names.h"
 #include "formats/tfrecord.h"
 #include "formats/webdataset_reader.h"
@@ -20,7 +19,6 @@ namespace stoker {
 namespace {
 
 constexpr std::size_t kHeadBytes = 512;
-constexpr std::size_t kIndexJsonBytesMax = std::size_t{256} << 20;
 constexpr std::uint64_t kPackedBytesMax = (std::uint64_t{4} << 30) - 1;
 
 /// Formats whose shards say everything themselves.
@@ -80,88 +78,6 @@ Status check_one_format(const std::vector<std::string>& paths, const std::string
   return {};
 }
 
-Result<std::unique_ptr<ShardSource>> open_files(const std::vector<std::string>& paths,
-                                                const ShardSourceOptions& options) {
-  std::string format = options.format;
-  if (format == "mds" || format == "litdata")
-    return Status(Code::invalid_argument, paths.front() + ": datasets of the format " + format +
-                                              " are opened by their directory: name that");
-  if (format.empty()) {
-    STOKER_ASSIGN(format, internal::recognise_shard(paths.front()));
-    STOKER_TRY(check_one_format(paths, format));
-  }
-  const std::string directory = internal::common_directory(paths);
-  if (format != "tar" && format != "tfrecord")
-    return internal::open_tokens(format, paths, options.dtype);
-  STOKER_ASSIGN(std::vector<ShardFile> shards, internal::stat_shards(paths, directory));
-  auto reader = format == "tar" ? make_webdataset_reader() : make_tfrecord_reader();
-  return std::unique_ptr<ShardSource>(std::make_unique<PlainSource>(
-      std::move(format), directory, std::move(shards), std::move(reader)));
-}
-
-/// Names by which a directory's shards are found. TFRecords are often numbered behind their ending:
-/// "train.tfrecord-00000-of-01024".
-struct NamedFormat {
-  std::string_view format;  ///< Empty: whatever their contents show.
-  bool (*is_shard)(std::string_view name);
-};
-constexpr std::array kNamedFormats = {
-    NamedFormat{"tar", [](std::string_view name) { return name.ends_with(".tar"); }},
-    NamedFormat{
-        "tfrecord",
-        [](std::string_view name) { return name.find(".tfrec") != std::string_view::npos; }},
-    NamedFormat{"megatron", [](std::string_view name) { return name.ends_with(".idx"); }},
-    NamedFormat{"npy", [](std::string_view name) { return name.ends_with(".npy"); }},
-    NamedFormat{"", [](std::string_view name) { return name.ends_with(".bin"); }},
-};
-
-/// Counted arrays have nothing to be recognised by but the manifest that was packed with them, and
-/// it alone says what their numbers are, and SHARD001's. What the caller says goes first.
-ShardSourceOptions as_packed(const std::string& directory, ShardSourceOptions options) {
-  const Result<Manifest> manifest = read_manifest(directory);
-  if (!manifest.ok() || (manifest->format != "counted" && manifest->format != "shard001"))
-    return options;
-  if (options.format.empty()) options.format = manifest->format;
-  const Result<Dtype> dtype = parse_dtype(manifest->dtype);
-  if (options.format == manifest->format && !options.dtype && dtype.ok()) options.dtype = *dtype;
-  return options;
-}
-
-/// The shards a directory holds, by the first kind of name that any of its files has.
-Result<std::unique_ptr<ShardSource>> open_directory(const std::string& directory,
-                                                    const ShardSourceOptions& options) {
-  const bool has_index_json = options.format == "mds" || options.format == "litdata";
-  const std::string index = directory + "/index.json";
-  if (has_index_json || (options.format.empty() && std::filesystem::exists(index))) {
-    STOKER_ASSIGN(const std::string text, internal::read_whole(index, kIndexJsonBytesMax));
-    const bool is_litdata =
-        options.format == "litdata" ||
-        (options.format.empty() && text.find("\"chunks\"") != std::string::npos &&
-         text.find("\"shards\"") == std::string::npos);
-    return is_litdata ? internal::open_litdata(directory, text, options.check_files)
-                      : internal::open_mds(directory, text, options.check_files);
-  }
-  STOKER_ASSIGN(const std::vector<std::string> names, posix_file_ops().list(directory));
-  for (const NamedFormat& named : kNamedFormats) {
-    if (!options.format.empty() && !named.format.empty() && named.format != options.format)
-      continue;
-    std::vector<std::string> paths;
-    for (const std::string& name : names)
-      if (named.is_shard(name) && !name.starts_with('.')) paths.push_back(directory + "/" + name);
-    if (!paths.empty())
-      return open_files(paths, named.format.empty() ? as_packed(directory, options) : options);
-  }
-  if (std::ranges::any_of(names, is_compressed_tar_name))
-    return Status(Code::unsupported,
-                  directory +
-                      ": compressed tars cannot be read at random; unpack them, or convert them: "
-                      "stoker convert " +
-                      directory + " OUT --format tar");
-  return Status(Code::not_found, directory +
-                                     ": no shards in it (looked for index.json, *.tar, "
-                                     "*.tfrecord, *.idx, *.npy, *.bin); name the files themselves");
-}
-
 /// Without what does not change its meaning, so that one directory has one index however it is
 /// written: "a//b/", "./a/b".
 std::string clean_path(const std::string& path) {
@@ -182,6 +98,24 @@ std::string clean_path(const std::string& path) {
 }  // namespace
 
 namespace internal {
+
+Result<std::unique_ptr<ShardSource>> open_shard_files(const std::vector<std::string>& paths,
+                                                      const ShardSourceOptions& options) {
+  std::string format = options.format;
+  if (format == "mds" || format == "litdata")
+    return Status(Code::invalid_argument, paths.front() + ": datasets of the format " + format +
+                                              " are opened by their directory: name that");
+  if (format.empty()) {
+    STOKER_ASSIGN(format, recognise_shard(paths.front()));
+    STOKER_TRY(check_one_format(paths, format));
+  }
+  const std::string directory = common_directory(paths);
+  if (format != "tar" && format != "tfrecord") return open_tokens(format, paths, options.dtype);
+  STOKER_ASSIGN(std::vector<ShardFile> shards, stat_shards(paths, directory));
+  auto reader = format == "tar" ? make_webdataset_reader() : make_tfrecord_reader();
+  return std::unique_ptr<ShardSource>(std::make_unique<PlainSource>(
+      std::move(format), directory, std::move(shards), std::move(reader)));
+}
 
 Result<std::string> recognise_shard(const std::string& path) {
   STOKER_ASSIGN(const std::vector<std::byte> head, read_head(path, kHeadBytes));
@@ -320,14 +254,16 @@ Result<std::unique_ptr<ShardSource>> open_shards(std::span<const std::string> pa
     for (const std::string& path : found) paths.push_back(clean_path(path));
   }
   if (paths.empty()) return Status(Code::not_found, "no shards were named");
-  for (const std::string& path : paths) {
+  const auto is_directory = [](const std::string& path) {
     std::error_code ignored;  // what cannot be looked at fails with its reason when it is opened
-    if (!std::filesystem::is_directory(path, ignored)) continue;
-    if (paths.size() == 1) return open_directory(path, options);
+    return std::filesystem::is_directory(path, ignored);
+  };
+  const auto first = std::ranges::find_if(paths, is_directory);
+  if (first == paths.end()) return internal::open_shard_files(paths, options);
+  if (!std::ranges::all_of(paths, is_directory))
     return Status(Code::invalid_argument,
-                  path + ": name one directory, or shard files, not several of both");
-  }
-  return open_files(paths, options);
+                  *first + ": name directories, or shard files, not some of both");
+  return internal::open_directories(paths, options);
 }
 
 }  // namespace stoker

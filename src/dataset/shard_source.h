@@ -45,6 +45,11 @@ class ShardSource {
   std::string_view format() const noexcept { return format_; }
   /// The directory that holds all shards; the index lives in its `.stoker`.
   const std::string& directory() const noexcept { return directory_; }
+  /// Those that were opened as a whole, in their order; empty if shards were named.
+  const std::vector<std::string>& whole_directories() const noexcept { return whole_directories_; }
+  void set_whole_directories(std::vector<std::string> directories) {
+    whole_directories_ = std::move(directories);
+  }
   const std::vector<ShardFile>& shards() const noexcept { return shards_; }
   /// Files beside the shards that decide where samples lie (.idx): when one of them changes, so
   /// does the dataset.
@@ -82,6 +87,7 @@ class ShardSource {
  private:
   std::string format_;
   std::string directory_;
+  std::vector<std::string> whole_directories_;
   std::vector<ShardFile> shards_;
   std::vector<ShardFile> sidecars_;
 };
@@ -96,17 +102,29 @@ struct ShardSourceOptions {
   bool check_files = true;
 };
 
-/// Opens what the patterns name (see find_shards()): shard files, or one directory that holds
-/// shards. `not_found` if there are none, `invalid_argument` if they are not of one format (files
-/// with the same ending are taken to be of one, until a scan finds otherwise), `unsupported` with
-/// the way out for what cannot be read in place.
+/// Opens what the patterns name (see find_shards()), in that order, as one dataset: shard files, or
+/// directories that hold shards. `not_found` if there are none, `invalid_argument` if they are not
+/// of one format (files with the same ending are taken to be of one, until a scan finds otherwise),
+/// `unsupported` with the way out for what cannot be read in place.
 Result<std::unique_ptr<ShardSource>> open_shards(std::span<const std::string> patterns,
                                                  const ShardSourceOptions& options = {});
 
 namespace internal {
 
-// One for each family that keeps something outside its shards; open_shards() calls them.
-Result<std::unique_ptr<ShardSource>> open_mds(const std::string& directory, std::string_view index,
+/// Several directories, or one, each of which holds shards of the same format.
+Result<std::unique_ptr<ShardSource>> open_directories(const std::vector<std::string>& directories,
+                                                      const ShardSourceOptions& options);
+Result<std::unique_ptr<ShardSource>> open_shard_files(const std::vector<std::string>& paths,
+                                                      const ShardSourceOptions& options);
+
+/// A directory and the text of its index.json.
+struct IndexedDirectory {
+  std::string path;
+  std::string index;
+};
+
+// One for each family that keeps something outside its shards.
+Result<std::unique_ptr<ShardSource>> open_mds(std::span<const IndexedDirectory> directories,
                                               bool check_files);
 Result<std::unique_ptr<ShardSource>> open_litdata(const std::string& directory,
                                                   std::string_view index, bool check_files);

@@ -87,27 +87,35 @@ Result<TokenPacks> TokenPacks::open(std::shared_ptr<const Dataset> dataset,
                                     const Options& options) {
   STOKER_TRY(check_arguments(*dataset, options.length));
   std::optional<TokenPacks> taken;
+  const auto keep = [&](std::span<const std::byte> bytes, std::shared_ptr<const void> owner) {
+    Result<TokenPacks> packs = parse(dataset, options.length, bytes);
+    if (!packs.ok()) return packs.status();
+    packs->mapping_ = std::move(owner);
+    taken.emplace(*std::move(packs));
+    return Status();
+  };
   const auto take = [&](const PathAt& path) -> Status {
     STOKER_ASSIGN(MappedFile file, MappedFile::open(path, MapAdvice::random));
     const auto mapping = std::make_shared<const MappedFile>(std::move(file));
-    Result<TokenPacks> packs = parse(dataset, options.length, mapping->bytes());
-    if (!packs.ok()) return packs.status().with_context(path.text());
-    packs->mapping_ = mapping;
-    taken.emplace(*std::move(packs));
-    return {};
+    return keep(mapping->bytes(), mapping).with_context(path.text());
   };
   // The index's name stands for the shards; what is in them, the fingerprint knows.
   const std::string shards = index_name(dataset->source()).substr(std::strlen("index-"));
   STOKER_ASSIGN(
-      const DerivedFile file,
+      DerivedFile file,
       open_derived_file(
           {.places = derived_places(dataset->source().directory(), options.cache_directory),
            .name = "packs-" + std::to_string(options.length) + "-" + shards,
            .what = "the packs",
            .rebuild = options.rebuild,
+           .in_memory = options.in_memory,
            .stop = options.stop,
            .ops = options.ops},
           take, [&] { return build(*dataset, options.length, options.stop); }));
+  if (file.path.empty()) {
+    const auto kept = std::make_shared<const std::vector<std::byte>>(std::move(file.bytes));
+    STOKER_TRY(keep(*kept, kept));
+  }
   return *std::move(taken);
 }
 

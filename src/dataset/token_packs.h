@@ -48,7 +48,8 @@ class TokenPacks {
     std::uint64_t length = 0;  ///< Tokens of a row.
     /// Where the file goes when the dataset's own directory cannot be written to; empty: nowhere.
     std::string cache_directory = {};
-    bool rebuild = false;  ///< Even if there is one that fits.
+    bool rebuild = false;    ///< Even if there is one that fits.
+    bool in_memory = false;  ///< Keep them in memory where neither place takes the file.
     std::stop_token stop = {};
     FileOps* ops = nullptr;  ///< What publishes it; null: posix_file_ops(). For crash tests.
   };

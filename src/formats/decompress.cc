@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "formats/decompress_whole.h"
+
 namespace stoker {
 namespace {
 
@@ -42,7 +44,9 @@ struct Decompressor::State {
   DecompressLimits limits;
   std::unique_ptr<ZSTD_DCtx, FreeZstd> zstd;
   std::unique_ptr<z_stream, FreeZlib> zlib;
-  std::vector<std::byte> buffer = std::vector<std::byte>(kOutputBytes);
+  /// Not cleared: only what the libraries have written is passed on.
+  std::unique_ptr<std::byte[]> memory = std::make_unique_for_overwrite<std::byte[]>(kOutputBytes);
+  std::span<std::byte> buffer = {memory.get(), kOutputBytes};
   std::uint64_t input_bytes = 0;
   std::uint64_t output_bytes = 0;
   bool started = false;  ///< A frame has been begun at all.
@@ -57,13 +61,8 @@ struct Decompressor::State {
   Status emit(std::size_t size, ByteSink& output) {
     if (size == 0) return {};
     output_bytes += size;
-    if (output_bytes > limits.output_bytes_max) {
-      return corrupt(fmt::format("decompresses to more than {} bytes", limits.output_bytes_max));
-    }
-    if (output_bytes > limits.ratio_free_bytes && output_bytes / limits.ratio_max > input_bytes) {
-      return corrupt(fmt::format("decompresses to more than {} times its size", limits.ratio_max));
-    }
-    return output.write(std::span(buffer).first(size));
+    STOKER_TRY(internal::check_output(limits, input_bytes, output_bytes));
+    return output.write(buffer.first(size));
   }
 
   Status feed_zstd(std::span<const std::byte> input, ByteSink& output);
@@ -138,6 +137,9 @@ Result<Decompressor> Decompressor::make(Codec codec, const DecompressLimits& lim
   if (limits.ratio_max == 0) {
     return Status(Code::invalid_argument, "decompress: ratio_max must be at least 1");
   }
+  if (codec != Codec::zstd && codec != Codec::gzip) {
+    return Status(Code::invalid_argument, "decompress: this codec is not read in pieces");
+  }
   auto state = std::make_unique<State>();
   state->codec = codec;
   state->limits = limits;
@@ -187,6 +189,13 @@ void Decompressor::restart(std::uint64_t output_bytes_max) {
 
 Result<std::vector<std::byte>> decompress(Codec codec, std::span<const std::byte> input,
                                           const DecompressLimits& limits) {
+  switch (codec) {
+    case Codec::brotli: return internal::decompress_brotli(input, limits);
+    case Codec::bzip2: return internal::decompress_bzip2(input, limits);
+    case Codec::snappy: return internal::decompress_snappy(input, limits);
+    case Codec::zstd:
+    case Codec::gzip: break;
+  }
   STOKER_ASSIGN(Decompressor decompressor, Decompressor::make(codec, limits));
   VectorSink sink;
   STOKER_TRY(decompressor.feed(input, sink));

@@ -17,6 +17,10 @@ namespace stoker {
 enum class Codec : std::uint8_t {
   zstd,  ///< Frames one after the other; skippable ones are skipped.
   gzip,  ///< Members one after the other; zero bytes between and after them are skipped.
+  // By decompress() alone, and only where the build has found their libraries.
+  brotli,
+  bzip2,
+  snappy,  ///< One block without frames.
 };
 
 struct DecompressLimits {
@@ -33,7 +37,7 @@ struct DecompressLimits {
 /// Thread safety: none.
 class Decompressor {
  public:
-  /// `unsupported` if the library refuses to start, as for lack of memory.
+  /// For zstd and gzip. `unsupported` if the library refuses to start, as for lack of memory.
   static Result<Decompressor> make(Codec codec, const DecompressLimits& limits);
 
   Decompressor(Decompressor&&) noexcept;
@@ -56,6 +60,7 @@ class Decompressor {
 };
 
 /// The whole of `input` at once. Memory grows with what comes out, not with what a header claims.
+/// `unsupported` for a codec whose library this build lacks.
 Result<std::vector<std::byte>> decompress(Codec codec, std::span<const std::byte> input,
                                           const DecompressLimits& limits);
 

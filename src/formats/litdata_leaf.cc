@@ -50,16 +50,24 @@ Result<Dtype> find_dtype(std::span<const std::optional<Dtype>> codes, std::uint6
   return *codes[code];
 }
 
-Status decode_headed_array(bool big_endian, std::span<const std::byte> value, SampleView& storage,
+/// Tensors had a little-endian header at first. Codes and ranks are small, so that either order is
+/// known by the first number that is not 0.
+bool is_big_endian(std::span<const std::byte> value) {
+  const auto code = load_number<std::uint32_t>(value);
+  return (code != 0 ? code : load_number<std::uint32_t>(value, 4)) > UINT16_MAX;
+}
+
+Status decode_headed_array(bool is_tensor, std::span<const std::byte> value, SampleView& storage,
                            FieldView& field) {
+  if (value.size() < 8) return {Code::corrupt, "the array ends inside its header"};
+  const bool big_endian = is_tensor && is_big_endian(value);
   const auto number_at = [&](std::size_t at) {
     const auto number = load_number<std::uint32_t>(value, at);
     return big_endian ? __builtin_bswap32(number) : number;
   };
-  if (value.size() < 8) return {Code::corrupt, "the array ends inside its header"};
   STOKER_ASSIGN(const Dtype dtype,
-                find_dtype(big_endian ? std::span(kTorchCodes)
-                                      : std::span<const std::optional<Dtype>>(kNumpyCodes),
+                find_dtype(is_tensor ? std::span(kTorchCodes)
+                                     : std::span<const std::optional<Dtype>>(kNumpyCodes),
                            number_at(0)));
   const std::uint32_t rank = number_at(4);
   if (rank > kDimensionsMax) {

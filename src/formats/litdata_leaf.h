@@ -7,7 +7,8 @@
 ///     bool                 array "|b1" of no dimension, 1 byte
 ///     json                 json, from LitData's own binary form (litdata_nested.h)
 ///     numpy                array: u32 dtype | u32 ndim | u32 dims[ndim] | elements
-///     tensor               array: the same header, but BIG-endian; elements little-endian
+///     tensor               array: the same header, but BIG-endian, or little-endian in older
+///                          versions; elements little-endian
 ///     no_header_numpy:K, no_header_tensor:K    array of one dimension and of dtype K
 ///     bytes, jpeg, pil, jpeg_array, image:EXT, video:EXT, audio:EXT, file:EXT, tiff, pdf, mesh,
 ///     nifti, graph         bytes, as they are

@@ -4,6 +4,7 @@
 #include <zlib.h>
 #include <zstd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <memory>
 #include <optional>
@@ -50,32 +51,48 @@ Result<std::vector<std::byte>> compress_gzip(int level, std::span<const std::byt
   return out;
 }
 
+struct Row {
+  std::string_view name;
+  Codec codec;
+  int level;
+  int level_min;
+  int level_max;  ///< Snappy has no levels; our name for its only one is 0.
+};
+constexpr Row kCompressions[] = {
+    {"zstd", Codec::zstd, 3, 1, 22},    {"gz", Codec::gzip, 9, 0, 9},
+    {"br", Codec::brotli, 11, 0, 11},   {"bz2", Codec::bzip2, 9, 1, 9},
+    {"snappy", Codec::snappy, 0, 0, 0},
+};
+
 }  // namespace
 
 Result<MdsCompression> parse_mds_compression(std::string_view text) {
   const std::size_t colon = text.find(':');
-  const std::string_view name = text.substr(0, colon);
-  const bool zstd = name == "zstd";
-  if (!zstd && name != "gz") {
-    const bool known = name == "br" || name == "bz2" || name == "snappy";
-    return Status(known ? Code::unsupported : Code::corrupt,
-                  fmt::format("compression {}: only zstd and gz are read; compress with one of "
-                              "them or not at all",
+  const auto* const row = std::ranges::find(kCompressions, text.substr(0, colon), &Row::name);
+  if (row == std::end(kCompressions)) {
+    return Status(Code::unsupported,
+                  fmt::format("compression {} is none of zstd, gz, br, bz2 and snappy",
                               quote_for_message(text)));
   }
-  MdsCompression compression = {.codec = zstd ? Codec::zstd : Codec::gzip, .level = zstd ? 3 : 9};
+  MdsCompression compression = {.codec = row->codec, .level = row->level};
   if (colon == std::string_view::npos) return compression;
   const std::string_view digits = text.substr(colon + 1);
   const auto [end, error] =
       std::from_chars(digits.data(), digits.data() + digits.size(), compression.level);
-  const int level_min = zstd ? 1 : 0;
-  const int level_max = zstd ? 22 : 9;
   if (error != std::errc() || end != digits.data() + digits.size() ||
-      compression.level < level_min || compression.level > level_max) {
-    return Status(Code::corrupt, fmt::format("compression {}: levels are {} to {}",
-                                             quote_for_message(text), level_min, level_max));
+      compression.level < row->level_min || compression.level > row->level_max) {
+    return Status(Code::corrupt,
+                  fmt::format("compression {}: levels are {} to {}", quote_for_message(text),
+                              row->level_min, row->level_max));
   }
   return compression;
+}
+
+Result<MdsCompression> parse_mds_write_compression(std::string_view text) {
+  STOKER_ASSIGN(const MdsCompression compression, parse_mds_compression(text));
+  if (compression.codec == Codec::zstd || compression.codec == Codec::gzip) return compression;
+  return Status(Code::unsupported, fmt::format("compression {}: only zstd and gz are written",
+                                               quote_for_message(text)));
 }
 
 Result<std::vector<std::byte>> compress_mds(const MdsCompression& compression,

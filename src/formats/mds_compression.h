@@ -21,11 +21,13 @@ struct MdsCompression {
   std::string_view extension() const noexcept { return codec == Codec::zstd ? "zstd" : "gz"; }
 };
 
-/// "zstd", "zstd:1" to "zstd:22", "gz", "gz:0" to "gz:9". `unsupported` for the peer's others
-/// (br, bz2, snappy), `corrupt` for what is none.
+/// "zstd", "zstd:1" to "zstd:22", "gz", "gz:0" to "gz:9", "br", "br:0" to "br:11", "bz2", "bz2:1"
+/// to "bz2:9", "snappy". `unsupported` for other names, `corrupt` for other levels.
 Result<MdsCompression> parse_mds_compression(std::string_view text);
+/// As parse_mds_compression(), but `unsupported` for what is only read (br, bz2, snappy).
+Result<MdsCompression> parse_mds_write_compression(std::string_view text);
 
-/// The same bytes each time (a gzip header without a time of day).
+/// With zstd or gz. The same bytes each time (a gzip header without a time of day).
 Result<std::vector<std::byte>> compress_mds(const MdsCompression& compression,
                                             std::span<const std::byte> raw);
 

@@ -7,6 +7,7 @@
 #include <set>
 #include <unordered_set>
 
+#include "formats/plain_name.h"
 #include "formats/strict_json.h"
 
 namespace stoker {
@@ -14,6 +15,8 @@ namespace {
 
 /// A shard's header holds its configuration once; no real one comes near this.
 constexpr std::size_t kConfigBytesMax = std::size_t{16} << 20;
+constexpr std::size_t kFileNameBytesMax = 128;
+constexpr std::size_t kPathBytesMax = 1024;  ///< With the directories of a merged index.
 
 Result<std::vector<std::string>> text_list(const JsonView& list) {
   STOKER_ASSIGN(const std::size_t size, list.array_size());
@@ -94,23 +97,26 @@ Result<MdsConfig> parse_config(const JsonView& object) {
   return config;
 }
 
+/// A merged index names its files with the directories they lie in: "en/shard.00000.mds".
 Result<std::string> parse_basename(const JsonView& value) {
   STOKER_ASSIGN(std::string name, value.text());
-  if (name.find('/') != std::string::npos && name.find("..") == std::string::npos &&
-      !name.starts_with('/')) {
-    return Status(Code::unsupported,
-                  fmt::format("{}: {} has a directory in it, as a merged index does; open the "
-                              "directories one by one",
-                              value.path(), quote_for_message(name)));
+  const std::size_t slash = name.rfind('/');
+  const std::string_view file = std::string_view(name).substr(slash + 1);  // npos + 1 is 0
+  bool is_inside = true;
+  for (std::size_t at = 0; slash != std::string::npos && at <= slash;) {
+    const std::size_t end = name.find('/', at);
+    is_inside = is_inside && is_plain_file_name(std::string_view(name).substr(at, end - at));
+    at = end + 1;
   }
-  const bool plain = std::ranges::all_of(name, [](char c) {
+  const bool plain = std::ranges::all_of(file, [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
            c == '_' || c == '-';
   });
-  if (!plain || name.empty() || name.size() > 128 || name.find("..") != std::string::npos ||
-      name == ".") {
+  if (!is_inside || !plain || file.empty() || file.size() > kFileNameBytesMax ||
+      name.size() > kPathBytesMax || file.find("..") != std::string::npos || file == ".") {
     return value.corrupt(fmt::format(
-        "{} is no name of a file: 1 to 128 of [A-Za-z0-9._-], no \"..\"", quote_for_message(name)));
+        "{} is no name of a file below the dataset: 1 to {} of [A-Za-z0-9._-], no \"..\"",
+        quote_for_message(name), kFileNameBytesMax));
   }
   return name;
 }

@@ -40,7 +40,7 @@ struct MdsConfig {
 
 /// One file of a shard.
 struct MdsFile {
-  std::string basename;
+  std::string basename;  ///< With directories in a merged index: "en/shard.00000.mds".
   std::uint64_t size_bytes = 0;
   std::vector<std::pair<std::string, std::string>> hashes;  ///< Name and digest, sorted by name.
 };
@@ -53,8 +53,9 @@ struct MdsShard {
 };
 
 /// `corrupt` names the key at fault: a missing or negative one, columns that come twice or whose
-/// sizes deny their encodings, names with more than [A-Za-z0-9._-] in them, files that come twice.
-/// `unsupported` for pickle columns, for shards of JSON or CSV, and for names with a directory.
+/// sizes deny their encodings, names of files with more than [A-Za-z0-9._-] in them or that lead
+/// out of the dataset, files that come twice. `unsupported` for pickle columns and for shards of
+/// JSON or CSV.
 Result<std::vector<MdsShard>> parse_mds_index(std::string_view text);
 std::string format_mds_index(const std::vector<MdsShard>& shards);
 

@@ -52,7 +52,7 @@ Result<std::unique_ptr<MdsWriter>> MdsWriter::make(Options options, ByteSink& si
   const Options& given = writer->options_;
   MdsConfig& config = writer->shard_.config;
   if (!given.compression.empty()) {
-    const Result<MdsCompression> compression = parse_mds_compression(given.compression);
+    const Result<MdsCompression> compression = parse_mds_write_compression(given.compression);
     if (!compression.ok()) return invalid(compression.status());
     config.compression = given.compression;
   }
@@ -232,7 +232,7 @@ Status MdsWriter::write_file(std::span<const std::byte> header) {
   raw.insert(raw.end(), samples_.begin(), samples_.end());
   STOKER_ASSIGN(shard_.raw, describe(options_.basename, config.hashes, raw));
   if (!config.compression) return sink_.write(raw);
-  STOKER_ASSIGN(const MdsCompression compression, parse_mds_compression(*config.compression));
+  STOKER_ASSIGN(const MdsCompression compression, parse_mds_write_compression(*config.compression));
   STOKER_ASSIGN(const std::vector<std::byte> zip, compress_mds(compression, raw));
   STOKER_ASSIGN(shard_.zip,
                 describe(fmt::format("{}.{}", options_.basename, compression.extension()),

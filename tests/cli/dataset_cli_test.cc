@@ -106,6 +106,14 @@ TEST_F(DatasetCliTest, index_of_a_read_only_dataset_goes_to_the_cache) {
   EXPECT_EQ(ran.exit_code, 1);
   EXPECT_TRUE(is_one_line_with(ran.err, {"no place for the index", "writable", shards_}))
       << ran.err;
+
+  ran = run_stoker({.args = {"ls", shards_},
+                    .environment = {{"XDG_CACHE_HOME", ""}, {"HOME", "/dev/null"}},
+                    .in_child = become_nobody});
+  EXPECT_EQ(ran.exit_code, 0) << ran.err;
+  EXPECT_EQ(ran.out, stoker({"ls", shards_}).out);
+  EXPECT_TRUE(is_one_line_with(ran.err, {"warning", shards_, "in memory", "XDG_CACHE_HOME"}))
+      << ran.err;
 }
 
 TEST_F(DatasetCliTest, ls_has_a_line_for_each_sample) {

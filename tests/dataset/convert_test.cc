@@ -251,6 +251,32 @@ TEST(ConvertTest, a_damaged_gzip_is_named) {
   EXPECT_TRUE(visible_files(dir.file("dst")).empty());
 }
 
+TEST(ConvertTest, what_is_wrong_inside_a_gzip_is_said_of_the_users_file) {
+  const PackDir dir;
+  make_tar(dir);
+  std::string bytes = contents_of(dir.file("tar/shard-000000.tar"));
+  bytes[148] = 'x';  // the checksum of its first header
+  write_text(dir.file("plain.tar"), bytes);
+  gzip_file(dir.file("plain.tar"), dir.file("old.tar.gz"));
+  write_text(dir.file("notes.csv"), "a,b\n1,2\n");
+  gzip_file(dir.file("notes.csv"), dir.file("notes.csv.gz"));
+  for (const char* name : {"old.tar.gz", "notes.csv.gz"}) {
+    const Status status = convert_to(dir.file(name), dir.file("dst"), "tar").status();
+    EXPECT_TRUE(status.message().starts_with(dir.file(name) + " (inflated): ")) << status.message();
+    EXPECT_EQ(status.message().find(".stoker"), std::string_view::npos) << status.message();
+  }
+}
+
+TEST(ConvertTest, samples_of_a_gzip_have_keys_of_its_own_name) {
+  const PackDir dir;
+  write_tfrecord(dir.file("train.tfrecord"), make_samples(2));
+  gzip_file(dir.file("train.tfrecord"), dir.file("train.tfrecord.gz"));
+  ASSERT_TRUE(convert_to(dir.file("train.tfrecord"), dir.file("plain"), "tar").ok());
+  const auto report = convert_to(dir.file("train.tfrecord.gz"), dir.file("dst"), "tar");
+  ASSERT_TRUE(report.ok()) << report.status().message();
+  EXPECT_EQ(read_all(dir.file("dst"))[1].first, read_all(dir.file("plain"))[1].first);
+}
+
 TEST(ConvertTest, a_plain_mds_shard_is_held_against_its_digests_first) {
   const PackDir dir;
   write_mds(dir.file("old"), make_samples(20), 10);

@@ -306,6 +306,25 @@ TEST_F(IndexStoreTest, a_dataset_that_cannot_be_written_to_has_its_index_in_the_
   EXPECT_FALSE(std::filesystem::exists(dir_.path() + "/.stoker"));
 }
 
+TEST_F(IndexStoreTest, an_index_that_no_place_takes_is_kept_in_memory_where_that_is_allowed) {
+  ASSERT_EQ(::chmod(dir_.path().c_str(), 0755), 0);
+  const ChildEnd end = in_child_as_nobody([&] {
+    const std::string pattern = dir_.path();
+    const auto opened = open_shards({&pattern, 1});
+    if (!opened.ok()) return 2;
+    const auto made =
+        open_index_file(**opened, {.cache_directory = "/proc/no/cache", .in_memory = true});
+    if (!made.ok() || !made->path.empty() || made->refused.ok()) return 3;
+    if (made->index.sample_count() == 0 || !made->index.verify().ok()) return 4;
+    const auto dataset = Dataset::open({&pattern, 1}, {.index = {.in_memory = true}});
+    SampleRecord sample;
+    return dataset.ok() && (*dataset)->read(0, sample).ok() ? 0 : 5;
+  });
+  if (end.exit_code == kNotRoot) GTEST_SKIP() << "only root can become nobody";
+  EXPECT_EQ(end.exit_code, 0) << end.signal;
+  EXPECT_FALSE(std::filesystem::exists(dir_.path() + "/.stoker"));
+}
+
 TEST_F(IndexStoreTest, a_full_dataset_disk_has_its_index_in_the_cache) {
   const DatasetDir cache;
   ASSERT_TRUE(builds());  // the directory is there from now on

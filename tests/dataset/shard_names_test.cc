@@ -36,7 +36,8 @@ TEST(ExpandBracesTest, nonsense_is_refused_with_the_pattern) {
 TEST(ShardStemTest, compression_changes_no_key) {
   EXPECT_EQ(shard_stem("shard.00000.mds"), "shard.00000");
   EXPECT_EQ(shard_stem("shard.00000.mds.zstd"), "shard.00000");
-  EXPECT_EQ(shard_stem("deep/shard.00000.mds.gz"), "shard.00000");
+  EXPECT_EQ(shard_stem("deep/shard.00000.mds.gz"), "deep/shard.00000");
+  EXPECT_EQ(shard_stem("deep/shard.00000.mds"), "deep/shard.00000");
   EXPECT_EQ(numbered_key("shard.00000.mds.zstd", 17), numbered_key("shard.00000.mds", 17));
   EXPECT_EQ(numbered_key("a/train-0001.tfrecord", 3), "train-0001/3");
   EXPECT_EQ(shard_stem("x.mds.mds"), "x.mds");

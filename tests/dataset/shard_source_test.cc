@@ -160,7 +160,7 @@ TEST_F(ShardSourceTest, what_is_missing_or_no_shard_is_named) {
       {{file("empty")}, "not_found: " + file("empty") + ": no shards in it"},
       {{}, "not_found: no shards were named"},
       {{file("notes.txt")}, "invalid_argument: " + file("notes.txt")},
-      {{file("a.tar"), file("empty")}, "invalid_argument: " + file("empty") + ": name one"},
+      {{file("a.tar"), file("empty")}, "invalid_argument: " + file("empty") + ": name direct"},
       {{"s3://bucket/x.tar"}, "unsupported: s3://bucket/x.tar: only files"},
   };
   for (const auto& [patterns, expected] : cases) {

@@ -164,7 +164,7 @@ TEST(LitdataHostileTest, each_wrong_chunk_is_refused_and_names_the_offset) {
       {"unknown dtype", 66, 99, "byte 66: leaf \"d.0\": element type code 99 is unknown"},
       {"a million dimensions", 70, 1'000'000, "byte 66: leaf \"d.0\": the array has 1000000"},
       {"a shape that lies", 74, 3, "byte 66: leaf \"d.0\": the array's shape does not take"},
-      {"a little-endian tensor", 94, 18, "byte 94: leaf \"d.1\": element type code"},
+      {"a tensor of two byte orders", 94, 18, "byte 94: leaf \"d.1\": the array has 33554432"},
   };
   const auto index = parse_litdata_index(kLitdataTreeIndex);
   const auto reader = LitdataReader::make(*index);
@@ -207,6 +207,19 @@ std::string edited(std::string_view from, std::string_view to) {
   const std::size_t at = text.find(from);
   EXPECT_NE(at, std::string::npos) << from;
   return text.replace(at, from.size(), to);
+}
+
+TEST(LitdataTest, headers_of_tensors_may_be_little_endian) {
+  const auto index = parse_litdata_index(kLitdataOldTreeIndex);
+  ASSERT_TRUE(index.ok()) << index.status().message();
+  std::vector<std::vector<std::string>> samples;
+  const Status status =
+      read_all(**LitdataReader::make(*index), from_hex(kLitdataOldTreeChunk), samples);
+  ASSERT_TRUE(status.ok()) << status.message();
+  EXPECT_EQ(samples,
+            (std::vector<std::vector<std::string>>{
+                {"t=6:<i8:2:2:0000000000000000010000000000000002000000000000000300000000000000",
+                 "z=6:|b1:1:2:1:0101"}}));
 }
 
 TEST(LitdataIndexTest, a_single_tensor_without_the_name_of_a_loader_is_tokens) {

@@ -183,7 +183,11 @@ TEST(MdsIndexTest, each_wrong_index_names_the_key_at_fault) {
       {edited("\"samples\": 2, ", ""), Code::corrupt, "shards[0].samples: missing"},
       {edited("shard.00000.mds", "../shard"), Code::corrupt, "is no name of a file"},
       {edited("shard.00000.mds", "/etc/passwd"), Code::corrupt, "is no name of a file"},
-      {edited("shard.00000.mds", "0/shard.mds"), Code::unsupported, "a merged index"},
+      {edited("shard.00000.mds", "a/../shard.mds"), Code::corrupt, "is no name of a file"},
+      {edited("shard.00000.mds", "a//shard.mds"), Code::corrupt, "is no name of a file"},
+      {edited("shard.00000.mds", "./shard.mds"), Code::corrupt, "is no name of a file"},
+      {edited("shard.00000.mds", "a/"), Code::corrupt, "is no name of a file"},
+      {edited("shard.00000.mds", "a\\nb/shard.mds"), Code::corrupt, "is no name of a file"},
       {edited("shard.00000.mds", ".."), Code::corrupt, "is no name of a file"},
       {edited("shard.00000.mds", "a\\u0000b"), Code::corrupt, "is no name of a file"},
       {edited("shard.00000.mds", ""), Code::corrupt, "is no name of a file"},
@@ -199,6 +203,14 @@ TEST(MdsIndexTest, each_wrong_index_names_the_key_at_fault) {
     EXPECT_EQ(parsed.status().code(), hostile.code) << parsed.status().message();
     EXPECT_NE(parsed.status().message().find(hostile.message), std::string_view::npos)
         << parsed.status().message() << " lacks " << hostile.message;
+  }
+}
+
+TEST(MdsIndexTest, a_merged_index_names_directories) {
+  for (const char* name : {"0/shard.00000.mds", "lang=en/part 1/shard.00000.mds", "a..b/x.mds"}) {
+    const auto parsed = parse_mds_index(edited("shard.00000.mds", name));
+    ASSERT_TRUE(parsed.ok()) << parsed.status().message();
+    EXPECT_EQ(parsed->front().raw.basename, name);
   }
 }
 
@@ -223,9 +235,14 @@ TEST(MdsCompressionTest, the_names_of_the_peer_are_read_or_refused) {
   EXPECT_EQ(parse_mds_compression("gz")->level, 9);
   EXPECT_EQ(parse_mds_compression("zstd:22")->level, 22);
   EXPECT_EQ(parse_mds_compression("gz:0")->level, 0);
-  for (const char* text : {"br", "bz2:9", "snappy"})
+  for (const char* text : {"br", "br:0", "br:11", "bz2:9", "snappy"}) {
+    EXPECT_TRUE(parse_mds_compression(text).ok()) << text;
+    EXPECT_EQ(parse_mds_write_compression(text).status().code(), Code::unsupported) << text;
+  }
+  for (const char* text : {"", "lz4", "zst"})
     EXPECT_EQ(parse_mds_compression(text).status().code(), Code::unsupported) << text;
-  for (const char* text : {"", "zstd:", "zstd:0", "zstd:23", "gz:10", "zstd:3x", "lz4", "gz:-1"})
+  for (const char* text :
+       {"zstd:", "zstd:0", "zstd:23", "gz:10", "zstd:3x", "gz:-1", "br:12", "bz2:0", "snappy:1"})
     EXPECT_EQ(parse_mds_compression(text).status().code(), Code::corrupt) << text;
 }
 

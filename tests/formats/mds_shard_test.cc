@@ -116,13 +116,19 @@ TEST(MdsGoldenTest, arrays_give_the_peers_bytes_and_read_back) {
 
 TEST(MdsGoldenTest, compressed_shards_of_the_peer_inflate_to_what_their_digests_say) {
   for (const auto& [hex, index_text] :
-       {std::pair(kMdsZstdShard, kMdsZstdIndex), std::pair(kMdsGzipShard, kMdsGzipIndex)}) {
+       {std::pair(kMdsZstdShard, kMdsZstdIndex), std::pair(kMdsGzipShard, kMdsGzipIndex),
+        std::pair(kMdsBrotliShard, kMdsBrotliIndex), std::pair(kMdsBzip2Shard, kMdsBzip2Index),
+        std::pair(kMdsSnappyShard, kMdsSnappyIndex)}) {
     const auto index = parse_mds_index(index_text);
     ASSERT_TRUE(index.ok()) << index.status().message();
     EXPECT_EQ(format_mds_index(*index), index_text);
     const MdsShard& shard = index->front();
     const Bytes file = from_hex(hex);
     const auto raw = inflate_mds_shard(shard, file);
+    if (raw.status().code() == Code::unsupported) {
+      EXPECT_NE(raw.status().message().find("this build of Stoker cannot read"), std::string::npos);
+      continue;
+    }
     ASSERT_TRUE(raw.ok()) << raw.status().message();
     std::vector<OwnedSample> samples;
     ASSERT_TRUE(read_all(MdsReader(shard.config.columns), *raw, samples).ok());

@@ -42,9 +42,11 @@ CASES: list[tuple[str, list[Any], dict[str, Any]]] = [
     ),
     ("Sample", TREES, {"chunk_size": 10, "compression": "zstd", "compression_level": "sample"}),
 ]
-# chunk_bytes without the table of offsets, and tokens without the name of their loader.
+# chunk_bytes without the table of offsets, tokens without the name of their loader, and headers
+# of tensors in little-endian order.
 OLD_CASES: list[tuple[str, list[Any], dict[str, Any]]] = [
     ("OldWhole", [{"a": i, "b": f"hi{i}"} for i in range(3)], {"compression": "zstd"}),
+    ("OldTree", [{"t": torch.arange(4).reshape(2, 2), "z": torch.ones(1, 2, 1).bool()}], {}),
     ("OldTokens", TOKENS, {}),
     ("OldTokensWhole", TOKENS, {"compression": "zstd"}),
 ]

@@ -31,6 +31,9 @@ CASES: list[tuple[str, dict[str, str], list[dict[str, Any]], dict[str, Any]]] = 
     ),
     ("Zstd", {"x": "bytes"}, [{"x": b"z" * 100}], {"compression": "zstd:7", "hashes": ["sha256"]}),
     ("Gzip", {"x": "bytes"}, [{"x": b"z" * 100}], {"compression": "gz", "hashes": ["xxh128"]}),
+    ("Brotli", {"x": "bytes"}, [{"x": b"z" * 100}], {"compression": "br:4", "hashes": ["xxh64"]}),
+    ("Bzip2", {"x": "bytes"}, [{"x": b"z" * 100}], {"compression": "bz2", "hashes": ["xxh64"]}),
+    ("Snappy", {"x": "bytes"}, [{"x": b"z" * 100}], {"compression": "snappy", "hashes": ["md5"]}),
 ]
 
 

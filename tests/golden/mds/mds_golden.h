@@ -45,6 +45,27 @@ inline constexpr char kMdsGzipShard[] =
     "c5cb528ba0e619d5a600dd5d45070000e408a65a24010000";
 inline constexpr char kMdsGzipIndex[] = R"json({"shards": [{"column_encodings": ["bytes"], "column_names": ["x"], "column_sizes": [null], "compression": "gz", "format": "mds", "hashes": ["xxh128"], "raw_data": {"basename": "shard.00000.mds", "bytes": 292, "hashes": {"xxh128": "63a7c7ecf294d42d5afa79481d37e980"}}, "samples": 1, "size_limit": 67108864, "version": 2, "zip_data": {"basename": "shard.00000.mds.gz", "bytes": 159, "hashes": {"xxh128": "ff0bb308ee42b0198ff9659e4522b4e1"}}}], "version": 2})json";
 
+inline constexpr char kMdsBrotliShard[] =
+    "1b240100c4d79fab53ae79c9dc1156d90140ff0169796e7024815b99e41216d824bcc7d8f21d623c8245447f22"
+    "b22da20f86ddfb3ec8fa6448abbe50083b885f2653780bb6a88fba4cb6a704addeea6f6d8bc36e9c33d56ae821"
+    "8c789603168c7c98bbc840185daa5830ca48cb503ecbd3a16fd6ea9d056dd55506c2a7f37673b99c0e0bc64ddd"
+    "d321bcfba544f426";
+inline constexpr char kMdsBrotliIndex[] = R"json({"shards": [{"column_encodings": ["bytes"], "column_names": ["x"], "column_sizes": [null], "compression": "br:4", "format": "mds", "hashes": ["xxh64"], "raw_data": {"basename": "shard.00000.mds", "bytes": 293, "hashes": {"xxh64": "a92f607d31b50c1b"}}, "samples": 1, "size_limit": 67108864, "version": 2, "zip_data": {"basename": "shard.00000.mds.br", "bytes": 143, "hashes": {"xxh64": "f120dc137ade1e4a"}}}], "version": 2})json";
+
+inline constexpr char kMdsBzip2Shard[] =
+    "425a6839314159265359e30c5595000005db886000540475d0000affe7df7a00042000920d129bd53c89ea7919"
+    "4d3218106328254f534a69b48068610d3d4640f499d8cc24e38e9df17090876bc65924f71f3873dd3403cd96ba"
+    "b151cac9d369e2f667df50100462ab9222a396819067ee144a6d4c2efd1aae7f8768a1518e4d938aa67ce1090a"
+    "925c130d88286fce4c5be4a01b5bdee446ce3025889cc775831ec7d3fe2ee48a70a121c618ab2a";
+inline constexpr char kMdsBzip2Index[] = R"json({"shards": [{"column_encodings": ["bytes"], "column_names": ["x"], "column_sizes": [null], "compression": "bz2", "format": "mds", "hashes": ["xxh64"], "raw_data": {"basename": "shard.00000.mds", "bytes": 292, "hashes": {"xxh64": "01690e4bf6f3ac16"}}, "samples": 1, "size_limit": 67108864, "version": 2, "zip_data": {"basename": "shard.00000.mds.bz2", "bytes": 174, "hashes": {"xxh64": "c7a57b76fd089a63"}}}], "version": 2})json";
+
+inline constexpr char kMdsSnappyShard[] =
+    "a502b001000000bd000000250100007b22636f6c756d6e5f656e636f64696e6773223a205b226279746573225d"
+    "2c20220d1f0c6e616d65091b0478221d170873697a09170c6e756c6c0918706d7072657373696f6e223a202273"
+    "6e61707079222c2022666f726d61740114086d647301110c68617368093c0c226d64350555014e105f6c696d69"
+    "01283436373130383836342c20227665720d5118327d640000007afe01008a0100";
+inline constexpr char kMdsSnappyIndex[] = R"json({"shards": [{"column_encodings": ["bytes"], "column_names": ["x"], "column_sizes": [null], "compression": "snappy", "format": "mds", "hashes": ["md5"], "raw_data": {"basename": "shard.00000.mds", "bytes": 293, "hashes": {"md5": "44734d5f6ed792670119abd4f4db00b3"}}, "samples": 1, "size_limit": 67108864, "version": 2, "zip_data": {"basename": "shard.00000.mds.snappy", "bytes": 168, "hashes": {"md5": "8b703c7e9fab36e2d7ac146582e8f28e"}}}], "version": 2})json";
+
 // clang-format on
 
 }  // namespace stoker::testing

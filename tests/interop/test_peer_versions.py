@@ -1,0 +1,120 @@
+"""We read what other versions of the peers write: those of versions/peers.txt, and the newest.
+
+Run in the environment of peers/requirements.txt, with build/peer-versions beside it
+(tools/setup_peer_versions.sh); versions/write.py writes, and says what it wrote.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import struct
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+HERE = Path(__file__).parent
+VERSIONS = HERE.parents[1] / "build" / "peer-versions"
+DATASET_TOOL = os.environ.get("STOKER_DATASET_TOOL", "")
+FORMAT_TOOL = os.environ.get("STOKER_FORMAT_TOOL", "")
+SAFETENSORS_TOOL = os.environ.get("STOKER_SAFETENSORS_TOOL", "")
+STOKER = os.environ.get("STOKER_COMMAND", "")
+pytestmark = pytest.mark.skipif(
+    not (DATASET_TOOL and FORMAT_TOOL and SAFETENSORS_TOOL and STOKER),
+    reason="STOKER_DATASET_TOOL, STOKER_FORMAT_TOOL, STOKER_SAFETENSORS_TOOL and STOKER_COMMAND "
+    "name no programs",
+)
+
+LISTED = [
+    line.split()[0]
+    for line in (HERE / "versions" / "peers.txt").read_text().splitlines()
+    if line and not line.startswith("#")
+]
+NEWEST = sorted({line.split("==")[0] for line in LISTED})
+
+
+def write(peer: str, out: Path) -> list[dict[str, Any]]:
+    """Runs the writer with one version of a peer; "NAME" alone is the newest."""
+    name, _, version = peer.partition("==")
+    place = VERSIONS / f"{name}-{version}"
+    environment = dict(os.environ)
+    if version:
+        assert place.is_dir(), f"{place} is missing: run tools/setup_peer_versions.sh"
+        environment["PYTHONPATH"] = str(place)
+    command = [sys.executable, str(HERE / "versions" / "write.py"), name, str(out)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+
+
+def run(*words: object) -> list[str]:
+    done = subprocess.run(list(map(str, words)), capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
+    return done.stdout.splitlines()
+
+
+def shown(field: dict[str, Any], data: bytes) -> list[Any]:
+    """A field that a tool has printed, as write.py shows it."""
+    match field["type"]:
+        case "int64":
+            return ["int64", int.from_bytes(data, "little", signed=True)]
+        case "float64":
+            return ["float64", struct.unpack("<d", data)[0]]
+        case "text":
+            return ["text", data.decode()]
+        case "json":
+            return ["json", json.loads(data)]
+        case "array":
+            return ["array", [field["dtype"], field["shape"], data.hex()]]
+    return [field["type"], data.hex()]
+
+
+def read_directory(path: Path) -> list[dict[str, Any]]:
+    kind = "litdata" if path.name.startswith(("trees", "tokens")) else "mds"
+    lines = [json.loads(line) for line in run(DATASET_TOOL, "read", kind, path)]
+    return [{n: shown(f, bytes.fromhex(f["hex"])) for n, f in line.items()} for line in lines]
+
+
+def read_shard(path: Path) -> list[dict[str, Any]]:
+    samples = []
+    for text in run(FORMAT_TOOL, "read", path.suffix[1:], path):
+        line = json.loads(text)
+        fields = {n: base64.b64decode(value) for n, value in line["fields"].items()}
+        # A tar has no types of its own.
+        known = {"json": {"type": "json"}} if path.suffix == ".tar" else line.get("types", {})
+        types = {n: known.get(n, {"type": "bytes"}) for n in fields}
+        samples.append({n: shown(types[n], data) for n, data in fields.items()})
+        if line.get("key"):
+            samples[-1]["__key__"] = ["text", line["key"]]
+    return samples
+
+
+def read_safetensors(path: Path) -> list[dict[str, Any]]:
+    names = {"F32": "<f4", "F64": "<f8", "I64": "<i8"}
+    (line,) = run(SAFETENSORS_TOOL, "read", path)
+    return [
+        {
+            name: ["array", [names[tensor["dtype"]], tensor["shape"], tensor["data"]]]
+            for name, tensor in json.loads(line)["tensors"].items()
+        }
+    ]
+
+
+@pytest.mark.parametrize("peer", [*LISTED, *NEWEST])
+def test_we_read_what_each_version_of_a_peer_writes(tmp_path: Path, peer: str) -> None:
+    datasets = write(peer, tmp_path)
+    assert datasets
+    for dataset in datasets:
+        path = tmp_path / dataset["path"]
+        if path.suffix == ".safetensors":
+            assert read_safetensors(path) == dataset["samples"]
+            continue
+        found = read_shard(path) if path.is_file() else read_directory(path)
+        assert found == dataset["samples"], path.name
+        run(STOKER, "index", path)
+        if path.is_dir():
+            run(STOKER, "verify", path)
