@@ -350,6 +350,7 @@ def test_slices_that_overlap_or_lie_outside_are_refused(tmp_path: Path) -> None:
     with ranks(tmp_path, 2) as group:
         program = "result = saver.save(1, state=stoker.Slice(np.zeros(4), (6,), (rank,))).wait()"
         assert all("overlap" in answer for answer in on_all(group, program))
+        on_all(group, "saver.wait()")  # raises it once more
         gap = "result = saver.save(2, state=stoker.Slice(np.zeros(2), (6,), (rank * 3,))).wait()"
         for answer in on_all(group, gap):
             assert '"state" of shape [6]: no rank has saved its elements [2:3]' in answer
