@@ -48,6 +48,7 @@ struct CheckpointerSettings {
   std::optional<std::uint64_t> keep_every = {};
   std::optional<std::tuple<std::string, std::string, std::uint64_t>> keep_best = {};
   std::vector<std::uint64_t> damaged = {};
+  std::uint64_t seen_generation = 0;
   std::string job = {};
   std::shared_ptr<Session> session = {};
   std::shared_ptr<WaitNotices> notices = {};
@@ -73,6 +74,7 @@ RetentionRules rules_of(const CheckpointerSettings& settings) {
                  .order = order == "min" ? KeepBest::Order::min : KeepBest::Order::max,
                  .count = count};
   }
+  rules.seen_generation = settings.seen_generation;
   rules.damaged.insert(settings.damaged.begin(), settings.damaged.end());
   return rules;
 }
@@ -158,6 +160,7 @@ void bind_settings(nb::module_& module) {
       .def_rw("keep_every", &Settings::keep_every, nb::arg().none())
       .def_rw("keep_best", &Settings::keep_best, nb::arg().none())
       .def_rw("damaged", &Settings::damaged, "Generations that retention leaves alone.")
+      .def_rw("seen_generation", &Settings::seen_generation, "The greatest at the restore.")
       .def_rw("job", &Settings::job, "For the messages of those who wait for the lock.")
       .def_rw("session", &Settings::session, nb::arg().none(),
               "Of several ranks: meet_ranks() gives one.")

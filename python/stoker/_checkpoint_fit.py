@@ -133,6 +133,12 @@ class TreeFit:
         elif isinstance(have, (set, frozenset)):
             return
         else:
+            fields = getattr(type(have), "_fields", None)
+            if fields is not None and len(fields) != len(saved):
+                raise Misfit(
+                    f"{path}: {type(have).__name__} has {len(fields)} fields, but "
+                    f"{len(saved)} are in {self._source}"
+                )
             for i, item in enumerate(have[len(saved) :], len(saved)):
                 if strict and holds_arrays(item):
                     self._misfits.append(f"{path}[{i}]: not in {self._source}")

@@ -294,6 +294,8 @@ def _new(what: str, make: Callable[[], Any]) -> Any:
     try:
         return make()
     except (ValueError, RuntimeError, TypeError) as error:  # too many elements, even of no size
+        if "allocate memory" in str(error):  # torch has no other word for it
+            raise MemoryError(str(error)) from None
         raise UnsupportedValueError(f"no {what} has such a shape: {error}") from None
 
 

@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from stoker import _native
@@ -44,6 +44,17 @@ def _list(directory: str) -> list[tuple[str, int, bool, int, str | None]]:
 
 def _left(end: float | None) -> float | None:
     return None if end is None else max(0.0, end - time.monotonic())
+
+
+def end_with_worker(end: Callable[[], object]) -> None:
+    """Has ``end`` called when this process ends, if multiprocessing has forked it.
+
+    Such a process runs no atexit handlers, but what is registered like this.
+    """
+    util = sys.modules.get("multiprocessing.util")
+    process = sys.modules.get("multiprocessing.process")
+    if util is not None and process is not None and process.parent_process() is not None:
+        util.Finalize(None, end, exitpriority=10)
 
 
 class Progress(NamedTuple):
@@ -88,7 +99,7 @@ class Writer:
         self._in_flight = settings.in_flight
         self._waits = settings.late == "block"
         self._is_place_told = False
-        self._is_told = False  # of checkpoints that it does not continue
+        self.is_told = False  # of checkpoints that it does not continue
         self._seen: int | None = None  # the greatest generation that was there at a restore
 
     @property
@@ -142,7 +153,10 @@ class Writer:
         if self._watcher is None:
             self._watcher = Watcher(self._meetings.notices)
         with telling_late():
-            return native.save(step, tensors, texts, reference), self._watcher
+            pending = native.save(step, tensors, texts, reference)
+        if self._ranks.rank == 0:
+            self._tell_others(step)  # now that it has the lock
+        return pending, self._watcher
 
     def _begin(self) -> _native.Checkpointer:
         if self._native is None:
@@ -155,24 +169,25 @@ class Writer:
             if self._ranks.rank == 0 and not self._is_place_told:
                 self._is_place_told = True
                 tell_place(self.directory)
-            if self._ranks.rank == 0:
-                self._tell_others()
         return self._native
 
-    def _tell_others(self) -> None:
-        """Warns of checkpoints that this run does not continue."""
+    def _tell_others(self, step: int) -> None:
+        """Warns of checkpoints that this run does not continue; ``step`` is its own."""
         seen, self._seen = self._seen, None
-        if self._settings.parent is None and not self._is_told:
-            found = _list(self.directory)
+        if self.is_told and seen is None:
+            return
+        there = [c for c in _list(self.directory) if c[1] != step or c[2]]
+        if self._settings.parent is None and not self.is_told:
+            found = there
             text = "%s: an earlier run has saved %s here, the newest %s, and this run has "
             text += "not restored it: it starts anew. They stay, whatever keep_last= says; `stoker "
             text += "checkpoint prune` removes them. To continue, call restore() first"
         else:
-            found = [] if seen is None else [c for c in _list(self.directory) if c[3] > seen]
-            text = "%s: another run has saved %s since this one restored, the newest "
-            text += "%s. This run does not continue them, and its retention may remove them: pin "
-            text += "what you need"
-        self._is_told = True
+            found = [] if seen is None else [c for c in there if c[3] > seen]
+            text = "%s: another run has saved %s since this one restored, the newest %s. This run "
+            text += "does not continue them. They stay, whatever keep_last= says, and so two runs "
+            text += "go on here: end one of them"
+        self.is_told = True
         if found:
             count = f"{len(found)} checkpoint{'s' if len(found) > 1 else ''}"
             _log.warning(text, self.directory, count, found[0][0])
@@ -262,6 +277,7 @@ class Writer:
         if parent is not None:
             self._settings.parent = parent
             self._seen = max((c[3] for c in _list(self.directory)), default=0)
+            self._settings.seen_generation = self._seen
 
     def _close_native(self, timeout: float | None) -> None:
         native, self._native = self._native, None

@@ -31,7 +31,7 @@ from stoker._checkpoint_settings import (
 from stoker._checkpoint_together import choose_together
 from stoker._checkpoint_tree import TreeEncoder
 from stoker._checkpoint_users import UsersError
-from stoker._checkpoint_writer import Progress, Writer
+from stoker._checkpoint_writer import Progress, Writer, end_with_worker
 from stoker._durations import parse_duration
 from stoker._numbers import whole_number
 from stoker._paths import path_text
@@ -120,6 +120,7 @@ class Checkpointer(Listing):
         self._writer = Writer(whole, settings, self._ranks, self._meetings)
         super().__init__(whole, self._writer.in_flight, _kill_at)
         self._end = weakref.finalize(self, self._writer.close_at_end, self._close_timeout)
+        end_with_worker(self._end)
         self._last_step: int | None = None
         self._last_time = time.monotonic()
         self._empty = EmptyTrees()

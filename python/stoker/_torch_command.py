@@ -71,6 +71,7 @@ def import_file(arguments: argparse.Namespace) -> str:
     saver = Checkpointer(
         arguments.directory, lock="fail", memory_bytes=_MEMORY_BYTES, rank=0, world_size=1
     )
+    saver._writer.is_told = True  # an import continues nothing
     with saver:
         extra = {"imported_from": source.resolve().name}
         pending = saver.save(arguments.step, extra=extra, **trees)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 import os
 import subprocess
+import sys
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -147,3 +149,95 @@ def test_load_says_what_it_has_passed_over(
     manifest.write_bytes(manifest.read_bytes().replace(b'"step"', b'"stop"'))
     assert stoker.load(tmp_path).step == 1
     assert "passed over step-000000000002" in told(caplog)
+
+
+def test_a_script_that_was_started_twice_removes_nothing_of_the_other(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    save_all(tmp_path, 10, 20)
+    state = {"w": np.zeros(100, np.int64)}
+    first = stoker.Checkpointer(tmp_path, keep_last=2)
+    second = stoker.Checkpointer(tmp_path, keep_last=2)
+    assert (first.restore(state=state), second.restore(state=state)) == (20, 20)
+    for step in (30, 40, 50, 60):
+        first.save(step, state=state).wait()
+    assert sorted(first.steps()) == [50, 60]
+    for step in (30, 40, 50):
+        second.save(step, state=state).wait()
+    names = sorted(p.name for p in tmp_path.glob("step-*"))
+    assert [n for n in names if "superseded" in n] == ["step-000000000050.superseded-5"]
+    assert sorted(second.steps()) == [40, 50, 60]
+    assert "another run has saved" in told(caplog)
+    assert "the newest step-000000000060" in told(caplog)
+    second.close()
+    first.close()
+
+
+def test_going_back_keeps_what_is_continued_and_not_what_was_abandoned(tmp_path: Path) -> None:
+    save_all(tmp_path, 10, 20, 30)
+    state = {"w": np.zeros(100, np.int64)}
+    with stoker.Checkpointer(tmp_path, keep_last=2) as saver:
+        assert saver.restore(10, state=state) == 10
+        saver.save(15, state={"w": np.full(100, 15)}).wait()
+        assert sorted(saver.steps()) == [10, 15]
+
+
+def test_after_damage_a_restore_turns_to_what_was_continued(tmp_path: Path) -> None:
+    save_all(tmp_path, 10, 20, 30)
+    state = {"w": np.zeros(100, np.int64)}
+    with stoker.Checkpointer(tmp_path) as saver:
+        assert saver.restore(10, state=state) == 10
+        saver.save(15, state={"w": np.full(100, 15)}).wait()
+        spoil(tmp_path, 15)
+        assert saver.restore(state=state) == 10
+
+
+_FORKS = """
+import multiprocessing, sys
+import numpy as np, stoker
+def child(folder):
+    global saver
+    saver = stoker.Checkpointer(folder)
+    saver.save(1, state={"w": np.ones(5_000_000)})
+process = multiprocessing.get_context("fork").Process(target=child, args=(sys.argv[1],))
+process.start()
+process.join()
+sys.exit(process.exitcode)
+"""
+
+
+def test_a_forked_worker_waits_for_its_saves_when_it_ends(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-c", _FORKS, tmp_path], check=True)
+    assert [p.name for p in tmp_path.glob("step-*")] == ["step-000000000001"]
+
+
+class Two(NamedTuple):
+    """As it was saved."""
+
+    a: int
+    b: int
+
+
+class Three(NamedTuple):
+    """As it is now."""
+
+    a: int
+    b: int
+    c: int
+
+
+def test_a_namedtuple_with_other_fields_is_refused_before_anything_is_read(tmp_path: Path) -> None:
+    with stoker.Checkpointer(tmp_path) as saver:
+        saver.save(1, state={"w": np.ones(3), "p": Two(1, 2)}).wait()
+        have = {"w": np.zeros(3), "p": Three(5, 6, 7)}
+        with pytest.raises(
+            ValueError, match=r"state\['p'\]: Three has 3 fields, but 2 are in step 1"
+        ):
+            saver.restore(state=have)
+    assert have["w"].tolist() == [0, 0, 0]  # type: ignore[attr-defined]
+
+
+def test_a_planted_epoch_that_has_no_next_one_is_named(tmp_path: Path) -> None:
+    (tmp_path / f".lock-{2**53}").touch()
+    with pytest.raises(ValueError, match=f"lock-{2**53} has the greatest number"):
+        stoker.Checkpointer(tmp_path, lock="20s", lock_ttl=0.5).save(1, state={"n": 1})

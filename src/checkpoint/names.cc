@@ -83,7 +83,7 @@ std::string epoch_name(std::uint64_t epoch) {
 std::optional<std::uint64_t> parse_epoch_name(std::string_view name) {
   if (!name.starts_with(kEpochPrefix)) return std::nullopt;
   const auto epoch = parse_number<std::uint64_t>(name.substr(kEpochPrefix.size()));
-  return epoch && *epoch <= kCountMax && epoch_name(*epoch) == name ? epoch : std::nullopt;
+  return epoch && *epoch <= kEpochMax && epoch_name(*epoch) == name ? epoch : std::nullopt;
 }
 
 std::string epoch_claim_name(std::string_view token) {

@@ -35,6 +35,8 @@ std::string superseded_name(std::uint64_t step, std::uint64_t generation, std::u
 /// Nothing for any other name, and for one that step_name() would write otherwise.
 std::optional<StepName> parse_step_name(std::string_view name);
 
+/// The greatest epoch that has a name.
+inline constexpr std::uint64_t kEpochMax = std::uint64_t{1} << 53;
 /// ".lock-7": says who has been the writer since the seventh takeover.
 std::string epoch_name(std::uint64_t epoch);
 std::optional<std::uint64_t> parse_epoch_name(std::string_view name);

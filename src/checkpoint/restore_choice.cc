@@ -1,7 +1,9 @@
 #include "checkpoint/restore_choice.h"
 
+#include <algorithm>
 #include <map>
 #include <utility>
+#include <vector>
 
 namespace stoker {
 namespace {
@@ -26,8 +28,8 @@ class Chooser {
         return unreadable(step, step.problem);
       choice_.passed_over.push_back({step.name, step.problem});
     }
-    for (const CatalogStep& step : catalog.steps) {
-      if (!step.is_valid()) continue;
+    for (const CatalogStep* const one : newest_first(catalog)) {
+      const CatalogStep& step = *one;
       Status status;
       if (request_.finite && step.has_new_nonfinite)
         status = Status(Code::corrupt, step.name + ": has new values that are not finite");
@@ -67,6 +69,19 @@ class Chooser {
     if (!reader.ok() && !is_damage(status) && !is_gone(status)) return unreadable(step, status);
     if (is_damage(status)) known_[step.name] = {step.generation, status};
     return status;
+  }
+
+  /// The valid ones. Those that the newest continues come before those that were abandoned by going
+  /// back: if it is damaged, the run goes on from its own past.
+  static std::vector<const CatalogStep*> newest_first(const Catalog& catalog) {
+    std::vector<const CatalogStep*> steps;
+    for (const CatalogStep& step : catalog.steps)
+      if (step.is_valid()) steps.push_back(&step);
+    if (!steps.empty())
+      std::ranges::stable_partition(steps, [&newest = *steps.front()->summary](const auto* step) {
+        return continues(newest, *step->summary);
+      });
+    return steps;
   }
 
   /// One that was superseded tells its generation by its name.

@@ -28,9 +28,12 @@ class Kept {
   std::vector<bool> is_kept_;
 };
 
-/// Whether one of the two continues the other, or both continue the same checkpoint.
-bool is_of_family(const StepSummary& step, const Lineage& family) {
+/// Whether one of the two continues the other, or both continue the same checkpoint and the run
+/// has seen it.
+bool is_of_family(const StepSummary& step, const RetentionRules& rules) {
+  const Lineage& family = rules.family;
   if (family.empty() || is_in_lineage(family, step.generation)) return true;
+  if (step.generation > rules.seen_generation) return false;
   if (step.parent && is_in_lineage(family, step.parent->generation)) return true;
   return std::ranges::any_of(step.lineage, [&](const GenerationRange& range) {
     return std::ranges::any_of(family, [&](const GenerationRange& other) {
@@ -56,7 +59,7 @@ void keep_exempt(const Catalog& catalog, const AllNotes& notes, const RetentionR
     const CheckpointNote* note = notes.find(step.parsed.step, step.generation);
     const bool is_pinned =
         (note != nullptr && note->is_pinned) || notes.is_damaged(step.parsed.step);
-    if (is_pinned || !is_sound(step) || !is_of_family(*step.summary, rules.family)) kept.add(&step);
+    if (is_pinned || !is_sound(step) || !is_of_family(*step.summary, rules)) kept.add(&step);
   }
 }
 
@@ -98,6 +101,12 @@ std::vector<std::string> choose_removals(const Catalog& catalog, const AllNotes&
   for (const CatalogStep& step : catalog.steps)
     if (step.is_valid() && !step.is_superseded() && !rules.damaged.contains(step.generation))
       candidates.push_back(&step);
+  // What the newest one continues comes before what was abandoned by going back.
+  if (!candidates.empty()) {
+    const StepSummary& newest = *candidates.front()->summary;
+    std::ranges::stable_partition(
+        candidates, [&](const CatalogStep* step) { return continues(newest, *step->summary); });
+  }
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     const CatalogStep& step = *candidates[i];
     const bool is_wanted =

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <set>
 #include <span>
@@ -26,7 +27,9 @@ struct KeepBest {
 
 /// A checkpoint stays if one of these wants it. Without any, all stay.
 struct RetentionRules {
-  std::optional<std::uint64_t> keep_last = {};   ///< How many of the newest generations.
+  /// How many of the newest generations: first of those that the newest continues, then of those
+  /// that a run has left behind by going back.
+  std::optional<std::uint64_t> keep_last = {};
   std::optional<std::uint64_t> keep_every = {};  ///< Steps that are multiples of it; 0 is no rule.
   std::optional<KeepBest> keep_best = {};
   /// Names of the checkpoints that are being copied elsewhere, or wait for it.
@@ -37,6 +40,10 @@ struct RetentionRules {
   /// The generations of the run that saves, from its first to its newest checkpoint: what is not
   /// related to it, because another run has left it, stays. Empty: everything is the caller's.
   Lineage family = {};
+  /// The greatest generation that was there when this run was restored: what others have saved
+  /// since then stays as well, though it continues the same checkpoint. What was there already is
+  /// what going back has abandoned.
+  std::uint64_t seen_generation = std::numeric_limits<std::uint64_t>::max();
 
   bool keep_all() const noexcept { return !keep_last && keep_every.value_or(0) == 0 && !keep_best; }
 };

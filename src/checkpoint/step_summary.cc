@@ -83,6 +83,12 @@ StepSummary summarize(const CheckpointManifest& manifest) {
   return summary;
 }
 
+bool continues(const StepSummary& step, const StepSummary& before) {
+  return step.generation == before.generation ||
+         (step.parent && step.parent->generation == before.generation) ||
+         is_in_lineage(step.lineage, before.generation);
+}
+
 std::string format_catalog_line(const CatalogLine& line) {
   const StepSummary& summary = line.summary;
   const std::string body = fmt::format(

@@ -33,6 +33,9 @@ struct StepSummary {
 
 StepSummary summarize(const CheckpointManifest& manifest);
 
+/// Whether `step` is `before`, or continues it directly or by others.
+bool continues(const StepSummary& step, const StepSummary& before);
+
 /// A line of the catalog: the summary of the checkpoint `name`, which was made from the manifest
 /// with this inode, size and time.
 struct CatalogLine {

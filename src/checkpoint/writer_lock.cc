@@ -58,6 +58,10 @@ Result<std::unique_ptr<WriterLock>> WriterLock::acquire(const CheckpointDirector
   for (int attempt = 1;; ++attempt) {
     const Result<LockEpoch> before = lock->await_epoch(deadline);
     if (!before.ok()) return before.status().with_context(context);
+    if (before->number >= kEpochMax)
+      return Status(Code::invalid_argument, context + ": " + epoch_name(before->number) +
+                                                " has the greatest number there is, which no run "
+                                                "reaches: remove it");
     const Result<bool> is_claimed = lock->claim(before->number + 1);
     if (!is_claimed.ok()) return is_claimed.status().with_context(context);
     if (*is_claimed) break;

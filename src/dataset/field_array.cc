@@ -90,8 +90,10 @@ Result<ArrayView> ArrayReader::read_own(const FieldView& field, std::optional<Dt
     return Status(Code::invalid_argument,
                   "its bytes do not say what they hold: give the field a dtype");
   if (field.bytes.size() % dtype_size_bytes(*own) != 0)
-    return Status(Code::corrupt, fmt::format("its {} bytes are not a whole number of {}",
-                                             field.bytes.size(), dtype_name(*own)));
+    return Status(Code::invalid_argument,
+                  fmt::format("its {} bytes are not a whole number of {}; give the field another "
+                              "type",
+                              field.bytes.size(), dtype_name(*own)));
   return flat(*own, field, shape_if_flat);
 }
 

@@ -180,6 +180,12 @@ class TreeSource final : public SampleSource {
                         fmt::format("{}/{} and {}: one field of one sample twice, as names are "
                                     "turned into lower case; rename one",
                                     root_, files_[k].path(), files_[i].path()));
+        else if (has_classes_ && internal::is_image_extension(name.extension) &&
+                 internal::is_image_extension(split_member_name(files_[k].name)->extension))
+          return Status(Code::invalid_argument,
+                        fmt::format("{}/{} and {}: two images of one name would be one sample; "
+                                    "rename one, or pack with --from tree",
+                                    root_, files_[k].path(), files_[i].path()));
       if (has_classes_ && lower(name.extension) == kClassField)
         return Status(Code::invalid_argument,
                       fmt::format("{}/{}: \"cls\" is the number of the class; rename it, or pack "
@@ -203,7 +209,7 @@ class TreeSource final : public SampleSource {
       if (given_classes_ && !given_classes_->contains(name))
         return Status(Code::invalid_argument,
                       root_ + ": the class " + quote_for_message(name) +
-                          " is not in the file of --classes; add it there, or leave --classes out");
+                          " is not in the file of --classes; add it there, behind the others");
     }
     if (given_classes_) {
       for (const auto& [name, ignored] : classes_) seen_.insert(name);

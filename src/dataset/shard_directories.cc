@@ -83,9 +83,11 @@ Result<Found> look_into(const std::string& directory, const ShardSourceOptions& 
                       ": compressed tars cannot be read at random; unpack them, or convert them: "
                       "stoker convert " +
                       directory + " OUT --format tar");
-  return Status(Code::not_found, directory +
-                                     ": no shards in it (looked for index.json, *.tar, "
-                                     "*.tfrecord, *.idx, *.npy, *.bin); name the files themselves");
+  return Status(Code::not_found,
+                directory +
+                    ": no shards in it (looked for index.json, *.tar, "
+                    "*.tfrecord, *.idx, *.npy, *.bin); name the files themselves, or "
+                    "make shards of other files: stoker pack");
 }
 
 bool same_kind(const Found& a, const Found& b) {

@@ -62,6 +62,10 @@ std::string_view tree_key_of(std::string_view name) {
   return split ? split->key : name;
 }
 
+bool is_image_extension(std::string_view extension) {
+  return extension.find('.') == std::string_view::npos && is_image_name(extension);
+}
+
 std::set<std::string_view> image_keys(const std::vector<TreeFile>& files) {
   std::set<std::string_view> keys;
   for (const TreeFile& file : files)

@@ -15,6 +15,9 @@ namespace stoker::internal {
 /// The key of the sample that a file belongs to.
 std::string_view tree_key_of(std::string_view name);
 
+/// "jpg", "PNG": of a file that is an image and nothing else ("seg.png" is a mask).
+bool is_image_extension(std::string_view extension);
+
 /// The keys that have an image.
 std::set<std::string_view> image_keys(const std::vector<TreeFile>& files);
 
