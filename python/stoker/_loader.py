@@ -141,6 +141,7 @@ class Loader:
             refuse_arguments(unknown, Loader)
         self._pid = os.getpid()
         self._is_closed = False
+        is_endless = epochs is None
         epochs = checked_epochs(epochs, total_epochs, order)
         seed = whole_number("seed", seed)
         self._data = dataset_of(data)
@@ -173,7 +174,7 @@ class Loader:
         if mapping is not None and out is not None:
             raise ValueError("out= takes what is read, and map= or collate= make batches: one")
         finish = batch_finisher(out, fresh, maker, self._plan.cut.rank_batch_size)
-        self._progress = Progress(self._plan, epochs, total_epochs)
+        self._progress = Progress(self._plan, epochs, total_epochs, is_endless=is_endless)
         to_device = placer_of(device, module, is_pinned=fresh is not None)
         self._runs = Runs(self._plan, self._progress, maker, mapping, finish, to_device)
         _open.add(self)

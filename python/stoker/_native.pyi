@@ -844,6 +844,13 @@ class CheckpointerSettings:
     def damaged(self, arg: Sequence[int], /) -> None: ...
 
     @property
+    def seen_generation(self) -> int:
+        """The greatest at the restore."""
+
+    @seen_generation.setter
+    def seen_generation(self, arg: int, /) -> None: ...
+
+    @property
     def job(self) -> str:
         """For the messages of those who wait for the lock."""
 

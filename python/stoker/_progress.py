@@ -55,8 +55,17 @@ class Progress:
         is_ahead: Whether the caller fetches each batch before it has used the one before.
     """
 
-    def __init__(self, plan: LoaderPlan, epochs: int | None, total: int | None = None) -> None:
+    def __init__(
+        self,
+        plan: LoaderPlan,
+        epochs: int | None,
+        total: int | None = None,
+        *,
+        is_endless: bool = False,
+    ) -> None:
         self._plan = plan
+        # How many epochs an iteration that has a number has; without an end they are one and all.
+        self._numbered = None if is_endless else epochs
         self._total = total
         self.epochs = epochs
         self.is_ahead = False
@@ -150,7 +159,7 @@ class Progress:
         epoch = whole_number("epoch", epoch, 0, _EPOCH_MAX)
         if self._is_within(epoch, self.next[0]):
             return
-        begin = (epoch * (self.epochs or 1), 0)
+        begin = (epoch * (self._numbered or 1), 0)
         if is_running:
             self.place = self.place._replace(next=begin)
         else:
@@ -158,8 +167,8 @@ class Progress:
 
     def _is_within(self, number: int, epoch: int) -> bool:
         """Whether the iteration of this number has that epoch."""
-        if self.epochs is not None:
-            return number == epoch // self.epochs
+        if self._numbered is not None:
+            return number == epoch // self._numbered
         # An endless one has all that follow. What was loaded belongs to one that began before.
         return number == epoch or (number < epoch and self.place.is_loaded)
 
@@ -173,8 +182,8 @@ class Progress:
         """
         named = whole_number("epoch", named, 0, _EPOCH_MAX)
         if self.place.is_loaded:
-            shift = self.next[0] // (self.epochs or 1) - named
-            self._shift = shift if self.epochs is not None else min(shift, 0)
+            shift = self.next[0] // (self._numbered or 1) - named
+            self._shift = shift if self._numbered is not None else min(shift, 0)
         number = max(0, named + self._shift)
         self.set_epoch(number, is_running=bool(given))
         if given in (0, 1):
@@ -187,7 +196,7 @@ class Progress:
         is written.
         """
         now = self.place.at.epoch if has_batch else self.next[0]
-        if number <= now if self.epochs is None else number == now // self.epochs:
+        if number <= now if self._numbered is None else number == now // self._numbered:
             self.is_ahead = has_batch
 
 

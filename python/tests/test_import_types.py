@@ -172,6 +172,15 @@ def test_rows_of_several_hdf5_strings_are_lists(tmp_path: Path) -> None:
         stoker.pack(tmp_path / "b.h5", tmp_path / "no")
 
 
+def test_hdf5_datasets_in_groups_are_packed_as_well(tmp_path: Path) -> None:
+    h5py = pytest.importorskip("h5py", reason="h5py is not installed")
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["x"] = np.zeros((3, 2), np.float32)
+        file["meta/label"] = np.arange(3)
+    stoker.pack(tmp_path / "a.h5", tmp_path / "out", format="mds")
+    assert [int(sample["meta.label"]) for sample in stoker.Dataset(tmp_path / "out")] == [0, 1, 2]
+
+
 def lmdb_with_names(path: Path, names: list[str], *, plain: int = 0) -> Path:
     lmdb = pytest.importorskip("lmdb", reason="lmdb is not installed")
     with lmdb.open(str(path), max_dbs=len(names) + 1, map_size=1 << 24) as environment:

@@ -216,3 +216,11 @@ def test_what_lightning_tells_its_processes_is_refused_with_advice(
         monkeypatch.setenv(name, value)
     with caplog.at_level(logging.WARNING), pytest.raises(ValueError, match="train_dataloader"):
         load(shards)
+
+
+def test_a_number_of_an_endless_loader_with_a_total_is_an_epoch_of_the_data(shards: Path) -> None:
+    plain = load(shards, epochs=1)
+    per_epoch = len(list(plain))
+    loader = load(shards, epochs=None, total_epochs=4)
+    loader.set_epoch(1)
+    assert len(list(loader)) == 3 * per_epoch

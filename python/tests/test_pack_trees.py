@@ -29,6 +29,18 @@ def test_classes_that_are_links_keep_their_numbers(tmp_path: Path) -> None:
     assert stoker.Dataset(tmp_path / "out").keys() == ["cat/0", "dog/1", "emu/2"]
 
 
+@pytest.mark.parametrize(
+    "names", [["a/1.jpg", "a/1.png"], ["a/img.001.jpg", "a/img.002.jpg"], ["a/1.JPEG", "a/1.jpg"]]
+)
+def test_two_images_of_a_class_do_not_become_one_sample(tmp_path: Path, names: list[str]) -> None:
+    source = write_tree(tmp_path / "in", [*names, "b/2.jpg"])
+    with pytest.raises(ValueError, match="two images would be one sample"):
+        stoker.pack(source, tmp_path / "out")
+    write_tree(tmp_path / "masks", ["a/1.jpg", "a/1.seg.png", "b/2.jpg"])
+    stoker.pack(tmp_path / "masks", tmp_path / "three")
+    assert len(stoker.Dataset(tmp_path / "three")) == 2
+
+
 def test_hidden_files_are_told_and_packed_if_asked_for(tmp_path: Path) -> None:
     source = write_tree(tmp_path / "in", ["a.txt", ".b.txt"])
     with pytest.warns(UserWarning, match=r"left out: \.b\.txt: hidden; .*hidden=True"):

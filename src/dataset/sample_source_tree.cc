@@ -180,11 +180,12 @@ class TreeSource final : public SampleSource {
                         fmt::format("{}/{} and {}: one field of one sample twice, as names are "
                                     "turned into lower case; rename one",
                                     root_, files_[k].path(), files_[i].path()));
-        else if (has_classes_ && internal::is_image_extension(name.extension) &&
-                 internal::is_image_extension(split_member_name(files_[k].name)->extension))
+        else if (has_classes_ &&
+                 internal::are_rivals(name.extension, split_member_name(files_[k].name)->extension))
           return Status(Code::invalid_argument,
-                        fmt::format("{}/{} and {}: two images of one name would be one sample; "
-                                    "rename one, or pack with --from tree",
+                        fmt::format("{}/{} and {}: two images would be one sample, because their "
+                                    "names are the same up to the first dot; rename one, or pack "
+                                    "with --from tree",
                                     root_, files_[k].path(), files_[i].path()));
       if (has_classes_ && lower(name.extension) == kClassField)
         return Status(Code::invalid_argument,

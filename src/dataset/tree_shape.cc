@@ -62,8 +62,11 @@ std::string_view tree_key_of(std::string_view name) {
   return split ? split->key : name;
 }
 
-bool is_image_extension(std::string_view extension) {
-  return extension.find('.') == std::string_view::npos && is_image_name(extension);
+bool are_rivals(std::string_view one, std::string_view other) {
+  if (!is_image_name(one) || !is_image_name(other)) return false;
+  const auto ending = [](std::string_view name) { return lower(name.substr(name.rfind('.') + 1)); };
+  const bool are_plain = one.find('.') == std::string_view::npos && other.find('.') == one.npos;
+  return are_plain || ending(one) == ending(other);
 }
 
 std::set<std::string_view> image_keys(const std::vector<TreeFile>& files) {

@@ -15,8 +15,9 @@ namespace stoker::internal {
 /// The key of the sample that a file belongs to.
 std::string_view tree_key_of(std::string_view name);
 
-/// "jpg", "PNG": of a file that is an image and nothing else ("seg.png" is a mask).
-bool is_image_extension(std::string_view extension);
+/// Whether two files of one key, with what follows the first dot of their names, are two images of
+/// one kind: "jpg" and "PNG", or "001.jpg" and "002.jpg"; but not "jpg" and its mask, "seg.png".
+bool are_rivals(std::string_view one, std::string_view other);
 
 /// The keys that have an image.
 std::set<std::string_view> image_keys(const std::vector<TreeFile>& files);

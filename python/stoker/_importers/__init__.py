@@ -148,7 +148,7 @@ def ingest_hdf5(
     Args:
         path: The file.
         dst: As for :func:`ingest`.
-        datasets: Names in the file; all at its top if None.
+        datasets: Names in the file; all of them if None.
         rename: ``{"group.x": "x"}``: fields that get other names.
         **options: Of :func:`ingest`.
     """

@@ -46,7 +46,7 @@ class Hdf5Rows(RowSource):
 
         Args:
             path: The file.
-            datasets: Names in the file; all at its top if None. "group/x" becomes "group.x".
+            datasets: Names in the file; all of them if None. "group/x" becomes "group.x".
             key: The dataset that has the keys.
         """
         self._h5py = need("h5py", "hdf5")
@@ -70,9 +70,12 @@ class Hdf5Rows(RowSource):
         h5py = self._h5py
         names = list(datasets or [])
         if not names:
-            names = [n for n in self._file if isinstance(self._file.get(n), h5py.Dataset)]
+            # Not by links, which may lead elsewhere or in circles.
+            self._file.visititems(
+                lambda name, found: names.append(name) if isinstance(found, h5py.Dataset) else None
+            )
         if not names:
-            raise ValueError(f"{self.path}: no datasets at its top; name some by datasets=")
+            raise ValueError(f"{self.path}: no datasets in it")
         return list(dict.fromkeys([*names, key] if key is not None else names))
 
     def _dataset(self, name: str) -> Any:
