@@ -241,3 +241,12 @@ def test_a_planted_epoch_that_has_no_next_one_is_named(tmp_path: Path) -> None:
     (tmp_path / f".lock-{2**53}").touch()
     with pytest.raises(ValueError, match=f"lock-{2**53} has the greatest number"):
         stoker.Checkpointer(tmp_path, lock="20s", lock_ttl=0.5).save(1, state={"n": 1})
+
+
+def test_the_catalog_does_not_grow_with_checkpoints_that_are_gone(tmp_path: Path) -> None:
+    with stoker.Checkpointer(tmp_path, keep_last=2) as saver:
+        for step in range(300):
+            saver.save(step, state={"n": step}).wait()
+        lines = (tmp_path / ".catalog").read_bytes().count(b"\n")
+        assert 2 <= lines <= 100
+        assert saver.steps() == [298, 299]

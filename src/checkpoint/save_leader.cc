@@ -286,10 +286,16 @@ bool SaveLeader::add_to_catalog(const CheckpointManifest& manifest, Held& held) 
   line.size_bytes = info->size_bytes;
   line.modified_ns = info->modified_ns;
   const bool is_known = held.committed.add(line).ok();
-  if (held.catalog)
+  // The first of this writer: what it has read belongs into the file as well. Later on the file is
+  // made anew when most of its lines are of checkpoints that are gone: readers read all of it.
+  constexpr std::size_t kAddedMin = 64;
+  const bool is_long = ++held.catalog_added > kAddedMin + 2 * held.committed.catalog().steps.size();
+  if (held.catalog && !is_long) {
     held.catalog->add(line);
-  else  // the first of this writer: what it has read belongs into the file as well
+  } else {
     held.catalog.emplace(held.owner, held.committed.reader().lines());
+    held.catalog_added = 0;
+  }
   return is_known;
 }
 

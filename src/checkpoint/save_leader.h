@@ -74,6 +74,7 @@ class SaveLeader {
     NotesReader notes;
     bool has_numbered = false;  ///< A checkpoint: the generations in notes are known.
     std::optional<CatalogWriter> catalog = {};
+    std::size_t catalog_added = 0;  ///< Lines that were added to it, gone ones among them.
   };
 
   std::shared_ptr<Held> held() const;
