@@ -267,8 +267,8 @@ TEST_F(FieldsTest, plain_elements_need_a_dtype_and_take_a_shape) {
                       .kind = FieldKind::array,
                       .dtype = Dtype::int16,
                       .shape = std::vector<std::uint64_t>{2}}}),
-            "column \"bin\": its 3 bytes are not a whole number of int16; give the field another "
-            "type");
+            "a.tar: sample 0 at byte 0: key \"k0\": field \"bin\": its 3 bytes are not a whole "
+            "number of int16; give the field another type");
 }
 
 TEST_F(FieldsTest, ragged_columns_have_values_and_offsets) {
