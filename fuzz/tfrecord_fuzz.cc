@@ -65,7 +65,8 @@ void require_equal(const SampleView& a, const SampleView& b) {
 
 /// The shard's records, fed with read-ahead that the input itself decides.
 std::vector<ByteRange> scan(Bytes shard, std::uint8_t ahead) {
-  Result<std::unique_ptr<ShardScanner>> scanner = make_tfrecord_reader()->scan(shard.size());
+  static const std::unique_ptr<ShardReader> reader = make_tfrecord_reader();
+  Result<std::unique_ptr<ShardScanner>> scanner = reader->scan(shard.size());
   RecordList found;
   for (ByteRange want; (want = (*scanner)->wants()).size_bytes > 0;) {
     require(want.end_bytes() <= shard.size());
@@ -82,7 +83,7 @@ void read_shard(Bytes shard, std::uint8_t ahead) {
   static const std::unique_ptr<ShardReader> readers[] = {make_tfrecord_reader(),
                                                          make_tfrecord_reader({.raw = true})};
   const std::vector<ByteRange> records = scan(shard, ahead);
-  require(records == scan(shard, 0));
+  if (ahead > 0) require(records == scan(shard, 0));
   for (const ByteRange& record : records) {
     const Bytes bytes = shard.subspan(record.offset_bytes, record.size_bytes);
     for (const auto& reader : readers) {
@@ -108,11 +109,12 @@ void read_example(Bytes example) {
   require_equal(sample, again);
 }
 
-/// Records of the input, cut by its own bytes, with the checksums that nobody guesses.
+/// At most two records of the input, cut by its own bytes, with the checksums that nobody
+/// guesses.
 std::vector<std::byte> framed(Bytes data) {
   MemorySink sink;
   const std::unique_ptr<ShardWriter> writer = make_tfrecord_writer(sink, {.raw = true});
-  while (!data.empty()) {
+  for (int i = 0; i < 2 && !data.empty(); ++i) {
     const std::size_t size = std::to_integer<std::size_t>(data[0]);
     const Bytes record = data.subspan(1, std::min(size, data.size() - 1));
     data = data.subspan(1 + record.size());
@@ -143,8 +145,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   switch (last % 4) {
     case 0: stoker::frame_and_read(bytes); break;
     case 1: stoker::read_example(bytes); break;
-    case 2: stoker::read_shard(stoker::framed(bytes), last / 4); break;
-    default: stoker::read_shard(bytes, last / 4);
+    case 2: stoker::read_shard(stoker::framed(bytes), last / 64); break;
+    default: stoker::read_shard(bytes, last / 16);
   }
   return 0;
 }

@@ -14,7 +14,7 @@ max_len_of() {
     tar_fuzz) echo 65536 ;;  # blocks of 512 bytes
     index_fuzz | checkpoint_reader_fuzz) echo 16384 ;;
     checkpoint_manifest_fuzz | catalog_fuzz | cursor_fuzz) echo 8192 ;;
-    lock_record_fuzz | meeting_fuzz | machine_text_fuzz | units_fuzz) echo 1024 ;;
+    lock_record_fuzz | meeting_fuzz | machine_text_fuzz | tfrecord_fuzz | units_fuzz) echo 1024 ;;
     *) echo 4096 ;;
   esac
 }
