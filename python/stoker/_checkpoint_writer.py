@@ -155,7 +155,7 @@ class Writer:
         with telling_late():
             pending = native.save(step, tensors, texts, reference)
         if self._ranks.rank == 0:
-            self._tell_others(step)  # now that it has the lock
+            self._tell_others(pending)  # now that it has the lock
         return pending, self._watcher
 
     def _begin(self) -> _native.Checkpointer:
@@ -171,12 +171,13 @@ class Writer:
                 tell_place(self.directory)
         return self._native
 
-    def _tell_others(self, step: int) -> None:
-        """Warns of checkpoints that this run does not continue; ``step`` is its own."""
+    def _tell_others(self, own: _native.PendingSave) -> None:
+        """Warns of checkpoints that this run does not continue."""
         seen, self._seen = self._seen, None
         if self.is_told and seen is None:
             return
-        there = [c for c in _list(self.directory) if c[1] != step or c[2]]
+        there = _list(self.directory)
+        there = [c for c in there if c[3] != own.generation]  # asked after what was listed
         if self._settings.parent is None and not self.is_told:
             found = there
             text = "%s: an earlier run has saved %s here, the newest %s, and this run has "

@@ -227,7 +227,7 @@ def test_hdf5_is_packed_in_tasks_and_shuffled(tmp_path: Path, visible_files: Fil
     assert ds.keys(0, 60) == [f"n{i}" for i in range(60)]
     assert ds[9]["jpg"].tobytes() == bytes([9]) * 10
     assert ds[9]["image"].tolist() == np.arange(54, 60).reshape(2, 3).tolist()
-    assert set(ds[9]) == {"__key__", "image", "label", "jpg"}
+    assert set(ds[9]) == {"__key__", "image", "label", "jpg", "more.deep"}
     for i in range(2):
         stoker.pack(path, tmp_path / "two", task=(i, 2), **options)
     stoker.merge_pack(tmp_path / "two")
