@@ -258,11 +258,19 @@ class Writer:
             with telling_late():
                 native.wait(None if is_over else 0.0)
 
-    def release(self, parent: tuple[int, int] | None, damaged: Sequence[str] = ()) -> None:
+    def greatest_generation(self) -> int:
+        """Of the checkpoints that are there; 0 without any."""
+        return max((c[3] for c in _list(self.directory)), default=0)
+
+    def release(
+        self, parent: tuple[int, int] | None, damaged: Sequence[str] = (), seen: int = 0
+    ) -> None:
         """Ends the native writer, which frees the lock; the next save makes another.
 
         What went wrong is raised by the next call. Without ``parent`` it continues its own last
         checkpoint. ``damaged``: the names of those that a restore has passed over.
+        ``seen``: the greatest generation before the restore began: a large one takes minutes, in
+        which others save.
         """
         self.await_all(None)
         self.in_flight()  # notes the last one
@@ -277,7 +285,7 @@ class Writer:
         self._settings.damaged = sorted({*self._settings.damaged, *generations})
         if parent is not None:
             self._settings.parent = parent
-            self._seen = max((c[3] for c in _list(self.directory)), default=0)
+            self._seen = max(seen, parent[1])
             self._settings.seen_generation = self._seen
 
     def _close_native(self, timeout: float | None) -> None:

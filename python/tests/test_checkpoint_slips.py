@@ -250,3 +250,26 @@ def test_the_catalog_does_not_grow_with_checkpoints_that_are_gone(tmp_path: Path
         lines = (tmp_path / ".catalog").read_bytes().count(b"\n")
         assert 2 <= lines <= 100
         assert saver.steps() == [298, 299]
+
+
+def test_what_others_save_while_a_restore_runs_stays_as_well(tmp_path: Path) -> None:
+    other = stoker.Checkpointer(tmp_path)
+    for step in (10, 20):
+        other.save(step, state={"w": np.zeros(3)}, tardy={"n": 1}).wait()
+
+    class Late:
+        """Is asked in the middle of the restore."""
+
+        def state_dict(self) -> dict[str, int]:
+            if other.latest == 20:
+                other.save(30, state={"w": np.ones(3)}, tardy={"n": 2}).wait()
+            return {"n": 0}
+
+        def load_state_dict(self, state: dict[str, int]) -> None:
+            assert state == {"n": 1}
+
+    with stoker.Checkpointer(tmp_path, keep_last=1) as saver:
+        assert saver.restore(20, state={"w": np.zeros(3)}, tardy=Late()) == 20
+        saver.save(21, state={"w": np.zeros(3)}, tardy={"n": 3}).wait()
+        assert sorted(saver.steps()) == [21, 30]
+    other.close()
