@@ -60,7 +60,7 @@ Status make_directories(FileOps& ops, const std::string& path) {
 }
 
 Status make_own_directory(FileOps& ops, const PathAt& path) {
-  const Status made = ops.mkdir(path);
+  Status made = ops.mkdir(path);
   if (made.ok()) return ops.fsync_dir(path.parent());
   if (made.code() != Code::already_exists) return made;
   STOKER_ASSIGN(const FileKind kind, ops.kind_of(path));
