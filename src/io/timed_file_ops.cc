@@ -81,6 +81,7 @@ TimedFileOps::~TimedFileOps() {
     if (helper->is_idle()) continue;
     // Joining waits for the kernel. A list, and no leak, so that a leak checker can tell.
     static Mutex mutex;
+    // NOLINTNEXTLINE(bugprone-unhandled-exception-at-new): no memory left ends the program
     static auto* const kept = new std::vector<std::unique_ptr<Helper>>();
     const MutexLock lock(mutex);
     kept->push_back(std::move(helper));
@@ -106,7 +107,7 @@ Status TimedFileOps::begin(Deadline deadline) {
 
 // The answer is shared with the thread, which may come back when nobody waits for it any more.
 template <typename Answer>
-Answer TimedFileOps::run(const char* op, std::string path, std::function<Answer()> call) {
+Answer TimedFileOps::run(const char* op, const std::string& path, std::function<Answer()> call) {
   if (helper_ == nullptr) return call();  // before the first begin()
   if (!helper_->is_idle()) return timed_out(op, path);
   auto answer = std::make_shared<std::optional<Answer>>();

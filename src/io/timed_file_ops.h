@@ -57,7 +57,7 @@ class TimedFileOps final : public FileOps {
   class Helper;
 
   template <typename Answer>
-  Answer run(const char* op, std::string path, std::function<Answer()> call);
+  Answer run(const char* op, const std::string& path, std::function<Answer()> call);
 
   FileOps& target_;
   Deadline deadline_ = Deadline::max();
