@@ -26,9 +26,9 @@ CatalogLines read_catalog_file(const CheckpointDirectory& directory) {
   if (!text.ok()) return lines;
   for (std::size_t begin = 0; begin < text->size();) {
     const std::size_t end = std::min(text->find('\n', begin), text->size());
-    std::optional<CatalogLine> line =
+    const std::optional<CatalogLine> line =
         parse_catalog_line(std::string_view(*text).substr(begin, end - begin));
-    if (line) lines.insert_or_assign(line->name, *std::move(line));
+    if (line) lines[line->name] = *line;
     begin = end + 1;
   }
   return lines;

@@ -129,7 +129,7 @@ Status SharedDirectoryCoordinator::publish(const std::string& key, const std::st
   const PathAt path = path_of(key, rank());
   Status published = publish_message(ops_, path, text, unique);
   if (published.code() != Code::not_found) return published;
-  const Status made = ops_.mkdir(directory_);
+  Status made = ops_.mkdir(directory_);
   if (!made.ok() && made.code() != Code::already_exists) return made;
   return publish_message(ops_, path, text, unique);
 }

@@ -357,12 +357,12 @@ Status Meeting::make_claim() {
 // swept meanwhile.
 Status Meeting::try_claim() {
   FileOps& ops = options_.place.ops();
-  const Status made = ops.mkdir(directory_);
+  Status made = ops.mkdir(directory_);
   if (!made.ok() && made.code() != Code::already_exists) return made;
   const PathAt staged = directory_ / ("staged-claim-" + nonce_);
   static_cast<void>(ops.unlink(staged));
   STOKER_ASSIGN(UniqueFd fd, ops.open(staged, O_RDWR | O_CREAT | O_EXCL));
-  const Status locked = ops.try_lock(fd.get(), LockMode::exclusive);
+  Status locked = ops.try_lock(fd.get(), LockMode::exclusive);
   if (!locked.ok() && locked.code() != Code::unsupported) return locked;
   STOKER_TRY(write_text(ops, fd.get(), own_claim().format(beat_)).with_context(staged.text()));
   STOKER_TRY(ops.rename(staged, directory_ / word_name(kClaimPrefix, options_.rank, nonce_)));

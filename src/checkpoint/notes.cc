@@ -78,7 +78,7 @@ Status notes_status(const Status& status, const CheckpointDirectory& directory) 
 }
 
 Status make_notes_directory(const CheckpointDirectory& directory) {
-  const Status made = directory.ops().mkdir(directory.at(kNotesName));
+  Status made = directory.ops().mkdir(directory.at(kNotesName));
   if (!made.ok() && made.code() != Code::already_exists) return made;
   return directory.ops().fsync_dir(directory.self());
 }

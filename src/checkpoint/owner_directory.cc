@@ -104,7 +104,7 @@ Status OwnerDirectory::remove(std::string_view condemned) const {
   }
   STOKER_TRY(first);
   ops.reached("owner.unlinked");
-  const Status removed = ops.rmdir(path);
+  Status removed = ops.rmdir(path);
   if (!removed.ok() && !is_gone(removed) && removed.os_error() != ENOTEMPTY &&
       removed.os_error() != EEXIST)
     return removed;
@@ -148,7 +148,7 @@ Status OwnerDirectory::empty(const std::string& taken) const {
       if (!moved.ok() && !is_gone(moved)) return moved;
     }
     STOKER_TRY(ops.fsync_dir(self()));
-    const Status removed = ops.rmdir(at(taken));
+    Status removed = ops.rmdir(at(taken));
     if (removed.ok() || (is_gone(removed) && ops.kind_of(self()).ok())) return {};
     if (removed.os_error() != ENOTEMPTY && removed.os_error() != EEXIST) return removed;
   }

@@ -307,8 +307,7 @@ Result<WrittenPart> write_part(const PartRequest& request) {
   Result<WrittenPart> written = Status::from_errno(ENOMEM, "write a checkpoint", "");
   try {
     written = run(writer);
-  } catch (const std::bad_alloc&) {
-    // Fails the save, and not the process.
+  } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): `written` says it already
   }
   if (written.ok()) return written;
   request.staging.fail(written.status());
