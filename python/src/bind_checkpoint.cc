@@ -41,14 +41,14 @@ struct CheckpointerSettings {
   std::uint64_t rate_limit = 0;
   double deadline = 1800;
   bool dedup = true;
-  std::optional<std::tuple<std::uint64_t, std::uint64_t>> parent = {};
+  std::optional<std::tuple<std::uint64_t, std::uint64_t, std::string>> parent = {};
   std::optional<double> lock_timeout = {};
   double lock_ttl = 60;
   std::optional<std::uint64_t> keep_last = {};
   std::optional<std::uint64_t> keep_every = {};
   std::optional<std::tuple<std::string, std::string, std::uint64_t>> keep_best = {};
   std::vector<std::uint64_t> damaged = {};
-  std::uint64_t seen_generation = 0;
+  std::optional<std::map<std::string, std::uint64_t>> seen = {};
   std::string job = {};
   std::shared_ptr<Session> session = {};
   std::shared_ptr<WaitNotices> notices = {};
@@ -74,7 +74,7 @@ RetentionRules rules_of(const CheckpointerSettings& settings) {
                  .order = order == "min" ? KeepBest::Order::min : KeepBest::Order::max,
                  .count = count};
   }
-  rules.seen_generation = settings.seen_generation;
+  rules.seen = settings.seen;
   rules.damaged.insert(settings.damaged.begin(), settings.damaged.end());
   return rules;
 }
@@ -99,7 +99,8 @@ std::unique_ptr<Checkpointer> make_checkpointer(const nb::bytes& directory,
   options.dedup = settings.dedup;
   if (settings.parent)
     options.parent = CheckpointParent{.step = std::get<0>(*settings.parent),
-                                      .generation = std::get<1>(*settings.parent)};
+                                      .generation = std::get<1>(*settings.parent),
+                                      .line = std::get<2>(*settings.parent)};
   options.lock.timeout = timeout_of(settings.lock_timeout);
   options.lock.ttl = timeout_of(settings.lock_ttl);
   options.lock.pause = pause_for_signals;
@@ -153,14 +154,15 @@ void bind_settings(nb::module_& module) {
       .def_rw("rate_limit", &Settings::rate_limit, "Bytes per second; 0 is none.")
       .def_rw("deadline", &Settings::deadline, "Seconds, as all times here.")
       .def_rw("dedup", &Settings::dedup)
-      .def_rw("parent", &Settings::parent, nb::arg().none(), "Step and generation.")
+      .def_rw("parent", &Settings::parent, nb::arg().none(), "Step, generation and line.")
       .def_rw("lock_timeout", &Settings::lock_timeout, nb::arg().none())
       .def_rw("lock_ttl", &Settings::lock_ttl)
       .def_rw("keep_last", &Settings::keep_last, nb::arg().none())
       .def_rw("keep_every", &Settings::keep_every, nb::arg().none())
       .def_rw("keep_best", &Settings::keep_best, nb::arg().none())
       .def_rw("damaged", &Settings::damaged, "Generations that retention leaves alone.")
-      .def_rw("seen_generation", &Settings::seen_generation, "The greatest at the restore.")
+      .def_rw("seen", &Settings::seen, nb::arg().none(),
+              "Of each line the greatest generation that was there at the restore.")
       .def_rw("job", &Settings::job, "For the messages of those who wait for the lock.")
       .def_rw("session", &Settings::session, nb::arg().none(),
               "Of several ranks: meet_ranks() gives one.")
@@ -181,6 +183,7 @@ void bind_pending(nb::module_& module) {
                      return std::string(outcome_name(*outcome));
                    })
       .def_prop_ro("generation", &Pending::generation)
+      .def_prop_ro("line", &Pending::line)
       .def(
           "wait",
           [](const Pending& self, double timeout) {

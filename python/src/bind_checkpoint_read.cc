@@ -168,7 +168,7 @@ nb::list list_steps(const nb::bytes& directory) {
     nb::object damage = nb::none();
     if (!step.is_valid()) damage = text_of(std::string(step.problem.message()));
     out.append(nb::make_tuple(text_of(step.name), step.parsed.step, step.is_superseded(),
-                              step.generation, damage));
+                              step.generation, damage, step.is_valid() ? step.summary->line : ""));
   }
   return out;
 }
@@ -215,6 +215,7 @@ void bind_checkpoint_read(nb::module_& module) {
       .def_prop_ro("step", [](const OpenCheckpoint& self) { return manifest_of(self).step; })
       .def_prop_ro("generation",
                    [](const OpenCheckpoint& self) { return manifest_of(self).generation; })
+      .def_prop_ro("line", [](const OpenCheckpoint& self) { return manifest_of(self).line; })
       .def_prop_ro("world_size",
                    [](const OpenCheckpoint& self) { return manifest_of(self).world_size; })
       .def_prop_ro("time_s", [](const OpenCheckpoint& self) { return manifest_of(self).time_s; })
@@ -242,8 +243,8 @@ void bind_checkpoint_read(nb::module_& module) {
              "Calls `attempt` with checkpoints until one holds: its name, and those passed over.");
   module.def("list_checkpoints", &list_steps, "directory"_a,
              nb::sig("def list_checkpoints(directory: bytes) -> "
-                     "list[tuple[str, int, bool, int, str | None]]"),
-             "The newest first: name, step, superseded, generation, damage.");
+                     "list[tuple[str, int, bool, int, str | None, str]]"),
+             "The newest first: name, step, superseded, generation, damage, line.");
   bind_notes(module);
 }
 

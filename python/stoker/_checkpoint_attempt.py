@@ -82,6 +82,7 @@ class Attempt:
 
     def __init__(self, checkpoint: _native.OpenCheckpoint, wanted: Wanted, ranks: Ranks) -> None:
         self._step, self._generation = checkpoint.step, checkpoint.generation
+        self._line = checkpoint.line
         self._reference = checkpoint.reference
         self._world_size = checkpoint.world_size
         manifest = manifest_path(checkpoint)
@@ -144,6 +145,7 @@ class Attempt:
             self._step,
             source=source,
             generation=self._generation,
+            line=self._line,
             world_size=self._world_size,
             skipped=passed_over,
             reference=self._reference,

@@ -34,13 +34,13 @@ class Listing:
         A manifest is read again if its name, inode, size or time has changed. Data are not read:
         ``restore`` does that, and ``stoker checkpoint verify``.
         """
-        found = [step for _, step, old, _, damage in self._list() if damage is None and not old]
+        found = [step for _, step, old, _, damage, _ in self._list() if damage is None and not old]
         return found[::-1]
 
     @property
     def latest(self) -> int | None:
         """The step of the newest checkpoint; None if there is none."""
-        return next((step for _, step, _, _, damage in self._list() if damage is None), None)
+        return next((step for _, step, _, _, damage, _ in self._list() if damage is None), None)
 
     def annotate(self, step: int, **values: Any) -> None:
         """Adds numbers to a checkpoint, for ``keep_best`` and for people; waits until it is there.
@@ -65,7 +65,7 @@ class Listing:
         step, where = step_number(step), os.fsencode(self.path)
         _native.pin_checkpoint(where, step, self._generation(step), pinned, self._kill_at)
 
-    def _list(self) -> list[tuple[str, int, bool, int, str | None]]:
+    def _list(self) -> list[tuple[str, int, bool, int, str | None, str]]:
         try:
             return _native.list_checkpoints(os.fsencode(self.path))
         except FileNotFoundError:
@@ -75,7 +75,7 @@ class Listing:
         for pending in self._in_flight():
             if pending.step == step:
                 pending.wait()
-        for name, number, is_superseded, generation, damage in self._list():
+        for name, number, is_superseded, generation, damage, _ in self._list():
             if number != step or is_superseded:
                 continue
             if damage is not None:

@@ -255,7 +255,7 @@ def _open(path: str) -> _native.OpenCheckpoint:
 
 
 def _open_first(
-    directory: str, found: list[tuple[str, int, bool, int, str | None]]
+    directory: str, found: list[tuple[str, int, bool, int, str | None, str]]
 ) -> tuple[_native.OpenCheckpoint | None, Exception | None]:
     """The first that is not damaged; else the first error.
 
@@ -263,7 +263,7 @@ def _open_first(
     """
     errors: dict[bool, Exception] = {}  # of one that looked sound, and of one that did not
     passed_over = []
-    for name, _, _, _, damage in sorted(found, key=lambda one: one[4] is None):
+    for name, _, _, _, damage, _ in sorted(found, key=lambda one: one[4] is None):
         try:
             opened = _native.OpenCheckpoint(os.fsencode(f"{directory}/{name}"))
         except (_native.CorruptError, FileNotFoundError) as error:

@@ -81,6 +81,11 @@ class Pending(concurrent.futures.Future[str]):
         """Of the committed checkpoint; 0 before."""
         return self._here().generation
 
+    @property
+    def line(self) -> str:
+        """The token of the writer; with the generation, which checkpoint it is. Empty if none."""
+        return self._here().line
+
     def wait(self, timeout: float | None = None) -> bool:
         """Waits until it is over; whether it is durable.
 

@@ -16,6 +16,7 @@ class Restored(int):
     Attributes:
         source: The checkpoint's directory.
         generation: Says which checkpoint is newer; step numbers do not, because runs are rewound.
+        line: Who has saved it: a token that the writer drew. Generation and line are given once.
         world_size: How many ranks have saved it.
         skipped: Newer checkpoints that were passed over: (name, reason).
         reference: The numbers that were saved to compare with.
@@ -25,6 +26,7 @@ class Restored(int):
 
     source: str
     generation: int
+    line: str
     world_size: int
     skipped: list[tuple[str, str]]
     reference: dict[str, float]

@@ -197,7 +197,7 @@ class Together:
     def _lead(self, checkpoint: _native.OpenCheckpoint, attempt: Try[Attempt]) -> Attempt:
         self._round += 1
         name = os.path.basename(checkpoint.directory)  # noqa: PTH119
-        self._tell("try", {"name": name, "generation": checkpoint.generation})
+        self._tell("try", {"name": name, "place": [checkpoint.generation, checkpoint.line]})
         made = self._lead_in(lambda: attempt(checkpoint))
         self._round += 1
         self._lead_in(lambda: made.read(checkpoint))
@@ -243,7 +243,7 @@ class Together:
                 raise _error_of({"rank": 0, **word["error"]})
             error: Exception | None = None
             try:
-                _, gave = self._choose_named(word["name"], word["generation"], attempt)
+                _, gave = self._choose_named(word["name"], word["place"], attempt)
                 verdict = self._agreed(None)
             except _Refused as refused:
                 verdict = refused.verdict
@@ -258,14 +258,15 @@ class Together:
                 raise _error_of(verdict)
 
     def _choose_named(
-        self, name: str, generation: int, attempt: Try[Attempt]
+        self, name: str, place: list[Any], attempt: Try[Attempt]
     ) -> tuple[Chosen, Any]:
         """Other machines may see a new name, or what it leads to, some seconds later."""
         end = min(self._end, time.monotonic() + _SEEN_SECONDS)
 
         def try_one(checkpoint: _native.OpenCheckpoint) -> Attempt:
-            if checkpoint.generation != generation:
-                found = f"generation {checkpoint.generation}, not {generation}"
+            if [checkpoint.generation, checkpoint.line] != place:
+                found = f"generation {checkpoint.generation} of {checkpoint.line}, not "
+                found += f"{place[0]} of {place[1]}"
                 raise _OtherGenerationError(f"{checkpoint.directory}: {found}")
             made = attempt(checkpoint)
             try:

@@ -10,7 +10,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from stoker import _native
 from stoker._checkpoint_job import Meetings
@@ -32,10 +32,11 @@ os.register_at_fork(
 )
 
 _log = logging.getLogger("stoker")
+Seen: TypeAlias = dict[str, int]  # of each line of checkpoints the greatest generation
 _EXIT_SECONDS = 5.0  # for threads that are still in save(), which has promised nothing yet
 
 
-def _list(directory: str) -> list[tuple[str, int, bool, int, str | None]]:
+def _list(directory: str) -> list[tuple[str, int, bool, int, str | None, str]]:
     try:
         return _native.list_checkpoints(os.fsencode(directory))
     except OSError:  # for a warning only
@@ -100,7 +101,7 @@ class Writer:
         self._waits = settings.late == "block"
         self._is_place_told = False
         self.is_told = False  # of checkpoints that it does not continue
-        self._seen: int | None = None  # the greatest generation that was there at a restore
+        self._seen: Seen | None = None  # what was there at a restore
 
     @property
     def is_here(self) -> bool:
@@ -177,14 +178,15 @@ class Writer:
         if self.is_told and seen is None:
             return
         there = _list(self.directory)
-        there = [c for c in there if c[3] != own.generation]  # asked after what was listed
+        own_place = own.generation, own.line  # asked after what was listed
+        there = [c for c in there if (c[3], c[5]) != own_place]
         if self._settings.parent is None and not self.is_told:
             found = there
             text = "%s: an earlier run has saved %s here, the newest %s, and this run has "
             text += "not restored it: it starts anew. They stay, whatever keep_last= says; `stoker "
             text += "checkpoint prune` removes them. To continue, call restore() first"
         else:
-            found = [] if seen is None else [c for c in there if c[3] > seen]
+            found = [] if seen is None else [c for c in there if c[3] > seen.get(c[5], 0)]
             text = "%s: another run has saved %s since this one restored, the newest %s. This run "
             text += "does not continue them. They stay, whatever keep_last= says, and so two runs "
             text += "go on here: end one of them"
@@ -231,7 +233,7 @@ class Writer:
         self._pendings.remove(pending)
         self._last = pending
         if pending.durable:
-            self._settings.parent = pending.step, pending.generation
+            self._settings.parent = pending.step, pending.generation, pending.line
 
     def await_all(self, timeout: float | None) -> bool:
         """Whether all are over, after so many seconds at most. Raises nothing."""
@@ -258,19 +260,25 @@ class Writer:
             with telling_late():
                 native.wait(None if is_over else 0.0)
 
-    def greatest_generation(self) -> int:
-        """Of the checkpoints that are there; 0 without any."""
-        return max((c[3] for c in _list(self.directory)), default=0)
+    def what_is_there(self) -> Seen:
+        """Of each line of checkpoints the greatest generation."""
+        there: Seen = {}
+        for _, _, _, generation, _, line in _list(self.directory):
+            there[line] = max(generation, there.get(line, 0))
+        return there
 
     def release(
-        self, parent: tuple[int, int] | None, damaged: Sequence[str] = (), seen: int = 0
+        self,
+        parent: tuple[int, int, str] | None,
+        damaged: Sequence[str] = (),
+        seen: Seen | None = None,
     ) -> None:
         """Ends the native writer, which frees the lock; the next save makes another.
 
         What went wrong is raised by the next call. Without ``parent`` it continues its own last
         checkpoint. ``damaged``: the names of those that a restore has passed over.
-        ``seen``: the greatest generation before the restore began: a large one takes minutes, in
-        which others save.
+        ``seen``: what was there before the restore began: a large one takes minutes, in which
+        others save.
         """
         self.await_all(None)
         self.in_flight()  # notes the last one
@@ -285,8 +293,9 @@ class Writer:
         self._settings.damaged = sorted({*self._settings.damaged, *generations})
         if parent is not None:
             self._settings.parent = parent
-            self._seen = max(seen, parent[1])
-            self._settings.seen_generation = self._seen
+            seen = dict(seen or {})
+            seen[parent[2]] = max(parent[1], seen.get(parent[2], 0))
+            self._seen = self._settings.seen = seen
 
     def _close_native(self, timeout: float | None) -> None:
         native, self._native = self._native, None

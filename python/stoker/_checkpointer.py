@@ -256,14 +256,14 @@ class Checkpointer(Listing):
         wanted = Wanted(trees, loader, check_allow(allow, loader), partial)
         with self._writer.turns.take():
             self._writer.await_all(None)
-            seen = self._writer.greatest_generation()
+            seen = self._writer.what_is_there()
             done = self._restore("" if step == "latest" else name_of(step), finite, wanted)
             if done is None:
                 _log.info("no checkpoints in %s: nothing was restored", self.path)
                 return None
             _log.info("restored step %d from %s", done, done.source)
             damaged = [] if finite else [name for name, _ in done.skipped]
-            self._writer.release((int(done), done.generation), damaged, seen)
+            self._writer.release((int(done), done.generation, done.line), damaged, seen)
             self._last_step, self._last_time = int(done), time.monotonic()
             return done
 

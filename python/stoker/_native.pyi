@@ -800,11 +800,11 @@ class CheckpointerSettings:
     def dedup(self, arg: bool, /) -> None: ...
 
     @property
-    def parent(self) -> tuple[int, int] | None:
-        """Step and generation."""
+    def parent(self) -> tuple[int, int, str] | None:
+        """Step, generation and line."""
 
     @parent.setter
-    def parent(self, arg: tuple[int, int] | None) -> None: ...
+    def parent(self, arg: tuple[int, int, str] | None) -> None: ...
 
     @property
     def lock_timeout(self) -> float | None: ...
@@ -844,11 +844,11 @@ class CheckpointerSettings:
     def damaged(self, arg: Sequence[int], /) -> None: ...
 
     @property
-    def seen_generation(self) -> int:
-        """The greatest at the restore."""
+    def seen(self) -> dict[str, int] | None:
+        """Of each line the greatest generation that was there at the restore."""
 
-    @seen_generation.setter
-    def seen_generation(self, arg: int, /) -> None: ...
+    @seen.setter
+    def seen(self, arg: Mapping[str, int] | None) -> None: ...
 
     @property
     def job(self) -> str:
@@ -901,6 +901,9 @@ class PendingSave:
 
     @property
     def generation(self) -> int: ...
+
+    @property
+    def line(self) -> str: ...
 
     def wait(self, timeout: float) -> bool:
         """Whether it is done, after so many seconds at most."""
@@ -975,6 +978,9 @@ class OpenCheckpoint:
     def generation(self) -> int: ...
 
     @property
+    def line(self) -> str: ...
+
+    @property
     def world_size(self) -> int: ...
 
     @property
@@ -1009,8 +1015,8 @@ def choose_checkpoint(directory: bytes, name: str, finite: bool, attempt: Any) -
     Calls `attempt` with checkpoints until one holds: its name, and those passed over.
     """
 
-def list_checkpoints(directory: bytes) -> list[tuple[str, int, bool, int, str | None]]:
-    """The newest first: name, step, superseded, generation, damage."""
+def list_checkpoints(directory: bytes) -> list[tuple[str, int, bool, int, str | None, str]]:
+    """The newest first: name, step, superseded, generation, damage, line."""
 
 def annotate_checkpoint(directory: bytes, step: int, generation: int, values: Mapping[str, float], kill_at: tuple[str, int]) -> None: ...
 

@@ -195,10 +195,12 @@ class Listing:
         self._last: list[str] = []
         self.opened: list[str] = []
 
-    def list_checkpoints(self, directory: bytes) -> list[tuple[str, int, bool, int, str | None]]:
+    def list_checkpoints(
+        self, directory: bytes
+    ) -> list[tuple[str, int, bool, int, str | None, str]]:
         """The next round; the last one again and again."""
         self._last = next(self._rounds, self._last)
-        return [(name, int(name[5:]), False, int(name[5:]), None) for name in self._last]
+        return [(name, int(name[5:]), False, int(name[5:]), None, "") for name in self._last]
 
     def OpenCheckpoint(self, path: bytes) -> Any:  # noqa: N802
         """Only of those that are there."""

@@ -119,6 +119,7 @@ Result<CatalogStep> CatalogReader::look_at(const DirectoryName& name, const Step
                                                      .summary = *step.summary});
   } else {
     step.problem = manifest.status();
+    if (line != lines_.end()) step.lost_generation = line->second.summary.generation;
     if (!is_gone(step.problem)) return step;
     // Without its manifest it is damaged; without its directory it is not there.
     STOKER_TRY(ops.info_of(path).status());

@@ -21,6 +21,7 @@ struct CatalogStep {
   StepName parsed = {};
   /// 0 where nobody can tell any more.
   std::uint64_t generation = 0;
+  std::uint64_t lost_generation = 0;  ///< Of one that is damaged: as the catalog file knows it.
   std::shared_ptr<const StepSummary> summary;  ///< Null where its manifest cannot be had,
   Status problem;                              ///< and why; is_damage() says of which kind.
   bool has_new_nonfinite = false;              ///< mark_nonfinite() says what that is.

@@ -376,7 +376,7 @@ void Checkpointer::Core::finish(const Job& job, const EndMessage& end) {
       is_behind_commit_ = end.outcome == SaveOutcome::committed;
     }
     // Under the lock: whoever sees the queue empty finds every Pending done, and the reverse.
-    job->pending->finish(end.outcome, error, end.generation);
+    job->pending->finish(end.outcome, error, end.generation, end.line);
     is_removing_ = leader_ != nullptr && leader_->has_condemned();
   }
   changed_.notify_all();

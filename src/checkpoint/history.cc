@@ -1,6 +1,7 @@
 #include "checkpoint/history.h"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 #include <vector>
 
@@ -11,8 +12,9 @@ Status History::refresh() {
   for (const CatalogStep& step : catalog.steps) {
     if (!step.problem.ok() && !is_damage(step.problem) && step.generation == 0)
       return step.problem.with_context("its generation is not known, so no other can be numbered");
-    learn_generation(step.generation);
-    if (step.is_valid()) ever_.insert_or_assign(step.generation, step.summary);
+    learn_generation(std::max(step.generation, step.lost_generation));
+    if (step.is_valid())
+      ever_.insert_or_assign({step.generation, step.summary->line}, step.summary);
   }
   catalog_ = std::move(catalog);
   return {};
@@ -33,7 +35,7 @@ Status History::add(const CatalogLine& line) {
                    .summary = std::make_shared<const StepSummary>(line.summary),
                    .problem = {}};
   learn_generation(step.generation);
-  ever_.insert_or_assign(step.generation, step.summary);
+  ever_.insert_or_assign({step.generation, step.summary->line}, step.summary);
   catalog_.steps.insert(catalog_.steps.begin(), std::move(step));
   catalog_.latest = line.name;
   mark_nonfinite(catalog_);
@@ -44,37 +46,56 @@ const CatalogStep* History::find(std::uint64_t step) const {
   return catalog_.find(step_name(step));
 }
 
+const StepSummary* History::find_parent(const CheckpointParent& parent) const {
+  for (auto at = ever_.lower_bound({parent.generation, parent.line});
+       at != ever_.end() && at->first.first == parent.generation; ++at)
+    if (is_parent(parent, *at->second)) return at->second.get();
+  return nullptr;
+}
+
+CheckpointParent History::with_line(CheckpointParent head) const {
+  if (head.line.empty())
+    if (const StepSummary* const found = find_parent(head)) head.line = found->line;
+  return head;
+}
+
 bool History::is_ancestor(const CatalogStep& step,
                           const std::optional<CheckpointParent>& head) const {
+  if (!step.is_valid()) return false;
   std::optional<CheckpointParent> at = head;
   // Generations fall along the chain, so it ends even if somebody has tied it into a loop.
   while (at && at->generation >= step.generation && at->generation > 0) {
-    if (at->generation == step.generation) return at->step == step.parsed.step;
-    const auto next = ever_.find(at->generation);
-    if (next == ever_.end()) return false;
-    if (is_in_lineage(next->second->lineage, step.generation)) return true;
-    const std::optional<CheckpointParent> parent = next->second->parent;
-    if (parent && parent->generation >= at->generation) return false;
-    at = parent;
+    if (at->generation == step.generation) return is_parent(*at, *step.summary);
+    const StepSummary* const next = find_parent(*at);
+    if (next == nullptr) return false;
+    if (is_in_lineage(next->lineage, step.summary->line, step.generation)) return true;
+    if (next->parent && next->parent->generation >= at->generation) return false;
+    at = next->parent;
   }
   return false;
 }
 
 Lineage History::lineage_after(const std::optional<CheckpointParent>& head) const {
-  std::vector<std::uint64_t> newest_first;
+  std::vector<CheckpointParent> newest_first;
   Lineage lineage;
   std::optional<CheckpointParent> at = head;
   while (at && at->generation > 0 &&
-         (newest_first.empty() || at->generation < newest_first.back())) {
-    newest_first.push_back(at->generation);
-    const auto found = ever_.find(at->generation);
-    if (found == ever_.end()) break;
-    lineage = found->second->lineage;
+         (newest_first.empty() || at->generation < newest_first.back().generation)) {
+    newest_first.push_back(with_line(*at));
+    const StepSummary* const found = find_parent(*at);
+    if (found == nullptr) break;
+    lineage = found->lineage;
     if (!lineage.empty()) break;
-    at = found->second->parent;  // of before there were lineages: as far as they can be followed
+    at = found->parent;  // of before there were lineages: as far as they can be followed
   }
-  for (auto generation = newest_first.rbegin(); generation != newest_first.rend(); ++generation)
-    lineage = continue_lineage(std::move(lineage), *generation);
+  const auto is_there = [this](const GenerationRange& range) {
+    return std::ranges::any_of(catalog_.steps, [&range](const CatalogStep& step) {
+      return step.is_valid() && is_in_lineage({&range, 1}, step.summary->line, step.generation);
+    });
+  };
+  std::erase_if(lineage, std::not_fn(is_there));  // nobody will ask for what is gone
+  for (auto next = newest_first.rbegin(); next != newest_first.rend(); ++next)
+    lineage = continue_lineage(std::move(lineage), next->line, next->generation);
   return lineage;
 }
 

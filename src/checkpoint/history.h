@@ -1,9 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
-#include <unordered_map>
+#include <string>
+#include <utility>
 
 #include "checkpoint/catalog.h"
 #include "checkpoint/manifest.h"
@@ -39,16 +41,20 @@ class History {
   std::uint64_t greatest_generation() const noexcept { return greatest_generation_; }
   /// The one under the step's own name; not one that was superseded.
   const CatalogStep* find(std::uint64_t step) const;
+  /// `head` with its line; without one, that of the checkpoint of its step and generation.
+  CheckpointParent with_line(CheckpointParent head) const;
   /// Whether `step` is `head` or one of the checkpoints that `head` continues.
   bool is_ancestor(const CatalogStep& step, const std::optional<CheckpointParent>& head) const;
-  /// Of a checkpoint that continues `head`.
+  /// Of a checkpoint that continues `head`: that, and what it continues and is still there.
   Lineage lineage_after(const std::optional<CheckpointParent>& head) const;
 
  private:
   CatalogReader reader_;
   Catalog catalog_;
-  /// By generation: what retention has removed, too.
-  std::unordered_map<std::uint64_t, std::shared_ptr<const StepSummary>> ever_;
+  const StepSummary* find_parent(const CheckpointParent& parent) const;
+
+  /// By generation and line: what retention has removed, too.
+  std::map<std::pair<std::uint64_t, std::string>, std::shared_ptr<const StepSummary>> ever_;
   std::uint64_t greatest_generation_ = 0;
 };
 

@@ -74,6 +74,7 @@ Status parse_numbers(const JsonView& root, CheckpointManifest& manifest) {
   STOKER_ASSIGN(manifest.tool, text_at(root, "tool"));
   STOKER_ASSIGN(manifest.step, number_at(root, "step", kU64Max));
   STOKER_ASSIGN(manifest.generation, number_at(root, "generation", kGenerationMax));
+  STOKER_ASSIGN(manifest.line, internal::line_at(root));
   STOKER_ASSIGN(const JsonView time, root.at("time_s"));
   STOKER_ASSIGN(manifest.time_s, internal::double_of(time));
   STOKER_ASSIGN(const std::uint64_t world_size, number_at(root, "world_size", kU32Max));

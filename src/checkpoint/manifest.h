@@ -67,6 +67,8 @@ struct CheckpointPart {
 struct CheckpointParent {
   std::uint64_t step = 0;
   std::uint64_t generation = 0;
+  /// Empty: of whichever line. So it is in manifests of 0.1.
+  std::string line = {};
 
   friend bool operator==(const CheckpointParent&, const CheckpointParent&) = default;
 };
@@ -74,6 +76,7 @@ struct CheckpointParent {
 struct CheckpointManifest {
   std::uint64_t step = 0;
   std::uint64_t generation = 0;  ///< Says what is newest; steps do not, because runs are rewound.
+  std::string line;              ///< Of the writer (lineage.h).
   double time_s = 0;             ///< Since 1970, UTC.
   std::uint32_t world_size = 1;
   std::vector<CheckpointFile> files;
@@ -83,8 +86,7 @@ struct CheckpointManifest {
   std::string extra_json = "null";
   std::string cursor_json = "null";  ///< The loader's; opaque.
   std::optional<CheckpointParent> parent;
-  /// The parent and all that it continues; empty where there is no parent, or in manifests of
-  /// before there were lineages.
+  /// The parent and what it continues, as far as it is still there.
   Lineage lineage;
   std::string tool;  ///< "stoker 0.1.0"
 

@@ -95,11 +95,12 @@ std::string format_checkpoint_manifest(const CheckpointManifest& manifest) {
   const auto to = std::back_inserter(out);
   fmt::format_to(to, "\"tool\": {},\n\"step\": {},\n\"generation\": {},\n",
                  string_text(manifest.tool), manifest.step, manifest.generation);
+  if (!manifest.line.empty()) fmt::format_to(to, "\"line\": {},\n", string_text(manifest.line));
   fmt::format_to(to, "\"time\": {},\n\"time_s\": {},\n\"world_size\": {},\n",
                  time_text(manifest.time_s), double_text(manifest.time_s), manifest.world_size);
   fmt::format_to(to, "\"parent\": {},\n", internal::parent_text(manifest.parent));
   if (!manifest.lineage.empty())
-    fmt::format_to(to, "\"lineage\": {},\n", internal::lineage_text(manifest.lineage));
+    fmt::format_to(to, "\"ancestors\": {},\n", internal::lineage_text(manifest.lineage));
   append_entries(manifest.files, manifest.tensors, out);
   fmt::format_to(to, "\"reference\": {},\n\"extra\": {},\n\"cursor\": {},\n\"state\": [\n",
                  internal::doubles_text(manifest.reference), tree_text(manifest.extra_json),

@@ -139,16 +139,28 @@ Result<std::map<std::string, double>> doubles_of(const JsonView& view) {
   return values;
 }
 
+Result<std::string> line_at(const JsonView& view) {
+  STOKER_ASSIGN(const JsonView said, view.at_or_null("line"));
+  if (said.is_null()) return std::string();
+  STOKER_ASSIGN(const std::string line, said.text());
+  if (!is_line(line)) return said.corrupt("32 hexadecimal digits");
+  return line;
+}
+
 std::string parent_text(const std::optional<CheckpointParent>& parent) {
   if (!parent) return "null";
-  return fmt::format(R"({{"step": {}, "generation": {}}})", parent->step, parent->generation);
+  if (parent->line.empty())
+    return fmt::format(R"({{"step": {}, "generation": {}}})", parent->step, parent->generation);
+  return fmt::format(R"({{"step": {}, "generation": {}, "line": "{}"}})", parent->step,
+                     parent->generation, parent->line);
 }
 
 std::string lineage_text(const Lineage& lineage) {
   std::string out = "[";
   std::string_view separator;
   for (const GenerationRange& range : lineage) {
-    fmt::format_to(std::back_inserter(out), "{}[{}, {}]", separator, range.first, range.last);
+    fmt::format_to(std::back_inserter(out), "{}[\"{}\", {}, {}]", separator, range.line,
+                   range.first, range.last);
     separator = ", ";
   }
   return out + "]";
@@ -162,20 +174,28 @@ Status parse_ancestors(const JsonView& root, std::uint64_t generation,
     parent.emplace();
     STOKER_ASSIGN(parent->step, number_at(said, "step", kU64Max));
     STOKER_ASSIGN(parent->generation, number_at(said, "generation", kGenerationMax));
+    STOKER_ASSIGN(parent->line, line_at(said));
   }
-  STOKER_ASSIGN(const JsonView ranges, root.at_or_null("lineage"));
+  STOKER_ASSIGN(JsonView ranges, root.at_or_null("ancestors"));
+  const bool has_lines = !ranges.is_null();
+  if (!has_lines) {
+    STOKER_ASSIGN(ranges, root.at_or_null("lineage"));  // of 0.1
+  }
   if (ranges.is_null()) return {};
   STOKER_ASSIGN(const std::size_t count, ranges.array_size());
   for (std::size_t i = 0; i < count; ++i) {
     const JsonView range = ranges.element(i);
-    STOKER_ASSIGN(const std::size_t ends, range.array_size());
-    if (ends != 2) return range.corrupt("not a first and a last generation");
+    STOKER_ASSIGN(const std::size_t members, range.array_size());
+    if (members != (has_lines ? 3U : 2U)) return range.corrupt("not a range of generations");
     GenerationRange& added = lineage.emplace_back();
-    STOKER_ASSIGN(added.first, range.element(0).u64());
-    STOKER_ASSIGN(added.last, range.element(1).u64());
+    if (has_lines) {
+      STOKER_ASSIGN(added.line, range.element(0).text());
+    }
+    STOKER_ASSIGN(added.first, range.element(members - 2).u64());
+    STOKER_ASSIGN(added.last, range.element(members - 1).u64());
   }
   if (!is_lineage_of(lineage, generation))
-    return ranges.corrupt("ranges of generations before this one, rising and apart");
+    return ranges.corrupt("ranges of generations before this one, which rise");
   return {};
 }
 

@@ -37,8 +37,11 @@ std::string string_text(std::string_view text);
 std::string doubles_text(const std::map<std::string, double>& values);
 Result<std::map<std::string, double>> doubles_of(const JsonView& view);
 
-/// {"step": 900, "generation": 41} or null; [[1, 7], [9, 9]]. And the reverse: what is absent is
-/// null or empty; `corrupt` for a lineage that is none of a checkpoint of `generation`.
+/// The member "line", or nothing.
+Result<std::string> line_at(const JsonView& view);
+/// {"step": 900, "generation": 41, "line": "0f..."} or null; [["0f...", 1, 7]]. And the reverse:
+/// what is absent is null or empty; `corrupt` for a lineage that is none of a checkpoint of
+/// `generation`.
 std::string parent_text(const std::optional<CheckpointParent>& parent);
 std::string lineage_text(const Lineage& lineage);
 Status parse_ancestors(const JsonView& root, std::uint64_t generation,

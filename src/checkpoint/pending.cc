@@ -1,6 +1,5 @@
 #include "checkpoint/pending.h"
 
-#include <string>
 #include <utility>
 
 namespace stoker {
@@ -21,12 +20,14 @@ void PendingState::set_staged() {
   is_staged_ = true;
 }
 
-void PendingState::finish(SaveOutcome outcome, Status status, std::uint64_t generation) {
+void PendingState::finish(SaveOutcome outcome, Status status, std::uint64_t generation,
+                          std::string line) {
   {
     MutexLock lock(mutex_);
     outcome_ = outcome;
     status_ = std::move(status);
     generation_ = generation;
+    line_ = std::move(line);
   }
   finished_.notify_all();
 }
@@ -39,6 +40,11 @@ bool PendingState::is_staged() const {
 std::optional<SaveOutcome> PendingState::outcome() const {
   MutexLock lock(mutex_);
   return outcome_;
+}
+
+std::string PendingState::line() const {
+  MutexLock lock(mutex_);
+  return line_;
 }
 
 std::uint64_t PendingState::generation() const {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "base/clock.h"
@@ -33,12 +34,14 @@ class PendingState {
   void set_staged();
   /// Once. `status` is an error unless all went well; a committed checkpoint may have one, if
   /// something went wrong after it had become durable.
-  void finish(SaveOutcome outcome, Status status, std::uint64_t generation = 0);
+  void finish(SaveOutcome outcome, Status status, std::uint64_t generation = 0,
+              std::string line = {});
 
   std::uint64_t step() const noexcept { return step_; }
   bool is_staged() const;
   std::optional<SaveOutcome> outcome() const;
   std::uint64_t generation() const;
+  std::string line() const;
   Status wait(nanoseconds timeout) const;
 
  private:
@@ -50,6 +53,7 @@ class PendingState {
   std::optional<SaveOutcome> outcome_ STOKER_GUARDED_BY(mutex_);
   Status status_ STOKER_GUARDED_BY(mutex_);
   std::uint64_t generation_ STOKER_GUARDED_BY(mutex_) = 0;
+  std::string line_ STOKER_GUARDED_BY(mutex_);
 };
 
 /// A save that is under way, or was. Copies are the same save; it may outlive its checkpointer.
@@ -68,6 +72,7 @@ class Pending {
   std::optional<SaveOutcome> outcome() const { return state_->outcome(); }
   /// Of the committed checkpoint; 0 before.
   std::uint64_t generation() const { return state_->generation(); }
+  std::string line() const { return state_->line(); }
 
   /// Waits until it is done and returns its error, as often as it is asked. `unavailable` when
   /// `timeout` has passed first; `unsupported` in a forked child, where nobody works on it.

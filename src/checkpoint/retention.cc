@@ -32,14 +32,12 @@ class Kept {
 /// has seen it.
 bool is_of_family(const StepSummary& step, const RetentionRules& rules) {
   const Lineage& family = rules.family;
-  if (family.empty() || is_in_lineage(family, step.generation)) return true;
-  if (step.generation > rules.seen_generation) return false;
-  if (step.parent && is_in_lineage(family, step.parent->generation)) return true;
-  return std::ranges::any_of(step.lineage, [&](const GenerationRange& range) {
-    return std::ranges::any_of(family, [&](const GenerationRange& other) {
-      return range.first <= other.last && other.first <= range.last;
-    });
-  });
+  if (family.empty() || is_in_lineage(family, step.line, step.generation)) return true;
+  if (rules.seen) {
+    const auto seen = rules.seen->find(step.line);
+    if (seen == rules.seen->end() || step.generation > seen->second) return false;
+  }
+  return share_ancestor(step.lineage, family);
 }
 
 void keep_exempt(const Catalog& catalog, const AllNotes& notes, const RetentionRules& rules,

@@ -3,7 +3,7 @@
 #pragma once
 
 #include <cstdint>
-#include <limits>
+#include <map>
 #include <optional>
 #include <set>
 #include <span>
@@ -37,13 +37,13 @@ struct RetentionRules {
   /// Generations whose data was found to be damaged, which a catalog cannot know. They stay, and no
   /// rule counts them.
   std::set<std::uint64_t> damaged = {};
-  /// The generations of the run that saves, from its first to its newest checkpoint: what is not
-  /// related to it, because another run has left it, stays. Empty: everything is the caller's.
+  /// The run that saves, from its first to its newest checkpoint: what is not related to it,
+  /// because another run has left it, stays. Empty: everything is the caller's.
   Lineage family = {};
-  /// The greatest generation that was there when this run was restored: what others have saved
-  /// since then stays as well, though it continues the same checkpoint. What was there already is
-  /// what going back has abandoned.
-  std::uint64_t seen_generation = std::numeric_limits<std::uint64_t>::max();
+  /// What was there when this run was restored: of each line the greatest generation. What others
+  /// have saved since then stays as well, though it continues the same checkpoint. What was there
+  /// already is what going back has abandoned. Nothing: everything was there.
+  std::optional<std::map<std::string, std::uint64_t>> seen = {};
 
   bool keep_all() const noexcept { return !keep_last && keep_every.value_or(0) == 0 && !keep_best; }
 };

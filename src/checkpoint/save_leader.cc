@@ -6,6 +6,7 @@
 #include <new>
 #include <utility>
 
+#include "base/token.h"
 #include "checkpoint/abandon_save.h"
 #include "checkpoint/names.h"
 #include "checkpoint/step_removal.h"
@@ -51,6 +52,7 @@ Status SaveLeader::ready(bool is_idle) {
   const CheckpointDirectory timed = directory.with(writer_ops_);
   const std::string token = lock->token();
   auto made = std::make_shared<Held>(Held{.lock = std::move(lock),
+                                          .line = make_token(),
                                           .owner = OwnerDirectory(timed, token),
                                           .checked = History(directory),
                                           .committed = History(timed),
@@ -176,7 +178,9 @@ Result<CheckpointManifest> SaveLeader::make_manifest(const SaveJob& job,
   CheckpointManifest manifest;
   manifest.step = job.request.step;
   STOKER_ASSIGN(manifest.generation, next_generation(held));
-  const std::optional<CheckpointParent> parent = head();
+  manifest.line = held.line;
+  std::optional<CheckpointParent> parent = head();
+  if (parent) parent = held.committed.with_line(*std::move(parent));
   manifest.time_s = options_.now_s ? options_.now_s() : wall_time_s();
   manifest.world_size = coordinator_.world_size();
   manifest.reference = job.request.reference;
@@ -209,7 +213,7 @@ EndMessage SaveLeader::commit(const SaveJob& job, const CheckpointPart& own_part
 
 EndMessage SaveLeader::commit_made(const SaveJob& job, const CheckpointManifest& manifest,
                                    Held& held) {
-  EndMessage end{.generation = manifest.generation};
+  EndMessage end{.generation = manifest.generation, .line = manifest.line};
   CommitStage stage = CommitStage::staged;
   try {
     end.failure =
@@ -227,6 +231,7 @@ EndMessage SaveLeader::commit_made(const SaveJob& job, const CheckpointManifest&
       discard(job);
       end.outcome = SaveOutcome::failed;
       end.generation = 0;
+      end.line.clear();
       return end;
     case CommitStage::visible:
       end.outcome = SaveOutcome::unknown;
@@ -241,11 +246,12 @@ EndMessage SaveLeader::commit_made(const SaveJob& job, const CheckpointManifest&
   end.outcome = SaveOutcome::committed;
   {
     MutexLock lock(mutex_);
-    head_ = CheckpointParent{.step = manifest.step, .generation = manifest.generation};
+    head_ = CheckpointParent{
+        .step = manifest.step, .generation = manifest.generation, .line = manifest.line};
   }
   if (!end.failure.ok()) return end;
   try {
-    retention_.family = continue_lineage(manifest.lineage, manifest.generation);
+    retention_.family = continue_lineage(manifest.lineage, manifest.line, manifest.generation);
     const bool is_known = add_to_catalog(manifest, held);
     if (!is_known || !keeps_all(held)) {
       RetentionReport retired =

@@ -68,6 +68,7 @@ class SaveLeader {
   /// What there is while the lock is held.
   struct Held {
     std::unique_ptr<WriterLock> lock;
+    std::string line;      ///< Of the checkpoints that are committed meanwhile (lineage.h).
     OwnerDirectory owner;  ///< By the calls of the writer's thread.
     History checked;       ///< The caller's thread's.
     History committed;     ///< The writer's thread's, as the rest.

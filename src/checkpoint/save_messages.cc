@@ -101,6 +101,7 @@ std::string format_message(const PartMessage& message) {
 std::string format_message(const EndMessage& message) {
   return text_of({{"outcome", static_cast<unsigned>(message.outcome)},
                   {"generation", message.generation},
+                  {"line", message.line},
                   {"failure", status_json(message.failure)}});
 }
 
@@ -139,6 +140,7 @@ Result<EndMessage> parse_end_message(std::string_view text) {
   const std::uint64_t outcome = members.number("outcome");
   EndMessage message{.outcome = static_cast<SaveOutcome>(outcome),
                      .generation = members.number("generation"),
+                     .line = members.text("line"),
                      .failure = members.failure()};
   return if_good(members, std::move(message),
                  outcome <= static_cast<std::uint64_t>(SaveOutcome::unknown));

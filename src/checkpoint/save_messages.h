@@ -41,6 +41,7 @@ struct PartMessage {
 struct EndMessage {
   SaveOutcome outcome = SaveOutcome::failed;
   std::uint64_t generation = 0;
+  std::string line = {};
   Status failure = {};
 };
 

@@ -18,6 +18,7 @@ bool is_as_decided(const OwnerDirectory& owner, const PathAt& place, const Catal
   const CheckpointDirectory& directory = owner.directory();
   const Result<CheckpointManifest> manifest = read_checkpoint_manifest(directory.ops(), place);
   if (!manifest.ok() || manifest->generation != step.generation ||
+      (step.is_valid() && manifest->line != step.summary->line) ||
       manifest->step != step.parsed.step)
     return false;
   const Result<StepNotes> notes = read_step_notes(directory, step.parsed.step);

@@ -47,6 +47,7 @@ Result<CatalogLine> parse(std::string_view text) {
   StepSummary& summary = line.summary;
   STOKER_ASSIGN(summary.step, number_at(root, "step", kU64Max));
   STOKER_ASSIGN(summary.generation, number_at(root, "generation", kGenerationMax));
+  STOKER_ASSIGN(summary.line, internal::line_at(root));
   STOKER_ASSIGN(const JsonView time, root.at("time_s"));
   STOKER_ASSIGN(summary.time_s, internal::double_of(time));
   STOKER_ASSIGN(const std::uint64_t world_size, number_at(root, "world_size", kU32Max));
@@ -69,6 +70,7 @@ Result<CatalogLine> parse(std::string_view text) {
 StepSummary summarize(const CheckpointManifest& manifest) {
   StepSummary summary{.step = manifest.step,
                       .generation = manifest.generation,
+                      .line = manifest.line,
                       .time_s = manifest.time_s,
                       .world_size = manifest.world_size,
                       .parent = manifest.parent,
@@ -83,21 +85,27 @@ StepSummary summarize(const CheckpointManifest& manifest) {
   return summary;
 }
 
+bool is_parent(const CheckpointParent& parent, const StepSummary& step) {
+  return parent.generation == step.generation &&
+         (parent.line.empty() ? parent.step == step.step : parent.line == step.line);
+}
+
 bool continues(const StepSummary& step, const StepSummary& before) {
-  return step.generation == before.generation ||
-         (step.parent && step.parent->generation == before.generation) ||
-         is_in_lineage(step.lineage, before.generation);
+  return (step.generation == before.generation && step.line == before.line) ||
+         (step.parent && is_parent(*step.parent, before)) ||
+         is_in_lineage(step.lineage, before.line, before.generation);
 }
 
 std::string format_catalog_line(const CatalogLine& line) {
   const StepSummary& summary = line.summary;
   const std::string body = fmt::format(
       R"({{"name": {}, "inode": {}, "manifest_bytes": {}, "modified_ns": {}, "step": {}, )"
-      R"("generation": {}, "time_s": {}, "world_size": {}, "size_bytes": {}, "linked_bytes": {}, )"
-      R"("parent": {}, "lineage": {}, "reference": {}, "nonfinite": {}}})",
+      R"("generation": {}, "line": {}, "time_s": {}, "world_size": {}, "size_bytes": {}, "linked_bytes": {}, )"
+      R"("parent": {}, "ancestors": {}, "reference": {}, "nonfinite": {}}})",
       internal::string_text(line.name), line.inode, line.size_bytes, line.modified_ns, summary.step,
-      summary.generation, internal::double_text(summary.time_s), summary.world_size,
-      summary.size_bytes, summary.linked_bytes, internal::parent_text(summary.parent),
+      summary.generation, internal::string_text(summary.line),
+      internal::double_text(summary.time_s), summary.world_size, summary.size_bytes,
+      summary.linked_bytes, internal::parent_text(summary.parent),
       internal::lineage_text(summary.lineage), internal::doubles_text(summary.reference),
       counts_text(summary.nonfinite));
   return digest_of(body) + " " + body + "\n";

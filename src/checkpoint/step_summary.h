@@ -18,7 +18,8 @@ namespace stoker {
 struct StepSummary {
   std::uint64_t step = 0;
   std::uint64_t generation = 0;
-  double time_s = 0;  ///< Since 1970, UTC.
+  std::string line = {};  ///< With the generation, which checkpoint it is (lineage.h).
+  double time_s = 0;      ///< Since 1970, UTC.
   std::uint32_t world_size = 1;
   std::uint64_t size_bytes = 0;    ///< Of all files.
   std::uint64_t linked_bytes = 0;  ///< Of those that are hard links to older ones.
@@ -32,6 +33,9 @@ struct StepSummary {
 };
 
 StepSummary summarize(const CheckpointManifest& manifest);
+
+/// Whether `step` is the one that `parent` names.
+bool is_parent(const CheckpointParent& parent, const StepSummary& step);
 
 /// Whether `step` is `before`, or continues it directly or by others.
 bool continues(const StepSummary& step, const StepSummary& before);

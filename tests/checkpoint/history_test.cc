@@ -114,6 +114,30 @@ TEST(HistoryTest, a_generation_is_not_given_twice_because_its_manifest_is_gone) 
   EXPECT_EQ(history.greatest_generation(), first);
 }
 
+TEST(HistoryTest, the_catalog_tells_the_generation_of_what_is_damaged) {
+  const testing::TempDir dir;
+  save(dir.path(), 10, 1);
+  const std::uint64_t second = save(dir.path(), 20, 1);
+  spoil(dir.file("step-000000000020"), "no manifest");
+  History history(opened(dir.path()));  // of a process that has seen nothing of it
+  ASSERT_TRUE(history.refresh().ok());
+  EXPECT_EQ(history.greatest_generation(), second);
+}
+
+TEST(HistoryTest, equal_generations_of_two_lines_are_two_checkpoints) {
+  const testing::TempDir one;
+  const testing::TempDir two;
+  for (const std::uint64_t step : {10U, 20U, 30U}) save(one.path(), step, 1);
+  save(two.path(), 10, 1);
+  std::filesystem::copy(one.file("step-000000000020"), two.file("step-000000000020"));
+  History history(opened(two.path()));
+  ASSERT_TRUE(history.refresh().ok());
+  const std::string line = testing::manifest_in(two.file("step-000000000010")).line;
+  const CheckpointParent head{.step = 20, .generation = 2, .line = line};
+  EXPECT_FALSE(history.is_ancestor(*history.find(20), head));
+  EXPECT_EQ(history.lineage_after(head), (Lineage{{line, 2, 2}}));
+}
+
 TEST(HistoryTest, what_is_continued_is_known_after_retention_has_removed_what_lay_between) {
   const testing::TempDir dir;
   std::optional<CheckpointParent> head;
@@ -121,11 +145,14 @@ TEST(HistoryTest, what_is_continued_is_known_after_retention_has_removed_what_la
     head = CheckpointParent{.step = step, .generation = save(dir.path(), step, 1, head)};
   const CheckpointParent branch{.step = 110, .generation = 2};
   head = CheckpointParent{.step = 125, .generation = save(dir.path(), 125, 1, branch)};
+  const auto line = [&](std::uint64_t step) {
+    return testing::manifest_in(dir.file(step_name(step))).line;
+  };
   EXPECT_EQ(testing::manifest_in(dir.file("step-000000000125")).lineage,
-            (Lineage{{.first = 1, .last = 2}}));
+            (Lineage{{line(100), 1, 1}, {line(110), 2, 2}}));
   head = CheckpointParent{.step = 140, .generation = save(dir.path(), 140, 1, head)};
   EXPECT_EQ(testing::manifest_in(dir.file("step-000000000140")).lineage,
-            (Lineage{{.first = 1, .last = 2}, {.first = 5, .last = 5}}));
+            (Lineage{{line(100), 1, 1}, {line(110), 2, 2}, {line(125), 5, 5}}));
   for (const char* const gone : {"step-000000000110", "step-000000000125"})
     std::filesystem::remove_all(dir.file(gone));
   History history(opened(dir.path()));  // of a process that has seen nothing of it
@@ -143,13 +170,16 @@ TEST(HistoryTest, manifests_without_a_lineage_are_followed_by_their_parents) {
     head = CheckpointParent{.step = step, .generation = save(dir.path(), step, 1, head)};
   for (const char* const name : {"step-000000000002", "step-000000000003"}) {
     CheckpointManifest manifest = testing::manifest_in(dir.file(name));
-    manifest.lineage.clear();
+    manifest.lineage.clear();  // as 0.1 has written it: no lines either
+    manifest.line.clear();
+    manifest.parent->line.clear();
     spoil(dir.file(name), format_checkpoint_manifest(manifest));
   }
   History history(opened(dir.path()));
   ASSERT_TRUE(history.refresh().ok());
   EXPECT_TRUE(history.is_ancestor(*history.find(1), head));
-  EXPECT_EQ(history.lineage_after(head), (Lineage{{.first = 1, .last = 3}}));
+  EXPECT_EQ(history.lineage_after(head),
+            (Lineage{{history.find(1)->summary->line, 1, 1}, {"", 2, 3}}));
   std::filesystem::remove_all(dir.file("step-000000000002"));
   ASSERT_TRUE(history.refresh().ok());
   EXPECT_TRUE(history.is_ancestor(*history.find(1), head)) << "this process has seen it";

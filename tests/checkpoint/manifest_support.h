@@ -20,7 +20,9 @@ inline CheckpointManifest example_manifest() {
   manifest.time_s = 1763241668.25;
   manifest.world_size = 2;
   manifest.tool = "stoker 0.1.0";
-  manifest.parent = CheckpointParent{.step = 900, .generation = kGenerationMax - 1};
+  manifest.line = "00112233445566778899aabbccddeeff";
+  manifest.parent = CheckpointParent{
+      .step = 900, .generation = kGenerationMax - 1, .line = "ffeeddccbbaa99887766554433221100"};
   const Digest128 one{.low = 0x0123456789abcdef, .high = 0xfedcba9876543210};
   const Digest128 two{.low = 2, .high = 0};
   manifest.files = {{.name = "rank-00000.safetensors",

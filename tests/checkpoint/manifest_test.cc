@@ -6,11 +6,14 @@
 #include <fstream>
 #include <iterator>
 
+#include "checkpoint/manifest_json.h"
 #include "checkpoint/manifest_support.h"
 #include "formats/strict_json.h"
 
 namespace stoker::testing {
 namespace {
+
+constexpr const char* kLine = "00112233445566778899aabbccddeeff";
 
 std::string example_text() {
   return format_checkpoint_manifest(example_manifest());
@@ -94,6 +97,7 @@ TEST(CheckpointManifestTest, integers_up_to_64_bits_are_exact) {
   CheckpointManifest manifest;
   manifest.step = std::numeric_limits<std::uint64_t>::max();
   manifest.generation = kGenerationMax;
+  manifest.line = kLine;
   manifest.parent = CheckpointParent{.step = manifest.step - 2, .generation = kGenerationMax - 1};
   const auto read = parse_checkpoint_manifest(format_checkpoint_manifest(manifest), "m");
   ASSERT_TRUE(read.ok()) << read.status().message();
@@ -104,19 +108,36 @@ TEST(CheckpointManifestTest, lineages_come_back_and_others_are_refused) {
   CheckpointManifest manifest = example_manifest();
   manifest.generation = 10;
   manifest.parent->generation = 9;
-  manifest.lineage = {{.first = 1, .last = 4}, {.first = 6, .last = 6}, {.first = 9, .last = 9}};
+  const std::string other(32, 'a');
+  manifest.lineage = {{kLine, 1, 4}, {other, 5, 6}, {kLine, 9, 9}};
   const std::string text = format_checkpoint_manifest(manifest);
   const auto read = parse_checkpoint_manifest(text, "m");
   ASSERT_TRUE(read.ok()) << read.status().message();
   EXPECT_EQ(*read, manifest);
+  const std::string spelled = internal::lineage_text(manifest.lineage);
   for (const char* const wrong :
-       {"[1, 4], [5, 6]", "[6, 6], [1, 4]", "[4, 1]", "[0, 1]", "[9, 10]", "[1]", "[1, 2, 3]", "7",
-        "[-1, 1]", "[1.5, 2]", "[1, 4], [4, 6]", "{}"}) {
+       {"[L, 6, 6], [L, 1, 4]", "[L, 4, 1]", "[L, 0, 1]", "[L, 9, 10]", "[L, 1]", "[1, 2]", "7",
+        "[L, -1, 1]", "[L, 1.5, 2]", "[L, 1, 4], [L, 4, 6]", "{}", R"(["short", 1, 2])"}) {
+    std::string ranges = wrong;
+    for (std::size_t at = 0; (at = ranges.find('L', at)) != std::string::npos; at += 34)
+      ranges.replace(at, 1, '"' + std::string(kLine) + '"');
     const auto refused =
-        parse_checkpoint_manifest(respelled(text, "[1, 4], [6, 6], [9, 9]", wrong), "m");
+        parse_checkpoint_manifest(respelled(text, spelled, "[" + ranges + "]"), "m");
     EXPECT_EQ(refused.status().code(), Code::corrupt) << wrong;
-    EXPECT_NE(refused.status().message().find("lineage"), std::string::npos) << wrong;
+    EXPECT_NE(refused.status().message().find("ancestors"), std::string::npos) << wrong;
   }
+}
+
+TEST(CheckpointManifestTest, a_lineage_of_version_0_1_has_no_lines) {
+  CheckpointManifest manifest = example_manifest();
+  manifest.lineage = {{kLine, 1, 4}};
+  const auto read = parse_checkpoint_manifest(
+      respelled(format_checkpoint_manifest(manifest),
+                "\"ancestors\": " + internal::lineage_text(manifest.lineage),
+                "\"lineage\": [[1, 2], [5, 5]]"),
+      "m");
+  ASSERT_TRUE(read.ok()) << read.status().message();
+  EXPECT_EQ(read->lineage, (Lineage{{"", 1, 2}, {"", 5, 5}}));
 }
 
 TEST(CheckpointManifestTest, trees_keep_their_text_and_so_the_order_of_keys) {

@@ -127,6 +127,14 @@ TEST(RetentionTest, what_was_found_damaged_stays_and_is_not_counted) {
       << "10 and 8 are the last two";
 }
 
+const std::string kOne(32, '1');
+const std::string kTwo(32, '2');
+
+/// Generations 4 and 5 are of another writer.
+const std::string& line_of(std::uint64_t generation) {
+  return generation == 4 || generation == 5 ? kTwo : kOne;
+}
+
 /// Of generations, each with the one it continues and all that that one continues.
 Catalog family_of(const std::vector<std::pair<std::uint64_t, Lineage>>& generations) {
   std::vector<CatalogStep> steps;
@@ -134,8 +142,11 @@ Catalog family_of(const std::vector<std::pair<std::uint64_t, Lineage>>& generati
     steps.push_back(step_of(generation * 100, generation));
     StepSummary summary = *steps.back().summary;
     summary.lineage = lineage;
+    summary.line = line_of(generation);
     if (!lineage.empty())
-      summary.parent = {.step = lineage.back().last * 100, .generation = lineage.back().last};
+      summary.parent = {.step = lineage.back().last * 100,
+                        .generation = lineage.back().last,
+                        .line = lineage.back().line};
     steps.back().summary = std::make_shared<const StepSummary>(std::move(summary));
   }
   return catalog_of(std::move(steps));
@@ -144,17 +155,36 @@ Catalog family_of(const std::vector<std::pair<std::uint64_t, Lineage>>& generati
 TEST(RetentionTest, what_another_run_has_left_stays) {
   // 1, 2, 3; a run that began anew with 4, 5; and one that went back to 2 and continued with 6, 7.
   const Catalog catalog = family_of({{1, {}},
-                                     {2, {{1, 1}}},
-                                     {3, {{1, 2}}},
+                                     {2, {{kOne, 1, 1}}},
+                                     {3, {{kOne, 1, 2}}},
                                      {4, {}},
-                                     {5, {{4, 4}}},
-                                     {6, {{1, 2}}},
-                                     {7, {{1, 2}, {6, 6}}}});
-  EXPECT_EQ(choose_removals(catalog, {}, {.keep_last = 1, .family = {{1, 2}, {6, 7}}}),
+                                     {5, {{kTwo, 4, 4}}},
+                                     {6, {{kOne, 1, 2}}},
+                                     {7, {{kOne, 1, 2}, {kOne, 6, 6}}}});
+  EXPECT_EQ(choose_removals(catalog, {}, {.keep_last = 1, .family = {{kOne, 1, 2}, {kOne, 6, 7}}}),
             (Names{step_name(100), step_name(200), step_name(300), step_name(600)}));
-  EXPECT_EQ(choose_removals(catalog, {}, {.keep_last = 1, .family = {{4, 5}}}),
+  EXPECT_EQ(choose_removals(catalog, {}, {.keep_last = 1, .family = {{kTwo, 4, 5}}}),
             (Names{step_name(400), step_name(500)}));
+  EXPECT_TRUE(choose_removals(catalog, {}, {.keep_last = 1, .family = {{kTwo, 1, 3}}}).empty())
+      << "the same generations of another line are other checkpoints";
   EXPECT_EQ(choose_removals(catalog, {}, {.keep_last = 1}).size(), 6U) << "a person who prunes";
+}
+
+TEST(RetentionTest, what_others_have_saved_since_the_restore_stays) {
+  // 1, 2, 3 were there; 6 and 7 of the same writer, which continue 2 as well, were not.
+  const Catalog catalog = family_of({{1, {}},
+                                     {2, {{kOne, 1, 1}}},
+                                     {3, {{kOne, 1, 2}}},
+                                     {6, {{kOne, 1, 2}}},
+                                     {7, {{kOne, 1, 2}}}});
+  const auto removals = [&](std::map<std::string, std::uint64_t> seen) {
+    return choose_removals(catalog, {},
+                           {.keep_last = 0, .family = {{kOne, 1, 2}}, .seen = std::move(seen)});
+  };
+  EXPECT_EQ(removals({{kOne, 3}}), (Names{step_name(100), step_name(200), step_name(300)}));
+  EXPECT_EQ(removals({{kOne, 6}}),
+            (Names{step_name(100), step_name(200), step_name(300), step_name(600)}));
+  EXPECT_EQ(removals({{kTwo, 9}}), (Names{step_name(100), step_name(200)}));
 }
 
 TEST(RetentionTest, what_must_stay_stays_under_any_rules) {

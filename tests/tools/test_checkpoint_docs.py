@@ -73,7 +73,7 @@ def test_the_manifest_in_the_description_of_the_format_is_a_true_one(tmp_path: P
         thread.join()
     path = tmp_path / "step-000000001000" / "manifest.json"
     real, told = json.loads(path.read_text()), json.loads(match[1])
-    invented = {"time", "time_s", "generation", "parent", "lineage", "tool", "xxh3_128"}
+    invented = {"time", "time_s", "generation", "line", "parent", "ancestors", "tool", "xxh3_128"}
     assert list(told) == list(real)
     for name in set(real) - invented:
         assert told[name] == real[name], name

@@ -19,10 +19,15 @@ MEMBERS: dict[str, Any] = {
     "tool": "stoker 0.1.0",
     "step": 1000,
     "generation": 2**53,
+    "line": "00112233445566778899aabbccddeeff",
     "time": "2025-11-15T21:21:08.250Z",
     "time_s": 1763241668.25,
     "world_size": 2,
-    "parent": {"step": 900, "generation": 2**53 - 1},
+    "parent": {
+        "step": 900,
+        "generation": 2**53 - 1,
+        "line": "ffeeddccbbaa99887766554433221100",
+    },
     "checksum": "xxh3_128",
     "chunk_bytes": 4 << 20,
 }

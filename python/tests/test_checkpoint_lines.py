@@ -1,0 +1,118 @@
+"""Several runs with the same step and generation numbers: retention tells them apart."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import stoker
+
+
+def state(value: float) -> dict[str, Any]:
+    return {"w": np.full(10, value)}
+
+
+def run(directory: Path, *steps: int) -> None:
+    with stoker.Checkpointer(directory) as saver:
+        for step in steps:
+            saver.save(step, state=state(step)).wait()
+
+
+def steps_in(directory: Path) -> list[int]:
+    with stoker.Checkpointer(directory) as saver:
+        return saver.steps()
+
+
+def step_name(step: int) -> str:
+    return f"step-{step:012}"
+
+
+def test_a_link_that_leads_to_another_run_by_now(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        run(tmp_path / name, 10, 20, 30)
+    link = tmp_path / "current"
+    link.symlink_to("one")
+    with stoker.Checkpointer(link, keep_last=1) as saver:
+        assert saver.restore(state=state(0)) == 30
+        link.unlink()
+        link.symlink_to("two")
+        saver.save(40, state=state(40)).wait()
+    assert steps_in(tmp_path / "two") == [10, 20, 30, 40]
+
+
+def test_a_directory_that_was_exchanged(tmp_path: Path) -> None:
+    run(tmp_path / "other", 10, 20, 30)
+    with stoker.Checkpointer(tmp_path / "run", keep_last=3) as saver:
+        for step in (10, 20, 30):
+            saver.save(step, state=state(step)).wait()
+        (tmp_path / "run").rename(tmp_path / "old")
+        (tmp_path / "other").rename(tmp_path / "run")
+        saver.save(40, state=state(40)).wait()
+    assert steps_in(tmp_path / "run") == [10, 20, 30, 40]
+
+
+@pytest.mark.parametrize("is_gone", [False, True])
+def test_a_generation_that_was_given_again(tmp_path: Path, is_gone: bool) -> None:
+    """The newest was damaged or lost, and another run has counted from there."""
+    run(tmp_path, 10, 20, 30)
+    with stoker.Checkpointer(tmp_path, keep_last=1) as first:
+        assert first.restore(state=state(0)) == 30
+        if is_gone:
+            shutil.rmtree(tmp_path / step_name(30))
+        else:
+            manifest = tmp_path / step_name(30) / "manifest.json"
+            manifest.chmod(0o644)
+            manifest.write_bytes(manifest.read_bytes().replace(b"stoker", b"stokes"))
+        (tmp_path / ".catalog").unlink()
+        with stoker.Checkpointer(tmp_path) as second:
+            assert second.restore(state=state(0)) == 20
+            second.save(41, state=state(41)).wait()
+        first.save(50, state=state(50)).wait()
+    assert {41, 50} <= set(steps_in(tmp_path))
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_a_copied_checkpoint_of_another_run(tmp_path: Path, before: bool) -> None:
+    run(tmp_path / "own", 10, 20, 30, 40)
+    run(tmp_path / "other", 11, 21, 31)
+    source, copy = tmp_path / "other" / step_name(21), tmp_path / "own" / step_name(21)
+    if before:
+        shutil.copytree(source, copy)
+    with stoker.Checkpointer(tmp_path / "own", keep_last=2) as saver:
+        assert saver.restore(state=state(0)) == 40
+        if not before:
+            shutil.copytree(source, copy)
+        saver.save(50, state=state(50)).wait()
+    assert steps_in(tmp_path / "own") == [21, 40, 50]
+
+
+def test_what_lies_beside_a_copied_checkpoint_that_is_continued(tmp_path: Path) -> None:
+    run(tmp_path / "own", 10)
+    run(tmp_path / "other", 11, 21, 31)
+    shutil.copytree(tmp_path / "other" / step_name(31), tmp_path / "own" / step_name(31))
+    with stoker.Checkpointer(tmp_path / "own", keep_last=1) as saver:
+        assert saver.restore(state=state(0)) == 31
+        saver.save(41, state=state(41)).wait()
+    assert steps_in(tmp_path / "own") == [10, 41]
+
+
+def test_a_copy_of_a_whole_run_is_continued_as_the_run(tmp_path: Path) -> None:
+    run(tmp_path / "run", 10, 20, 30)
+    shutil.copytree(tmp_path / "run", tmp_path / "copy", symlinks=True)
+    with stoker.Checkpointer(tmp_path / "copy", keep_last=2) as saver:
+        assert saver.restore(state=state(0)) == 30
+        for step in (40, 50):
+            saver.save(step, state=state(step)).wait()
+    assert steps_in(tmp_path / "copy") == [40, 50]
+
+
+def test_retention_of_a_run_that_was_restarted_often(tmp_path: Path) -> None:
+    for step in range(1, 12):
+        with stoker.Checkpointer(tmp_path, keep_last=2, keep_every=4) as saver:
+            saver.restore(state=state(0))
+            saver.save(step, state=state(step)).wait()
+    assert steps_in(tmp_path) == [4, 8, 10, 11]
