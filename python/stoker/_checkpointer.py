@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Iterable
 from functools import partial
 from types import TracebackType
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from stoker._checkpoint_attempt import Attempt, Wanted
 from stoker._checkpoint_job import Meetings, find_job, job_text
@@ -36,6 +36,10 @@ from stoker._durations import parse_duration
 from stoker._numbers import whole_number
 from stoker._paths import path_text
 from stoker._ranks import find_ranks
+from stoker._unknown_arguments import refuse_arguments
+
+if TYPE_CHECKING:
+    from typing_extensions import Never
 
 _log = logging.getLogger("stoker")
 _STEPS_TOLD = 10
@@ -98,7 +102,9 @@ class Checkpointer(Listing):
         world_size: int | None = None,
         job: str | None = None,
         meeting: str | os.PathLike[str] | None = None,
+        **unknown: Never,
     ) -> None:
+        refuse_arguments(unknown, Checkpointer)
         settings = make_settings(
             keep=(keep_last, keep_every, keep_best),
             late=(late, in_flight, memory_bytes),
