@@ -17,7 +17,7 @@ from stoker._checkpoint_late import telling_late
 from stoker._checkpoint_listing import Listing
 from stoker._checkpoint_names import EmptyTrees, check_names, settings_of
 from stoker._checkpoint_pending import Pending
-from stoker._checkpoint_place import refuse_checkpoint
+from stoker._checkpoint_place import refuse_place
 from stoker._checkpoint_ranks import own_prefix
 from stoker._checkpoint_restored import Restored, check_reference
 from stoker._checkpoint_settings import (
@@ -119,7 +119,7 @@ class Checkpointer(Listing):
         if not (given := path_text(path)):
             raise ValueError('an empty name names no directory: "." is this one')
         whole = os.path.abspath(given)  # noqa: PTH100 (whoever changes the directory meanwhile)
-        refuse_checkpoint(whole)
+        refuse_place(whole)
         self._deadline = settings.deadline
         place = None if meeting is None else os.path.abspath(path_text(meeting))  # noqa: PTH100
         self._meetings = Meetings(whole, self._ranks, find_job(self._ranks, job), place)
