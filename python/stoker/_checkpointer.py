@@ -28,7 +28,7 @@ from stoker._checkpoint_settings import (
     numbers_of,
     step_number,
 )
-from stoker._checkpoint_together import choose_together
+from stoker._checkpoint_together import choose_together, refuse_together
 from stoker._checkpoint_tree import TreeEncoder
 from stoker._checkpoint_users import UsersError
 from stoker._checkpoint_writer import Progress, Writer, end_with_worker
@@ -258,12 +258,16 @@ class Checkpointer(Listing):
             LateError: A rank did not answer in time.
         """
         self._writer.check_process()
-        check_names(trees, SETTINGS)
-        wanted = Wanted(trees, loader, check_allow(allow, loader), partial)
         with self._writer.turns.take():
             self._writer.await_all(None)
-            seen = self._writer.greatest_generation()
-            done = self._restore("" if step == "latest" else name_of(step), finite, wanted)
+            try:
+                check_names(trees, SETTINGS)
+                wanted = Wanted(trees, loader, check_allow(allow, loader), partial)
+                name = "" if step == "latest" else name_of(step)
+                seen = self._writer.greatest_generation()
+            except Exception as error:  # the other ranks would wait for this one
+                refuse_together(error, self.path, self._ranks, self._meetings, self._deadline)
+            done = self._restore(name, finite, wanted)
             if done is None:
                 _log.info("no checkpoints in %s: nothing was restored", self.path)
                 return None
