@@ -109,8 +109,9 @@ void add_pack_command(CLI::App& app, Context& context) {
       ->add_option("--sequence-length", arguments->sequence_length,
                    "Cut token arrays into sequences of this many tokens.")
       ->check(count_from(1));
-  command->add_flag("--hidden", arguments->hidden,
-                    "Directories: pack hidden files, too; the dot becomes \"_\" in their keys.");
+  command->add_flag(
+      "--hidden", arguments->hidden,
+      "Directories: pack hidden files and directories, too; their dot becomes \"_\" in keys.");
   command->add_option("--classes", arguments->classes,
                       "Class directories: a classes.json (of an earlier pack) with the numbers.");
   add_import_options(*command, arguments->import);
