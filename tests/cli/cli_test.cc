@@ -87,6 +87,8 @@ TEST(CliTest, a_command_that_does_not_exist_is_answered_with_one_that_does) {
       {{"frobnicate"}, "stoker: there is no command frobnicate (stoker --help)\n"},
       {{"bench", "dsk"},
        "stoker bench: there is no command dsk; did you mean disk? (stoker bench --help)\n"},
+      {{"exprot", "x"},
+       "stoker: there is no command exprot; did you mean checkpoint export? (stoker --help)\n"},
       {{"--bogus"}, "stoker: there is no option --bogus (stoker --help)\n"},
       {{}, "stoker: a command is needed (stoker --help)\n"}};
   for (const auto& [args, line] : typos) EXPECT_EQ(run_stoker({.args = args}).err, line);
@@ -130,6 +132,9 @@ TEST(CliTest, help_is_a_command_too) {
   Ran ran = run_stoker({.args = {"help", "steam"}});
   EXPECT_EQ(ran.exit_code, 2);
   EXPECT_EQ(ran.err, "stoker help: there is no command steam; did you mean stream?\n");
+  ran = run_stoker({.args = {"help", "exprot"}});
+  EXPECT_EQ(ran.exit_code, 2);
+  EXPECT_EQ(ran.err, "stoker help: there is no command exprot; did you mean checkpoint export?\n");
   ran = run_stoker({.args = {"help", "bench", "dsk"}});
   EXPECT_EQ(ran.err, "stoker help: there is no command dsk; did you mean disk?\n");
 }
