@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/dataset_arguments.h"
+#include "cli/home_path.h"
 #include "cli/sample_text.h"
 #include "dataset/key_search.h"
 #include "dataset/shard_names.h"
@@ -113,7 +114,8 @@ Status run(const CatArguments& arguments, Context& context) {
 void add_cat_command(CLI::App& app, Context& context) {
   CLI::App* command = app.add_subcommand("cat", "Print a sample, or one field of it.");
   const auto arguments = std::make_shared<CatArguments>();
-  command->add_option("URI", arguments->uri, "Shards: a directory, a file, or a quoted pattern.")
+  as_path(command->add_option("URI", arguments->uri,
+                              "Shards: a directory, a file, or a quoted pattern."))
       ->required();
   command->add_option("SAMPLE", arguments->what, "KEY, KEY.FIELD, '#NUMBER' or '#NUMBER.FIELD'.")
       ->required();

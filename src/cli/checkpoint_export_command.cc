@@ -10,6 +10,7 @@
 #include "checkpoint/export_choice.h"
 #include "cli/checkpoint_arguments.h"
 #include "cli/dataset_arguments.h"
+#include "cli/home_path.h"
 #include "cli/python_program.h"
 #include "cli/sample_text.h"
 #include "cli/work_progress.h"
@@ -32,7 +33,8 @@ state as it was saved, or with --only or --strip a dict of tensors by name. It p
 whole. STOKER_PYTHON says by which Python, else it is the one beside this command or on the PATH.
 
 Examples:
-  stoker checkpoint export run/checkpoints 1000 model.safetensors --only model. --strip model.
+  stoker checkpoint export run/checkpoints 1000 model.safetensors \
+    --only model. --strip model.
   stoker checkpoint export run/checkpoints latest my-model --hf)";
 
 struct Arguments {
@@ -128,8 +130,8 @@ void add_checkpoint_export_command(CLI::App& checkpoint, Context& context) {
   const auto arguments = std::make_shared<Arguments>();
   add_directory_argument(*command, arguments->directory);
   command->add_option("STEP", arguments->step, kStepHelp)->required();
-  command
-      ->add_option("OUT", arguments->out, "OUT.safetensors, OUT.pt, or a new directory with --hf.")
+  as_path(command->add_option("OUT", arguments->out,
+                              "OUT.safetensors, OUT.pt, or a new directory with --hf."))
       ->required();
   command->add_flag("--hf", arguments->hf,
                     "Write the tree `model` as a directory in the layout of Hugging Face models.");

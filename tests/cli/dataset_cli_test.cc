@@ -281,6 +281,26 @@ TEST_F(DatasetCliTest, bad_input_is_one_line_and_a_status) {
   }
 }
 
+TEST_F(DatasetCliTest, a_tilde_is_the_home_directory_as_in_python) {
+  const auto at_home = [&](const std::vector<std::string>& args) {
+    return run_stoker({.args = args, .environment = {{"HOME", dir_.path()}}});
+  };
+  Ran ran = at_home({"ls", "~/shards"});
+  EXPECT_EQ(ran.exit_code, 0) << ran.err;
+  ran = at_home({"stream", "~/shards", "--batch-size=1", "--cursor-file=~/cursor"});
+  EXPECT_EQ(ran.exit_code, 0) << ran.err;
+  EXPECT_TRUE(std::filesystem::exists(dir_.file("cursor")));
+  ran = at_home({"convert", "~/shards", "~/converted", "--format", "mds"});
+  EXPECT_EQ(ran.exit_code, 0) << ran.err;
+  EXPECT_TRUE(std::filesystem::exists(dir_.file("converted/index.json")));
+  ran = at_home({"verify", "~"});
+  EXPECT_NE(ran.err.find(dir_.path()), std::string::npos) << ran.err;
+  ran = at_home({"ls", "~no-such-user/shards"});
+  EXPECT_TRUE(is_one_line_with(ran.err, {"~no-such-user/shards: No such file"})) << ran.err;
+  ran = at_home({"cat", "~/shards", "~/shards"});
+  EXPECT_TRUE(is_one_line_with(ran.err, {"no sample has the key \"~/shards\""})) << ran.err;
+}
+
 TEST_F(DatasetCliTest, misuse_exits_with_2) {
   const std::vector<std::vector<std::string>> misuses = {{"index"},
                                                          {"ls"},
