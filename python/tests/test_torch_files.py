@@ -18,7 +18,6 @@ import numpy as np
 import pytest
 
 import stoker
-from stoker import _torch_command
 from stoker._torch_command import main
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install torch")
@@ -283,7 +282,7 @@ def test_the_sums_of_an_export_come_after_its_file(
         seen.append([path.name for path in out.iterdir()])
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(_torch_command.stoker_io, "write_durable", write_durable)
+    monkeypatch.setattr(stoker.io, "write_durable", write_durable)
     assert main(["export", "--", str(tmp_path / "run" / "latest"), str(out / "a.pt")]) == 1
     assert seen == [["a.pt"]]
     assert list(out.iterdir()) == [], "nothing is left of an export that failed"
