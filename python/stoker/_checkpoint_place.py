@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import logging
 import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from stoker._foreign_files import IMPORT, foreign_file
+
 _log = logging.getLogger("stoker")
 _MOUNTS = Path("/proc/self/mountinfo")
+_IMPORTED = (".safetensors", ".pt", ".pth", ".ckpt", ".bin")
 _MEMORY = {"tmpfs", "ramfs"}
 _OWN_DISKS = {"ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "zfs", "bcachefs", "overlay"}
 # Set inside jobs that run on whichever node is free. On a person's own machine a local disk is
@@ -17,14 +22,26 @@ _OWN_DISKS = {"ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "zfs", "bcachefs",
 _SCHEDULERS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "KUBERNETES_SERVICE_HOST")
 
 
-def refuse_checkpoint(directory: str) -> None:
-    """Raises if it is a checkpoint itself: what is saved into one goes away with it."""
+def refuse_place(directory: str) -> None:
+    """Raises if it is a file, or a checkpoint itself: what is saved into one goes away with it."""
+    if os.path.isfile(directory):  # noqa: PTH113
+        raise NotADirectoryError(errno.ENOTDIR, _about_file(directory))
     if os.path.isfile(f"{directory}/manifest.json"):  # noqa: PTH113
         above = os.path.dirname(os.path.realpath(directory))  # noqa: PTH120
         raise ValueError(
             f"{directory} has a manifest.json: it is a checkpoint, or a dataset, and no directory "
             f"of checkpoints. Give the one above it, {above}, and the step to restore()"
         )
+
+
+def _about_file(path: str) -> str:
+    text = f"{path} is a file, and a Checkpointer takes a directory of checkpoints"
+    what = None
+    with contextlib.suppress(OSError):
+        what = foreign_file(path)
+    if what is None and path.endswith(_IMPORTED):
+        what = f"a file of tensors: {IMPORT}".format(name=path)
+    return text if what is None else f"{text}. It is {what}"
 
 
 def filesystem_of(directory: str, mounts: Path = _MOUNTS) -> str:

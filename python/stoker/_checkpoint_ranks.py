@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 from stoker._checkpoint_tree import TensorNode
-from stoker._checkpoint_values import parts_of, with_parts
+from stoker._checkpoint_values import Unresolved, parts_of, with_parts
 from stoker._native import OpenCheckpoint
 from stoker._ranks import Ranks
 
@@ -56,13 +57,26 @@ def tree_of_all(trees: list[Any], identity: Identity) -> Any:
         return first if _is_one(trees, identity) else Differs(len(trees))
     parts = [parts_of(tree) for tree in trees]
     if parts[0] is not None:
-        keys = [[key for key, _ in own or ()] for own in parts]
+        keys = [[_exact(key) for key, _ in own or ()] for own in parts]
         if any(own != keys[0] for own in keys):
             return Differs(len(trees))
         rows = zip(*([part for _, part in own or ()] for own in parts), strict=True)
         return with_parts(first, [tree_of_all(list(row), identity) for row in rows])
-    same = all(tree == first or (tree != tree and first != first) for tree in trees)
-    return first if same else Differs(len(trees))
+    return first if len({_exact(tree) for tree in trees}) == 1 else Differs(len(trees))
+
+
+def _exact(value: Any) -> Any:
+    """Equal for values of the same type and bits alone.
+
+    ``==`` takes True for 1, 1 for 1.0 and -0.0 for 0.0, also in a set, and no NaN for another.
+    """
+    if isinstance(value, (float, complex)):
+        return type(value), struct.pack("<dd", value.real, value.imag)
+    if isinstance(value, tuple):
+        return type(value), *map(_exact, value)
+    if isinstance(value, (set, frozenset)):
+        return type(value), frozenset(map(_exact, value))
+    return type(value), repr(value) if isinstance(value, Unresolved) else value
 
 
 def _is_one(nodes: list[TensorNode], identity: Identity) -> bool:

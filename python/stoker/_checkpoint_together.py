@@ -8,7 +8,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol, TypeVar
+from typing import Any, NoReturn, Protocol, TypeVar
 
 from stoker import _native
 from stoker._checkpoint_job import Meetings
@@ -85,6 +85,8 @@ def choose_together(
 ) -> tuple[Chosen, Any]:
     """The same by all ranks of a run. ``choice``: name and finite.
 
+    If ``refuse_together`` is called instead on one rank it raises on all of them.
+
     Raises:
         UsersError: Code of the caller's has failed on this rank.
     """
@@ -95,6 +97,20 @@ def choose_together(
         return together.choose(*choice, attempt)
     finally:
         together.close()
+
+
+def refuse_together(
+    error: Exception, directory: str, ranks: Ranks, meetings: Meetings, timeout: float
+) -> NoReturn:
+    """Raises ``error``, which is about what this rank was asked to restore, on every rank."""
+    if ranks.world_size > 1:
+        with contextlib.suppress(OSError, ValueError):  # this one's error is the cause
+            together = Together(directory, ranks, meetings, timeout)
+            try:
+                together.refuse(error)
+            finally:
+                together.close()
+    raise error
 
 
 def _is_damage(error: BaseException) -> bool:
@@ -126,10 +142,11 @@ class _Refused(Exception):  # noqa: N818 (what others said)
 class Together:
     """One restore by several ranks: all of them restore the same checkpoint, or all raise.
 
-    First they compare what was asked for. Then rank 0 goes through the checkpoints. Of each it
-    tells the others name and generation. Everybody checks it, touching nothing, and says how that
-    went; rank 0 says what follows. Then everybody reads it, and they agree on that in the same way.
-    If it is damage on one rank all pass it over, and any other error is everybody's.
+    First they compare what was asked for; a rank that refuses what it was asked for says so. Then
+    rank 0 goes through the checkpoints. Of each it tells the others name and generation. Everybody
+    checks it, touching nothing, and says how that went; rank 0 says what follows. Then everybody
+    reads it, and they agree on that in the same way. If it is damage on one rank all pass it over,
+    and any other error is everybody's.
     """
 
     def __init__(self, directory: str, ranks: Ranks, meetings: Meetings, timeout: float) -> None:
@@ -165,7 +182,7 @@ class Together:
 
     def choose(self, name: str, finite: bool, attempt: Try[Attempt]) -> tuple[Chosen, Any]:
         """The same as the function, agreed by all."""
-        self._compare([name, finite])
+        self._compare({"asked": [name, finite]})
         if self._ranks.rank != 0:
             return self._follow(attempt)
         try:
@@ -181,18 +198,30 @@ class Together:
         self._tell("try", {"chosen": chosen})
         return chosen, gave
 
-    def _compare(self, asked: list[Any]) -> None:
-        """Raises on every rank if one asks for another checkpoint than rank 0."""
+    def refuse(self, error: Exception) -> None:
+        """Tells the others that this rank cannot even ask."""
+        self._compare({"refused": _describe(error)})
+
+    def _compare(self, wish: dict[str, Any]) -> None:
+        """Raises on every rank if one is refused, or asks for another checkpoint than rank 0."""
         self._round += 1
-        said = self._hear(asked)
-        others = [rank for rank, other in enumerate(said) if other != asked]
-        differing = None
-        if others:
-            what = [f"rank {rank} restores {_wish(*said[rank])}" for rank in (0, others[0])]
-            differing = " and ".join(what)
-        differing = self._tell("compared", differing)
-        if differing is not None:
-            raise ValueError(f"{self._directory}: {differing}: all ranks restore the same")
+        said = self._hear(wish)
+        refused = [(rank, one["refused"]) for rank, one in enumerate(said) if "refused" in one]
+        others = [rank for rank, one in enumerate(said) if one != wish]
+        verdict = None
+        if refused:
+            verdict = {"rank": refused[0][0], **refused[0][1]}
+        elif others:
+            what = [
+                f"rank {rank} restores {_wish(*said[rank]['asked'])}" for rank in (0, others[0])
+            ]
+            verdict = {"differing": " and ".join(what)}
+        verdict = self._tell("compared", verdict)
+        if verdict is None or "refused" in wish:
+            return
+        if "rank" in verdict:
+            raise _error_of(verdict)
+        raise ValueError(f"{self._directory}: {verdict['differing']}: all ranks restore the same")
 
     def _lead(self, checkpoint: _native.OpenCheckpoint, attempt: Try[Attempt]) -> Attempt:
         self._round += 1

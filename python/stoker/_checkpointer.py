@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Iterable
 from functools import partial
 from types import TracebackType
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from stoker._checkpoint_attempt import Attempt, Wanted
 from stoker._checkpoint_job import Meetings, find_job, job_text
@@ -17,7 +17,7 @@ from stoker._checkpoint_late import telling_late
 from stoker._checkpoint_listing import Listing
 from stoker._checkpoint_names import EmptyTrees, check_names, settings_of
 from stoker._checkpoint_pending import Pending
-from stoker._checkpoint_place import refuse_checkpoint
+from stoker._checkpoint_place import refuse_place
 from stoker._checkpoint_ranks import own_prefix
 from stoker._checkpoint_restored import Restored, check_reference
 from stoker._checkpoint_settings import (
@@ -28,7 +28,7 @@ from stoker._checkpoint_settings import (
     numbers_of,
     step_number,
 )
-from stoker._checkpoint_together import choose_together
+from stoker._checkpoint_together import choose_together, refuse_together
 from stoker._checkpoint_tree import TreeEncoder
 from stoker._checkpoint_users import UsersError
 from stoker._checkpoint_writer import Progress, Writer, end_with_worker
@@ -36,6 +36,10 @@ from stoker._durations import parse_duration
 from stoker._numbers import whole_number
 from stoker._paths import path_text
 from stoker._ranks import find_ranks
+from stoker._unknown_arguments import refuse_arguments
+
+if TYPE_CHECKING:
+    from typing_extensions import Never
 
 _log = logging.getLogger("stoker")
 _STEPS_TOLD = 10
@@ -98,7 +102,9 @@ class Checkpointer(Listing):
         world_size: int | None = None,
         job: str | None = None,
         meeting: str | os.PathLike[str] | None = None,
+        **unknown: Never,
     ) -> None:
+        refuse_arguments(unknown, Checkpointer)
         settings = make_settings(
             keep=(keep_last, keep_every, keep_best),
             late=(late, in_flight, memory_bytes),
@@ -113,7 +119,7 @@ class Checkpointer(Listing):
         if not (given := path_text(path)):
             raise ValueError('an empty name names no directory: "." is this one')
         whole = os.path.abspath(given)  # noqa: PTH100 (whoever changes the directory meanwhile)
-        refuse_checkpoint(whole)
+        refuse_place(whole)
         self._deadline = settings.deadline
         place = None if meeting is None else os.path.abspath(path_text(meeting))  # noqa: PTH100
         self._meetings = Meetings(whole, self._ranks, find_job(self._ranks, job), place)
@@ -252,12 +258,16 @@ class Checkpointer(Listing):
             LateError: A rank did not answer in time.
         """
         self._writer.check_process()
-        check_names(trees, SETTINGS)
-        wanted = Wanted(trees, loader, check_allow(allow, loader), partial)
         with self._writer.turns.take():
             self._writer.await_all(None)
-            seen = self._writer.what_is_there()
-            done = self._restore("" if step == "latest" else name_of(step), finite, wanted)
+            try:
+                check_names(trees, SETTINGS)
+                wanted = Wanted(trees, loader, check_allow(allow, loader), partial)
+                name = "" if step == "latest" else name_of(step)
+                seen = self._writer.what_is_there()
+            except Exception as error:  # the other ranks would wait for this one
+                refuse_together(error, self.path, self._ranks, self._meetings, self._deadline)
+            done = self._restore(name, finite, wanted)
             if done is None:
                 _log.info("no checkpoints in %s: nothing was restored", self.path)
                 return None

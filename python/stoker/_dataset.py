@@ -17,9 +17,10 @@ import numpy.typing as npt
 from stoker import _manifest, _native, _select
 from stoker._paths import path_text
 from stoker._sample_reader import Sample, SampleReader
+from stoker._unknown_arguments import refuse_arguments
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from typing_extensions import Never, Self
 
 Source: TypeAlias = str | os.PathLike[str]
 Ids: TypeAlias = Sequence[int] | npt.NDArray[np.integer[Any]]
@@ -135,7 +136,9 @@ class Dataset:
         checksums: bool = False,
         verify: Literal["manifest", "full"] | None = None,
         manifest_sha256: str | None = None,
+        **unknown: Never,
     ) -> None:
+        refuse_arguments(unknown, Dataset)
         if verify not in (None, "manifest", "full"):
             raise ValueError(f'verify={verify!r}: "manifest", "full" or None')
         patterns = tuple(_absolute(name) for name in _names(source))

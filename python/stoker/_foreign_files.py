@@ -12,9 +12,9 @@ _HEAD_BYTES = 512
 _TAR_MAGIC = 257  # where a tar header says "ustar"
 # The number that torch.save() of versions before 1.6 begins with, pickled.
 _OLD_TORCH = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."
-_IMPORT = "`stoker checkpoint import DIR {name} --step N` makes a checkpoint of it"
+IMPORT = "`stoker checkpoint import DIR {name} --step N` makes a checkpoint of it"
 _BEGINNINGS = (
-    (_OLD_TORCH, f"a file of torch.save(): {_IMPORT}"),
+    (_OLD_TORCH, f"a file of torch.save(): {IMPORT}"),
     (b"\x93NUMPY", "a NumPy array: numpy.load() reads it"),
     (b"\x89HDF\r\n\x1a\n", "an HDF5 file: read it with h5py, and save the arrays"),
     (b"GGUF", "a GGUF file, as llama.cpp uses: read it with the gguf package, and save the arrays"),
@@ -64,7 +64,7 @@ def _kind_of_zip(path: str | os.PathLike[str]) -> str:
     if "constants.pkl" in last:
         return "a TorchScript archive: torch.jit.load() reads it; save the state_dict() of that"
     if "data.pkl" in last:
-        return f"a file of torch.save(): {_IMPORT}"
+        return f"a file of torch.save(): {IMPORT}"
     if names and all(name.endswith(".npy") for name in names):
         return "a file of numpy.savez(): numpy.load() reads it"
     return "a zip archive"
@@ -74,7 +74,7 @@ def foreign_directory(path: str | os.PathLike[str]) -> str | None:
     """The same of a directory without checkpoints."""
     names = {entry.name for entry in Path(path).iterdir()}
     if ".metadata" in names:
-        return f"a distributed checkpoint of torch: {_IMPORT}".format(name=os.fspath(path))
+        return f"a distributed checkpoint of torch: {IMPORT}".format(name=os.fspath(path))
     files = sorted(name for name in names if name.endswith(".safetensors"))
     if files:
         return f"a directory with safetensors files: load one, such as {files[0]}"

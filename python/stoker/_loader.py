@@ -17,7 +17,7 @@ from stoker._fields import Fields, columns_of
 from stoker._host_memory import Allocator, FreshMemory, allocator_of
 from stoker._iteration import OTHER_PROCESS
 from stoker._line import line_of
-from stoker._loader_hints import refuse_arguments
+from stoker._loader_hints import HINTS
 from stoker._loader_plan import LoaderPlan, Settings, Tail, global_batch, tail_of
 from stoker._loader_stats import LoaderStats
 from stoker._map_job import Collate, MapFunction
@@ -32,6 +32,7 @@ from stoker._shuffle import BlockShuffle
 from stoker._sources import Data, Parts, check_fields, dataset_of, is_packed
 from stoker._steps import Steps
 from stoker._torch import torch_if_wanted
+from stoker._unknown_arguments import refuse_arguments
 
 if TYPE_CHECKING:
     from typing_extensions import Never
@@ -137,8 +138,7 @@ class Loader:
         torch: bool | None = None,
         **unknown: Never,
     ) -> None:
-        if unknown:
-            refuse_arguments(unknown, Loader)
+        refuse_arguments(unknown, Loader, HINTS)
         self._pid = os.getpid()
         self._is_closed = False
         is_endless = epochs is None

@@ -1,13 +1,8 @@
-"""Arguments that a Loader does not have, and what to say instead."""
+"""Arguments of a torch DataLoader that a Loader does not have, and what to say instead."""
 
 from __future__ import annotations
 
-import difflib
-import inspect
-from collections.abc import Callable, Iterable
-from typing import Any
-
-_HINTS = {
+HINTS = {
     "batch_sampler": "order= is for which sample comes when, batch_size= for how many make a batch",
     "collate_fn": "give collate=, a function of a list of samples",
     "dataset": "the data is the first argument",
@@ -26,19 +21,3 @@ _HINTS = {
     "worker_init_fn": "map= gets a random generator for each sample and needs no seeding: leave it "
     "out",
 }
-
-
-def refuse_arguments(names: Iterable[str], function: Callable[..., Any]) -> None:
-    """Raises for arguments that a Loader does not have.
-
-    Raises:
-        TypeError: Says what the argument of a DataLoader is called here, or what may be meant.
-    """
-    parameters = inspect.signature(function).parameters.values()
-    known = [one.name for one in parameters if one.kind is one.KEYWORD_ONLY]
-    for name in names:
-        message = f"Loader() has no argument {name!r}"
-        if name in _HINTS:
-            raise TypeError(f"{message}, which a torch DataLoader has: {_HINTS[name]}")
-        near = difflib.get_close_matches(name, known, 1)
-        raise TypeError(f"{message}: is {near[0]!r} meant?" if near else message)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import Any, NoReturn, SupportsIndex
+from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex
 
 from stoker import _native
 from stoker._dataset import Dataset, Ids, Source, are_paths
@@ -13,6 +13,10 @@ from stoker._numbers import whole_number
 from stoker._sample_reader import Sample
 from stoker._select import take
 from stoker._tokens import Tokens
+from stoker._unknown_arguments import refuse_arguments
+
+if TYPE_CHECKING:
+    from typing_extensions import Never
 
 
 def _dataset(given: Any) -> Dataset:
@@ -54,7 +58,9 @@ class Mixture:
         parts: Sequence[tuple[Dataset | Source | Sequence[Source], float]],
         *,
         epoch_samples: int | None = None,
+        **unknown: Never,
     ) -> None:
+        refuse_arguments(unknown, Mixture)
         for part in parts:
             if not isinstance(part, (tuple, list)) or len(part) != 2:
                 raise TypeError(f"a mixture is a list of (dataset, weight): {part!r} is none")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,10 @@ from stoker._dataset import Dataset, Source, cache_directory
 from stoker._fields import dtype_name
 from stoker._numbers import whole_number
 from stoker._sample_reader import Int64s, Sample
+from stoker._unknown_arguments import refuse_arguments
+
+if TYPE_CHECKING:
+    from typing_extensions import Never
 
 POSITION_IDS, DOCUMENT_IDS, LENGTH = "position_ids", "document_ids", "tokens_length"
 
@@ -148,7 +152,9 @@ class Tokens(Dataset):
         pack: int | None = None,
         pad: int = 0,
         dtype: npt.DTypeLike | None = None,
+        **unknown: Never,
     ) -> None:
+        refuse_arguments(unknown, Tokens)
         cut = _checked_cut(window, stride, extra, pack, pad)
         if isinstance(source, Dataset):
             if isinstance(source, Tokens) or not source._is_whole():

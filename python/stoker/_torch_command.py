@@ -180,11 +180,19 @@ def _sync_and_sum(file: BinaryIO) -> tuple[int, str]:
     return size, digest.hexdigest()
 
 
+def _sync_directory(path: Path) -> None:
+    directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
+
+
 def export_file(arguments: argparse.Namespace) -> str:
     """Writes a checkpoint for torch; what to print.
 
-    1. Write under a private name, and fsync.  2. Publish the sums, which say nothing wrong about a
-    file that is not there.  3. Link to the final name: that replaces nothing.  4. fsync the parent.
+    1. Write under a private name, and fsync.  2. Link to the final name: that replaces nothing.
+    3. fsync the parent.  4. Publish the sums: there are none without their file.
     """
     out = Path(arguments.out)
     import_torch(f"{out}: written by torch")
@@ -211,19 +219,16 @@ def export_file(arguments: argparse.Namespace) -> str:
                 size, digest = _sync_and_sum(file)
         except OSError as error:
             raise OSError(error.errno, error.strerror, str(out)) from None
-        stoker_io.write_durable(sums, f"{digest}  {out.name}\n".encode())
-        try:
-            os.link(staged, out, follow_symlinks=False)
-        except OSError:
-            sums.unlink()
-            raise
+        os.link(staged, out, follow_symlinks=False)
     finally:
         staged.unlink(missing_ok=True)
-    parent = os.open(out.parent, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        os.fsync(parent)
-    finally:
-        os.close(parent)
+        _sync_directory(out.parent)
+        stoker_io.write_durable(sums, f"{digest}  {out.name}\n".encode())
+    except BaseException:
+        sums.unlink(missing_ok=True)
+        out.unlink()
+        raise
     report = {
         "files": [str(out)],
         "sums": str(sums),

@@ -102,16 +102,24 @@ def test_a_thread_that_saves_in_a_loop_does_not_keep_close_waiting(tmp_path: Pat
 
 
 def test_callbacks_may_call_everything_while_it_is_closed(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """close() waits for callbacks: not in its turn, for which they wait."""
     errors: list[str] = []
-    saver = stoker.Checkpointer(tmp_path, in_flight=2, rate_limit="20MB")
+    saver = stoker.Checkpointer(tmp_path, in_flight=2)
+    closing = threading.Event()
+    await_all = saver._writer.await_all
+
+    def tell_and_await_all(timeout: float | None) -> bool:
+        closing.set()  # close() has the last turn, and waits in it
+        return await_all(timeout)
+
+    monkeypatch.setattr(saver._writer, "await_all", tell_and_await_all)
 
     def call_all(_: Any) -> None:
-        time.sleep(0.2)  # close() waits by now
-        saver.wait(_PATIENCE_S)
+        closing.wait(_PATIENCE_S)
         calls: tuple[Callable[[], object], ...] = (
+            lambda: saver.wait(_PATIENCE_S),  # refused after the other callback's close()
             lambda: saver.save(9, state=1).result(_PATIENCE_S),
             lambda: saver.restore(state=None),
         )

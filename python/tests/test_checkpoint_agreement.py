@@ -160,6 +160,46 @@ attempt(saver.save, 2, state=a)
     assert first[1] is second[1] is True
 
 
+@pytest.mark.parametrize("rank", [0, 1])
+def test_what_one_rank_cannot_ask_for_is_refused_on_both_at_once(tmp_path: Path, rank: int) -> None:
+    """The other one waited for the deadline."""
+    body = f"""
+attempt(saver.save, 1, state={{"a": a}})
+for step, wrong in (
+    ("latest", {{"strict": True}}),
+    ("latest", {{"keep_last": 3}}),
+    ("latest", {{"allow": {{"tail"}}}}),
+    ("latest", {{"allow": "tail"}}),
+    ("", {{}}),
+    (-1, {{}}),
+):
+    b = np.zeros(4)
+    if rank == {rank}:
+        attempt(saver.restore, step, state={{"a": b}}, **wrong)
+    else:
+        attempt(saver.restore, state={{"a": b}})
+    assert b.tolist() == [0] * 4
+    attempt(saver.restore, step, state={{"a": b}}, **wrong)
+attempt(saver.restore, state={{"a": a}})
+"""
+    both = _on_two(tmp_path, body)
+    messages = [
+        "ValueError: strict: no name for a tree",
+        "ValueError: keep_last: no name for a tree",
+        "ValueError: allow= is about the loader",
+        "TypeError: allow is a set of names",
+        'ValueError: step="": "latest", a number',
+        "ValueError: step=-1: at least 0",
+    ]
+    own, other = both[rank], both[1 - rank]
+    for i, message in enumerate(messages):
+        kind, text = message.split(": ", 1)
+        assert own[1 + 2 * i].startswith(message)
+        assert other[1 + 2 * i].startswith(f"{kind}: rank {rank}: {text}")
+        assert own[2 + 2 * i] == other[2 + 2 * i] == own[1 + 2 * i], "each has its own"
+    assert own[-1] == other[-1] == 1
+
+
 class _Own:
     def __init__(self) -> None:
         self.state = 1

@@ -340,6 +340,31 @@ def test_equal_bytes_of_another_type_are_not_the_same_tensor(tmp_path: Path) -> 
         saver.restore(state=None)
 
 
+_PAIRS = """[
+    (0.0, -0.0), (1, True), (1, 1.0), (complex(0, 0.0), complex(0, -0.0)),
+    (complex("nan+1j"), complex("nan+2j")), ({1: 5}, {True: 5}), ({(2, 0.0): 5}, {(2, -0.0): 5}),
+    ({1}, {True}), (frozenset([(0.0,)]), frozenset([(-0.0,)])),
+]"""
+
+
+def test_values_are_the_same_on_all_ranks_if_type_and_bits_are(tmp_path: Path) -> None:
+    with ranks(tmp_path, 2) as group:
+        on_all(group, f"pairs = {_PAIRS}")
+        on_all(group, "own = {f'own{i}': [pair[rank]] for i, pair in enumerate(pairs)}")
+        save = "result = saver.save(1, same=[pair[0] for pair in pairs], **own).wait()"
+        assert on_all(group, save) == [True, True]
+        on_all(group, "saver.close()")
+    pairs = eval(_PAIRS)
+    with stoker.Checkpointer(tmp_path, rank=0, world_size=1) as saver:
+        done = saver.restore(same=None, partial=True)
+        assert done is not None
+        assert repr(done.trees["same"]) == repr([pair[0] for pair in pairs])
+        for i in range(len(pairs)):
+            own: dict[str, Any] = {f"own{i}": None}
+            with pytest.raises(ValueError, match=rf"own{i}\[0\].*: each of the 2 ranks has saved"):
+                saver.restore(**own)
+
+
 def test_slices_that_overlap_or_lie_outside_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"\(2, 3\) at \(6, 0\) does not lie in \(7, 3\)"):
         stoker.Slice(np.zeros((2, 3)), (7, 3), (6, 0))

@@ -44,6 +44,19 @@ def test_a_checkpoint_is_no_directory_of_checkpoints(tmp_path: Path, name: str) 
     assert stoker.load(tmp_path / name).step == 5
 
 
+@pytest.mark.parametrize("name", ["old.pt", "model.safetensors", "notes.txt", "data.npy"])
+def test_a_file_is_no_directory_of_checkpoints(tmp_path: Path, name: str) -> None:
+    file = tmp_path / name
+    file.write_bytes(b"\x93NUMPY" if name == "data.npy" else b"what it is called")
+    with pytest.raises(NotADirectoryError) as raised:
+        stoker.Checkpointer(file)
+    said = f"{file} is a file, and a Checkpointer takes a directory of checkpoints"
+    advice = {"notes.txt": "", "data.npy": ". It is a NumPy array: numpy.load() reads it"}
+    command = f"stoker checkpoint import DIR {file} --step N"
+    imported = f". It is a file of tensors: `{command}` makes a checkpoint of it"
+    assert raised.value.strerror == said + advice.get(name, imported)
+
+
 def test_a_run_that_did_not_restore_removes_nothing_of_the_one_before(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

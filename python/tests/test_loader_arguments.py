@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import stoker
-from stoker._loader_hints import _HINTS
+from stoker._loader_hints import HINTS
 
 HALF: Any = 2.5
 
@@ -168,11 +168,24 @@ def test_every_argument_of_a_torch_dataloader_is_taken_or_has_a_hint() -> None:
     data = pytest.importorskip("torch.utils.data")
     theirs = set(inspect.signature(data.DataLoader).parameters)
     ours = set(inspect.signature(stoker.Loader).parameters)
-    assert theirs - ours <= set(_HINTS)
+    assert theirs - ours <= set(HINTS)
 
 
-def test_a_misspelt_argument_gets_a_suggestion(shards: Path) -> None:
-    with pytest.raises(TypeError, match=r"no argument 'batchsize': is 'batch_size' meant\?"):
+def test_a_misspelt_argument_gets_a_suggestion(shards: Path, tmp_path: Path) -> None:
+    near = r"no argument '{0}'; did you mean '{1}'\?$"
+    with pytest.raises(
+        TypeError, match=r"^Loader\(\) has " + near.format("batchsize", "batch_size")
+    ):
         stoker.Loader(shards, batchsize=2)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"no argument 'frobnicate'$"):
         stoker.Loader(shards, batch_size=2, frobnicate=1)  # type: ignore[arg-type]
+    with pytest.raises(
+        TypeError, match=r"^Dataset\(\) has " + near.format("checksum", "checksums")
+    ):
+        stoker.Dataset(shards, checksum=True)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"^Tokens\(\) has " + near.format("windows", "window")):
+        stoker.Tokens(shards, windows=8)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=near.format("epoch_sample", "epoch_samples")):
+        stoker.Mixture([(shards, 1)], epoch_sample=8)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=near.format("keep_lats", "keep_last")):
+        stoker.Checkpointer(tmp_path, keep_lats=3)  # type: ignore[arg-type]

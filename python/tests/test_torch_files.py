@@ -268,6 +268,26 @@ def test_exported_tensors_are_chosen_and_renamed(tmp_path: Path) -> None:
     assert export(tmp_path / "run" / "latest", tmp_path / "none.pt", "--only=nothing") == 2
 
 
+def test_the_sums_of_an_export_come_after_its_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sums alone would be those of another file that is put there."""
+    with stoker.Checkpointer(tmp_path / "run") as saver:
+        saver.save(1, state={"w": torch.zeros(3)})
+    out = tmp_path / "out"
+    out.mkdir()
+    seen: list[list[str]] = []
+
+    def write_durable(*_: Any) -> None:
+        seen.append([path.name for path in out.iterdir()])
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(stoker.io, "write_durable", write_durable)
+    assert main(["export", "--", str(tmp_path / "run" / "latest"), str(out / "a.pt")]) == 1
+    assert seen == [["a.pt"]]
+    assert list(out.iterdir()) == [], "nothing is left of an export that failed"
+
+
 def test_a_damaged_checkpoint_exports_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -135,8 +135,8 @@ Result<PathAt> place_of(FileOps& ops, const PathAt& path) {
 
 }  // namespace
 
-// 1. Write and fsync the file under a private name.  2. Publish the sums, which say nothing wrong
-// about a file that is not there.  3. Rename the file without replacing.  4. fsync the parent.
+// 1. Write and fsync the file under a private name.  2. Rename it without replacing.  3. fsync the
+// parent.  4. Publish the sums: there are none without their file, which another one could replace.
 Result<ExportReport> export_safetensors(const CheckpointReader& reader, FileOps& ops,
                                         const std::string& path, const ExportOptions& options) {
   Export job{.reader = reader, .ops = ops, .options = options};
@@ -157,18 +157,22 @@ Result<ExportReport> export_safetensors(const CheckpointReader& reader, FileOps&
   const Result<std::string> line = write_tensors(job, staged, name, files.front());
   Status status = line.status();
   if (status.ok()) ops.reached("export.synced");
-  if (status.ok())
-    status = publish_file(ops, sums, std::as_bytes(std::span(*line)), IfExists::fail);
   if (status.ok()) {
     status = ops.rename_noreplace(staged, place);
     if (status.code() == Code::unsupported) status = ops.link(staged, place);
-    if (!status.ok()) static_cast<void>(ops.unlink(sums));
   }
   static_cast<void>(ops.unlink(staged));  // after a failure, or its second name
   STOKER_TRY(status);
   ops.reached("export.switched");
-  STOKER_TRY(ops.fsync_dir(place.parent()));
-  ops.reached("export.durable");
+  status = ops.fsync_dir(place.parent());
+  if (status.ok()) ops.reached("export.durable");
+  if (status.ok())
+    status = publish_file(ops, sums, std::as_bytes(std::span(*line)), IfExists::fail);
+  if (!status.ok()) {  // nobody was told of either
+    if (status.code() != Code::already_exists) static_cast<void>(ops.unlink(sums));
+    static_cast<void>(ops.unlink(place));
+    return status;
+  }
   report.files = {path};
   return report;
 }

@@ -7,6 +7,7 @@
 
 #include "base/units.h"
 #include "bench/bar.h"
+#include "cli/home_path.h"
 #include "cli/old_name.h"
 
 namespace stoker::cli {
@@ -15,10 +16,10 @@ namespace {
 constexpr std::size_t kBarWidth = 20;
 
 constexpr const char* kFooter = R"(Examples:
-  stoker bench disk --quick        some seconds, 256 MiB in the current directory
+  stoker bench disk --quick        some seconds, 256 MiB in this directory
   stoker bench disk /data          about a minute, 4 GiB
-  stoker bench cliff /data         how much the drive absorbs before it slows down
-  stoker bench checkpoint /data    how long a save blocks training, and how fast a restore is)";
+  stoker bench cliff /data         how much the drive absorbs at full speed
+  stoker bench checkpoint /data    how long a save blocks, how fast a restore is)";
 
 /// What to do, by what went wrong; empty where the message says it already.
 std::string_view advice_for(const Status& status) {
@@ -46,8 +47,9 @@ void add_bench_directory(CLI::App& command, std::string& directory, const char* 
   const auto check = [](const std::string& typed) {
     return std::string(typed.empty() ? "is empty: name a directory" : "");
   };
-  const CLI::Option* const option = command.add_option("DIR", directory, help)->check(check);
-  add_old_name(command, "--path", option, directory);
+  const CLI::Option* const option =
+      as_path(command.add_option("DIR", directory, help))->check(check);
+  as_path(add_old_name(command, "--path", option, directory));
 }
 
 void fail_with_advice(const Status& status) {

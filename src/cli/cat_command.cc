@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/dataset_arguments.h"
+#include "cli/home_path.h"
 #include "cli/sample_text.h"
 #include "dataset/key_search.h"
 #include "dataset/shard_names.h"
@@ -15,11 +16,13 @@ namespace stoker::cli {
 namespace {
 
 constexpr const char* kFooter =
-    "stoker cat shards '#17'            sample 17 as JSON; of large fields, only the size\n"
-    "stoker cat shards '#17.jpg' >a.jpg its field jpg, byte for byte\n"
-    "stoker cat shards cat/0001.jpg     by key; the shards are searched for it\n"
+    "Examples:\n"
+    "  stoker cat shards '#17'              sample 17 as JSON; large fields as sizes\n"
+    "  stoker cat shards '#17.jpg' > a.jpg  its field jpg, byte for byte\n"
+    "  stoker cat shards cat/0001.jpg       by key; the shards are searched for it\n"
+    "\n"
     "If samples have no keys (neither names in a tar nor a field __key__), a key is SHARD/NUMBER, "
-    "as\n`stoker ls` shows.";
+    "as `stoker ls` shows.";
 
 struct CatArguments {
   DatasetArguments dataset;
@@ -82,14 +85,11 @@ Status print_field(const SampleRecord& sample, const std::string& name, Context&
                                              printable(sample.key()), printable(name), names));
 }
 
-Status run(const CatArguments& arguments, Context& context) {
-  STOKER_ASSIGN(const std::shared_ptr<const Dataset> dataset,
-                open_dataset({arguments.uri}, arguments.dataset, context));
-  STOKER_ASSIGN(const Wanted wanted, arguments.what.starts_with('#')
-                                         ? by_number(arguments.what)
-                                         : by_key(*dataset, arguments.what, context.stop));
+Status print_sample(const Dataset& dataset, const std::string& what, Context& context) {
+  STOKER_ASSIGN(const Wanted wanted,
+                what.starts_with('#') ? by_number(what) : by_key(dataset, what, context.stop));
   SampleRecord sample;
-  STOKER_TRY(dataset->read(wanted.sample, sample));
+  STOKER_TRY(dataset.read(wanted.sample, sample));
   if (!wanted.field.empty()) return print_field(sample, wanted.field, context);
   nlohmann::ordered_json fields = nlohmann::ordered_json::object();
   for (const FieldView& field : sample.view().fields)
@@ -99,12 +99,23 @@ Status run(const CatArguments& arguments, Context& context) {
       to_line({{"number", wanted.sample}, {"key", sample.key()}, {"fields", fields}}) + "\n");
 }
 
+Status run(const CatArguments& arguments, Context& context) {
+  STOKER_ASSIGN(const std::shared_ptr<const Dataset> dataset,
+                open_dataset({arguments.uri}, arguments.dataset, context));
+  Status status = print_sample(*dataset, arguments.what, context);
+  // Other errors name the shard.
+  const bool is_about_all =
+      status.code() == Code::not_found || status.code() == Code::invalid_argument;
+  return is_about_all ? status.with_context(arguments.uri) : status;
+}
+
 }  // namespace
 
 void add_cat_command(CLI::App& app, Context& context) {
   CLI::App* command = app.add_subcommand("cat", "Print a sample, or one field of it.");
   const auto arguments = std::make_shared<CatArguments>();
-  command->add_option("URI", arguments->uri, "Shards: a directory, a file, or a quoted pattern.")
+  as_path(command->add_option("URI", arguments->uri,
+                              "Shards: a directory, a file, or a quoted pattern."))
       ->required();
   command->add_option("SAMPLE", arguments->what, "KEY, KEY.FIELD, '#NUMBER' or '#NUMBER.FIELD'.")
       ->required();

@@ -11,6 +11,7 @@
 #include "checkpoint/names.h"
 #include "checkpoint/stoppable_engine.h"
 #include "cli/engine_choice.h"
+#include "cli/home_path.h"
 #include "cli/sample_text.h"
 
 namespace stoker::cli {
@@ -37,7 +38,7 @@ Result<CatalogStep> find_latest(const Catalog& catalog, const std::string& direc
 }  // namespace
 
 void add_directory_argument(CLI::App& command, std::string& directory) {
-  command.add_option("DIR", directory, "Directory of the checkpoints.")->required();
+  as_path(command.add_option("DIR", directory, "Directory of the checkpoints."))->required();
 }
 
 Result<CheckpointDirectory> open_directory(const std::string& directory) {

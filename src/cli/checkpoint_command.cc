@@ -10,7 +10,8 @@ as `latest`, or as the name of a directory such as step-000000001000.superseded-
 Examples:
   stoker checkpoint ls run/checkpoints
   stoker checkpoint verify run/checkpoints --all
-  stoker checkpoint export run/checkpoints latest model.safetensors --only model. --strip model.
+  stoker checkpoint export run/checkpoints latest model.safetensors \
+    --only model. --strip model.
   stoker checkpoint prune run/checkpoints --keep-last 3 --dry-run
 
 Exit status: 0 done, 1 failed or damage found, 2 misused, 130 interrupted.)";

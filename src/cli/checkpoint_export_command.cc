@@ -8,8 +8,10 @@
 #include "base/units.h"
 #include "checkpoint/export.h"
 #include "checkpoint/export_choice.h"
+#include "cli/bench_command.h"
 #include "cli/checkpoint_arguments.h"
 #include "cli/dataset_arguments.h"
+#include "cli/home_path.h"
 #include "cli/python_program.h"
 #include "cli/sample_text.h"
 #include "cli/work_progress.h"
@@ -32,7 +34,8 @@ state as it was saved, or with --only or --strip a dict of tensors by name. It p
 whole. STOKER_PYTHON says by which Python, else it is the one beside this command or on the PATH.
 
 Examples:
-  stoker checkpoint export run/checkpoints 1000 model.safetensors --only model. --strip model.
+  stoker checkpoint export run/checkpoints 1000 model.safetensors \
+    --only model. --strip model.
   stoker checkpoint export run/checkpoints latest my-model --hf)";
 
 struct Arguments {
@@ -41,6 +44,7 @@ struct Arguments {
   std::string out;
   bool hf = false;
   bool json = false;
+  std::string shard_size;
   ExportOptions options;
 };
 
@@ -97,6 +101,10 @@ Status run(const Arguments& arguments, Context& context) {
   STOKER_ASSIGN(const CheckpointReader reader,
                 open_step(arguments.directory, arguments.step, context));
   ExportOptions options = arguments.options;
+  if (!arguments.shard_size.empty()) {
+    if (!arguments.hf) return Status(Code::invalid_argument, "--shard-size is for --hf");
+    STOKER_ASSIGN(options.file_bytes_max, parse_size_option("--shard-size", arguments.shard_size));
+  }
   STOKER_TRY(check_only(reader.tensors(), options.only));
   if (is_for_torch(arguments)) return hand_over(arguments, reader.directory());
   std::vector<LeftOutTree> left_out;
@@ -128,11 +136,13 @@ void add_checkpoint_export_command(CLI::App& checkpoint, Context& context) {
   const auto arguments = std::make_shared<Arguments>();
   add_directory_argument(*command, arguments->directory);
   command->add_option("STEP", arguments->step, kStepHelp)->required();
-  command
-      ->add_option("OUT", arguments->out, "OUT.safetensors, OUT.pt, or a new directory with --hf.")
+  as_path(command->add_option("OUT", arguments->out,
+                              "OUT.safetensors, OUT.pt, or a new directory with --hf."))
       ->required();
   command->add_flag("--hf", arguments->hf,
                     "Write the tree `model` as a directory in the layout of Hugging Face models.");
+  command->add_option("--shard-size", arguments->shard_size,
+                      "With --hf: largest size of a file (default: 5GiB).");
   command
       ->add_option("--only", arguments->options.only,
                    "Export only tensors whose names begin with this; may be repeated.")

@@ -10,6 +10,7 @@
 #include "cli/checkpoint_import.h"
 #include "cli/count_check.h"
 #include "cli/dataset_arguments.h"
+#include "cli/home_path.h"
 #include "cli/python_program.h"
 #include "cli/sample_text.h"
 #include "cli/work_progress.h"
@@ -31,7 +32,7 @@ everything is one tree. STOKER_PYTHON says by which Python, else it is the one b
 on the PATH.
 
 Examples:
-  stoker checkpoint import run/checkpoints base-model.safetensors --step 0 --as model
+  stoker checkpoint import run/checkpoints base.safetensors --step 0 --as model
   stoker checkpoint import run/checkpoints old-run.pt --step 40000)";
 
 struct Arguments {
@@ -76,9 +77,9 @@ void add_checkpoint_import_command(CLI::App& checkpoint, Context& context) {
       "import", "Make a checkpoint from a safetensors file or a torch file.");
   const auto arguments = std::make_shared<Arguments>();
   add_directory_argument(*command, arguments->request.directory);
-  command
-      ->add_option("FILE", arguments->request.file,
-                   "FILE.safetensors, FILE.pt, or the directory of a torch distributed checkpoint.")
+  as_path(command->add_option(
+              "FILE", arguments->request.file,
+              "FILE.safetensors, FILE.pt, or the directory of a torch distributed checkpoint."))
       ->required();
   command->add_option("--step", arguments->request.step, "Step number to save it as.")
       ->required()

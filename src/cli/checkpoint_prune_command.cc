@@ -28,7 +28,7 @@ lock of the directory, prune refuses; --dry-run needs no lock. --keep-best uses 
 `annotate`.
 
 Examples:
-  stoker checkpoint prune run/checkpoints --keep-last 3 --keep-every 10000 --dry-run
+  stoker checkpoint prune run/checkpoints --keep-every 10000 --dry-run
   stoker checkpoint prune run/checkpoints --keep-best val_loss:min:1)";
 
 struct Arguments {

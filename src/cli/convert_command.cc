@@ -2,6 +2,7 @@
 #include <ostream>
 
 #include "cli/dataset_arguments.h"
+#include "cli/home_path.h"
 #include "cli/pack_arguments.h"
 #include "dataset/convert.h"
 
@@ -48,13 +49,12 @@ Status run(const Arguments& arguments, Context& context) {
 void add_convert_command(CLI::App& app, Context& context) {
   CLI::App* command = app.add_subcommand("convert", "Convert shards from one format to another.");
   const auto arguments = std::make_shared<Arguments>();
-  command
-      ->add_option("SRC", arguments->source,
-                   "Shards to convert: a directory, a file, or a pattern.")
+  as_path(command->add_option("SRC", arguments->source,
+                              "Shards to convert: a directory, a file, or a pattern."))
       ->required();
-  command
-      ->add_option("DST", arguments->pack.destination,
-                   "Directory for the new shards: a new one, or that of an earlier run.")
+  as_path(
+      command->add_option("DST", arguments->pack.destination,
+                          "Directory for the new shards: a new one, or that of an earlier run."))
       ->required();
   add_pack_options(*command, arguments->pack);
   command->add_option("--source-format", arguments->source_format,

@@ -9,6 +9,7 @@
 #include <ostream>
 
 #include "base/units.h"
+#include "cli/home_path.h"
 #include "formats/dtype.h"
 
 namespace stoker::cli {
@@ -56,10 +57,10 @@ void add_dataset_options(CLI::App& command, DatasetArguments& arguments) {
 }
 
 void add_dataset_arguments(CLI::App& command, DatasetArguments& arguments) {
-  command
-      .add_option("URI", arguments.uris,
-                  "Shards: a directory, files, \"train-{000..123}.tar\", \"*.tar\". Each directory "
-                  "is a dataset; all files together are one.")
+  as_path(command.add_option(
+              "URI", arguments.uris,
+              "Shards: a directory, files, \"train-{000..123}.tar\", \"*.tar\". Each directory "
+              "is a dataset; all files together are one."))
       ->required();
   add_dataset_options(command, arguments);
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cli/command.h"
+#include "cli/home_path.h"
 #include "observe/doctor.h"
 #include "observe/lustre.h"
 #include "observe/render_findings.h"
@@ -70,8 +71,8 @@ void add_doctor_command(CLI::App& app, Context& context) {
   CLI::App* command = app.add_subcommand(
       "doctor", "Find what slows down or endangers training on this machine, and how to fix it.");
   const auto arguments = std::make_shared<DoctorArguments>();
-  command->add_option("PATH", arguments->paths,
-                      "Paths to examine (default: the current directory).");
+  as_path(command->add_option("PATH", arguments->paths,
+                              "Paths to examine (default: the current directory)."));
   CLI::Option* json = command->add_flag("--json", arguments->json, "Print one JSON object.");
   command
       ->add_option("--role", arguments->role,

@@ -7,10 +7,12 @@
 #include <unistd.h>
 
 #include <iostream>
+#include <memory>
 #include <thread>
 
 #include "cli/command.h"
 #include "cli/engine_choice.h"
+#include "cli/help_formatter.h"
 #include "cli/misuse_line.h"
 #include "stoker/version.h"
 
@@ -114,6 +116,7 @@ int run(int argc, char** argv) {
                   .err_is_terminal = ::isatty(STDERR_FILENO) == 1};
   CLI::App app("No accelerator waits for storage, and no committed checkpoint is ever lost.",
                "stoker");
+  app.formatter(std::make_shared<HelpFormatter>());  // before the commands, which inherit it
   app.set_version_flag("--version", std::string("stoker ") + kVersion);
   app.require_subcommand(1);
   app.failure_message([](const CLI::App* command, const CLI::Error& error) {

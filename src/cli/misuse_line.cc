@@ -108,7 +108,14 @@ std::string command_name(const CLI::App& app) {
 }
 
 std::string no_such_command(const CLI::App& command, std::string_view typed) {
-  const std::string meant = nearest(command_names(command), typed);
+  const auto nested = [&]() -> std::string {
+    for (const CLI::App* const sub : command.get_subcommands({}))
+      if (const std::string name = nearest(command_names(*sub), typed); !name.empty())
+        return sub->get_name() + " " + name;
+    return {};
+  };
+  std::string meant = nearest(command_names(command), typed);
+  if (meant.empty()) meant = nested();
   return fmt::format("there is no command {}{}", printable(typed),
                      meant.empty() ? "" : fmt::format("; did you mean {}?", meant));
 }

@@ -4,6 +4,7 @@
 #include <ostream>
 
 #include "cli/count_check.h"
+#include "cli/home_path.h"
 #include "cli/pack_arguments.h"
 #include "cli/pack_import.h"
 #include "dataset/sample_source.h"
@@ -25,10 +26,11 @@ Examples:
   stoker pack images/train shards/train --format tar --shuffle-seed 7
   stoker pack images/val shards/val --classes shards/train/classes.json
   stoker pack text.jsonl shards/text --format mds --shard-size 64MiB
-  stoker pack tokens.bin shards/tokens --format tokens --dtype uint16 --sequence-length 4096
-  stoker pack rows.parquet shards/rows --columns image,label --where "label < 10"
+  stoker pack tokens.bin shards/tokens --format tokens --dtype uint16 \
+    --sequence-length 4096
+  stoker pack rows.parquet shards/rows --columns image,label --where "label < 9"
   stoker pack docs.jsonl shards/docs --tokenizer tokenizer.json --eod 0
-  stoker pack images/train shards/train --format tar --task 3/16     (0/16 to 15/16, then)
+  stoker pack images/train shards/train --task 3/16     (0/16 to 15/16, then)
   stoker pack --merge shards/train
 
 Exit status: 0 done, 1 failed, 2 misused, 130 interrupted.)";
@@ -94,11 +96,11 @@ void add_pack_command(CLI::App& app, Context& context) {
   CLI::App* command =
       app.add_subcommand("pack", "Turn files into large shards, with checksums and an index.");
   const auto arguments = std::make_shared<Arguments>();
-  command->add_option(
+  as_path(command->add_option(
       "SRC", arguments->source,
-      "Data to pack: a directory, .jsonl, .npy, .bin, .parquet, .arrow, .h5, data.mdb.");
-  command->add_option("DST", arguments->pack.destination,
-                      "Directory for the shards: a new one, or that of an earlier run.");
+      "Data to pack: a directory, .jsonl, .npy, .bin, .parquet, .arrow, .h5, data.mdb."));
+  as_path(command->add_option("DST", arguments->pack.destination,
+                              "Directory for the shards: a new one, or that of an earlier run."));
   add_pack_options(*command, arguments->pack);
   command->add_option("--from", arguments->kind,
                       "Kind of SRC (default: recognised): classes, tree, jsonl, tokens, raw, "
@@ -109,13 +111,16 @@ void add_pack_command(CLI::App& app, Context& context) {
       ->add_option("--sequence-length", arguments->sequence_length,
                    "Cut token arrays into sequences of this many tokens.")
       ->check(count_from(1));
-  command->add_flag("--hidden", arguments->hidden,
-                    "Directories: pack hidden files, too; the dot becomes \"_\" in their keys.");
-  command->add_option("--classes", arguments->classes,
-                      "Class directories: a classes.json (of an earlier pack) with the numbers.");
+  command->add_flag(
+      "--hidden", arguments->hidden,
+      "Directories: pack hidden files and directories, too; their dot becomes \"_\" in keys.");
+  as_path(command->add_option(
+      "--classes", arguments->classes,
+      "Class directories: a classes.json (of an earlier pack) with the numbers."));
   add_import_options(*command, arguments->import);
-  command->add_option("--merge", arguments->merge,
-                      "Complete the dataset that the tasks have packed into this directory.");
+  as_path(
+      command->add_option("--merge", arguments->merge,
+                          "Complete the dataset that the tasks have packed into this directory."));
   command->footer(kFooter);
   on_chosen(*command, arguments, context, run);
 }

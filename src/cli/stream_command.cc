@@ -7,6 +7,7 @@
 #include "base/units.h"
 #include "cli/count_check.h"
 #include "cli/cursor_file.h"
+#include "cli/home_path.h"
 #include "cli/loader_arguments.h"
 #include "cli/sample_text.h"
 #include "cli/stream_report.h"
@@ -27,7 +28,8 @@ on stdout; the figures go to stderr. --cursor-file FILE saves the position of th
 continues from there: even after a kill, the samples are those of an uninterrupted run. Keys that
 were printed after the last save are printed again. The number of samples before the position is
 printed on stderr, so that an older list can be cut there:
-  head -n COUNT keys > kept && stoker stream ... --print-keys --cursor-file FILE >> kept
+  head -n COUNT keys > kept
+  stoker stream ... --print-keys --cursor-file FILE >> kept
 FILE is one line of JSON, which Python's load_state_dict() takes as well. Each rank needs its own.
 
 Examples:
@@ -208,8 +210,9 @@ void add_stream_command(CLI::App& app, Context& context) {
       ->check(count_from(1));
   command->add_flag("--print-keys", arguments->print_keys,
                     "Print the keys in the order delivered, one per line.");
-  command->add_option("--cursor-file", arguments->cursor_file,
-                      "Save the position of the stream in this file, and continue from it.");
+  as_path(
+      command->add_option("--cursor-file", arguments->cursor_file,
+                          "Save the position of the stream in this file, and continue from it."));
   command
       ->add_option("--cursor-every", arguments->cursor_every,
                    "Batches between two writes of the cursor file (default: 1).")

@@ -6,6 +6,7 @@
 
 #include "base/units.h"
 #include "cli/command.h"
+#include "cli/home_path.h"
 #include "cli/work_progress.h"
 #include "dataset/verify.h"
 
@@ -92,7 +93,7 @@ void add_verify_command(CLI::App& app, Context& context) {
   CLI::App* command =
       app.add_subcommand("verify", "Check every byte of a dataset, and list what is damaged.");
   const auto arguments = std::make_shared<Arguments>();
-  command->add_option("DIR", arguments->directory, "The dataset's directory.")->required();
+  as_path(command->add_option("DIR", arguments->directory, "The dataset's directory."))->required();
   command->add_option("--format", arguments->format,
                       "Format of the shards (default: recognised by content).");
   command->add_option("--dtype", arguments->dtype, "Element type of arrays without a header.");

@@ -95,8 +95,8 @@ Result<std::uint64_t> find_key(const Dataset& dataset, std::string_view key,
     if (!sample) STOKER_TRY(found.status());  // it may be behind a damaged one
   }
   if (sample) return *sample;
-  return Status(Code::not_found, dataset.source().directory() + ": no sample has the key \"" +
-                                     std::string(key) + "\"; `stoker ls` shows the keys");
+  return Status(Code::not_found,
+                "no sample has the key \"" + std::string(key) + "\"; `stoker ls` shows the keys");
 }
 
 }  // namespace stoker

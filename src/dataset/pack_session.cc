@@ -1,5 +1,6 @@
 #include "dataset/pack_session.h"
 
+#include <cerrno>
 #include <memory>
 #include <set>
 #include <utility>
@@ -26,6 +27,17 @@ Status remove_staged(FileOps& ops, const PathAt& directory,
     STOKER_TRY(ops.unlink(directory / found.name));
   }
   return {};
+}
+
+/// What is mounted in a directory is not removed with it (FileOps::unlink): what a killed run left
+/// there would stay, and stop the next one.
+Status refuse_mounted(FileOps& ops, const PathAt& directory) {
+  // No directory has that name: it is asked for the sake of EXDEV.
+  if (ops.rmdir(directory / "pack.lock").os_error() != EXDEV) return {};
+  return Status(Code::invalid_argument,
+                directory.text() +
+                    ": something is mounted there, and pack has to remove files from it; unmount "
+                    "it, or pack into another directory");
 }
 
 /// The job on disk is ours, or there is none and the directory is empty.
@@ -101,6 +113,7 @@ Result<std::unique_ptr<PackSession>> PackSession::open(FileOps& ops, const Sampl
 
 Status PackSession::claim(const SampleSource& source) {
   STOKER_TRY(make_own_directory(ops_, directory_ / ".stoker"));
+  STOKER_TRY(refuse_mounted(ops_, directory_ / ".stoker"));
   STOKER_ASSIGN(lock_, internal::lock_pack(ops_, directory_,
                                            is_alone_ ? LockMode::exclusive : LockMode::shared));
   // Before anything is staged: in a container a process has the number of the one that was killed.

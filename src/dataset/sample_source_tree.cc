@@ -161,9 +161,11 @@ class TreeSource final : public SampleSource {
 
   /// A class without a sample has no number.
   void leave_out_empty(const std::vector<std::string>& folders) {
-    for (const std::string& folder : folders)
-      if (!classes_.contains(folder) || (given_classes_ && !seen_.contains(folder)))
+    for (const std::string& folder : folders) {
+      const std::string name = internal::visible_name(folder);
+      if (!classes_.contains(name) || (given_classes_ && !seen_.contains(name)))
         left_out_.push_back({.name = folder, .why = "no images"});
+    }
   }
 
   /// Files with one key lie side by side in bytewise order: they share all up to the first dot.

@@ -46,16 +46,15 @@ class Walk {
     STOKER_ASSIGN(const std::vector<std::string> names, posix_file_ops().list(directory));
     for (const std::string& name : names) {
       std::string path = prefix.empty() ? name : prefix + "/" + name;
-      const bool is_hidden = name.starts_with('.');
-      if (is_hidden && !with_hidden_)
+      if (name.starts_with('.') && !with_hidden_)
         found.left_out.push_back({.name = std::move(path), .why = std::string(kHidden)});
       else
-        STOKER_TRY(visit(std::move(path), is_hidden));
+        STOKER_TRY(visit(std::move(path)));
     }
     return {};
   }
 
-  Status visit(std::string name, bool is_hidden) {
+  Status visit(std::string name) {
     const std::string path = root_ + "/" + name;
     struct stat info{};
     if (::lstat(path.c_str(), &info) != 0) return Status::from_errno(errno, "stat", path);
@@ -66,11 +65,12 @@ class Walk {
       found.left_out.push_back({.name = std::move(name), .why = "not a regular file"});
       return {};
     }
-    if (is_hidden) name[name.rfind('/') + 1] = '_';
-    found.files.push_back({.name = std::move(name),
+    std::string visible = visible_name(name);
+    if (visible == name) name.clear();
+    found.files.push_back({.name = std::move(visible),
                            .size_bytes = static_cast<std::uint64_t>(info.st_size),
                            .mtime_ns = info.st_mtim.tv_sec * 1'000'000'000 + info.st_mtim.tv_nsec,
-                           .is_hidden = is_hidden});
+                           .hidden_path = std::move(name)});
     return {};
   }
 
@@ -96,10 +96,10 @@ class Walk {
 
 }  // namespace
 
-std::string TreeFile::path() const {
-  std::string text = name;
-  if (is_hidden) text[text.rfind('/') + 1] = '.';
-  return text;
+std::string visible_name(std::string path) {
+  for (std::size_t i = 0; i < path.size(); ++i)
+    if (path[i] == '.' && (i == 0 || path[i - 1] == '/')) path[i] = '_';
+  return path;
 }
 
 Result<TreeFiles> walk_tree(const std::string& root, const std::string& excluded,

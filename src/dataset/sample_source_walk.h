@@ -10,13 +10,13 @@
 namespace stoker::internal {
 
 struct TreeFile {
-  std::string name;  ///< Relative to the root; of a hidden file with "_" for the dot, as keys need.
+  std::string name;  ///< Relative to the root, as visible_name() has it.
   std::uint64_t size_bytes = 0;
   std::int64_t mtime_ns = 0;
-  bool is_hidden = false;  ///< The base name begins with a dot.
+  std::string hidden_path = {};  ///< Empty: `name` is the path.
 
   /// Where it lies, relative to the root.
-  std::string path() const;
+  const std::string& path() const { return hidden_path.empty() ? name : hidden_path; }
 };
 
 struct TreeFiles {
@@ -24,6 +24,9 @@ struct TreeFiles {
   std::vector<std::string> folders;  ///< Those in the root itself, whatever is in them.
   std::vector<LeftOut> left_out;
 };
+
+/// The path with "_" for the dot that a file's or directory's name begins with, for keys.
+std::string visible_name(std::string path);
 
 /// The regular files below `root`, without those below `excluded` (which may be empty). Links are
 /// followed, those to directories too, unless one leads to a directory that it lies in. Hidden

@@ -119,7 +119,8 @@ Status TarWalker::take_header(std::span<const std::byte> piece, TarEntrySink& si
                     fmt::format("cut off: {} bytes where a header of 512 belongs", piece.size())));
   const std::span<const std::byte, kTarBlockBytes> block = piece.first<kTarBlockBytes>();
   if (is_tar_end(block)) {
-    if (has_own_ || has_global_)
+    // A global header alone is what `tar --label` writes without members.
+    if (has_own_ || (has_global_ && has_member_))
       return tar_corrupt(position_bytes_,
                          "the archive ends after an extended header, without the "
                          "member it belongs to");
@@ -246,6 +247,7 @@ Status TarWalker::take_entry(const TarHeader& header, TarEntrySink& sink) {
 
   position_bytes_ = entry.end_bytes;
   has_global_ = has_own_ = has_name_override_ = false;
+  has_member_ = true;
   size_override_bytes_.reset();
   return finish_if_at_end();
 }

@@ -91,7 +91,8 @@ class TarWalker {
 
   // What the extensions before the next entry said.
   bool has_global_ = false;
-  bool has_own_ = false;  // an x or an L
+  bool has_member_ = false;  // or a directory
+  bool has_own_ = false;     // an x or an L
   std::uint64_t entry_begin_bytes_ = 0;
   std::optional<std::uint64_t> size_override_bytes_;
   bool has_name_override_ = false;

@@ -10,6 +10,7 @@
 #include "io/forwarding_file_ops.h"
 #include "support/bystander.h"
 #include "support/faulty_file_ops.h"
+#include "support/hooked_file_ops.h"
 #include "support/temp_dir.h"
 
 namespace stoker::testing {
@@ -153,6 +154,21 @@ TEST_F(ExportTest, any_single_failure_leaves_nothing_or_all_of_it) {
     }
     EXPECT_TRUE(!one.ok() || !is_one_hit || ops.failed_op() == "info_of") << ops.failed_op();
   }
+}
+
+TEST_F(ExportTest, whenever_it_is_killed_there_are_no_sums_without_their_file) {
+  const TempDir out;
+  std::size_t call_count = 0;
+  HookedFileOps ops(posix_file_ops(), [&](std::string_view op, const PathAt*) {
+    ++call_count;
+    if (fs::exists(out.file("a.safetensors.sha256"))) {
+      EXPECT_TRUE(fs::exists(out.file("a.safetensors"))) << "before " << op;
+    }
+    return Status();
+  });
+  ASSERT_TRUE(export_safetensors(reader(), ops, out.file("a.safetensors"), {}).ok());
+  EXPECT_GT(call_count, 10U);
+  EXPECT_EQ(check_sums(out.path(), "a.safetensors.sha256"), 0);
 }
 
 TEST_F(ExportTest, planted_links_are_not_written_through) {

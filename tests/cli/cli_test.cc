@@ -2,6 +2,8 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 
+#include <sstream>
+
 #include "base/unique_fd.h"
 #include "cli/run_command.h"
 #include "stoker/version.h"
@@ -29,6 +31,38 @@ TEST(CliTest, help_is_on_stdout_at_every_level) {
     EXPECT_NE(ran.out.find(part), std::string::npos) << ran.out;
     EXPECT_EQ(ran.err, "");
   }
+}
+
+/// Looks at the help of a command and of those below it; returns how many there are.
+int expect_narrow_help(const std::vector<std::string>& command) {
+  constexpr std::size_t kColumns = 80;
+  std::vector<std::string> args = command;
+  args.emplace_back("--help");
+  const Ran ran = run_stoker({.args = args});
+  EXPECT_EQ(ran.exit_code, 0);
+  int count = 1;
+  bool is_in_commands = false;
+  std::istringstream lines(ran.out);
+  for (std::string line; std::getline(lines, line);) {
+    EXPECT_LE(line.size(), kColumns) << line;
+    if (line.empty() || line.front() != ' ') is_in_commands = line == "Subcommands:";
+    if (!is_in_commands || line.size() < 3 || line[2] == ' ' || line.front() != ' ') continue;
+    std::vector<std::string> below = command;
+    below.push_back(line.substr(2, line.find(' ', 2) - 2));
+    count += expect_narrow_help(below);
+  }
+  return count;
+}
+
+TEST(CliTest, every_help_fits_into_80_columns) {
+  EXPECT_GT(expect_narrow_help({}), 25);
+}
+
+TEST(CliTest, examples_in_help_are_not_filled) {
+  const Ran ran = run_stoker({.args = {"cat", "--help"}});
+  EXPECT_NE(ran.out.find("\n  stoker cat shards '#17.jpg' > a.jpg  its field jpg"),
+            std::string::npos)
+      << ran.out;
 }
 
 TEST(CliTest, misuse_exits_with_2_and_says_so_on_stderr) {
@@ -87,6 +121,8 @@ TEST(CliTest, a_command_that_does_not_exist_is_answered_with_one_that_does) {
       {{"frobnicate"}, "stoker: there is no command frobnicate (stoker --help)\n"},
       {{"bench", "dsk"},
        "stoker bench: there is no command dsk; did you mean disk? (stoker bench --help)\n"},
+      {{"exprot", "x"},
+       "stoker: there is no command exprot; did you mean checkpoint export? (stoker --help)\n"},
       {{"--bogus"}, "stoker: there is no option --bogus (stoker --help)\n"},
       {{}, "stoker: a command is needed (stoker --help)\n"}};
   for (const auto& [args, line] : typos) EXPECT_EQ(run_stoker({.args = args}).err, line);
@@ -130,6 +166,9 @@ TEST(CliTest, help_is_a_command_too) {
   Ran ran = run_stoker({.args = {"help", "steam"}});
   EXPECT_EQ(ran.exit_code, 2);
   EXPECT_EQ(ran.err, "stoker help: there is no command steam; did you mean stream?\n");
+  ran = run_stoker({.args = {"help", "exprot"}});
+  EXPECT_EQ(ran.exit_code, 2);
+  EXPECT_EQ(ran.err, "stoker help: there is no command exprot; did you mean checkpoint export?\n");
   ran = run_stoker({.args = {"help", "bench", "dsk"}});
   EXPECT_EQ(ran.err, "stoker help: there is no command dsk; did you mean disk?\n");
 }

@@ -264,9 +264,10 @@ TEST_F(DatasetCliTest, bad_input_is_one_line_and_a_status) {
       {2, {"ls", dir_.file("t.bin"), "--format", "raw", "--dtype", "u9"}, {"--dtype", "u9"}},
       {2, {"ls", shards_, "--format", "zip"}, {"zip", "tar, tfrecord"}},
       {2, {"ls", dir_.file("{0..")}, {"brace"}},
-      {1, {"cat", shards_, "folder/9"}, {"no sample has the key", "folder/9"}},
-      {1, {"cat", shards_, "#1.png"}, {"no field \"png\"", "cls, jpg"}},
-      {2, {"cat", shards_, "#5"}, {"sample 5 of 5"}},
+      {1, {"cat", shards_, "folder/9"}, {shards_ + ": no sample has the key", "folder/9"}},
+      {1, {"cat", shards_ + "/s0.tar", "folder/9"}, {shards_ + "/s0.tar: no sample has"}},
+      {1, {"cat", shards_, "#1.png"}, {shards_ + ": sample", "no field \"png\"", "cls, jpg"}},
+      {2, {"cat", shards_, "#5"}, {shards_ + ": sample 5 of 5"}},
       {2, {"cat", shards_, "#"}, {"#17.FIELD"}},
       {2, {"cat", shards_, "#1x"}, {"#17.FIELD"}},
       {2, {"cat", shards_, "#1."}, {"#17.FIELD"}},
@@ -278,6 +279,26 @@ TEST_F(DatasetCliTest, bad_input_is_one_line_and_a_status) {
     EXPECT_TRUE(is_one_line_with(ran.err, parts)) << ran.err;
     EXPECT_EQ(ran.out, "");
   }
+}
+
+TEST_F(DatasetCliTest, a_tilde_is_the_home_directory_as_in_python) {
+  const auto at_home = [&](const std::vector<std::string>& args) {
+    return run_stoker({.args = args, .environment = {{"HOME", dir_.path()}}});
+  };
+  Ran ran = at_home({"ls", "~/shards"});
+  EXPECT_EQ(ran.exit_code, 0) << ran.err;
+  ran = at_home({"stream", "~/shards", "--batch-size=1", "--cursor-file=~/cursor"});
+  EXPECT_EQ(ran.exit_code, 0) << ran.err;
+  EXPECT_TRUE(std::filesystem::exists(dir_.file("cursor")));
+  ran = at_home({"convert", "~/shards", "~/converted", "--format", "mds"});
+  EXPECT_EQ(ran.exit_code, 0) << ran.err;
+  EXPECT_TRUE(std::filesystem::exists(dir_.file("converted/index.json")));
+  ran = at_home({"verify", "~"});
+  EXPECT_NE(ran.err.find(dir_.path()), std::string::npos) << ran.err;
+  ran = at_home({"ls", "~no-such-user/shards"});
+  EXPECT_TRUE(is_one_line_with(ran.err, {"~no-such-user/shards: No such file"})) << ran.err;
+  ran = at_home({"cat", "~/shards", "~/shards"});
+  EXPECT_TRUE(is_one_line_with(ran.err, {"no sample has the key \"~/shards\""})) << ran.err;
 }
 
 TEST_F(DatasetCliTest, misuse_exits_with_2) {

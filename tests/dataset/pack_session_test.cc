@@ -1,7 +1,9 @@
 #include "dataset/pack_session.h"
 
 #include <gtest/gtest.h>
+#include <sys/mount.h>
 
+#include <filesystem>
 #include <set>
 
 #include "dataset/pack_support.h"
@@ -46,6 +48,25 @@ TEST(PackSessionTest, adjacent_shards_stay_together) {
   EXPECT_EQ(dealt[0], (std::vector<std::uint64_t>{0, 1, 2, 3}));
   EXPECT_EQ(dealt[1], (std::vector<std::uint64_t>{4, 5, 6}));
   EXPECT_EQ(dealt[2], (std::vector<std::uint64_t>{7, 8, 9}));
+}
+
+TEST(PackSessionTest, a_mount_point_for_its_own_files_is_refused_at_the_start) {
+  const PackDir dir;
+  write_images(dir.file("src"), 3);
+  const auto source = open_source(dir.file("src"));
+  const std::string own = dir.file("dst/.stoker");
+  for (const std::string& folder : {own, dir.file("elsewhere")})
+    std::filesystem::create_directories(folder);
+  if (::mount(dir.file("elsewhere").c_str(), own.c_str(), nullptr, MS_BIND, nullptr) != 0)
+    GTEST_SKIP() << "a bind mount takes root in a place that allows it";
+  const Status refused = PackSession::open(posix_file_ops(), *source, dir.file("dst"),
+                                           small_shards("tar", 1), TaskShare::adjacent)
+                             .status();
+  EXPECT_EQ(::umount(own.c_str()), 0);
+  EXPECT_EQ(refused.code(), Code::invalid_argument);
+  EXPECT_NE(refused.message().find(own + ": something is mounted there"), std::string::npos)
+      << refused.message();
+  EXPECT_TRUE(std::filesystem::is_empty(dir.file("elsewhere")));
 }
 
 TEST(PackSessionTest, closing_before_all_is_packed_is_refused) {

@@ -203,9 +203,11 @@ TEST(SampleSourceTest, hidden_files_are_named_and_packed_if_asked_for) {
   ASSERT_TRUE(source);
   const auto all = read_source(*source);
   ASSERT_EQ(all.size(), 4U);
-  EXPECT_EQ(all[0].key, ".git/e");
-  EXPECT_EQ(all[1].key, "_b");
-  EXPECT_EQ(all[1].fields.at("txt"), ".b.txt");
+  EXPECT_EQ(all[0].key, "_b");
+  EXPECT_EQ(all[0].fields.at("txt"), ".b.txt");
+  EXPECT_EQ(all[1].key, "_git/e");
+  EXPECT_EQ(all[1].fields.at("txt"), ".git/e.txt");
+  EXPECT_EQ(source->describe(1), dir.file("src/.git/e.txt"));
   EXPECT_EQ(source->describe(3), dir.file("src/d/.c.txt"));
   EXPECT_TRUE(remarks_on(*source).empty());
 }

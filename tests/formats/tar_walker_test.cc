@@ -107,6 +107,11 @@ TEST(TarWalkerTest, a_global_header_and_unknown_keywords_change_nothing) {
   EXPECT_EQ(seen[0].name, "a.txt");
 }
 
+TEST(TarWalkerTest, a_label_and_no_member_is_an_empty_archive) {
+  EXPECT_TRUE(members_of(g(pax("GNU.volume.label", "x")) + tar_end()).empty());
+  EXPECT_TRUE(members_of(tar_member("x", "", 'V') + tar_end()).empty());
+}
+
 TEST(TarWalkerTest, directories_are_told_apart_from_files) {
   const std::vector<Seen> seen =
       members_of(tar_member("d/", "", '5') + TarBlock{.name = "v/", .type = '\0'}.bytes() +

@@ -130,6 +130,8 @@ def test_where_we_accept_python_finds_the_same_members(
         try:
             theirs = by_python(archive)
         except tarfile.TarError as error:
+            if not mine and archive[156:157] == b"g":
+                continue  # an empty archive with a label, which GNU tar takes and Python does not
             pytest.fail(f"archive {number}: we found {mine}, Python says {error!r}")
         assert mine == theirs, f"archive {number}"
     assert accepted > COUNT // 10

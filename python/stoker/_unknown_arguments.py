@@ -1,0 +1,29 @@
+"""Arguments that do not exist, and which one may be meant."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Iterable, Mapping
+
+_NO_HINTS: Mapping[str, str] = {}
+
+
+def refuse_arguments(
+    names: Iterable[str], kind: type, hints: Mapping[str, str] = _NO_HINTS
+) -> None:
+    """Raises if there are any: those that a class was given and does not have.
+
+    ``hints``: what to say of arguments that a torch DataLoader has.
+
+    Raises:
+        TypeError: Names the first of them, and what may be meant.
+    """
+    for name in names:
+        message = f"{kind.__name__}() has no argument {name!r}"
+        if name in hints:
+            raise TypeError(f"{message}, which a torch DataLoader has: {hints[name]}")
+        parameters = inspect.signature(kind).parameters.values()
+        known = [one.name for one in parameters if one.kind is one.KEYWORD_ONLY]
+        near = difflib.get_close_matches(name, known, 1)
+        raise TypeError(f"{message}; did you mean {near[0]!r}?" if near else message)
