@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -12,13 +13,16 @@
 
 #include "base/checksum.h"
 #include "checkpoint/catalog.h"
-#include "fuzz/scratch_directory.h"
-#include "io/file_ops.h"
+#include "fuzz/manifest_mutator.h"
+#include "fuzz/memory_file_ops.h"
+
+extern "C" std::size_t LLVMFuzzerMutate(std::uint8_t* data, std::size_t size, std::size_t max_size);
 
 namespace stoker {
 namespace {
 
 constexpr const char* kStep = "step-000000000001";
+constexpr const char* kManifest = "step-000000000001/manifest.json";
 
 void require(bool condition) {
   if (!condition) std::abort();
@@ -27,17 +31,11 @@ void require(bool condition) {
 class Target {
  public:
   Target() {
-    scratch_.make(kStep);
     CheckpointManifest manifest;
     manifest.step = 1;
     manifest.generation = 1;
-    scratch_.write(std::string(kStep) + "/manifest.json", format_checkpoint_manifest(manifest));
-    Result<CheckpointDirectory> directory =
-        CheckpointDirectory::open(posix_file_ops(), scratch_.path());
-    require(directory.ok());
-    directory_.push_back(*std::move(directory));
-    const Result<FileInfo> info =
-        posix_file_ops().info_of(directory_[0].at(std::string(kStep) + "/manifest.json"));
+    ops_.write(kManifest, format_checkpoint_manifest(manifest));
+    const Result<FileInfo> info = ops_.info_of(directory_.at(kManifest));
     require(info.ok());
     info_ = *info;
   }
@@ -52,8 +50,8 @@ class Target {
     }
     for (const std::string* lines : {&sealed, &about_it}) {
       if (lines->empty() && std::exchange(has_listed_none_, true)) continue;  // as it was before
-      scratch_.write(std::string(kCatalogName), *lines);
-      CatalogReader reader(directory_[0]);
+      ops_.write(kCatalogName, *lines);
+      CatalogReader reader(directory_);
       const Result<Catalog> catalog = reader.list();
       require(catalog.ok() && catalog->steps.size() == 1);
       require(catalog->steps[0].is_valid() || catalog->steps[0].problem.code() == Code::corrupt);
@@ -83,8 +81,8 @@ class Target {
     about_it += format_catalog_line(*parsed);
   }
 
-  ScratchDirectory scratch_;
-  std::vector<CheckpointDirectory> directory_;  // one
+  MemoryFileOps ops_;
+  const CheckpointDirectory directory_ = ops_.directory();
   FileInfo info_;
   bool has_listed_none_ = false;
 };
@@ -96,4 +94,20 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   static stoker::Target target;
   target.run(std::string_view(reinterpret_cast<const char*>(data), size));
   return 0;
+}
+
+/// Changes a line: as JSON for a few of the seeds, else as bytes.
+extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size,
+                                               std::size_t max_size, unsigned seed) {
+  std::uint8_t* const end = data + size;
+  std::uint8_t* const line_end = std::find(data, end, '\n');
+  // Behind the checksum, which the target makes right.
+  std::uint8_t* const begin = std::find(data, line_end, '{');
+  const std::vector<std::uint8_t> rest(line_end, end);
+  if (begin == line_end || seed % 16 < 14) return LLVMFuzzerMutate(data, size, max_size);
+  const std::size_t taken = static_cast<std::size_t>(begin - data) + rest.size();
+  const std::size_t line = stoker::mutate_json_input(
+      begin, static_cast<std::size_t>(line_end - begin), max_size - taken, seed, 0);
+  std::copy(rest.begin(), rest.end(), begin + line);
+  return taken + line;
 }

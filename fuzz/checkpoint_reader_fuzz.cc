@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
-#include <cstring>
 #include <map>
 #include <memory>
 #include <string>
@@ -18,13 +17,10 @@
 #include "checkpoint/diff.h"
 #include "checkpoint/engine_factory.h"
 #include "checkpoint/reader.h"
-#include "checkpoint/sealed_json.h"
 #include "checkpoint/step_summary.h"
 #include "checkpoint/verify.h"
 #include "fuzz/manifest_mutator.h"
 #include "fuzz/scratch_directory.h"
-
-extern "C" std::size_t LLVMFuzzerMutate(std::uint8_t* data, std::size_t size, std::size_t max_size);
 
 namespace stoker {
 namespace {
@@ -47,22 +43,12 @@ void require_clean(const Status& status) {
   }));
 }
 
-/// The text up to its seal, as seal_json() takes it.
-std::string body_of(std::string_view text) {
-  const std::size_t seal = text.rfind("\"xxh3_128\": ");
-  if (seal != std::string_view::npos) return std::string(text.substr(0, seal));
-  const std::size_t brace = text.rfind('}');
-  const std::string_view inside = text.substr(0, brace);
-  const bool is_empty = inside.find_first_not_of(" \n\t\r{") == std::string_view::npos;
-  return std::string(inside) + (is_empty ? "\n" : ",\n");
-}
-
 class Target {
  public:
   Target() { scratch_.make(kStep); }
 
   void run(std::string_view text) {
-    const std::string sealed = seal_json(body_of(text));
+    const std::string sealed = seal_again(text);
     Result<CheckpointManifest> manifest = parse_checkpoint_manifest(sealed, "manifest.json");
     if (!manifest.ok()) {
       require_clean(manifest.status());
@@ -199,11 +185,5 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 
 extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size,
                                                std::size_t max_size, unsigned seed) {
-  constexpr unsigned kOfBytes = 16;  // one in so many
-  if (seed % kOfBytes == 0) return LLVMFuzzerMutate(data, size, max_size);
-  const std::string text = stoker::mutate_manifest(
-      std::string_view(reinterpret_cast<const char*>(data), size), seed / kOfBytes);
-  if (text.empty() || text.size() > max_size) return LLVMFuzzerMutate(data, size, max_size);
-  std::memcpy(data, text.data(), text.size());
-  return text.size();
+  return stoker::mutate_json_input(data, size, max_size, seed, 1);
 }

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "checkpoint/lock_record.h"
+#include "fuzz/manifest_mutator.h"
 
 namespace stoker {
 namespace {
@@ -49,4 +50,9 @@ void read_text(std::string_view text) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   stoker::read_text(std::string_view(reinterpret_cast<const char*>(data), size));
   return 0;
+}
+
+extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size,
+                                               std::size_t max_size, unsigned seed) {
+  return stoker::mutate_json_input(data, size, max_size, seed, 14);
 }

@@ -1,9 +1,14 @@
 #include "fuzz/manifest_mutator.h"
 
 #include <array>
+#include <cstring>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <vector>
+
+#include "checkpoint/sealed_json.h"
+
+extern "C" std::size_t LLVMFuzzerMutate(std::uint8_t* data, std::size_t size, std::size_t max_size);
 
 namespace stoker {
 namespace {
@@ -184,6 +189,25 @@ std::string mutate_manifest(std::string_view text, std::uint32_t seed) {
   if (root.is_object()) root.erase("xxh3_128");
   Mutator(root, seed).change();
   return root.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+std::size_t mutate_json_input(std::uint8_t* data, std::size_t size, std::size_t max_size,
+                              unsigned seed, unsigned of_bytes) {
+  constexpr unsigned kSeeds = 16;
+  if (seed % kSeeds < of_bytes) return LLVMFuzzerMutate(data, size, max_size);
+  const std::string text =
+      mutate_manifest(std::string_view(reinterpret_cast<const char*>(data), size), seed / kSeeds);
+  if (text.empty() || text.size() > max_size) return LLVMFuzzerMutate(data, size, max_size);
+  std::memcpy(data, text.data(), text.size());
+  return text.size();
+}
+
+std::string seal_again(std::string_view text) {
+  const std::size_t seal = text.rfind("\"xxh3_128\": ");
+  if (seal != std::string_view::npos) return seal_json(std::string(text.substr(0, seal)));
+  const std::string_view inside = text.substr(0, text.rfind('}'));
+  const bool is_empty = inside.find_first_not_of(" \n\t\r{") == std::string_view::npos;
+  return seal_json(std::string(inside) + (is_empty ? "\n" : ",\n"));
 }
 
 }  // namespace stoker

@@ -13,4 +13,12 @@ namespace stoker {
 /// change.
 std::string mutate_manifest(std::string_view text, std::uint32_t seed);
 
+/// For LLVMFuzzerCustomMutator(): mutate_manifest() on the input, or, for `of_bytes` of 16 seeds
+/// and wherever the input is no JSON, libFuzzer's own change of some bytes.
+std::size_t mutate_json_input(std::uint8_t* data, std::size_t size, std::size_t max_size,
+                              unsigned seed, unsigned of_bytes);
+
+/// The text with the right checksum at its end, whether it had one or not.
+std::string seal_again(std::string_view text);
+
 }  // namespace stoker

@@ -1,16 +1,26 @@
 // What ranks say to each other in a meeting, written by anybody: claims, welcomes, refusals, under
 // any names. Whoever meets there gets an error or the session; a rank is never let in by what is
 // not meant for it.
+//
+// The first byte says who meets, or which of the words the rest is: for those, a meeting costs too
+// much. To a meeting come messages, each a name, a line break and a text, with a
+// NUL between them. A name that begins with '!' is held by a process that lives. Messages in which
+// '@' or '$' stand for the nonce and the session of the one who meets are written when both can be
+// seen in the directory.
+#include <fcntl.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "checkpoint/meeting.h"
-#include "fuzz/scratch_directory.h"
-#include "io/file_ops.h"
+#include "checkpoint/meeting_words.h"
+#include "fuzz/memory_file_ops.h"
 
 namespace stoker {
 namespace {
@@ -19,41 +29,168 @@ void require(bool condition) {
   if (!condition) std::abort();
 }
 
-/// The first line is what the names end with; the rest is in every file.
-void meet(std::string_view text) {
-  static ScratchDirectory scratch;
-  static const std::string folder = ".meeting-w";
-  static const Result<CheckpointDirectory> place =
-      CheckpointDirectory::open(posix_file_ops(), scratch.path());
-  require(place.ok());
-  scratch.make(folder);
-  scratch.empty(folder);
-  const std::size_t end = std::min(text.find('\n'), text.size());
-  std::string ending(text.substr(0, std::min<std::size_t>(end, 100)));
-  std::erase_if(ending, [](char c) { return c == '/' || c == '\0'; });
-  text.remove_prefix(std::min(end + 1, text.size()));
-  for (const char* prefix : {"claim-1-", "claim-", "welcome-", "ready-1-", "refused-0-"})
-    scratch.write(folder + "/" + prefix + ending, text);
-  for (const std::uint32_t rank : {0U, 1U}) {
-    const auto met = Meeting::meet({.place = *place,
-                                    .word = "w",
-                                    .rank = rank,
-                                    .world_size = 2,
-                                    .ttl = nanoseconds(0),
-                                    .settle = nanoseconds(0)},
-                                   Clock::now());
-    require(!met.ok());  // nobody can know the nonce or the session
+const std::string kFolder = ".meeting-w";
+const ProcessIdentity kProcess = {.space = "boot/1", .pid = 7, .started = "8"};
+const ProcessIdentity kLauncher = {.space = "boot/1", .pid = 5, .started = "6"};
+
+struct Message {
+  std::string name;
+  std::string text;
+  bool is_held = false;
+
+  bool is_answer() const {
+    return name.find_first_of("@$") != std::string::npos ||
+           text.find_first_of("@$") != std::string::npos;
+  }
+};
+
+std::vector<Message> messages_of(std::string_view input) {
+  constexpr std::size_t kMessagesMax = 8;
+  constexpr std::size_t kNameBytesMax = 100;
+  std::vector<Message> messages;
+  while (!input.empty() && messages.size() < kMessagesMax) {
+    const std::string_view message = input.substr(0, input.find('\0'));
+    input.remove_prefix(std::min(message.size() + 1, input.size()));
+    std::string_view name = message.substr(0, message.find('\n'));
+    const std::string_view text = message.substr(std::min(name.size() + 1, message.size()));
+    const bool is_held = name.starts_with('!');
+    if (is_held) name.remove_prefix(1);
+    if (name.empty() || name.size() > kNameBytesMax || name.find('/') != std::string_view::npos)
+      continue;
+    messages.push_back({std::string(name), std::string(text), is_held});
+  }
+  return messages;
+}
+
+std::string filled_in(std::string_view text, const std::string& nonce, const std::string& session) {
+  std::string filled;
+  for (const char c : text) {
+    if (c == '@')
+      filled += nonce;
+    else if (c == '$')
+      filled += session;
+    else
+      filled += c;
+  }
+  return filled;
+}
+
+/// What is accepted is written and read again as the same.
+template <typename Word>
+void read_word(std::string_view text) {
+  const std::optional<Word> word = Word::parse(text);
+  if (!word) return;
+  const std::string written = word->format();
+  const std::optional<Word> again = Word::parse(written);
+  require(again.has_value() && again->format() == written);
+}
+
+void read_claim(std::string_view input) {
+  const std::string_view name = input.substr(0, input.find('\n'));
+  const std::string_view text = input.substr(std::min(name.size() + 1, input.size()));
+  const auto word = parse_word_name(name, kClaimPrefix);
+  if (word)
+    require(parse_word_name(word_name(kClaimPrefix, word->first, word->second), kClaimPrefix) ==
+            word);
+  const auto claim = RankClaim::parse(text, word ? word->first : 0, word ? word->second : "");
+  if (!claim) return;
+  require(std::ranges::none_of(claim->who(), [](char c) { return c >= 0 && c < ' '; }));
+  require(!claim->is_of_another_job(*claim));
+}
+
+class Target {
+ public:
+  void run(std::uint8_t who, std::string_view input) {
+    meet(who, input);
+    ops_.clear();  // at once: what an input leaves would be taken for a leak and searched for
+  }
+
+ private:
+  void meet(std::uint8_t who, std::string_view input) {
+    const std::vector<Message> messages = messages_of(input);
+    bool is_answered = false;
+    for (const Message& message : messages) {
+      if (message.is_answer())
+        is_answered = true;
+      else
+        write(message, "", "");
+    }
+    const std::uint32_t rank = who % 2;
+    int pauses = 0;
+    const auto met =
+        Meeting::meet({.place = directory_,
+                       .word = "w",
+                       .launcher = who % 8 < 4 ? kLauncher : ProcessIdentity(),
+                       .rank = rank,
+                       .world_size = 2,
+                       .ttl = nanoseconds(0),
+                       .pause =
+                           [&](nanoseconds) {
+                             if (pauses++ == 1) return Status(Code::unavailable, "nobody comes");
+                             answer(messages, rank);
+                             return Status();
+                           },
+                       .process = kProcess,
+                       .settle = nanoseconds(0)},
+                      is_answered ? Clock::now() + std::chrono::hours(1) : Clock::now());
+    if (met.ok()) {
+      require(is_answered);  // nobody else can know the nonce or the session
+      const auto coordinator = (*met)->make_coordinator();
+      require(coordinator.ok() == is_plain_word((*met)->session()));
+      return;
+    }
     require(std::ranges::none_of(met.status().message(), [](char c) {
       const auto byte = static_cast<unsigned char>(c);
       return byte < ' ' || byte == 0x7f;
     }));
   }
-}
+
+  void write(const Message& message, const std::string& nonce, const std::string& session) {
+    const std::string name = kFolder + "/" + filled_in(message.name, nonce, session);
+    ops_.write(name, filled_in(message.text, nonce, session));
+    if (!message.is_held) return;
+    const Result<UniqueFd> fd = ops_.open(directory_.at(name), O_RDWR);
+    require(fd.ok() && ops_.try_lock(fd->get(), LockMode::exclusive).ok());
+  }
+
+  /// Says what has to be known of the one who meets.
+  void answer(const std::vector<Message>& messages, std::uint32_t rank) {
+    const auto names = ops_.list(directory_.at(kFolder));
+    require(names.ok());
+    std::string nonce;
+    for (const std::string& name : *names) {
+      const auto claim = parse_word_name(name, kClaimPrefix);
+      // Nobody else makes one of 32 characters that is locked and that no input has named.
+      const bool is_ours = claim && claim->first == rank && claim->second.size() == 32 &&
+                           std::ranges::none_of(messages, [&](const Message& message) {
+                             return message.name == name;
+                           });
+      if (is_ours) nonce = claim->second;
+    }
+    std::string session;
+    const auto text = ops_.find(kFolder + "/" + std::string(kWelcomePrefix) + nonce);
+    if (text)
+      if (const auto welcome = RankWelcome::parse(*text)) session = welcome->session;
+    for (const Message& message : messages)
+      if (message.is_answer()) write(message, nonce, session);
+  }
+
+  MemoryFileOps ops_;
+  CheckpointDirectory directory_ = ops_.directory();
+};
 
 }  // namespace
 }  // namespace stoker
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  stoker::meet(std::string_view(reinterpret_cast<const char*>(data), size));
+  static stoker::Target target;
+  if (size == 0) return 0;
+  const std::string_view rest(reinterpret_cast<const char*>(data) + 1, size - 1);
+  switch (data[0] / 8 % 4) {
+    case 0: stoker::read_claim(rest); break;
+    case 1: stoker::read_word<stoker::RankWelcome>(rest); break;
+    case 2: target.run(data[0], rest); break;
+    default: stoker::read_word<stoker::RankRefusal>(rest);
+  }
   return 0;
 }

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "checkpoint/notes.h"
-#include "checkpoint/sealed_json.h"
+#include "fuzz/manifest_mutator.h"
 
 namespace stoker {
 namespace {
@@ -37,9 +37,12 @@ void read_text(std::string_view text) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
-  const std::size_t seal = text.rfind("\"xxh3_128\": ");
-  if (seal != std::string_view::npos) stoker::read_text(text);
-  stoker::read_text(stoker::seal_json(std::string(text.substr(0, seal)) +
-                                      (seal == std::string_view::npos ? "\n" : "")));
+  if (text.find("\"xxh3_128\": ") != std::string_view::npos) stoker::read_text(text);
+  stoker::read_text(stoker::seal_again(text));
   return 0;
+}
+
+extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size,
+                                               std::size_t max_size, unsigned seed) {
+  return stoker::mutate_json_input(data, size, max_size, seed, 14);
 }

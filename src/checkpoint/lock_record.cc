@@ -68,10 +68,14 @@ class Members {
 
 }  // namespace
 
+std::string this_host() {
+  utsname name{};
+  return ::uname(&name) == 0 ? name.nodename : "unknown";
+}
+
 Machine this_machine() {
   Machine machine;
-  utsname name{};
-  machine.host = ::uname(&name) == 0 ? name.nodename : "unknown";
+  machine.host = this_host();
   std::ifstream boot("/proc/sys/kernel/random/boot_id");
   boot >> machine.boot_id;
   return machine;

@@ -20,6 +20,8 @@ struct Machine {
 
 /// The one this process runs on.
 Machine this_machine();
+/// Its name alone, for which no file is read.
+std::string this_host();
 
 struct LockRecord {
   std::string token = {};

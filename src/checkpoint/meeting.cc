@@ -341,7 +341,7 @@ Meeting::Meeting(const MeetingOptions& options)
 RankClaim Meeting::own_claim() const {
   return {.rank = options_.rank,
           .nonce = nonce_,
-          .host = this_machine().host,
+          .host = this_host(),
           .process = process_,
           .launcher = options_.launcher};
 }
