@@ -100,7 +100,7 @@ Status WriterLock::await_flock(Deadline deadline) {
   WaitNotice notice(options_.on_wait);
   for (nanoseconds wait = milliseconds(1);;
        wait = std::min<nanoseconds>(wait * 2, milliseconds(250))) {
-    const Status locked = directory_.ops().try_lock(flock_.get(), LockMode::exclusive);
+    Status locked = directory_.ops().try_lock(flock_.get(), LockMode::exclusive);
     has_flock_ = locked.ok();
     // Where a filesystem has no flock, epochs are all there is.
     if (locked.ok() || locked.code() == Code::unsupported) return {};

@@ -93,7 +93,7 @@ std::vector<std::uint64_t> shards_of(std::uint64_t shard_count, const PackOption
 }  // namespace
 
 Result<std::unique_ptr<PackSession>> PackSession::open(FileOps& ops, const SampleSource& source,
-                                                       std::string directory,
+                                                       const std::string& directory,
                                                        const PackOptions& options,
                                                        TaskShare share) {
   if (options.task_count == 0 || options.task >= options.task_count)

@@ -32,7 +32,7 @@ class PackSession {
   /// the job's.  4. Removes what killed runs have left under private names, and publishes the
   /// source's extra files. Fails as pack() does. A job that is finished needs no step 4.
   static Result<std::unique_ptr<PackSession>> open(FileOps& ops, const SampleSource& source,
-                                                   std::string directory,
+                                                   const std::string& directory,
                                                    const PackOptions& options, TaskShare share);
 
   /// Everything in it is looked up from its descriptor, without following a link.

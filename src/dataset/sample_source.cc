@@ -66,10 +66,10 @@ Result<std::unique_ptr<SampleSource>> open_sample_source(const std::string& path
 
 std::vector<std::string> remarks_on(const SampleSource& source) {
   std::vector<std::pair<std::string, std::vector<std::string>>> reasons;
-  for (LeftOut& file : source.left_out()) {
+  for (const LeftOut& file : source.left_out()) {
     auto reason = std::ranges::find(reasons, file.why, [](const auto& r) { return r.first; });
-    if (reason == reasons.end()) reason = reasons.insert(reason, {std::move(file.why), {}});
-    reason->second.push_back(std::move(file.name));
+    if (reason == reasons.end()) reason = reasons.insert(reason, {file.why, {}});
+    reason->second.push_back(file.name);
   }
   std::vector<std::string> lines;
   for (const auto& [why, names] : reasons) {

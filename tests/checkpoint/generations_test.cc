@@ -75,7 +75,7 @@ TEST_F(GenerationsTest, the_annotation_of_a_checkpoint_that_is_gone_ranks_no_oth
 TEST_F(GenerationsTest, the_pin_of_a_checkpoint_that_is_gone_keeps_no_other) {
   {
     const auto saver = start();
-    for (const std::uint64_t step : {1, 2}) {
+    for (const std::uint64_t step : {1U, 2U}) {
       save(*saver, step);
       ASSERT_TRUE(pin_checkpoint(opened(dir_.path()), step, generation_of(step), true).ok());
     }

@@ -268,7 +268,7 @@ TEST_F(MeetingTest, siblings_that_are_there_are_not_waited_for) {
 
 TEST_F(MeetingTest, what_dead_processes_have_left_does_not_matter) {
   // Killed in the middle of a meeting, so that nothing of it is removed.
-  for (int i = 0; i < 2; ++i) {
+  for (std::uint32_t i = 0; i < 2; ++i) {
     std::vector<pid_t> children;
     for (const std::uint32_t rank : {0U, 1U}) {
       children.push_back(::fork());

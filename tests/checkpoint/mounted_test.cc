@@ -63,7 +63,7 @@ TEST_F(MountedTest, retention_reports_what_is_mounted_in_a_checkpoint_and_leaves
   const std::string run = dir_.file("run");
   CheckpointerOptions options = quiet_options(run);
   const auto saver = make_saver(options);
-  for (const std::uint64_t step : {1, 2, 3}) ASSERT_TRUE(save(*saver, step).ok());
+  for (const std::uint64_t step : {1U, 2U, 3U}) ASSERT_TRUE(save(*saver, step).ok());
   ASSERT_TRUE(saver->close().ok());
   const BindMount mount(dir_.file("precious"), run + "/" + step_name(1) + "/eval");
   ASSERT_TRUE(mount.is_mounted());

@@ -120,7 +120,7 @@ TEST_F(OverlayTest, retention_leaves_what_it_cannot_move_and_removes_the_rest) {
   CheckpointerOptions options = quiet_options(overlay_->merged());
   options.retention.keep_last = 1;
   const auto saver = make_saver(std::move(options));
-  for (const std::uint64_t step : {3, 4, 5}) save(*saver, step);
+  for (const std::uint64_t step : {3U, 4U, 5U}) save(*saver, step);
   ASSERT_TRUE(saver->wait().ok()) << saver->wait().message();
   ASSERT_TRUE(saver->close().ok());
   EXPECT_EQ(steps(), (std::vector<std::uint64_t>{5, 2, 1}));
