@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import enum
-import sys
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from stoker._checkpoint_memory import (
     new_array,
     new_tensor,
 )
+from stoker._checkpoint_objects import is_module, is_optimizer, load_state
 from stoker._checkpoint_prefix import prefix_hint
 from stoker._checkpoint_ranks import Differs
 from stoker._checkpoint_slice import Box, Slice
@@ -39,11 +39,6 @@ from stoker._torch import is_tensor
 
 _MISFITS_TOLD = 10
 _CONTAINERS = (dict, list, tuple, set, frozenset, argparse.Namespace)
-
-
-def _is_torch_kind(value: Any, module: str, name: str) -> bool:
-    loaded = sys.modules.get(module)
-    return loaded is not None and isinstance(value, getattr(loaded, name))
 
 
 class Misfit(ValueError):  # noqa: N818 (its message is one of a list)
@@ -174,17 +169,16 @@ class TreeFit:
         with users_code():
             state = have.state_dict()
         self._states[id(have)] = state, path
-        if _is_torch_kind(have, "torch.nn", "Module") and isinstance(saved, dict):
+        if is_module(have) and isinstance(saved, dict):
             self._check_names(saved, state, path, of_module=True)
             for key, item in saved.items():
                 if key in state:
                     self.check(item, state[key], f"{path}[{key!r}]")
             return
         # An optimizer has no state before its first step, and a rewound one has too much.
-        is_optimizer = _is_torch_kind(have, "torch.optim", "Optimizer")
-        if is_optimizer:
+        if is_optimizer(have):
             self._check_groups(saved, state, path)
-        self.check(saved, state, path, strict=not is_optimizer)
+        self.check(saved, state, path, strict=not is_optimizer(have))
 
     def _check_groups(self, saved: Any, state: Any, path: str) -> None:
         """What load_state_dict() of an optimizer would refuse, after others were restored."""
@@ -290,7 +284,7 @@ class TreeFit:
             return array[()] if saved.is_scalar else array
         if id(have) in self._states:
             state, path = self._states[id(have)]
-            _load_state(have, self.apply(saved, state), path)
+            load_state(have, self.apply(saved, state), path)
             return have
         if isinstance(have, enum.Enum):
             return type(have)(saved)
@@ -321,18 +315,6 @@ def _set_leaf(saved: Any, have: Any) -> Any:
         have.update(saved)
         return have
     return saved
-
-
-def _load_state(have: Any, state: Any, path: str) -> None:
-    """Torch trusts a state to have the form it has written, and stumbles over any other."""
-    try:
-        have.load_state_dict(state)
-    except (TypeError, LookupError, AttributeError, ArithmeticError) as error:
-        is_optimizer = _is_torch_kind(have, "torch.optim", "Optimizer")
-        if not is_optimizer and not _is_torch_kind(have, "torch.nn", "Module"):
-            raise  # the caller's own class may raise what it likes
-        what = f"{type(error).__name__}: {error}"
-        raise ValueError(f"{path}: {type(have).__name__} refuses its state: {what}") from error
 
 
 def _group_sizes(state: Any) -> list[int]:
