@@ -996,6 +996,11 @@ class OpenCheckpoint:
     def tensors(self) -> list[tuple[str, str, tuple[int, ...]]]:
         """Name, type and shape of each."""
 
+    def choose_names(self, only: list[str]) -> list[tuple[str, str]]:
+        """
+        Tensors whose names in the trees begin so: that name, and the stored one.
+        """
+
     def digests(self, names: list[str]) -> dict[str, str]:
         """XXH3-128 of the bytes of each tensor."""
 
