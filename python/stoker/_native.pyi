@@ -908,6 +908,11 @@ class PendingSave:
     def check(self) -> None:
         """Raises its error, if it has ended with one."""
 
+    def set_told(self) -> None:
+        """
+        The caller has its error now: the checkpointer does not raise it again.
+        """
+
 class Checkpointer:
     """Use stoker.Checkpointer."""
 
