@@ -194,7 +194,9 @@ void bind_pending(nb::module_& module) {
           "timeout"_a, "Whether it is done, after so many seconds at most.")
       .def(
           "check", [](const Pending& self) { raise_if_failed(self.wait(nanoseconds(0))); },
-          "Raises its error, if it has ended with one.");
+          "Raises its error, if it has ended with one.")
+      .def("set_told", &Pending::set_told,
+           "The caller has its error now: the checkpointer does not raise it again.");
 }
 
 }  // namespace

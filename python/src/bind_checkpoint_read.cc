@@ -21,6 +21,7 @@
 #include "checkpoint/notes.h"
 #include "checkpoint/reader.h"
 #include "checkpoint/restore_choice.h"
+#include "checkpoint/tensor_names.h"
 #include "checkpoint_arguments.h"
 #include "engine_setting.h"
 #include "io/publish.h"
@@ -74,6 +75,13 @@ nb::list tensors_of(const OpenCheckpoint& self) {
   for (const TensorInfo& tensor : reader_of(self).tensors())
     out.append(nb::make_tuple(text_of(tensor.name), text_of(tensor_type_name(tensor.type)),
                               nb::tuple(nb::cast(tensor.shape))));
+  return out;
+}
+
+nb::list choose_names(const OpenCheckpoint& self, const std::vector<std::string>& only) {
+  nb::list out;
+  for (const NamedTensor& one : choose_tensors(name_tensors(reader_of(self)), only))
+    out.append(nb::make_tuple(text_of(one.name), text_of(one.tensor->name)));
   return out;
 }
 
@@ -230,6 +238,9 @@ void bind_checkpoint_read(nb::module_& module) {
       .def("tensors", &tensors_of,
            nb::sig("def tensors(self) -> list[tuple[str, str, tuple[int, ...]]]"),
            "Name, type and shape of each.")
+      .def("choose_names", &choose_names, "only"_a,
+           nb::sig("def choose_names(self, only: list[str]) -> list[tuple[str, str]]"),
+           "Tensors whose names in the trees begin so: that name, and the stored one.")
       .def("digests", &digests_of, "names"_a,
            nb::sig("def digests(self, names: list[str]) -> dict[str, str]"),
            "XXH3-128 of the bytes of each tensor.")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 import enum
-import sys
 from typing import Any
 
 import numpy as np
 
 from stoker import _native
+from stoker._checkpoint_containers import may_refuse, refill, try_refill
 from stoker._checkpoint_memory import (
     Memory,
     UnsupportedValueError,
@@ -20,6 +20,7 @@ from stoker._checkpoint_memory import (
     new_array,
     new_tensor,
 )
+from stoker._checkpoint_objects import is_module, is_optimizer, load_state
 from stoker._checkpoint_prefix import prefix_hint
 from stoker._checkpoint_ranks import Differs
 from stoker._checkpoint_slice import Box, Slice
@@ -29,7 +30,6 @@ from stoker._checkpoint_users import users_code
 from stoker._checkpoint_values import (
     Unresolved,
     holds_arrays,
-    is_torch_size,
     members_of,
     parts_of,
     with_parts,
@@ -39,11 +39,6 @@ from stoker._torch import is_tensor
 
 _MISFITS_TOLD = 10
 _CONTAINERS = (dict, list, tuple, set, frozenset, argparse.Namespace)
-
-
-def _is_torch_kind(value: Any, module: str, name: str) -> bool:
-    loaded = sys.modules.get(module)
-    return loaded is not None and isinstance(value, getattr(loaded, name))
 
 
 class Misfit(ValueError):  # noqa: N818 (its message is one of a list)
@@ -99,9 +94,11 @@ class TreeFit:
         raise ValueError("\n  ".join(lines))
 
     def _check(self, saved: Any, have: Any, path: str, strict: bool) -> None:
-        if isinstance(saved, (Differs, Unresolved)) or (
-            not strict and _family(saved) is not _family(have)
-        ):
+        if isinstance(saved, (Differs, Unresolved)):
+            self._check_new(saved, path)
+        elif isinstance(have, enum.Enum):
+            self._check_member(saved, have, path)
+        elif not strict and _family(saved) is not _family(have):
             self._check_new(saved, path)
         elif has_state_dict(have) and not isinstance(have, (dict, list, tuple)):
             self._check_object(saved, have, path)
@@ -113,12 +110,13 @@ class TreeFit:
             if not isinstance(saved, TensorNode) or saved.is_scalar:
                 raise Misfit(f"{path}: an array, but {_kind(saved)} in {self._source}")
             self._fill(saved, have, path)
-        elif isinstance(have, enum.Enum):
-            self._check_member(saved, have, path)
         elif isinstance(have, _CONTAINERS):
             if _family(have) is not _family(saved):
                 raise Misfit(f"{path}: {_kind(have)}, but {_kind(saved)} in {self._source}")
+            known = len(self._misfits)
             self._check_items(saved, have, path, strict)
+            if may_refuse(have) and len(self._misfits) == known:
+                self._try_items(saved, have, path)
         else:
             self._check_new(saved, path)
 
@@ -147,6 +145,37 @@ class TreeFit:
         for key, item, there in pairs:
             self.check(item, there, f"{path}[{key!r}]", strict=strict)
 
+    def _try_items(self, saved: Any, have: Any, path: str) -> None:
+        """Whether a container of the caller's own class, or a torch.Size, takes the items."""
+        parts = parts_of(saved)
+        if parts is None and not isinstance(saved, set):
+            return  # takes its place as a whole
+        keys = [key for key, _ in parts or ()]
+        items = [self._stand_in(item, _item_at(have, key)) for key, item in parts or ()]
+        try:
+            try_refill(have, keys, list(saved) if parts is None else items)
+        except Exception as error:
+            what = f"{type(error).__name__}: {error}"
+            raise Misfit(
+                f"{path}: {type(have).__name__} refuses what is in {self._source}: {what}"
+            ) from error
+
+    def _stand_in(self, saved: Any, have: Any) -> Any:
+        """What ``apply`` will give, but for values that are still to be read."""
+        if isinstance(saved, TensorNode):
+            array = self._arrays[saved]
+            return np.zeros_like(array)[()] if saved.is_scalar else array
+        if isinstance(have, enum.Enum):
+            return type(have)(saved)
+        parts = parts_of(saved)
+        if id(have) in self._states or parts is None:
+            return have if id(have) in self._states else saved
+        if _family(saved) is not _family(have):
+            return with_parts(saved, [self._stand_in(item, None) for _, item in parts])
+        if members_of(have) is not None or isinstance(have, list):
+            return have
+        return refill(have, [], [self._stand_in(item, _item_at(have, i)) for i, item in parts])
+
     def _check_names(
         self, saved: dict[Any, Any], have: dict[Any, Any], path: str, *, of_module: bool = False
     ) -> None:
@@ -163,8 +192,10 @@ class TreeFit:
 
     def _check_member(self, saved: Any, have: enum.Enum, path: str) -> None:
         try:
+            if isinstance(saved, TensorNode):
+                raise TypeError
             type(have)(saved)
-        except (ValueError, TypeError, KeyError):  # the class may look for it in its own way
+        except Exception:  # the class may look for it in its own way
             raise Misfit(
                 f"{path}: {type(have).__name__} has no member of the value that is in "
                 f"{self._source}: {'an array' if isinstance(saved, TensorNode) else repr(saved)}"
@@ -174,17 +205,16 @@ class TreeFit:
         with users_code():
             state = have.state_dict()
         self._states[id(have)] = state, path
-        if _is_torch_kind(have, "torch.nn", "Module") and isinstance(saved, dict):
+        if is_module(have) and isinstance(saved, dict):
             self._check_names(saved, state, path, of_module=True)
             for key, item in saved.items():
                 if key in state:
                     self.check(item, state[key], f"{path}[{key!r}]")
             return
         # An optimizer has no state before its first step, and a rewound one has too much.
-        is_optimizer = _is_torch_kind(have, "torch.optim", "Optimizer")
-        if is_optimizer:
+        if is_optimizer(have):
             self._check_groups(saved, state, path)
-        self.check(saved, state, path, strict=not is_optimizer)
+        self.check(saved, state, path, strict=not is_optimizer(have))
 
     def _check_groups(self, saved: Any, state: Any, path: str) -> None:
         """What load_state_dict() of an optimizer would refuse, after others were restored."""
@@ -290,7 +320,7 @@ class TreeFit:
             return array[()] if saved.is_scalar else array
         if id(have) in self._states:
             state, path = self._states[id(have)]
-            _load_state(have, self.apply(saved, state), path)
+            load_state(have, self.apply(saved, state), path)
             return have
         if isinstance(have, enum.Enum):
             return type(have)(saved)
@@ -299,40 +329,23 @@ class TreeFit:
             return _set_leaf(saved, have)
         if _family(saved) is not _family(have):
             return with_parts(saved, [self.apply(item, None) for _, item in parts])
-        members = members_of(have)
-        if members is not None:
-            new = [(key, self.apply(item, members.get(key))) for key, item in parts]
-            members.clear()
-            for key, item in new:  # not update(): that of a Counter adds
-                members[key] = item
-            return have
-        items = [self.apply(item, have[i] if i < len(have) else None) for i, item in parts]
-        if isinstance(have, list):
-            have[:] = items
-            return have
-        if is_torch_size(have):
-            return type(have)(items)
-        return type(have)._make(items) if hasattr(type(have), "_make") else tuple(items)
+        keys = [key for key, _ in parts]
+        items = [self.apply(item, _item_at(have, key)) for key, item in parts]
+        return refill(have, keys, items)
 
 
 def _set_leaf(saved: Any, have: Any) -> Any:
     if isinstance(saved, set) and isinstance(have, set):
-        have.clear()
-        have.update(saved)
-        return have
+        return refill(have, [], list(saved))
     return saved
 
 
-def _load_state(have: Any, state: Any, path: str) -> None:
-    """Torch trusts a state to have the form it has written, and stumbles over any other."""
-    try:
-        have.load_state_dict(state)
-    except (TypeError, LookupError, AttributeError, ArithmeticError) as error:
-        is_optimizer = _is_torch_kind(have, "torch.optim", "Optimizer")
-        if not is_optimizer and not _is_torch_kind(have, "torch.nn", "Module"):
-            raise  # the caller's own class may raise what it likes
-        what = f"{type(error).__name__}: {error}"
-        raise ValueError(f"{path}: {type(have).__name__} refuses its state: {what}") from error
+def _item_at(have: Any, key: Any) -> Any:
+    """Of a container in memory; None if it has none there."""
+    members = members_of(have)
+    if members is not None:
+        return members.get(key)  # not by [key]: a defaultdict would make what it lacks
+    return have[key] if key < len(have) else None
 
 
 def _group_sizes(state: Any) -> list[int]:

@@ -37,7 +37,8 @@ class Pending(concurrent.futures.Future[str]):
     """What ``Checkpointer.save()`` gives: a Future of "committed", "skipped" or "replaced".
 
     It can be waited for, awaited, and given callbacks, which run in a thread of the checkpointer.
-    A save cannot be cancelled. ``result()`` raises the save's error as often as it is asked.
+    A save cannot be cancelled. ``result()`` raises the save's error as often as it is asked; the
+    checkpointer does not raise it again on this rank.
     """
 
     def __init__(self, native: _native.PendingSave, size_bytes: int) -> None:
@@ -122,6 +123,7 @@ class Pending(concurrent.futures.Future[str]):
         if not self.await_end(timeout):
             raise LateError(f"save step {self.step}: not over after {timeout} s")
         self.is_read = True
+        self._native.set_told()
 
     def await_end(self, timeout: float | None) -> bool:
         """Whether it is over, after so many seconds at most. Raises nothing but Ctrl-C.

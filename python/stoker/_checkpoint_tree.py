@@ -112,6 +112,8 @@ class TreeEncoder:
 
     def _array(self, value: Any, path: str, name: str) -> Any:
         if isinstance(value, np.generic):
+            if isinstance(value, (np.bytes_, np.str_)) and value[-1:] in (b"\0", "\0"):
+                raise refusal(value, path, "NumPy drops the zeros at its end: save bytes or str")
             return {"!scalar": self._tensor(np.asarray(value), path, name)}
         if isinstance(value, np.ndarray) or is_tensor(value):
             return self._tensor(value, path, name)

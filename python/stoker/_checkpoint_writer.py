@@ -248,7 +248,10 @@ class Writer:
     def raise_error(self) -> None:
         """The error of a writer that was ended meanwhile."""
         error, self._error = self._error, None
-        if error is not None:
+        if error is None:
+            return
+        last = self._last  # its pending may have told the caller since
+        if last is None or not last.is_read or str(last.exception()) != str(error):
             raise error
 
     def wait(self, timeout: float | None) -> None:

@@ -911,6 +911,11 @@ class PendingSave:
     def check(self) -> None:
         """Raises its error, if it has ended with one."""
 
+    def set_told(self) -> None:
+        """
+        The caller has its error now: the checkpointer does not raise it again.
+        """
+
 class Checkpointer:
     """Use stoker.Checkpointer."""
 
@@ -1001,6 +1006,11 @@ class OpenCheckpoint:
 
     def tensors(self) -> list[tuple[str, str, tuple[int, ...]]]:
         """Name, type and shape of each."""
+
+    def choose_names(self, only: list[str]) -> list[tuple[str, str]]:
+        """
+        Tensors whose names in the trees begin so: that name, and the stored one.
+        """
 
     def digests(self, names: list[str]) -> dict[str, str]:
         """XXH3-128 of the bytes of each tensor."""

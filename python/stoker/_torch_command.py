@@ -107,10 +107,9 @@ class _Reader:
         self._stored = {name: (kind, shape) for name, kind, shape in checkpoint.tensors()}
         self._made: dict[tuple[str, str | None], Any] = {}
 
-    @property
-    def names(self) -> list[str]:
-        """Of all tensors."""
-        return list(self._stored)
+    def choose(self, only: list[str]) -> list[tuple[str, str]]:
+        """The names that are chosen, as trees have them and as they are stored."""
+        return self._checkpoint.choose_names(only)
 
     @property
     def tensors(self) -> int:
@@ -154,16 +153,14 @@ class _Reader:
 def _flat(reader: _Reader, only: list[str], strip: list[str]) -> dict[str, Any]:
     """Tensors by name, chosen and shortened as the native exports do it."""
     tensors: dict[str, Any] = {}
-    for name in reader.names:
-        if only and not any(name.startswith(prefix) for prefix in only):
-            continue
+    for name, stored in reader.choose(only):
         prefixes = sorted((p for p in strip if name.startswith(p)), key=len, reverse=True)
         short = name.removeprefix(prefixes[0]) if prefixes else name
         if not short:
             raise ValueError(f"{name}: nothing is left of its name")
         if short in tensors:
             raise ValueError(f"{name}: two tensors would have the name {short}")
-        tensors[short] = reader.tensor(name, None, name)
+        tensors[short] = reader.tensor(stored, None, name)
     if not tensors:
         raise ValueError("no tensor's name begins with what --only says")
     return tensors

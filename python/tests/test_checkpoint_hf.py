@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import collections
 import json
+import os
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -56,13 +59,83 @@ def test_a_module_loads_what_was_exported_of_it_by_its_own_names(tmp_path: Path,
         assert torch.equal(mine, theirs)
 
 
-def test_a_model_that_is_stored_as_another_tree_is_not_exported_without_its_weights(
-    tmp_path: Path,
-) -> None:
+def test_a_model_that_is_stored_as_another_tree_is_exported_whole(tmp_path: Path) -> None:
     model = torch.nn.Linear(3, 2)
     with stoker.Checkpointer(tmp_path / "run") as saver:
-        saver.save(1, first=dict(model.state_dict()), model=model)
-    ran = export(tmp_path / "run", tmp_path / "out")
-    assert ran.returncode == 2
-    assert 'the tree `model` shares memory with "first.' in ran.stderr
-    assert not (tmp_path / "out").exists()
+        saver.save(1, first={**model.state_dict(), "more": np.ones(5)}, model=model)
+    ran = export(tmp_path / "run", tmp_path / "out", "--json")
+    assert ran.returncode == 0, ran.stderr
+    left_out = json.loads(ran.stdout)["left_out"]
+    assert left_out == [{"tree": "first", "tensors": 1, "size_bytes": 40}]
+    found = stoker.load(tmp_path / "out" / "model.safetensors")
+    assert sorted(found) == ["bias", "weight"]
+    assert np.array_equal(found["weight"][...], model.weight.detach().numpy())
+
+
+_EMBEDDING = np.arange(6, dtype=np.float32)
+_SHARED: dict[str, Any] = {
+    "ema": {"emb": _EMBEDDING, "head": np.zeros(2)},
+    "model": {
+        "emb": _EMBEDDING,
+        "head": np.ones(2),
+        "list": [(_EMBEDDING[:3],), {"a": _EMBEDDING[3:]}],
+        "tied": _EMBEDDING,
+    },
+    "later": collections.OrderedDict(
+        {"part": {7: _EMBEDDING[:3], None: _EMBEDDING[3:]}, "x": np.float64(3)}
+    ),
+}
+
+
+def export_names(folder: Path, out: Path, *only: str) -> dict[str, list[float]]:
+    command = [str(_STOKER), "checkpoint", "export", str(folder), "latest", str(out)]
+    for prefix in only:
+        command += ["--only", prefix]
+    ran = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, "STOKER_PYTHON": sys.executable},
+    )
+    assert ran.returncode == 0, ran.stderr
+    if out.suffix == ".pt":
+        return {name: tensor.tolist() for name, tensor in torch.load(out).items()}
+    return {name: tensor[...].tolist() for name, tensor in stoker.load(out).items()}
+
+
+@pytest.mark.parametrize("suffix", ["safetensors", "pt"])
+def test_what_trees_share_is_exported_under_the_name_that_was_chosen(
+    tmp_path: Path, suffix: str
+) -> None:
+    run, out = tmp_path / "run", tmp_path / f"out.{suffix}"
+    with stoker.Checkpointer(run) as saver:
+        saver.save(1, **_SHARED)
+    front, back, whole = [0.0, 1.0, 2.0], [3.0, 4.0, 5.0], _EMBEDDING.tolist()
+    model = {"model.emb": whole, "model.head": [1, 1]}
+    model.update({"model.list.0.0": front, "model.list.1.a": back})
+    found = export_names(run, out, "model.")
+    assert found == model, "what is tied is there once"
+    tied = export_names(run, tmp_path / f"tied.{suffix}", "model.tied", "ema.")
+    assert tied == {"model.tied": whole, "ema.emb": whole, "ema.head": [0, 0]}
+    later = export_names(run, tmp_path / f"later.{suffix}", "later.part")
+    assert later == {"later.part.7": front, "later.part.None": back}
+    both = export_names(run, tmp_path / f"both.{suffix}", "model.", "ema.")
+    assert both == {**model, "ema.emb": whole, "ema.head": [0, 0]}
+
+
+def test_what_trees_share_is_exported_of_every_rank_alike(tmp_path: Path) -> None:
+    program = """
+import sys, numpy as np, stoker
+w = np.arange(3.0)
+with stoker.Checkpointer(sys.argv[1], rank=int(sys.argv[2]), world_size=2) as saver:
+    saver.save(1, ema={"w": w}, model={"w": w}).wait()
+"""
+    folder = str(tmp_path / "run")
+    ranks = [subprocess.Popen([sys.executable, "-c", program, folder, str(r)]) for r in (0, 1)]
+    assert [rank.wait(timeout=120) for rank in ranks] == [0, 0]
+    ran = export(tmp_path / "run", tmp_path / "out", "--json")
+    assert ran.returncode == 0, ran.stderr
+    assert json.loads(ran.stdout)["left_out"] == []
+    found = stoker.load(tmp_path / "out" / "model.safetensors")
+    assert {name: tensor[...].tolist() for name, tensor in found.items()} == {"w": [0, 1, 2]}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -375,12 +376,33 @@ def test_slices_that_overlap_or_lie_outside_are_refused(tmp_path: Path) -> None:
     with ranks(tmp_path, 2) as group:
         program = "result = saver.save(1, state=stoker.Slice(np.zeros(4), (6,), (rank,))).wait()"
         assert all("overlap" in answer for answer in on_all(group, program))
-        on_all(group, "saver.wait()")  # raises it once more
+        assert on_all(group, "saver.wait()") == [None, None]  # it was told
         gap = "result = saver.save(2, state=stoker.Slice(np.zeros(2), (6,), (rank * 3,))).wait()"
         for answer in on_all(group, gap):
             assert '"state" of shape [6]: no rank has saved its elements [2:3]' in answer
             assert answer.startswith("ValueError")
         assert on_all(group, "result = saver.steps()") == [[], []]
+
+
+def test_an_error_that_every_rank_was_told_does_not_cost_the_next_save(tmp_path: Path) -> None:
+    def lose_staging() -> None:
+        (owner,) = tmp_path.glob("owner-*")
+        shutil.rmtree(owner)
+
+    with ranks(tmp_path, 2) as group:
+        assert on_all(group, _SAVE.format(1)) == [True, True]
+        lose_staging()
+        assert all("save step 2: " in answer for answer in on_all(group, _SAVE.format(2)))
+        assert on_all(group, _SAVE.format(3)) == [True, True]
+        lose_staging()
+        group[0].tell(_SAVE.format(4))
+        group[1].tell("pending = saver.save(4, state=state)")
+        assert "save step 4: " in group[0].hear()
+        assert group[1].hear() is None
+        told = on_all(group, _SAVE.format(5))
+        assert all("save step 4: " in answer for answer in told), "rank 1 had not asked"
+        assert on_all(group, _SAVE.format(5)) == [True, True]
+        assert on_all(group, "result = saver.steps()") == [[1, 3, 5]] * 2
 
 
 def test_ranks_are_found_as_a_loader_finds_them(

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -128,6 +129,8 @@ def test_an_error_is_raised_once_and_saving_goes_on(tmp_path: Path) -> None:
         save_all(saver, 1)
         break_staging(tmp_path)
         failed = saver.save(2, state=1)
+        with pytest.raises(stoker.LateError, match="save step 2"):
+            saver.save(3, state=1)
         for _ in range(2):  # its own pending raises it always
             with pytest.raises(
                 stoker.LateError, match="save step 2: another writer has taken over"
@@ -135,8 +138,6 @@ def test_an_error_is_raised_once_and_saving_goes_on(tmp_path: Path) -> None:
                 failed.result()
         assert isinstance(failed.exception(), stoker.LateError)
         assert (failed.done(), failed.durable, failed.outcome) == (True, False, "failed")
-        with pytest.raises(stoker.LateError, match="save step 2"):
-            saver.save(3, state=1)
         save_all(saver, 3)  # and the lock is taken again
         assert saver.steps() == [1, 3]
         break_staging(tmp_path)
@@ -152,6 +153,38 @@ def test_an_error_is_raised_once_and_saving_goes_on(tmp_path: Path) -> None:
         saver.close()
         with pytest.raises(ValueError, match="closed"):
             saver.save(6, state=1)
+
+
+def test_an_error_that_its_pending_has_told_does_not_cost_the_next_save(tmp_path: Path) -> None:
+    async def awaited(pending: stoker.Pending) -> None:
+        await pending
+
+    def asked(pending: stoker.Pending) -> None:
+        error = pending.exception()
+        assert error is not None
+        raise error
+
+    ways: list[Callable[[stoker.Pending], object]] = [
+        stoker.Pending.wait,
+        stoker.Pending.result,
+        asked,
+        lambda p: asyncio.run(awaited(p)),
+    ]
+    with stoker.Checkpointer(tmp_path) as saver:
+        for step, ask in enumerate(ways):
+            save_all(saver, 10 * step)
+            break_staging(tmp_path)
+            with pytest.raises(stoker.LateError, match=f"save step {10 * step + 1}: another"):
+                ask(saver.save(10 * step + 1, state=1))
+        saver.wait()
+        assert saver.save(50, state=1).wait()
+        break_staging(tmp_path)
+        failed = saver.save(51, state=1)
+        saver.restore(10, state=None)  # ends the writer, which had the error
+        with pytest.raises(stoker.LateError, match="save step 51"):
+            failed.wait()
+        assert saver.save(52, state=1).wait()
+        assert saver.steps() == [0, 10, 20, 30, 50, 52]
 
 
 _UNREAD = """

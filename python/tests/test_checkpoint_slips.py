@@ -135,8 +135,7 @@ def test_a_failed_save_is_in_the_log_with_its_reason(
     assert error is not None
     assert "failed after" in told(caplog, logging.INFO)
     assert str(error) in told(caplog, logging.INFO)
-    with pytest.raises(OSError, match="step"):
-        saver.close()
+    saver.close()  # its pending has told it
 
 
 def test_the_state_dict_of_an_optimizer_is_a_copy_and_the_log_says_so(

@@ -12,6 +12,7 @@ namespace {
 constexpr std::uint64_t kBurstBytes = 2 * kCheckpointChunkBytes;
 /// How long rank 0 waits for the others when it closes, and they for it.
 constexpr nanoseconds kFarewell = std::chrono::seconds(10);
+constexpr std::size_t kFailuresKept = 16;
 
 }  // namespace
 
@@ -84,11 +85,26 @@ BeginMessage Checkpointer::Core::begin(const SaveJob& job, const Status& planned
     is_held_ = true;  // until the verdict: what is offered for replacement must not begin
   }
   // What went wrong behind a commit does not cost the next save: wait() and close() tell it.
-  if (!error_.ok() && !is_behind_commit_) {
-    message.failed_number = failed_number_;
-    message.failure = error_;
+  forget_told();
+  for (const Failure& failure : failures_) {
+    if (failure.is_behind_commit) continue;
+    message.failed_number = failure.number;
+    message.failure = failure.error;
   }
   return message;
+}
+
+void Checkpointer::Core::note(Failure failure) {
+  forget_told();
+  failures_.push_back(std::move(failure));
+  // Those behind a commit stay until somebody waits.
+  if (failures_.size() > kFailuresKept) failures_.pop_front();
+}
+
+void Checkpointer::Core::forget_told() {
+  std::erase_if(failures_, [](const Failure& failure) {
+    return failure.pending != nullptr && failure.pending->is_told();
+  });
 }
 
 SavesInFlight Checkpointer::Core::saves_in_flight(const BeginMessage& message) const {
@@ -195,7 +211,8 @@ void Checkpointer::Core::settle(const Verdict& verdict) {
     is_held_ = false;
     if (verdict.raised_number != 0) {
       raised_number_ = std::max(raised_number_, verdict.raised_number);
-      if (failed_number_ <= raised_number_) error_ = Status();
+      std::erase_if(failures_,
+                    [&](const Failure& failure) { return failure.number <= raised_number_; });
     }
     if (verdict.replaced_number != 0 && !queue_.empty() &&
         queue_.back()->number == verdict.replaced_number) {
@@ -285,7 +302,10 @@ bool Checkpointer::Core::await_idle(Deadline deadline) {
 
 Status Checkpointer::Core::take_error() {
   MutexLock lock(mutex_);
-  return std::exchange(error_, Status());
+  forget_told();
+  Status error = failures_.empty() ? Status() : std::move(failures_.back().error);
+  failures_.clear();
+  return error;
 }
 
 Status Checkpointer::Core::wait(Deadline deadline) {
@@ -370,11 +390,11 @@ void Checkpointer::Core::finish(const Job& job, const EndMessage& end) {
   {
     MutexLock lock(mutex_);
     std::erase(in_flight_, job);
-    if (!error.ok() && job->number > raised_number_) {
-      error_ = error;
-      failed_number_ = job->number;
-      is_behind_commit_ = end.outcome == SaveOutcome::committed;
-    }
+    if (!error.ok() && job->number > raised_number_)
+      note({.number = job->number,
+            .error = error,
+            .is_behind_commit = end.outcome == SaveOutcome::committed,
+            .pending = job->pending});
     // Under the lock: whoever sees the queue empty finds every Pending done, and the reverse.
     job->pending->finish(end.outcome, error, end.generation, end.line);
     is_removing_ = leader_ != nullptr && leader_->has_condemned();
@@ -394,11 +414,8 @@ void Checkpointer::Core::remove_condemned(const SaveJob& job) {
   {
     MutexLock lock(mutex_);
     is_removing_ = false;
-    if (!error.ok()) {
-      error_ = error;
-      failed_number_ = job.number;
-      is_behind_commit_ = true;
-    }
+    if (!error.ok())
+      note({.number = job.number, .error = error, .is_behind_commit = true, .pending = nullptr});
   }
   changed_.notify_all();
 }

@@ -38,12 +38,20 @@ class Checkpointer::Core {
   /// Nothing is in flight, and what was condemned is removed. False when the deadline has passed
   /// first.
   bool await_idle(Deadline deadline);
-  /// The error that nobody has been told yet, and that is then forgotten.
+  /// The newest error that nobody has been told yet, neither here nor by its Pending. All are then
+  /// forgotten.
   Status take_error();
   CheckpointerProgress progress() const;
 
  private:
   using Job = std::shared_ptr<SaveJob>;
+  /// An error, until somebody is told.
+  struct Failure {
+    std::uint64_t number = 0;  ///< Of the save.
+    Status error = {};
+    bool is_behind_commit = false;                ///< The save is committed.
+    std::shared_ptr<const PendingState> pending;  ///< That has the error; null if none does.
+  };
 
   Status plan(SaveJob& job) const;
   BeginMessage begin(const SaveJob& job, const Status& planned);
@@ -64,6 +72,8 @@ class Checkpointer::Core {
   void await_filled(const SaveJob& job);
   void finish(const Job& job, const EndMessage& end);
   void remove_condemned(const SaveJob& job);
+  void note(Failure failure) STOKER_REQUIRES(mutex_);
+  void forget_told() STOKER_REQUIRES(mutex_);
   EndMessage work(SaveWorker& worker, const Job& job);
 
   const CheckpointerOptions options_;
@@ -77,14 +87,12 @@ class Checkpointer::Core {
 
   mutable Mutex mutex_;
   Condition changed_;
-  std::deque<Job> queue_ STOKER_GUARDED_BY(mutex_);       // waiting for the writer
-  std::vector<Job> in_flight_ STOKER_GUARDED_BY(mutex_);  // those, and the one it has
-  bool is_held_ STOKER_GUARDED_BY(mutex_) = false;        // the writer takes no job meanwhile
-  std::uint64_t filling_ STOKER_GUARDED_BY(mutex_) = 0;   // number of the save being copied
-  bool is_removing_ STOKER_GUARDED_BY(mutex_) = false;    // what retention has condemned
-  std::uint64_t failed_number_ STOKER_GUARDED_BY(mutex_) = 0;
-  Status error_ STOKER_GUARDED_BY(mutex_);
-  bool is_behind_commit_ STOKER_GUARDED_BY(mutex_) = false;    // the error's save is committed
+  std::deque<Job> queue_ STOKER_GUARDED_BY(mutex_);            // waiting for the writer
+  std::vector<Job> in_flight_ STOKER_GUARDED_BY(mutex_);       // those, and the one it has
+  bool is_held_ STOKER_GUARDED_BY(mutex_) = false;             // the writer takes no job meanwhile
+  std::uint64_t filling_ STOKER_GUARDED_BY(mutex_) = 0;        // number of the save being copied
+  bool is_removing_ STOKER_GUARDED_BY(mutex_) = false;         // what retention has condemned
+  std::deque<Failure> failures_ STOKER_GUARDED_BY(mutex_);     // oldest first
   std::uint64_t raised_number_ STOKER_GUARDED_BY(mutex_) = 0;  // errors up to it are told
   std::jthread writer_;
 };

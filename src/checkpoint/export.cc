@@ -106,7 +106,7 @@ Status check_sums_name(std::string_view name) {
 Status fill_directory(Export& job, const PathAt& directory) {
   FileOps& ops = job.ops;
   STOKER_ASSIGN(std::vector<ExportFile> files,
-                plan_export(job.reader.tensors(), job.options, /*is_split=*/true));
+                plan_export(name_tensors(job.reader), job.options, /*is_split=*/true));
   job.count(files);
   STOKER_TRY(ops.mkdir(directory));
   std::string sums;
@@ -148,7 +148,7 @@ Result<ExportReport> export_safetensors(const CheckpointReader& reader, FileOps&
       return Status(Code::already_exists,
                     taken + ": there is such a file, and an export replaces none");
   STOKER_ASSIGN(std::vector<ExportFile> files,
-                plan_export(reader.tensors(), options, /*is_split=*/false));
+                plan_export(name_tensors(reader), options, /*is_split=*/false));
   job.count(files);
   STOKER_ASSIGN(const PathAt place, place_of(ops, path));
   const PathAt staged = place.parent() / (name + ".staged-" + make_token());

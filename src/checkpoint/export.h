@@ -11,7 +11,8 @@
 namespace stoker {
 
 struct ExportOptions {
-  /// Tensors whose names begin with one of these; without any, all.
+  /// Tensors whose names begin with one of these; without any, all. What trees share has the names
+  /// of each of them.
   std::vector<std::string> only = {};
   /// Taken off the beginning of a name; of several that fit, the longest.
   std::vector<std::string> strip = {};

@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <map>
-#include <nlohmann/json.hpp>
-#include <optional>
 #include <set>
 #include <string_view>
 
@@ -21,6 +19,7 @@ constexpr std::array<std::string_view, 2> kWrappers = {"module.", "_orig_mod."};
 constexpr std::size_t kNamesTold = 8;
 
 using Prefixes = std::set<std::string, std::less<>>;
+using ByName = std::map<std::string_view, const TensorInfo*>;
 
 /// The part of a name up to the first point after `begin`, point included; or all of it.
 std::string_view up_to_point(std::string_view name, std::size_t begin) {
@@ -28,16 +27,16 @@ std::string_view up_to_point(std::string_view name, std::size_t begin) {
   return point == std::string_view::npos ? name : name.substr(0, point + 1);
 }
 
-bool some_begin_with(std::span<const TensorInfo> tensors, std::string_view prefix) {
-  return std::ranges::any_of(
-      tensors, [&](const TensorInfo& tensor) { return tensor.name.starts_with(prefix); });
+bool some_begin_with(std::span<const NamedTensor> named, std::string_view prefix) {
+  return std::ranges::any_of(named,
+                             [&](const NamedTensor& one) { return one.name.starts_with(prefix); });
 }
 
 /// "model., optimizer. and 3 more": how names go on after `above`.
-std::string beginnings(std::span<const TensorInfo> tensors, std::string_view above) {
+std::string beginnings(std::span<const NamedTensor> named, std::string_view above) {
   std::set<std::string_view> found;
-  for (const TensorInfo& tensor : tensors)
-    if (tensor.name.starts_with(above)) found.insert(up_to_point(tensor.name, above.size()));
+  for (const NamedTensor& one : named)
+    if (one.name.starts_with(above)) found.insert(up_to_point(one.name, above.size()));
   std::string text;
   std::size_t told = 0;
   for (const std::string_view name : found) {
@@ -49,8 +48,8 @@ std::string beginnings(std::span<const TensorInfo> tensors, std::string_view abo
 }
 
 /// The longest beginning of `prefix` that ends with a point and that some names have.
-std::string_view known_part(std::span<const TensorInfo> tensors, std::string_view prefix) {
-  while (!prefix.empty() && !some_begin_with(tensors, prefix)) {
+std::string_view known_part(std::span<const NamedTensor> named, std::string_view prefix) {
+  while (!prefix.empty() && !some_begin_with(named, prefix)) {
     prefix.remove_suffix(1);
     const std::size_t point = prefix.rfind('.');
     prefix = point == std::string_view::npos ? std::string_view() : prefix.substr(0, point + 1);
@@ -81,45 +80,11 @@ std::string common_wrappers(std::span<const std::string_view> names) {
   return common;
 }
 
-/// The first tensor that a tree refers to and whose name begins with none of `prefixes`: it shares
-/// memory with one of another tree, and is stored as that.
-std::optional<std::string> find_elsewhere(const nlohmann::json& node, const Prefixes& prefixes) {
-  if (!node.is_structured()) return std::nullopt;
-  if (node.is_object() && node.size() == 1) {
-    const std::string tag = node.begin().key();
-    const nlohmann::json& body = node.front();
-    if (tag == "!tensor" || tag == "!torch" || tag == "!array") {
-      const nlohmann::json& name = body.is_array() && !body.empty() ? body[0] : body;
-      if (!name.is_string()) return std::nullopt;
-      const auto& text = name.get_ref<const std::string&>();
-      const bool is_own = std::ranges::any_of(
-          prefixes, [&](const std::string& prefix) { return text.starts_with(prefix); });
-      return is_own ? std::nullopt : std::optional(text);
-    }
-  }
-  for (const nlohmann::json& item : node)
-    if (std::optional<std::string> found = find_elsewhere(item, prefixes)) return found;
-  return std::nullopt;
-}
-
-Status check_own(const CheckpointReader& reader, const Prefixes& prefixes) {
-  if (reader.manifest().state_json.empty()) return {};
-  const nlohmann::json state =
-      nlohmann::json::parse(reader.manifest().state_json.front(), nullptr, false);
-  if (!state.is_object() || !state.contains("model")) return {};
-  const std::optional<std::string> other = find_elsewhere(state["model"], prefixes);
-  if (!other) return {};
-  return Status(Code::invalid_argument,
-                fmt::format("the tree `model` shares memory with {}, and is stored as that; choose "
-                            "with --only and --strip",
-                            quote_for_message(*other)));
-}
-
-Status no_model(std::span<const TensorInfo> tensors) {
-  for (const TensorInfo& tensor : tensors) {
-    const std::size_t inner = tensor.name.find(".model.");
+Status no_model(std::span<const NamedTensor> named) {
+  for (const NamedTensor& one : named) {
+    const std::size_t inner = one.name.find(".model.");
     if (inner == std::string::npos) continue;
-    const std::string prefix = quote_for_message(tensor.name.substr(0, inner + 1 + kModel.size()));
+    const std::string prefix = quote_for_message(one.name.substr(0, inner + 1 + kModel.size()));
     return Status(Code::invalid_argument,
                   fmt::format("there is no tree `model`, but one inside another; choose it with "
                               "--only {} --strip {}",
@@ -128,15 +93,41 @@ Status no_model(std::span<const TensorInfo> tensors) {
   return Status(Code::invalid_argument,
                 fmt::format("there is no tree `model`: the names of tensors begin with {}; choose "
                             "with --only and --strip",
-                            beginnings(tensors, "")));
+                            beginnings(named, "")));
+}
+
+const TensorInfo* find(const ByName& by_name, const std::string& name) {
+  const auto found = by_name.find(name);
+  return found == by_name.end() ? nullptr : found->second;
+}
+
+/// What each tree has apart from the tensors `in_model`.
+std::vector<LeftOutTree> list_left_out(const CheckpointReader& reader,
+                                       const std::set<const TensorInfo*>& in_model) {
+  std::map<std::string_view, LeftOutTree> trees;
+  for (const TensorInfo& tensor : reader.tensors()) {
+    if (in_model.contains(&tensor)) continue;
+    const std::string_view rank = rank_prefix(tensor.name, reader.manifest().world_size);
+    std::string_view tree = up_to_point(std::string_view(tensor.name).substr(rank.size()), 0);
+    if (tree.ends_with('.')) tree.remove_suffix(1);
+    LeftOutTree& counts = trees[tree];
+    ++counts.tensor_count;
+    counts.size_bytes += tensor.size_bytes;
+  }
+  std::vector<LeftOutTree> left_out;
+  for (auto& [tree, counts] : trees) {
+    counts.name = tree;
+    left_out.push_back(counts);
+  }
+  return left_out;
 }
 
 /// That all ranks have saved the same under `name`, which `first` is rank 0's copy of.
-Status check_copies(const CheckpointReader& reader, const TensorInfo& first,
+Status check_copies(const CheckpointReader& reader, const ByName& by_name, const TensorInfo& first,
                     std::string_view name) {
   STOKER_ASSIGN(const Digest128 digest, reader.digest_of(first));
   for (std::uint32_t rank = 1; rank < reader.manifest().world_size; ++rank) {
-    const TensorInfo* const other = reader.find(fmt::format("rank-{:05}.{}", rank, name));
+    const TensorInfo* const other = find(by_name, fmt::format("rank-{:05}.{}", rank, name));
     bool is_same = other != nullptr && other->type == first.type && other->shape == first.shape;
     if (is_same) {
       STOKER_ASSIGN(const Digest128 its, reader.digest_of(*other));
@@ -153,53 +144,46 @@ Status check_copies(const CheckpointReader& reader, const TensorInfo& first,
 
 }  // namespace
 
-Status check_only(std::span<const TensorInfo> tensors, std::span<const std::string> only) {
+Status check_only(std::span<const NamedTensor> named, std::span<const std::string> only) {
   for (const std::string& prefix : only) {
-    if (some_begin_with(tensors, prefix)) continue;
+    if (some_begin_with(named, prefix)) continue;
     return Status(
         Code::invalid_argument,
         fmt::format("--only {}: no tensor's name begins so; there are {}",
-                    quote_for_message(prefix), beginnings(tensors, known_part(tensors, prefix))));
+                    quote_for_message(prefix), beginnings(named, known_part(named, prefix))));
   }
   return {};
 }
 
 Result<ModelChoice> choose_model(const CheckpointReader& reader) {
   const std::uint64_t world_size = reader.manifest().world_size;
+  const std::vector<NamedTensor> named = name_tensors(reader);
+  ByName by_name;
+  for (const NamedTensor& one : named) by_name.emplace(one.name, one.tensor);
   Prefixes prefixes;
   std::vector<std::string_view> names;
-  std::map<std::string, LeftOutTree, std::less<>> left_out;
-  for (const TensorInfo& tensor : reader.tensors()) {
-    const std::string_view rank = rank_prefix(tensor.name, world_size);
-    const std::string_view name = std::string_view(tensor.name).substr(rank.size());
-    if (!name.starts_with(kModel)) {
-      std::string_view tree = up_to_point(name, 0);
-      if (tree.ends_with('.')) tree.remove_suffix(1);
-      LeftOutTree& counts = left_out[std::string(tree)];
-      ++counts.tensor_count;
-      counts.size_bytes += tensor.size_bytes;
-      continue;
-    }
+  std::set<const TensorInfo*> in_model;
+  for (const NamedTensor& one : named) {
+    const std::string_view rank = rank_prefix(one.name, world_size);
+    const std::string_view name = std::string_view(one.name).substr(rank.size());
+    if (!name.starts_with(kModel)) continue;
+    in_model.insert(one.tensor);
     if (!rank.empty() && rank != "rank-00000.") {
       // A copy, unless rank 0 has none of it.
-      if (reader.find(fmt::format("rank-00000.{}", name)) != nullptr) continue;
+      if (find(by_name, fmt::format("rank-00000.{}", name)) != nullptr) continue;
       return Status(Code::invalid_argument,
                     fmt::format("{}: not every rank has saved one; choose with --only and --strip",
                                 quote_for_message(name)));
     }
-    if (!rank.empty()) STOKER_TRY(check_copies(reader, tensor, name));
+    if (!rank.empty()) STOKER_TRY(check_copies(reader, by_name, *one.tensor, name));
     prefixes.insert(std::string(rank) + std::string(kModel));
     names.push_back(name.substr(kModel.size()));
   }
-  STOKER_TRY(check_own(reader, prefixes));
-  if (names.empty()) return no_model(reader.tensors());
+  if (names.empty()) return no_model(named);
   ModelChoice choice{.only = {prefixes.begin(), prefixes.end()}, .strip = {}, .left_out = {}};
   const std::string wrappers = common_wrappers(names);
   for (const std::string& prefix : prefixes) choice.strip.push_back(prefix + wrappers);
-  for (auto& [tree, counts] : left_out) {
-    counts.name = tree;
-    choice.left_out.push_back(counts);
-  }
+  choice.left_out = list_left_out(reader, in_model);
   return choice;
 }
 

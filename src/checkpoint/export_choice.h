@@ -8,11 +8,12 @@
 #include <vector>
 
 #include "checkpoint/export.h"
+#include "checkpoint/tensor_names.h"
 
 namespace stoker {
 
 /// `invalid_argument` if no tensor's name begins with one of `only`; says what names begin with.
-Status check_only(std::span<const TensorInfo> tensors, std::span<const std::string> only);
+Status check_only(std::span<const NamedTensor> named, std::span<const std::string> only);
 
 struct LeftOutTree {
   std::string name;
@@ -21,9 +22,10 @@ struct LeftOutTree {
 };
 
 struct ModelChoice {
-  std::vector<std::string> only;      ///< For ExportOptions.
-  std::vector<std::string> strip;     ///< Likewise.
-  std::vector<LeftOutTree> left_out;  ///< By name. Copies of what is exported are not among them.
+  std::vector<std::string> only;   ///< For ExportOptions.
+  std::vector<std::string> strip;  ///< Likewise.
+  /// By name. What is exported, and copies of it, are not among them.
+  std::vector<LeftOutTree> left_out;
 };
 
 /// The tree `model` alone, under the names that the module itself has: without `model.`, without

@@ -11,12 +11,6 @@
 namespace stoker {
 namespace {
 
-bool is_wanted(std::string_view name, const ExportOptions& options) {
-  return options.only.empty() || std::ranges::any_of(options.only, [&](const std::string& prefix) {
-           return name.starts_with(prefix);
-         });
-}
-
 std::string stripped(std::string_view name, const ExportOptions& options) {
   std::size_t longest = 0;
   for (const std::string& prefix : options.strip)
@@ -26,22 +20,21 @@ std::string stripped(std::string_view name, const ExportOptions& options) {
 
 }  // namespace
 
-Result<std::vector<ExportFile>> plan_export(std::span<const TensorInfo> tensors,
+Result<std::vector<ExportFile>> plan_export(std::span<const NamedTensor> named,
                                             const ExportOptions& options, bool is_split) {
-  std::map<std::string, const TensorInfo*> by_name;
-  for (const TensorInfo& tensor : tensors) {
-    if (!is_wanted(tensor.name, options)) continue;
-    const std::string name = stripped(tensor.name, options);
+  std::map<std::string, NamedTensor> by_name;
+  for (const NamedTensor& one : choose_tensors(named, options.only)) {
+    const std::string name = stripped(one.name, options);
     if (name.empty())
-      return Status(Code::invalid_argument,
-                    "tensor " + tensor.name + ": nothing of its name is left");
-    const auto [other, is_new] = by_name.emplace(name, &tensor);
+      return Status(Code::invalid_argument, "tensor " + one.name + ": nothing of its name is left");
+    const auto [other, is_new] = by_name.emplace(name, one);
     if (!is_new)
-      return Status(Code::invalid_argument, "tensors " + other->second->name + " and " +
-                                                tensor.name + " would both be called " + name);
+      return Status(Code::invalid_argument, "tensors " + other->second.name + " and " + one.name +
+                                                " would both be called " + name);
   }
   if (by_name.empty()) return Status(Code::invalid_argument, "there is no tensor to export");
-  std::vector<std::pair<std::string, const TensorInfo*>> order(by_name.begin(), by_name.end());
+  std::vector<std::pair<std::string, const TensorInfo*>> order;
+  for (const auto& [name, one] : by_name) order.emplace_back(name, one.tensor);
   std::ranges::sort(order, [](const auto& a, const auto& b) {
     const std::size_t bits_a = tensor_type_bits(a.second->type);
     const std::size_t bits_b = tensor_type_bits(b.second->type);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "checkpoint/export.h"
+#include "checkpoint/tensor_names.h"
 
 namespace stoker {
 
@@ -19,7 +20,7 @@ struct ExportFile {
 
 /// Chooses, renames and orders the tensors: larger elements first, then by name, as safetensors
 /// does. One file, or as many as `file_bytes_max` asks for if `is_split`.
-Result<std::vector<ExportFile>> plan_export(std::span<const TensorInfo> tensors,
+Result<std::vector<ExportFile>> plan_export(std::span<const NamedTensor> named,
                                             const ExportOptions& options, bool is_split);
 
 /// The text of model.safetensors.index.json.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -43,10 +44,13 @@ class PendingState {
   std::uint64_t generation() const;
   std::string line() const;
   Status wait(nanoseconds timeout) const;
+  void set_told() const noexcept { is_told_.store(true, std::memory_order_relaxed); }
+  bool is_told() const noexcept { return is_told_.load(std::memory_order_relaxed); }
 
  private:
   const std::uint64_t step_;
   const ForkGuard guard_;
+  mutable std::atomic<bool> is_told_ = false;  // a flag alone: nothing else is read by it
   mutable Mutex mutex_;
   mutable Condition finished_;
   bool is_staged_ STOKER_GUARDED_BY(mutex_) = false;
@@ -77,6 +81,8 @@ class Pending {
   /// Waits until it is done and returns its error, as often as it is asked. `unavailable` when
   /// `timeout` has passed first; `unsupported` in a forked child, where nobody works on it.
   Status wait(nanoseconds timeout = kForever) const { return state_->wait(timeout); }
+  /// The caller has its error now: its checkpointer does not raise it again.
+  void set_told() const noexcept { state_->set_told(); }
 
  private:
   std::shared_ptr<const PendingState> state_;

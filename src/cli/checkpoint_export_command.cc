@@ -22,7 +22,7 @@ namespace {
 constexpr const char* kFooter =
     R"(OUT.safetensors is one file, with OUT.safetensors.sha256 beside it. `sha256sum -c` takes that, in
 the directory of the file. Slices are put together; every byte is checked on the way; what is there
-is never replaced.
+is never replaced. What trees share is stored once, and every --only that it is part of exports it.
 
 With --hf OUT is a directory as Hugging Face lays models out, with SHA256SUMS in it. It holds the
 weights alone: the tree `model`, under the names that the module itself has. What is left out is
@@ -105,7 +105,7 @@ Status run(const Arguments& arguments, Context& context) {
     if (!arguments.hf) return Status(Code::invalid_argument, "--shard-size is for --hf");
     STOKER_ASSIGN(options.file_bytes_max, parse_size_option("--shard-size", arguments.shard_size));
   }
-  STOKER_TRY(check_only(reader.tensors(), options.only));
+  STOKER_TRY(check_only(name_tensors(reader), options.only));
   if (is_for_torch(arguments)) return hand_over(arguments, reader.directory());
   std::vector<LeftOutTree> left_out;
   if (arguments.hf && options.only.empty()) {

@@ -269,6 +269,36 @@ TEST(CheckpointerTest, an_error_is_told_once_by_the_next_call_and_always_by_its_
   EXPECT_EQ(saver->save(request_of(3, tensors)).status().code(), Code::invalid_argument);
 }
 
+TEST(CheckpointerTest, an_error_that_the_caller_has_is_not_told_again) {
+  const testing::TempDir dir;
+  std::atomic<bool> is_broken{true};
+  CheckpointerOptions options = quiet_options(dir.path());
+  options.engine = [&]() -> Result<std::unique_ptr<Engine>> {
+    if (is_broken) return Status(Code::no_space, "no engine today");
+    return make_engine(EngineKind::sync, {});
+  };
+  const auto saver = make_saver(std::move(options));
+  const std::vector<OwnedTensor> tensors{counted("w", 10, 1)};
+  const auto fail = [&](std::uint64_t step) {
+    const Result<Pending> failing = saver->save(request_of(step, tensors));
+    EXPECT_TRUE(failing.ok());
+    EXPECT_EQ(failing->wait().code(), Code::no_space);
+    failing->set_told();
+  };
+  fail(1);
+  fail(2);
+  const Result<Pending> untold = saver->save(request_of(3, tensors));
+  ASSERT_TRUE(untold.ok());
+  static_cast<void>(untold->wait());
+  const Status raised = saver->save(request_of(4, tensors)).status();
+  EXPECT_NE(raised.message().find("save step 3"), std::string::npos) << raised.message();
+  fail(4);
+  EXPECT_TRUE(saver->wait().ok());
+  is_broken = false;
+  EXPECT_TRUE(save_through(*saver, request_of(5, tensors)).ok());
+  EXPECT_TRUE(saver->close().ok());
+}
+
 TEST(CheckpointerTest, room_for_one_more_is_looked_for_before_the_copy) {
   const testing::TempDir dir;
   CheckpointerOptions options = quiet_options(dir.path());
