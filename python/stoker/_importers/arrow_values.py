@@ -214,8 +214,15 @@ def shapes_of(schema: Any) -> dict[str, tuple[int | None, ...]]:
 
 
 def _fixed_shape_tensors(column: Any) -> list[Any]:
-    tensors = column.to_numpy_ndarray()
-    return [tensors[i] if column[i].is_valid else None for i in range(len(column))]
+    arrow = need("pyarrow", "parquet")
+    filled = column.storage.drop_null()
+    if filled.flatten().null_count:
+        raise ValueError(
+            "a null inside a tensor; store the column as JSON (json_columns=, --json-columns), or "
+            "leave it out (columns=, --columns)"
+        )
+    tensors = iter(arrow.ExtensionArray.from_storage(column.type, filled).to_numpy_ndarray())
+    return [next(tensors) if is_valid else None for is_valid in column.is_valid().to_pylist()]
 
 
 def _reader(field: Any, features: Mapping[str, Any], arrow: Any) -> Reader:

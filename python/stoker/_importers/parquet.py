@@ -17,12 +17,26 @@ from stoker._importers.contract import (
     RowSource,
     Sample,
     fingerprint_of,
+    left_out_notes,
     need,
     reading,
 )
 from stoker._importers.schemas import merge_schemas
 
 _METADATA_THREADS = 8
+_NO_DATA = ("_SUCCESS", "_common_metadata", "_metadata")  # of those who write Parquet
+
+
+def _passed_over(path: str) -> list[str]:
+    """Files and folders of a folder that Arrow takes for no data, without those that are none."""
+    found = []
+    for folder, folders, files in os.walk(path):
+        for name in sorted(folders) + sorted(files):
+            is_known = name in _NO_DATA or name.endswith(".crc")
+            if name.startswith(("_", ".")) and not is_known:
+                found.append(os.path.relpath(Path(folder, name), path))
+        folders[:] = sorted(name for name in folders if not name.startswith(("_", ".")))
+    return found
 
 
 class ParquetRows(RowSource):
@@ -74,6 +88,12 @@ class ParquetRows(RowSource):
         for name, decode in self.choose_decoders(self._schema).items():
             if name in self._readers:
                 self._readers[name] = arrow_rows.decoded(self._readers[name], decode)
+
+    def notes(self) -> list[str]:
+        """What Arrow passed over in a folder."""
+        return left_out_notes(
+            _passed_over(self.path), ": Parquet passes over names that begin with _ or ."
+        )
 
     def choose_decoders(self, schema: Any) -> arrow_rows.Decoders:
         """What is to be done to the values of a column; for who reads Parquet otherwise."""
