@@ -124,8 +124,9 @@ class Hdf5Rows(RowSource):
             raise ValueError(f"{self.path}: dataset {name!r} lies in another file; pack that one")
         if not array.shape:
             raise ValueError(f"{self.path}: dataset {name!r} has no rows")
-        kind = h5py.check_vlen_dtype(array.dtype) or array.dtype
-        if kind.hasobject and not h5py.check_string_dtype(array.dtype):
+        is_text = h5py.check_string_dtype(array.dtype) is not None
+        kind = array.dtype if is_text else h5py.check_vlen_dtype(array.dtype) or array.dtype
+        if not is_text and np.dtype(kind).hasobject:
             what = "references" if h5py.check_ref_dtype(kind) else f"values of type {kind}"
             raise ValueError(
                 f"{self.path}: dataset {name!r} holds {what}, which have no form in a shard; name "
