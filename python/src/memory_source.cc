@@ -1,5 +1,6 @@
 #include "memory_source.h"
 
+#include "dataset/pack_fields.h"
 #include "formats/mds_encoding.h"
 
 namespace stoker::python {
@@ -43,6 +44,7 @@ Result<std::vector<std::pair<std::string, std::string>>> MemorySource::mds_colum
   std::vector<std::pair<std::string, std::string>> columns;
   SourceSample first;
   STOKER_TRY(read(0, first));
+  STOKER_TRY(fit_fields("mds", first.view));
   for (const FieldView& field : first.view.fields) {
     Result<MdsEncoding> encoding = choose_mds_encoding(field);
     if (!encoding.ok())

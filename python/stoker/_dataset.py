@@ -261,15 +261,24 @@ class Dataset:
     @property
     def fingerprint(self) -> str:
         """Identifies the samples and their order, whatever machine and directory they are on."""
-        if self._is_whole():
-            return self._whole_fingerprint()
-        return _select.fingerprint(self._whole_fingerprint(), self._ids)
+        return self._selected_fingerprint(self._whole_fingerprint())
+
+    @property
+    def _old_fingerprint(self) -> str:
+        """What version 0.1 had for it, and its cursors have."""
+        return self._selected_fingerprint(self._old_whole_fingerprint())
+
+    def _selected_fingerprint(self, whole: str) -> str:
+        return whole if self._is_whole() else _select.fingerprint(whole, self._ids)
 
     def _is_whole(self) -> bool:
         return isinstance(self._ids, range) and self._ids == range(len(self._reader))
 
     def _whole_fingerprint(self) -> str:
         return self._native.fingerprint
+
+    def _old_whole_fingerprint(self) -> str:
+        return self._whole_fingerprint()
 
     @property
     def format(self) -> str:

@@ -88,7 +88,14 @@ def to_field(name: str, value: Any, *, keep_arrays: bool = False) -> Field:
     if not hasattr(value, "__array__"):
         kind = type(value).__name__
         raise ValueError(f"field {name!r}: {kind} has no form in a shard: give bytes or an array")
-    array = np.asarray(value)
+    try:
+        array = np.asarray(value)
+    except (TypeError, ValueError, RuntimeError) as error:  # of tensors
+        kind = f"{type(value).__name__} of {getattr(value, 'dtype', '?')}"
+        raise ValueError(
+            f"field {name!r}: {kind} cannot be an array ({error}): give a NumPy array, as of "
+            "x.detach().cpu().float()"
+        ) from None
     if array.dtype == np.uint8 and array.ndim == 1 and not keep_arrays:
         return name, "bytes", "", (), array.tobytes()
     return _array_field(name, array)

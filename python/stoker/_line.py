@@ -22,6 +22,11 @@ class Line(Protocol):
     sample_count: int  # positions in an epoch; 0: to be resolved
     is_given: bool  # and not computed
     is_per_epoch: bool  # whether another epoch may have another line
+    is_mixed: bool  # of a Mixture, which deals no lanes, be it one of one dataset
+
+    @property
+    def old_fingerprint(self) -> str:
+        """As version 0.1 made it."""
 
     def resolve(self, options: _native.OrderOptions) -> _native.OrderOptions:
         """Puts defaults in."""
@@ -42,8 +47,14 @@ class ComputedLine:
     def __init__(self, data: Dataset | Mixture, parts: Parts) -> None:
         self._data = data
         self._parts = parts
+        self.is_mixed = isinstance(data, Mixture)
         self.sample_count = data._epoch_samples if isinstance(data, Mixture) else len(data)
         self.fingerprint = data.fingerprint
+
+    @property
+    def old_fingerprint(self) -> str:
+        """As version 0.1 made it."""
+        return self._data._old_fingerprint
 
     def resolve(self, options: _native.OrderOptions) -> _native.OrderOptions:
         """Puts defaults in."""
@@ -66,6 +77,7 @@ class GivenLine:
     """A list of samples: an array, the same for every epoch, or what a sampler gave for one."""
 
     is_given = True
+    is_mixed = False
 
     def __init__(self, data: Dataset | Mixture, parts: Parts, order: Any) -> None:
         if isinstance(data, Mixture):
@@ -91,6 +103,11 @@ class GivenLine:
         self.sample_count = len(items)
         self.fingerprint = _native.explicit_order_fingerprint(self._data.fingerprint, items)
         return items
+
+    @property
+    def old_fingerprint(self) -> str:
+        """As version 0.1 made it."""
+        return _native.explicit_order_fingerprint(self._data._old_fingerprint, self._items)
 
     def resolve(self, options: _native.OrderOptions) -> _native.OrderOptions:
         """Nothing is left open."""

@@ -118,7 +118,7 @@ class LoaderPlan:
         return specs
 
     def _set_order(self, wanted: _native.OrderOptions) -> None:
-        if wanted.shuffle == "block" and wanted.deal_samples == 0 and len(self._parts.natives) == 1:
+        if wanted.shuffle == "block" and wanted.deal_samples == 0 and not self._line.is_mixed:
             wanted = _with_deal(wanted, self.settings.global_batch_size)
         if wanted.shuffle == "block" and wanted.block_samples == 0:
             wanted = self._with_blocks(wanted)
@@ -188,16 +188,24 @@ class LoaderPlan:
         """A cursor of this run."""
         return self._cursor_with(self.order_options).at(epoch, position)
 
-    def wanted_cursor(self) -> _native.Cursor:
-        """One that leaves open what was not asked for."""
-        return self._cursor_with(self._wanted)
+    def wanted_cursor(self, saved: _native.Cursor) -> _native.Cursor:
+        """One that leaves open what was not asked for, and what an old cursor does not say."""
+        is_old = saved.fingerprint != self._line.fingerprint and (
+            saved.fingerprint == self._line.old_fingerprint
+        )
+        return self._cursor_with(self._wanted, saved.fingerprint if is_old else None)
 
-    def _cursor_with(self, options: _native.OrderOptions) -> _native.Cursor:
+    def _cursor_with(
+        self, options: _native.OrderOptions, fingerprint: str | None = None
+    ) -> _native.Cursor:
         settings = self.settings
         if options.sample_count == 0:  # of a mixture
             options = _with_count(options, self.order.epoch_samples)
         return _native.Cursor(
-            options, self._line.fingerprint, settings.tail, settings.global_batch_size
+            options,
+            fingerprint or self._line.fingerprint,
+            settings.tail,
+            settings.global_batch_size,
         )
 
     def options(self, cursor: _native.Cursor) -> _native.LoaderOptions:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias
@@ -197,6 +198,8 @@ class JobRunner:
         self._rng = SampleRng(seed)
         self._begun: Job | None = None  # its samples are in _samples, mapped but for some rows
         self._samples: list[Any] = []
+        self._keys: list[str] = []  # of the samples of this batch, or of the last
+        self._places: tuple[int, list[int]] = (0, [])  # their epoch and positions
 
     def run(self, job: Job, is_stopped: Callable[[], bool] = lambda: False) -> Any:
         """The batch that the functions make of the samples; MapError names what they choke on.
@@ -205,9 +208,13 @@ class JobRunner:
         """
         if job.rows is None:
             self._begun, self._samples = job, job.samples()
+            self._keys = [str(sample.get("__key__")) for sample in self._samples]
+            self._places = job.epoch, job.positions.tolist()
             rows, samples = tuple(range(len(self._samples))), self._samples
         else:
             rows, samples = job.rows, job.samples()
+            for row, sample in zip(rows, samples, strict=True):
+                self._keys[row] = str(sample.get("__key__"))
         if self._function is not None:
             left_out = self._map_all(self._function, job, rows, samples, is_stopped)
             if left_out:
@@ -216,6 +223,27 @@ class JobRunner:
         samples, self._samples = self._samples, []
         assert begun is not None
         return self._collated(begun, samples)
+
+    def unsendable(self, batch: Any, error: Exception) -> MapError:
+        """What to raise if ``batch``, the answer of the last run(), cannot be pickled."""
+        epoch, positions = self._places
+        advice = "return arrays, tensors, numbers, text or bytes, or use map_in='thread'"
+        for name, column in batch.items() if isinstance(batch, dict) else ():
+            if not isinstance(column, list) or len(column) != len(positions):
+                continue
+            for value, key, position in zip(column, self._keys, positions, strict=True):
+                if (reason := _why_not_pickled(value)) is not None:
+                    message = (
+                        f"map: sample {key!r} (epoch {epoch}, position {position}): field {name!r} "
+                        f"cannot be sent to the loader's process: {_line(reason)}; {advice}"
+                    )
+                    return MapError(message, key, epoch, position)
+        first = positions[0] if positions else 0
+        message = (
+            f"collate: epoch {epoch}, the batch at position {first} cannot be sent to the loader's "
+            f"process: {_line(error)}; {advice}"
+        )
+        return MapError(message, None, epoch, first)
 
     def _map_all(
         self,
@@ -267,6 +295,14 @@ class JobRunner:
             where = f"epoch {job.epoch}, the batch at position {position}"
             message = f"collate: {where}: {_line(error)}"
             raise MapError(message, None, job.epoch, position) from error
+
+
+def _why_not_pickled(value: Any) -> Exception | None:
+    try:
+        pickle.dumps(value)
+    except Exception as error:  # pickle has no base class for what it raises
+        return error
+    return None
 
 
 def _line(error: Exception) -> str:

@@ -97,8 +97,10 @@ def serve(connection: socket.socket) -> None:
         del job
         try:
             _packets.send(connection, answer)
-        except (pickle.PicklingError, TypeError, AttributeError) as error:
-            _packets.send(connection, _failure(error))
+        except (EOFError, OSError):
+            raise
+        except Exception as error:  # pickle has no base class for what it raises
+            _packets.send(connection, _failure(runner.unsendable(answer, error)))
         del answer
 
 

@@ -34,6 +34,22 @@ def _weight(given: Any) -> float:
         raise TypeError(f"a weight is a number, not {given!r}") from None
 
 
+def _check_alike(tokens: Sequence[Tokens]) -> None:
+    """ValueError for rows that would not come out as their own dataset gives them."""
+    for number, one in enumerate(tokens):
+        for name in ("pack", "window", "extra", "pad", "dtype"):
+            here, first = (
+                each._reader_dtype() if name == "dtype" else getattr(each._cut, name)
+                for each in (one, tokens[0])
+            )
+            if here != first:
+                raise ValueError(
+                    f"a mixture is one of Tokens that are cut alike: {name} is {here!r} in dataset "
+                    f"{number} and {first!r} in dataset 0"
+                    + ('; dtype="int64" fits all' if name == "dtype" else "")
+                )
+
+
 class Mixture:
     """Several datasets as one, each with its share of the samples.
 
@@ -46,11 +62,12 @@ class Mixture:
 
     Args:
         parts: Datasets, or paths of shards, and their weights, which need not sum to 1. All of them
-            samples of shards, or all Tokens of one length.
+            samples of shards, or all Tokens that differ in their stride alone.
         epoch_samples: What counts as an epoch; all samples together if not given.
 
     Raises:
-        ValueError: A weight that is not a positive number, or too small for a share.
+        ValueError: A weight that is not a positive number, or too small for a share; Tokens of
+            several lengths, dtypes or pads.
     """
 
     def __init__(
@@ -68,6 +85,7 @@ class Mixture:
         self.weights = tuple(_weight(weight) for _, weight in parts)
         if len({isinstance(dataset, Tokens) for dataset in self.datasets}) > 1:
             raise ValueError("a mixture is one of samples or one of Tokens, not of both")
+        _check_alike([one for one in self.datasets if isinstance(one, Tokens)])
         self._epoch_samples = 0
         if epoch_samples is not None:
             self._epoch_samples = whole_number("epoch_samples", epoch_samples, 1)
@@ -115,7 +133,13 @@ class Mixture:
     @property
     def fingerprint(self) -> str:
         """Identifies the datasets, their samples, and their shares."""
-        fingerprints = [dataset.fingerprint for dataset in self.datasets]
+        return self._mixed([dataset.fingerprint for dataset in self.datasets])
+
+    @property
+    def _old_fingerprint(self) -> str:
+        return self._mixed([dataset._old_fingerprint for dataset in self.datasets])
+
+    def _mixed(self, fingerprints: list[str]) -> str:
         return _native.mixture_fingerprint(fingerprints, self._counts(), self.weights)
 
     @property

@@ -70,8 +70,9 @@ def pack(
 ) -> _native.PackReport:
     """Packs files into shards, an index and a manifest, as ``stoker pack`` does.
 
-    A second call with the same arguments goes on where the first was stopped. Files of a tree that
-    are left out, and trees that look like several datasets, are told by a ``UserWarning``.
+    A second call with the same arguments goes on where the first was stopped. Files, links and
+    empty documents that are left out or need a word, and trees that look like several datasets, are
+    told by a ``UserWarning``.
 
     Args:
         src: A tree of a directory for each class, any tree (files grouped by stem), a JSONL file,
@@ -118,6 +119,7 @@ def pack(
             shuffle_seed=shuffle_seed,
             threads=threads,
             task=task or (0, 1),
+            note=lambda text: warnings.warn(text, stacklevel=4),
         )
         if importer == "text" and kind == "jsonl":
             options["is_jsonl"] = True

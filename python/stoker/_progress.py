@@ -136,13 +136,14 @@ class Progress:
     def check(self, state: State, allow: Iterable[str]) -> None:
         """Raises what load() would, and changes nothing; a sampler is not asked for its order."""
         if self._plan.is_endless:
-            check_cursor(cursor_of(state), self._plan.wanted_cursor(), allow)
+            cursor = cursor_of(state)
+            check_cursor(cursor, self._plan.wanted_cursor(cursor), allow)
 
     def load(self, state: State, allow: Iterable[str]) -> None:
         """Goes to a saved state; CursorMismatch if it is another run's."""
         cursor = cursor_of(state)
         self._plan.go_to_epoch(cursor.epoch)
-        check_cursor(cursor, self._plan.wanted_cursor(), allow)
+        check_cursor(cursor, self._plan.wanted_cursor(cursor), allow)
         self._plan.adopt(cursor)
         self._restored = None
         at = self._plan.cursor(cursor.epoch, cursor.position)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -36,7 +37,7 @@ def part_of(ids: range | Int64s, piece: range | Int64s) -> range | Int64s:
 
 def part_counts(parts: Sequence[float], total: int) -> list[int]:
     """How many samples each part has; ValueError unless the parts make up the whole."""
-    if not parts or any(part < 0 for part in parts):
+    if not parts or not all(0 <= part < math.inf for part in parts):  # NaN is no such number
         raise ValueError(f"parts are fractions or counts, none negative, not {list(parts)}")
     if all(isinstance(part, (int, np.integer)) for part in parts) and sum(parts) == total:
         return [int(part) for part in parts]

@@ -184,9 +184,18 @@ class Tokens(Dataset):
         return windows.token_count
 
     def _whole_fingerprint(self) -> str:
-        digest = hashlib.blake2b(bytes.fromhex(self._native.fingerprint), digest_size=16)
         cut = self._cut
-        numbers = (cut.pack,) if cut.pack else (cut.window, cut.stride, cut.extra)
+        return self._cut_fingerprint(
+            (cut.pack, cut.pad % 2**64) if cut.pack else (cut.window, cut.stride, cut.extra)
+        )
+
+    def _old_whole_fingerprint(self) -> str:
+        if not self._cut.pack:
+            return self._whole_fingerprint()
+        return self._cut_fingerprint((self._cut.pack,))  # without the pad
+
+    def _cut_fingerprint(self, numbers: tuple[int, ...]) -> str:
+        digest = hashlib.blake2b(bytes.fromhex(self._native.fingerprint), digest_size=16)
         digest.update(np.array(numbers, "<u8").tobytes())
         return digest.hexdigest()
 

@@ -182,7 +182,8 @@ def test_split_by_a_seed_never_changes(shards: Path) -> None:
 
 def test_split_refuses_parts_that_are_not_the_whole(shards: Path) -> None:
     ds = stoker.Dataset(shards)
-    for parts in ([0.5, 0.4], [10, 20], [1.5, -0.5], []):
+    nan, endless = float("nan"), float("inf")
+    for parts in ([0.5, 0.4], [10, 20], [1.5, -0.5], [], [nan, 0.5], [endless, 0.5]):
         with pytest.raises(ValueError, match="parts"):
             ds.split(parts)
 

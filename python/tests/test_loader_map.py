@@ -45,6 +45,10 @@ def unpicklable(sample: dict[str, Any], rng: np.random.Generator) -> dict[str, A
     return {"x": lambda: sample}
 
 
+def unpicklable_batch(samples: list[dict[str, Any]]) -> Any:
+    return lambda: samples
+
+
 def total(samples: list[dict[str, Any]]) -> int:
     return sum(sample["cls"] for sample in samples)
 
@@ -175,10 +179,16 @@ def test_what_cannot_leave_a_process_is_said_early(shards: Path) -> None:
         load(shards, map=lambda sample, rng: sample, map_in="process")
     with (
         load(shards, map=unpicklable, map_in="process", map_workers=1) as loader,
-        pytest.raises(RuntimeError, match="worker failed") as raised,
+        pytest.raises(stoker.MapError, match=r"field 'x' cannot be sent .*pickle") as raised,
     ):
         next(iter(loader))
-    assert "pickle" in str(raised.value.__cause__)
+    assert raised.value.key in stoker.Dataset(shards).keys()  # noqa: SIM118 (not a dict)
+    assert raised.value.position == 0
+    with (
+        load(shards, collate=unpicklable_batch, map_in="process", map_workers=1) as loader,
+        pytest.raises(stoker.MapError, match=r"collate: .*at position 0 cannot be sent .*pickle"),
+    ):
+        next(iter(loader))
 
 
 @pytest.mark.parametrize("where", WHERE)

@@ -131,8 +131,33 @@ def test_tokens_mix_with_tokens(tmp_path: Path) -> None:
     assert batch["tokens"].shape == (32, 16)
     assert {int(n) // 10_000 for n in batch["tokens"][:, 0]} == {0, 1}
     other = stoker.Tokens(tmp_path / "b.npy", window=8)
-    with pytest.raises(ValueError, match="windows alike"):
-        stoker.Loader(stoker.Mixture([(a, 1), (other, 1)]), batch_size=2, torch=False)
+    with pytest.raises(ValueError, match="window is 8 in dataset 1 and 16 in dataset 0"):
+        stoker.Mixture([(a, 1), (other, 1)])
+
+
+def test_tokens_that_are_cut_in_other_ways_do_not_mix(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", np.arange(64, dtype=np.int32))
+    np.save(tmp_path / "b.npy", np.arange(64, dtype=np.uint16))
+    packs, filled = (stoker.Tokens(tmp_path / "a.npy", pack=5, pad=pad) for pad in (0, 9))
+    narrow, wide = (stoker.Tokens(tmp_path / "b.npy", pack=5, dtype=d) for d in (None, "int64"))
+    with pytest.raises(ValueError, match="pad is 9 in dataset 1 and 0 in dataset 0"):
+        stoker.Mixture([(packs, 1), (filled, 1)])
+    with pytest.raises(ValueError, match=r"dtype is 'uint16' in dataset 1 .*dtype=\"int64\" fits"):
+        stoker.Mixture([(packs, 1), (narrow, 1)])
+    with pytest.raises(ValueError, match="dtype is 'int64' in dataset 1"):
+        stoker.Mixture([(narrow, 1), (wide, 1)])
+    windows = [stoker.Tokens(tmp_path / "a.npy", window=8, extra=n) for n in (0, 1)]
+    with pytest.raises(ValueError, match="extra is 1 in dataset 1"):
+        stoker.Mixture([(one, 1) for one in windows])
+
+
+def test_a_mixture_of_one_is_shuffled_by_blocks(parts: list[stoker.Dataset]) -> None:
+    loader = stoker.Loader(
+        stoker.Mixture([(parts[0], 1)]), batch_size=4, shuffle="block", tail="keep", torch=False
+    )
+    keys = [key for batch in loader for key in batch["__key__"]]
+    assert len(keys) == len(parts[0])
+    assert set(keys) <= set(parts[0].keys())
 
 
 def test_what_cannot_be_mixed_is_refused(parts: list[stoker.Dataset], tmp_path: Path) -> None:

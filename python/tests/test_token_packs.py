@@ -137,13 +137,26 @@ def test_a_document_that_was_damaged_is_an_error_and_parts_of_one_are_unchecked(
     assert skipping.stats().replaced == 1
 
 
-def test_other_packs_are_another_run_and_another_padding_is_not(corpus: Path) -> None:
+def test_other_packs_and_another_padding_are_another_run(corpus: Path) -> None:
     state = load(stoker.Tokens(corpus, pack=LENGTH)).state_dict()
-    load(stoker.Tokens(corpus, pack=LENGTH, pad=3)).load_state_dict(state)
-    for other in ({"pack": LENGTH + 1}, {"window": LENGTH}):
+    others = ({"pack": LENGTH + 1}, {"window": LENGTH}, {"pack": LENGTH, "pad": 3})
+    for other in others:
         loader = load(stoker.Tokens(corpus, **other))  # type: ignore[arg-type]
         with pytest.raises(stoker.CursorMismatch, match="fingerprint"):
             loader.load_state_dict(state)
+
+
+def test_cursors_that_do_not_say_the_padding_are_resumed(corpus: Path) -> None:
+    packs = stoker.Tokens(corpus, pack=LENGTH, pad=3)
+    for data in (packs, packs[3:], stoker.Mixture([(packs, 1)])):
+        loader = load(data)
+        next(iter(loader))
+        state = loader.state_dict()
+        old = {**state, "fingerprint": data._old_fingerprint}
+        assert old != state
+        again = load(data)
+        again.load_state_dict(old)
+        assert again.state_dict() == state
 
 
 def test_parts_mixtures_maps_pickles_and_forks(
@@ -157,7 +170,7 @@ def test_parts_mixtures_maps_pickles_and_forks(
     other = stoker.Tokens(write_megatron(tmp_path, "other", documents_of(40)), pack=LENGTH, pad=1)
     batch = next(iter(load(stoker.Mixture([(packs, 0.5), (other, 0.5)]))))
     assert list(batch) == COLUMNS
-    with pytest.raises(ValueError, match="windows or packs"):
+    with pytest.raises(ValueError, match="pack is 0 in dataset 1 and 32 in dataset 0"):
         load(stoker.Mixture([(packs, 0.5), (stoker.Tokens(corpus, window=LENGTH), 0.5)]))
     mapped = next(iter(load(packs, shuffle="off", map=lambda sample, rng: sample)))
     assert np.array_equal(mapped["position_ids"][1], packs[1]["position_ids"])

@@ -139,3 +139,16 @@ def test_repr_says_how_they_are_cut(corpus: Path) -> None:
     text = repr(stoker.Tokens(corpus, window=64, extra=1))
     assert text.startswith("Tokens(")
     assert "window=64, stride=64, extra=1, dtype='uint16')" in text
+
+
+def test_a_batch_of_empty_documents_has_the_field(tmp_path: Path) -> None:
+    arrays = [np.array([], np.uint16), np.array([5, 6], np.uint16)]
+    stoker.ingest(({"tokens": array} for array in arrays), tmp_path / "t", format="tokens")
+    options: dict[str, Any] = {"batch_size": 1, "shuffle": "off", "torch": False}
+    got = [batch["tokens"] for batch in stoker.Loader(tmp_path / "t", **options)]
+    assert [array.shape for array in got] == [(1, 0), (1, 2)]
+    assert [array.dtype for array in got] == [np.uint16, np.uint16]
+    counts = stoker.Loader(tmp_path / "t", map=lambda s, rng: {"n": len(s["tokens"])}, **options)
+    assert [batch["n"].tolist() for batch in counts] == [[0], [2]]
+    raw = stoker.Loader(tmp_path / "t", fields={"tokens": bytes}, **options)
+    assert [batch["tokens"][0].tobytes() for batch in raw] == [b"", arrays[1].tobytes()]

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <chrono>
 #include <cmath>
@@ -13,6 +14,7 @@
 #include "cli/count_check.h"
 #include "cli/old_name.h"
 #include "dataset/loader_order.h"
+#include "dataset/token_fingerprint.h"
 
 namespace stoker::cli {
 namespace {
@@ -193,7 +195,12 @@ Result<LoaderPlan> plan_loader(const LoaderArguments& arguments, Context& contex
 
 Status resume_at(LoaderPlan& plan, const Cursor& cursor, std::span<const std::string> allow) {
   const std::vector<std::string_view> allowed(allow.begin(), allow.end());
-  if (const Status checked = check_cursor(cursor, plan.wanted, allowed); !checked.ok())
+  Cursor run = plan.wanted;
+  const std::array<std::uint64_t, 1> length = {plan.rows.tokens};
+  if (plan.rows.is_packs &&  // cursors of 0.1 do not say what fills packs up
+      cursor.fingerprint == token_fingerprint(plan.dataset->index().fingerprint(), length))
+    run.fingerprint = cursor.fingerprint;
+  if (const Status checked = check_cursor(cursor, run, allowed); !checked.ok())
     return checked.with_context("CursorMismatch");
   STOKER_TRY(set_order(plan, cursor.order));
   plan.options.cursor.epoch = cursor.epoch;

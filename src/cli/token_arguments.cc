@@ -41,7 +41,7 @@ Result<TokenRows> cut_packs(const TokenArguments& arguments, LoaderOptions& opti
                                                     .cache_directory = index_cache_directory(),
                                                     .in_memory = true,
                                                     .stop = context.stop}));
-  const std::array<std::uint64_t, 1> numbers = {arguments.pack};
+  const std::array<std::uint64_t, 2> numbers = {arguments.pack, 0};  // and what fills rows up
   options.cursor.fingerprint = token_fingerprint(options.cursor.fingerprint, numbers);
   const TokenRows rows{
       .tokens = packs.length(), .count = packs.count(), .is_packs = true, .dtype = packs.dtype()};

@@ -9,6 +9,7 @@
 #include <optional>
 #include <utility>
 
+#include "dataset/number_lists.h"
 #include "dataset/shard_names.h"
 #include "dataset/shard_output.h"
 #include "formats/decompress.h"
@@ -147,8 +148,12 @@ Result<PackReport> convert_files(FileOps& ops, const std::vector<std::string>& p
   open_options.index.stop = options.stop;
   Result<std::shared_ptr<const Dataset>> dataset = Dataset::open(paths, open_options);
   if (!dataset.ok()) return dataset.status();
-  STOKER_ASSIGN(const std::unique_ptr<SampleSource> samples,
-                make_dataset_source(*std::move(dataset)));
+  const bool is_untold = (*dataset)->index().format() == "tfrecord";
+  STOKER_ASSIGN(std::unique_ptr<SampleSource> samples, make_dataset_source(*std::move(dataset)));
+  if (is_untold && (options.plan.format == "tar" || options.plan.format == "mds")) {
+    STOKER_ASSIGN(samples, internal::with_number_lists(std::move(samples), options.thread_count,
+                                                       options.stop));
+  }
   return pack(ops, *samples, directory, options);
 }
 

@@ -76,6 +76,9 @@ void FieldColumns::begin(BatchData& batch, std::size_t rows) {
 
 std::span<const std::byte> FieldColumns::lasting(std::span<const std::byte> bytes,
                                                  std::span<const std::byte> record) {
+  // A view without an address stands for a field that is not there; an empty record has none.
+  static constexpr std::byte kEmpty{};
+  if (bytes.empty()) return {&kEmpty, 0};
   return is_inside(bytes, record) ? bytes : batch_->spare.keep(bytes);
 }
 

@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "dataset/sample_source.h"
+#include "formats/exact_json.h"
 #include "formats/strict_json.h"
 #include "io/regular_file.h"
 
@@ -186,7 +187,7 @@ class JsonlSource final : public SampleSource {
  private:
   Result<json> parse(std::string_view text, std::uint64_t number) const {
     const std::string what = fmt::format("{}: line {}", path_, number);
-    STOKER_ASSIGN(json document, parse_strict_json(text, what, {.text_bytes_max = kLineBytesMax}));
+    STOKER_ASSIGN(json document, parse_exact_json(text, what, {.text_bytes_max = kLineBytesMax}));
     if (!document.is_object())
       return Status(Code::corrupt, what + ": not a JSON object, which each sample is");
     return document;

@@ -82,7 +82,7 @@ class Verification {
       source_ = *std::move(source);
     else if (manifest_ || is_damage(source.status()))
       add_problem(directory_, source.status());
-    else
+    else if (report_.problems.empty())  // else the manifest, which says what they are, is damaged
       return source.status();
     if (source_) index_ = find_index(*source_);
     if (const Status finished = check_pack_finished(directory_); !finished.ok())

@@ -6,6 +6,8 @@
 #include <iterator>
 #include <vector>
 
+#include "formats/exact_json.h"
+
 namespace stoker {
 namespace {
 
@@ -44,14 +46,20 @@ class CountingIterator {
 /// Builds the document from the parser's events, and stops at the first broken limit.
 class Builder final : public nlohmann::json_sax<Json> {
  public:
-  Builder(const StrictJsonLimits& limits, const std::size_t& taken)
-      : limits_(limits), taken_(taken) {}
+  Builder(const StrictJsonLimits& limits, bool is_exact, const std::size_t& taken)
+      : limits_(limits), is_exact_(is_exact), taken_(taken) {}
 
   bool null() override { return add(nullptr); }
   bool boolean(bool value) override { return add(value); }
   bool number_integer(number_integer_t value) override { return add(value); }
   bool number_unsigned(number_unsigned_t value) override { return add(value); }
-  bool number_float(number_float_t value, const string_t& /*text*/) override { return add(value); }
+  bool number_float(number_float_t value, const string_t& text) override {
+    // The library hands integers that are too large for its types over as floats.
+    if (is_exact_ && text.find_first_of(".eE") == string_t::npos)
+      return refuse(fmt::format("the integer {} does not fit 64 bits; write it as text, in quotes",
+                                shortened(text)));
+    return add(value);
+  }
   bool string(string_t& value) override { return add(std::move(value)); }
   bool binary(binary_t& /*value*/) override { return refuse("binary value"); }
 
@@ -68,10 +76,9 @@ class Builder final : public nlohmann::json_sax<Json> {
     return true;
   }
 
-  bool parse_error(std::size_t position, const std::string& /*token*/,
-                   const Json::exception& /*error*/) override {
-    // The library's text quotes the input; the place says enough.
-    error_ = fmt::format("byte {}: not valid JSON", position == 0 ? 0 : position - 1);
+  bool parse_error(std::size_t position, const std::string& token,
+                   const Json::exception& error) override {
+    error_ = fmt::format("byte {}: {}", position == 0 ? 0 : position - 1, reason(token, error));
     return false;
   }
 
@@ -79,6 +86,23 @@ class Builder final : public nlohmann::json_sax<Json> {
   Json take() { return std::move(root_); }
 
  private:
+  /// The library's text quotes the input; what is JSON by its grammar gets a reason of our own.
+  static std::string reason(std::string_view token, const Json::exception& error) {
+    constexpr int kNumberOverflow = 406;
+    if (error.id == kNumberOverflow)
+      return fmt::format("the number {} is too large for a double", shortened(token));
+    const std::string_view text = error.what();
+    if (text.find("surrogate") != std::string_view::npos)
+      return "half of a surrogate pair, which is no character";
+    if (text.find("ill-formed UTF-8") != std::string_view::npos) return "not UTF-8";
+    return "not valid JSON";
+  }
+
+  static std::string shortened(std::string_view number) {
+    constexpr std::size_t kShown = 32;
+    return std::string(number.substr(0, kShown)) + (number.size() > kShown ? "..." : "");
+  }
+
   Json* place(Json value) {
     if (open_.empty()) {
       root_ = std::move(value);
@@ -120,6 +144,7 @@ class Builder final : public nlohmann::json_sax<Json> {
   }
 
   const StrictJsonLimits& limits_;
+  const bool is_exact_;
   const std::size_t& taken_;
   Json root_;
   std::vector<Json*> open_;
@@ -128,10 +153,8 @@ class Builder final : public nlohmann::json_sax<Json> {
   std::size_t value_count_ = 0;
 };
 
-}  // namespace
-
-Result<Json> parse_strict_json(std::string_view text, std::string_view what,
-                               const StrictJsonLimits& limits) {
+Result<Json> parse(std::string_view text, std::string_view what, const StrictJsonLimits& limits,
+                   bool is_exact) {
   if (text.size() > limits.text_bytes_max) {
     return Status(Code::corrupt, fmt::format("{}: {} bytes of JSON, at most {} are read", what,
                                              text.size(), limits.text_bytes_max));
@@ -144,13 +167,25 @@ Result<Json> parse_strict_json(std::string_view text, std::string_view what,
     return Status(Code::corrupt, fmt::format("{}: byte {}: not valid JSON", what, zero));
   }
   std::size_t taken = 0;
-  Builder builder(limits, taken);
+  Builder builder(limits, is_exact, taken);
   const char* const begin = text.data();
   const char* const end = begin + text.size();
   if (!Json::sax_parse(CountingIterator(begin, &taken), CountingIterator(end, &taken), &builder)) {
     return Status(Code::corrupt, fmt::format("{}: {}", what, builder.error()));
   }
   return builder.take();
+}
+
+}  // namespace
+
+Result<Json> parse_strict_json(std::string_view text, std::string_view what,
+                               const StrictJsonLimits& limits) {
+  return parse(text, what, limits, false);
+}
+
+Result<Json> parse_exact_json(std::string_view text, std::string_view what,
+                              const StrictJsonLimits& limits) {
+  return parse(text, what, limits, true);
 }
 
 std::string quote_for_message(std::string_view text) {

@@ -1,7 +1,9 @@
 // `stoker stream --window` and `--pack`: rows of tokens, as stoker.Tokens cuts them.
+#include <fstream>
 #include <set>
 
 #include "cli/stream_cli_support.h"
+#include "dataset/token_fingerprint.h"
 
 namespace stoker::testing {
 namespace {
@@ -87,6 +89,23 @@ TEST_F(StreamTokensCliTest, the_fingerprint_says_how_the_tokens_are_cut) {
   const json same = report_of({"--window", "100", "--stride", "100", "--batch-size", "1"});
   EXPECT_EQ(same["cursor"]["fingerprint"].get<std::string>(), of_windows)
       << "what --stride is by default";
+}
+
+TEST_F(StreamTokensCliTest, cursors_that_do_not_say_what_fills_packs_up_are_resumed) {
+  const std::vector<std::string> more = {"--pack",        "1000",  "--batch-size",  "1",
+                                         "--cursor-file", cursor_, "--max-batches", "1"};
+  ASSERT_EQ(stream_tokens(more).exit_code, 0);
+  const Ran indexed = run_stoker({.args = {"index", tokens_, "--json"}});
+  const auto shards =
+      Digest128::from_hex(json::parse(indexed.out)["fingerprint"].get<std::string>());
+  ASSERT_TRUE(shards.ok());
+  json cursor = json::parse(contents_of(cursor_));
+  const std::vector<std::uint64_t> length = {1000};
+  cursor["fingerprint"] = token_fingerprint(*shards, length).hex();
+  std::ofstream(cursor_) << cursor.dump();
+  const Ran ran = stream_tokens(more);
+  EXPECT_EQ(ran.exit_code, 0) << ran.err;
+  EXPECT_NE(json::parse(contents_of(cursor_))["fingerprint"], cursor["fingerprint"]);
 }
 
 TEST_F(StreamTokensCliTest, what_does_not_go_together_is_refused) {

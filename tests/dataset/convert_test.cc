@@ -169,6 +169,23 @@ TEST(ConvertTest, arrays_become_numpy_files_in_a_tar_and_numbers_in_a_tfrecord) 
   EXPECT_EQ(visible_files(dir.file("tok2")), visible_files(dir.file("tok")));
 }
 
+TEST(ConvertTest, a_list_of_a_tfrecord_is_one_in_every_sample) {
+  const PackDir dir;
+  write_text(dir.file("a.jsonl"), "{\"f\": [1], \"n\": 5}\n{\"f\": [2, 3], \"n\": 6}\n");
+  const auto source = open_source(dir.file("a.jsonl"));
+  ASSERT_TRUE(pack(posix_file_ops(), *source, dir.file("tf"), small_shards("tfrecord")).ok());
+  ASSERT_TRUE(convert_to(dir.file("tf"), dir.file("tar"), "tar").ok());
+  for (const auto& [key, fields] : read_all(dir.file("tar"))) {
+    EXPECT_TRUE(fields.contains("f.npy")) << key;
+    EXPECT_TRUE(fields.contains("n")) << key;
+  }
+  ASSERT_TRUE(convert_to(dir.file("tf"), dir.file("mds"), "mds").ok());
+  EXPECT_EQ(read_all(dir.file("mds"))[0].second.at("f"), int64_bytes(1));
+  EXPECT_EQ(read_all(dir.file("mds"))[1].second.at("f"), int64_bytes(2) + int64_bytes(3));
+  ASSERT_TRUE(convert_to(dir.file("tf"), dir.file("again"), "tfrecord").ok());
+  EXPECT_EQ(visible_files(dir.file("again")), visible_files(dir.file("tf")));
+}
+
 TEST(ConvertTest, a_field_of_numbers_becomes_tokens) {
   const PackDir dir;
   make_tokens(dir);

@@ -344,6 +344,11 @@ TEST(SampleSourceTest, lines_that_are_no_samples_are_named) {
       {"{\"a\": 1, \"a\": 2}\n", "line 1"},
       {"{\"__key__\": 7, \"a\": 1}\n", "line 1"},
       {"{}\n", "line 1"},
+      {"{\"a\": 7}\n{\"a\": 18446744073709551616}\n",
+       "line 2: byte 26: the integer 18446744073709551616 does not fit 64 bits; write it as text"},
+      {"{\"a\": {\"b\": [-9223372036854775809]}}\n", "the integer -9223372036854775809 does not"},
+      {"{\"a\": 1e400}\n", "the number 1e400 is too large for a double"},
+      {"{\"a\": \"\\ud800\"}\n", "half of a surrogate pair"},
       {"{\"__key__\": \"k\"}\n", "line 1"},
       {"\n\n", "no samples"}};
   for (const auto& [text, part] : cases) {

@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t kSamples = 9;
 
 void make_dataset(const PackDir& dir, const std::string& format) {
-  if (format == "tokens") {
+  if (format == "tokens" || format == "counted") {
     write_text(dir.file("t.bin"), noise(2 * 64 * kSamples, 5));
     const auto source =
         open_source(dir.file("t.bin"), {.dtype = Dtype::uint16, .sequence_length = 64});
@@ -140,6 +140,13 @@ TEST(VerifyTest, a_damaged_manifest_is_a_problem_and_samples_are_still_checked) 
   ASSERT_EQ(report.problems.size(), 1U);
   EXPECT_EQ(report.problems[0].path, dir.file("d/manifest.json"));
   EXPECT_EQ(report.sample_count, kSamples);
+}
+
+TEST(VerifyTest, a_damaged_manifest_of_arrays_without_a_header_is_the_one_problem) {
+  const PackDir dir;
+  make_dataset(dir, "counted");
+  flip(dir.file("d/manifest.json"), 0);
+  EXPECT_EQ(paths_of(verify(dir)), (std::set<std::string>{dir.file("d/manifest.json")}));
 }
 
 TEST(VerifyTest, without_manifest_and_index_each_shard_is_scanned_by_itself) {

@@ -4,6 +4,8 @@
 
 #include <string>
 
+#include "formats/exact_json.h"
+
 namespace stoker {
 namespace {
 
@@ -30,10 +32,10 @@ TEST(StrictJsonTest, hostile_texts_are_refused_with_the_byte_and_the_reason) {
       {"trailing comma", "[1,]", "byte 3: not valid JSON"},
       {"comment", "[1 /* one */]", "not valid JSON"},
       {"byte-order mark", "\xEF\xBB\xBF{}", "byte 0: a byte-order mark"},
-      {"not UTF-8", "\"\xFF\"", "not valid JSON"},
-      {"half a surrogate pair", R"("\ud800")", "not valid JSON"},
+      {"not UTF-8", "\"\xFF\"", "byte 1: not UTF-8"},
+      {"half a surrogate pair", R"("\ud800")", "half of a surrogate pair"},
       {"NaN", "NaN", "not valid JSON"},
-      {"infinite number", "1e999", "not valid JSON"},
+      {"infinite number", "1e999", "the number 1e999 is too large for a double"},
       {"key twice", R"({"a": 1, "b": 2, "a": 3})", "byte 19: the key \"a\" comes twice"},
       {"key twice by escape", R"({"a": 1, "\u0061": 3})", "comes twice"},
       {"key twice inside", R"([{"x": {"k": 1, "k": 1}}])", "comes twice"},
@@ -49,6 +51,17 @@ TEST(StrictJsonTest, hostile_texts_are_refused_with_the_byte_and_the_reason) {
     EXPECT_TRUE(message.starts_with("thing: ")) << message;
     EXPECT_NE(message.find(hostile.message), std::string::npos) << hostile.reason << message;
   }
+}
+
+TEST(StrictJsonTest, integers_beyond_64_bits_are_floats_unless_they_are_to_be_exact) {
+  for (const std::string text : {"18446744073709551616", "[{\"a\": -9223372036854775809}]"}) {
+    EXPECT_TRUE(parse_strict_json(text, "thing").ok()) << text;
+    const auto parsed = parse_exact_json(text, "thing");
+    ASSERT_FALSE(parsed.ok()) << text;
+    EXPECT_NE(parsed.status().message().find("does not fit 64 bits"), std::string::npos);
+  }
+  for (const std::string text : {"18446744073709551615", "-9223372036854775808", "1e30", "1.5"})
+    EXPECT_TRUE(parse_exact_json(text, "thing").ok()) << text;
 }
 
 TEST(StrictJsonTest, what_is_inside_the_limits_reads_as_any_parser_reads_it) {

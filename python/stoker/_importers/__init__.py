@@ -7,6 +7,7 @@ when it is opened.
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -77,7 +78,10 @@ def _ingest_all(
     given = {name: value for name, value in chosen.items() if value is not None}
     with open_source(kind, path_text(path), given) as source:
         rows = (row for batch in source.read(range(source.count)) for row in batch)
-        return _ingest.ingest(rows, dst, **options)
+        report = _ingest.ingest(rows, dst, **options)
+        for note in source.notes():
+            warnings.warn(note, stacklevel=3)
+        return report
 
 
 def ingest_parquet(

@@ -22,6 +22,7 @@ from stoker._importers.contract import (
     need,
     reading,
 )
+from stoker._importers.schemas import check_same
 from stoker._plain_files import open_plain
 
 _FILE_MAGIC = b"ARROW1\0\0"
@@ -217,8 +218,7 @@ class ArrowRows(RowSource):
             with reading(file.path, self._errors):
                 schema = self._open(file).schema
             first = schema if first is None else first
-            if not schema.equals(first):
-                raise ValueError(f"{file.path}: other columns than {self._files[0].path} has")
+            check_same(str(self._files[0].path), first, str(file.path), schema)
         return first
 
     def _tables(self, index: int) -> Iterator[Any]:

@@ -32,8 +32,12 @@ def samples_of(
             raise ValueError(f"rows {first_row} to {last_row}: column {name!r}: {error}") from None
     rows = zip(*columns.values(), strict=True)
     return [
-        with_key({name: v for name, v in zip(columns, row, strict=True) if v is not None}, key)
-        for row in rows
+        with_key(
+            {name: v for name, v in zip(columns, row, strict=True) if v is not None},
+            key,
+            first_row + i,
+        )
+        for i, row in enumerate(rows)
     ]
 
 

@@ -205,9 +205,24 @@ def _features(schema: Any) -> Mapping[str, Any]:
     return features if isinstance(features, dict) else {}
 
 
+def shapes_of(schema: Any) -> dict[str, tuple[int | None, ...]]:
+    """Of the columns that are arrays by what Hugging Face says of them."""
+    arrow = need("pyarrow", "parquet")
+    features = _features(schema)
+    shapes = {field.name: _shape_of(field, features, arrow) for field in schema}
+    return {name: shape for name, shape in shapes.items() if shape is not None}
+
+
 def _fixed_shape_tensors(column: Any) -> list[Any]:
-    tensors = column.to_numpy_ndarray()
-    return [tensors[i] if column[i].is_valid else None for i in range(len(column))]
+    arrow = need("pyarrow", "parquet")
+    filled = column.storage.drop_null()
+    if filled.flatten().null_count:
+        raise ValueError(
+            "a null inside a tensor; store the column as JSON (json_columns=, --json-columns), or "
+            "leave it out (columns=, --columns)"
+        )
+    tensors = iter(arrow.ExtensionArray.from_storage(column.type, filled).to_numpy_ndarray())
+    return [next(tensors) if is_valid else None for is_valid in column.is_valid().to_pylist()]
 
 
 def _reader(field: Any, features: Mapping[str, Any], arrow: Any) -> Reader:

@@ -23,6 +23,7 @@ Rows: TypeAlias = "range | npt.NDArray[np.uint64]"
 
 BATCH_BYTES = 4 << 20  # of samples that a thread holds as Python objects
 BATCH_ROWS = 1024
+_NAMES_SHOWN = 8
 
 
 class RowSource(abc.ABC):
@@ -124,13 +125,36 @@ def fingerprint_of(files: Sequence[str | os.PathLike[str]], *choices: object) ->
     return digest.hexdigest()
 
 
-def with_key(sample: Sample, key: str | None) -> Sample:
-    """The sample with one of its fields as its key."""
+def with_key(sample: Sample, key: str | None, row: int) -> Sample:
+    """The sample with one of its fields as its key: text, bytes that are UTF-8, or a number."""
     if key is None:
         return sample
-    if sample.get(key) is None:
+    value = sample.get(key)
+    if value is None:
         raise ValueError(f"key={key!r}: there is no such column, or it is null")
-    return {"__key__": str(sample.pop(key)), **sample}
+    return {"__key__": _key_text(value, key, row), **{n: v for n, v in sample.items() if n != key}}
+
+
+def _key_text(value: Any, key: str, row: int) -> str:
+    if isinstance(value, bytes):
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            raise ValueError(f"row {row}: key={key!r}: {value[:32]!r} is not UTF-8") from None
+    is_bool = isinstance(value, (bool, np.bool_))
+    if is_bool or not isinstance(value, (str, int, float, np.integer, np.floating)):
+        kind = type(getattr(value, "value", value)).__name__
+        raise ValueError(
+            f"row {row}: key={key!r}: a {kind} is no key; name a column of text or of numbers"
+        )
+    return str(value)
+
+
+def left_out_notes(names: Sequence[str], why: str = "") -> list[str]:
+    """A line that names what is not packed, as the packer of trees says it."""
+    shown = ", ".join(names[:_NAMES_SHOWN])
+    more = f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else ""
+    return [f"left out: {shown}{more}{why}"] if names else []
 
 
 def pieces(rows: Rows, size: int) -> Iterator[Rows]:

@@ -12,6 +12,7 @@ from stoker._importers.contract import (
     RowSource,
     Sample,
     fingerprint_of,
+    left_out_notes,
     need,
     pieces,
     reading,
@@ -52,6 +53,7 @@ class Hdf5Rows(RowSource):
         self._h5py = need("h5py", "hdf5")
         self.path = path
         self._key = None if key is None else _field(key)
+        self._left_out: list[str] = []
         with reading(path):
             self._file = self._h5py.File(path, "r")
         try:
@@ -67,16 +69,49 @@ class Hdf5Rows(RowSource):
         self.fingerprint = fingerprint_of([path], "hdf5", list(self._arrays), key)
 
     def _names(self, datasets: Sequence[str] | None, key: str | None) -> list[str]:
-        h5py = self._h5py
         names = list(datasets or [])
         if not names:
-            # Not by links, which may lead elsewhere or in circles.
-            self._file.visititems(
-                lambda name, found: names.append(name) if isinstance(found, h5py.Dataset) else None
-            )
+            self._visit(self._file, "", set(), names)
         if not names:
             raise ValueError(f"{self.path}: no datasets in it")
         return list(dict.fromkeys([*names, key] if key is not None else names))
+
+    def _visit(self, group: Any, prefix: str, seen: set[Any], names: list[str]) -> None:
+        """The datasets of a group and of those in it, by name; a group that links lead to once.
+
+        A link is followed to a dataset of this file; one that leads elsewhere, nowhere or to a
+        group, which may be in a circle, is left out.
+        """
+        h5py = self._h5py
+        seen.add(group.id)
+        for name in sorted(group, key=str.encode):
+            place = prefix + name
+            link = group.get(name, getlink=True)
+            if isinstance(link, h5py.ExternalLink):
+                self._left_out.append(f"{place}: a link to {link.filename}; pack that file")
+                continue
+            found = group.get(name)
+            is_soft = isinstance(link, h5py.SoftLink)
+            if isinstance(found, h5py.Dataset) and self._is_here(found):
+                names.append(place)
+            elif isinstance(found, h5py.Dataset) and not is_soft:
+                names.append(place)  # for its error
+            elif isinstance(found, h5py.Group) and not is_soft and found.id not in seen:
+                self._visit(found, f"{place}/", seen, names)
+            elif isinstance(found, h5py.Group):
+                where = f"the group {link.path}" if is_soft else "a group that has another name"
+                self._left_out.append(f"{place}: a link to {where}")
+            elif is_soft:
+                where = f"leads to {link.path}"
+                why = "is in another file" if found is not None else "is not there"
+                self._left_out.append(f"{place}: a link that {where}, which {why}")
+
+    def _is_here(self, array: Any) -> bool:
+        return bool(array.file.filename == self._file.filename)
+
+    def notes(self) -> list[str]:
+        """The links that were not followed."""
+        return left_out_notes(self._left_out)
 
     def _dataset(self, name: str) -> Any:
         """Of this file: what links and external storage lead elsewhere is not packed."""
@@ -85,10 +120,18 @@ class Hdf5Rows(RowSource):
         if not isinstance(array, h5py.Dataset):
             raise ValueError(f"{self.path}: no dataset {name!r} in it")
         is_elsewhere = array.external is not None or array.is_virtual
-        if is_elsewhere or array.file.filename != self._file.filename:
+        if is_elsewhere or not self._is_here(array):
             raise ValueError(f"{self.path}: dataset {name!r} lies in another file; pack that one")
         if not array.shape:
             raise ValueError(f"{self.path}: dataset {name!r} has no rows")
+        is_text = h5py.check_string_dtype(array.dtype) is not None
+        kind = array.dtype if is_text else h5py.check_vlen_dtype(array.dtype) or array.dtype
+        if not is_text and np.dtype(kind).hasobject:
+            what = "references" if h5py.check_ref_dtype(kind) else f"values of type {kind}"
+            raise ValueError(
+                f"{self.path}: dataset {name!r} holds {what}, which have no form in a shard; name "
+                "the others (datasets=, --datasets)"
+            )
         return array
 
     def _measure(self) -> None:
@@ -128,6 +171,7 @@ class Hdf5Rows(RowSource):
                 with_key(
                     {name: self._value(name, values[i], row) for name, values in columns.items()},
                     self._key,
+                    int(row),
                 )
                 for i, row in enumerate(piece)
             ]

@@ -17,11 +17,26 @@ from stoker._importers.contract import (
     RowSource,
     Sample,
     fingerprint_of,
+    left_out_notes,
     need,
     reading,
 )
+from stoker._importers.schemas import merge_schemas
 
 _METADATA_THREADS = 8
+_NO_DATA = ("_SUCCESS", "_common_metadata", "_metadata")  # of those who write Parquet
+
+
+def _passed_over(path: str) -> list[str]:
+    """Files and folders of a folder that Arrow takes for no data, without those that are none."""
+    found = []
+    for folder, folders, files in os.walk(path):
+        for name in sorted(folders) + sorted(files):
+            is_known = name in _NO_DATA or name.endswith(".crc")
+            if name.startswith(("_", ".")) and not is_known:
+                found.append(os.path.relpath(Path(folder, name), path))
+        folders[:] = sorted(name for name in folders if not name.startswith(("_", ".")))
+    return found
 
 
 class ParquetRows(RowSource):
@@ -57,24 +72,48 @@ class ParquetRows(RowSource):
         self._errors = arrow.ArrowException
         partitioning = "hive" if Path(path).is_dir() else None
         with reading(path, self._errors):
-            self._dataset = need("pyarrow.dataset", "parquet").dataset(
+            dataset = need("pyarrow.dataset", "parquet").dataset(
                 path, format="parquet", partitioning=partitioning
             )
-            self._columns = arrow_rows.choose_columns(self._dataset.schema, columns, key, path)
-            self._readers = choose_readers(self._dataset.schema, self._columns, json_columns)
-            self._filter = arrow_rows.make_filter(where, self._dataset.schema, path)
-            files = sorted(self._dataset.get_fragments(), key=lambda f: os.fsencode(f.path))
+            files = sorted(dataset.get_fragments(), key=lambda f: os.fsencode(f.path))
+            self._schema = dataset.schema
+            self._columns = arrow_rows.choose_columns(self._schema, columns, key, path)
+            self._filter = arrow_rows.make_filter(where, self._schema, path)
+            self._schema = self._common_schema(files, is_all=columns is None)
+            self._readers = choose_readers(self._schema, self._columns, json_columns)
             self._groups = self._count(files, is_all=columns is None)
         self.fields = [name for name in self._columns if name != key]
         choices = (self._columns, str(self._filter), key, *json_columns)
         self.fingerprint = fingerprint_of([file.path for file in files], "parquet", choices)
-        for name, decode in self.choose_decoders(self._dataset.schema).items():
+        for name, decode in self.choose_decoders(self._schema).items():
             if name in self._readers:
                 self._readers[name] = arrow_rows.decoded(self._readers[name], decode)
+
+    def notes(self) -> list[str]:
+        """What Arrow passed over in a folder."""
+        return left_out_notes(
+            _passed_over(self.path), ": Parquet passes over names that begin with _ or ."
+        )
 
     def choose_decoders(self, schema: Any) -> arrow_rows.Decoders:
         """What is to be done to the values of a column; for who reads Parquet otherwise."""
         return {}
+
+    def _common_schema(self, files: list[Any], *, is_all: bool) -> Any:
+        """Of all files: Arrow alone would read each as if it had the columns of the first."""
+        if len(files) < 2:
+            return self._schema
+        with ThreadPoolExecutor(_METADATA_THREADS) as pool:
+            each = list(pool.map(lambda file: (file.path, file.physical_schema), files))
+        if is_all:
+            wanted = None
+        else:  # what a filter names is in its text
+            text = "" if self._filter is None else str(self._filter)
+            in_files = {name for _, schema in each for name in schema.names}
+            wanted = sorted(name for name in in_files if name in self._columns or name in text)
+        merged = merge_schemas(each, wanted)
+        fields = [merged.field(f.name) if f.name in merged.names else f for f in self._schema]
+        return need("pyarrow", "parquet").schema(fields, self._schema.metadata)
 
     def _count(self, files: list[Any], *, is_all: bool) -> list[Any]:
         """Row groups that have rows, and how many rows and bytes."""
@@ -85,7 +124,7 @@ class ParquetRows(RowSource):
             if self._filter is None:
                 counts = [group.row_groups[0].num_rows for group in groups]
             else:
-                options = {"schema": self._dataset.schema, "filter": self._filter, "columns": []}
+                options = {"schema": self._schema, "filter": self._filter, "columns": []}
                 counts = list(pool.map(lambda g: g.scanner(**options).count_rows(), groups))
         self.size_bytes = sum(
             self._group_bytes(group, is_all) * count // max(1, group.row_groups[0].num_rows)
@@ -127,7 +166,7 @@ class ParquetRows(RowSource):
     def _batches(self, group: int, start: int, stop: int) -> Iterator[Any]:
         """Rows [start, stop) of a row group, as far as it has them."""
         batches = self._groups[group].to_batches(
-            schema=self._dataset.schema,
+            schema=self._schema,
             columns=self._columns,
             filter=self._filter,
             batch_size=self.batch_rows,

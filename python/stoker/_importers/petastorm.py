@@ -120,19 +120,19 @@ class PetastormRows(ParquetRows):
                 one, binary columns whose first value is an .npy file are arrays.
             **options: Of Parquet.
         """
-        self._schema = None if schema is None else read_schema(schema)
+        self._codecs = None if schema is None else read_schema(schema)
         super().__init__(path, **options)
-        self.fingerprint += json.dumps(self._schema, sort_keys=True, default=str)
+        self.fingerprint += json.dumps(self._codecs, sort_keys=True, default=str)
 
     def choose_decoders(self, schema: Any) -> arrow_rows.Decoders:
         """By the user's schema, else by the first row."""
-        if self._schema is None:
+        if self._codecs is None:
             return self._seen_decoders()
-        for name in self._schema:
+        for name in self._codecs:
             if name not in schema.names:
                 names = ", ".join(map(repr, schema.names))
                 raise ValueError(f"schema: {self.path} has no column {name!r}; it has {names}")
-        made = {name: _decoder(name, entry) for name, entry in self._schema.items()}
+        made = {name: _decoder(name, entry) for name, entry in self._codecs.items()}
         return {name: decode for name, decode in made.items() if decode is not None}
 
     def _seen_decoders(self) -> arrow_rows.Decoders:
