@@ -86,6 +86,15 @@ class TreeFit:
         except Misfit as misfit:
             self._misfits.append(str(misfit))
 
+    def refuse(self, what: str) -> None:
+        """Notes something else that is wrong."""
+        self._misfits.append(what)
+
+    @property
+    def has_misfits(self) -> bool:
+        """Whether anything was found."""
+        return bool(self._misfits)
+
     def raise_misfits(self) -> None:
         """ValueError with what does not fit: the first places, and how many there are."""
         if not self._misfits:

@@ -15,7 +15,7 @@ from stoker._checkpoint_attempt import Attempt, Wanted
 from stoker._checkpoint_job import Meetings, find_job, job_text
 from stoker._checkpoint_late import telling_late
 from stoker._checkpoint_listing import Listing
-from stoker._checkpoint_names import EmptyTrees, check_names, settings_of
+from stoker._checkpoint_names import EmptyTrees, check_named, check_names, settings_of
 from stoker._checkpoint_pending import Pending
 from stoker._checkpoint_place import refuse_checkpoint
 from stoker._checkpoint_ranks import own_prefix
@@ -130,7 +130,7 @@ class Checkpointer(Listing):
     def save(
         self,
         step: int,
-        *,
+        *unnamed: Any,
         loader: Any = None,
         reference: dict[str, Any] | None = None,
         extra: Any = None,
@@ -142,6 +142,7 @@ class Checkpointer(Listing):
 
         Args:
             step: Its number, from 0 on.
+            unnamed: Nothing: trees are given by name, ``save(step, model=model)``.
             loader: What has ``state_dict()``: where it stands is committed with the state.
             reference: Numbers that a resumed run can be compared with: ``{"loss": 2.31}``.
             extra: Anything that JSON can say, for people: ``{"git": "abc"}``.
@@ -159,6 +160,7 @@ class Checkpointer(Listing):
         self._writer.check_process()
         with self._writer.turns.take():
             with self._writer.refusing(step):
+                check_named("save(step, model=model)", step, unnamed)
                 number = step_number(step)
                 check_loader(loader, "state_dict")
                 check_names(trees, SETTINGS)
@@ -214,7 +216,7 @@ class Checkpointer(Listing):
     def restore(
         self,
         step: int | str = "latest",
-        *,
+        *unnamed: Any,
         loader: Any = None,
         allow: Iterable[str] = (),
         finite: bool = False,
@@ -232,6 +234,7 @@ class Checkpointer(Listing):
 
         Args:
             step: A number, or the name of a checkpoint, instead of the newest.
+            unnamed: Nothing: trees are given by name, ``restore(model=model)``.
             loader: What has ``load_state_dict()``: continues where it was. A ``stoker.Loader``
                 counts its ``steps()`` from the restored step.
             allow: What may differ between the loader that was saved and this one, as for
@@ -252,6 +255,7 @@ class Checkpointer(Listing):
             LateError: A rank did not answer in time.
         """
         self._writer.check_process()
+        check_named("restore(model=model)", step, unnamed)
         check_names(trees, SETTINGS)
         wanted = Wanted(trees, loader, check_allow(allow, loader), partial)
         with self._writer.turns.take():
