@@ -176,3 +176,10 @@ def test_a_misspelt_argument_gets_a_suggestion(shards: Path) -> None:
         stoker.Loader(shards, batchsize=2)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"no argument 'frobnicate'$"):
         stoker.Loader(shards, batch_size=2, frobnicate=1)  # type: ignore[arg-type]
+
+
+def test_a_batch_size_of_each_rank_and_one_of_all_are_not_given_together(shards: Path) -> None:
+    with pytest.raises(ValueError, match=r"of all together, not both$"):
+        stoker.Loader(shards, batch_size=2, global_batch_size=2)
+    with pytest.raises(ValueError, match=r"of all together$"):
+        stoker.Loader(shards)
