@@ -56,7 +56,8 @@ class Checkpointer(Listing):
         keep_last: How many of the newest checkpoints stay. Without this and the next two, all do.
         keep_every: Steps that are multiples of it stay.
         keep_best: (metric, "min" or "max", count): the best by a value that was annotated, or else
-            by the ``reference`` value of that name.
+            by the ``reference`` value of that name. Those without a value are for the other two
+            rules; if neither is given, they stay.
         late: What ``save`` does while ``in_flight`` saves are on their way: "block", "skip", or
             "replace" the one that waits.
         in_flight: How many saves may be on their way, each with its copy of the state.

@@ -1012,6 +1012,9 @@ def choose_checkpoint(directory: bytes, name: str, finite: bool, attempt: Any) -
 def list_checkpoints(directory: bytes) -> list[tuple[str, int, bool, int, str | None]]:
     """The newest first: name, step, superseded, generation, damage."""
 
+def checkpoint_metrics(directory: bytes) -> list[str]:
+    """The names of the values that checkpoints have, for keep_best."""
+
 def annotate_checkpoint(directory: bytes, step: int, generation: int, values: Mapping[str, float], kill_at: tuple[str, int]) -> None: ...
 
 def pin_checkpoint(directory: bytes, step: int, generation: int, is_pinned: bool, kill_at: tuple[str, int]) -> None: ...
