@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/shell_quote.h"
 #include "base/units.h"
 #include "cli/sample_text.h"
 
@@ -23,17 +24,6 @@ std::string count_of(double rate) {
   return format_count(static_cast<std::uint64_t>(rate));
 }
 
-std::string quote_for_shell(const std::string& text) {
-  const bool is_plain = !text.empty() && std::ranges::all_of(text, [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           std::string_view("/._-+:@%=,").find(c) != std::string_view::npos;
-  });
-  if (is_plain) return text;
-  std::string quoted = "'";
-  for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return quoted + "'";
-}
-
 std::string quote_for_python(const std::string& text) {
   return ordered_json(text).dump(-1, ' ', true, ordered_json::error_handler_t::replace);
 }
@@ -49,7 +39,7 @@ bool is_global(const LoaderPlan& plan) {
 std::string stream_command(const LoaderArguments& arguments, const LoaderPlan& plan,
                            const TuneSetting& setting) {
   std::string command = "stoker stream";
-  for (const std::string& uri : arguments.dataset.uris) command += " " + quote_for_shell(uri);
+  for (const std::string& uri : arguments.dataset.uris) command += " " + shell_quote(uri);
   command += fmt::format(" --batch-size {}", batch_size_of(plan));
   if (!is_global(plan)) command += " --shuffle " + arguments.shuffle;
   if (setting.threads != 0) command += fmt::format(" --threads {}", setting.threads);

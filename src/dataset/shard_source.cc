@@ -10,6 +10,7 @@
 #include <filesystem>
 
 #include "base/checksum.h"
+#include "base/shell_quote.h"
 #include "dataset/shard_names.h"
 #include "formats/tfrecord.h"
 #include "formats/webdataset_reader.h"
@@ -127,7 +128,7 @@ Result<std::string> recognise_shard(const std::string& path) {
     return Status(Code::unsupported,
                   path + ": " + (is_zstd ? "zstd" : "gzip") +
                       " cannot be read at random; unpack it, or convert it: stoker convert " +
-                      path + " OUT --format tar");
+                      shell_quote(path) + " OUT --format tar");
   if (starts_with(bytes, "BZh") || starts_with(bytes,
                                                "\xfd"
                                                "7zXZ"))

@@ -7,6 +7,7 @@
 #include <array>
 #include <map>
 
+#include "base/shell_quote.h"
 #include "formats/webdataset_names.h"
 
 namespace stoker::internal {
@@ -43,16 +44,6 @@ std::map<std::string, std::vector<TreeFile>> by_top_directory(const std::vector<
     parts[file.name.substr(0, slash)].push_back(std::move(below));
   }
   return parts;
-}
-
-/// In a shell's single quotes where it needs them.
-std::string quoted(const std::string& path) {
-  constexpr std::string_view kPlain =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+=:,@%";
-  if (!path.empty() && path.find_first_not_of(kPlain) == std::string::npos) return path;
-  std::string text = "'";
-  for (const char c : path) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return text + "'";
 }
 
 }  // namespace
@@ -114,10 +105,10 @@ std::string warn_of_splits(const std::string& root, const std::vector<TreeFile>&
   std::stable_partition(names.begin(), names.end(), [&](const auto& n) { return n == first; });
   const std::string target = destination.empty() ? "DST" : destination;
   for (const std::string& name : names) {
-    commands += fmt::format("\n  stoker pack {} {}", quoted(root + "/" + name),
-                            quoted(target + "/" + name));
+    commands += fmt::format("\n  stoker pack {} {}", shell_quote(root + "/" + name),
+                            shell_quote(target + "/" + name));
     if (are_labelled && name != first)
-      commands += " --classes " + quoted(target + "/" + first + "/classes.json");
+      commands += " --classes " + shell_quote(target + "/" + first + "/classes.json");
   }
   return fmt::format("{} in {} look like splits{}, and are packed {}; to pack each of them:{}",
                      fmt::join(names, ", "), root, are_labelled ? " of labelled images" : "",
