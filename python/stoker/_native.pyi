@@ -647,6 +647,11 @@ class PackFiles:
 
     def pack(self, directory: str, format: str, samples_per_shard: int, shard_size: str, shuffle_seed: int | None, threads: int, task: int, task_count: int) -> PackReport: ...
 
+def check_apart(source: str, destination: str) -> None:
+    """
+    Raises ValueError if one of the two lies inside of the other directory.
+    """
+
 def open_pack_files(path: str, kind: str, dtype: str, sequence_length: int, destination: str, hidden: bool, classes: str) -> PackFiles:
     """Use stoker.pack."""
 

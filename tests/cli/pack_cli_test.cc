@@ -56,6 +56,20 @@ TEST(PackCliTest, the_format_is_tar_unless_said) {
   EXPECT_TRUE(is_one_line_with(ran.out, {"2 samples", "(tar)"})) << ran.out;
 }
 
+TEST(PackCliTest, a_pack_that_is_refused_leaves_nothing_behind) {
+  const TempDir dir;
+  write_images(dir, 4);
+  Ran ran = run_stoker({.args = {"pack", dir.file("src"), dir.file("src/out")}});
+  EXPECT_EQ(ran.exit_code, 2);
+  EXPECT_TRUE(is_one_line_with(ran.err, {"lies inside of", "src-shards"})) << ran.err;
+  write_text(dir.file("other/a.txt"), "mine");
+  ran = run_stoker({.args = {"pack", dir.file("src"), dir.file("other")}});
+  EXPECT_EQ(ran.exit_code, 1);
+  EXPECT_TRUE(is_one_line_with(ran.err, {"not empty (a.txt)"})) << ran.err;
+  EXPECT_FALSE(std::filesystem::exists(dir.file("src/out")));
+  EXPECT_FALSE(std::filesystem::exists(dir.file("other/.stoker")));
+}
+
 TEST(PackCliTest, json_is_for_programs) {
   const TempDir dir;
   write_images(dir, 10);
@@ -99,7 +113,7 @@ TEST(PackCliTest, what_was_killed_before_its_first_shard_is_not_finished) {
   ASSERT_EQ(pack_images(dir, {"--task", "7/8"}).exit_code, 0);
   const Ran ran = run_stoker({.args = {"ls", dir.file("dst")}});
   EXPECT_EQ(ran.exit_code, 2);
-  EXPECT_TRUE(is_one_line_with(ran.err, {dir.file("dst"), "packing was not finished"})) << ran.err;
+  EXPECT_TRUE(is_one_line_with(ran.err, {"dst: packing was not finished"})) << ran.err;
 }
 
 TEST(PackCliTest, a_hint_quotes_a_path_with_a_space) {
