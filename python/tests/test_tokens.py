@@ -139,3 +139,14 @@ def test_repr_says_how_they_are_cut(corpus: Path) -> None:
     text = repr(stoker.Tokens(corpus, window=64, extra=1))
     assert text.startswith("Tokens(")
     assert "window=64, stride=64, extra=1, dtype='uint16')" in text
+
+
+def test_an_array_without_a_header_is_told_how_to_be_opened(tmp_path: Path) -> None:
+    file = tmp_path / "corpus.bin"
+    np.arange(100, dtype=np.uint16).tofile(file)
+    with pytest.raises(ValueError, match="not a shard of a known format") as raised:
+        stoker.Tokens(file, window=8)
+    assert 'stoker.Dataset(..., format="raw", dtype="uint16")' in str(raised.value)
+    with pytest.raises(ValueError, match='dtype="uint16" in Python'):
+        stoker.Dataset(file, format="raw")
+    assert len(stoker.Tokens(stoker.Dataset(file, format="raw", dtype="uint16"), window=8)) == 12

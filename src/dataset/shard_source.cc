@@ -151,10 +151,13 @@ Result<std::string> recognise_shard(const std::string& path) {
   if (name == "index.json" || name.string().find(".mds") != std::string::npos)
     return Status(Code::invalid_argument,
                   path + ": datasets with an index.json are opened by their directory: name that");
-  return Status(Code::invalid_argument,
-                path +
-                    ": not a shard of a known format; raw and counted arrays have nothing to "
-                    "be recognised by: name the format (--format)");
+  return Status(
+      Code::invalid_argument,
+      path +
+          ": not a shard of a known format; raw and counted arrays have nothing to "
+          "be recognised by: name the format and the dtype, as --format raw --dtype uint16 (in "
+          "Python stoker.Dataset(..., format=\"raw\", dtype=\"uint16\"), which Tokens "
+          "and Loader take)");
 }
 
 Status check_unchanged(int fd, const ShardFile& file) {
