@@ -293,18 +293,16 @@ def test_of_a_module_that_was_changed_all_names_are_told(tmp_path: Path) -> None
 
 def test_trees_given_without_a_name_are_refused_with_the_way_to_give_them(tmp_path: Path) -> None:
     with stoker.Checkpointer(tmp_path) as saver:
-        for call in (
-            lambda: saver.restore({"w": 1}),  # type: ignore[arg-type]
-            lambda: saver.restore("latest", {"w": 1}),
-        ):
+        arguments: tuple[Any, ...] = (({"w": 1},), ("latest", {"w": 1}))
+        for given in arguments:
             with pytest.raises(TypeError, match=r"^dict .* by name: restore\(model=model\)$"):
-                call()
+                saver.restore(*given)
         with pytest.raises(TypeError, match=r"list .* by name: save\(step, model=model\)"):
             saver.save(1, [1, 2])
         with pytest.raises(TypeError, match=r"dict .* by name: save\(step, model=model\)"):
             saver.save({"w": 1})  # type: ignore[arg-type]
         assert saver.steps() == []
-        saver.save(np.int64(3), unnamed={"w": 1}).wait()
+        saver.save(3, unnamed={"w": 1}).wait()
         assert saver.restore(unnamed={"w": 0}) == 3, "a tree may be called that"
 
 
