@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -21,6 +22,7 @@
 #include "checkpoint/notes.h"
 #include "checkpoint/reader.h"
 #include "checkpoint/restore_choice.h"
+#include "checkpoint/retention.h"
 #include "checkpoint/tensor_names.h"
 #include "checkpoint_arguments.h"
 #include "engine_setting.h"
@@ -181,6 +183,19 @@ nb::list list_steps(const nb::bytes& directory) {
   return out;
 }
 
+nb::list list_metrics(const nb::bytes& directory) {
+  const CheckpointDirectory opened = open_directory(directory);
+  const std::set<std::string> metrics =
+      value_or_raise(without_gil([&]() -> Result<std::set<std::string>> {
+        STOKER_ASSIGN(const Catalog catalog, list_checkpoints(opened));
+        STOKER_ASSIGN(const AllNotes notes, read_all_notes(opened));
+        return metrics_of(catalog, notes);
+      }));
+  nb::list out;
+  for (const std::string& name : metrics) out.append(text_of(name));
+  return out;
+}
+
 /// For tests: a crash point, and how many times it is reached before the process dies there.
 using KillAt = std::pair<std::string, std::uint32_t>;
 
@@ -256,6 +271,9 @@ void bind_checkpoint_read(nb::module_& module) {
              nb::sig("def list_checkpoints(directory: bytes) -> "
                      "list[tuple[str, int, bool, int, str | None, str]]"),
              "The newest first: name, step, superseded, generation, damage, line.");
+  module.def("checkpoint_metrics", &list_metrics, "directory"_a,
+             nb::sig("def checkpoint_metrics(directory: bytes) -> list[str]"),
+             "The names of the values that checkpoints have, for keep_best.");
   bind_notes(module);
 }
 

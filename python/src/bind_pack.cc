@@ -11,6 +11,7 @@
 #include "base/units.h"
 #include "bind.h"
 #include "dataset/pack.h"
+#include "dataset/pack_paths.h"
 #include "dataset/sample_source.h"
 #include "ingest_arguments.h"
 #include "ingest_writer.h"
@@ -83,6 +84,13 @@ void bind_pack(nb::module_& module) {
       .def_prop_ro("remarks", [](const PackFiles& self) { return remarks_on(*self.source); })
       .def("pack", &pack_files, "directory"_a, "format"_a, "samples_per_shard"_a, "shard_size"_a,
            "shuffle_seed"_a.none(), "threads"_a, "task"_a, "task_count"_a);
+  module.def(
+      "check_apart",
+      [](const std::string& source, const std::string& destination) {
+        raise_if_failed(check_apart(source, destination));
+      },
+      "source"_a, "destination"_a,
+      "Raises ValueError if one of the two lies inside of the other directory.");
   module.def("open_pack_files", &open_pack_files, "path"_a, "kind"_a, "dtype"_a,
              "sequence_length"_a, "destination"_a, "hidden"_a, "classes"_a, "Use stoker.pack.");
   module.def(

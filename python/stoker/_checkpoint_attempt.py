@@ -92,16 +92,23 @@ class Attempt:
         self._saved = _saved_trees(checkpoint, manifest, list(wanted.trees), ranks)
         self._cursor = decode_tree(checkpoint.cursor, "the loader's state", manifest)
         self._fit = TreeFit(checkpoint, source)
+        fixed = []
         for name, have in wanted.trees.items():
             if name not in self._saved:
                 there = ", ".join(self._saved) or "nothing"
-                raise ValueError(f"{name}: not in {source}, which has {there}")
-            if is_fixed(have):
-                raise TypeError(
-                    f"{name}: a {type(have).__name__} cannot be set where it is: put it into a "
-                    "dict, or give None and take it from `trees` of the answer"
+                self._fit.refuse(f"{name}: not in {source}, which has {there}")
+            elif is_fixed(have):
+                fixed.append(
+                    f"{name}: a value of type {type(have).__name__} cannot be changed where it is: "
+                    f"give {name}=None and take done.trees[{name!r}], where done is what restore() "
+                    "returns; or save and restore a dict that has it"
                 )
-            self._fit.check(self._saved[name], have, name)
+            else:
+                self._fit.check(self._saved[name], have, name)
+        if fixed and not self._fit.has_misfits:
+            raise TypeError("\n  ".join(fixed))
+        for text in fixed:
+            self._fit.refuse(text)
         if wanted.loader is not None:
             if self._cursor is None:
                 raise ValueError(f"loader: {source} was saved without one")

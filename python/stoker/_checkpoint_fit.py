@@ -38,6 +38,13 @@ from stoker._corrupt import corrupt_error
 from stoker._torch import is_tensor
 
 _MISFITS_TOLD = 10
+# Of torch's optimizers; others are everybody's, a scheduler's, or the caller's own.
+_OPTIMIZER_SETTINGS = {
+    *("alpha", "amsgrad", "beta2_decay", "betas", "centered", "d", "dampening", "eps", "etas"),
+    *("history_size", "initial_accumulator_value", "lambd", "line_search_fn", "lr_decay"),
+    *("max_eval", "max_iter", "momentum", "momentum_decay", "nesterov", "ns_steps", "rho"),
+    *("step_sizes", "t0", "tolerance_change", "tolerance_grad"),
+}
 _CONTAINERS = (dict, list, tuple, set, frozenset, argparse.Namespace)
 
 
@@ -80,6 +87,15 @@ class TreeFit:
             self._check(saved, have, path, strict)
         except Misfit as misfit:
             self._misfits.append(str(misfit))
+
+    def refuse(self, what: str) -> None:
+        """Notes something else that is wrong."""
+        self._misfits.append(what)
+
+    @property
+    def has_misfits(self) -> bool:
+        """Whether anything was found."""
+        return bool(self._misfits)
 
     def raise_misfits(self) -> None:
         """ValueError with what does not fit: the first places, and how many there are."""
@@ -213,15 +229,23 @@ class TreeFit:
             return
         # An optimizer has no state before its first step, and a rewound one has too much.
         if is_optimizer(have):
-            self._check_groups(saved, state, path)
+            self._check_groups(saved, state, path, type(have).__name__)
         self.check(saved, state, path, strict=not is_optimizer(have))
 
-    def _check_groups(self, saved: Any, state: Any, path: str) -> None:
+    def _check_groups(self, saved: Any, state: Any, path: str, optimizer: str) -> None:
         """What load_state_dict() of an optimizer would refuse, after others were restored."""
         counts = [_group_sizes(one) for one in (state, saved)]
         if counts[0] != counts[1]:
             raise Misfit(
                 f"{path}: groups of {counts[0]} parameters, but of {counts[1]} in {self._source}"
+            )
+        mine, theirs = (_settings_in(one) for one in (state, saved))
+        if mine - theirs and theirs - mine:  # one way alone is another version of torch
+            raise Misfit(
+                f"{path}: another optimizer has saved it: {optimizer} has "
+                f"{', '.join(sorted(mine - theirs))} in its param_groups, and {self._source} has "
+                f"{', '.join(sorted(theirs - mine))}; restore into an optimizer of the same class, "
+                f"or leave {path} out and start it anew"
             )
 
     def _check_new(self, saved: Any, path: str) -> None:
@@ -353,6 +377,14 @@ def _group_sizes(state: Any) -> list[int]:
         return [len(group["params"]) for group in state["param_groups"]]
     except (KeyError, TypeError):
         return []
+
+
+def _settings_in(state: Any) -> set[str]:
+    """What tells the optimizer of a state apart from others, of the settings of its groups."""
+    try:
+        return {name for group in state["param_groups"] for name in group} & _OPTIMIZER_SETTINGS
+    except (KeyError, TypeError):
+        return set()
 
 
 def _family(value: Any) -> type | None:

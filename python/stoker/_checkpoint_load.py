@@ -176,7 +176,7 @@ class Loaded(Mapping[str, LazyTensor]):
         return len(self._tensors)
 
     def __repr__(self) -> str:
-        return f"<stoker.Loaded {self.source}: {len(self)} tensors>"
+        return f"<stoker.Loaded {self.source}: {len(self)} tensor{'' if len(self) == 1 else 's'}>"
 
 
 def _load_file(path: str) -> Loaded:

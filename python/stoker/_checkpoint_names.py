@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import inspect
 import logging
+import numbers
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -23,7 +24,7 @@ def settings_of(functions: Mapping[str, Callable[..., Any]]) -> dict[str, str]:
     names: dict[str, str] = {}
     for what, function in functions.items():
         for name, parameter in inspect.signature(function).parameters.items():
-            if parameter.kind is not parameter.VAR_KEYWORD:
+            if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
                 names[name] = what
     return names
 
@@ -45,6 +46,14 @@ def check_names(trees: Iterable[str], settings: Mapping[str, str]) -> None:
         why = why_no_name(name, settings)
         if why is not None:
             raise ValueError(f"{name}: no name for a tree: {why}")
+
+
+def check_named(call: str, step: Any, unnamed: tuple[Any, ...]) -> None:
+    """TypeError if a tree was given without its name, perhaps in the place of the step."""
+    is_step = isinstance(step, (str, numbers.Number)) or hasattr(type(step), "__index__")
+    if unnamed or not is_step:
+        what = type(unnamed[0] if unnamed else step).__name__
+        raise TypeError(f"{what} without a name: give trees by name: {call}")
 
 
 class EmptyTrees:

@@ -13,6 +13,7 @@ from typing import Any, NoReturn, Protocol, TypeVar
 from stoker import _native
 from stoker._checkpoint_job import Meetings
 from stoker._checkpoint_users import UsersError
+from stoker._cursors import CursorDifference, CursorMismatch
 from stoker._ranks import Ranks
 
 
@@ -32,7 +33,12 @@ _SEEN_SECONDS = 5.0
 _LOOK_SECONDS = 0.1
 _left_open: list[_native.Session] = []  # of restores that a rank did not hear the end of
 _PLACE = ("path", "offset", "tensor")  # of a CorruptError
-_KINDS: dict[str, type[Exception]] = {"ValueError": ValueError, "TypeError": TypeError}
+# The first that an error is an instance of.
+_KINDS: dict[str, type[Exception]] = {
+    "CursorMismatch": CursorMismatch,
+    "ValueError": ValueError,
+    "TypeError": TypeError,
+}
 
 
 def choose(directory: str, name: str, finite: bool, attempt: Try[Attempt]) -> tuple[Chosen, Any]:
@@ -344,6 +350,7 @@ def _describe(error: BaseException) -> dict[str, Any]:
         "is_damage": _is_damage(error) and not is_users,
         "is_gone": isinstance(error, FileNotFoundError) and not is_users,
         "place": {name: getattr(error, name, None) for name in _PLACE},
+        "differences": error.differences if isinstance(error, CursorMismatch) else (),
     }
 
 
@@ -359,4 +366,6 @@ def _error_of(report: dict[str, Any]) -> Exception:
         return error
     if report["errno"] is not None or report["is_gone"]:
         return OSError(report["errno"] or errno.ENOENT, message)  # Python makes the right kind
+    if report["kind"] == "CursorMismatch":
+        return CursorMismatch(message, [CursorDifference(*one) for one in report["differences"]])
     return _KINDS.get(report["kind"], RuntimeError)(message)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from stoker import _native
+from stoker._checkpoint_best import BestWatch
 from stoker._checkpoint_job import Meetings
 from stoker._checkpoint_late import telling_late
 from stoker._checkpoint_pending import Pending, Watcher
@@ -101,6 +102,7 @@ class Writer:
         self._waits = settings.late == "block"
         self._is_place_told = False
         self.is_told = False  # of checkpoints that it does not continue
+        self._best = BestWatch(directory, settings)
         self._seen: Seen | None = None  # what was there at a restore
 
     @property
@@ -157,6 +159,7 @@ class Writer:
             pending = native.save(step, tensors, texts, reference)
         if self._ranks.rank == 0:
             self._tell_others(pending)  # now that it has the lock
+            self._best.saved()
         return pending, self._watcher
 
     def _begin(self) -> _native.Checkpointer:

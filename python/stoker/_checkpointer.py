@@ -15,7 +15,7 @@ from stoker._checkpoint_attempt import Attempt, Wanted
 from stoker._checkpoint_job import Meetings, find_job, job_text
 from stoker._checkpoint_late import telling_late
 from stoker._checkpoint_listing import Listing
-from stoker._checkpoint_names import EmptyTrees, check_names, settings_of
+from stoker._checkpoint_names import EmptyTrees, check_named, check_names, settings_of
 from stoker._checkpoint_pending import Pending
 from stoker._checkpoint_place import refuse_place
 from stoker._checkpoint_ranks import own_prefix
@@ -60,7 +60,8 @@ class Checkpointer(Listing):
         keep_last: How many of the newest checkpoints stay. Without this and the next two, all do.
         keep_every: Steps that are multiples of it stay.
         keep_best: (metric, "min" or "max", count): the best by a value that was annotated, or else
-            by the ``reference`` value of that name.
+            by the ``reference`` value of that name. Those without a value are for the other two
+            rules; if neither is given, they stay.
         late: What ``save`` does while ``in_flight`` saves are on their way: "block", "skip", or
             "replace" the one that waits.
         in_flight: How many saves may be on their way, each with its copy of the state.
@@ -136,7 +137,7 @@ class Checkpointer(Listing):
     def save(
         self,
         step: int,
-        *,
+        *unnamed: Any,
         loader: Any = None,
         reference: dict[str, Any] | None = None,
         extra: Any = None,
@@ -148,6 +149,7 @@ class Checkpointer(Listing):
 
         Args:
             step: Its number, from 0 on.
+            unnamed: Nothing: trees are given by name, ``save(step, model=model)``.
             loader: What has ``state_dict()``: where it stands is committed with the state.
             reference: Numbers that a resumed run can be compared with: ``{"loss": 2.31}``.
             extra: Anything that JSON can say, for people: ``{"git": "abc"}``.
@@ -165,6 +167,7 @@ class Checkpointer(Listing):
         self._writer.check_process()
         with self._writer.turns.take():
             with self._writer.refusing(step):
+                check_named("save(step, model=model)", step, unnamed)
                 number = step_number(step)
                 check_loader(loader, "state_dict")
                 check_names(trees, SETTINGS)
@@ -220,7 +223,7 @@ class Checkpointer(Listing):
     def restore(
         self,
         step: int | str = "latest",
-        *,
+        *unnamed: Any,
         loader: Any = None,
         allow: Iterable[str] = (),
         finite: bool = False,
@@ -238,6 +241,7 @@ class Checkpointer(Listing):
 
         Args:
             step: A number, or the name of a checkpoint, instead of the newest.
+            unnamed: Nothing: trees are given by name, ``restore(model=model)``.
             loader: What has ``load_state_dict()``: continues where it was. A ``stoker.Loader``
                 counts its ``steps()`` from the restored step.
             allow: What may differ between the loader that was saved and this one, as for
@@ -261,6 +265,7 @@ class Checkpointer(Listing):
         with self._writer.turns.take():
             self._writer.await_all(None)
             try:
+                check_named("restore(model=model)", step, unnamed)
                 check_names(trees, SETTINGS)
                 wanted = Wanted(trees, loader, check_allow(allow, loader), partial)
                 name = "" if step == "latest" else name_of(step)

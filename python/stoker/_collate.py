@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,12 +11,15 @@ import numpy.typing as npt
 from stoker._torch import is_tensor
 
 
-def stack_samples(samples: list[Any], raw: frozenset[str] = frozenset()) -> dict[str, Any]:
+def stack_samples(
+    samples: list[Any], raw: frozenset[str] = frozenset(), keys: Sequence[str] | None = None
+) -> dict[str, Any]:
     """Columns of the samples' fields.
 
     Numbers become an array, arrays of one shape are stacked, tensors too; dicts are taken apart.
     All else stays a list, and so do the fields named in ``raw`` while they are bytes: that they
-    happen to have one length in a batch must not make them another thing.
+    happen to have one length in a batch must not make them another thing. ``keys`` are those of the
+    samples, for messages: a ``map`` may have left them out.
 
     Raises:
         TypeError: A sample that is not a dict.
@@ -24,7 +28,9 @@ def stack_samples(samples: list[Any], raw: frozenset[str] = frozenset()) -> dict
     columns: dict[str, Any] = {}
     if not samples:
         return columns
-    for sample in samples:
+    if keys is None:
+        keys = [_key(sample) for sample in samples]
+    for key, sample in zip(keys, samples, strict=True):
         if not isinstance(sample, dict):
             raise TypeError(
                 f"map returned {type(sample).__name__}, not a dict: give collate= to make batches "
@@ -32,7 +38,7 @@ def stack_samples(samples: list[Any], raw: frozenset[str] = frozenset()) -> dict
             )
         if sample.keys() != samples[0].keys():
             raise ValueError(
-                f"sample {_key(sample)} has the fields {sorted(sample)}, and {_key(samples[0])} "
+                f"sample {key!r} has the fields {sorted(sample)}, and {keys[0]!r} "
                 f"has {sorted(samples[0])}: give them the same fields, or give collate="
             )
     for name in samples[0]:
@@ -40,7 +46,7 @@ def stack_samples(samples: list[Any], raw: frozenset[str] = frozenset()) -> dict
         if name in raw and all(_is_bytes(value) for value in values):
             columns[name] = values
         else:
-            columns[name] = _stacked(name, values, samples)
+            columns[name] = _stacked(name, values, keys)
     return columns
 
 
@@ -50,20 +56,21 @@ def _is_bytes(value: Any) -> bool:
     )
 
 
-def _key(sample: dict[str, Any]) -> str:
-    return repr(sample.get("__key__", "?"))
+def _key(sample: Any) -> str:
+    return str(sample.get("__key__", "?")) if isinstance(sample, dict) else "?"
 
 
-def _stacked(name: str, values: list[Any], samples: list[dict[str, Any]]) -> Any:
+def _stacked(name: str, values: list[Any], keys: Sequence[str]) -> Any:
     first = values[0]
     if isinstance(first, dict):
-        return stack_samples(values)
+        return stack_samples(values, keys=keys)
     if isinstance(first, np.ndarray) or is_tensor(first):
-        for value, sample in zip(values, samples, strict=True):
+        for value, key in zip(values, keys, strict=True):
             if getattr(value, "shape", None) != first.shape or type(value) is not type(first):
                 raise ValueError(
-                    f"field {name!r} is {_describe(first)} in sample {_key(samples[0])} and "
-                    f"{_describe(value)} in {_key(sample)}: make them alike, or give collate="
+                    f"field {name!r} is {_describe(first)} in sample {keys[0]!r} and "
+                    f"{_describe(value)} in {key!r}: give them one shape and type in map=, or give "
+                    "collate="
                 )
     if isinstance(first, np.ndarray):
         return np.stack(values)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import zipfile
 from pathlib import Path
 
@@ -51,7 +52,7 @@ def foreign_file(path: str | os.PathLike[str]) -> str | None:
     if known is None:
         name = os.fspath(path)
         known = next((what for end, what in _ENDINGS.items() if str(name).endswith(end)), None)
-    return None if known is None else known.format(name=os.fspath(path))
+    return None if known is None else known.format(name=shlex.quote(os.fsdecode(path)))
 
 
 def _kind_of_zip(path: str | os.PathLike[str]) -> str:
@@ -74,7 +75,9 @@ def foreign_directory(path: str | os.PathLike[str]) -> str | None:
     """The same of a directory without checkpoints."""
     names = {entry.name for entry in Path(path).iterdir()}
     if ".metadata" in names:
-        return f"a distributed checkpoint of torch: {IMPORT}".format(name=os.fspath(path))
+        return f"a distributed checkpoint of torch: {IMPORT}".format(
+            name=shlex.quote(os.fsdecode(path))
+        )
     files = sorted(name for name in names if name.endswith(".safetensors"))
     if files:
         return f"a directory with safetensors files: load one, such as {files[0]}"

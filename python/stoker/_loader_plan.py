@@ -38,7 +38,10 @@ class Settings:
 def global_batch(batch_size: int | None, global_batch_size: int | None, ranks: Ranks) -> int:
     """Samples of a step over all ranks."""
     if (batch_size is None) == (global_batch_size is None):
-        raise ValueError("give batch_size, of each rank, or global_batch_size, of all together")
+        raise ValueError(
+            "give batch_size, of each rank, or global_batch_size, of all together"
+            + ("" if batch_size is None else ", not both")
+        )
     if global_batch_size is None:
         return whole_number("batch_size", batch_size, 1, _BATCH_MAX) * ranks.world_size
     size = whole_number("global_batch_size", global_batch_size, 1, _BATCH_MAX)

@@ -208,7 +208,7 @@ class JobRunner:
         """
         if job.rows is None:
             self._begun, self._samples = job, job.samples()
-            self._keys = [str(sample.get("__key__")) for sample in self._samples]
+            self._keys = [str(sample.get("__key__", "?")) for sample in self._samples]
             self._places = job.epoch, job.positions.tolist()
             rows, samples = tuple(range(len(self._samples))), self._samples
         else:
@@ -258,6 +258,7 @@ class JobRunner:
         for row, sample, position in zip(rows, samples, job.positions.tolist(), strict=True):
             if is_stopped():
                 raise Stopped
+            self._keys[row] = str(sample["__key__"])  # it may not have one any more after that
             self._samples[row] = made = self._map(function, sample, job, position)
             if made is None:
                 left_out.append(row)
@@ -284,12 +285,12 @@ class JobRunner:
 
     def _collated(self, job: Job, samples: list[Any]) -> Any:
         try:
-            if job.is_stand_in:
-                is_dict = isinstance(samples[0], dict)
-                return emptied(stack_samples(samples, job.raw()) if is_dict else job.columns)
-            if self._collate is not None:
+            if self._collate is not None and not job.is_stand_in:
                 return self._collate(samples)
-            return stack_samples(samples, job.raw())
+            if job.is_stand_in and not isinstance(samples[0], dict):
+                return emptied(job.columns)
+            columns = stack_samples(samples, job.raw(), self._keys)
+            return emptied(columns) if job.is_stand_in else columns
         except Exception as error:
             position = int(job.positions[0]) if len(job.positions) else 0
             where = f"epoch {job.epoch}, the batch at position {position}"

@@ -647,6 +647,11 @@ class PackFiles:
 
     def pack(self, directory: str, format: str, samples_per_shard: int, shard_size: str, shuffle_seed: int | None, threads: int, task: int, task_count: int) -> PackReport: ...
 
+def check_apart(source: str, destination: str) -> None:
+    """
+    Raises ValueError if one of the two lies inside of the other directory.
+    """
+
 def open_pack_files(path: str, kind: str, dtype: str, sequence_length: int, destination: str, hidden: bool, classes: str) -> PackFiles:
     """Use stoker.pack."""
 
@@ -1027,6 +1032,9 @@ def choose_checkpoint(directory: bytes, name: str, finite: bool, attempt: Any) -
 
 def list_checkpoints(directory: bytes) -> list[tuple[str, int, bool, int, str | None, str]]:
     """The newest first: name, step, superseded, generation, damage, line."""
+
+def checkpoint_metrics(directory: bytes) -> list[str]:
+    """The names of the values that checkpoints have, for keep_best."""
 
 def annotate_checkpoint(directory: bytes, step: int, generation: int, values: Mapping[str, float], kill_at: tuple[str, int]) -> None: ...
 

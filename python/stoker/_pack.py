@@ -78,7 +78,7 @@ def pack(
         src: A tree of a directory for each class, any tree (files grouped by stem), a JSONL file,
             ``.npy`` and ``.bin`` arrays; Parquet, Arrow, HDF5 or LMDB (with the extras of those
             names); text and JSONL, with a tokenizer.
-        dst: A directory that is new, empty, or of the same job.
+        dst: A directory that is new, empty, or of the same job; not inside of ``src``.
         format: "tar" (default), "mds", "tfrecord", "tokens" (default with a tokenizer), "counted"
             or "shard001".
         samples_per_shard: At most.
@@ -126,6 +126,7 @@ def pack(
         return _pack_rows.pack_rows(importer, source, directory, options, plan)
     if options:
         raise ValueError(f"{next(iter(options))}: these files have no such option")
+    _native.check_apart(source, directory)
     number, count = task or (0, 1)
     files = _native.open_pack_files(
         source,

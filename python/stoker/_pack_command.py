@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shlex
 import sys
 import time
 from collections.abc import Sequence
@@ -200,7 +201,7 @@ def render(report: _native.PackReport, directory: str, as_json: bool) -> str:
     if report.shards_found:
         text += f"; {counted(report.shards_found, 'shard')} there already"
     if not report.is_complete:
-        text += f"\nwhen all tasks are done: stoker pack --merge {directory}"
+        text += f"\nwhen all tasks are done: stoker pack --merge {shlex.quote(directory)}"
     return text
 
 

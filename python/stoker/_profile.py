@@ -118,6 +118,10 @@ class Profile:
         rates = {"samples_per_s": self.samples_per_s, "bytes_per_s": self.bytes_per_s}
         return dataclasses.asdict(self) | rates
 
+    def _cpu_row(self) -> str:
+        cores = "not known" if self.cpu_cores is None else f"{self.cpu_text} cores"
+        return f"{cores}, {self.processes} process{'' if self.processes == 1 else 'es'}"
+
     def _rows(self) -> list[tuple[str, str]]:
         wait = f"p50 {self.wait_p50_ms:.2f} ms, p99 {self.wait_p99_ms:.2f} ms"
         rows = [
@@ -126,7 +130,7 @@ class Profile:
             ("wait", f"{wait}, most {self.wait_max_ms:.2f} ms"),
             ("samples", f"{self.samples_per_s:,.0f}/s"),
             ("bytes", f"{self.bytes_per_s / 1e6:,.1f} MB/s"),
-            ("CPU", f"{self.cpu_text} cores, {self.processes} processes"),
+            ("CPU", self._cpu_row()),
         ]
         if self.step_ms is not None and self.stall_share is not None:
             stalled = f"{100 * self.stall_share:.1f} % of the time, with steps of"

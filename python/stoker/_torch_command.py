@@ -95,7 +95,7 @@ def import_file(arguments: argparse.Namespace) -> str:
     where = f"{arguments.directory}/{report['name']}"
     return (
         f"{where}: {counted(tensors, 'tensor')}, {size}, generation {pending.generation}\n"
-        f"trees: {', '.join(named)}"
+        f"trees: {', '.join(named)}\n`latest` leads to it now"
     )
 
 
@@ -196,7 +196,10 @@ def export_file(arguments: argparse.Namespace) -> str:
     sums = out.with_name(f"{out.name}.sha256")
     for taken in (out, sums):
         if os.path.lexists(taken):
-            raise FileExistsError(f"{taken}: there is such a file, and an export replaces none")
+            raise FileExistsError(
+                f"{taken}: there is such a file, and an export replaces none; "
+                "remove it, or name another"
+            )
     if set(out.name) & set("\\\n\r"):
         raise ValueError("the name of an export has no backslash or line break")
     checkpoint = _native.OpenCheckpoint(os.fsencode(arguments.checkpoint))

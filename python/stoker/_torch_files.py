@@ -19,6 +19,7 @@ from stoker._plain_files import open_plain
 
 _METADATA = ".metadata"  # of a distributed checkpoint: a pickle of the classes below
 _MESSAGE_MAX = 300
+_NEITHER = "neither a file of torch.save() nor a safetensors file"
 _DCP = "torch.distributed.checkpoint"
 
 
@@ -72,7 +73,8 @@ def load_pt(path: Path) -> Any:
         except CorruptError as error:
             known = foreign_file(path)
             if known is None:
-                raise
+                message = str(error).replace("no file of torch.save()", _NEITHER, 1)
+                raise corrupt_error(message, str(path)) from None
             raise corrupt_error(f"{error}: it is {known}", str(path)) from None
 
 

@@ -276,3 +276,23 @@ def test_a_loader_of_another_run_touches_no_array(tmp_path: Path, shards: Path) 
             assert loader.state_dict() == before
         assert saver.restore(state=state, loader=larger, allow={"global_batch_size"}) == 1
         assert state["a"].tolist() == [0, 0, 0]
+
+
+def test_a_loader_of_another_run_is_a_cursor_mismatch_on_all_ranks(
+    tmp_path: Path, shards: Path
+) -> None:
+    body = f"""
+make = lambda seed: stoker.Loader({str(shards)!r}, batch_size=2, seed=seed, torch=False,
+                                  rank=rank, world_size=2)
+loader = make(1)
+next(iter(loader))
+attempt(saver.save, 1, state={{"a": a}}, loader=loader)
+attempt(saver.restore, state={{"a": a}}, loader=make(2))
+try:
+    saver.restore(state={{"a": a}}, loader=make(2 if rank == 0 else 1))
+except stoker.CursorMismatch as error:
+    said.append([difference.field for difference in error.differences])
+"""
+    for said in _on_two(tmp_path / "run", body):
+        assert said[1].startswith("CursorMismatch: ")
+        assert said[2] == ["seed"], "of a rank that has no such error itself, too"

@@ -92,6 +92,34 @@ def test_keep_best_takes_reference_values_where_nothing_was_annotated(tmp_path: 
         assert saver.steps() == [80, 90]
 
 
+def test_keep_best_waits_for_values_that_are_annotated_late(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with stoker.Checkpointer(tmp_path, keep_best=("val_loss", "min", 1)) as saver:
+        for step in (10, 20):
+            saver.save(step, state={"n": step}).wait()
+        saver.annotate(10, val_loss=1.0)  # the validation of 10 ends now
+        saver.save(30, state={"n": 30}).wait()
+        assert saver.steps() == [10, 20, 30]
+        saver.annotate(20, val_loss=2.0)
+        saver.annotate(30, val_loss=3.0)
+        saver.save(40, state={"n": 40}).wait()
+        assert saver.steps() == [10, 40]
+    assert "keep_best" not in told(caplog)
+
+
+def test_keep_best_by_a_value_that_no_checkpoint_has_removes_nothing_and_warns_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with stoker.Checkpointer(tmp_path, keep_best=("val_los", "min", 1)) as saver:
+        for step in range(1, 8):
+            saver.save(step, state={"n": step}).wait()
+            saver.annotate(step, val_loss=1.0 / step)
+        assert saver.steps() == list(range(1, 8))
+    text = "keep_best: no checkpoint has a value 'val_los', so nothing is removed; values there are"
+    assert told(caplog).count(f"{text}: val_loss") == 1
+
+
 def test_what_a_restore_found_damaged_does_not_push_out_what_it_restored(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -171,3 +171,23 @@ def test_torch_is_not_imported_for_those_who_do_not_use_it(tmp_path: Path) -> No
     command = [sys.executable, "-c", _WITHOUT, str(tmp_path)]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert (ran.stdout, ran.stderr) == ("uint16\n", "")
+
+
+def test_the_state_of_another_optimizer_is_refused_and_touches_nothing(tmp_path: Path) -> None:
+    model = torch.nn.Linear(3, 2)
+    adam = torch.optim.Adam(model.parameters())
+    model(torch.ones(1, 3)).sum().backward()
+    adam.step()
+    with stoker.Checkpointer(tmp_path) as saver:
+        saver.save(1, model=model, optimizer=adam).wait()
+        other = torch.nn.Linear(3, 2)
+        before = other.weight.clone()
+        sgd = torch.optim.SGD(other.parameters(), lr=0.1, momentum=0.9)
+        with pytest.raises(ValueError, match="optimizer: another optimizer has saved it: SGD has "):
+            saver.restore(model=other, optimizer=sgd)
+        assert torch.equal(other.weight, before)
+        assert sgd.state_dict()["param_groups"][0]["lr"] == 0.1
+        again = torch.optim.Adam(other.parameters(), amsgrad=True)
+        scheduled = torch.optim.lr_scheduler.StepLR(again, 1)  # adds to the groups
+        assert scheduled is not None
+        assert saver.restore(model=other, optimizer=again) == 1

@@ -286,3 +286,35 @@ def test_of_a_module_that_was_changed_all_names_are_told(tmp_path: Path) -> None
         "  model['a.weight']: in step 1, but the module has none",
         "  model['a.bias']: in step 1, but the module has none",
     ]
+
+
+# Trees without a name, and values that cannot be set:
+
+
+def test_trees_given_without_a_name_are_refused_with_the_way_to_give_them(tmp_path: Path) -> None:
+    with stoker.Checkpointer(tmp_path) as saver:
+        arguments: tuple[Any, ...] = (({"w": 1},), ("latest", {"w": 1}))
+        for given in arguments:
+            with pytest.raises(TypeError, match=r"^dict .* by name: restore\(model=model\)$"):
+                saver.restore(*given)
+        with pytest.raises(TypeError, match=r"list .* by name: save\(step, model=model\)"):
+            saver.save(1, [1, 2])
+        with pytest.raises(TypeError, match=r"dict .* by name: save\(step, model=model\)"):
+            saver.save({"w": 1})  # type: ignore[arg-type]
+        assert saver.steps() == []
+        saver.save(3, unnamed={"w": 1}).wait()
+        assert saver.restore(unnamed={"w": 0}) == 3, "a tree may be called that"
+
+
+def test_a_number_in_the_place_of_a_tree_hides_no_other_error(tmp_path: Path) -> None:
+    with stoker.Checkpointer(tmp_path) as saver:
+        saver.save(1, model={"w": np.zeros((2, 3))}, epoch=4).wait()
+        with pytest.raises(TypeError, match=r"epoch: a value of type int .* give epoch=None"):
+            saver.restore(epoch=0, model={"w": np.zeros((2, 3))})
+        with pytest.raises(ValueError, match="3 places do not fit step 1") as raised:
+            saver.restore(epoch=0, other={}, model={"w": np.zeros(5)})
+        for part in ("epoch: a value of type int", "other: not in step 1", "model['w']: "):
+            assert part in str(raised.value)
+        done = saver.restore(epoch=None, model={"w": np.zeros((2, 3))})
+        assert done is not None
+        assert done.trees["epoch"] == 4

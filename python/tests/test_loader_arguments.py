@@ -189,3 +189,10 @@ def test_a_misspelt_argument_gets_a_suggestion(shards: Path, tmp_path: Path) -> 
         stoker.Mixture([(shards, 1)], epoch_sample=8)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=near.format("keep_lats", "keep_last")):
         stoker.Checkpointer(tmp_path, keep_lats=3)  # type: ignore[arg-type]
+
+
+def test_a_batch_size_of_each_rank_and_one_of_all_are_not_given_together(shards: Path) -> None:
+    with pytest.raises(ValueError, match=r"of all together, not both$"):
+        stoker.Loader(shards, batch_size=2, global_batch_size=2)
+    with pytest.raises(ValueError, match=r"of all together$"):
+        stoker.Loader(shards)

@@ -288,3 +288,21 @@ def test_the_wait_for_a_map_is_counted_as_such(shards: Path) -> None:
     waits = dict(stats.waited_in_s)
     assert waits.pop("map") > max(waits.values())
     assert stats.samples == 48
+
+
+def of_any_length(sample: dict[str, Any], rng: np.random.Generator) -> dict[str, Any] | None:
+    if sample["cls"] == 2:
+        return None
+    return {"x": np.zeros(sample["cls"]), "part": {"y": np.zeros(3)}}
+
+
+@pytest.mark.parametrize("where", WHERE)
+def test_arrays_of_different_shapes_are_told_with_their_keys(shards: Path, where: Any) -> None:
+    loader = stoker.Loader(
+        shards, batch_size=4, shuffle="off", fields={"cls": int}, map=of_any_length, map_in=where
+    )
+    keys = [stoker.Dataset(shards)[i]["__key__"] for i in (0, 1)]
+    with pytest.raises(stoker.MapError) as raised:
+        next(iter(loader))
+    text = f"field 'x' is ndarray (0,) in sample {keys[0]!r} and ndarray (1,) in {keys[1]!r}"
+    assert text in str(raised.value)

@@ -77,3 +77,11 @@ def test_options_of_trees_are_refused_for_other_sources(tmp_path: Path) -> None:
         stoker.pack(tmp_path / "a.jsonl", tmp_path / "out", classes="classes.json")
     with pytest.raises(ValueError, match="hidden and classes are for trees"):
         stoker.pack(tmp_path, tmp_path / "out", kind="parquet", hidden=True)
+
+
+def test_shards_do_not_go_into_the_directory_that_is_packed(tmp_path: Path) -> None:
+    (tmp_path / "images" / "cat").mkdir(parents=True)
+    (tmp_path / "images" / "cat" / "1.jpg").write_bytes(b"1")
+    with pytest.raises(ValueError, match=r"lies inside of the directory to pack.*images-shards"):
+        stoker.pack(tmp_path / "images", tmp_path / "images" / "out")
+    assert [p.name for p in (tmp_path / "images").iterdir()] == ["cat"]

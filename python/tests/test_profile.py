@@ -114,7 +114,7 @@ def test_of_a_short_time_no_cpu_is_told() -> None:
     meter = FakeMeter()
     found = stoker.profile(Loader(meter, [9, *[5.0] * 10]), 10, warmup=1, meter=meter)
     assert found.cpu_cores is None
-    assert "- cores, 3 processes" in str(found)
+    assert "CPU         not known, 3 processes" in str(found)
     assert json.loads(json.dumps(found.to_dict()))["cpu_cores"] is None
     assert stoker.Sweep({2: found})._rows()[0][-1] == "-"
 

@@ -152,3 +152,14 @@ def test_a_batch_of_empty_documents_has_the_field(tmp_path: Path) -> None:
     assert [batch["n"].tolist() for batch in counts] == [[0], [2]]
     raw = stoker.Loader(tmp_path / "t", fields={"tokens": bytes}, **options)
     assert [batch["tokens"][0].tobytes() for batch in raw] == [b"", arrays[1].tobytes()]
+
+
+def test_an_array_without_a_header_is_told_how_to_be_opened(tmp_path: Path) -> None:
+    file = tmp_path / "corpus.bin"
+    np.arange(100, dtype=np.uint16).tofile(file)
+    with pytest.raises(ValueError, match="not a shard of a known format") as raised:
+        stoker.Tokens(file, window=8)
+    assert 'stoker.Dataset(..., format="raw", dtype="uint16")' in str(raised.value)
+    with pytest.raises(ValueError, match='dtype="uint16" in Python'):
+        stoker.Dataset(file, format="raw")
+    assert len(stoker.Tokens(stoker.Dataset(file, format="raw", dtype="uint16"), window=8)) == 12

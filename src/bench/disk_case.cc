@@ -95,8 +95,9 @@ Result<AccessPolicy> parse_access_policy(std::string_view name) {
   if (name == "mmap") return kMapped;
   if (Result<CachePolicy> cache = parse_cache_policy(name); cache.ok())
     return AccessPolicy{.cache = *cache};
-  return Status(Code::invalid_argument, "unknown policy \"" + std::string(name) +
-                                            "\": use auto, buffered, direct, drop-behind or mmap");
+  return Status(Code::invalid_argument,
+                "unknown policy \"" + std::string(name) +
+                    "\": use automatic, buffered, direct, drop_behind or mmap");
 }
 
 std::string_view case_kind_name(CaseKind kind) noexcept {

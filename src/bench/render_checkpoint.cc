@@ -31,13 +31,17 @@ nlohmann::ordered_json to_json(const RestoreSample& sample, std::uint64_t bytes)
           {"bytes_per_s", bytes_per_second(bytes, sample.elapsed)}};
 }
 
+std::string plural(std::uint64_t count, std::string_view noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
+
 }  // namespace
 
 std::string render_checkpoint_text(const CheckpointReport& report) {
   const std::uint64_t bytes = report.size_bytes;
   std::string text =
-      fmt::format("{}: {}, {} in {} tensors, {} saves\n\n", report.path, report.filesystem,
-                  format_bytes(bytes), report.tensor_count, report.saves.size());
+      fmt::format("{}: {}, {} in {}, {}\n\n", report.path, report.filesystem, format_bytes(bytes),
+                  plural(report.tensor_count, "tensor"), plural(report.saves.size(), "save"));
   text += row("save, first, blocked", report.saves.front().blocked, bytes,
               "memory for staging included");
   text += row("save, first, durable", report.saves.front().durable, bytes, "");

@@ -146,7 +146,9 @@ Result<ExportReport> export_safetensors(const CheckpointReader& reader, FileOps&
   for (const std::string& taken : {path, path + ".sha256"})
     if (ops.kind_of(taken).ok())
       return Status(Code::already_exists,
-                    taken + ": there is such a file, and an export replaces none");
+                    taken +
+                        ": there is such a file, and an export replaces none; remove it, or name "
+                        "another");
   STOKER_ASSIGN(std::vector<ExportFile> files,
                 plan_export(name_tensors(reader), options, /*is_split=*/false));
   job.count(files);
@@ -182,7 +184,9 @@ Result<ExportReport> export_directory(const CheckpointReader& reader, FileOps& o
   std::string path = directory;
   while (path.size() > 1 && path.back() == '/') path.pop_back();
   if (ops.kind_of(path).ok())
-    return Status(Code::already_exists, path + ": there is such a directory");
+    return Status(Code::already_exists, path +
+                                            ": there is such a directory, and an export "
+                                            "replaces none; remove it, or name another");
   STOKER_ASSIGN(const PathAt place, place_of(ops, path));
   const PathAt staged = place.parent() / (std::string(place.last()) + ".staged-" + make_token());
   Export job{.reader = reader, .ops = ops, .options = options};

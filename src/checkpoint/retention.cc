@@ -72,12 +72,16 @@ std::optional<double> value_of(const CatalogStep& step, const AllNotes& notes,
   return std::nullopt;
 }
 
+/// `is_alone`: no other rule says what becomes of those that have no value, or none yet.
 void keep_best(std::span<const CatalogStep* const> steps, const AllNotes& notes,
-               const KeepBest& rule, Kept& kept) {
+               const KeepBest& rule, bool is_alone, Kept& kept) {
   std::vector<std::pair<double, const CatalogStep*>> ranked;
   for (const CatalogStep* step : steps) {
     const std::optional<double> value = value_of(*step, notes, rule.metric);
-    if (!value || std::isnan(*value)) continue;
+    if (!value || std::isnan(*value)) {
+      if (is_alone) kept.add(step);
+      continue;
+    }
     ranked.emplace_back(rule.order == KeepBest::Order::min ? *value : -*value, step);
   }
   // Of equal ones the newer is in front.
@@ -111,10 +115,22 @@ std::vector<std::string> choose_removals(const Catalog& catalog, const AllNotes&
         (rules.keep_last && i < *rules.keep_last) || (every > 0 && step.parsed.step % every == 0);
     if (is_wanted) kept.add(&step);
   }
-  if (rules.keep_best) keep_best(candidates, notes, *rules.keep_best, kept);
+  if (rules.keep_best)
+    keep_best(candidates, notes, *rules.keep_best, !rules.keep_last && every == 0, kept);
   std::vector<std::string> removals = kept.others();
   std::ranges::reverse(removals);
   return removals;
+}
+
+std::set<std::string> metrics_of(const Catalog& catalog, const AllNotes& notes) {
+  std::set<std::string> names;
+  for (const CatalogStep& step : catalog.steps) {
+    if (!step.is_valid()) continue;
+    if (const CheckpointNote* note = notes.find(step.parsed.step, step.generation))
+      for (const auto& [name, ignored] : note->values) names.insert(name);
+    for (const auto& [name, ignored] : step.summary->reference) names.insert(name);
+  }
+  return names;
 }
 
 }  // namespace stoker

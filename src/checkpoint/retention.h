@@ -17,7 +17,7 @@
 namespace stoker {
 
 /// Keeps the best by a value that somebody has annotated, or else by the reference value of that
-/// name that was saved with it.
+/// name that was saved with it. Without other rules, those that have no such value (yet) stay too.
 struct KeepBest {
   enum class Order : std::uint8_t { min, max };
   std::string metric;
@@ -55,9 +55,12 @@ struct RetentionRules {
 /// replicated; the one that `latest` leads to; damaged and unreadable ones, because nobody can tell
 /// what they are and their files may be all that is left; those of another `family`. A step whose
 /// note is damaged or unreadable counts as pinned. Superseded ones are kept by no rule. Those
-/// without the metric of `keep_best`, or with one that is not a number, are for the other rules; of
-/// equal ones the newer is the better.
+/// without the metric of `keep_best`, or with one that is not a number, are for the other rules,
+/// and stay if there are none; of equal ones the newer is the better.
 std::vector<std::string> choose_removals(const Catalog& catalog, const AllNotes& notes,
                                          const RetentionRules& rules);
+
+/// The values that valid checkpoints have, by name: what `keep_best` could rank by.
+std::set<std::string> metrics_of(const Catalog& catalog, const AllNotes& notes);
 
 }  // namespace stoker

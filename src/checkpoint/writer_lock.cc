@@ -93,7 +93,8 @@ std::string WriterLock::holder() const {
 }
 
 Status WriterLock::held_by(const std::string& who) const {
-  return {Code::unavailable, "another writer holds it: " + who};
+  return {Code::unavailable, "another writer holds it: " + who +
+                                 "; wait until it has ended, or end it, or use another directory"};
 }
 
 Status WriterLock::await_flock(Deadline deadline) {

@@ -67,8 +67,9 @@ void add_bench_cliff_command(CLI::App& bench, Context& context) {
                     "Most bytes to write (default: a quarter of the free space, up to 64GiB)");
   cliff->add_option("--engine", typed->engine,
                     "I/O engine: auto, uring, threads or sync (default: auto)");
-  cliff->add_option("--policy", typed->policy,
-                    "Cache policy: auto, buffered, direct or drop-behind (default: auto)");
+  cliff->add_option(
+      "--policy", typed->policy,
+      "Cache policy: automatic, buffered, direct or drop_behind (default: automatic)");
   cliff->add_flag("--json", typed->json, "Print one JSON object instead of text");
   cliff->add_flag("-v,--verbose", typed->verbose, "Print on stderr what is being measured");
   cliff->footer(kFooter);

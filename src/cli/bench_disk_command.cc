@@ -98,7 +98,7 @@ void add_bench_disk_command(CLI::App& bench, Context& context) {
   disk->add_option("--engine", typed->engine,
                    "I/O engine: auto, uring, threads or sync (default: auto)");
   disk->add_option("--policy", typed->policy,
-                   "Measure one policy: auto, buffered, direct, drop-behind or mmap\n"
+                   "Measure one policy: automatic, buffered, direct, drop_behind or mmap\n"
                    "(default: compare buffered, direct and mmap)");
   disk->add_flag("--json", typed->json, "Print one JSON object instead of the table");
   disk->add_flag("-v,--verbose", typed->verbose, "Print on stderr what is being measured");
@@ -108,6 +108,7 @@ void add_bench_disk_command(CLI::App& bench, Context& context) {
           "Cases to measure, comma-separated: seq_write, seq_read, rand_read, fsync, fdatasync,\n"
           "small_create, small_read")
       ->delimiter(',')
+      ->allow_extra_args(false)  // or it would take a directory after it
       ->group(single);
   disk->add_option("--block", typed->block, "Block size instead of the usual ones")->group(single);
   disk->add_option("--depth", typed->depth, "Queue depth instead of the usual ones")

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <system_error>
 
+#include "base/shell_quote.h"
 #include "checkpoint/names.h"
 #include "checkpoint/stoppable_engine.h"
 #include "cli/engine_choice.h"
@@ -73,7 +74,7 @@ Result<CatalogStep> find_step(const Catalog& catalog, const std::string& directo
   if (const CatalogStep* const step = catalog.find(name)) return *step;
   return Status(Code::not_found,
                 fmt::format("{}/{}: no such checkpoint; {}; `stoker checkpoint ls {}` lists them",
-                            directory, name, tell_others(catalog, name), directory));
+                            directory, name, tell_others(catalog, name), shell_quote(directory)));
 }
 
 Result<CatalogStep> find_step(const std::string& directory, const std::string& typed) {

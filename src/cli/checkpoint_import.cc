@@ -249,6 +249,10 @@ Result<ImportReport> import_safetensors(const ImportRequest& request, Context& c
   const std::string tree = request.tree.value_or("state");
   STOKER_ASSIGN(const std::unique_ptr<Source> source, Source::open(request.file));
   const Result<SafetensorsHeader> header = source->read_header();
+  if (header.status().code() == Code::corrupt && !request.file.ends_with(".safetensors"))
+    return Status(Code::corrupt,
+                  fmt::format("{}: neither a safetensors file nor one of torch.save(): {}",
+                              request.file, header.status().message()));
   if (!header.ok()) return header.status().with_context(request.file);
   SaveRequest contents{.step = request.step,
                        .tensors = {},

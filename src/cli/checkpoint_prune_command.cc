@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <ostream>
+#include <set>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -23,13 +24,16 @@ namespace {
 
 constexpr const char* kFooter =
     R"(A checkpoint is kept if any rule keeps it. These are always kept: the newest, the newest without new
-NaN or infinite values, the one `latest` points to, pinned and damaged ones. While a run holds the
-lock of the directory, prune refuses; --dry-run needs no lock. --keep-best uses the values of
-`annotate`.
+NaN or infinite values, the one `latest` points to, pinned and damaged ones. --keep-best uses the
+values of `annotate`, or else the reference values of `save`; given alone, it removes no checkpoint
+that has no such value. While a run holds the lock of the directory, prune refuses; --dry-run needs
+no lock.
 
 Examples:
-  stoker checkpoint prune run/checkpoints --keep-every 10000 --dry-run
-  stoker checkpoint prune run/checkpoints --keep-best val_loss:min:1)";
+  stoker checkpoint prune run/checkpoints --keep-last 3 --keep-every 10000 --dry-run
+  stoker checkpoint prune run/checkpoints --keep-best val_loss:min:3
+
+Exit status: 0 done, 1 failed, 2 misused (--keep-best with a value that no checkpoint has, too).)";
 
 struct Arguments {
   std::string directory;
@@ -42,8 +46,10 @@ struct Arguments {
 
 /// "val_loss:min:3"; the count may be left out. The metric may have colons itself.
 Result<KeepBest> parse_keep_best(std::string text) {
-  const Status refused(Code::invalid_argument, "--keep-best " + printable(text) +
-                                                   ": METRIC:min|max:N, such as val_loss:min:3");
+  const Status refused(Code::invalid_argument,
+                       "--keep-best " + printable(text) +
+                           ": METRIC:min or METRIC:max, and :N for more than one, "
+                           "such as val_loss:min:3");
   KeepBest best;
   const auto take_last = [&text]() -> std::string {
     const std::size_t colon = text.rfind(':');
@@ -85,6 +91,20 @@ struct Choice {
   std::size_t kept_count = 0;
 };
 
+/// A value that no checkpoint has is a slip: the rule would keep nothing.
+Status check_metric(const CheckpointDirectory& directory, const Catalog& catalog,
+                    const AllNotes& notes, const KeepBest& best) {
+  const std::set<std::string> metrics = metrics_of(catalog, notes);
+  if (metrics.contains(best.metric)) return {};
+  std::string names;
+  for (const std::string& name : metrics) names += (names.empty() ? "" : ", ") + printable(name);
+  return Status(Code::invalid_argument,
+                fmt::format("--keep-best: no checkpoint in {} has a value {}; {}", directory.path(),
+                            printable(best.metric),
+                            names.empty() ? "none has any: `stoker checkpoint annotate` adds one"
+                                          : "values there are: " + names));
+}
+
 Result<Choice> choose(const CheckpointDirectory& directory, const RetentionRules& rules,
                       Context& context) {
   CatalogReader reader(directory);
@@ -94,6 +114,7 @@ Result<Choice> choose(const CheckpointDirectory& directory, const RetentionRules
   for (const DamagedNote& note : notes.damaged)
     context.err << fmt::format("{}: {}; its step counts as pinned\n", note.path,
                                printable(note.reason.message()));
+  if (rules.keep_best) STOKER_TRY(check_metric(directory, catalog, notes, *rules.keep_best));
   Choice choice;
   for (const std::string& name : choose_removals(catalog, notes, rules)) {
     const CatalogStep& step = *catalog.find(name);
@@ -168,7 +189,7 @@ Status run(const Arguments& arguments, Context& context) {
 
 void add_checkpoint_prune_command(CLI::App& checkpoint, Context& context) {
   CLI::App* const command =
-      checkpoint.add_subcommand("prune", "Remove the checkpoints that no rule keeps.");
+      checkpoint.add_subcommand("prune", "Remove checkpoints, except those that a rule keeps.");
   const auto arguments = std::make_shared<Arguments>();
   add_directory_argument(*command, arguments->directory);
   command->add_option("--keep-last", arguments->keep_last, "Keep the N newest.")
@@ -176,7 +197,8 @@ void add_checkpoint_prune_command(CLI::App& checkpoint, Context& context) {
   command->add_option("--keep-every", arguments->keep_every, "Keep steps that are multiples of N.")
       ->check(count_from(1));
   command->add_option("--keep-best", arguments->keep_best,
-                      "METRIC:min|max:N: keep the N with the smallest or largest value.");
+                      "METRIC:min[:N] or METRIC:max[:N]: keep the N (default: 1) with the "
+                      "smallest or largest value.");
   command->add_flag("--dry-run", arguments->dry_run,
                     "List what would be removed, and remove nothing.");
   command->add_flag("--json", arguments->json, "Print one JSON object.");

@@ -13,6 +13,7 @@
 #include "cli/bench_command.h"
 #include "cli/count_check.h"
 #include "cli/old_name.h"
+#include "cli/work_progress.h"
 #include "dataset/loader_order.h"
 #include "dataset/token_fingerprint.h"
 
@@ -84,6 +85,13 @@ Status set_order(LoaderPlan& plan, const OrderOptions& wish) {
   STOKER_ASSIGN(std::unique_ptr<SampleOrder> made, make_order(options.cursor.order));
   options.order = std::move(made);
   options.cut.epoch_samples = options.cursor.order.sample_count;
+  const BatchCutOptions& cut = options.cut;
+  if (cut.tail == Tail::drop && cut.epoch_samples < cut.global_batch_size)
+    return misuse(
+        fmt::format("{}: {} do not fill one batch of {}, and --tail drop leaves out what "
+                    "fills none; give a --batch-size of at most {}, or --tail keep",
+                    plan.name, counted(cut.epoch_samples, "sample"), cut.global_batch_size,
+                    std::max<std::uint64_t>(1, cut.epoch_samples / cut.world_size)));
   STOKER_ASSIGN(const BatchCut checked, BatchCut::make(options.cut));
   options.cursor.tail = options.cut.tail;
   options.cursor.global_batch_size = checked.options().global_batch_size;

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 
+#include "base/shell_quote.h"
 #include "base/units.h"
 #include "cli/bench_command.h"
 #include "cli/count_check.h"
@@ -106,7 +107,8 @@ std::string render_pack_report(const PackReport& report, const std::string& dire
   if (report.shards_found != 0)
     text += fmt::format("; {} there already", counted(report.shards_found, "shard"));
   if (!report.is_complete)
-    text += fmt::format("\nwhen all tasks are done: stoker pack --merge {}", directory);
+    text +=
+        fmt::format("\nwhen all tasks are done: stoker pack --merge {}", shell_quote(directory));
   return text + "\n";
 }
 

@@ -7,6 +7,7 @@
 #include "cli/home_path.h"
 #include "cli/pack_arguments.h"
 #include "cli/pack_import.h"
+#include "dataset/pack_paths.h"
 #include "dataset/sample_source.h"
 
 namespace stoker::cli {
@@ -16,7 +17,8 @@ constexpr const char* kFooter =
     R"(SRC is a directory of class directories with images (classes.json and a field "cls" are
 written), any other directory (files with the same stem are one sample), a .jsonl file (a sample per
 line), or .npy and .bin arrays of numbers. Files in class directories that are not images are left
-out and listed, and so are hidden files of any directory. Links are followed. Parquet, Petastorm,
+out and listed, and so are directories beside them without an image, and hidden files of any
+directory. Links are followed. Parquet, Petastorm,
 Arrow (Hugging Face's folders), HDF5 and LMDB, and text through a tokenizer, are packed by Stoker's
 Python package: STOKER_PYTHON names the Python to use (default: the one beside this command, or
 `python3`). Start a killed run again, and it continues: finished shards are kept. `stoker verify DST`
@@ -69,6 +71,7 @@ Status run(Arguments& arguments, Context& context) {
       return Status(Code::invalid_argument, "--hidden and --classes are for directories of files");
     return hand_over_to_python(arguments.source, python_kind, pack_arguments, arguments.import);
   }
+  STOKER_TRY(check_apart(arguments.source, pack_arguments.destination));
   SampleSourceOptions source_options{.kind = arguments.kind,
                                      .sequence_length = arguments.sequence_length,
                                      .excluded_directory = pack_arguments.destination,

@@ -11,6 +11,7 @@
 #include "cli/dataset_arguments.h"
 #include "cli/dataset_stats.h"
 #include "cli/sample_text.h"
+#include "cli/work_progress.h"
 
 namespace stoker::cli {
 namespace {
@@ -88,8 +89,8 @@ std::string render_text(const std::string& name, const Dataset& dataset,
   text += render_histogram(stats.histogram);
   text += stats.read_count == stats.records.count
               ? "\n  fields of all samples:"
-              : fmt::format("\n  fields of {} samples, evenly spread (--limit reads more):",
-                            stats.read_count);
+              : fmt::format("\n  fields of {}, evenly spread (--limit reads more):",
+                            counted(stats.read_count, "sample"));
   text +=
       fmt::format("\n  {:<20} {:>9} {:>10} {:>10} {:>10}", "field", "count", "min", "mean", "max");
   for (const auto& [field, sizes] : stats.fields)

@@ -88,13 +88,13 @@ std::string render_stream_text(const LoaderPlan& plan, const StreamReport& repor
             : "  no batch was received\n";
     return text;
   }
-  text += fmt::format("  batches  {}{} of {} samples, {} order, seed {}\n", stats.batches,
-                      report.batch_count && report.end != StreamEnd::complete
-                          ? fmt::format(" of {}", *report.batch_count)
-                          : "",
-                      plan.options.cut.global_batch_size / plan.options.cut.world_size,
-                      at.order.shuffle == Shuffle::off ? "stored" : shuffle_name(at.order.shuffle),
-                      at.order.seed);
+  text += fmt::format(
+      "  batches  {}{} of {}, {} order, seed {}\n", stats.batches,
+      report.batch_count && report.end != StreamEnd::complete
+          ? fmt::format(" of {}", *report.batch_count)
+          : "",
+      counted(plan.options.cut.global_batch_size / plan.options.cut.world_size, "sample"),
+      at.order.shuffle == Shuffle::off ? "stored" : shuffle_name(at.order.shuffle), at.order.seed);
   text += fmt::format("  samples  {} in {}: {}/s, {}\n", stats.samples,
                       format_duration(stats.elapsed), format_count(samples_per_second(stats)),
                       format_rate(bytes_per_second(stats.bytes, stats.elapsed)));
@@ -109,8 +109,8 @@ std::string render_stream_text(const LoaderPlan& plan, const StreamReport& repor
                       counted(stats.threads, "thread"), stats.depth, cache_policy_name(plan.policy),
                       100 * page_cache_share(stats.fetch));
   if (stats.unchecked > 0)
-    text += fmt::format("  checks   {} samples were unchecked (stoker index --checksums)\n",
-                        stats.unchecked);
+    text += fmt::format("  checks   {} unchecked (stoker index --checksums)\n",
+                        counted(stats.unchecked, "sample"));
   return text + fmt::format("  cursor   epoch {}, position {} of {}\n", at.epoch, at.position,
                             at.order.sample_count);
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/shell_quote.h"
 #include "base/units.h"
 #include "cli/sample_text.h"
 
@@ -23,17 +24,6 @@ std::string count_of(double rate) {
   return format_count(static_cast<std::uint64_t>(rate));
 }
 
-std::string quote_for_shell(const std::string& text) {
-  const bool is_plain = !text.empty() && std::ranges::all_of(text, [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           std::string_view("/._-+:@%=,").find(c) != std::string_view::npos;
-  });
-  if (is_plain) return text;
-  std::string quoted = "'";
-  for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return quoted + "'";
-}
-
 std::string quote_for_python(const std::string& text) {
   return ordered_json(text).dump(-1, ' ', true, ordered_json::error_handler_t::replace);
 }
@@ -49,7 +39,7 @@ bool is_global(const LoaderPlan& plan) {
 std::string stream_command(const LoaderArguments& arguments, const LoaderPlan& plan,
                            const TuneSetting& setting) {
   std::string command = "stoker stream";
-  for (const std::string& uri : arguments.dataset.uris) command += " " + quote_for_shell(uri);
+  for (const std::string& uri : arguments.dataset.uris) command += " " + shell_quote(uri);
   command += fmt::format(" --batch-size {}", batch_size_of(plan));
   if (!is_global(plan)) command += " --shuffle " + arguments.shuffle;
   if (setting.threads != 0) command += fmt::format(" --threads {}", setting.threads);
@@ -70,11 +60,8 @@ std::string python_call(const LoaderArguments& arguments, const LoaderPlan& plan
     call += fmt::format(", shuffle=\"{}\"", shuffle_name(plan.wanted.order.shuffle));
   if (setting.threads != 0) call += fmt::format(", threads={}", setting.threads);
   if (setting.depth != 0) call += fmt::format(", depth={}", setting.depth);
-  if (setting.policy != CachePolicy::automatic) {
-    std::string policy(cache_policy_name(setting.policy));
-    std::ranges::replace(policy, '-', '_');
-    call += fmt::format(", policy=\"{}\"", policy);
-  }
+  if (setting.policy != CachePolicy::automatic)
+    call += fmt::format(", policy=\"{}\"", cache_policy_name(setting.policy));
   return call + ")";
 }
 
@@ -101,10 +88,10 @@ std::string explain_verdict(const TuneReport& report) {
   const TuneSetting& best = report.best;
   std::string text = fmt::format(
       "The fastest (policy {}, threads {}, depth {}) and automatic, again in turns:\n"
-      "  {}/s and {}/s, {:+.1f} %, faster in {} of {} pairs: {}.\n",
+      "  {}/s and {}/s in the median; {:+.1f} % in the median of {} pairs, faster in {}: {}.\n",
       cache_policy_name(best.policy), number_or_auto(best.threads), number_or_auto(best.depth),
       count_of(median_of(report.best_again)), count_of(median_of(report.automatic_again)),
-      100 * verdict.gain, verdict.wins, verdict.pairs,
+      100 * verdict.gain, verdict.pairs, verdict.wins,
       verdict.is_clear    ? "a clear gain"
       : verdict.gain <= 0 ? "no gain, it had been luck"
                           : "within the noise, or too little to matter");
@@ -119,8 +106,8 @@ std::string explain_cache(const TuneReport& report) {
     return share <= kMostlyCached
                ? ""
                : fmt::format(
-                     "{:.0f} % of the bytes came from the page cache, where policies hardly "
-                     "differ: --cold measures without.\n",
+                     "{:.0f} % of the bytes came from the page cache: this is valid for data that "
+                     "are cached. --cold measures data that are not.\n",
                      100 * share);
   }
   return is_warm_after_all(report)

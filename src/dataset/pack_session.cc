@@ -40,6 +40,18 @@ Status refuse_mounted(FileOps& ops, const PathAt& directory) {
                     "it, or pack into another directory");
 }
 
+/// A directory without a pack job has nothing in it but hidden files.
+Status refuse_others(FileOps& ops, const PathAt& directory) {
+  const Result<PackJob> found = read_pack_job(directory);
+  if (found.status().code() != Code::not_found) return {};  // who claims it looks at the job
+  STOKER_ASSIGN(const std::vector<std::string> names, ops.list(directory));
+  for (const std::string& name : names)
+    if (!name.starts_with('.'))
+      return Status(Code::already_exists,
+                    directory.text() + ": not empty (" + name + "); pack into a new directory");
+  return {};
+}
+
 /// The job on disk is ours, or there is none and the directory is empty.
 Status claim_directory(FileOps& ops, const PathAt& directory, const PackJob& job) {
   const Result<PackJob> found = read_pack_job(directory);
@@ -50,11 +62,7 @@ Status claim_directory(FileOps& ops, const PathAt& directory, const PackJob& job
                       ": belongs to another pack job (other source files or options); use "
                       "the same again, or another directory");
   if (found.status().code() != Code::not_found) return found.status();
-  STOKER_ASSIGN(const std::vector<std::string> names, ops.list(directory));
-  for (const std::string& name : names)
-    if (!name.starts_with('.'))
-      return Status(Code::already_exists,
-                    directory.text() + ": not empty (" + name + "); pack into a new directory");
+  STOKER_TRY(refuse_others(ops, directory));
   STOKER_TRY(publish_pack_job(ops, directory, job));
   STOKER_ASSIGN(const PackJob published, read_pack_job(directory));
   if (published == job) return {};
@@ -112,6 +120,7 @@ Result<std::unique_ptr<PackSession>> PackSession::open(FileOps& ops, const Sampl
 }
 
 Status PackSession::claim(const SampleSource& source) {
+  STOKER_TRY(refuse_others(ops_, directory_));  // before anything is left in it
   STOKER_TRY(make_own_directory(ops_, directory_ / ".stoker"));
   STOKER_TRY(refuse_mounted(ops_, directory_ / ".stoker"));
   STOKER_ASSIGN(lock_, internal::lock_pack(ops_, directory_,

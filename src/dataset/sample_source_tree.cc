@@ -147,6 +147,8 @@ class TreeSource final : public SampleSource {
   /// Of classes of images, what has no image; and what lies in no class.
   void leave_out_strays(std::vector<TreeFile>& files) {
     const std::set<std::string_view> images = internal::image_keys(files);
+    std::set<std::string> classes;  // of a directory without an image the name alone is told
+    for (const std::string_view key : images) classes.insert(class_name(std::string(key)));
     std::vector<TreeFile> kept;
     for (const TreeFile& file : files) {
       const bool has_class = file.name.find('/') != std::string::npos;
@@ -154,6 +156,7 @@ class TreeSource final : public SampleSource {
         kept.push_back(file);
         continue;
       }
+      if (has_class && !classes.contains(class_name(file.name))) continue;
       left_out_.push_back({.name = file.path(), .why = has_class ? "not an image" : "in no class"});
     }
     files = std::move(kept);

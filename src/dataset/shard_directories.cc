@@ -3,6 +3,7 @@
 #include <array>
 #include <filesystem>
 
+#include "base/shell_quote.h"
 #include "dataset/manifest.h"
 #include "dataset/shard_names.h"
 #include "dataset/shard_source.h"
@@ -82,7 +83,10 @@ Result<Found> look_into(const std::string& directory, const ShardSourceOptions& 
                   directory +
                       ": compressed tars cannot be read at random; unpack them, or convert them: "
                       "stoker convert " +
-                      directory + " OUT --format tar");
+                      shell_quote(directory) + " OUT --format tar");
+  // Killed before its first shard.
+  if (const Status finished = check_pack_finished(directory); !finished.ok())
+    return finished.with_context(directory);
   return Status(Code::not_found,
                 directory +
                     ": no shards in it (looked for index.json, *.tar, "

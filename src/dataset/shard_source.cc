@@ -10,6 +10,7 @@
 #include <filesystem>
 
 #include "base/checksum.h"
+#include "base/shell_quote.h"
 #include "dataset/shard_names.h"
 #include "formats/tfrecord.h"
 #include "formats/webdataset_reader.h"
@@ -127,7 +128,7 @@ Result<std::string> recognise_shard(const std::string& path) {
     return Status(Code::unsupported,
                   path + ": " + (is_zstd ? "zstd" : "gzip") +
                       " cannot be read at random; unpack it, or convert it: stoker convert " +
-                      path + " OUT --format tar");
+                      shell_quote(path) + " OUT --format tar");
   if (starts_with(bytes, "BZh") || starts_with(bytes,
                                                "\xfd"
                                                "7zXZ"))
@@ -150,10 +151,13 @@ Result<std::string> recognise_shard(const std::string& path) {
   if (name == "index.json" || name.string().find(".mds") != std::string::npos)
     return Status(Code::invalid_argument,
                   path + ": datasets with an index.json are opened by their directory: name that");
-  return Status(Code::invalid_argument,
-                path +
-                    ": not a shard of a known format; raw and counted arrays have nothing to "
-                    "be recognised by: name the format (--format)");
+  return Status(
+      Code::invalid_argument,
+      path +
+          ": not a shard of a known format; raw and counted arrays have nothing to "
+          "be recognised by: name the format and the dtype, as --format raw --dtype uint16 (in "
+          "Python stoker.Dataset(..., format=\"raw\", dtype=\"uint16\"), which Tokens "
+          "and Loader take)");
 }
 
 Status check_unchanged(int fd, const ShardFile& file) {

@@ -7,6 +7,7 @@
 #include <array>
 #include <map>
 
+#include "base/shell_quote.h"
 #include "formats/webdataset_names.h"
 
 namespace stoker::internal {
@@ -32,6 +33,20 @@ bool is_split_name(std::string_view name) {
   return std::find(kSplits.begin(), kSplits.end(), lower(name)) != kSplits.end();
 }
 
+std::string_view stem_of(std::string_view name) {
+  const std::string_view key = tree_key_of(name);
+  return key.substr(key.rfind('/') + 1);
+}
+
+/// Whether files of a directory without images, as annotations/0001.xml, belong to the images by
+/// their names: to one of two, and not to one by chance.
+bool describes_images(const std::set<std::string_view>& others,
+                      const std::set<std::string_view>& images) {
+  const auto count = static_cast<std::size_t>(
+      std::ranges::count_if(others, [&](std::string_view stem) { return images.contains(stem); }));
+  return count > 1 && 2 * count >= images.size();
+}
+
 /// The files of each directory at the top, by their names in it.
 std::map<std::string, std::vector<TreeFile>> by_top_directory(const std::vector<TreeFile>& files) {
   std::map<std::string, std::vector<TreeFile>> parts;
@@ -43,16 +58,6 @@ std::map<std::string, std::vector<TreeFile>> by_top_directory(const std::vector<
     parts[file.name.substr(0, slash)].push_back(std::move(below));
   }
   return parts;
-}
-
-/// In a shell's single quotes where it needs them.
-std::string quoted(const std::string& path) {
-  constexpr std::string_view kPlain =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+=:,@%";
-  if (!path.empty() && path.find_first_not_of(kPlain) == std::string::npos) return path;
-  std::string text = "'";
-  for (const char c : path) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return text + "'";
 }
 
 }  // namespace
@@ -78,21 +83,37 @@ std::set<std::string_view> image_keys(const std::vector<TreeFile>& files) {
 
 bool looks_like_classes(const std::vector<TreeFile>& files) {
   const std::set<std::string_view> images = image_keys(files);
-  std::map<std::string_view, bool> folders;  // whether an image lies in them
+  std::map<std::string_view, std::set<std::string_view>> folders;  // stems of files, not of images
+  std::set<std::string_view> classes;
+  std::set<std::string_view> stems;
   std::size_t image_count = 0;
+  std::size_t other_count = 0;
   for (const TreeFile& file : files) {
-    const bool is_image = is_image_name(file.name);
-    const auto depth = std::count(file.name.begin(), file.name.end(), '/');
+    const std::string_view name = file.name;
+    const bool is_image = is_image_name(name);
+    const auto depth = std::count(name.begin(), name.end(), '/');
     if (is_image && depth != 1) return false;
-    if (!is_image && images.contains(tree_key_of(file.name))) return false;
+    if (!is_image && images.contains(tree_key_of(name))) return false;
     image_count += is_image ? 1 : 0;
-    if (depth != 0) folders[std::string_view(file.name).substr(0, file.name.find('/'))] |= is_image;
+    other_count += is_image ? 0 : 1;
+    if (depth == 0) continue;
+    const std::string_view folder = name.substr(0, name.find('/'));
+    const std::string_view stem = stem_of(name);
+    if (is_image) {
+      classes.insert(folder);
+      stems.insert(stem);
+    } else {
+      folders[folder].insert(stem);
+    }
   }
-  const bool has_images_in_all =
-      std::all_of(folders.begin(), folders.end(), [](const auto& folder) { return folder.second; });
-  const std::size_t other_count = files.size() - image_count;
   if (other_count == 0) return !files.empty();
-  return has_images_in_all && folders.size() > 1 && other_count < image_count;
+  for (const auto& [folder, others] : folders) {
+    if (classes.contains(folder)) continue;
+    if (describes_images(others, stems)) return false;
+    for (const TreeFile& file : files)
+      if (std::string_view(file.name).starts_with(std::string(folder) + "/")) --other_count;
+  }
+  return classes.size() > 1 && other_count < image_count;
 }
 
 std::string warn_of_splits(const std::string& root, const std::vector<TreeFile>& files,
@@ -114,10 +135,10 @@ std::string warn_of_splits(const std::string& root, const std::vector<TreeFile>&
   std::stable_partition(names.begin(), names.end(), [&](const auto& n) { return n == first; });
   const std::string target = destination.empty() ? "DST" : destination;
   for (const std::string& name : names) {
-    commands += fmt::format("\n  stoker pack {} {}", quoted(root + "/" + name),
-                            quoted(target + "/" + name));
+    commands += fmt::format("\n  stoker pack {} {}", shell_quote(root + "/" + name),
+                            shell_quote(target + "/" + name));
     if (are_labelled && name != first)
-      commands += " --classes " + quoted(target + "/" + first + "/classes.json");
+      commands += " --classes " + shell_quote(target + "/" + first + "/classes.json");
   }
   return fmt::format("{} in {} look like splits{}, and are packed {}; to pack each of them:{}",
                      fmt::join(names, ", "), root, are_labelled ? " of labelled images" : "",

@@ -24,7 +24,9 @@ std::set<std::string_view> image_keys(const std::vector<TreeFile>& files);
 
 /// A directory for each class, images in each of them and nowhere else. Other files may lie about
 /// (a README, a Thumbs.db), as long as they are fewer, there are classes to tell apart, and none
-/// belongs to an image by its name, as a caption does: then they are samples of several fields.
+/// belongs to an image by its name, as a caption does: then they are samples of several fields. A
+/// directory without a single image (notes/) is no class, and changes nothing, unless its files
+/// have the names of images, as annotations do.
 bool looks_like_classes(const std::vector<TreeFile>& files);
 
 /// A warning, with the commands that pack each split, if the directories at the top are called

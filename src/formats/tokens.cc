@@ -91,7 +91,9 @@ Result<TokenLayout> parse_tokens(TokenFormat format, std::span<const std::byte> 
   switch (format) {
     case TokenFormat::raw: {
       if (!dtype)
-        return Status(Code::invalid_argument, "a raw array needs a dtype: it does not say its own");
+        return Status(Code::invalid_argument,
+                      "a raw array does not say its dtype: give --dtype uint16 (dtype=\"uint16\" "
+                      "in Python), or what it is");
       STOKER_ASSIGN(const ArrayRows rows, parse_raw_array(size_bytes, *dtype));
       return layout_of(rows);
     }

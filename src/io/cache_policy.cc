@@ -19,14 +19,14 @@ namespace {
 
 struct PolicyName {
   CachePolicy policy;
-  std::string_view name;       // in reports
-  std::string_view long_name;  // of the enumerator, and in Python
+  std::string_view name;
+  std::string_view other_name;  // taken as well
 };
 constexpr std::array kPolicyNames = {
-    PolicyName{CachePolicy::automatic, "auto", "automatic"},
+    PolicyName{CachePolicy::automatic, "automatic", "auto"},
     PolicyName{CachePolicy::buffered, "buffered", "buffered"},
     PolicyName{CachePolicy::direct, "direct", "direct"},
-    PolicyName{CachePolicy::drop_behind, "drop-behind", "drop_behind"}};
+    PolicyName{CachePolicy::drop_behind, "drop_behind", "drop-behind"}};
 
 constexpr std::size_t kTrialBytes = DirectAdvisor::kReadTrialBytes / 2;  // each way
 
@@ -87,7 +87,7 @@ std::string_view cache_policy_name(CachePolicy policy) noexcept {
 
 Result<CachePolicy> parse_cache_policy(std::string_view name) {
   for (const PolicyName& row : kPolicyNames)
-    if (row.name == name || row.long_name == name) return row.policy;
+    if (row.name == name || row.other_name == name) return row.policy;
   return Status(Code::invalid_argument, "unknown policy \"" + std::string(name) +
                                             "\": use automatic, buffered, direct or drop_behind");
 }

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/shell_quote.h"
 #include "base/units.h"
 #include "observe/checks.h"
 #include "observe/text_fields.h"
@@ -202,9 +203,10 @@ Findings check_census(Machine& machine, const Target& target) {
   if (census.file_count == 0) return {{.subject = subject, .seen = "no files"}};
 
   const std::string path = shell_quote(target.path);
-  const std::string seen = fmt::format(
-      "{}{} files, median {}, average {}", census.is_exact ? "" : "about ", census.file_count,
-      format_bytes(census.size_median_bytes), format_bytes(census.size_average_bytes));
+  const std::string seen =
+      fmt::format("{}{}, median {}, average {}", census.is_exact ? "" : "about ",
+                  fmt::format("{} file{}", census.file_count, census.file_count == 1 ? "" : "s"),
+                  format_bytes(census.size_median_bytes), format_bytes(census.size_average_bytes));
   if (!holds_data(target)) return {{.subject = subject, .seen = seen}};
   if (census.size_median_bytes < kSmallFileBytes && census.file_count >= kManyFiles)
     return {{.severity = target.for_datasets() ? Severity::warning : Severity::note,

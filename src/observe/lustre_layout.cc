@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/shell_quote.h"
 #include "base/units.h"
 #include "observe/checks.h"
 #include "observe/lustre.h"
@@ -96,7 +97,8 @@ std::optional<Finding> find_old_files(Machine& machine, const Target& target,
   return Finding{
       .severity = Severity::note,
       .subject = target.subject("Lustre migrate"),
-      .seen = fmt::format("{} files above 4 GiB lie on one storage target each", count),
+      .seen = fmt::format("{} above 4 GiB on one storage target each",
+                          count == 1 ? "1 file" : fmt::format("{} files", count)),
       .why =
           "Many ranks that read such a file share the bandwidth of one target; a new "
           "default layout does not move it.",

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/shell_quote.h"
 #include "base/units.h"
 #include "observe/checks.h"
 #include "observe/lustre.h"

@@ -4,6 +4,7 @@
 #include <array>
 #include <initializer_list>
 
+#include "base/shell_quote.h"
 #include "observe/checks.h"
 #include "observe/text_fields.h"
 

@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "base/shell_quote.h"
 #include "observe/checks.h"
 #include "observe/text_fields.h"
 

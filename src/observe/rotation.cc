@@ -9,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/shell_quote.h"
 #include "base/units.h"
 #include "observe/census.h"
 #include "observe/text_fields.h"

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "base/shell_quote.h"
 #include "base/units.h"
 #include "observe/checks.h"
 #include "observe/text_fields.h"

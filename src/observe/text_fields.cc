@@ -17,11 +17,6 @@ std::optional<T> parse_whole(std::string_view text, Format... format) {
   return value;
 }
 
-bool is_safe_in_shell(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-         std::string_view("/._-+=:,@%").find(c) != std::string_view::npos;
-}
-
 }  // namespace
 
 std::string_view trim(std::string_view text) {
@@ -76,20 +71,6 @@ std::string_view marked_choice(std::string_view choices) {
 bool is_plain_name(std::string_view name) {
   return !name.empty() && name.size() < 256 && name != "." && name != ".." &&
          name.find('/') == std::string_view::npos && name.find('\0') == std::string_view::npos;
-}
-
-std::string shell_quote(std::string_view text) {
-  bool safe = !text.empty();
-  for (const char c : text) safe = safe && is_safe_in_shell(c);
-  if (safe) return std::string(text);
-  std::string quoted = "'";
-  for (const char c : text) {
-    if (c == '\'')
-      quoted += "'\\''";
-    else
-      quoted += c;
-  }
-  return quoted + "'";
 }
 
 }  // namespace stoker

@@ -31,7 +31,4 @@ std::string_view marked_choice(std::string_view choices);
 /// Whether `name` can be one component of a path: text from /sys is not let out of its directory.
 bool is_plain_name(std::string_view name);
 
-/// `text` as one word of a POSIX shell; left alone when nothing in it is special.
-std::string shell_quote(std::string_view text);
-
 }  // namespace stoker

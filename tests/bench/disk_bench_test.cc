@@ -50,7 +50,7 @@ TEST_F(DiskBenchTest, every_engine_measures_every_case_and_leaves_nothing) {
 }
 
 TEST_F(DiskBenchTest, every_policy_can_be_asked_for_by_name) {
-  for (const std::string_view name : {"auto", "buffered", "drop-behind", "mmap"}) {
+  for (const std::string_view name : {"automatic", "buffered", "drop_behind", "mmap"}) {
     SCOPED_TRACE(name);
     DiskBenchOptions options = small_options();
     options.policy = *parse_access_policy(name);

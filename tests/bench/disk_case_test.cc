@@ -25,7 +25,7 @@ TEST(DiskCaseTest, default_compares_buffered_direct_and_mmap) {
 }
 
 TEST(DiskCaseTest, every_named_policy_leaves_only_its_own_cases) {
-  for (const std::string_view name : {"auto", "buffered", "direct", "drop-behind", "mmap"}) {
+  for (const std::string_view name : {"automatic", "buffered", "direct", "drop_behind", "mmap"}) {
     SCOPED_TRACE(name);
     const Result<AccessPolicy> policy = parse_access_policy(name);
     ASSERT_TRUE(policy.ok());
@@ -41,7 +41,7 @@ TEST(DiskCaseTest, every_named_policy_leaves_only_its_own_cases) {
 }
 
 TEST(DiskCaseTest, no_case_is_listed_twice) {
-  for (const std::string_view name : {"auto", "buffered", "direct", "drop-behind", "mmap"}) {
+  for (const std::string_view name : {"automatic", "buffered", "direct", "drop_behind", "mmap"}) {
     SCOPED_TRACE(name);
     std::set<std::tuple<CaseKind, std::uint32_t, std::uint32_t, CacheState>> seen;
     for (const DiskCase& row : make_disk_cases({.policy = *parse_access_policy(name)}))
@@ -60,7 +60,7 @@ TEST(DiskCaseTest, one_case_can_be_picked_with_its_shape) {
 }
 
 TEST(DiskCaseTest, a_depth_is_taken_by_every_case_that_has_a_queue) {
-  for (const std::string_view name : {"auto", "buffered", "direct", "drop-behind", "mmap"}) {
+  for (const std::string_view name : {"automatic", "buffered", "direct", "drop_behind", "mmap"}) {
     for (const DiskCase& row :
          make_disk_cases({.policy = *parse_access_policy(name), .depth = 32})) {
       const bool has_queue =

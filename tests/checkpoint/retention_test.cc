@@ -120,6 +120,37 @@ TEST(RetentionTest, the_best_is_found_by_reference_values_where_nobody_has_annot
   EXPECT_EQ(choose_removals(catalog, notes, rules), (Names{step_name(200), step_name(300)}));
 }
 
+TEST(RetentionTest, the_best_rule_alone_removes_only_what_has_a_value) {
+  EXPECT_TRUE(choose_removals(ten_steps(), {}, {.keep_best = KeepBest{.metric = "typo"}}).empty());
+  AllNotes notes;
+  notes.by_step[100][1].values["val_loss"] = 0.3;
+  notes.by_step[200][2].values["val_loss"] = 0.2;
+  notes.by_step[300][3].values["val_loss"] = NAN;
+  const KeepBest best{.metric = "val_loss"};
+  EXPECT_EQ(choose_removals(ten_steps(), notes, {.keep_best = best}), Names{step_name(100)})
+      << "the others may get a value later";
+  EXPECT_EQ(choose_removals(ten_steps(), notes, {.keep_every = 0, .keep_best = best}),
+            Names{step_name(100)})
+      << "0 is no rule";
+  EXPECT_EQ(choose_removals(ten_steps(), notes, {.keep_last = 3, .keep_best = best}),
+            (Names{step_name(100), step_name(300), step_name(400), step_name(500), step_name(600),
+                   step_name(700)}))
+      << "the other rule decides about them";
+  EXPECT_EQ(choose_removals(ten_steps(), notes, {.keep_every = 500, .keep_best = best}).size(), 7U);
+}
+
+TEST(RetentionTest, the_values_that_checkpoints_have_can_be_listed) {
+  std::vector<CatalogStep> steps = {step_of(100, 1), step_of(200, 2), step_of(300, 3)};
+  StepSummary summary = *steps[0].summary;
+  summary.reference["loss"] = 1;
+  steps[0].summary = std::make_shared<const StepSummary>(std::move(summary));
+  AllNotes notes;
+  notes.by_step[200][2].values["val_loss"] = 0.2;
+  notes.by_step[300][2].values["gone"] = 0.2;  // of a generation that is gone
+  EXPECT_EQ(metrics_of(catalog_of(std::move(steps)), notes),
+            (std::set<std::string>{"loss", "val_loss"}));
+}
+
 TEST(RetentionTest, what_was_found_damaged_stays_and_is_not_counted) {
   const Names removed = choose_removals(ten_steps(), {}, {.keep_last = 2, .damaged = {9, 4}});
   EXPECT_EQ(removed, (Names{step_name(100), step_name(200), step_name(300), step_name(500),

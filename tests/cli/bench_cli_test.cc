@@ -62,6 +62,16 @@ TEST_F(BenchCliTest, json_has_the_documented_keys_and_plausible_values) {
   EXPECT_EQ(dir_.entry_count(), 0);
 }
 
+TEST_F(BenchCliTest, a_directory_may_follow_a_list_of_cases) {
+  const Ran ran = run_stoker(
+      {.args = {"bench", "disk", "--quick", "--size", "4MiB", "--time", "2ms", "--policy",
+                "drop-behind", "--json", "--only", "seq_write", dir_.path()}});
+  ASSERT_EQ(ran.exit_code, 0) << ran.err;
+  const auto report = nlohmann::json::parse(ran.out, nullptr, false);
+  EXPECT_EQ(report["results"][0]["policy"], "drop_behind")
+      << "both spellings are taken, one is printed";
+}
+
 TEST_F(BenchCliTest, table_has_bars_and_verbose_has_progress) {
   const Ran ran = run_stoker({.args = disk({"-v", "--only", "seq_write,small_read"})});
   ASSERT_EQ(ran.exit_code, 0) << ran.err;

@@ -145,6 +145,22 @@ TEST_F(CheckpointCopyCliTest, import_makes_a_checkpoint_that_exports_to_the_same
   EXPECT_EQ(contents_of(first), contents_of(second));
 }
 
+TEST_F(CheckpointCopyCliTest, import_says_where_latest_leads_and_what_a_file_is_not) {
+  save({10});
+  const std::string file = dir_.file("one.safetensors");
+  ASSERT_EQ(run({"export", run_dir(), "10", file}).exit_code, 0);
+  const Ran imported = run({"import", dir_.file("fresh"), file, "--step", "7"});
+  EXPECT_NE(imported.out.find("`latest` leads to it now"), std::string::npos) << imported.out;
+  std::ofstream(dir_.file("notes.txt")) << "This is neither.";
+  const Ran neither = run({"import", dir_.file("fresh"), dir_.file("notes.txt"), "--step", "8"});
+  EXPECT_EQ(neither.exit_code, 1);
+  EXPECT_TRUE(is_one_line_with(neither.err, {"notes.txt: neither a safetensors file nor one of"}))
+      << neither.err;
+  const Ran again = run({"export", run_dir(), "10", run_dir(), "--hf"});
+  EXPECT_TRUE(is_one_line_with(again.err, {"there is such a directory", "name another"}))
+      << again.err;
+}
+
 TEST_F(CheckpointCopyCliTest, import_keeps_odd_names_apart_from_tags) {
   std::vector<SafetensorsEntry> entries = {
       {.name = "!tensor", .type = TensorType::u8, .shape = {3}},

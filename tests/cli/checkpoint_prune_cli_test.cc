@@ -51,6 +51,24 @@ TEST_F(CheckpointPruneCliTest, best_ones_go_by_their_annotations) {
   EXPECT_EQ(steps(), (std::vector<std::uint64_t>{40, 20})) << "the newest always stays";
 }
 
+TEST_F(CheckpointPruneCliTest, best_by_a_value_that_no_checkpoint_has_is_misuse) {
+  save({10, 20, 30});
+  ASSERT_EQ(run({"annotate", run_dir(), "10", "val_loss=3"}).exit_code, 0);
+  for (const std::vector<std::string>& more :
+       std::vector<std::vector<std::string>>{{}, {"--dry-run"}, {"--keep-last", "1"}}) {
+    std::vector<std::string> args = {"prune", run_dir(), "--keep-best", "val_los:min:1"};
+    args.insert(args.end(), more.begin(), more.end());
+    const Ran ran = run(args);
+    EXPECT_EQ(ran.exit_code, 2) << ran.out;
+    EXPECT_NE(ran.err.find("has a value val_los; values there are: loss, val_loss"),
+              std::string::npos)
+        << ran.err;
+  }
+  EXPECT_EQ(steps().size(), 3U);
+  ASSERT_EQ(run({"prune", run_dir(), "--keep-best", "val_loss:min"}).exit_code, 0);
+  EXPECT_EQ(steps().size(), 3U) << "the others have no value yet";
+}
+
 TEST_F(CheckpointPruneCliTest, rules_that_make_no_sense_are_misuse) {
   save({10, 20});
   for (const std::vector<std::string>& rules :

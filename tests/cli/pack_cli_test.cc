@@ -56,6 +56,20 @@ TEST(PackCliTest, the_format_is_tar_unless_said) {
   EXPECT_TRUE(is_one_line_with(ran.out, {"2 samples", "(tar)"})) << ran.out;
 }
 
+TEST(PackCliTest, a_pack_that_is_refused_leaves_nothing_behind) {
+  const TempDir dir;
+  write_images(dir, 4);
+  Ran ran = run_stoker({.args = {"pack", dir.file("src"), dir.file("src/out")}});
+  EXPECT_EQ(ran.exit_code, 2);
+  EXPECT_TRUE(is_one_line_with(ran.err, {"lies inside of", "src-shards"})) << ran.err;
+  write_text(dir.file("other/a.txt"), "mine");
+  ran = run_stoker({.args = {"pack", dir.file("src"), dir.file("other")}});
+  EXPECT_EQ(ran.exit_code, 1);
+  EXPECT_TRUE(is_one_line_with(ran.err, {"not empty (a.txt)"})) << ran.err;
+  EXPECT_FALSE(std::filesystem::exists(dir.file("src/out")));
+  EXPECT_FALSE(std::filesystem::exists(dir.file("other/.stoker")));
+}
+
 TEST(PackCliTest, json_is_for_programs) {
   const TempDir dir;
   write_images(dir, 10);
@@ -90,6 +104,26 @@ TEST(PackCliTest, verify_names_what_is_bad_and_exits_with_1) {
   ASSERT_EQ(verdict["problems"].size(), 2U);
   EXPECT_EQ(verdict["problems"][1]["key"], "cat/108");
   EXPECT_EQ(verdict["problems"][1]["offset_bytes"], 0);
+}
+
+TEST(PackCliTest, what_was_killed_before_its_first_shard_is_not_finished) {
+  const TempDir dir;
+  write_images(dir, 10);
+  // A task without a shard of its own leaves what a kill before the first shard leaves.
+  ASSERT_EQ(pack_images(dir, {"--task", "7/8"}).exit_code, 0);
+  const Ran ran = run_stoker({.args = {"ls", dir.file("dst")}});
+  EXPECT_EQ(ran.exit_code, 2);
+  EXPECT_TRUE(is_one_line_with(ran.err, {"dst: packing was not finished"})) << ran.err;
+}
+
+TEST(PackCliTest, a_hint_quotes_a_path_with_a_space) {
+  const TempDir dir;
+  write_images(dir, 4);
+  const Ran ran =
+      run_stoker({.args = {"pack", dir.file("src"), dir.file("my dst"), "--task", "0/2"}});
+  ASSERT_EQ(ran.exit_code, 0) << ran.err;
+  EXPECT_NE(ran.out.find("stoker pack --merge '" + dir.file("my dst") + "'"), std::string::npos)
+      << ran.out;
 }
 
 TEST(PackCliTest, tasks_and_merge_share_one_job) {

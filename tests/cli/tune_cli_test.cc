@@ -39,10 +39,10 @@ TEST_F(TuneCliTest, json_recommends_only_what_was_clearly_faster) {
   ASSERT_EQ(ran.exit_code, 0) << ran.err;
   const json found = json::parse(ran.out, nullptr, false);
   ASSERT_TRUE(found.is_object()) << ran.out;
-  const json automatic = {{"policy", "auto"}, {"threads", "auto"}, {"depth", "auto"}};
+  const json automatic = {{"policy", "automatic"}, {"threads", "auto"}, {"depth", "auto"}};
   EXPECT_EQ(found["recommended"],
             found["comparison"]["is_clear"].get<bool>() ? found["fastest"] : automatic);
-  EXPECT_EQ(found["settings"][0]["policy"], "auto");
+  EXPECT_EQ(found["settings"][0]["policy"], "automatic");
   EXPECT_FALSE(found["settings"][0]["runs"].empty());
   EXPECT_LE(found["comparison"]["pairs"], 9);
   EXPECT_NE(found["command"].get<std::string>().find("--shuffle block"), std::string::npos);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include "dataset/pack_paths.h"
 #include "dataset/pack_support.h"
 #include "formats/npy.h"
 #include "formats/raw_array.h"
@@ -73,6 +74,54 @@ TEST(SampleSourceTest, stray_files_do_not_cost_the_labels) {
     EXPECT_EQ(source->extra_files().size(), 1U);
     EXPECT_EQ(source->left_out(), (std::vector<LeftOut>{{"README.md", "in no class"},
                                                         {"a/Thumbs.db", "not an image"}}));
+  }
+}
+
+TEST(SampleSourceTest, a_directory_without_images_beside_classes_costs_no_labels) {
+  const PackDir dir;
+  for (const char* name : {"cat/1.jpg", "cat/2.jpg", "dog/3.jpg", "notes/a.txt", "notes/b/c.txt"})
+    write_text(dir.file(name), name);
+  for (int i = 0; i < 9; ++i) write_text(dir.file("logs/" + std::to_string(i) + "x.txt"), "more");
+  for (const std::string kind : {"", "classes"}) {
+    SCOPED_TRACE(kind);
+    const auto source = open_source(dir.path(), {.kind = kind});
+    ASSERT_TRUE(source);
+    EXPECT_EQ(source->sample_count(), 3U);
+    ASSERT_EQ(source->extra_files().size(), 1U);
+    EXPECT_EQ(source->extra_files()[0].second, "{\n \"cat\": 0,\n \"dog\": 1\n}\n");
+    EXPECT_EQ(source->left_out(),
+              (std::vector<LeftOut>{{"logs", "no images"}, {"notes", "no images"}}));
+  }
+}
+
+TEST(SampleSourceTest, a_directory_that_describes_the_images_makes_them_no_classes) {
+  const PackDir dir;
+  for (const char* name : {"left/1.jpg", "left/2.jpg", "right/1.jpg", "right/2.jpg",
+                           "annotations/1.xml", "annotations/2.xml"})
+    write_text(dir.file(name), name);
+  const auto source = open_source(dir.path());
+  ASSERT_TRUE(source);
+  EXPECT_EQ(source->sample_count(), 6U);
+  EXPECT_TRUE(source->left_out().empty());
+}
+
+TEST(SampleSourceTest, a_source_and_its_shards_lie_apart) {
+  const PackDir dir;
+  std::filesystem::create_directories(dir.file("images/cat"));
+  write_text(dir.file("rows.jsonl"), "{}");
+  const std::string src = dir.file("images");
+  EXPECT_TRUE(check_apart(src, dir.file("out")).ok());
+  EXPECT_TRUE(check_apart(src, dir.file("images-2")).ok());
+  EXPECT_TRUE(check_apart(dir.file("rows.jsonl"), dir.file("rows.jsonl/x")).ok()) << "no directory";
+  std::filesystem::create_directory_symlink(src, dir.file("link"));
+  for (const auto& [to, why] : {std::pair{dir.file("images/out/a"), "lies inside of"},
+                                {dir.file("link/out"), "lies inside of"},
+                                {dir.file("images/"), "itself"},
+                                {dir.path(), "contains the directory"}}) {
+    const Status refusal = check_apart(src, to);
+    EXPECT_EQ(refusal.code(), Code::invalid_argument) << to;
+    EXPECT_NE(refusal.message().find(why), std::string_view::npos) << refusal.message();
+    EXPECT_NE(refusal.message().find("images-shards"), std::string_view::npos);
   }
 }
 

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "base/shell_quote.h"
+
 namespace stoker {
 namespace {
 

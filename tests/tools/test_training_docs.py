@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from stoker import _loader_plan, _mapping
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "training.md"
+MOVING = ROOT / "docs" / "moving.md"
 TUNING = ROOT / "docs" / "tuning.md"
 
 
@@ -40,7 +43,27 @@ def test_every_block_of_the_training_page_runs(
     assert "'map': 0.0" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("page", [PAGE, TUNING])
+def test_every_block_of_the_moving_page_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("torch", reason="the page moves a program of torch")
+    pytest.importorskip("PIL", reason="the page decodes images with Pillow")
+    monkeypatch.chdir(tmp_path)
+    for name in ("RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"):
+        monkeypatch.delenv(name, raising=False)
+    names: dict[str, Any] = {"__name__": "moving"}
+    *here, program = blocks(MOVING)
+    for block in here:
+        exec(compile(block, MOVING.name, "exec"), names)
+    assert program.startswith("# train_ddp.py")
+    Path("train_ddp.py").write_text(program)
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    for _ in range(2):  # the second one has nothing left to do
+        subprocess.run([*torchrun, "--nproc-per-node=2", "train_ddp.py"], check=True, timeout=300)
+    assert stoker.load("run-ddp").step == 10
+
+
+@pytest.mark.parametrize("page", [PAGE, TUNING, MOVING])
 def test_every_name_on_the_pages_exists(page: Path) -> None:
     text = page.read_text()
     names = set(re.findall(r"stoker\.([A-Za-z]\w*)", text))
