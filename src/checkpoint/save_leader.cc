@@ -78,9 +78,11 @@ Status SaveLeader::check(std::span<const BeginMessage> messages, const SavesInFl
                                                 " while rank 0 saves step " + std::to_string(step));
     size_bytes += messages[rank].size_bytes;
   }
-  Status exists(Code::already_exists,
-                "step " + std::to_string(step) + " is in " + options_.directory +
-                    " already, saved by this run or by the one that it continues");
+  Status exists(
+      Code::already_exists,
+      "step " + std::to_string(step) + " is in " + options_.directory +
+          " already, saved by this run or by the one that it continues: save another step, or "
+          "restore an older checkpoint first");
   if (std::ranges::find(in_flight.steps, step) != in_flight.steps.end()) return exists;
   const CheckpointDirectory& directory = held.lock->owner().directory();
   if (directory.ops().info_of(directory.at(step_name(step))).status().code() != Code::not_found) {
