@@ -4,6 +4,8 @@
 #include "bench/cliff_bench.h"
 #include "bench/render_cliff.h"
 #include "cli/bench_command.h"
+#include "cli/option_value.h"
+#include "cli/progress_line.h"
 
 namespace stoker::cli {
 namespace {

@@ -5,15 +5,11 @@
 #include <cerrno>
 #include <ostream>
 
-#include "base/units.h"
-#include "bench/bar.h"
 #include "cli/home_path.h"
 #include "cli/old_name.h"
 
 namespace stoker::cli {
 namespace {
-
-constexpr std::size_t kBarWidth = 20;
 
 constexpr const char* kFooter = R"(Examples:
   stoker bench disk --quick        some seconds, 256 MiB in this directory
@@ -39,10 +35,6 @@ std::string_view advice_for(const Status& status) {
 
 }  // namespace
 
-Result<std::uint64_t> parse_size_option(std::string_view option, const std::string& text) {
-  return named(option, parse_bytes(text));
-}
-
 void add_bench_directory(CLI::App& command, std::string& directory, const char* help) {
   const auto check = [](const std::string& typed) {
     return std::string(typed.empty() ? "is empty: name a directory" : "");
@@ -55,27 +47,6 @@ void add_bench_directory(CLI::App& command, std::string& directory, const char* 
 void fail_with_advice(const Status& status) {
   throw CommandFailed(Status(
       status.code(), std::string(status.message()).append(advice_for(status)), status.os_error()));
-}
-
-void ProgressLine::show(const Progress& progress) {
-  if (context_.err_is_terminal) {
-    const double share =
-        static_cast<double>(progress.step) / static_cast<double>(progress.step_count);
-    // Carriage return, text, "erase to the end of the line" (ECMA-48).
-    context_.err << fmt::format("\r{} {}/{} {}\x1b[K", format_bar(share, kBarWidth),
-                                progress.step + 1, progress.step_count, progress.what)
-                 << std::flush;
-    is_shown_ = true;
-  } else if (verbose_) {
-    context_.err << fmt::format("[{}/{}] {}\n", progress.step + 1, progress.step_count,
-                                progress.what)
-                 << std::flush;
-  }
-}
-
-void ProgressLine::clear() {
-  if (is_shown_) context_.err << "\r\x1b[K" << std::flush;
-  is_shown_ = false;
 }
 
 void add_bench_command(CLI::App& app, Context& context) {

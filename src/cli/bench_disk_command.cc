@@ -7,6 +7,8 @@
 #include "bench/disk_bench.h"
 #include "bench/render_disk.h"
 #include "cli/bench_command.h"
+#include "cli/option_value.h"
+#include "cli/progress_line.h"
 
 namespace stoker::cli {
 namespace {

@@ -7,6 +7,8 @@
 
 #include "cli/dataset_arguments.h"
 #include "cli/home_path.h"
+#include "cli/line_text.h"
+#include "cli/result_writer.h"
 #include "cli/sample_text.h"
 #include "dataset/key_search.h"
 #include "dataset/shard_names.h"

@@ -13,7 +13,7 @@
 #include "checkpoint/stoppable_engine.h"
 #include "cli/engine_choice.h"
 #include "cli/home_path.h"
-#include "cli/sample_text.h"
+#include "cli/line_text.h"
 
 namespace stoker::cli {
 namespace {

@@ -5,8 +5,8 @@
 #include "base/units.h"
 #include "checkpoint/diff.h"
 #include "cli/checkpoint_arguments.h"
-#include "cli/dataset_arguments.h"
-#include "cli/sample_text.h"
+#include "cli/line_text.h"
+#include "cli/result_writer.h"
 #include "cli/text_table.h"
 #include "cli/work_progress.h"
 

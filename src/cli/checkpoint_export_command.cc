@@ -8,12 +8,12 @@
 #include "base/units.h"
 #include "checkpoint/export.h"
 #include "checkpoint/export_choice.h"
-#include "cli/bench_command.h"
 #include "cli/checkpoint_arguments.h"
-#include "cli/dataset_arguments.h"
 #include "cli/home_path.h"
+#include "cli/line_text.h"
+#include "cli/option_value.h"
 #include "cli/python_program.h"
-#include "cli/sample_text.h"
+#include "cli/result_writer.h"
 #include "cli/work_progress.h"
 
 namespace stoker::cli {

@@ -23,7 +23,7 @@
 #include "checkpoint/names.h"
 #include "checkpoint/stoppable_engine.h"
 #include "cli/engine_choice.h"
-#include "cli/sample_text.h"
+#include "cli/line_text.h"
 #include "cli/work_progress.h"
 #include "formats/safetensors.h"
 #include "io/exact_transfer.h"

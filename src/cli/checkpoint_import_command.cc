@@ -9,10 +9,10 @@
 #include "cli/checkpoint_arguments.h"
 #include "cli/checkpoint_import.h"
 #include "cli/count_check.h"
-#include "cli/dataset_arguments.h"
 #include "cli/home_path.h"
+#include "cli/line_text.h"
 #include "cli/python_program.h"
-#include "cli/sample_text.h"
+#include "cli/result_writer.h"
 #include "cli/work_progress.h"
 
 namespace stoker::cli {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "cli/checkpoint_arguments.h"
-#include "cli/dataset_arguments.h"
-#include "cli/sample_text.h"
+#include "cli/line_text.h"
+#include "cli/result_writer.h"
 
 namespace stoker::cli {
 namespace {

@@ -15,8 +15,8 @@
 #include "checkpoint/writer_lock.h"
 #include "cli/checkpoint_arguments.h"
 #include "cli/count_check.h"
-#include "cli/dataset_arguments.h"
-#include "cli/sample_text.h"
+#include "cli/line_text.h"
+#include "cli/result_writer.h"
 #include "cli/work_progress.h"
 
 namespace stoker::cli {

@@ -10,9 +10,9 @@
 #include "checkpoint/names.h"
 #include "checkpoint/verify.h"
 #include "cli/checkpoint_arguments.h"
-#include "cli/dataset_arguments.h"
 #include "cli/engine_choice.h"
-#include "cli/sample_text.h"
+#include "cli/line_text.h"
+#include "cli/result_writer.h"
 #include "cli/work_progress.h"
 
 namespace stoker::cli {

@@ -1,9 +1,7 @@
 #include "cli/dataset_arguments.h"
 
 #include <fmt/format.h>
-#include <signal.h>
 
-#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <ostream>
@@ -14,8 +12,6 @@
 
 namespace stoker::cli {
 namespace {
-
-constexpr std::size_t kPendingBytes = 64 << 10;
 
 /// Erases itself.
 class IndexProgressLine {
@@ -152,31 +148,6 @@ std::string describe_dataset(const Dataset& dataset) {
   return fmt::format("{} sample{} in {} shard{} ({}), {}", samples, samples == 1 ? "" : "s", shards,
                      shards == 1 ? "" : "s", dataset.index().format(),
                      format_bytes(shard_bytes_of(dataset)));
-}
-
-Status write_out(Context& context, std::string_view text) {
-  errno = 0;
-  context.out.write(text.data(), static_cast<std::streamsize>(text.size()));
-  context.out.flush();
-  if (context.out) return {};
-  const int why = errno != 0 ? errno : EIO;
-  if (why == EPIPE) {
-    ::signal(SIGPIPE, SIG_DFL);  // main() ignores it, to be told of it here
-    ::raise(SIGPIPE);
-  }
-  return Status::from_errno(why, "write", "standard output");
-}
-
-Status ResultWriter::line(std::string_view text) {
-  if (context_.stop.stop_requested()) return Status(Code::cancelled, "stopped");
-  pending_.append(text).append("\n");
-  return pending_.size() < kPendingBytes && !context_.out_is_terminal ? Status() : flush();
-}
-
-Status ResultWriter::flush() {
-  const std::string text = std::exchange(pending_, {});
-  if (failure_.ok()) failure_ = write_out(context_, text);  // a stream that failed forgets why
-  return failure_;
 }
 
 }  // namespace stoker::cli

@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "cli/command.h"
-#include "cli/dataset_arguments.h"
 #include "cli/misuse_line.h"
+#include "cli/result_writer.h"
 
 namespace stoker::cli {
 namespace {

@@ -4,7 +4,8 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/dataset_arguments.h"
-#include "cli/sample_text.h"
+#include "cli/line_text.h"
+#include "cli/result_writer.h"
 
 namespace stoker::cli {
 namespace {

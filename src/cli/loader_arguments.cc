@@ -10,9 +10,9 @@
 #include <condition_variable>
 #include <mutex>
 
-#include "cli/bench_command.h"
 #include "cli/count_check.h"
 #include "cli/old_name.h"
+#include "cli/option_value.h"
 #include "cli/work_progress.h"
 #include "dataset/loader_order.h"
 #include "dataset/token_fingerprint.h"

@@ -8,6 +8,8 @@
 #include "base/units.h"
 #include "cli/count_check.h"
 #include "cli/dataset_arguments.h"
+#include "cli/line_text.h"
+#include "cli/result_writer.h"
 #include "cli/sample_text.h"
 
 namespace stoker::cli {

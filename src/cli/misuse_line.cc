@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/sample_text.h"
+#include "cli/line_text.h"
 
 namespace stoker::cli {
 namespace {

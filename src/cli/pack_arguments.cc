@@ -7,8 +7,8 @@
 
 #include "base/shell_quote.h"
 #include "base/units.h"
-#include "cli/bench_command.h"
 #include "cli/count_check.h"
+#include "cli/option_value.h"
 
 namespace stoker::cli {
 namespace {

@@ -16,12 +16,6 @@ inline constexpr std::size_t kSmallFieldBytes = 64 << 10;
 /// "bytes", "text", "json", "int64", ...
 std::string_view field_type_name(FieldType type) noexcept;
 
-/// Without what a terminal would take for a command: names come from files of anybody.
-std::string printable(std::string_view text);
-
-/// One line. Bytes that are not UTF-8 are replaced, for JSON has no others.
-std::string to_line(const nlohmann::ordered_json& value);
-
 /// {"size_bytes", "type"}, and "dtype" and "shape" of arrays.
 nlohmann::ordered_json describe_field(const FieldView& field);
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "cli/sample_text.h"
+#include "cli/line_text.h"
 #include "cli/work_progress.h"
 #include "formats/json_text.h"
 

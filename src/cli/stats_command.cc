@@ -10,7 +10,8 @@
 #include "cli/count_check.h"
 #include "cli/dataset_arguments.h"
 #include "cli/dataset_stats.h"
-#include "cli/sample_text.h"
+#include "cli/line_text.h"
+#include "cli/result_writer.h"
 #include "cli/work_progress.h"
 
 namespace stoker::cli {

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/units.h"
-#include "cli/sample_text.h"
+#include "cli/line_text.h"
 #include "cli/work_progress.h"
 
 namespace stoker::cli {

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "base/units.h"
+#include "cli/result_writer.h"
 #include "cli/tune_report.h"
 
 namespace stoker::cli {

@@ -7,7 +7,7 @@
 
 #include "base/shell_quote.h"
 #include "base/units.h"
-#include "cli/sample_text.h"
+#include "cli/line_text.h"
 
 namespace stoker::cli {
 namespace {

@@ -7,7 +7,7 @@
 #include <array>
 #include <map>
 
-#include "cli/bench_command.h"
+#include "cli/progress_line.h"
 #include "cli/tune_contender.h"
 #include "io/file_ops.h"
 #include "io/residency.h"

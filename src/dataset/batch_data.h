@@ -14,7 +14,7 @@
 #include "base/mutex.h"
 #include "dataset/batch.h"
 #include "dataset/dataset.h"
-#include "dataset/loader_stats.h"
+#include "dataset/stage_times.h"
 #include "formats/shard_format.h"
 #include "io/buffer_pool.h"
 

@@ -14,6 +14,7 @@
 #include "dataset/shard_output.h"
 #include "formats/decompress.h"
 #include "io/directories.h"
+#include "io/exact_transfer.h"
 #include "io/regular_file.h"
 
 namespace stoker {
@@ -103,7 +104,7 @@ Status inflate(FileOps& ops, const std::string& path, Codec codec, const PathAt&
     if (stop.stop_requested()) return Status(Code::cancelled, "stopped while inflating " + path);
     const auto bytes =
         std::span(piece).first(std::min<std::uint64_t>(kPieceBytes, size_bytes - at));
-    STOKER_TRY(internal::read_exactly(fd.get(), path, at, bytes));
+    STOKER_TRY(read_exactly(fd.get(), at, bytes, path));
     STOKER_TRY(plain.feed(bytes, *output).with_context(path));
     at += bytes.size();
   }

@@ -5,7 +5,7 @@
 
 #include "base/checksum.h"
 #include "dataset/manifest.h"
-#include "dataset/sample_source.h"
+#include "dataset/sample_key.h"
 #include "dataset/shard_names.h"
 #include "formats/strict_json.h"
 #include "io/engine.h"

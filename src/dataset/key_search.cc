@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "dataset/sample_source.h"
+#include "dataset/sample_key.h"
 #include "dataset/shard_names.h"
 #include "dataset/shard_scan.h"
 #include "io/arena.h"

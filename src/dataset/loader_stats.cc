@@ -4,17 +4,6 @@
 
 namespace stoker {
 
-std::string_view loader_stage_name(LoaderStage stage) noexcept {
-  switch (stage) {
-    case LoaderStage::queue: return "queue";
-    case LoaderStage::memory: return "memory";
-    case LoaderStage::read: return "read";
-    case LoaderStage::decode: return "decode";
-    case LoaderStage::collate: return "collate";
-  }
-  return "unknown";
-}
-
 std::array<nanoseconds, kLoaderStages> attribute_wait(const StageTimes& times, Deadline from,
                                                       Deadline to) {
   std::array<nanoseconds, kLoaderStages> out{};

@@ -9,7 +9,6 @@
 
 #include "base/hex.h"
 #include "dataset/manifest_json.h"
-#include "dataset/pack_part.h"
 #include "dataset/shard_source.h"
 #include "formats/dtype.h"
 #include "io/publish.h"
@@ -225,6 +224,10 @@ Result<Manifest> read_manifest(const PathAt& directory) {
   Result<Manifest> manifest = parse_manifest(text);
   if (!manifest.ok()) return manifest.status().with_context(directory.text());
   return manifest;
+}
+
+PathAt pack_parts_directory(const PathAt& directory) {
+  return directory / ".stoker/pack";
 }
 
 Status check_pack_finished(const std::string& directory) {

@@ -56,6 +56,9 @@ std::string format_manifest(const Manifest& manifest);
 /// Reads "<directory>/manifest.json"; `not_found` if there is none.
 Result<Manifest> read_manifest(const PathAt& directory);
 
+/// Where what is known of finished shards lies until there is a manifest (pack_part.h).
+PathAt pack_parts_directory(const PathAt& directory);
+
 /// Compares the names and sizes of the shards of each whole directory with its manifest, if it has
 /// one: `not_found` for a shard that is missing, `corrupt` for one of another size,
 /// `invalid_argument` for one too many. Contents are not read. A manifest.json that others have

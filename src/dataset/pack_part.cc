@@ -19,10 +19,6 @@ PathAt part_path(const PathAt& directory, const std::string& shard_name) {
 
 }  // namespace
 
-PathAt pack_parts_directory(const PathAt& directory) {
-  return directory / ".stoker/pack";
-}
-
 PathAt pack_part_index(const PathAt& directory, const std::string& shard_name) {
   return pack_parts_directory(directory) / (shard_name + ".index");
 }

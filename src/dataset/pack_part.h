@@ -24,8 +24,6 @@ struct PackPart {
   bool operator==(const PackPart&) const = default;
 };
 
-PathAt pack_parts_directory(const PathAt& directory);
-
 /// Publishes the records of a shard and their checksums, then the part itself.
 Status publish_pack_part(FileOps& ops, const PathAt& directory, const PackPart& part,
                          std::span<const ByteRange> records,

@@ -10,6 +10,7 @@
 #include <filesystem>
 
 #include "formats/webdataset_names.h"
+#include "io/exact_transfer.h"
 
 namespace stoker {
 namespace {
@@ -83,14 +84,6 @@ std::vector<std::string> remarks_on(const SampleSource& source) {
   return lines;
 }
 
-std::string_view key_of_sample(const SampleView& sample) noexcept {
-  if (!sample.key.empty()) return sample.key;
-  const FieldView* field = sample.find(kKeyField);
-  if (field == nullptr || (field->type != FieldType::bytes && field->type != FieldType::text))
-    return {};
-  return {reinterpret_cast<const char*>(field->bytes.data()), field->bytes.size()};
-}
-
 namespace internal {
 
 std::string_view keep_text(SampleView& sample, std::string_view text) {
@@ -113,20 +106,13 @@ std::string mds_encoding_of_extension(std::string_view extension) {
   return type == FieldType::json ? "json" : "bytes";
 }
 
-Status read_exactly(int fd, const std::string& path, std::uint64_t offset_bytes,
-                    std::span<std::byte> out) {
-  while (!out.empty()) {
-    const ssize_t n = ::pread(fd, out.data(), out.size(), static_cast<off_t>(offset_bytes));
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return Status::from_errno(errno, "read", path);
-    if (n == 0)
-      return Status(Code::unavailable, path +
-                                           ": shorter than when it was listed; pack it again "
-                                           "when nobody writes to it");
-    out = out.subspan(static_cast<std::size_t>(n));
-    offset_bytes += static_cast<std::uint64_t>(n);
-  }
-  return {};
+Status read_input(int fd, std::uint64_t offset_bytes, std::span<std::byte> out,
+                  const std::string& path) {
+  Status status = read_exactly(fd, offset_bytes, out, path);
+  if (status.code() != Code::corrupt) return status;
+  return Status(Code::unavailable, path +
+                                       ": shorter than when it was listed; pack it again "
+                                       "when nobody writes to it");
 }
 
 }  // namespace internal

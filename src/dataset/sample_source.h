@@ -12,6 +12,7 @@
 
 #include "base/checksum.h"
 #include "dataset/dataset.h"
+#include "dataset/sample_key.h"
 #include "formats/dtype.h"
 #include "formats/shard_format.h"
 #include "io/whole_file.h"
@@ -107,12 +108,6 @@ std::vector<std::string> remarks_on(const SampleSource& source);
 /// the like if one cannot be read.
 Result<std::unique_ptr<SampleSource>> make_dataset_source(std::shared_ptr<const Dataset> dataset);
 
-/// The field that carries the key in formats that have none.
-inline constexpr std::string_view kKeyField = "__key__";
-
-/// The key that a sample has of its own: the format's, or that field; empty if neither.
-std::string_view key_of_sample(const SampleView& sample) noexcept;
-
 namespace internal {
 
 /// `has_classes` empty: by what is there.
@@ -131,9 +126,9 @@ std::span<const std::byte> keep_number(SampleView& sample, const void* value);
 /// What MDS calls a field that is a file of that ending: "jpeg", "png", "str", "json", "bytes".
 std::string mds_encoding_of_extension(std::string_view extension);
 
-/// Reads exactly `out.size()` bytes; `corrupt` if the file has become shorter.
-Status read_exactly(int fd, const std::string& path, std::uint64_t offset_bytes,
-                    std::span<std::byte> out);
+/// read_exactly() of a file that is being packed: `unavailable` if it has become shorter.
+Status read_input(int fd, std::uint64_t offset_bytes, std::span<std::byte> out,
+                  const std::string& path);
 
 }  // namespace internal
 }  // namespace stoker

@@ -109,7 +109,7 @@ class JsonlSource final : public SampleSource {
     for (std::uint64_t at = 0; at < size_bytes_;) {
       const std::size_t size = std::min<std::uint64_t>(buffer.size(), size_bytes_ - at);
       const std::span<std::byte> piece = std::span(buffer).first(size);
-      STOKER_TRY(internal::read_exactly(fd_.get(), path_, at, piece));
+      STOKER_TRY(internal::read_input(fd_.get(), at, piece, path_));
       std::string_view rest(reinterpret_cast<const char*>(piece.data()), size);
       while (!rest.empty()) {
         const std::size_t end = rest.find('\n');
@@ -140,8 +140,8 @@ class JsonlSource final : public SampleSource {
   Status read(std::uint64_t sample, SourceSample& out) const override {
     const Line& line = lines_[sample];
     std::string text(line.size_bytes, '\0');
-    STOKER_TRY(internal::read_exactly(fd_.get(), path_, line.offset_bytes,
-                                      std::as_writable_bytes(std::span(text))));
+    STOKER_TRY(internal::read_input(fd_.get(), line.offset_bytes,
+                                    std::as_writable_bytes(std::span(text)), path_));
     STOKER_ASSIGN(const json document, parse(text, line.number));
     SampleView& view = out.view;
     view.clear();

@@ -66,7 +66,7 @@ class TokenArraySource final : public SampleSource {
     SampleView& view = out.view;
     view.clear();
     std::vector<std::byte>& bytes = view.storage.emplace_back(range.size_bytes);
-    STOKER_TRY(internal::read_exactly(array.fd.get(), array.path, range.offset_bytes, bytes));
+    STOKER_TRY(internal::read_input(array.fd.get(), range.offset_bytes, bytes, array.path));
     const std::uint64_t count = range.size_bytes / array.layout.item_bytes();
     const std::span<const std::byte> shape = internal::keep_number(view, &count);
     view.key = internal::keep_text(view, fmt::format("{:012}", sample));

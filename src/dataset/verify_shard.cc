@@ -8,10 +8,11 @@
 #include <cerrno>
 
 #include "base/hex.h"
-#include "dataset/sample_source.h"
+#include "dataset/sample_key.h"
 #include "dataset/shard_names.h"
 #include "dataset/shard_scan.h"
 #include "io/arena.h"
+#include "io/exact_transfer.h"
 #include "io/regular_file.h"
 
 namespace stoker::internal {
@@ -94,8 +95,8 @@ class ShardBytes {
       return std::span<const std::byte>(inflated_).subspan(range.offset_bytes, range.size_bytes);
     }
     memory_.resize(range.size_bytes);
-    const Status status = read_exactly(fd_.get(), path_, range.offset_bytes, memory_);
-    if (status.code() == Code::unavailable)
+    const Status status = read_exactly(fd_.get(), range.offset_bytes, memory_, path_);
+    if (status.code() == Code::corrupt)
       return Status(Code::corrupt, "lies past the end of its shard");
     STOKER_TRY(status);
     return std::span<const std::byte>(memory_);
@@ -137,7 +138,7 @@ Result<bool> verify_file(const std::string& path, const ManifestFile& expected,
       if (counter.stop.stop_requested()) return Status(Code::cancelled, "stopped while verifying");
       const auto bytes =
           std::span(piece).first(std::min<std::uint64_t>(piece.size(), size_bytes - at));
-      STOKER_TRY(read_exactly(fd.get(), path, at, bytes));
+      STOKER_TRY(read_exactly(fd.get(), at, bytes, path));
       stream.update(bytes);
       at += bytes.size();
       counter.bytes.fetch_add(bytes.size(), std::memory_order_relaxed);

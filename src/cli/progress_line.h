@@ -1,0 +1,28 @@
+#pragma once
+
+#include "bench/disk_bench.h"
+#include "cli/command.h"
+
+namespace stoker::cli {
+
+/// Says on `err` what is going on: on a terminal one line that is written over and over, otherwise
+/// one line for each step if `verbose`, else nothing.
+///
+/// Thread safety: none.
+class ProgressLine {
+ public:
+  ProgressLine(Context& context, bool verbose) : context_(context), verbose_(verbose) {}
+  ProgressLine(const ProgressLine&) = delete;
+  ProgressLine& operator=(const ProgressLine&) = delete;
+  ~ProgressLine() { clear(); }
+
+  void show(const Progress& progress);
+  void clear();  ///< Before anything else is written.
+
+ private:
+  Context& context_;
+  bool verbose_;
+  bool is_shown_ = false;
+};
+
+}  // namespace stoker::cli
