@@ -17,9 +17,9 @@
 #include <thread>
 #include <vector>
 
-#include "checkpoint/checkpointer.h"
-#include "checkpoint/names.h"
-#include "checkpoint/staging_memory.h"
+#include "checkpoint/manifest/names.h"
+#include "checkpoint/save/checkpointer.h"
+#include "checkpoint/staging/staging_memory.h"
 
 namespace {
 

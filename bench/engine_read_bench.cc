@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "base/unique_fd.h"
-#include "io/buffer_pool.h"
-#include "io/engine.h"
+#include "io/engine/buffer_pool.h"
+#include "io/engine/engine.h"
 
 namespace stoker {
 namespace {

@@ -17,8 +17,8 @@
 #include <string>
 #include <vector>
 
-#include "dataset/record_fetch.h"
-#include "formats/webdataset_writer.h"
+#include "dataset/fetch/record_fetch.h"
+#include "formats/webdataset/webdataset_writer.h"
 
 namespace {
 

@@ -8,7 +8,7 @@
 #include <fstream>
 #include <string>
 
-#include "dataset/index.h"
+#include "dataset/index/index.h"
 
 namespace {
 

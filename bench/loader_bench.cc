@@ -14,8 +14,8 @@
 #include <thread>
 #include <vector>
 
-#include "dataset/loader.h"
-#include "formats/webdataset_writer.h"
+#include "dataset/loader/loader.h"
+#include "formats/webdataset/webdataset_writer.h"
 
 namespace {
 

@@ -5,10 +5,10 @@
 
 #include <vector>
 
-#include "dataset/mixture.h"
-#include "dataset/order.h"
-#include "dataset/order_hash.h"
-#include "dataset/permutation.h"
+#include "dataset/order/mixture.h"
+#include "dataset/order/order.h"
+#include "dataset/order/order_hash.h"
+#include "dataset/order/permutation.h"
 
 namespace {
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/checksum.h"
-#include "checkpoint/catalog.h"
+#include "checkpoint/directory/catalog.h"
 #include "fuzz/manifest_mutator.h"
 #include "fuzz/memory_file_ops.h"
 

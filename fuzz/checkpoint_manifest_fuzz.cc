@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "checkpoint/manifest.h"
+#include "checkpoint/manifest/manifest.h"
 #include "fuzz/manifest_mutator.h"
 
 namespace stoker {

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "checkpoint/names.h"
+#include "checkpoint/manifest/names.h"
 
 namespace stoker {
 namespace {

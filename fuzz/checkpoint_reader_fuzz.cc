@@ -14,13 +14,13 @@
 #include <vector>
 
 #include "base/checksum.h"
-#include "checkpoint/diff.h"
-#include "checkpoint/engine_factory.h"
-#include "checkpoint/reader.h"
-#include "checkpoint/step_summary.h"
-#include "checkpoint/verify.h"
+#include "checkpoint/inspect/diff.h"
+#include "checkpoint/inspect/verify.h"
+#include "checkpoint/manifest/step_summary.h"
+#include "checkpoint/restore/reader.h"
 #include "fuzz/manifest_mutator.h"
 #include "fuzz/scratch_directory.h"
+#include "io/engine/engine_factory.h"
 
 namespace stoker {
 namespace {

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "base/checksum.h"
-#include "dataset/cursor.h"
+#include "dataset/order/cursor.h"
 
 namespace stoker {
 namespace {

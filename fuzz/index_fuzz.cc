@@ -2,7 +2,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "dataset/index.h"
+#include "dataset/index/index.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const stoker::Result<stoker::Index> index =

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "formats/litdata_chunk.h"
-#include "formats/litdata_inflate.h"
+#include "formats/litdata/litdata_chunk.h"
+#include "formats/litdata/litdata_inflate.h"
 
 namespace stoker {
 namespace {

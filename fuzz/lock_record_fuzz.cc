@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "checkpoint/lock_record.h"
+#include "checkpoint/directory/lock_record.h"
 #include "fuzz/manifest_mutator.h"
 
 namespace stoker {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "observe/lustre.h"
+#include "observe/checks/lustre.h"
 #include "observe/mount_table.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "dataset/manifest.h"
+#include "dataset/shards/dataset_manifest.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto manifest =

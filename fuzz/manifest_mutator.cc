@@ -6,7 +6,7 @@
 #include <random>
 #include <vector>
 
-#include "checkpoint/sealed_json.h"
+#include "checkpoint/manifest/sealed_json.h"
 
 extern "C" std::size_t LLVMFuzzerMutate(std::uint8_t* data, std::size_t size, std::size_t max_size);
 

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "formats/decompress.h"
-#include "formats/mds_compression.h"
-#include "formats/mds_shard.h"
-#include "formats/mds_writer.h"
+#include "formats/mds/mds_compression.h"
+#include "formats/mds/mds_shard.h"
+#include "formats/mds/mds_writer.h"
 
 namespace stoker {
 namespace {

@@ -18,8 +18,8 @@
 #include <utility>
 #include <vector>
 
-#include "checkpoint/meeting.h"
-#include "checkpoint/meeting_words.h"
+#include "checkpoint/ranks/meeting.h"
+#include "checkpoint/ranks/meeting_words.h"
 #include "fuzz/memory_file_ops.h"
 
 namespace stoker {

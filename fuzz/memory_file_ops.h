@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "base/unique_fd.h"
-#include "checkpoint/checkpoint_directory.h"
-#include "io/file_ops.h"
+#include "checkpoint/directory/checkpoint_directory.h"
+#include "io/files/file_ops.h"
 
 namespace stoker {
 

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "formats/npy.h"
+#include "formats/arrays/npy.h"
 
 namespace stoker {
 namespace {

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "dataset/token_packs.h"
-#include "dataset/token_packs_layout.h"
+#include "dataset/tokens/token_bins.h"
+#include "dataset/tokens/token_bins_layout.h"
 #include "fuzz/scratch_directory.h"
 
 namespace {

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "formats/safetensors.h"
+#include "formats/arrays/safetensors.h"
 
 namespace stoker {
 namespace {

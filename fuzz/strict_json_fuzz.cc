@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "formats/strict_json.h"
+#include "formats/json/strict_json.h"
 
 namespace {
 

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "formats/webdataset_reader.h"
-#include "formats/webdataset_writer.h"
+#include "formats/webdataset/webdataset_reader.h"
+#include "formats/webdataset/webdataset_writer.h"
 
 namespace stoker {
 namespace {

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "formats/tf_example.h"
-#include "formats/tfrecord.h"
+#include "formats/tfrecord/tf_example.h"
+#include "formats/tfrecord/tfrecord.h"
 
 namespace stoker {
 namespace {

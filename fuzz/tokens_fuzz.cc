@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "formats/tokens.h"
+#include "formats/arrays/tokens.h"
 
 namespace stoker {
 namespace {

@@ -3,8 +3,9 @@
 Fails, naming file and line, if
 
 * a file under src/ or python/src/ includes a layer that its own is not granted,
-* the grants form a cycle, or name a layer that does not exist,
-* a folder under src/ is missing from layers.toml,
+* a file in a room (a folder inside a layer) includes a room that its own is not granted,
+* the grants form a cycle, or name a layer or a room that does not exist,
+* a folder under src/ is missing from layers.toml, or holds more than FILES_MAX files,
 * the DEPS of a stoker_layer() are not the grants of that layer,
 * a public header includes anything but the C++ library and other public headers,
 * a public header belongs to no layer, and so would not be installed.
@@ -31,6 +32,7 @@ Grants = Mapping[str, list[str]]
 
 INCLUDE = re.compile(r'\s*#\s*include\s*([<"])([^>"]+)[>"]')
 LAYER_CALL = re.compile(r"stoker_layer\(\s*(\w+)(.*?)\)", re.DOTALL)
+FILES_MAX = 30  # headers and sources; a folder is looked through, not searched
 KEYWORDS = {"PUBLIC_HEADERS", "SOURCES", "DEPS", "LIBRARIES"}
 
 
@@ -46,12 +48,12 @@ def sources(folder: Path) -> Iterator[Path]:
     return (path for path in sorted(folder.rglob("*")) if path.suffix in {".h", ".cc"})
 
 
-def check_grants(grants: Grants) -> Iterator[str]:
-    """Grants must name known layers and must not form a cycle."""
+def check_grants(grants: Grants, kind: str) -> Iterator[str]:
+    """Grants must name known layers, or rooms of one layer, and must not form a cycle."""
     for layer, granted in grants.items():
         for name in granted:
             if name not in grants:
-                yield f"layers.toml: {layer} is granted {name}, which is no layer"
+                yield f"layers.toml: {layer} is granted {name}, which is no {kind}"
     try:
         graphlib.TopologicalSorter(grants).prepare()
     except graphlib.CycleError as error:
@@ -76,6 +78,34 @@ def check_includes(root: Path, grants: Grants) -> Iterator[str]:
                 if target in grants and target != layer and target not in grants[layer]:
                     place = f"{path.relative_to(root)}:{number}"
                     yield f"{place}: {layer} may not include {target}"
+
+
+def room_of(file: str) -> str:
+    """The room of a file that is named from src/ on: "order" of "dataset/order/cursor.h"."""
+    return "/".join(file.split("/")[1:-1]) or "."
+
+
+def check_rooms(root: Path, layer: str, grants: Grants) -> Iterator[str]:
+    """Inside a layer, each file includes its own room and granted ones; no room is too full."""
+    sizes: dict[str, int] = {}
+    for path in sources(root / "src" / layer):
+        room = room_of(path.relative_to(root / "src").as_posix())
+        sizes[room] = sizes.get(room, 0) + 1
+        if room not in grants:
+            continue
+        for number, angled, name in includes(path):
+            if angled or name.split("/")[0] != layer or room_of(name) in {room, *grants[room]}:
+                continue
+            place = f"{path.relative_to(root)}:{number}"
+            yield f"{place}: {layer}/{room} may not include {layer}/{room_of(name)}"
+    for room, count in sizes.items():
+        if room not in grants:
+            yield f"layers.toml: src/{layer}/{room} is not listed under [rooms.{layer}]"
+        if count > FILES_MAX:
+            yield f"src/{layer}/{room}: {count} files, more than {FILES_MAX}; make a room of some"
+    for room in grants:
+        if room not in sizes:
+            yield f"layers.toml: [rooms.{layer}] lists {room}, which has no files"
 
 
 def check_public_headers(root: Path, owned: set[str]) -> Iterator[str]:
@@ -111,7 +141,11 @@ def layer_calls(root: Path) -> Iterator[tuple[Path, str, dict[str, list[str]]]]:
 def check_tree(root: Path) -> list[str]:
     """Returns one line per violation in the tree at ``root``."""
     grants = tomllib.loads((root / "layers.toml").read_text(encoding="utf-8"))
-    errors = [*check_grants(grants), *check_includes(root, grants)]
+    rooms: Mapping[str, Grants] = grants.pop("rooms", {})
+    errors = [*check_grants(grants, "layer"), *check_includes(root, grants)]
+    for layer in sorted({path.name for path in (root / "src").iterdir()} & grants.keys()):
+        inside = rooms.get(layer, {".": []})
+        errors.extend([*check_grants(inside, "room"), *check_rooms(root, layer, inside)])
     owned: set[str] = set()
     for path, layer, arguments in layer_calls(root):
         for header in arguments["PUBLIC_HEADERS"]:

@@ -2,7 +2,7 @@
 
 #include <nanobind/nanobind.h>
 
-#include "dataset/batch.h"
+#include "dataset/batch/batch.h"
 
 namespace stoker::python {
 

@@ -11,8 +11,8 @@
 #include "batch_values.h"
 #include "bind.h"
 #include "bytes_column.h"
-#include "dataset/batch.h"
-#include "dataset/sample_source.h"
+#include "dataset/batch/batch.h"
+#include "dataset/input/input.h"
 #include "raise.h"
 #include "sample_object.h"
 

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "bind.h"
-#include "checkpoint/checkpointer.h"
+#include "checkpoint/save/checkpointer.h"
 #include "checkpoint_arguments.h"
 #include "engine_setting.h"
 #include "interrupts.h"

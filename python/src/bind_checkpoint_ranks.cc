@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "bind.h"
-#include "checkpoint/launcher.h"
-#include "checkpoint/meeting.h"
+#include "checkpoint/ranks/launcher.h"
+#include "checkpoint/ranks/meeting.h"
 #include "checkpoint_arguments.h"
 #include "interrupts.h"
 #include "raise.h"

@@ -18,15 +18,15 @@
 #include <vector>
 
 #include "bind.h"
-#include "checkpoint/catalog.h"
-#include "checkpoint/notes.h"
-#include "checkpoint/reader.h"
-#include "checkpoint/restore_choice.h"
-#include "checkpoint/retention.h"
-#include "checkpoint/tensor_names.h"
+#include "checkpoint/directory/catalog.h"
+#include "checkpoint/directory/notes.h"
+#include "checkpoint/directory/retention.h"
+#include "checkpoint/restore/reader.h"
+#include "checkpoint/restore/restore_choice.h"
+#include "checkpoint/restore/tensor_names.h"
 #include "checkpoint_arguments.h"
 #include "engine_setting.h"
-#include "io/publish.h"
+#include "io/files/publish.h"
 #include "killing_file_ops.h"
 #include "raise.h"
 

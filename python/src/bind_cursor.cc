@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "bind.h"
-#include "dataset/cursor.h"
+#include "dataset/order/cursor.h"
 #include "raise.h"
 
 namespace nb = nanobind;

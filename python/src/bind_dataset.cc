@@ -12,7 +12,7 @@
 
 #include "bind.h"
 #include "dataset/dataset.h"
-#include "dataset/sample_source.h"
+#include "dataset/input/input.h"
 #include "parallel_samples.h"
 #include "raise.h"
 #include "sample_object.h"

@@ -13,7 +13,7 @@
 
 #include "base/units.h"
 #include "bind.h"
-#include "dataset/import_kind.h"
+#include "dataset/input/import_kind.h"
 #include "import_session.h"
 #include "ingest_arguments.h"
 #include "raise.h"

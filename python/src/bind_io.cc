@@ -16,11 +16,11 @@
 
 #include "base/work_together.h"
 #include "bind.h"
-#include "io/arena.h"
-#include "io/publish.h"
+#include "io/engine/arena.h"
+#include "io/engine/residency.h"
+#include "io/files/publish.h"
+#include "io/files/regular_file.h"
 #include "io/read_many.h"
-#include "io/regular_file.h"
-#include "io/residency.h"
 #include "raise.h"
 
 namespace nb = nanobind;

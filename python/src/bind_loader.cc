@@ -16,9 +16,9 @@
 #include <vector>
 
 #include "bind.h"
-#include "dataset/batch_maker.h"
-#include "dataset/extra_samples.h"
-#include "dataset/loader.h"
+#include "dataset/loader/batch_maker.h"
+#include "dataset/loader/extra_samples.h"
+#include "dataset/loader/loader.h"
 #include "loader_report.h"
 #include "raise.h"
 

@@ -12,13 +12,13 @@
 
 #include "array_object.h"
 #include "bind.h"
-#include "dataset/batch_cut.h"
-#include "dataset/block_size.h"
-#include "dataset/cursor.h"
-#include "dataset/explicit_order.h"
-#include "dataset/mixture.h"
-#include "dataset/order.h"
-#include "dataset/selected_order.h"
+#include "dataset/order/batch_cut.h"
+#include "dataset/order/block_samples.h"
+#include "dataset/order/cursor.h"
+#include "dataset/order/explicit_order.h"
+#include "dataset/order/mixture.h"
+#include "dataset/order/order.h"
+#include "dataset/order/selected_order.h"
 #include "raise.h"
 
 namespace nb = nanobind;

@@ -10,9 +10,9 @@
 
 #include "base/units.h"
 #include "bind.h"
-#include "dataset/pack.h"
-#include "dataset/pack_paths.h"
-#include "dataset/sample_source.h"
+#include "dataset/input/input.h"
+#include "dataset/pack/pack.h"
+#include "dataset/pack/pack_paths.h"
 #include "ingest_arguments.h"
 #include "ingest_writer.h"
 #include "raise.h"

@@ -9,8 +9,8 @@
 #include "bind.h"
 #include "checkpoint_arguments.h"
 #include "engine_setting.h"
-#include "io/buffer_pool.h"
-#include "io/engine.h"
+#include "io/engine/buffer_pool.h"
+#include "io/engine/engine.h"
 #include "raise.h"
 #include "stoker/probe.h"
 

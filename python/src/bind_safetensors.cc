@@ -10,9 +10,9 @@
 
 #include "bind.h"
 #include "checkpoint_arguments.h"
-#include "formats/safetensors.h"
-#include "io/exact_transfer.h"
-#include "io/file_ops.h"
+#include "formats/arrays/safetensors.h"
+#include "io/files/exact_transfer.h"
+#include "io/files/file_ops.h"
 #include "raise.h"
 
 namespace nb = nanobind;

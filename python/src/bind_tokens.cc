@@ -11,10 +11,10 @@
 
 #include "array_object.h"
 #include "bind.h"
-#include "dataset/token_packs.h"
-#include "dataset/token_rows.h"
-#include "dataset/token_windows.h"
-#include "io/buffer_pool.h"
+#include "dataset/tokens/token_bins.h"
+#include "dataset/tokens/token_rows.h"
+#include "dataset/tokens/token_windows.h"
+#include "io/engine/buffer_pool.h"
 #include "parallel_samples.h"
 #include "raise.h"
 

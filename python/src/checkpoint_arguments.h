@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "checkpoint/box_copy.h"
-#include "checkpoint/layout.h"
+#include "checkpoint/restore/box_copy.h"
+#include "checkpoint/staging/layout.h"
 
 namespace stoker::python {
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "io/engine.h"
+#include "io/engine/engine.h"
 
 namespace stoker::python {
 

@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "base/fork_guard.h"
-#include "dataset/pack.h"
-#include "dataset/pack_session.h"
-#include "dataset/pack_shard.h"
-#include "io/file_ops.h"
+#include "dataset/pack/pack.h"
+#include "dataset/pack/pack_session.h"
+#include "dataset/pack/pack_shard.h"
+#include "io/files/file_ops.h"
 #include "memory_source.h"
 #include "stoker/status.h"
 

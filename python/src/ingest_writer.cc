@@ -4,10 +4,10 @@
 #include <numeric>
 #include <utility>
 
-#include "dataset/pack_merge.h"
-#include "dataset/pack_part.h"
-#include "dataset/pack_shard.h"
-#include "io/directories.h"
+#include "dataset/pack/pack_merge.h"
+#include "dataset/pack/pack_part.h"
+#include "dataset/pack/pack_shard.h"
+#include "io/files/directories.h"
 
 namespace stoker::python {
 namespace {

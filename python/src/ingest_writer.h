@@ -7,9 +7,9 @@
 
 #include "base/fork_guard.h"
 #include "base/unique_fd.h"
-#include "dataset/pack.h"
-#include "dataset/pack_writer.h"
-#include "io/file_ops.h"
+#include "dataset/pack/pack.h"
+#include "dataset/pack/pack_writer.h"
+#include "io/files/file_ops.h"
 #include "memory_source.h"
 #include "stoker/status.h"
 

@@ -6,7 +6,7 @@
 #include <csignal>
 #include <utility>
 
-#include "io/forwarding_file_ops.h"
+#include "io/files/forwarding_file_ops.h"
 
 namespace stoker::python {
 namespace {

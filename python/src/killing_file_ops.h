@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "io/file_ops.h"
+#include "io/files/file_ops.h"
 
 namespace stoker::python {
 

@@ -2,7 +2,7 @@
 
 #include <nanobind/nanobind.h>
 
-#include "dataset/loader_stats.h"
+#include "dataset/loader/loader_stats.h"
 #include "stoker/status.h"
 
 namespace stoker::python {

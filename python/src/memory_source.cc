@@ -1,7 +1,7 @@
 #include "memory_source.h"
 
-#include "dataset/pack_fields.h"
-#include "formats/mds_encoding.h"
+#include "dataset/input/fit_fields.h"
+#include "formats/mds/mds_encoding.h"
 
 namespace stoker::python {
 

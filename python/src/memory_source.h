@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "dataset/sample_source.h"
+#include "dataset/input/input.h"
 #include "formats/shard_format.h"
 #include "stoker/status.h"
 

@@ -6,11 +6,11 @@
 #include <vector>
 
 #include "array_object.h"
-#include "dataset/field_number.h"
-#include "dataset/sample_source.h"
+#include "dataset/batch/field_number.h"
+#include "dataset/input/input.h"
 #include "formats/dtype.h"
-#include "formats/tf_example.h"
-#include "formats/webdataset_names.h"
+#include "formats/tfrecord/tf_example.h"
+#include "formats/webdataset/webdataset_names.h"
 
 namespace nb = nanobind;
 

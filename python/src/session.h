@@ -2,8 +2,8 @@
 
 #include <memory>
 
-#include "checkpoint/coordinator.h"
-#include "checkpoint/meeting.h"
+#include "checkpoint/ranks/coordinator.h"
+#include "checkpoint/ranks/meeting.h"
 
 namespace stoker::python {
 

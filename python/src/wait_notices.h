@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/mutex.h"
-#include "checkpoint/wait_notice.h"
+#include "checkpoint/directory/wait_notice.h"
 
 namespace stoker::python {
 

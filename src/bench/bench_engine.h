@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "io/engine.h"
+#include "io/engine/engine.h"
 #include "stoker/status.h"
 
 namespace stoker {

@@ -13,8 +13,8 @@
 
 #include "base/hex.h"
 #include "base/units.h"
-#include "io/directories.h"
-#include "io/filesystem.h"
+#include "io/files/directories.h"
+#include "io/files/filesystem.h"
 
 namespace stoker {
 namespace {

@@ -7,8 +7,8 @@
 #include <string_view>
 
 #include "base/unique_fd.h"
-#include "io/file.h"
-#include "io/file_ops.h"
+#include "io/files/file.h"
+#include "io/files/file_ops.h"
 #include "stoker/status.h"
 
 namespace stoker {

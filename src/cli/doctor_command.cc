@@ -7,8 +7,8 @@
 
 #include "cli/command.h"
 #include "cli/home_path.h"
+#include "observe/checks/lustre.h"
 #include "observe/doctor.h"
-#include "observe/lustre.h"
 #include "observe/render_findings.h"
 
 namespace stoker::cli {

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "io/engine.h"
+#include "io/engine/engine.h"
 
 namespace stoker::cli {
 

@@ -4,7 +4,7 @@
 
 #include <ostream>
 
-#include "bench/bar.h"
+#include "bench/disk/bar.h"
 
 namespace stoker::cli {
 namespace {

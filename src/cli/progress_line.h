@@ -1,6 +1,6 @@
 #pragma once
 
-#include "bench/disk_bench.h"
+#include "bench/disk/disk_bench.h"
 #include "cli/command.h"
 
 namespace stoker::cli {

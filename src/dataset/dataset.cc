@@ -4,11 +4,11 @@
 #include <new>
 
 #include "base/checksum.h"
-#include "dataset/manifest.h"
-#include "dataset/sample_key.h"
-#include "dataset/shard_names.h"
-#include "formats/strict_json.h"
-#include "io/engine.h"
+#include "dataset/shards/dataset_manifest.h"
+#include "dataset/shards/sample_key.h"
+#include "dataset/shards/shard_names.h"
+#include "formats/json/strict_json.h"
+#include "io/engine/engine.h"
 
 namespace stoker {
 namespace {

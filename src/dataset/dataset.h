@@ -10,13 +10,13 @@
 #include <string>
 #include <vector>
 
-#include "dataset/index.h"
-#include "dataset/index_store.h"
-#include "dataset/inflated_cache.h"
-#include "dataset/open_files.h"
-#include "dataset/shard_source.h"
+#include "dataset/index/index.h"
+#include "dataset/index/index_store.h"
+#include "dataset/shards/inflated_cache.h"
+#include "dataset/shards/open_files.h"
+#include "dataset/shards/shard_source.h"
 #include "formats/shard_format.h"
-#include "io/file.h"
+#include "io/files/file.h"
 #include "stoker/status.h"
 
 namespace stoker {

@@ -4,10 +4,10 @@
 #include <optional>
 #include <string>
 
-#include "dataset/sample_key.h"
-#include "dataset/shard_names.h"
-#include "dataset/shard_scan.h"
-#include "io/arena.h"
+#include "dataset/shards/sample_key.h"
+#include "dataset/shards/shard_names.h"
+#include "dataset/shards/shard_scan.h"
+#include "io/engine/arena.h"
 
 namespace stoker {
 namespace {

@@ -6,7 +6,7 @@
 
 #include <cerrno>
 
-#include "io/regular_file.h"
+#include "io/files/regular_file.h"
 
 namespace stoker {
 namespace {

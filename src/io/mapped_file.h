@@ -5,7 +5,7 @@
 #include <span>
 
 #include "base/unique_fd.h"
-#include "io/path_at.h"
+#include "io/files/path_at.h"
 #include "stoker/status.h"
 
 namespace stoker {

@@ -9,14 +9,14 @@
 #include <cerrno>
 #include <utility>
 
-#include "io/arena.h"
-#include "io/buffer_pool.h"
-#include "io/directories.h"
-#include "io/engine.h"
-#include "io/file.h"
-#include "io/file_ops.h"
-#include "io/filesystem.h"
-#include "io/residency.h"
+#include "io/engine/arena.h"
+#include "io/engine/buffer_pool.h"
+#include "io/engine/engine.h"
+#include "io/engine/residency.h"
+#include "io/files/directories.h"
+#include "io/files/file.h"
+#include "io/files/file_ops.h"
+#include "io/files/filesystem.h"
 
 namespace stoker {
 namespace {

@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "io/engine.h"
-#include "io/file.h"
+#include "io/engine/engine.h"
+#include "io/files/file.h"
 #include "stoker/status.h"
 
 namespace stoker {

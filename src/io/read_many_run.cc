@@ -6,7 +6,7 @@
 #include <tuple>
 
 #include "base/rounding.h"
-#include "io/buffer_pool.h"
+#include "io/engine/buffer_pool.h"
 #include "io/read_many.h"
 
 namespace stoker {

@@ -6,8 +6,8 @@
 #include <cerrno>
 #include <cstring>
 
-#include "io/file.h"
-#include "io/filesystem.h"
+#include "io/files/file.h"
+#include "io/files/filesystem.h"
 
 namespace stoker {
 

@@ -8,8 +8,8 @@
 
 #include "base/mutex.h"
 #include "base/unique_fd.h"
-#include "io/arena.h"
-#include "io/file_ops.h"
+#include "io/engine/arena.h"
+#include "io/files/file_ops.h"
 #include "stoker/status.h"
 
 namespace stoker {

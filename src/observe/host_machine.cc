@@ -19,7 +19,7 @@
 
 #include "base/clock.h"
 #include "base/unique_fd.h"
-#include "io/engine.h"
+#include "io/engine/engine.h"
 #include "observe/machine.h"
 #include "observe/read_timing.h"
 

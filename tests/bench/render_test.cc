@@ -3,8 +3,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "bench/render_cliff.h"
-#include "bench/render_disk.h"
+#include "bench/cliff/render_cliff.h"
+#include "bench/disk/render_disk.h"
 
 namespace stoker {
 namespace {

@@ -8,7 +8,7 @@
 #include <fstream>
 #include <optional>
 
-#include "io/filesystem.h"
+#include "io/files/filesystem.h"
 #include "support/bystander.h"
 #include "support/faulty_file_ops.h"
 #include "support/temp_dir.h"

@@ -12,11 +12,11 @@
 #include <string>
 #include <utility>
 
-#include "checkpoint/lock_record.h"
-#include "checkpoint/names.h"
+#include "checkpoint/directory/lock_record.h"
+#include "checkpoint/directory/writer_lock.h"
+#include "checkpoint/manifest/names.h"
 #include "checkpoint/opened.h"
-#include "checkpoint/writer_lock.h"
-#include "io/forwarding_file_ops.h"
+#include "io/files/forwarding_file_ops.h"
 #include "support/temp_dir.h"
 
 namespace stoker::testing {

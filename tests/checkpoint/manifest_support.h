@@ -6,8 +6,8 @@
 #include <string>
 #include <string_view>
 
-#include "checkpoint/manifest.h"
-#include "checkpoint/sealed_json.h"
+#include "checkpoint/manifest/manifest.h"
+#include "checkpoint/manifest/sealed_json.h"
 
 namespace stoker::testing {
 

@@ -4,8 +4,8 @@
 
 #include <string>
 
-#include "checkpoint/checkpoint_directory.h"
-#include "io/file_ops.h"
+#include "checkpoint/directory/checkpoint_directory.h"
+#include "io/files/file_ops.h"
 
 namespace stoker::testing {
 

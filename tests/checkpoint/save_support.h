@@ -10,11 +10,11 @@
 #include <utility>
 #include <vector>
 
-#include "checkpoint/checkpointer.h"
-#include "checkpoint/manifest_file.h"
-#include "checkpoint/names.h"
+#include "checkpoint/manifest/manifest_file.h"
+#include "checkpoint/manifest/names.h"
 #include "checkpoint/opened.h"
-#include "formats/safetensors.h"
+#include "checkpoint/save/checkpointer.h"
+#include "formats/arrays/safetensors.h"
 #include "support/temp_dir.h"
 
 namespace stoker::testing {

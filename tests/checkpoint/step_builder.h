@@ -15,14 +15,14 @@
 #include <vector>
 
 #include "base/checksum.h"
-#include "checkpoint/commit.h"
-#include "checkpoint/layout.h"
-#include "checkpoint/names.h"
-#include "checkpoint/nonfinite.h"
+#include "checkpoint/manifest/names.h"
 #include "checkpoint/opened.h"
-#include "checkpoint/reader.h"
-#include "checkpoint/text_file.h"
-#include "io/file_ops.h"
+#include "checkpoint/restore/reader.h"
+#include "checkpoint/save/commit.h"
+#include "checkpoint/staging/layout.h"
+#include "checkpoint/staging/nonfinite.h"
+#include "io/files/file_ops.h"
+#include "io/files/text_file.h"
 
 namespace stoker::testing {
 

@@ -21,8 +21,8 @@
 #include <vector>
 
 #include "base/unique_fd.h"
-#include "io/arena.h"
-#include "io/engine.h"
+#include "io/engine/arena.h"
+#include "io/engine/engine.h"
 #include "support/in_child.h"
 #include "support/temp_dir.h"
 

@@ -5,7 +5,7 @@
 #include <iostream>
 
 #include "crash/recorded_cut.h"
-#include "io/forwarding_file_ops.h"
+#include "io/files/forwarding_file_ops.h"
 
 namespace stoker::testing {
 namespace {

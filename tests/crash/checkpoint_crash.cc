@@ -10,13 +10,13 @@
 #include <thread>
 
 #include "base/mutex.h"
-#include "checkpoint/catalog.h"
-#include "checkpoint/manifest_file.h"
-#include "checkpoint/names.h"
+#include "checkpoint/directory/catalog.h"
+#include "checkpoint/inspect/verify.h"
+#include "checkpoint/manifest/manifest_file.h"
+#include "checkpoint/manifest/names.h"
 #include "checkpoint/opened.h"
-#include "checkpoint/restore_choice.h"
-#include "checkpoint/verify.h"
-#include "io/forwarding_file_ops.h"
+#include "checkpoint/restore/restore_choice.h"
+#include "io/files/forwarding_file_ops.h"
 
 namespace stoker::testing {
 namespace {

@@ -13,9 +13,9 @@
 #include <utility>
 #include <vector>
 
-#include "checkpoint/checkpointer.h"
-#include "checkpoint/engine_factory.h"
-#include "checkpoint/retention.h"
+#include "checkpoint/directory/retention.h"
+#include "checkpoint/save/checkpointer.h"
+#include "io/engine/engine_factory.h"
 #include "support/cut_sweep.h"
 
 namespace stoker::testing {

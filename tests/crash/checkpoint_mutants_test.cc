@@ -3,11 +3,11 @@
 
 #include <algorithm>
 
-#include "checkpoint/names.h"
+#include "checkpoint/directory/step_removal.h"
+#include "checkpoint/manifest/names.h"
 #include "checkpoint/opened.h"
-#include "checkpoint/step_removal.h"
 #include "crash/crash_scenarios.h"
-#include "io/forwarding_file_ops.h"
+#include "io/files/forwarding_file_ops.h"
 #include "support/mutant_file_ops.h"
 
 namespace stoker::testing {

@@ -4,8 +4,8 @@
 
 #include <cerrno>
 
-#include "checkpoint/names.h"
-#include "checkpoint/notes.h"
+#include "checkpoint/directory/notes.h"
+#include "checkpoint/manifest/names.h"
 #include "checkpoint/opened.h"
 #include "support/faulty_file_ops.h"
 #include "support/interrupting_file_ops.h"

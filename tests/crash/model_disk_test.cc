@@ -7,7 +7,7 @@
 
 #include <set>
 
-#include "io/file.h"
+#include "io/files/file.h"
 #include "support/model_disk_text.h"
 
 namespace stoker::testing {

@@ -6,7 +6,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#include "checkpoint/names.h"
+#include "checkpoint/manifest/names.h"
 #include "crash/recorded_cut.h"
 
 namespace stoker::testing {

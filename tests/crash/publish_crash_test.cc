@@ -9,8 +9,8 @@
 #include <optional>
 
 #include "crash/protocol_crash.h"
-#include "io/file.h"
-#include "io/publish.h"
+#include "io/files/file.h"
+#include "io/files/publish.h"
 #include "support/model_disk_text.h"
 
 namespace stoker::testing {

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "crash/protocol_crash.h"
-#include "dataset/shard_output.h"
+#include "dataset/pack/shard_output.h"
 
 namespace stoker::testing {
 namespace {

@@ -17,10 +17,10 @@
 #include "base/hex.h"
 #include "conformance/shard_format_support.h"
 #include "dataset/dataset.h"
-#include "formats/mds_writer.h"
-#include "formats/tfrecord.h"
-#include "formats/tokens.h"
-#include "formats/webdataset_writer.h"
+#include "formats/arrays/tokens.h"
+#include "formats/mds/mds_writer.h"
+#include "formats/tfrecord/tfrecord.h"
+#include "formats/webdataset/webdataset_writer.h"
 #include "support/temp_dir.h"
 
 namespace stoker::testing {

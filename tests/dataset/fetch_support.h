@@ -17,10 +17,10 @@
 #include "base/unique_fd.h"
 #include "dataset/dataset.h"
 #include "dataset/dataset_support.h"
-#include "dataset/record_fetch.h"
+#include "dataset/fetch/record_fetch.h"
 #include "golden/litdata/litdata_golden.h"
-#include "io/filesystem.h"
-#include "io/residency.h"
+#include "io/engine/residency.h"
+#include "io/files/filesystem.h"
 
 namespace stoker::testing {
 

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "dataset/dataset_support.h"
-#include "dataset/loader.h"
-#include "dataset/mixture.h"
+#include "dataset/loader/loader.h"
+#include "dataset/order/mixture.h"
 
 namespace stoker::testing {
 

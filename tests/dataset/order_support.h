@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "dataset/mixture.h"
-#include "dataset/order.h"
-#include "dataset/order_hash.h"
+#include "dataset/order/mixture.h"
+#include "dataset/order/order.h"
+#include "dataset/order/order_hash.h"
 
 namespace stoker::testing {
 

@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "dataset/dataset.h"
-#include "dataset/pack.h"
-#include "dataset/sample_source.h"
+#include "dataset/input/input.h"
+#include "dataset/pack/pack.h"
 #include "support/temp_dir.h"
 
 namespace stoker::testing {

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "conformance/shard_format_support.h"
-#include "formats/mds_compression.h"
+#include "formats/mds/mds_compression.h"
 
 namespace stoker {
 namespace {

@@ -22,11 +22,11 @@
 #include <vector>
 
 #include "base/hex.h"
-#include "formats/litdata_chunk.h"
-#include "formats/litdata_inflate.h"
-#include "formats/mds_compression.h"
-#include "formats/mds_shard.h"
-#include "formats/mds_writer.h"
+#include "formats/litdata/litdata_chunk.h"
+#include "formats/litdata/litdata_inflate.h"
+#include "formats/mds/mds_compression.h"
+#include "formats/mds/mds_shard.h"
+#include "formats/mds/mds_writer.h"
 
 namespace stoker::testing {
 namespace {

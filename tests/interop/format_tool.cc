@@ -22,8 +22,8 @@
 #include <vector>
 
 #include "base/hex.h"
-#include "formats/tar_walker.h"
-#include "formats/webdataset_names.h"
+#include "formats/webdataset/tar_walker.h"
+#include "formats/webdataset/webdataset_names.h"
 #include "interop/formats_table.h"
 
 namespace stoker::testing {

@@ -9,9 +9,9 @@
 #include <string>
 
 #include "formats/shard_format.h"
-#include "formats/tfrecord.h"
-#include "formats/webdataset_reader.h"
-#include "formats/webdataset_writer.h"
+#include "formats/tfrecord/tfrecord.h"
+#include "formats/webdataset/webdataset_reader.h"
+#include "formats/webdataset/webdataset_writer.h"
 
 namespace stoker::testing {
 

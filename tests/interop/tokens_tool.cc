@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "base/hex.h"
-#include "formats/tokens.h"
+#include "formats/arrays/tokens.h"
 
 namespace stoker::testing {
 namespace {

@@ -7,10 +7,10 @@
 #include <thread>
 
 #include "base/unique_fd.h"
-#include "io/filesystem.h"
+#include "io/engine/rate_limiter.h"
+#include "io/engine/residency.h"
+#include "io/files/filesystem.h"
 #include "io/mapped_file.h"
-#include "io/rate_limiter.h"
-#include "io/residency.h"
 #include "stoker/probe.h"
 #include "support/in_child.h"
 #include "support/temp_dir.h"

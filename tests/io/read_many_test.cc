@@ -8,8 +8,8 @@
 #include <filesystem>
 #include <random>
 
-#include "io/arena.h"
-#include "io/residency.h"
+#include "io/engine/arena.h"
+#include "io/engine/residency.h"
 #include "support/faulty_file_ops.h"
 #include "support/in_child.h"
 #include "support/temp_dir.h"

@@ -3,7 +3,7 @@
 #include <memory>
 #include <utility>
 
-#include "io/engine.h"
+#include "io/engine/engine.h"
 
 namespace stoker::testing {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "io/file_ops.h"
+#include "io/files/file_ops.h"
 
 namespace stoker::testing {
 

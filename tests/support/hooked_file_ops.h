@@ -4,7 +4,7 @@
 #include <string_view>
 #include <utility>
 
-#include "io/file_ops.h"
+#include "io/files/file_ops.h"
 
 namespace stoker::testing {
 

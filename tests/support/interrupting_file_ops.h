@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/mutex.h"
-#include "io/forwarding_file_ops.h"
+#include "io/files/forwarding_file_ops.h"
 
 namespace stoker::testing {
 

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "base/mutex.h"
-#include "io/engine.h"
-#include "io/file_ops.h"
+#include "io/engine/engine.h"
+#include "io/files/file_ops.h"
 #include "support/model_state.h"
 #include "support/power_cut.h"
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "io/file_ops.h"
+#include "io/files/file_ops.h"
 
 namespace stoker::testing {
 

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "io/engine.h"
+#include "io/engine/engine.h"
 #include "support/model_disk.h"
 
 namespace stoker::testing {

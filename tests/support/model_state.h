@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/checksum.h"
-#include "io/file_ops.h"
+#include "io/files/file_ops.h"
 #include "support/model_file.h"
 #include "support/model_names.h"
 

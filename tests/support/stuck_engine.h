@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "io/engine.h"
+#include "io/engine/engine.h"
 
 namespace stoker::testing {
 

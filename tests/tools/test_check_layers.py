@@ -11,7 +11,8 @@ import pytest
 CHECKER = Path(__file__).parents[2] / "tools" / "check_layers.py"
 
 CLEAN_TREE = {
-    "layers.toml": 'base = []\nio = ["base"]\nbench = ["base", "io"]\npython = ["io"]\n',
+    "layers.toml": 'base = []\nio = ["base"]\nbench = ["base", "io"]\npython = ["io"]\n'
+    '[rooms.io]\nengine = []\n"." = ["engine"]\n',
     "include/stoker/status.h": "#pragma once\n#include <string>\n",
     "include/stoker/probe.h": '#include <string>\n#include "stoker/status.h"\n',
     "src/base/CMakeLists.txt": "stoker_layer(base\n  PUBLIC_HEADERS "
@@ -19,7 +20,8 @@ CLEAN_TREE = {
     "src/base/a.cc": '#include "base/a.h"\n#include <unistd.h>\n',
     "src/io/CMakeLists.txt": "stoker_layer(io SOURCES b.cc DEPS base PUBLIC_HEADERS "
     "${PROJECT_SOURCE_DIR}/include/stoker/probe.h LIBRARIES PkgConfig::URING)\n",
-    "src/io/b.cc": '#include "base/a.h"\n#include "stoker/probe.h"\n',
+    "src/io/b.cc": '#include "base/a.h"\n#include "io/engine/ring.h"\n#include "stoker/probe.h"\n',
+    "src/io/engine/ring.h": "#pragma once\n",
     "python/src/bind.cc": '#include "io/b.h"\n',
 }
 
@@ -47,6 +49,14 @@ def test_a_clean_tree_passes(tmp_path: Path) -> None:
         ("src/io/up.h", '\n# include "bench/c.h"\n', "src/io/up.h:2: io may not include bench"),
         ("python/src/x.cc", '#include "base/a.h"\n', "python may not include base"),
         ("src/store/s.cc", "", "layers.toml: src/store is not listed"),
+        ("src/io/engine/up.cc", '#include "io/b.h"\n', "up.cc:1: io/engine may not include io/."),
+        ("src/io/files/f.cc", "", "src/io/files is not listed under [rooms.io]"),
+        ("src/base/hash/h.cc", "", "src/base/hash is not listed under [rooms.base]"),
+        (
+            "layers.toml",
+            'base = []\nio = ["base"]\npython = ["io"]\n[rooms.io]\n"." = []\ngone = []\n',
+            "lists gone, which has no files",
+        ),
         ("layers.toml", 'base = ["io"]\nio = ["base"]\npython = ["io"]\n', "cycle"),
         ("layers.toml", 'base = []\nio = ["base", "disk"]\npython = ["io"]\n', "no layer"),
         ("src/io/CMakeLists.txt", "stoker_layer(io SOURCES b.cc)\n", "io has DEPS []"),
@@ -58,3 +68,8 @@ def test_a_clean_tree_passes(tmp_path: Path) -> None:
 )
 def test_a_planted_violation_is_found(tmp_path: Path, name: str, text: str, complaint: str) -> None:
     assert complaint in check(tmp_path, CLEAN_TREE | {name: text})
+
+
+def test_a_folder_with_too_many_files_is_found(tmp_path: Path) -> None:
+    tree = {f"src/base/f{number}.h": "" for number in range(30)}
+    assert "src/base/.: 31 files, more than 30" in check(tmp_path, CLEAN_TREE | tree)

@@ -2,7 +2,7 @@
 
 `python reference.py` writes the golden vectors of this folder: do that for new cases only. What is
 in them never changes, and tests/tools/test_order_golden.py holds this file to it, as
-tests/dataset/order_golden_test.cc does the C++.
+tests/dataset/order/order_golden_test.cc does the C++.
 """
 
 from __future__ import annotations

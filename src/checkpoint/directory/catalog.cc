@@ -1,0 +1,207 @@
+#include "checkpoint/directory/catalog.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <optional>
+#include <tuple>
+#include <utility>
+
+namespace stoker {
+namespace {
+
+/// Each attempt fails only because a step went away in its few milliseconds.
+constexpr int kAttemptsMax = 100;
+/// The same for names that were passed over. A `latest` that leads nowhere looks so for ever.
+constexpr int kBehindMax = 10;
+
+Status other_step(const PathAt& path, std::uint64_t step) {
+  return {Code::corrupt, path.text() + ": its manifest is of step " + std::to_string(step)};
+}
+
+Result<std::string> read_latest(const CheckpointDirectory& directory) {
+  Result<std::string> target = directory.ops().read_link(directory.at(kLatestName));
+  // No link, or something that is none: nothing to follow.
+  if (target.status().code() == Code::not_found || target.status().code() == Code::invalid_argument)
+    return std::string();
+  return target;
+}
+
+/// Whether a commit came while the names were read. The kernel may then give neither the new one,
+/// which was made behind the place it had got to, nor the old one, which was removed before it;
+/// `latest`, which is read afterwards, knows.
+bool is_behind(const CheckpointDirectory& directory, const Catalog& catalog) {
+  if (!parse_step_name(catalog.latest) || catalog.find(catalog.latest) != nullptr) return false;
+  return catalog.steps.empty() || directory.ops().info_of(directory.at(catalog.latest)).ok();
+}
+
+}  // namespace
+
+const CatalogStep* Catalog::find(std::string_view name) const noexcept {
+  const auto found = std::ranges::find(steps, name, &CatalogStep::name);
+  return found == steps.end() ? nullptr : &*found;
+}
+
+const CatalogStep* Catalog::newest() const noexcept {
+  const auto found = std::ranges::find_if(steps, &CatalogStep::is_valid);
+  return found == steps.end() ? nullptr : &*found;
+}
+
+const CatalogStep* Catalog::newest_finite() const noexcept {
+  const auto found = std::ranges::find_if(
+      steps, [](const CatalogStep& step) { return step.is_valid() && !step.has_new_nonfinite; });
+  return found == steps.end() ? nullptr : &*found;
+}
+
+void CatalogReader::forget(const std::string& name) {
+  lines_.erase(name);
+  std::erase_if(known_, [&](const Known& known) { return known.step.name == name; });
+}
+
+std::string tell_others(const Catalog& catalog, std::string_view name) {
+  const CatalogStep* const newest = catalog.newest();
+  if (newest == nullptr) return "there is none that could be read";
+  const std::optional<StepName> wanted = parse_step_name(name);
+  const CatalogStep* below = nullptr;
+  const CatalogStep* above = nullptr;
+  for (const CatalogStep& step : catalog.steps) {
+    if (!wanted || !step.is_valid() || step.name == newest->name) continue;
+    const std::uint64_t number = step.parsed.step;
+    if (number <= wanted->step) {
+      if (below == nullptr || number > below->parsed.step) below = &step;
+    } else if (above == nullptr || number < above->parsed.step) {
+      above = &step;
+    }
+  }
+  std::string text = "the newest is " + newest->name;
+  if (below == nullptr && above == nullptr) return text;
+  text += ", the nearest ";
+  text += below != nullptr && above != nullptr ? "others are " : "other is ";
+  if (below != nullptr) text += below->name;
+  if (below != nullptr && above != nullptr) text += " and ";
+  return above == nullptr ? text : text + above->name;
+}
+
+void mark_nonfinite(Catalog& catalog) {
+  const StepSummary* sound = nullptr;  // the last that is not marked
+  for (auto step = catalog.steps.rbegin(); step != catalog.steps.rend(); ++step) {
+    if (!step->is_valid()) continue;
+    step->has_new_nonfinite =
+        sound != nullptr && std::ranges::any_of(step->summary->nonfinite, [&](const auto& item) {
+          const auto before = sound->nonfinite.find(item.first);
+          return before == sound->nonfinite.end() || item.second > before->second;
+        });
+    if (!step->has_new_nonfinite) sound = step->summary.get();
+  }
+}
+
+/// `not_found` if the whole step is gone by now.
+Result<CatalogStep> CatalogReader::look_at(const DirectoryName& name, const StepName& parsed) {
+  FileOps& ops = directory_.ops();
+  const PathAt path = directory_.at(name.name);
+  CatalogStep step{.name = name.name, .parsed = parsed, .summary = nullptr, .problem = {}};
+  step.generation = parsed.superseded_generation.value_or(0);
+  if (name.kind != FileKind::directory) {
+    step.problem = Status(Code::corrupt, path.text() + ": not a directory");
+    return step;
+  }
+  const Result<FileInfo> file = ops.info_of(path / kManifestName);
+  const auto line = lines_.find(name.name);
+  if (file.ok() && line != lines_.end() && line->second.is_of(*file)) {
+    step.summary = std::make_shared<const StepSummary>(line->second.summary);
+  } else if (const Result<CheckpointManifest> manifest = read_checkpoint_manifest(ops, path);
+             manifest.ok()) {
+    step.summary = std::make_shared<const StepSummary>(summarize(*manifest));
+    if (file.ok())
+      lines_.insert_or_assign(name.name, CatalogLine{.name = name.name,
+                                                     .inode = file->inode,
+                                                     .size_bytes = file->size_bytes,
+                                                     .modified_ns = file->modified_ns,
+                                                     .summary = *step.summary});
+  } else {
+    step.problem = manifest.status();
+    if (line != lines_.end()) step.lost_generation = line->second.summary.generation;
+    if (!is_gone(step.problem)) return step;
+    // Without its manifest it is damaged; without its directory it is not there.
+    STOKER_TRY(ops.info_of(path).status());
+    if (step.problem.code() != Code::not_found) return step.problem;
+    step.problem = Status(Code::corrupt, path.text() + ": there is no manifest", ENOENT);
+    return step;
+  }
+  step.generation = step.summary->generation;
+  if (step.summary->step == parsed.step) return step;
+  step.problem = other_step(path, step.summary->step);
+  step.summary.reset();
+  return step;
+}
+
+Result<Catalog> CatalogReader::list_once(Recheck recheck) {
+  Catalog catalog;
+  STOKER_ASSIGN(const std::vector<DirectoryName> names,
+                directory_.ops().list_names(directory_.self()));
+  if (!std::exchange(has_read_file_, true)) lines_ = read_catalog_file(directory_);
+  // Names come in order and known ones lie in it. A writer does this for every save, so that one
+  // that it knows must cost next to nothing.
+  std::vector<Known> found;
+  std::vector<CatalogStep> damaged;
+  found.reserve(names.size());
+  std::vector<Known> known = std::exchange(known_, {});  // after a failure all are looked at again
+  auto before = known.begin();
+  for (const DirectoryName& name : names) {
+    while (before != known.end() && before->step.name < name.name) ++before;
+    if (recheck == Recheck::names && before != known.end() && before->step.name == name.name &&
+        before->directory_inode == name.inode) {
+      found.push_back(std::move(*before++));
+    } else if (const std::optional<StepName> parsed = parse_step_name(name.name)) {
+      STOKER_ASSIGN(CatalogStep step, look_at(name, *parsed));
+      if (step.is_valid())
+        found.push_back({name.inode, std::move(step)});
+      else
+        damaged.push_back(std::move(step));
+    }
+  }
+  STOKER_ASSIGN(catalog.latest, read_latest(directory_));
+  known_ = std::move(found);
+  forget_lines();
+  std::vector<const CatalogStep*> order;
+  for (const Known& valid : known_) order.push_back(&valid.step);
+  for (const CatalogStep& step : damaged) order.push_back(&step);
+  std::ranges::sort(order, [](const CatalogStep* a, const CatalogStep* b) {
+    return std::tie(b->generation, b->name) < std::tie(a->generation, a->name);
+  });
+  catalog.steps.reserve(order.size());
+  for (const CatalogStep* step : order) catalog.steps.push_back(*step);
+  mark_nonfinite(catalog);
+  return catalog;
+}
+
+/// Those of checkpoints that are gone, or damaged. Nearly every known one has a line, so that there
+/// is something to forget only if there are more lines.
+void CatalogReader::forget_lines() {
+  if (lines_.size() <= known_.size()) return;
+  const auto name_of = [](const Known& known) -> const std::string& { return known.step.name; };
+  std::erase_if(lines_, [&](const auto& line) {
+    return !std::ranges::binary_search(known_, line.first, {}, name_of);
+  });
+}
+
+Result<Catalog> CatalogReader::list(Recheck recheck) {
+  Status last;
+  for (int attempt = 0; attempt < kAttemptsMax; ++attempt) {
+    Result<Catalog> catalog = list_once(recheck);
+    if (catalog.ok() && attempt < kBehindMax && is_behind(directory_, *catalog)) continue;
+    if (catalog.ok() || !is_gone(catalog.status())) return catalog;
+    last = catalog.status();
+    // If the directory itself is gone there is nothing to list again.
+    const Result<FileInfo> info = directory_.ops().info_of(directory_.self());
+    if (!info.ok() && info.status().os_error() != ESTALE) return info.status();
+    if (info.ok() && info->link_count == 0) return last;
+  }
+  return Status(Code::unavailable, directory_.path() + ": changes faster than it can be listed: " +
+                                       std::string(last.message()));
+}
+
+Result<Catalog> list_checkpoints(const CheckpointDirectory& directory) {
+  return CatalogReader(directory).list();
+}
+
+}  // namespace stoker

@@ -1,0 +1,25 @@
+#include "checkpoint/directory/checkpoint_directory.h"
+
+namespace stoker {
+
+Result<CheckpointDirectory> CheckpointDirectory::open(FileOps& ops, const std::string& path) {
+  std::string plain = path;
+  while (plain.size() > 1 && plain.ends_with('/')) plain.pop_back();
+  STOKER_ASSIGN(std::shared_ptr<const RootDirectory> root, open_root(ops, plain));
+  return CheckpointDirectory(ops, std::move(root));
+}
+
+Result<CheckpointDirectory> CheckpointDirectory::make(FileOps& ops, const std::string& path) {
+  STOKER_TRY(make_directories(ops, path));
+  return open(ops, path);
+}
+
+bool CheckpointDirectory::is_where_it_was() const {
+  const Result<CheckpointDirectory> there = open(*ops_, path());
+  if (!there.ok()) return there.status().code() != Code::not_found;
+  const Result<FileInfo> one = ops_->info_of(self());
+  const Result<FileInfo> other = ops_->info_of(there->self());
+  return !one.ok() || !other.ok() || (one->device == other->device && one->inode == other->inode);
+}
+
+}  // namespace stoker

@@ -1,0 +1,102 @@
+#include "checkpoint/directory/history.h"
+
+#include <algorithm>
+#include <functional>
+#include <utility>
+#include <vector>
+
+namespace stoker {
+
+Status History::refresh() {
+  STOKER_ASSIGN(Catalog catalog, reader_.list(CatalogReader::Recheck::names));
+  for (const CatalogStep& step : catalog.steps) {
+    if (!step.problem.ok() && !is_damage(step.problem) && step.generation == 0)
+      return step.problem.with_context("its generation is not known, so no other can be numbered");
+    learn_generation(std::max(step.generation, step.lost_generation));
+    if (step.is_valid())
+      ever_.insert_or_assign({step.generation, step.summary->line}, step.summary);
+  }
+  catalog_ = std::move(catalog);
+  return {};
+}
+
+// What is greater than any manifest may say is a name that somebody has made up.
+void History::learn_generation(std::uint64_t generation) noexcept {
+  if (generation <= kGenerationMax)
+    greatest_generation_ = std::max(greatest_generation_, generation);
+}
+
+Status History::add(const CatalogLine& line) {
+  reader_.learn(line);
+  if (catalog_.find(line.name) != nullptr) return refresh();  // that has another name by now
+  CatalogStep step{.name = line.name,
+                   .parsed = {.step = line.summary.step, .superseded_generation = {}},
+                   .generation = line.summary.generation,
+                   .summary = std::make_shared<const StepSummary>(line.summary),
+                   .problem = {}};
+  learn_generation(step.generation);
+  ever_.insert_or_assign({step.generation, step.summary->line}, step.summary);
+  catalog_.steps.insert(catalog_.steps.begin(), std::move(step));
+  catalog_.latest = line.name;
+  mark_nonfinite(catalog_);
+  return {};
+}
+
+const CatalogStep* History::find(std::uint64_t step) const {
+  return catalog_.find(step_name(step));
+}
+
+const StepSummary* History::find_parent(const CheckpointParent& parent) const {
+  for (auto at = ever_.lower_bound({parent.generation, parent.line});
+       at != ever_.end() && at->first.first == parent.generation; ++at)
+    if (is_parent(parent, *at->second)) return at->second.get();
+  return nullptr;
+}
+
+CheckpointParent History::with_line(CheckpointParent head) const {
+  if (head.line.empty())
+    if (const StepSummary* const found = find_parent(head)) head.line = found->line;
+  return head;
+}
+
+bool History::is_ancestor(const CatalogStep& step,
+                          const std::optional<CheckpointParent>& head) const {
+  if (!step.is_valid()) return false;
+  std::optional<CheckpointParent> at = head;
+  // Generations fall along the chain, so it ends even if somebody has tied it into a loop.
+  while (at && at->generation >= step.generation && at->generation > 0) {
+    if (at->generation == step.generation) return is_parent(*at, *step.summary);
+    const StepSummary* const next = find_parent(*at);
+    if (next == nullptr) return false;
+    if (is_in_lineage(next->lineage, step.summary->line, step.generation)) return true;
+    if (next->parent && next->parent->generation >= at->generation) return false;
+    at = next->parent;
+  }
+  return false;
+}
+
+Lineage History::lineage_after(const std::optional<CheckpointParent>& head) const {
+  std::vector<CheckpointParent> newest_first;
+  Lineage lineage;
+  std::optional<CheckpointParent> at = head;
+  while (at && at->generation > 0 &&
+         (newest_first.empty() || at->generation < newest_first.back().generation)) {
+    newest_first.push_back(with_line(*at));
+    const StepSummary* const found = find_parent(*at);
+    if (found == nullptr) break;
+    lineage = found->lineage;
+    if (!lineage.empty()) break;
+    at = found->parent;  // of before there were lineages: as far as they can be followed
+  }
+  const auto is_there = [this](const GenerationRange& range) {
+    return std::ranges::any_of(catalog_.steps, [&range](const CatalogStep& step) {
+      return step.is_valid() && is_in_lineage({&range, 1}, step.summary->line, step.generation);
+    });
+  };
+  std::erase_if(lineage, std::not_fn(is_there));  // nobody will ask for what is gone
+  for (auto next = newest_first.rbegin(); next != newest_first.rend(); ++next)
+    lineage = continue_lineage(std::move(lineage), next->line, next->generation);
+  return lineage;
+}
+
+}  // namespace stoker

@@ -1,0 +1,289 @@
+#include "checkpoint/directory/notes.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <functional>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
+#include <thread>
+#include <utility>
+
+#include "checkpoint/directory/catalog.h"
+#include "checkpoint/manifest/manifest_json.h"
+#include "checkpoint/manifest/names.h"
+#include "checkpoint/manifest/sealed_json.h"
+#include "formats/json/strict_json.h"
+#include "io/files/publish.h"
+#include "io/files/text_file.h"
+
+namespace stoker {
+namespace {
+
+constexpr std::size_t kNoteBytesMax = std::size_t{16} << 20;
+constexpr std::size_t kValueNameBytesMax = 256;
+constexpr std::uint64_t kNotesMajor = 1;
+
+Result<CheckpointNote> parse_note(const JsonView& view) {
+  CheckpointNote note;
+  STOKER_ASSIGN(const JsonView pinned, view.at("pinned"));
+  if (!pinned.value().is_boolean()) return pinned.corrupt("not true or false");
+  note.is_pinned = pinned.value().get<bool>();
+  STOKER_ASSIGN(const JsonView values, view.at("values"));
+  STOKER_ASSIGN(note.values, internal::doubles_of(values));
+  return note;
+}
+
+std::optional<std::uint64_t> parse_number(std::string_view text) {
+  std::uint64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
+std::string notes_lock_path() {
+  return std::string(kNotesName) + "/.lock";
+}
+
+/// The step of "step-000000000010.json".
+std::optional<std::uint64_t> step_of(std::string_view name) {
+  constexpr std::string_view kSuffix = ".json";
+  if (!name.ends_with(kSuffix)) return std::nullopt;
+  const std::optional<StepName> parsed =
+      parse_step_name(name.substr(0, name.size() - kSuffix.size()));
+  if (!parsed || parsed->superseded_generation) return std::nullopt;
+  return parsed->step;
+}
+
+/// Whether a change of the file would show in its time. Clocks of filesystems tick in milliseconds,
+/// and an inode that was freed is used again: what is younger than that is read again.
+bool is_settled(const FileInfo& file) {
+  constexpr nanoseconds kTick = std::chrono::seconds(2);
+  const nanoseconds now = std::chrono::system_clock::now().time_since_epoch();
+  return nanoseconds(file.modified_ns) + kTick < now;
+}
+
+/// What is no directory, or a link in its place, is nothing that the caller could have asked for
+/// differently.
+Status notes_status(const Status& status, const CheckpointDirectory& directory) {
+  if (status.code() != Code::invalid_argument) return status;
+  return Status(Code::corrupt, directory.at(kNotesName).text() +
+                                   ": not a directory of notes; move it away, and pin again what "
+                                   "shall stay");
+}
+
+Status make_notes_directory(const CheckpointDirectory& directory) {
+  Status made = directory.ops().mkdir(directory.at(kNotesName));
+  if (!made.ok() && made.code() != Code::already_exists) return made;
+  return directory.ops().fsync_dir(directory.self());
+}
+
+/// Under its own name, or as one that was superseded.
+Status find_checkpoint(const CheckpointDirectory& directory, std::uint64_t step,
+                       std::uint64_t generation) {
+  STOKER_ASSIGN(const Catalog catalog, list_checkpoints(directory));
+  const bool is_there = std::ranges::any_of(catalog.steps, [&](const CatalogStep& there) {
+    return there.is_valid() && there.parsed.step == step && there.generation == generation;
+  });
+  if (is_there) return {};
+  return Status(Code::not_found, directory.path() + "/" + step_name(step) + ": generation " +
+                                     std::to_string(generation) + " is not there any more");
+}
+
+Status change_note(const CheckpointDirectory& directory, std::uint64_t step,
+                   std::uint64_t generation, const std::function<void(CheckpointNote&)>& change) {
+  constexpr nanoseconds kTimeout = std::chrono::seconds(10);
+  STOKER_TRY(make_notes_directory(directory));
+  STOKER_ASSIGN(const NotesLock lock, NotesLock::take(directory, kTimeout));
+  STOKER_ASSIGN(StepNotes notes, read_step_notes(directory, step));
+  change(notes[generation]);
+  const std::string text = format_step_notes(step, notes);
+  // What a reader would refuse must not be published: it would hide all that was said before.
+  if (text.size() > kNoteBytesMax)
+    return Status(Code::invalid_argument,
+                  fmt::format("the notes of step {} would have {} bytes, and may have {}", step,
+                              text.size(), kNoteBytesMax));
+  if (const Result<StepNotes> again = parse_step_notes(text, step, "the new note"); !again.ok())
+    return Status(Code::invalid_argument, std::string(again.status().message()));
+  STOKER_TRY(
+      publish_file(directory.ops(), directory.at(note_path(step)), std::as_bytes(std::span(text))));
+  // After the note, and not before: retention reads the note after it has put a checkpoint aside.
+  return find_checkpoint(directory, step, generation);
+}
+
+}  // namespace
+
+bool operator==(const CheckpointNote& a, const CheckpointNote& b) {
+  return a.is_pinned == b.is_pinned &&
+         std::ranges::equal(a.values, b.values, [](const auto& one, const auto& other) {
+           return one.first == other.first &&
+                  (one.second == other.second ||
+                   (std::isnan(one.second) && std::isnan(other.second)));
+         });
+}
+
+std::string format_step_notes(std::uint64_t step, const StepNotes& notes) {
+  std::string out =
+      fmt::format("{{\n\"format\": \"stoker-notes\",\n\"format_version\": {},\n", kNotesMajor);
+  fmt::format_to(std::back_inserter(out), "\"step\": {},\n\"generations\": {{\n", step);
+  std::string_view comma;
+  for (const auto& [generation, note] : notes) {
+    fmt::format_to(std::back_inserter(out), "{}\"{}\": {{\"pinned\": {}, \"values\": {}}}", comma,
+                   generation, note.is_pinned, internal::doubles_text(note.values));
+    comma = ",\n";
+  }
+  out += "\n},\n";
+  return seal_json(std::move(out));
+}
+
+Result<StepNotes> parse_step_notes(std::string_view text, std::uint64_t step,
+                                   std::string_view what) {
+  STOKER_TRY(check_json_seal(text, what));
+  STOKER_ASSIGN(const nlohmann::json json, parse_strict_json(text, what));
+  const JsonView root(json, std::string(what));
+  STOKER_ASSIGN(const JsonView version, root.at("format_version"));
+  STOKER_ASSIGN(const std::uint64_t major, version.u64());
+  if (major > kNotesMajor)
+    return Status(Code::unsupported, std::string(what) + ": written by a newer version");
+  STOKER_ASSIGN(const JsonView step_view, root.at("step"));
+  STOKER_ASSIGN(const std::uint64_t found_step, step_view.u64());
+  if (found_step != step) return step_view.corrupt("the note is of another step");
+  STOKER_ASSIGN(const JsonView generations, root.at("generations"));
+  if (!generations.value().is_object()) return generations.corrupt("not an object");
+  StepNotes notes;
+  for (const auto& [key, value] : generations.value().items()) {
+    const JsonView view(value, fmt::format("{}[{}]", generations.path(), quote_for_message(key)));
+    const std::optional<std::uint64_t> generation = parse_number(key);
+    if (!generation || *generation > kGenerationMax) return view.corrupt("not a generation");
+    STOKER_ASSIGN(notes[*generation], parse_note(view));
+  }
+  return notes;
+}
+
+Result<StepNotes> read_step_notes(const CheckpointDirectory& directory, std::uint64_t step) {
+  const PathAt path = directory.at(note_path(step));
+  const Result<std::string> text = read_text_file(directory.ops(), path, kNoteBytesMax);
+  if (text.status().code() == Code::not_found) return StepNotes();
+  if (!text.ok()) return text.status();
+  return parse_step_notes(*text, step, path.text());
+}
+
+const CheckpointNote* AllNotes::find(std::uint64_t step, std::uint64_t generation) const noexcept {
+  const auto notes = by_step.find(step);
+  if (notes == by_step.end()) return nullptr;
+  const auto note = notes->second.find(generation);
+  return note == notes->second.end() ? nullptr : &note->second;
+}
+
+bool AllNotes::is_damaged(std::uint64_t step) const {
+  return std::ranges::find(damaged, step, &DamagedNote::step) != damaged.end();
+}
+
+std::uint64_t AllNotes::greatest_generation() const noexcept {
+  std::uint64_t greatest = 0;
+  for (const auto& [step, notes] : by_step)
+    if (!notes.empty()) greatest = std::max(greatest, notes.rbegin()->first);
+  return greatest;
+}
+
+Result<AllNotes> read_all_notes(const CheckpointDirectory& directory) {
+  return NotesReader(directory).read();
+}
+
+Result<AllNotes> NotesReader::read() {
+  AllNotes all;
+  FileOps& ops = directory_.ops();
+  const Result<std::vector<DirectoryName>> names = ops.list_names(directory_.at(kNotesName));
+  if (names.status().code() == Code::not_found) return all;
+  if (!names.ok()) return notes_status(names.status(), directory_);
+  std::map<std::uint64_t, Known> known;
+  for (const DirectoryName& name : *names) {
+    const std::optional<std::uint64_t> step = step_of(name.name);
+    if (!step) continue;
+    const PathAt path = directory_.at(note_path(*step));
+    const Result<FileInfo> file = ops.info_of(path);
+    const auto before = known_.find(*step);
+    if (file.ok() && before != known_.end() && before->second.file == *file) {
+      all.by_step[*step] = before->second.notes;
+      known.insert(*before);
+      continue;
+    }
+    Result<StepNotes> notes = read_step_notes(directory_, *step);
+    if (!notes.ok()) {
+      all.damaged.push_back({.step = *step, .path = path.text(), .reason = notes.status()});
+      continue;
+    }
+    if (file.ok() && is_settled(*file)) known[*step] = {.file = *file, .notes = *notes};
+    all.by_step[*step] = *std::move(notes);
+  }
+  known_ = std::move(known);
+  return all;
+}
+
+Result<NotesLock> NotesLock::take(const CheckpointDirectory& directory, nanoseconds timeout) {
+  constexpr nanoseconds kPause = std::chrono::milliseconds(2);
+  FileOps& ops = directory.ops();
+  const PathAt path = directory.at(notes_lock_path());
+  NotesLock lock;
+  Result<UniqueFd> fd = ops.open(path, O_RDWR | O_NONBLOCK);
+  if (fd.status().code() == Code::not_found) {
+    fd = ops.open(path, O_RDWR | O_CREAT | O_EXCL);
+    if (fd.status().code() == Code::already_exists) fd = ops.open(path, O_RDWR | O_NONBLOCK);
+  }
+  if (!fd.ok()) return notes_status(fd.status(), directory);
+  const Deadline deadline = deadline_after(timeout);
+  for (;;) {
+    const Status status = ops.try_lock(fd->get(), LockMode::exclusive);
+    if (status.ok()) {
+      lock.fd_ = *std::move(fd);
+      return lock;
+    }
+    if (status.code() != Code::unavailable || Clock::now() >= deadline) return lock;
+    std::this_thread::sleep_for(kPause);
+  }
+}
+
+Status annotate_checkpoint(const CheckpointDirectory& directory, std::uint64_t step,
+                           std::uint64_t generation, const std::map<std::string, double>& values) {
+  for (const auto& [name, value] : values) {
+    if (!name.empty() && name.size() <= kValueNameBytesMax && is_utf8(name)) continue;
+    return Status(Code::invalid_argument,
+                  fmt::format("{}: the name of a value is UTF-8 of 1 to {} bytes, not {}",
+                              quote_for_message(name), kValueNameBytesMax, name.size()));
+  }
+  return change_note(directory, step, generation, [&](CheckpointNote& note) {
+    for (const auto& [name, value] : values) note.values[name] = value;
+  });
+}
+
+Status pin_checkpoint(const CheckpointDirectory& directory, std::uint64_t step,
+                      std::uint64_t generation, bool is_pinned) {
+  return change_note(directory, step, generation,
+                     [&](CheckpointNote& note) { note.is_pinned = is_pinned; });
+}
+
+void sweep_staged_notes(const CheckpointDirectory& directory) {
+  FileOps& ops = directory.ops();
+  const Result<std::vector<DirectoryName>> names = ops.list_names(directory.at(kNotesName));
+  if (!names.ok()) return;
+  std::vector<std::string> staged;
+  for (const DirectoryName& name : *names) {
+    const std::size_t mark = name.name.find(".staged-");
+    if (name.kind == FileKind::regular && mark != std::string::npos &&
+        step_of(std::string_view(name.name).substr(0, mark)))
+      staged.push_back(name.name);
+  }
+  if (staged.empty()) return;
+  // Without the lock somebody may be about to publish one of them.
+  const Result<NotesLock> lock = NotesLock::take(directory, nanoseconds(0));
+  if (!lock.ok() || !lock->is_held()) return;
+  for (const std::string& name : staged)
+    static_cast<void>(ops.unlink(directory.at(kNotesName) / name));
+}
+
+}  // namespace stoker

@@ -1,0 +1,108 @@
+/// \file
+/// What is said about a checkpoint after it was committed: values that rank it, and whether it must
+/// stay. Committed steps are never changed, so this lies in `notes/step-N.json`.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/unique_fd.h"
+#include "checkpoint/directory/checkpoint_directory.h"
+#include "io/files/file_ops.h"
+
+namespace stoker {
+
+/// About one checkpoint.
+struct CheckpointNote {
+  bool is_pinned = false;  ///< Retention leaves it alone.
+  std::map<std::string, double> values = {};
+
+  /// NaN is equal to NaN here: nobody has changed it.
+  friend bool operator==(const CheckpointNote& a, const CheckpointNote& b);
+};
+
+/// About all checkpoints of one step, by generation: a rewound run saves a step again, and what was
+/// said of the old one does not hold for the new one.
+using StepNotes = std::map<std::uint64_t, CheckpointNote>;
+
+/// The text of a note, sealed by its own checksum. Pure, like its inverse, which answers `corrupt`
+/// for anything else.
+std::string format_step_notes(std::uint64_t step, const StepNotes& notes);
+Result<StepNotes> parse_step_notes(std::string_view text, std::uint64_t step,
+                                   std::string_view what);
+
+/// The notes of a step; none if nobody has written any. `corrupt` names the file.
+Result<StepNotes> read_step_notes(const CheckpointDirectory& directory, std::uint64_t step);
+
+/// A file of notes that is damaged or cannot be read.
+struct DamagedNote {
+  std::uint64_t step = 0;
+  std::string path;
+  Status reason;
+};
+
+struct AllNotes {
+  std::map<std::uint64_t, StepNotes> by_step;
+  std::vector<DamagedNote> damaged;
+
+  /// Null if nothing was said about that checkpoint.
+  const CheckpointNote* find(std::uint64_t step, std::uint64_t generation) const noexcept;
+  /// Whether a file that cannot be read may have said something about the step.
+  bool is_damaged(std::uint64_t step) const;
+  /// Of all checkpoints something is said about, whether they are there or not; 0 if there are
+  /// none.
+  std::uint64_t greatest_generation() const noexcept;
+};
+
+Result<AllNotes> read_all_notes(const CheckpointDirectory& directory);
+
+/// Reads all notes again and again: files that have not changed are not opened.
+///
+/// Thread safety: none.
+class NotesReader {
+ public:
+  explicit NotesReader(CheckpointDirectory directory) : directory_(std::move(directory)) {}
+
+  Result<AllNotes> read();
+
+ private:
+  struct Known {
+    FileInfo file;
+    StepNotes notes;
+  };
+
+  CheckpointDirectory directory_;
+  std::map<std::uint64_t, Known> known_;
+};
+
+/// The lock that writers of notes hold from reading to renaming, so that none loses what another
+/// has said; and retention, while it puts a checkpoint aside. It makes races rare and decides
+/// nothing. Where files cannot be locked, or the holder takes too long, there is none.
+class NotesLock {
+ public:
+  static Result<NotesLock> take(const CheckpointDirectory& directory, nanoseconds timeout);
+  bool is_held() const noexcept { return static_cast<bool>(fd_); }
+
+ private:
+  UniqueFd fd_;
+};
+
+/// Adds values to the note of a checkpoint, or replaces those of the same name. Publishes the whole
+/// note by rename; then looks for the checkpoint: `not_found` if it is not there any more. A note
+/// that was damaged is `corrupt` and stays as it is; `invalid_argument` for a name of more than 256
+/// bytes, and for more values than a reader would take. Crash points: publish_file's.
+Status annotate_checkpoint(const CheckpointDirectory& directory, std::uint64_t step,
+                           std::uint64_t generation, const std::map<std::string, double>& values);
+/// The same with a pin. Once it has returned OK retention leaves the checkpoint alone.
+Status pin_checkpoint(const CheckpointDirectory& directory, std::uint64_t step,
+                      std::uint64_t generation, bool is_pinned);
+
+/// Removes what writers of notes have staged and not published. For the holder of the writer's
+/// lock.
+void sweep_staged_notes(const CheckpointDirectory& directory);
+
+}  // namespace stoker

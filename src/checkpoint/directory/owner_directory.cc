@@ -1,0 +1,228 @@
+#include "checkpoint/directory/owner_directory.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "base/token.h"
+#include "checkpoint/directory/notes.h"
+#include "checkpoint/manifest/manifest_file.h"
+#include "io/files/directories.h"
+
+namespace stoker {
+namespace {
+
+/// A fenced writer may still move something into its directory before that is removed, but not for
+/// long: each time it has to win a race.
+constexpr int kRoundsMax = 1000;
+/// Of checkpoints that bear one step and one generation: somebody has to tell them apart.
+constexpr std::uint32_t kSameNameMax = 10'000;
+
+/// Whether a retired checkpoint still is the one that was retired, and nobody has said anything
+/// about it. In doubt it is not removed: whoever has put it aside may have decided before the note
+/// was written, and the next retention decides anew.
+bool may_go(const CheckpointDirectory& directory, const PathAt& place, const AsideName& aside) {
+  const Result<CheckpointManifest> manifest = read_checkpoint_manifest(directory.ops(), place);
+  if (!manifest.ok() || manifest->generation != aside.generation ||
+      manifest->step != aside.step.step)
+    return false;
+  const Result<StepNotes> notes = read_step_notes(directory, aside.step.step);
+  if (!notes.ok()) return false;
+  const auto note = notes->find(aside.generation);
+  return note == notes->end() || note->second == CheckpointNote();
+}
+
+}  // namespace
+
+Status explain_layers(const Status& failure, const PathAt& path) {
+  if (failure.os_error() != EXDEV) return failure;
+  return {
+      Code::unsupported,
+      path.text() +
+          ": a checkpoint in a lower layer of an overlay filesystem, which cannot be moved; copy "
+          "the directory and save to the copy",
+      EXDEV};
+}
+
+Status rename_without_replacing(FileOps& ops, const PathAt& from, const PathAt& to) {
+  Status status = ops.rename_noreplace(from, to);
+  if (status.code() != Code::unsupported) return status;
+  // Where the flag is refused (NFS), a plain rename cannot replace a directory that holds
+  // anything, and a checkpoint always does.
+  return ops.rename(from, to);
+}
+
+Status OwnerDirectory::make() const {
+  STOKER_TRY(directory_.ops().mkdir(self()));
+  return directory_.ops().fsync_dir(directory_.self());
+}
+
+Status OwnerDirectory::sync_both() const {
+  STOKER_TRY(directory_.ops().fsync_dir(directory_.self()));
+  return directory_.ops().fsync_dir(self());
+}
+
+Status OwnerDirectory::publish(std::string_view name, std::string_view to) const {
+  return rename_without_replacing(directory_.ops(), at(name), directory_.at(to));
+}
+
+Result<std::string> OwnerDirectory::give_back(std::string_view name, const AsideName& aside,
+                                              bool is_superseded) const {
+  std::string to = step_name(aside.step);
+  Status published(Code::already_exists, to);
+  if (!is_superseded || aside.step.superseded_generation) published = publish(name, to);
+  for (std::uint32_t number = 1; published.code() == Code::already_exists && number <= kSameNameMax;
+       ++number) {
+    to = superseded_name(aside.step.step, aside.generation, number);
+    published = publish(name, to);
+  }
+  STOKER_TRY(published);
+  STOKER_TRY(sync_both());
+  return to;
+}
+
+Result<std::string> OwnerDirectory::condemn(std::string_view name) const {
+  std::string condemned = remove_name(make_token());
+  STOKER_TRY(directory_.ops().rename(at(name), at(condemned)));
+  STOKER_TRY(directory_.ops().fsync_dir(self()));
+  return condemned;
+}
+
+Status OwnerDirectory::remove(std::string_view condemned) const {
+  FileOps& ops = directory_.ops();
+  const PathAt path = at(condemned);
+  const Result<std::vector<DirectoryName>> names = ops.list_names(path);
+  if (names.status().os_error() == ENOTDIR || names.status().os_error() == ELOOP)
+    return remove_tree(ops, path);  // a file that was staged
+  if (!names.ok()) return is_gone(names.status()) ? Status() : names.status();
+  Status first;
+  for (const DirectoryName& name : *names) {
+    const Status status = remove_tree(ops, path / name.name);
+    if (first.ok()) first = status;
+  }
+  STOKER_TRY(first);
+  ops.reached("owner.unlinked");
+  Status removed = ops.rmdir(path);
+  if (!removed.ok() && !is_gone(removed) && removed.os_error() != ENOTEMPTY &&
+      removed.os_error() != EEXIST)
+    return removed;
+  ops.reached("owner.removed");
+  return {};
+}
+
+void OwnerDirectory::discard(std::string_view name) const {
+  const std::string condemned = remove_name(make_token());
+  if (directory_.ops().rename(at(name), at(condemned)).ok()) static_cast<void>(remove(condemned));
+}
+
+// Of one other owner. A directory of a lower layer of an overlay cannot be renamed (EXDEV); its
+// writer, which lived before that layer was made, is dead, and it is taken as it stands.
+Status OwnerDirectory::fence(const std::string& other) const {
+  FileOps& ops = directory_.ops();
+  const std::string taken = taken_name(make_token());
+  const Status renamed = ops.rename(directory_.at(other), at(taken));
+  if (renamed.ok() || is_gone(renamed) || renamed.os_error() != EXDEV)
+    return is_gone(renamed) && ops.kind_of(self()).ok() ? Status() : renamed;
+  STOKER_ASSIGN(const std::vector<DirectoryName> names, ops.list_names(directory_.at(other)));
+  for (const DirectoryName& name : names) {
+    if (parse_aside_name(name.name))
+      return explain_layers(renamed, directory_.at(other) / name.name);
+    STOKER_TRY(remove_tree(ops, directory_.at(other) / name.name));
+  }
+  return ops.rmdir(directory_.at(other));
+}
+
+// Moves what is in a taken directory to this one and removes it: from then on a descriptor of it
+// that its writer has kept leads nowhere either.
+Status OwnerDirectory::empty(const std::string& taken) const {
+  FileOps& ops = directory_.ops();
+  for (int round = 0; round < kRoundsMax; ++round) {
+    STOKER_ASSIGN(const std::vector<DirectoryName> names, ops.list_names(at(taken)));
+    for (const DirectoryName& name : names) {
+      const std::string unique = make_token();
+      const bool is_known = parse_aside_name(name.name) || is_taken_name(name.name);
+      const std::string to = is_known ? moved_name(name.name, unique) : remove_name(unique);
+      const Status moved = ops.rename(at(taken) / name.name, at(to));
+      if (!moved.ok() && !is_gone(moved)) return moved;
+    }
+    STOKER_TRY(ops.fsync_dir(self()));
+    Status removed = ops.rmdir(at(taken));
+    if (removed.ok() || (is_gone(removed) && ops.kind_of(self()).ok())) return {};
+    if (removed.os_error() != ENOTEMPTY && removed.os_error() != EEXIST) return removed;
+  }
+  return Status(Code::unavailable, at(taken).text() + ": its writer does not cease to fill it");
+}
+
+// 1. Move every other owner's directory into this one: by a path its owner finds nothing from here
+// on.  2. fsync.  3. Take out what they hold and remove them: no descriptor of theirs leads
+// anywhere. What was moved here can be swept by the next writer, if this one is stopped now.
+Status OwnerDirectory::take_over() const {
+  FileOps& ops = directory_.ops();
+  STOKER_ASSIGN(const std::vector<DirectoryName> names, ops.list_names(directory_.self()));
+  bool has_fenced = false;
+  for (const DirectoryName& name : names) {
+    if (!is_owner_name(name.name) || name.name == name_ || name.kind != FileKind::directory)
+      continue;
+    STOKER_TRY(fence(name.name));
+    has_fenced = true;
+  }
+  if (has_fenced) {
+    STOKER_TRY(sync_both());
+    ops.reached("takeover.fenced");
+  }
+  for (bool is_any = true; is_any;) {
+    STOKER_ASSIGN(const std::vector<DirectoryName> own, ops.list_names(self()));
+    is_any = false;
+    for (const DirectoryName& name : own) {
+      if (!is_taken_name(name.name) || name.kind != FileKind::directory) continue;
+      STOKER_TRY(empty(name.name));
+      is_any = true;
+    }
+  }
+  if (has_fenced) ops.reached("takeover.emptied");
+  return {};
+}
+
+Status OwnerDirectory::settle(const std::string& name) const {
+  const std::optional<AsideName> aside = parse_aside_name(name);
+  if (!aside) {
+    discard(name);
+    return {};
+  }
+  const bool is_kept = aside->purpose == AsideName::Purpose::keep;
+  if (is_kept || !may_go(directory_, at(name), *aside))
+    return give_back(name, *aside, is_kept).status();
+  STOKER_ASSIGN(const std::string condemned, condemn(name));
+  static_cast<void>(remove(condemned));
+  return {};
+}
+
+/// Those are whole checkpoints that version 0.1 had decided to remove, or what was left of them.
+Status OwnerDirectory::sweep_trash() const {
+  STOKER_ASSIGN(const std::vector<DirectoryName> names,
+                directory_.ops().list_names(directory_.self()));
+  for (const DirectoryName& name : names) {
+    if (!is_trash_name(name.name) || name.kind != FileKind::directory) continue;
+    const std::string condemned = remove_name(make_token());
+    if (directory_.ops().rename(directory_.at(name.name), at(condemned)).ok())
+      static_cast<void>(remove(condemned));
+  }
+  return {};
+}
+
+Status OwnerDirectory::sweep() const {
+  STOKER_ASSIGN(const std::vector<DirectoryName> names, directory_.ops().list_names(self()));
+  Status first;
+  for (const DirectoryName& name : names) {
+    const Status settled = settle(name.name);
+    if (first.ok()) first = settled;
+  }
+  STOKER_TRY(first);
+  STOKER_TRY(sweep_trash());
+  directory_.ops().reached("takeover.swept");
+  return {};
+}
+
+}  // namespace stoker

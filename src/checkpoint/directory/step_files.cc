@@ -1,0 +1,104 @@
+#include "checkpoint/directory/step_files.h"
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "checkpoint/manifest/names.h"
+
+namespace stoker {
+namespace {
+
+/// A quarter of what this process may open, with two descriptors for each file.
+std::size_t kept_files_max() {
+  constexpr rlim_t kShare = 8;
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return 1;
+  return static_cast<std::size_t>(std::clamp<rlim_t>(limit.rlim_cur / kShare, 1, 1U << 20));
+}
+
+bool is_out_of_descriptors(const Status& status) {
+  return status.os_error() == EMFILE || status.os_error() == ENFILE;
+}
+
+}  // namespace
+
+StepFiles::StepFiles(FileOps& ops, std::shared_ptr<const RootDirectory> step,
+                     const std::vector<CheckpointFile>& files, const File::Options& options)
+    : ops_(ops),
+      step_(std::move(step)),
+      files_([&] {
+        std::vector<Named> named;
+        for (const CheckpointFile& file : files) named.push_back({file.name, file.size_bytes});
+        return named;
+      }()),
+      options_(options),
+      kept_(files.size()),
+      kept_max_(kept_files_max()) {}
+
+std::string StepFiles::path_of(std::uint32_t index) const {
+  return PathAt(step_, files_[index].name).text();
+}
+
+Result<std::shared_ptr<const File>> StepFiles::open(const Named& named) const {
+  const PathAt path(step_, named.name);
+  Result<File> file = File::open(ops_, path, options_);
+  if (file.status().code() == Code::invalid_argument)
+    return Status(Code::corrupt, std::string(file.status().message()), file.status().os_error());
+  if (file.status().code() == Code::not_found) {
+    // A checkpoint that is being removed has lost its manifest, or soon will have; one that lacks a
+    // file only is damaged.
+    const PathAt manifest(step_, kManifestName);
+    if (!ops_.info_of(manifest).ok()) return file.status();
+    return Status(Code::corrupt,
+                  manifest.text() +
+                      ": names a file that is not there: " + std::string(file.status().message()),
+                  ENOENT);
+  }
+  if (!file.ok()) return file.status();
+  if (file->size_bytes() != named.size_bytes)
+    return Status(Code::corrupt,
+                  fmt::format("{}, offset {}: the file has {} bytes, not {}", path.text(),
+                              std::min(file->size_bytes(), named.size_bytes), file->size_bytes(),
+                              named.size_bytes));
+  return std::make_shared<const File>(*std::move(file));
+}
+
+/// Closes what nobody reads at the moment, and keeps fewer from now on. False if there was nothing.
+bool StepFiles::let_go() {
+  const MutexLock lock(mutex_);
+  const std::size_t before = kept_count_;
+  for (std::shared_ptr<const File>& file : kept_) {
+    if (file == nullptr || file.use_count() > 1) continue;
+    file.reset();
+    --kept_count_;
+  }
+  kept_max_ = std::max<std::size_t>(1, kept_max_ / 2);
+  return kept_count_ < before;
+}
+
+Result<std::shared_ptr<const File>> StepFiles::get(std::uint32_t index) {
+  {
+    const MutexLock lock(mutex_);
+    if (kept_[index] != nullptr) return kept_[index];
+  }
+  Result<std::shared_ptr<const File>> file = open(files_[index]);
+  while (is_out_of_descriptors(file.status()) && let_go()) file = open(files_[index]);
+  if (!file.ok()) return file;
+  const MutexLock lock(mutex_);
+  if (kept_[index] == nullptr && kept_count_ < kept_max_) {
+    kept_[index] = *file;
+    ++kept_count_;
+  }
+  return file;
+}
+
+Status StepFiles::open_all() {
+  for (std::uint32_t i = 0; i < files_.size(); ++i) STOKER_TRY(get(i).status());
+  return {};
+}
+
+}  // namespace stoker

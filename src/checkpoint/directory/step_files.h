@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/mutex.h"
+#include "checkpoint/manifest/manifest.h"
+#include "io/chunk_reader.h"
+#include "io/files/file.h"
+#include "io/files/path_at.h"
+
+namespace stoker {
+
+/// The data files of one checkpoint. As many as descriptors suffice for are opened at once and stay
+/// open, so that the checkpoint stays readable when retention removes it; the others are opened
+/// when they are read.
+///
+/// Thread safety: get() may be called from any thread.
+class StepFiles final : public ChunkFiles {
+ public:
+  /// Of the checkpoint in the directory `step`; `files` are those of its manifest.
+  StepFiles(FileOps& ops, std::shared_ptr<const RootDirectory> step,
+            const std::vector<CheckpointFile>& files, const File::Options& options);
+
+  /// Opens them, as far as they can be kept. Each is asked for at least once: `corrupt` for one
+  /// that is missing, of another size or no regular file.
+  Status open_all();
+
+  /// `corrupt` as above; `not_found` if the whole checkpoint was removed meanwhile.
+  Result<std::shared_ptr<const File>> get(std::uint32_t index) override;
+
+  std::size_t count() const noexcept { return files_.size(); }
+  /// Of a file, for messages.
+  std::string path_of(std::uint32_t index) const;
+
+ private:
+  struct Named {
+    std::string name;
+    std::uint64_t size_bytes = 0;
+  };
+
+  Result<std::shared_ptr<const File>> open(const Named& named) const;
+  bool let_go();
+
+  FileOps& ops_;
+  const std::shared_ptr<const RootDirectory> step_;
+  const std::vector<Named> files_;
+  const File::Options options_;
+  Mutex mutex_;
+  std::vector<std::shared_ptr<const File>> kept_ STOKER_GUARDED_BY(mutex_);
+  std::size_t kept_count_ STOKER_GUARDED_BY(mutex_) = 0;
+  std::size_t kept_max_ STOKER_GUARDED_BY(mutex_);
+};
+
+}  // namespace stoker

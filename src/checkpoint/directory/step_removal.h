@@ -1,0 +1,48 @@
+/// \file
+/// Removing checkpoints, for the holder of the writer's lock. A checkpoint goes in two parts,
+/// because the second takes as long as the filesystem needs to free its blocks, and nobody has to
+/// wait for that (docs/durability.md has the steps).
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "checkpoint/directory/catalog.h"
+#include "checkpoint/directory/notes.h"
+#include "checkpoint/directory/owner_directory.h"
+#include "checkpoint/directory/retention.h"
+
+namespace stoker {
+
+/// Takes a checkpoint out of sight for good, unless `note` is not what is said about it any more,
+/// or its manifest is not that of `step`: then it has its name back, or never lost it. Returns
+/// where it lies now in the owner's directory, for OwnerDirectory::remove(); nothing if it stays.
+///
+/// `not_found` if another writer has taken over. On any failure the checkpoint is whole under its
+/// own name, or in the owner's directory, where the next writer finds it. Crash points:
+/// retention.retired, .condemned, .given_back.
+Result<std::optional<std::string>> retire_checkpoint(const OwnerDirectory& owner,
+                                                     const CatalogStep& step,
+                                                     const CheckpointNote* note);
+
+struct RetentionReport {
+  std::vector<std::string> names = {};      ///< Of the checkpoints that are gone.
+  std::vector<std::string> condemned = {};  ///< Where they lie now; for OwnerDirectory::remove().
+  Status failure = {};  ///< The first one; what has failed is tried again the next time.
+};
+
+/// Lists the directory before something is removed: the manifests of the newest valid checkpoint
+/// and of the newest finite one are read now, because others are removed for their sake. What the
+/// catalog file says is not believed of them.
+Result<Catalog> list_before_removal(const CheckpointDirectory& directory, CatalogReader& catalog);
+
+/// Chooses what no rule keeps and retires it. What goes is decided from manifests that are looked
+/// at now. Decides anew when a note has changed meanwhile.
+RetentionReport retire_unwanted(const OwnerDirectory& owner, const RetentionRules& rules,
+                                CatalogReader& catalog, NotesReader& notes);
+
+/// Retires and removes one checkpoint whatever the rules say. False if it is pinned.
+Result<bool> remove_checkpoint(const OwnerDirectory& owner, const CatalogStep& step);
+
+}  // namespace stoker

@@ -1,0 +1,77 @@
+#include "checkpoint/inspect/export_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <utility>
+
+namespace stoker {
+namespace {
+
+std::string stripped(std::string_view name, const ExportOptions& options) {
+  std::size_t longest = 0;
+  for (const std::string& prefix : options.strip)
+    if (name.starts_with(prefix)) longest = std::max(longest, prefix.size());
+  return std::string(name.substr(longest));
+}
+
+}  // namespace
+
+Result<std::vector<ExportFile>> plan_export(std::span<const NamedTensor> named,
+                                            const ExportOptions& options, bool is_split) {
+  std::map<std::string, NamedTensor> by_name;
+  for (const NamedTensor& one : choose_tensors(named, options.only)) {
+    const std::string name = stripped(one.name, options);
+    if (name.empty())
+      return Status(Code::invalid_argument, "tensor " + one.name + ": nothing of its name is left");
+    const auto [other, is_new] = by_name.emplace(name, one);
+    if (!is_new)
+      return Status(Code::invalid_argument, "tensors " + other->second.name + " and " + one.name +
+                                                " would both be called " + name);
+  }
+  if (by_name.empty()) return Status(Code::invalid_argument, "there is no tensor to export");
+  std::vector<std::pair<std::string, const TensorInfo*>> order;
+  for (const auto& [name, one] : by_name) order.emplace_back(name, one.tensor);
+  std::ranges::sort(order, [](const auto& a, const auto& b) {
+    const std::size_t bits_a = tensor_type_bits(a.second->type);
+    const std::size_t bits_b = tensor_type_bits(b.second->type);
+    return bits_a != bits_b ? bits_a > bits_b : a.first < b.first;
+  });
+  std::vector<ExportFile> files(1);
+  std::uint64_t file_bytes = 0;
+  for (auto& [name, tensor] : order) {
+    const std::uint64_t limit = options.file_bytes_max;
+    const bool is_full = tensor->size_bytes > limit || file_bytes > limit - tensor->size_bytes;
+    if (is_split && is_full && !files.back().tensors.empty()) {
+      files.emplace_back();
+      file_bytes = 0;
+    }
+    files.back().tensors.push_back(tensor);
+    files.back().entries.push_back({.name = name, .type = tensor->type, .shape = tensor->shape});
+    file_bytes += tensor->size_bytes;
+  }
+  for (std::size_t i = 0; i < files.size(); ++i)
+    files[i].name = files.size() == 1
+                        ? "model.safetensors"
+                        : fmt::format("model-{:05}-of-{:05}.safetensors", i + 1, files.size());
+  return files;
+}
+
+std::string format_export_index(std::span<const ExportFile> files) {
+  nlohmann::json map = nlohmann::json::object();
+  std::uint64_t total = 0;
+  for (const ExportFile& file : files) {
+    for (std::size_t i = 0; i < file.entries.size(); ++i) {
+      map[file.entries[i].name] = file.name;
+      total += file.tensors[i]->size_bytes;
+    }
+  }
+  const nlohmann::json index = {{"metadata", {{"total_size", total}}},
+                                {"weight_map", std::move(map)}};
+  return index.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace stoker

@@ -1,0 +1,355 @@
+#include "checkpoint/inspect/verify.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "base/mutex.h"
+#include "checkpoint/directory/catalog.h"
+#include "checkpoint/directory/step_files.h"
+#include "checkpoint/inspect/verify_header.h"
+#include "checkpoint/manifest/manifest_file.h"
+
+namespace stoker {
+namespace {
+
+/// One step's verification, file by file.
+class StepCheck final : public ChunkHandler {
+ public:
+  StepCheck(const CheckpointDirectory& directory, std::string name,
+            const CheckpointVerifyOptions& options)
+      : directory_(directory),
+        ops_(directory.ops()),
+        name_(std::move(name)),
+        path_(directory.at(name_)),
+        options_(options) {}
+
+  Result<CheckpointVerifyReport> run();
+
+  Status chunk_read(std::size_t index, std::span<const std::byte> bytes) override;
+  Status chunk_failed(std::size_t index, const Status& status) override;
+
+ private:
+  void add(CheckpointDamage damage);
+  CheckpointDamage damage_in(const ChunkRead& read, DamageKind kind, std::string_view reason) const;
+  Status check_names();
+  void check_coverage();
+  Status look_at_file(std::uint32_t index);
+  Status check_headers();
+  Status check_files();
+  void count(std::size_t size_bytes);
+
+  const CheckpointDirectory directory_;
+  FileOps& ops_;
+  const std::string name_;
+  const PathAt path_;
+  const CheckpointVerifyOptions& options_;
+  CheckpointManifest manifest_;
+  std::vector<CheckpointFile> found_;    // as the manifest names them, with the sizes they have
+  std::vector<std::uint32_t> readable_;  // of those
+  std::unique_ptr<StepFiles> files_;
+  std::vector<ChunkRead> reads_;
+  std::uint64_t total_bytes_ = 0;
+
+  Mutex mutex_;
+  CheckpointVerifyReport report_ STOKER_GUARDED_BY(mutex_);
+  std::atomic<std::uint64_t> checked_bytes_{0};  // relaxed: a sum, read when the threads are gone
+};
+
+void StepCheck::add(CheckpointDamage damage) {
+  damage.step = name_;
+  const MutexLock lock(mutex_);
+  report_.damages.push_back(std::move(damage));
+}
+
+void StepCheck::count(std::size_t size_bytes) {
+  const std::uint64_t done =
+      checked_bytes_.fetch_add(size_bytes, std::memory_order_relaxed) + size_bytes;
+  if (options_.progress) options_.progress(name_, done, total_bytes_);
+}
+
+/// Files that nobody has named, and files that were named and are not there.
+Status StepCheck::check_names() {
+  STOKER_ASSIGN(const std::vector<std::string> names, ops_.list(path_));
+  std::set<std::string_view> expected = {kManifestName};
+  for (const CheckpointFile& file : manifest_.files) expected.insert(file.name);
+  for (const std::string& name : names) {
+    if (!expected.contains(name))
+      add({.kind = DamageKind::foreign_file,
+           .step = {},
+           .file = name,
+           .reason = "the manifest does not name it"});
+  }
+  return {};
+}
+
+/// The manifest was refused if slices overlap, so counting them suffices.
+void StepCheck::check_coverage() {
+  std::map<std::string_view, std::pair<const CheckpointTensor*, std::uint64_t>> saved;
+  for (const CheckpointTensor& tensor : manifest_.tensors) {
+    auto& [any, bytes] = saved[tensor.name];
+    any = &tensor;
+    bytes += tensor.end_bytes - tensor.begin_bytes;
+  }
+  for (const auto& [name, item] : saved) {
+    const Result<std::uint64_t> whole = tensor_bytes(item.first->type, item.first->global_shape);
+    if (whole.ok() && *whole == item.second) continue;
+    add({.kind = DamageKind::missing_slice,
+         .step = {},
+         .file = std::string(kManifestName),
+         .tensors = {std::string(name)},
+         .reason = fmt::format("only {} bytes of the tensor are in any file", item.second)});
+  }
+}
+
+/// What is there of a file; it is opened when it is read.
+Status StepCheck::look_at_file(std::uint32_t index) {
+  const CheckpointFile& named = manifest_.files[index];
+  CheckpointDamage damage{.kind = DamageKind::missing_file,
+                          .step = {},
+                          .file = named.name,
+                          .size_bytes = named.size_bytes,
+                          .tensors = tensors_in(manifest_, index, 0, named.size_bytes),
+                          .reason = "the file is not there"};
+  const Result<FileInfo> info = ops_.info_of(path_ / named.name);
+  if (!info.ok() && !is_gone(info.status())) {
+    if (!is_damage(info.status())) return info.status();
+    damage.kind = DamageKind::unreadable;
+    damage.reason = std::string(info.status().message());
+  }
+  if (info.ok() && info->kind != FileKind::regular) damage.reason = "it is no regular file";
+  if (!info.ok() || info->kind != FileKind::regular) {
+    add(std::move(damage));
+    return {};
+  }
+  const std::uint64_t there = info->size_bytes;
+  found_.at(index).size_bytes = there;
+  if (there != named.size_bytes) {
+    const std::uint64_t least = std::min(there, named.size_bytes);
+    add({.kind = DamageKind::wrong_size,
+         .step = {},
+         .file = named.name,
+         .offset_bytes = least,
+         .size_bytes = std::max(there, named.size_bytes) - least,
+         .tensors = tensors_in(manifest_, index, least, named.size_bytes),
+         .reason = fmt::format("the file has {} bytes, not {}", there, named.size_bytes)});
+  }
+  readable_.push_back(index);
+  // What is there of a file that was cut off is read all the same, as far as checksums go.
+  for (std::uint64_t at = 0; at < named.size_bytes; at += kCheckpointChunkBytes) {
+    const std::uint64_t size = std::min(kCheckpointChunkBytes, named.size_bytes - at);
+    if (at + size > there) break;
+    reads_.push_back(
+        {.file = index, .offset_bytes = at, .size_bytes = static_cast<std::size_t>(size)});
+    total_bytes_ += size;
+  }
+  return {};
+}
+
+Status StepCheck::chunk_read(std::size_t index, std::span<const std::byte> bytes) {
+  const ChunkRead& read = reads_[index];
+  const std::size_t chunk = read.offset_bytes / kCheckpointChunkBytes;
+  if (xxh3_128(bytes) != manifest_.files[read.file].chunks[chunk])
+    add(damage_in(read, DamageKind::bad_bytes, describe_mismatch(bytes)));
+  count(bytes.size());
+  return {};
+}
+
+Status StepCheck::chunk_failed(std::size_t index, const Status& status) {
+  const ChunkRead& read = reads_[index];
+  if (!is_damage(status)) return status;
+  add(damage_in(read, DamageKind::unreadable, status.message()));
+  count(read.size_bytes);
+  return {};
+}
+
+CheckpointDamage StepCheck::damage_in(const ChunkRead& read, DamageKind kind,
+                                      std::string_view reason) const {
+  return {.kind = kind,
+          .step = {},
+          .file = manifest_.files[read.file].name,
+          .offset_bytes = read.offset_bytes,
+          .size_bytes = read.size_bytes,
+          .tensors = tensors_in(manifest_, read.file, read.offset_bytes,
+                                read.offset_bytes + read.size_bytes),
+          .reason = std::string(reason)};
+}
+
+/// Of files whose bytes are those that were written: a header that tells otherwise then shows a
+/// writer's error, or a manifest that belongs to other files.
+Status StepCheck::check_headers() {
+  std::set<std::string> damaged;
+  {
+    const MutexLock lock(mutex_);
+    for (const CheckpointDamage& damage : report_.damages) damaged.insert(damage.file);
+  }
+  for (const std::uint32_t index : readable_) {
+    const CheckpointFile& named = manifest_.files[index];
+    if (damaged.contains(named.name)) continue;
+    STOKER_ASSIGN(const std::shared_ptr<const File> file, files_->get(index));
+    const Status status = check_header(*file, manifest_, index);
+    if (!status.ok() && !is_damage(status)) return status;
+    if (!status.ok())
+      add({.kind = DamageKind::bad_header,
+           .step = {},
+           .file = named.name,
+           .tensors = tensors_in(manifest_, index, 0, named.size_bytes),
+           .reason = std::string(status.message())});
+  }
+  return {};
+}
+
+Status StepCheck::check_files() {
+  STOKER_TRY(check_names());
+  check_coverage();
+  found_ = manifest_.files;
+  for (std::uint32_t i = 0; i < manifest_.files.size(); ++i) STOKER_TRY(look_at_file(i));
+  STOKER_ASSIGN(std::shared_ptr<const RootDirectory> root, open_root(ops_, path_));
+  files_ = std::make_unique<StepFiles>(ops_, std::move(root), found_, options_.reader.file);
+  STOKER_TRY(read_chunks(*files_, reads_, *this,
+                         {.engine = options_.reader.engine,
+                          .thread_count = options_.reader.thread_count,
+                          .depth = options_.reader.depth,
+                          .stop = options_.stop}));
+  return check_headers();
+}
+
+Result<CheckpointVerifyReport> StepCheck::run() {
+  STOKER_ASSIGN(const FileInfo info, ops_.info_of(path_));
+  const auto bad_manifest = [&](std::string_view reason) {
+    add({.kind = DamageKind::bad_manifest,
+         .step = {},
+         .file = std::string(kManifestName),
+         .reason = std::string(reason)});
+  };
+  if (info.kind != FileKind::directory) {
+    bad_manifest("it is no directory");
+  } else {
+    Result<CheckpointManifest> manifest = read_checkpoint_manifest(ops_, path_);
+    const std::optional<StepName> parsed = parse_step_name(name_);
+    if (manifest.ok() && parsed && manifest->step != parsed->step)
+      manifest = Status(Code::corrupt, "it is of step " + std::to_string(manifest->step));
+    if (manifest.ok()) {
+      manifest_ = *std::move(manifest);
+      STOKER_TRY(check_files());
+    } else if (is_damage(manifest.status()) || is_gone(manifest.status()) ||
+               manifest.status().code() == Code::unsupported) {
+      bad_manifest(manifest.status().message());
+    } else {
+      return manifest.status();
+    }
+  }
+  // A step that went away while it was looked at is no damaged one.
+  STOKER_TRY(ops_.info_of(path_).status());
+  const MutexLock lock(mutex_);
+  report_.step_count = 1;
+  report_.checked_bytes = checked_bytes_.load(std::memory_order_relaxed);
+  std::ranges::sort(report_.damages, [](const CheckpointDamage& a, const CheckpointDamage& b) {
+    return std::tie(a.file, a.offset_bytes) < std::tie(b.file, b.offset_bytes);
+  });
+  return report_;
+}
+
+}  // namespace
+
+std::string_view damage_kind_name(DamageKind kind) noexcept {
+  switch (kind) {
+    case DamageKind::bad_manifest: return "bad_manifest";
+    case DamageKind::missing_file: return "missing_file";
+    case DamageKind::wrong_size: return "wrong_size";
+    case DamageKind::bad_bytes: return "bad_bytes";
+    case DamageKind::unreadable: return "unreadable";
+    case DamageKind::bad_header: return "bad_header";
+    case DamageKind::missing_slice: return "missing_slice";
+    case DamageKind::foreign_file: return "foreign_file";
+    case DamageKind::bad_latest: return "bad_latest";
+  }
+  return "unknown";
+}
+
+Result<CheckpointVerifyReport> verify_checkpoint(const CheckpointDirectory& directory,
+                                                 const std::string& name,
+                                                 const CheckpointVerifyOptions& options) {
+  return StepCheck(directory, name, options).run();
+}
+
+Result<CheckpointVerifyReport> verify_checkpoints(const CheckpointDirectory& directory,
+                                                  const CheckpointVerifyOptions& options) {
+  constexpr int kAttemptsMax = 1000;
+  CheckpointVerifyReport all;
+  // Where all that were there are gone by now there are others.
+  for (int attempt = 0; attempt < kAttemptsMax && all.step_count == 0; ++attempt) {
+    STOKER_ASSIGN(const Catalog catalog, list_checkpoints(directory));
+    if (catalog.steps.empty()) break;
+    for (const CatalogStep& step : catalog.steps) {
+      Result<CheckpointVerifyReport> report = verify_checkpoint(directory, step.name, options);
+      if (!report.ok() && is_gone(report.status())) continue;
+      if (report.status().code() == Code::cancelled) return report.status();
+      ++all.step_count;
+      if (!report.ok()) {
+        all.unchecked.emplace_back(step.name, report.status());
+        continue;
+      }
+      all.checked_bytes += report->checked_bytes;
+      std::ranges::move(report->damages, std::back_inserter(all.damages));
+    }
+  }
+  if (std::optional<CheckpointDamage> damage = check_latest(directory))
+    all.damages.push_back(*std::move(damage));
+  STOKER_ASSIGN(std::vector<CheckpointDamage> foreign, find_foreign_names(directory));
+  std::ranges::move(foreign, std::back_inserter(all.damages));
+  return all;
+}
+
+std::optional<CheckpointDamage> check_latest(const CheckpointDirectory& directory) {
+  FileOps& ops = directory.ops();
+  CheckpointDamage damage{
+      .kind = DamageKind::bad_latest, .step = "", .file = std::string(kLatestName), .reason = ""};
+  const Result<FileKind> kind = ops.kind_of(directory.at(kLatestName));
+  if (kind.ok() && *kind != FileKind::symlink) {
+    damage.reason = "it is no symbolic link, and no save can make it one: give it another name";
+    return damage;
+  }
+  const Result<Catalog> catalog = list_checkpoints(directory);
+  if (!catalog.ok() || catalog->latest.empty()) return std::nullopt;
+  if (catalog->find(catalog->latest) != nullptr) return std::nullopt;
+  damage.step = catalog->latest;
+  damage.reason = "there is no such checkpoint";
+  if (!parse_step_name(catalog->latest)) {
+    damage.reason = "that is no name of a checkpoint";
+    return damage;
+  }
+  // It is read after the list was made: a commit may have moved it to a step that is newer.
+  if (ops.info_of(directory.at(catalog->latest)).ok()) return std::nullopt;
+  return damage;
+}
+
+Result<std::vector<CheckpointDamage>> find_foreign_names(const CheckpointDirectory& directory) {
+  STOKER_ASSIGN(const std::vector<DirectoryName> names,
+                directory.ops().list_names(directory.self()));
+  std::vector<CheckpointDamage> found;
+  for (const DirectoryName& name : names) {
+    const bool is_for_directory = name.name == kNotesName || is_owner_name(name.name) ||
+                                  is_meeting_name(name.name) || is_trash_name(name.name);
+    const bool is_for_file = name.name == kLockName || name.name == kCatalogName ||
+                             parse_epoch_name(name.name) || is_epoch_claim_name(name.name);
+    if ((is_for_directory && name.kind != FileKind::directory) ||
+        (is_for_file && name.kind != FileKind::regular))
+      found.push_back(
+          {.kind = DamageKind::foreign_file,
+           .step = "",
+           .file = name.name,
+           .reason = is_for_directory ? "it is no directory" : "it is no regular file"});
+  }
+  return found;
+}
+
+}  // namespace stoker

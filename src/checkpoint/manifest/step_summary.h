@@ -1,0 +1,64 @@
+/// \file
+/// What has to be known of a checkpoint to list it, to number the next one and to decide whether it
+/// stays. Pure functions.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "checkpoint/manifest/lineage.h"
+#include "checkpoint/manifest/manifest.h"
+#include "io/files/file_ops.h"
+
+namespace stoker {
+
+struct StepSummary {
+  std::uint64_t step = 0;
+  std::uint64_t generation = 0;
+  std::string line = {};  ///< With the generation, which checkpoint it is (lineage.h).
+  double time_s = 0;      ///< Since 1970, UTC.
+  std::uint32_t world_size = 1;
+  std::uint64_t size_bytes = 0;    ///< Of all files.
+  std::uint64_t linked_bytes = 0;  ///< Of those that are hard links to older ones.
+  std::optional<CheckpointParent> parent = {};
+  Lineage lineage = {};
+  std::map<std::string, double> reference = {};
+  /// Values that are not finite, by tensor; those without any are left out.
+  std::map<std::string, std::uint64_t> nonfinite = {};
+
+  friend bool operator==(const StepSummary&, const StepSummary&) = default;
+};
+
+StepSummary summarize(const CheckpointManifest& manifest);
+
+/// Whether `step` is the one that `parent` names.
+bool is_parent(const CheckpointParent& parent, const StepSummary& step);
+
+/// Whether `step` is `before`, or continues it directly or by others.
+bool continues(const StepSummary& step, const StepSummary& before);
+
+/// A line of the catalog: the summary of the checkpoint `name`, which was made from the manifest
+/// with this inode, size and time.
+struct CatalogLine {
+  std::string name;
+  std::uint64_t inode = 0;
+  std::uint64_t size_bytes = 0;
+  std::int64_t modified_ns = 0;
+  StepSummary summary;
+
+  bool is_of(const FileInfo& manifest) const noexcept {
+    return manifest.kind == FileKind::regular && manifest.inode == inode &&
+           manifest.size_bytes == size_bytes && manifest.modified_ns == modified_ns;
+  }
+  friend bool operator==(const CatalogLine&, const CatalogLine&) = default;
+};
+
+/// One line of text with its own checksum; ends with a line break.
+std::string format_catalog_line(const CatalogLine& line);
+/// Nothing for a text that is none, whoever wrote it. Without the line break.
+std::optional<CatalogLine> parse_catalog_line(std::string_view text);
+
+}  // namespace stoker

@@ -1,0 +1,481 @@
+#include "checkpoint/ranks/meeting.h"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <set>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "base/token.h"
+#include "checkpoint/directory/lock_record.h"
+#include "checkpoint/manifest/names.h"
+#include "checkpoint/ranks/meeting_words.h"
+#include "io/files/text_file.h"
+
+namespace stoker {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr std::size_t kMessageBytesMax = std::size_t{16} << 20;
+constexpr int kSweptMax = 1000;  // each time somebody has removed the directory in between
+constexpr nanoseconds kStrangersTime = std::chrono::seconds(1);
+
+}  // namespace
+
+/// The talk by which ranks meet.
+class Meeting::Talk {
+ public:
+  Talk(Meeting& meeting, Deadline deadline)
+      : meeting_(meeting),
+        options_(meeting.options_),
+        ops_(meeting.options_.place.ops()),
+        deadline_(deadline),
+        notice_(meeting.options_.on_wait) {}
+
+  Result<std::string> lead();
+  Result<std::string> follow();
+
+ private:
+  /// What lies in the directory now.
+  struct Look {
+    std::vector<RankClaim> claims;
+    std::map<std::string, std::string> welcomes;  ///< By rank 0's nonce.
+    std::map<std::string, std::string> ready;     ///< Session, by nonce.
+    std::string refusal;                          ///< Of this rank, by another one; or empty.
+
+    bool has_said(const std::map<std::string, std::string>& what, const std::string& nonce,
+                  const std::string& text) const {
+      const auto found = what.find(nonce);
+      return found != what.end() && found->second == text;
+    }
+  };
+
+  PathAt at(const std::string& name) const { return meeting_.directory_ / name; }
+  std::string read(const std::string& name) const {
+    Result<std::string> text = read_text_file(ops_, at(name), kMessageBytesMax);
+    return text.ok() ? *std::move(text) : std::string();
+  }
+  Result<Look> look();
+  Look look_once();
+  bool is_alive(const RankClaim& claim) const;
+  void remove_dead(const Look& seen) const;
+  Status publish(const std::string& name, const std::string& text);
+  Status pause();
+  std::string find_conflict(const Look& seen) const;
+  std::string conflict_text(const RankClaim& one, const RankClaim& other) const;
+  bool awaits_siblings(const Look& seen);
+  bool awaits_strangers(const Look& seen);
+  Status is_over(const std::vector<std::uint32_t>& missing);
+  Status refuse(const std::string& conflict);
+  Status find_refusal(const Look& seen);
+
+  Meeting& meeting_;
+  const MeetingOptions& options_;
+  FileOps& ops_;
+  const Deadline deadline_;
+  WaitNotice notice_;
+  std::map<std::string, RankClaim> known_;  // by nonce: a claim never changes
+  std::optional<Deadline> settled_;
+  std::optional<Deadline> strangers_until_;
+  nanoseconds pause_ = milliseconds(1);
+};
+
+/// If our claim was swept, it is made again.
+Result<Meeting::Talk::Look> Meeting::Talk::look() {
+  Look seen = look_once();
+  if (std::ranges::find(seen.claims, meeting_.nonce_, &RankClaim::nonce) != seen.claims.end())
+    return seen;
+  STOKER_TRY(meeting_.make_claim());
+  return look_once();
+}
+
+Meeting::Talk::Look Meeting::Talk::look_once() {
+  Look seen;
+  const Result<std::vector<std::string>> names = ops_.list(meeting_.directory_);
+  if (!names.ok()) return seen;
+  for (const std::string& name : *names) {
+    if (const auto claim = parse_word_name(name, kClaimPrefix)) {
+      auto known = known_.find(claim->second);
+      if (known == known_.end()) {
+        const auto parsed = RankClaim::parse(read(name), claim->first, claim->second);
+        if (!parsed) continue;
+        known = known_.emplace(claim->second, *parsed).first;
+      }
+      seen.claims.push_back(known->second);
+    } else if (name.starts_with(kWelcomePrefix)) {
+      seen.welcomes[name.substr(kWelcomePrefix.size())] = read(name);
+    } else if (const auto ready = parse_word_name(name, kReadyPrefix)) {
+      seen.ready[ready->second] = read(name);
+    } else if (name.starts_with(kRefusedPrefix)) {
+      const std::optional<RankRefusal> refusal = RankRefusal::parse(read(name));
+      if (refusal && refusal->nonces.contains(meeting_.nonce_))
+        seen.refusal = text_for_people(refusal->text);
+    }
+  }
+  return seen;
+}
+
+/// Whether its process still holds it. Where files cannot be locked nobody can tell. Asked with a
+/// shared lock: two ranks that ask at once must not take each other for the holder.
+bool Meeting::Talk::is_alive(const RankClaim& claim) const {
+  const Result<UniqueFd> fd =
+      ops_.open(at(word_name(kClaimPrefix, claim.rank, claim.nonce)), O_RDWR | O_NONBLOCK);
+  return fd.ok() && ops_.try_lock(fd->get(), LockMode::shared).code() == Code::unavailable;
+}
+
+Status Meeting::Talk::publish(const std::string& name, const std::string& text) {
+  for (int attempt = 1;; ++attempt) {
+    Status published = publish_message(ops_, at(name), text, meeting_.nonce_);
+    if (published.code() != Code::not_found || attempt == kSweptMax) return published;
+    STOKER_TRY(meeting_.make_claim());  // swept under us: all is said again
+  }
+}
+
+Status Meeting::Talk::pause() {
+  const nanoseconds time = std::min(pause_, time_left(deadline_));
+  pause_ = std::min<nanoseconds>(pause_ * 2, milliseconds(100));
+  if (options_.pause) return options_.pause(time);
+  std::this_thread::sleep_for(time);
+  return {};
+}
+
+std::string Meeting::Talk::conflict_text(const RankClaim& one, const RankClaim& other) const {
+  return "rank " + std::to_string(one.rank) + " of " + std::to_string(options_.world_size) +
+         (one.rank == other.rank ? "" : " and rank " + std::to_string(other.rank)) + " in " +
+         options_.place.path() + (one.rank == other.rank ? " is" : " are") +
+         " claimed by processes of two jobs: " + one.who() + ", and " + other.who() +
+         ". Give each job a directory of its own; or one job= to all ranks of a job, new for each "
+         "start";
+}
+
+/// Of two live processes that cannot belong to one job; empty if there are none.
+std::string Meeting::Talk::find_conflict(const Look& seen) const {
+  const RankClaim own = meeting_.own_claim();
+  for (const RankClaim& claim : seen.claims) {
+    if (claim.nonce == own.nonce || claim.process == own.process) continue;
+    const bool is_rival = claim.rank == own.rank || claim.is_of_another_job(own);
+    if (is_rival && is_alive(claim)) return conflict_text(own, claim);
+  }
+  if (options_.rank != 0) return "";
+  for (std::size_t i = 0; i < seen.claims.size(); ++i) {
+    for (std::size_t k = i + 1; k < seen.claims.size(); ++k) {
+      const RankClaim& one = seen.claims[i];
+      const RankClaim& other = seen.claims[k];
+      if (one.rank != other.rank || one.process == other.process) continue;
+      // Where files cannot be locked, whoever answers is alive.
+      const auto answers = [&](const RankClaim& claim) {
+        return seen.has_said(seen.ready, claim.nonce, meeting_.session_);
+      };
+      if ((is_alive(one) && is_alive(other)) || (answers(one) && answers(other)))
+        return conflict_text(one, other);
+    }
+  }
+  return "";
+}
+
+/// What processes that have ended have left, as far as that can be told.
+void Meeting::Talk::remove_dead(const Look& seen) const {
+  for (const auto& [nonce, text] : seen.welcomes)
+    if (std::ranges::find(seen.claims, nonce, &RankClaim::nonce) == seen.claims.end())
+      static_cast<void>(ops_.unlink(at(std::string(kWelcomePrefix) + nonce)));
+  for (const RankClaim& claim : seen.claims) {
+    const std::string name = word_name(kClaimPrefix, claim.rank, claim.nonce);
+    const Result<UniqueFd> fd = ops_.open(at(name), O_RDWR | O_NONBLOCK);
+    if (!fd.ok() || !ops_.try_lock(fd->get(), LockMode::shared).ok()) continue;
+    static_cast<void>(ops_.unlink(at(name)));
+    static_cast<void>(ops_.unlink(at(word_name(kReadyPrefix, claim.rank, claim.nonce))));
+    static_cast<void>(ops_.unlink(at(word_name(kRefusedPrefix, claim.rank, claim.nonce))));
+    if (claim.rank == 0)
+      static_cast<void>(ops_.unlink(at(std::string(kWelcomePrefix) + claim.nonce)));
+  }
+}
+
+/// Whether another job may still come whose ranks cannot be told from these: where no launcher is
+/// known that has started all of them, and two starts at once would meet crosswise.
+bool Meeting::Talk::awaits_strangers(const Look& seen) {
+  const bool is_family = std::ranges::all_of(seen.claims, [&](const RankClaim& claim) {
+    return options_.launcher.is_known() && claim.launcher == options_.launcher;
+  });
+  if (is_family) return false;
+  if (!strangers_until_)
+    strangers_until_ = deadline_after(std::min<nanoseconds>(options_.settle, kStrangersTime));
+  return Clock::now() < std::min(*strangers_until_, deadline_);
+}
+
+/// Whether processes that may be ranks have not said a word yet.
+bool Meeting::Talk::awaits_siblings(const Look& seen) {
+  if (!options_.siblings) return false;
+  if (!settled_) settled_ = deadline_after(options_.settle);
+  if (Clock::now() >= *settled_) return false;
+  const std::vector<std::int64_t> siblings = options_.siblings();
+  return std::ranges::any_of(siblings, [&](std::int64_t pid) {
+    return std::ranges::none_of(seen.claims, [&](const RankClaim& claim) {
+      return claim.process.pid == pid && claim.process.space == meeting_.process_.space;
+    });
+  });
+}
+
+Status Meeting::Talk::is_over(const std::vector<std::uint32_t>& missing) {
+  if (Clock::now() >= deadline_)
+    return Status(Code::unavailable, name_ranks(missing) + " did not answer in time in " +
+                                         options_.place.path() + options_.advice);
+  if (!missing.empty()) {
+    notice_.waiting([&] {
+      return "rank " + std::to_string(options_.rank) + " of " +
+             std::to_string(options_.world_size) + " waits for " + name_ranks(missing) + " in " +
+             options_.place.path() + std::string(kRankRule) + options_.advice;
+    });
+  }
+  return {};
+}
+
+/// Tells everybody who is there or comes, for as long as siblings would be waited for: whoever
+/// finds no conflict any more, because one side has left, would wait for nobody.
+Status Meeting::Talk::refuse(const std::string& conflict) {
+  RankRefusal refusal{.nonces = {}, .text = conflict};
+  std::string said;
+  const Deadline until = std::min(deadline_, deadline_after(options_.settle));
+  for (;;) {
+    for (const RankClaim& claim : look_once().claims) refusal.nonces.insert(claim.nonce);
+    if (std::string text = refusal.format(); text != said) {
+      STOKER_TRY(publish(word_name(kRefusedPrefix, options_.rank, meeting_.nonce_), text));
+      said = std::move(text);
+    }
+    if (Clock::now() >= until) return Status(Code::already_exists, conflict);
+    STOKER_TRY(pause());
+  }
+}
+
+/// `already_exists` if there are two jobs, by what this rank sees or another has seen.
+Status Meeting::Talk::find_refusal(const Look& seen) {
+  if (!seen.refusal.empty()) return Status(Code::already_exists, seen.refusal);
+  const std::string conflict = find_conflict(seen);
+  return conflict.empty() ? Status() : refuse(conflict);
+}
+
+// 1. Every rank claims its number with a word that it has just made up, its nonce, and keeps the
+// claim locked.  2. Rank 0 says the session and the nonces it has heard.  3. A rank that finds its
+// own there says that it is ready: what it has heard is meant for it.  4. When all are ready, rank
+// 0 says which nonces are the members. Left-overs of an earlier start have other nonces and
+// sessions. Two live claims to one rank, or ranks of one machine with different launchers, are two
+// jobs: all who are there are refused, by whoever finds that out first. What is swept meanwhile is
+// said again.
+Result<std::string> Meeting::Talk::lead() {
+  RankWelcome welcome;
+  welcome.session = make_token();
+  meeting_.session_ = welcome.session;
+  remove_dead(look_once());
+  std::set<std::uint32_t> heard;  // that were ready at some time
+  for (;;) {
+    STOKER_ASSIGN(const Look seen, look());
+    STOKER_TRY(find_refusal(seen));
+    std::vector<std::string> members(options_.world_size);
+    members[0] = meeting_.nonce_;
+    for (const RankClaim& claim : seen.claims) {
+      if (claim.rank >= options_.world_size || claim.rank == 0) continue;
+      welcome.nonces.insert(claim.nonce);
+      if (!seen.has_said(seen.ready, claim.nonce, welcome.session)) continue;
+      members[claim.rank] = claim.nonce;
+      heard.insert(claim.rank);
+    }
+    welcome.missing.clear();
+    for (std::uint32_t rank = 1; rank < options_.world_size; ++rank)
+      if (members[rank].empty()) welcome.missing.push_back(rank);
+    const bool is_complete =
+        welcome.missing.empty() && !awaits_siblings(seen) && !awaits_strangers(seen);
+    if (is_complete) welcome.members = std::move(members);
+    // Who has given up at the deadline did answer, as long as others did not.
+    std::vector<std::uint32_t> silent = welcome.missing;
+    std::erase_if(silent, [&](std::uint32_t rank) { return heard.contains(rank); });
+    const Status over = is_complete ? Status() : is_over(silent.empty() ? welcome.missing : silent);
+    if (!over.ok()) welcome.failure = over.message();
+    if (const std::string text = welcome.format();
+        !seen.has_said(seen.welcomes, meeting_.nonce_, text))
+      STOKER_TRY(publish(std::string(kWelcomePrefix) + meeting_.nonce_, text));
+    STOKER_TRY(over);
+    if (is_complete) {
+      meeting_.members_ = std::move(welcome.members);
+      return welcome.session;
+    }
+    STOKER_TRY(pause());
+  }
+}
+
+Result<std::string> Meeting::Talk::follow() {
+  std::vector<std::uint32_t> missing = {0};
+  for (;;) {
+    STOKER_ASSIGN(const Look seen, look());
+    for (const auto& [nonce, text] : seen.welcomes) {
+      const std::optional<RankWelcome> heard = RankWelcome::parse(text);
+      if (!heard || !heard->nonces.contains(meeting_.nonce_)) continue;
+      if (!heard->failure.empty())
+        return Status(Code::unavailable, text_for_people(heard->failure));
+      if (heard->members.size() == options_.world_size &&
+          heard->members[options_.rank] == meeting_.nonce_) {
+        meeting_.members_ = heard->members;
+        return heard->session;
+      }
+      missing = heard->missing;
+      std::erase(missing, options_.rank);
+      if (!heard->members.empty() || seen.has_said(seen.ready, meeting_.nonce_, heard->session))
+        continue;
+      STOKER_TRY(publish(word_name(kReadyPrefix, options_.rank, meeting_.nonce_), heard->session));
+    }
+    STOKER_TRY(find_refusal(seen));
+    STOKER_TRY(is_over(missing.empty() ? std::vector<std::uint32_t>{0} : missing));
+    STOKER_TRY(pause());
+  }
+}
+
+Meeting::Meeting(const MeetingOptions& options)
+    : options_(options),
+      directory_(options.place.at(meeting_name(options.word))),
+      nonce_(make_token()),
+      process_(options.process ? *options.process : this_process()) {}
+
+RankClaim Meeting::own_claim() const {
+  return {.rank = options_.rank,
+          .nonce = nonce_,
+          .host = this_host(),
+          .process = process_,
+          .launcher = options_.launcher};
+}
+
+Status Meeting::make_claim() {
+  for (int attempt = 1;; ++attempt) {
+    Status made = try_claim();
+    if (made.code() != Code::not_found || attempt == kSweptMax) return made;
+  }
+}
+
+// Locked before it has its name: whoever sees it finds it held. `not_found` if the directory is
+// swept meanwhile.
+Status Meeting::try_claim() {
+  FileOps& ops = options_.place.ops();
+  Status made = ops.mkdir(directory_);
+  if (!made.ok() && made.code() != Code::already_exists) return made;
+  const PathAt staged = directory_ / ("staged-claim-" + nonce_);
+  static_cast<void>(ops.unlink(staged));
+  STOKER_ASSIGN(UniqueFd fd, ops.open(staged, O_RDWR | O_CREAT | O_EXCL));
+  Status locked = ops.try_lock(fd.get(), LockMode::exclusive);
+  if (!locked.ok() && locked.code() != Code::unsupported) return locked;
+  STOKER_TRY(write_text(ops, fd.get(), own_claim().format(beat_)).with_context(staged.text()));
+  STOKER_TRY(ops.rename(staged, directory_ / word_name(kClaimPrefix, options_.rank, nonce_)));
+  claim_ = std::make_unique<ForkClosedFd>(std::move(fd));
+  return {};
+}
+
+Status Meeting::start_heart() {
+  if (options_.ttl <= nanoseconds(0)) return {};
+  try {
+    heart_ = std::make_unique<std::jthread>([this](std::stop_token stop) { keep_beating(stop); });
+  } catch (const std::system_error& error) {
+    return Status(Code::unavailable, std::string("no thread for the meeting: ") + error.what());
+  }
+  return {};
+}
+
+void Meeting::keep_beating(std::stop_token stop) {
+  const std::stop_callback wake(stop, [this] {
+    MutexLock lock(mutex_);
+    stopped_.notify_all();
+  });
+  while (!stop.stop_requested()) {
+    const Deadline next = deadline_after(options_.ttl / 8);
+    {
+      MutexLock lock(mutex_);
+      while (!stop.stop_requested() && Clock::now() < next) stopped_.wait_until(mutex_, next);
+    }
+    if (stop.stop_requested()) return;
+    ++beat_;
+    // A failure is not told: the worst is that the directory is swept, and made again.
+    static_cast<void>(write_text(options_.place.ops(), claim_->get(), own_claim().format(beat_)));
+  }
+}
+
+Result<std::unique_ptr<Meeting>> Meeting::meet(const MeetingOptions& options, Deadline deadline) {
+  if (options.world_size == 0 || options.rank >= options.world_size || !is_plain_word(options.word))
+    return Status(Code::invalid_argument, "meeting: rank " + std::to_string(options.rank) + " of " +
+                                              std::to_string(options.world_size) + ", word \"" +
+                                              options.word + "\"");
+  std::unique_ptr<Meeting> meeting(new Meeting(options));
+  STOKER_TRY(meeting->make_claim());
+  Talk talk(*meeting, deadline);
+  STOKER_ASSIGN(meeting->session_, options.rank == 0 ? talk.lead() : talk.follow());
+  meeting->has_met_ = true;
+  STOKER_TRY(meeting->start_heart());
+  return meeting;
+}
+
+Result<std::unique_ptr<Meeting>> Meeting::enter(const MeetingOptions& options,
+                                                const std::string& session) {
+  std::unique_ptr<Meeting> meeting(new Meeting(options));
+  meeting->session_ = session;
+  meeting->has_met_ = true;
+  STOKER_TRY(meeting->make_claim());
+  STOKER_TRY(meeting->start_heart());
+  return meeting;
+}
+
+Result<std::unique_ptr<Coordinator>> Meeting::make_coordinator() const {
+  return make_shared_directory_coordinator(
+      {.place = options_.place,
+       .word = options_.word,
+       .session = session_,
+       .rank = options_.rank,
+       .world_size = options_.world_size,
+       .pause = options_.pause,
+       .on_wait = options_.on_wait,
+       .find_loss = [this](std::uint32_t rank) { return find_loss(rank); }});
+}
+
+Status Meeting::find_loss(std::uint32_t rank) const {
+  FileOps& ops = options_.place.ops();
+  const Result<std::vector<std::string>> names = ops.list(directory_);
+  if (!names.ok()) return {};
+  for (const std::string& name : *names) {
+    const auto word = parse_word_name(name, kClaimPrefix);
+    if (!word || word->first != rank) continue;
+    if (!members_.empty() && members_[rank] != word->second) continue;
+    const Result<std::string> text = read_text_file(ops, directory_ / name, kMessageBytesMax);
+    const auto claim =
+        text.ok() ? RankClaim::parse(*text, rank, word->second) : std::optional<RankClaim>();
+    if (!claim || !has_ended(claim->process)) continue;
+    // A process that is hidden from us, and alive, holds its claim locked.
+    const Result<UniqueFd> fd = ops.open(directory_ / name, O_RDWR | O_NONBLOCK);
+    if (fd.ok() && ops.try_lock(fd->get(), LockMode::shared).ok())
+      return Status(Code::unavailable, "rank " + std::to_string(rank) + " has ended (" +
+                                           claim->who() + ") in " + options_.place.path());
+  }
+  return {};
+}
+
+Meeting::~Meeting() {
+  if (!guard_.is_here()) {
+    static_cast<void>(heart_.release());
+    return;
+  }
+  heart_.reset();
+  if (claim_ == nullptr) return;
+  FileOps& ops = options_.place.ops();
+  // What is not removed here is swept by a writer that finds it left alone.
+  static_cast<void>(ops.unlink(directory_ / word_name(kClaimPrefix, options_.rank, nonce_)));
+  static_cast<void>(ops.unlink(directory_ / word_name(kReadyPrefix, options_.rank, nonce_)));
+  static_cast<void>(ops.unlink(directory_ / word_name(kRefusedPrefix, options_.rank, nonce_)));
+  if (options_.rank == 0 && has_met_) {  // else the others read in it why they have not
+    static_cast<void>(ops.unlink(directory_ / (std::string(kWelcomePrefix) + nonce_)));
+    const Result<std::vector<std::string>> names = ops.list(directory_);
+    if (names.ok())
+      for (const std::string& name : *names)
+        if (name.starts_with("message-" + session_ + "-"))
+          static_cast<void>(ops.unlink(directory_ / name));
+  }
+  static_cast<void>(ops.rmdir(directory_));
+}
+
+}  // namespace stoker

@@ -1,0 +1,102 @@
+#include "checkpoint/restore/reader.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "checkpoint/manifest/manifest_file.h"
+#include "checkpoint/manifest/names.h"
+#include "checkpoint/restore/tensor_boxes.h"
+
+namespace stoker {
+
+Result<CheckpointReader> CheckpointReader::open_root_of(FileOps& ops, const PathAt& step,
+                                                        const Options& options) {
+  CheckpointReader reader;
+  reader.options_ = options;
+  reader.directory_ = step.text();
+  // All that follows is of this very directory, whatever becomes of its name.
+  Result<std::shared_ptr<const RootDirectory>> root = open_root(ops, step);
+  if (root.status().code() == Code::invalid_argument)
+    return Status(Code::corrupt, step.text() + ": not a directory", root.status().os_error());
+  if (!root.ok()) return root.status();
+  STOKER_ASSIGN(CheckpointManifest manifest, read_checkpoint_manifest(ops, PathAt(*root, "")));
+  reader.files_ = std::make_shared<StepFiles>(ops, *root, manifest.files, options.file);
+  STOKER_TRY(reader.files_->open_all());
+  reader.manifest_ = std::make_shared<const CheckpointManifest>(std::move(manifest));
+  reader.list_tensors();
+  return reader;
+}
+
+Result<CheckpointReader> CheckpointReader::open(const CheckpointDirectory& directory,
+                                                const std::string& name, const Options& options) {
+  return open_root_of(directory.ops(), directory.at(name), options);
+}
+
+Result<CheckpointReader> CheckpointReader::open(FileOps& ops, const std::string& path,
+                                                const Options& options) {
+  std::string plain = path;
+  while (plain.size() > 1 && plain.ends_with('/')) plain.pop_back();
+  const std::string name(PathAt(plain).last());
+  if (!parse_step_name(name)) return open_root_of(ops, plain, options);
+  STOKER_ASSIGN(const CheckpointDirectory directory,
+                CheckpointDirectory::open(ops, PathAt(plain).parent().text()));
+  return open(directory, name, options);
+}
+
+void CheckpointReader::list_tensors() {
+  std::map<std::string_view, TensorInfo> by_name;
+  for (std::uint32_t i = 0; i < manifest_->tensors.size(); ++i) {
+    const CheckpointTensor& tensor = manifest_->tensors[i];
+    TensorInfo& info = by_name[tensor.name];
+    if (info.slices.empty()) {
+      info.name = tensor.name;
+      info.type = tensor.type;
+      info.shape = tensor.global_shape;
+      // The manifest was refused if there were no such number.
+      info.size_bytes = *tensor_bytes(tensor.type, tensor.global_shape);
+      if (tensor.shape == tensor.global_shape) info.digest = tensor.digest;
+    }
+    info.slices.push_back(i);
+  }
+  for (auto& [name, info] : by_name) tensors_.push_back(std::move(info));
+}
+
+const TensorInfo* CheckpointReader::find(std::string_view name) const noexcept {
+  const auto found = std::ranges::lower_bound(tensors_, name, {}, &TensorInfo::name);
+  return found == tensors_.end() || found->name != name ? nullptr : &*found;
+}
+
+Result<Digest128> CheckpointReader::digest_of(const TensorInfo& tensor) const {
+  if (tensor.digest) return *tensor.digest;
+  constexpr std::uint64_t kPieceBytes = 4 * kCheckpointChunkBytes;
+  Xxh3Stream hash;
+  std::vector<std::byte> piece;
+  const auto hash_box = [&](const TensorBox& box) -> Status {
+    piece.resize(box.size_bytes);
+    STOKER_TRY(
+        read({.name = tensor.name, .offsets = box.offsets, .shape = box.shape, .memory = piece}));
+    hash.update(piece);
+    return {};
+  };
+  STOKER_TRY(for_each_box(tensor.type, tensor.shape, kPieceBytes, hash_box));
+  return hash.digest();
+}
+
+Status CheckpointReader::read_all(std::span<const ReadTarget> targets,
+                                  const ReadOptions& options) const {
+  CheckpointRead run(*manifest_, *files_, *verified_);
+  for (const ReadTarget& target : targets) {
+    const TensorInfo* tensor = find(target.name);
+    if (tensor == nullptr)
+      return Status(Code::not_found, directory_ + ": there is no tensor " + target.name);
+    STOKER_TRY(run.add(tensor->slices, target).with_context(directory_));
+  }
+  return run.run({.engine = options_.engine,
+                  .thread_count = options_.thread_count,
+                  .depth = options_.depth,
+                  .stop = options.stop},
+                 options.read_bytes);
+}
+
+}  // namespace stoker

@@ -1,0 +1,133 @@
+#include "checkpoint/restore/restore_choice.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+#include <vector>
+
+namespace stoker {
+namespace {
+
+/// Every round follows a step that went away since the last.
+constexpr int kRoundsMax = 100;
+
+class Chooser {
+ public:
+  Chooser(const RestoreRequest& request, const TryCheckpoint& attempt)
+      : request_(request), attempt_(attempt), reader_(request.directory) {}
+
+  /// `not_found` if a step went away: list again.
+  Result<RestoreChoice> round() {
+    STOKER_ASSIGN(const Catalog catalog, reader_.list());
+    choice_.passed_over.clear();
+    if (!request_.name.empty()) return named(catalog);
+    // One without a manifest may have been the newest of all: it is always told.
+    for (const CatalogStep& step : catalog.steps) {
+      if (step.is_valid()) continue;
+      if (!is_damage(step.problem) && may_be_newest(step, catalog))
+        return unreadable(step, step.problem);
+      choice_.passed_over.push_back({step.name, step.problem});
+    }
+    for (const CatalogStep* const one : newest_first(catalog)) {
+      const CatalogStep& step = *one;
+      Status status;
+      if (request_.finite && step.has_new_nonfinite)
+        status = Status(Code::corrupt, step.name + ": has new values that are not finite");
+      if (status.ok()) status = try_step(step);
+      if (status.ok()) {
+        choice_.name = step.name;
+        return choice_;
+      }
+      if (!is_damage(status)) return status;
+      choice_.passed_over.push_back({step.name, status});
+    }
+    if (choice_.passed_over.empty()) return choice_;
+    return none_is_valid();
+  }
+
+ private:
+  Result<RestoreChoice> named(const Catalog& catalog) {
+    const CatalogStep* step = catalog.find(request_.name);
+    if (step == nullptr)
+      return Status(Code::not_found, request_.directory.path() + ": there is no checkpoint " +
+                                         request_.name + "; " +
+                                         tell_others(catalog, request_.name));
+    STOKER_TRY(step->problem);
+    STOKER_TRY(try_step(*step));
+    choice_.name = step->name;
+    return choice_;
+  }
+
+  Status try_step(const CatalogStep& step) {
+    // What was found damaged stays so; a second round need not read it again.
+    const auto known = known_.find(step.name);
+    if (known != known_.end() && known->second.first == step.generation)
+      return known->second.second;
+    Result<CheckpointReader> reader =
+        CheckpointReader::open(request_.directory, step.name, request_.reader);
+    Status status = reader.ok() ? attempt_(*reader) : reader.status();
+    if (!reader.ok() && !is_damage(status) && !is_gone(status)) return unreadable(step, status);
+    if (is_damage(status)) known_[step.name] = {step.generation, status};
+    return status;
+  }
+
+  /// The valid ones. Those that the newest continues come before those that were abandoned by going
+  /// back: if it is damaged, the run goes on from its own past.
+  static std::vector<const CatalogStep*> newest_first(const Catalog& catalog) {
+    std::vector<const CatalogStep*> steps;
+    for (const CatalogStep& step : catalog.steps)
+      if (step.is_valid()) steps.push_back(&step);
+    if (!steps.empty())
+      std::ranges::stable_partition(steps, [&newest = *steps.front()->summary](const auto* step) {
+        return continues(newest, *step->summary);
+      });
+    return steps;
+  }
+
+  /// One that was superseded tells its generation by its name.
+  static bool may_be_newest(const CatalogStep& step, const Catalog& catalog) {
+    const CatalogStep* newest = catalog.newest();
+    return step.generation == 0 || newest == nullptr || step.generation > newest->generation;
+  }
+
+  static Status unreadable(const CatalogStep& step, const Status& problem) {
+    if (problem.code() == Code::unsupported) return problem;
+    return problem.with_context(
+        step.name +
+        " cannot be read, and may be the newest: make it readable, or name the step to "
+        "restore");
+  }
+
+  Status none_is_valid() const {
+    std::string message = request_.directory.path() + ": no checkpoint is valid";
+    for (const PassedOver& passed : choice_.passed_over)
+      message += "; " + passed.name + ": " + std::string(passed.reason.message());
+    return Status(Code::corrupt, message);
+  }
+
+  const RestoreRequest& request_;
+  const TryCheckpoint& attempt_;
+  CatalogReader reader_;
+  RestoreChoice choice_;
+  std::map<std::string, std::pair<std::uint64_t, Status>> known_;
+};
+
+}  // namespace
+
+Result<RestoreChoice> choose_checkpoint(const RestoreRequest& request,
+                                        const TryCheckpoint& attempt) {
+  Chooser chooser(request, attempt);
+  for (int i = 0;; ++i) {
+    Result<RestoreChoice> choice = chooser.round();
+    if (choice.ok() || !is_gone(choice.status()) || i == kRoundsMax) return choice;
+    // A named step that the list does not have stays away; so does the directory.
+    if (!request.name.empty()) {
+      const Result<Catalog> catalog = list_checkpoints(request.directory);
+      if (!catalog.ok() || catalog->find(request.name) == nullptr) return choice;
+    } else if (!request.directory.ops().info_of(request.directory.self()).ok()) {
+      return choice;
+    }
+  }
+}
+
+}  // namespace stoker

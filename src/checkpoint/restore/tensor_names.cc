@@ -1,0 +1,124 @@
+#include "checkpoint/restore/tensor_names.h"
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string_view>
+#include <utility>
+
+namespace stoker {
+namespace {
+
+using nlohmann::json;
+
+/// As Python writes a key that is no string.
+std::string key_text(const json& key) {
+  if (key.is_string()) return key.get<std::string>();
+  if (key.is_null()) return "None";
+  if (key.is_boolean()) return key.get<bool>() ? "True" : "False";
+  if (key.is_object() && key.size() == 1 && key.begin().key() == "!int" && key.front().is_string())
+    return key.front().get<std::string>();
+  return key.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+/// Whether a tensor of this name, or with a number behind it because that was taken, was stored as
+/// `stored`.
+bool is_own_name(std::string_view stored, std::string_view name) {
+  if (!stored.starts_with(name)) return false;
+  const std::string_view rest = stored.substr(name.size());
+  return rest.empty() || (rest.starts_with('~') && rest.size() > 1 &&
+                          rest.find_first_not_of("0123456789", 1) == std::string_view::npos);
+}
+
+/// Walks through state trees as docs/formats/checkpoint.md describes them. Their depth was bounded
+/// when the manifest was read.
+class References {
+ public:
+  explicit References(const CheckpointReader& reader) : reader_(reader) {
+    for (const TensorInfo& tensor : reader.tensors()) {
+      named.push_back({.name = tensor.name, .tensor = &tensor});
+      taken_.insert(tensor.name);
+    }
+  }
+
+  void visit(const json& node, const std::string& name) {
+    if (node.is_array()) {
+      for (std::size_t i = 0; i < node.size(); ++i) visit(node[i], fmt::format("{}.{}", name, i));
+    } else if (node.is_object() && node.size() == 1 && node.begin().key().starts_with('!')) {
+      visit_tag(node.begin().key(), node.front(), name);
+    } else if (node.is_object()) {
+      for (const auto& [key, item] : node.items()) visit(item, fmt::format("{}.{}", name, key));
+    }
+  }
+
+  std::vector<NamedTensor> named;
+
+ private:
+  // A slice has the same name on all ranks, whatever it shares memory with.
+  void visit_tag(const std::string& tag, const json& body, const std::string& name) {
+    if (tag == "!tensor" || tag == "!torch" || tag == "!array") {
+      const json& stored = body.is_array() && !body.empty() ? body.front() : body;
+      if (stored.is_string()) add(stored.get_ref<const std::string&>(), name);
+    } else if (tag == "!scalar" || tag == "!tuple" || tag == "!ordered_dict" || tag == "!counter" ||
+               tag == "!namespace") {
+      visit(body, name);
+    } else if (tag == "!default_dict" && body.is_array() && body.size() == 2) {
+      visit(body[1], name);
+    } else if (tag == "!dict" && body.is_array()) {
+      for (const json& pair : body)
+        if (pair.is_array() && pair.size() == 2)
+          visit(pair[1], fmt::format("{}.{}", name, key_text(pair[0])));
+    }
+  }
+
+  void add(const std::string& stored, const std::string& name) {
+    const TensorInfo* const tensor = reader_.find(stored);
+    if (tensor == nullptr || is_own_name(stored, name)) return;
+    std::string free_name = name;
+    std::uint64_t& number = numbers_[name];
+    while (!taken_.insert(free_name).second) free_name = fmt::format("{}~{}", name, ++number + 1);
+    named.push_back({.name = std::move(free_name), .tensor = tensor});
+  }
+
+  const CheckpointReader& reader_;
+  std::set<std::string> taken_;
+  std::map<std::string, std::uint64_t> numbers_;  // put behind a name that was taken
+};
+
+}  // namespace
+
+std::vector<NamedTensor> name_tensors(const CheckpointReader& reader) {
+  References references(reader);
+  const CheckpointManifest& manifest = reader.manifest();
+  for (std::size_t rank = 0; rank < manifest.state_json.size(); ++rank) {
+    const std::string prefix = manifest.world_size > 1 ? fmt::format("rank-{:05}.", rank) : "";
+    const json state = json::parse(manifest.state_json[rank], nullptr, false);
+    if (!state.is_object()) continue;
+    for (const auto& [tree, node] : state.items()) references.visit(node, prefix + tree);
+    if (rank == 0)
+      references.visit(json::parse(manifest.cursor_json, nullptr, false), prefix + "loader");
+  }
+  return std::move(references.named);
+}
+
+std::vector<NamedTensor> choose_tensors(std::span<const NamedTensor> named,
+                                        std::span<const std::string> only) {
+  static const std::string kAll;
+  if (only.empty()) only = std::span(&kAll, 1);
+  std::set<std::string_view> names;
+  std::vector<NamedTensor> chosen;
+  for (const std::string& prefix : only) {
+    std::set<const TensorInfo*> found;
+    for (const NamedTensor& one : named) {
+      if (!one.name.starts_with(prefix)) continue;
+      const bool is_new = found.insert(one.tensor).second;
+      if (is_new && names.insert(one.name).second) chosen.push_back(one);
+    }
+  }
+  return chosen;
+}
+
+}  // namespace stoker

@@ -1,0 +1,65 @@
+#include "checkpoint/save/checkpointer.h"
+
+#include <algorithm>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "checkpoint/save/checkpointer_core.h"
+
+namespace stoker {
+
+Result<std::unique_ptr<Checkpointer>> Checkpointer::make(CheckpointerOptions options) {
+  const auto bad = [](const char* why) { return Status(Code::invalid_argument, why); };
+  if (options.directory.empty()) return bad("checkpointer: it needs a directory");
+  if (options.in_flight == 0) return bad("checkpointer: in_flight is at least 1");
+  if (options.late == LatePolicy::replace && options.in_flight < 2)
+    return bad("checkpointer: late=replace needs in_flight of at least 2, one to be replaced");
+  while (options.directory.size() > 1 && options.directory.ends_with('/'))
+    options.directory.pop_back();
+  if (options.coordinator == nullptr) options.coordinator = make_single_coordinator();
+  if (options.ops == nullptr) options.ops = &posix_file_ops();
+  if (options.copy_threads == 0)
+    options.copy_threads = std::clamp(std::thread::hardware_concurrency(), 1U, 16U);
+  auto core = std::make_unique<Core>(std::move(options));
+  STOKER_TRY(core->start());
+  return std::unique_ptr<Checkpointer>(new Checkpointer(std::move(core)));
+}
+
+Checkpointer::Checkpointer(std::unique_ptr<Core> core) : core_(std::move(core)) {}
+
+Checkpointer::~Checkpointer() {
+  // A thread cannot be joined in a child that never had it.
+  if (!guard_.is_here()) static_cast<void>(core_.release());
+}
+
+Result<Pending> Checkpointer::save(SaveRequest request) {
+  STOKER_TRY(guard_.check("a checkpointer"));
+  if (core_ == nullptr) return Status(Code::invalid_argument, "this checkpointer was closed");
+  return core_->save(std::move(request));
+}
+
+Status Checkpointer::wait(nanoseconds timeout) {
+  STOKER_TRY(guard_.check("a checkpointer"));
+  return core_ == nullptr ? Status() : core_->wait(deadline_after(timeout));
+}
+
+Status Checkpointer::close(nanoseconds timeout) {
+  STOKER_TRY(guard_.check("a checkpointer"));
+  if (core_ == nullptr) return {};
+  const Deadline deadline = deadline_after(timeout);
+  const bool is_idle = core_->await_idle(deadline);
+  Status error = core_->take_error();
+  if (is_idle) {
+    core_.reset();
+    return error;
+  }
+  static_cast<void>(core_.release());
+  return error.ok() ? Status(Code::unavailable, "close: a save was still in flight") : error;
+}
+
+CheckpointerProgress Checkpointer::progress() const {
+  return !guard_.is_here() || core_ == nullptr ? CheckpointerProgress() : core_->progress();
+}
+
+}  // namespace stoker

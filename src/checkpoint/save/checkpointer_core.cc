@@ -1,0 +1,423 @@
+#include "checkpoint/save/checkpointer_core.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <new>
+#include <system_error>
+#include <utility>
+
+namespace stoker {
+namespace {
+
+constexpr std::uint64_t kBurstBytes = 2 * kCheckpointChunkBytes;
+/// How long rank 0 waits for the others when it closes, and they for it.
+constexpr nanoseconds kFarewell = std::chrono::seconds(10);
+constexpr std::size_t kFailuresKept = 16;
+
+}  // namespace
+
+Checkpointer::Core::Core(CheckpointerOptions options)
+    : options_(std::move(options)),
+      writer_ops_(*options_.ops),
+      coordinator_(*options_.coordinator),
+      limiter_(options_.rate_limit_bytes_per_s, kBurstBytes),
+      memory_(options_.memory_bytes),
+      learned_(options_.group_limits) {
+  if (coordinator_.rank() == 0)
+    leader_ = std::make_unique<SaveLeader>(options_, coordinator_, writer_ops_);
+}
+
+Checkpointer::Core::~Core() {
+  static_cast<void>(await_idle(Deadline::max()));
+  writer_.request_stop();
+  if (writer_.joinable()) writer_.join();
+  // Nobody can be told if this fails: the staging directory is then swept by the next writer.
+  const Deadline deadline = deadline_after(std::min<nanoseconds>(options_.deadline, kFarewell));
+  if (leader_ != nullptr)
+    leader_->release(deadline);
+  else if (number_ > 0)
+    static_cast<void>(coordinator_.gather("close", "", deadline));
+}
+
+Status Checkpointer::Core::start() {
+  try {
+    writer_ = std::jthread([this](std::stop_token stop) { run(stop); });
+  } catch (const std::system_error& error) {
+    return Status(Code::unavailable, std::string("no thread for the writer: ") + error.what());
+  }
+  return {};
+}
+
+// The caller's side ------------------------------------------------------------------------------
+
+Status Checkpointer::Core::plan(SaveJob& job) const {
+  STOKER_TRY(job.request.refusal);
+  const std::span<const SaveTensor> tensors = job.request.tensors;
+  STOKER_ASSIGN(job.layout, plan_layout(coordinator_.rank(), tensors));
+  // A group is linked once all of it was looked at; in a ring most of it would be gone by then.
+  const std::uint64_t whole = staging_bytes(job.layout);
+  if (!options_.dedup || memory_.grant_bytes(whole) < whole) return {};
+  const std::vector<std::uint32_t> groups = learned_.plan(tensors, job.layout);
+  STOKER_ASSIGN(job.layout, plan_layout(coordinator_.rank(), tensors, groups));
+  return {};
+}
+
+std::uint64_t Checkpointer::Core::new_bytes(const CheckpointLayout& layout) const {
+  const std::shared_ptr<const LinkParent> parent = learned_.parent();
+  std::uint64_t total = 0;
+  for (const LayoutFile& file : layout.files) {
+    const bool is_link =
+        file.group && parent != nullptr && parent->find(file.name, file.size_bytes) != nullptr;
+    if (!is_link) total += file.size_bytes;
+  }
+  return total;
+}
+
+BeginMessage Checkpointer::Core::begin(const SaveJob& job, const Status& planned) {
+  BeginMessage message{
+      .step = job.request.step, .size_bytes = new_bytes(job.layout), .failure = planned};
+  const std::size_t needed = memory_.grant_bytes(staging_bytes(job.layout));
+  const bool is_short = memory_.is_short_of(needed);
+  MutexLock lock(mutex_);
+  message.is_late = in_flight_.size() >= options_.in_flight || is_short;
+  if (!queue_.empty() && options_.late == LatePolicy::replace) {
+    message.waiting_number = queue_.back()->number;
+    is_held_ = true;  // until the verdict: what is offered for replacement must not begin
+  }
+  // What went wrong behind a commit does not cost the next save: wait() and close() tell it.
+  forget_told();
+  for (const Failure& failure : failures_) {
+    if (failure.is_behind_commit) continue;
+    message.failed_number = failure.number;
+    message.failure = failure.error;
+  }
+  return message;
+}
+
+void Checkpointer::Core::note(Failure failure) {
+  forget_told();
+  failures_.push_back(std::move(failure));
+  // Those behind a commit stay until somebody waits.
+  if (failures_.size() > kFailuresKept) failures_.pop_front();
+}
+
+void Checkpointer::Core::forget_told() {
+  std::erase_if(failures_, [](const Failure& failure) {
+    return failure.pending != nullptr && failure.pending->is_told();
+  });
+}
+
+SavesInFlight Checkpointer::Core::saves_in_flight(const BeginMessage& message) const {
+  SavesInFlight saves;
+  MutexLock lock(mutex_);
+  for (const Job& other : in_flight_) saves.steps.push_back(other->request.step);
+  saves.unreserved_bytes = unreserved_bytes(message);
+  return saves;
+}
+
+// What is offered for replacement is not counted. Where the ranks do not agree on it, and it stays,
+// the disk will say.
+std::uint64_t Checkpointer::Core::unreserved_bytes(const BeginMessage& message) const {
+  std::uint64_t total = 0;
+  for (const Job& other : in_flight_) {
+    const bool is_offered = message.is_late && other->number == message.waiting_number;
+    const bool is_reserved =
+        other->reservation.load(std::memory_order_relaxed) == Reservation::done;
+    if (!is_offered && other->failure.ok() && !is_reserved) total += other->new_bytes;
+  }
+  return total;
+}
+
+/// Blocks that a save before is just reserving are taken already and counted as still to be taken:
+/// waits, under every policy, until it has them all or has ended. Whether less is to be taken now.
+bool Checkpointer::Core::await_reservation(const BeginMessage& message, const SavesInFlight& seen,
+                                           Deadline deadline) {
+  const auto is_reserving = [](const Job& other) {
+    return other->reservation.load(std::memory_order_relaxed) == Reservation::under_way;
+  };
+  MutexLock lock(mutex_);
+  while (std::ranges::any_of(in_flight_, is_reserving) && changed_.wait_until(mutex_, deadline)) {
+  }
+  return unreserved_bytes(message) < seen.unreserved_bytes;
+}
+
+/// Whether some will be free once what is under way has ended: condemned checkpoints are being
+/// removed, or will be by the saves before this one, where it may wait for them.
+bool Checkpointer::Core::is_room_coming() const {
+  return is_removing_ || (options_.late == LatePolicy::block && !in_flight_.empty());
+}
+
+void Checkpointer::Core::await_room(Deadline deadline) {
+  MutexLock lock(mutex_);
+  while (is_room_coming() && changed_.wait_until(mutex_, deadline)) {
+  }
+}
+
+Result<Verdict> Checkpointer::Core::hear_all(SaveJob& job, const BeginMessage& message) {
+  STOKER_ASSIGN(const std::vector<std::string> texts,
+                coordinator_.gather("begin-" + std::to_string(job.number), format_message(message),
+                                    job.deadline));
+  std::vector<BeginMessage> messages{message};
+  for (std::size_t rank = 1; rank < texts.size(); ++rank) {
+    STOKER_ASSIGN(BeginMessage heard, parse_begin_message(texts[rank]));
+    messages.push_back(std::move(heard));
+  }
+  for (const BeginMessage& heard : messages) job.new_bytes += heard.size_bytes;
+  // It ends: the saves before it have less to take each time, and room is waited for once.
+  for (bool has_waited = false;;) {
+    bool is_more_coming = false;
+    {
+      MutexLock lock(mutex_);
+      is_more_coming = is_room_coming();
+    }
+    const SavesInFlight saves = saves_in_flight(message);
+    Verdict verdict = leader_->decide(job.number, messages, saves);
+    if (verdict.raised_number != 0 || verdict.failure.code() != Code::no_space) return verdict;
+    if (await_reservation(message, saves, job.deadline)) continue;
+    if (!is_more_coming || std::exchange(has_waited, true)) return verdict;
+    await_room(job.deadline);
+  }
+}
+
+// One gather and one broadcast: what holds on one rank holds on all.
+Result<Verdict> Checkpointer::Core::agree(SaveJob& job, const BeginMessage& message) {
+  const std::string key = "verdict-" + std::to_string(job.number);
+  if (leader_ == nullptr) {
+    STOKER_TRY(
+        coordinator_
+            .gather("begin-" + std::to_string(job.number), format_message(message), job.deadline)
+            .status());
+    STOKER_ASSIGN(const std::string text, coordinator_.broadcast(key, "", job.deadline));
+    return parse_verdict(text);
+  }
+  // Without the lock there is nothing to hear, but the others must be told.
+  bool is_idle = false;
+  {
+    MutexLock lock(mutex_);
+    is_idle = in_flight_.empty();
+  }
+  const Status ready = leader_->ready(is_idle);
+  Result<Verdict> verdict = ready.ok() ? hear_all(job, message) : Result<Verdict>(ready);
+  const Verdict said =
+      verdict.ok() ? *verdict : Verdict{.action = SaveAction::fail, .failure = verdict.status()};
+  STOKER_TRY(coordinator_.broadcast(key, format_message(said), job.deadline).status());
+  return said;
+}
+
+void Checkpointer::Core::settle(const Verdict& verdict) {
+  Job replaced;
+  {
+    MutexLock lock(mutex_);
+    is_held_ = false;
+    if (verdict.raised_number != 0) {
+      raised_number_ = std::max(raised_number_, verdict.raised_number);
+      std::erase_if(failures_,
+                    [&](const Failure& failure) { return failure.number <= raised_number_; });
+    }
+    if (verdict.replaced_number != 0 && !queue_.empty() &&
+        queue_.back()->number == verdict.replaced_number) {
+      replaced = queue_.back();
+      queue_.pop_back();
+      std::erase(in_flight_, replaced);
+    }
+  }
+  changed_.notify_all();
+  if (replaced == nullptr) return;
+  memory_.give_back(std::move(replaced->arena));
+  replaced->pending->finish(SaveOutcome::replaced, Status());
+}
+
+Result<Pending> Checkpointer::Core::save(SaveRequest request) {
+  auto job = std::make_shared<SaveJob>();
+  job->number = ++number_;
+  job->deadline = deadline_after(options_.deadline);
+  job->request = std::move(request);
+  job->pending = std::make_shared<PendingState>(job->request.step);
+  const std::string context = "save step " + std::to_string(job->request.step);
+  const Status planned = plan(*job);
+  Result<Verdict> verdict = agree(*job, begin(*job, planned));
+  settle(verdict.ok() ? *verdict : Verdict());
+  if (!verdict.ok()) return verdict.status().with_context(context);
+  switch (verdict->action) {
+    case SaveAction::skip:
+      job->pending->finish(SaveOutcome::skipped, Status());
+      return Pending(job->pending);
+    case SaveAction::fail:
+      // An old error carries its own step.
+      return verdict->raised_number != 0 ? verdict->failure
+                                         : verdict->failure.with_context(context);
+    case SaveAction::go: break;
+  }
+  job->staging_name = verdict->staging;
+  return enter(job);
+}
+
+Status Checkpointer::Core::stage(const Job& job) {
+  {
+    MutexLock lock(mutex_);
+    while (in_flight_.size() >= options_.in_flight) {
+      if (!changed_.wait_until(mutex_, job->deadline))
+        return Status(Code::unavailable, "the saves before it did not end before its deadline");
+    }
+  }
+  const std::uint64_t whole = staging_bytes(job->layout);
+  STOKER_ASSIGN(job->arena, memory_.take(memory_.grant_bytes(whole), job->deadline));
+  job->staging = std::make_unique<Staging>(job->layout, job->arena->bytes());
+  return {};
+}
+
+Result<Pending> Checkpointer::Core::enter(const Job& job) {
+  job->failure = stage(job);
+  {
+    MutexLock lock(mutex_);
+    queue_.push_back(job);
+    in_flight_.push_back(job);
+    if (job->failure.ok()) filling_ = job->number;
+    // Told right here; the other ranks hear of it from rank 0.
+    else
+      raised_number_ = std::max(raised_number_, job->number);
+  }
+  changed_.notify_all();
+  if (!job->failure.ok())
+    return job->failure.with_context("save step " + std::to_string(job->request.step));
+  // If the writer fails meanwhile the copy ends early, and the Pending says why.
+  static_cast<void>(
+      fill_staging(*job->staging, job->layout, job->request.tensors, options_.copy_threads));
+  job->pending->set_staged();
+  {
+    MutexLock lock(mutex_);
+    filling_ = 0;
+  }
+  changed_.notify_all();
+  return Pending(job->pending);
+}
+
+bool Checkpointer::Core::await_idle(Deadline deadline) {
+  MutexLock lock(mutex_);
+  while (!in_flight_.empty() || is_removing_) {
+    if (!changed_.wait_until(mutex_, deadline)) return in_flight_.empty() && !is_removing_;
+  }
+  return true;
+}
+
+Status Checkpointer::Core::take_error() {
+  MutexLock lock(mutex_);
+  forget_told();
+  Status error = failures_.empty() ? Status() : std::move(failures_.back().error);
+  failures_.clear();
+  return error;
+}
+
+Status Checkpointer::Core::wait(Deadline deadline) {
+  const bool is_idle = await_idle(deadline);
+  Status error = take_error();
+  if (error.ok() && !is_idle) error = Status(Code::unavailable, "wait: a save is still in flight");
+  return error;
+}
+
+CheckpointerProgress Checkpointer::Core::progress() const {
+  Job job;
+  CheckpointerProgress progress;
+  {
+    MutexLock lock(mutex_);
+    progress.in_flight = static_cast<std::uint32_t>(in_flight_.size());
+    if (!in_flight_.empty()) job = in_flight_.front();
+  }
+  if (job == nullptr) return progress;
+  progress.stage = job->stage.load(std::memory_order_relaxed);
+  progress.step = job->request.step;
+  progress.size_bytes = job->layout.size_bytes();
+  progress.staged_bytes = job->staging == nullptr ? 0 : job->staging->filled_bytes();
+  progress.written_bytes = job->written_bytes.load(std::memory_order_relaxed);
+  return progress;
+}
+
+// The writer's side ------------------------------------------------------------------------------
+
+void Checkpointer::Core::run(std::stop_token stop) {
+  const std::stop_callback wake(stop, [this] {
+    {
+      MutexLock lock(mutex_);
+    }
+    changed_.notify_all();
+  });
+  SaveWorker worker({.options = options_,
+                     .ops = writer_ops_,
+                     .coordinator = coordinator_,
+                     .leader = leader_.get(),
+                     .memory = memory_,
+                     .learned = learned_,
+                     .limiter = options_.rate_limit_bytes_per_s > 0 ? &limiter_ : nullptr,
+                     .reservation_changed = [this] {
+                       {
+                         MutexLock lock(mutex_);
+                       }
+                       changed_.notify_all();
+                     }});
+  while (const Job job = next_job(stop)) {
+    const EndMessage end = work(worker, job);
+    finish(job, end);
+    if (end.outcome == SaveOutcome::committed) writer_ops_.reached("checkpoint.acknowledged");
+    remove_condemned(*job);
+  }
+}
+
+/// What is allocated outside of the parts that see to it themselves fails the save too.
+EndMessage Checkpointer::Core::work(SaveWorker& worker, const Job& job) {
+  try {
+    return worker.run(*job, [&] { await_filled(*job); });
+  } catch (const std::bad_alloc&) {
+    return {.outcome = SaveOutcome::unknown, .failure = Status::from_errno(ENOMEM, "save", "")};
+  }
+}
+
+Checkpointer::Core::Job Checkpointer::Core::next_job(const std::stop_token& stop) {
+  MutexLock lock(mutex_);
+  while ((queue_.empty() || is_held_) && !stop.stop_requested()) changed_.wait(mutex_);
+  if (stop.stop_requested()) return nullptr;
+  Job job = queue_.front();
+  queue_.pop_front();
+  return job;
+}
+
+void Checkpointer::Core::await_filled(const SaveJob& job) {
+  MutexLock lock(mutex_);
+  while (filling_ == job.number) changed_.wait(mutex_);
+}
+
+void Checkpointer::Core::finish(const Job& job, const EndMessage& end) {
+  const Status error = end.failure.with_context("save step " + std::to_string(job->request.step));
+  {
+    MutexLock lock(mutex_);
+    std::erase(in_flight_, job);
+    if (!error.ok() && job->number > raised_number_)
+      note({.number = job->number,
+            .error = error,
+            .is_behind_commit = end.outcome == SaveOutcome::committed,
+            .pending = job->pending});
+    // Under the lock: whoever sees the queue empty finds every Pending done, and the reverse.
+    job->pending->finish(end.outcome, error, end.generation, end.line);
+    is_removing_ = leader_ != nullptr && leader_->has_condemned();
+  }
+  changed_.notify_all();
+}
+
+void Checkpointer::Core::remove_condemned(const SaveJob& job) {
+  if (leader_ == nullptr || !leader_->has_condemned()) return;
+  Status error;
+  try {
+    error =
+        leader_->remove_condemned().with_context("save step " + std::to_string(job.request.step));
+  } catch (const std::bad_alloc&) {
+    error = Status::from_errno(ENOMEM, "remove checkpoints", "");
+  }
+  {
+    MutexLock lock(mutex_);
+    is_removing_ = false;
+    if (!error.ok())
+      note({.number = job.number, .error = error, .is_behind_commit = true, .pending = nullptr});
+  }
+  changed_.notify_all();
+}
+
+}  // namespace stoker

@@ -1,0 +1,137 @@
+#include "checkpoint/save/commit.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cerrno>
+#include <optional>
+#include <set>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "checkpoint/manifest/names.h"
+#include "checkpoint/manifest/slices.h"
+#include "checkpoint/save/commit_names.h"
+#include "formats/json/strict_json.h"
+#include "io/files/text_file.h"
+
+namespace stoker {
+namespace {
+
+// Steps 8 and 9.
+Status seal(const CommitRequest& request) {
+  FileOps& ops = request.owner.directory().ops();
+  const PathAt staging = request.owner.at(request.staging);
+  STOKER_TRY(create_durable_file(ops, staging / kManifestName,
+                                 format_checkpoint_manifest(request.manifest), true));
+  ops.reached("checkpoint.manifest_written");
+  for (std::uint32_t rank = 0; rank < request.manifest.world_size; ++rank)
+    STOKER_TRY(ops.unlink(staging / part_name(rank)));
+  STOKER_TRY(ops.fsync_dir(staging));
+  ops.reached("checkpoint.directory_synced");
+  return {};
+}
+
+}  // namespace
+
+Status merge_parts(CheckpointManifest& manifest, std::span<const CheckpointPart> parts) {
+  if (parts.size() != manifest.world_size)
+    return Status(Code::corrupt, std::to_string(parts.size()) + " parts of " +
+                                     std::to_string(manifest.world_size) + " ranks");
+  std::set<std::string> names;
+  for (std::uint32_t rank = 0; rank < parts.size(); ++rank) {
+    const CheckpointPart& part = parts[rank];
+    if (part.rank != rank)
+      return Status(Code::corrupt, "the part of rank " + std::to_string(rank) + " is of rank " +
+                                       std::to_string(part.rank));
+    const auto first = static_cast<std::uint32_t>(manifest.files.size());
+    for (const CheckpointFile& file : part.files) {
+      if (!names.insert(file.name).second)
+        return Status(Code::corrupt, "two ranks have written " + file.name);
+      manifest.files.push_back(file);
+    }
+    for (CheckpointTensor tensor : part.tensors) {
+      tensor.file += first;
+      manifest.tensors.push_back(std::move(tensor));
+    }
+    manifest.state_json.push_back(part.state_json);
+  }
+  return {};
+}
+
+namespace {
+
+/// The least name of a tensor whose slices have too few bytes.
+Result<const CheckpointTensor*> find_incomplete(const CheckpointManifest& manifest) {
+  struct Sliced {
+    const CheckpointTensor* any = nullptr;
+    std::uint64_t size_bytes = 0;
+  };
+  std::unordered_map<std::string_view, Sliced> sliced;
+  for (const CheckpointTensor& tensor : manifest.tensors) {
+    if (tensor.shape == tensor.global_shape) continue;
+    Sliced& all = sliced[tensor.name];
+    all.any = &tensor;
+    all.size_bytes += tensor.end_bytes - tensor.begin_bytes;
+  }
+  const CheckpointTensor* least = nullptr;
+  for (const auto& [name, all] : sliced) {
+    STOKER_ASSIGN(const std::uint64_t whole_bytes,
+                  tensor_bytes(all.any->type, all.any->global_shape));
+    if (all.size_bytes < whole_bytes && (least == nullptr || name < least->name)) least = all.any;
+  }
+  return least;
+}
+
+}  // namespace
+
+Status check_no_gaps(const CheckpointManifest& manifest) {
+  STOKER_ASSIGN(const CheckpointTensor* const incomplete, find_incomplete(manifest));
+  if (incomplete == nullptr) return {};
+  std::vector<Slice> slices;
+  for (const CheckpointTensor& tensor : manifest.tensors) {
+    if (tensor.name == incomplete->name)
+      slices.push_back({.offsets = tensor.offsets, .shape = tensor.shape});
+  }
+  const std::optional<Gap> gap = find_gap(slices, incomplete->global_shape);
+  if (!gap) return {};
+  std::string where;
+  for (std::size_t d = 0; d < gap->begin.size(); ++d)
+    where += fmt::format("{}{}:{}", d == 0 ? "" : ", ", gap->begin[d], gap->end[d]);
+  return Status(Code::invalid_argument,
+                fmt::format("tensor {} of shape [{}]: no rank has saved its elements [{}]",
+                            quote_for_message(incomplete->name),
+                            fmt::join(incomplete->global_shape, ", "), where));
+}
+
+// 8. Write and fsync manifest.json; remove the part manifests.  9. fsync the staging directory.
+// 10. Rename it to its final name without replacing; what a rewound run has left there gets another
+// name before.  11. fsync the parent, and the directory it came from.  12. Move `latest`: a
+// temporary link, renamed over it, then fsync of both. Before step 10 nothing has the final name,
+// and after it everything under it is durable: a reader who sees the name sees all of it.
+Status commit_checkpoint(const CommitRequest& request, CommitStage& stage) {
+  const OwnerDirectory& owner = request.owner;
+  FileOps& ops = owner.directory().ops();
+  const std::uint64_t step = request.manifest.step;
+  stage = CommitStage::staged;
+  STOKER_TRY(seal(request));
+  if (request.superseded != nullptr)
+    STOKER_TRY(supersede(owner, step, request.superseded->generation));
+  if (const Status renamed = owner.publish(request.staging, step_name(step)); !renamed.ok()) {
+    // A call that was left alone may still be performed, and so may one whose answer was lost.
+    if (renamed.os_error() == ETIMEDOUT) stage = CommitStage::visible;
+    return renamed;
+  }
+  stage = CommitStage::visible;
+  ops.reached("checkpoint.renamed");
+  STOKER_TRY(owner.sync_both());
+  stage = CommitStage::durable;
+  ops.reached("checkpoint.parent_synced");
+  STOKER_TRY(move_latest(owner, step_name(step)));
+  stage = CommitStage::complete;
+  return {};
+}
+
+}  // namespace stoker

@@ -1,0 +1,134 @@
+#include "checkpoint/save/commit_names.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <vector>
+
+#include "base/token.h"
+#include "checkpoint/manifest/manifest_file.h"
+
+namespace stoker {
+namespace {
+
+/// Of checkpoints that bear one step and one generation: somebody has to tell them apart.
+constexpr std::uint32_t kSameNameMax = 10'000;
+
+/// A second directory with the same files, staged in the owner's. `not_found` if there is no
+/// owner's directory any more.
+Status link_all(const OwnerDirectory& owner, const PathAt& from, const std::string& staged) {
+  FileOps& ops = owner.directory().ops();
+  STOKER_TRY(ops.mkdir(owner.at(staged)));
+  STOKER_ASSIGN(const std::vector<std::string> names, ops.list(from));
+  for (const std::string& name : names) STOKER_TRY(ops.link(from / name, owner.at(staged) / name));
+  return ops.fsync_dir(owner.at(staged));
+}
+
+/// Whether link_all() has made one of the other.
+bool has_same_files(FileOps& ops, const PathAt& a, const PathAt& b) {
+  const Result<std::vector<DirectoryName>> names = ops.list_names(a);
+  const Result<std::vector<DirectoryName>> others = ops.list_names(b);
+  return names.ok() && others.ok() && !names->empty() && *names == *others;
+}
+
+/// Where a superseded checkpoint goes.
+struct AwayName {
+  std::string name;
+  bool is_there = false;  ///< With the same files: of an attempt that was cut short.
+};
+
+/// The first name that is free or has these very files. Whatever else has one stays as it is.
+Result<AwayName> away_name(const CheckpointDirectory& directory, std::uint64_t step,
+                           std::uint64_t generation) {
+  const PathAt from = directory.at(step_name(step));
+  for (std::uint32_t number = 1; number <= kSameNameMax; ++number) {
+    const std::string name = superseded_name(step, generation, number);
+    const Result<FileKind> kind = directory.ops().kind_of(directory.at(name));
+    if (kind.status().code() == Code::not_found) return AwayName{.name = name};
+    if (!kind.ok()) return kind.status();
+    if (has_same_files(directory.ops(), from, directory.at(name)))
+      return AwayName{.name = name, .is_there = true};
+  }
+  return Status(Code::already_exists, from.text() + ": superseded too often under one generation");
+}
+
+/// Without hard links: the directory itself, by way of the owner's.
+Status move_away(const OwnerDirectory& owner, std::uint64_t step, std::uint64_t generation) {
+  FileOps& ops = owner.directory().ops();
+  const AsideName aside{.purpose = AsideName::Purpose::keep,
+                        .step = StepName{.step = step, .superseded_generation = {}},
+                        .generation = generation};
+  const std::string kept = aside_name(aside);
+  const PathAt from = owner.directory().at(step_name(step));
+  STOKER_TRY(explain_layers(ops.rename(from, owner.at(kept)), from));
+  STOKER_TRY(owner.sync_both());
+  ops.reached("checkpoint.kept");
+  STOKER_TRY(owner.give_back(kept, aside, /*is_superseded=*/true).status());
+  ops.reached("checkpoint.superseded");
+  return {};
+}
+
+}  // namespace
+
+Status move_latest(const OwnerDirectory& owner, const std::string& name) {
+  FileOps& ops = owner.directory().ops();
+  const PathAt staged = owner.at(kLatestName);
+  static_cast<void>(ops.unlink(staged));  // of an attempt that failed here
+  STOKER_TRY(ops.symlink(name, staged));
+  ops.reached("checkpoint.latest_staged");
+  STOKER_TRY(ops.rename(staged, owner.directory().at(kLatestName)));
+  ops.reached("checkpoint.latest_moved");
+  STOKER_TRY(owner.sync_both());
+  ops.reached("checkpoint.latest_synced");
+  return {};
+}
+
+// 1. Link the files of the old checkpoint into a staged directory and fsync that.  2. Give it the
+// superseded name, fsync.  3. If `latest` leads to the old name, move it.  4. Rename the directory
+// with the old name to one that may be removed, fsync, and remove it: its files have the other
+// name. An attempt that was cut short after step 2 is continued there. Where there are no hard
+// links the directory is moved into the owner's and from there to the superseded name.
+Status supersede(const OwnerDirectory& owner, std::uint64_t step, std::uint64_t generation) {
+  const CheckpointDirectory& directory = owner.directory();
+  FileOps& ops = directory.ops();
+  const std::string name = step_name(step);
+  const PathAt from = directory.at(name);
+  STOKER_ASSIGN(const FileKind kind, ops.kind_of(from));
+  if (kind != FileKind::directory)
+    return Status(Code::already_exists,
+                  from.text() + ": not a directory, and so no checkpoint of ours: move it away");
+  // Nothing is put away under a name that says something else of it.
+  const Result<CheckpointManifest> present = read_checkpoint_manifest(ops, from);
+  if (present.ok() && present->generation != generation)
+    return Status(Code::unavailable,
+                  from.text() + ": was replaced while this step was being saved");
+  STOKER_ASSIGN(const AwayName away, away_name(directory, step, generation));
+  if (!away.is_there) {
+    const std::string staged = "linked-" + make_token();
+    const Status linked = link_all(owner, from, staged);
+    if (!linked.ok()) {
+      owner.discard(staged);
+      return move_away(owner, step, generation);
+    }
+    STOKER_TRY(owner.publish(staged, away.name));
+    ops.reached("checkpoint.superseded");
+  }
+  STOKER_TRY(owner.sync_both());
+  const Result<std::string> latest = ops.read_link(directory.at(kLatestName));
+  const bool is_latest = latest.ok() && *latest == name;
+  if (is_latest) STOKER_TRY(move_latest(owner, away.name));
+  const std::string condemned = remove_name(make_token());
+  const Status freed = ops.rename(from, owner.at(condemned));
+  if (freed.os_error() == EXDEV) {  // it keeps its name, and needs no second one
+    if (is_latest) STOKER_TRY(move_latest(owner, name));
+    STOKER_TRY(ops.rename(directory.at(away.name), owner.at(condemned)));
+    STOKER_TRY(owner.sync_both());
+    static_cast<void>(owner.remove(condemned));
+  }
+  STOKER_TRY(explain_layers(freed, from));
+  STOKER_TRY(owner.sync_both());
+  ops.reached("checkpoint.freed");
+  static_cast<void>(owner.remove(condemned));  // else by the next writer's sweep
+  return {};
+}
+
+}  // namespace stoker

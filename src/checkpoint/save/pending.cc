@@ -1,0 +1,66 @@
+#include "checkpoint/save/pending.h"
+
+#include <utility>
+
+namespace stoker {
+
+std::string_view outcome_name(SaveOutcome outcome) noexcept {
+  switch (outcome) {
+    case SaveOutcome::committed: return "committed";
+    case SaveOutcome::skipped: return "skipped";
+    case SaveOutcome::replaced: return "replaced";
+    case SaveOutcome::failed: return "failed";
+    case SaveOutcome::unknown: break;
+  }
+  return "unknown";
+}
+
+void PendingState::set_staged() {
+  MutexLock lock(mutex_);
+  is_staged_ = true;
+}
+
+void PendingState::finish(SaveOutcome outcome, Status status, std::uint64_t generation,
+                          std::string line) {
+  {
+    MutexLock lock(mutex_);
+    outcome_ = outcome;
+    status_ = std::move(status);
+    generation_ = generation;
+    line_ = std::move(line);
+  }
+  finished_.notify_all();
+}
+
+bool PendingState::is_staged() const {
+  MutexLock lock(mutex_);
+  return is_staged_;
+}
+
+std::optional<SaveOutcome> PendingState::outcome() const {
+  MutexLock lock(mutex_);
+  return outcome_;
+}
+
+std::string PendingState::line() const {
+  MutexLock lock(mutex_);
+  return line_;
+}
+
+std::uint64_t PendingState::generation() const {
+  MutexLock lock(mutex_);
+  return generation_;
+}
+
+Status PendingState::wait(nanoseconds timeout) const {
+  STOKER_TRY(guard_.check("a pending save"));
+  const Deadline deadline = deadline_after(timeout);
+  MutexLock lock(mutex_);
+  while (!outcome_) {
+    if (!finished_.wait_until(mutex_, deadline) && !outcome_)
+      return Status(Code::unavailable, "step " + std::to_string(step_) + " is still being saved");
+  }
+  return status_;
+}
+
+}  // namespace stoker

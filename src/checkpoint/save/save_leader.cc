@@ -1,0 +1,358 @@
+#include "checkpoint/save/save_leader.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <new>
+#include <utility>
+
+#include "base/token.h"
+#include "checkpoint/directory/step_removal.h"
+#include "checkpoint/manifest/names.h"
+#include "checkpoint/save/abandon_save.h"
+#include "io/files/filesystem.h"
+#include "io/files/text_file.h"
+
+namespace stoker {
+namespace {
+
+constexpr std::size_t kPartBytesMax = std::size_t{1} << 30;
+
+double wall_time_s() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+std::string rank_text(std::size_t rank) {
+  return "rank " + std::to_string(rank);
+}
+
+}  // namespace
+
+std::shared_ptr<SaveLeader::Held> SaveLeader::held() const {
+  MutexLock lock(mutex_);
+  return held_;
+}
+
+Status SaveLeader::ready(bool is_idle) {
+  if (const std::shared_ptr<Held> held = this->held()) {
+    if (held->lock->owner().directory().is_where_it_was()) return {};
+    if (!is_idle)
+      return Status(
+          Code::unavailable,
+          options_.directory + ": was moved or replaced while saves to it are on their way");
+    let_go();
+  }
+  STOKER_ASSIGN(const CheckpointDirectory directory,
+                CheckpointDirectory::make(*options_.ops, options_.directory));
+  if (directory.ops().kind_of(directory.at(kManifestName)).ok())
+    return Status(Code::invalid_argument,
+                  options_.directory + ": has a " + std::string(kManifestName) +
+                      ", so it is a checkpoint itself, or a dataset: give the directory above it");
+  STOKER_ASSIGN(std::unique_ptr<WriterLock> lock, WriterLock::acquire(directory, options_.lock));
+  const CheckpointDirectory timed = directory.with(writer_ops_);
+  const std::string token = lock->token();
+  auto made = std::make_shared<Held>(Held{.lock = std::move(lock),
+                                          .line = make_token(),
+                                          .owner = OwnerDirectory(timed, token),
+                                          .checked = History(directory),
+                                          .committed = History(timed),
+                                          .notes = NotesReader(timed)});
+  MutexLock guard(mutex_);
+  held_ = std::move(made);
+  return {};
+}
+
+std::optional<CheckpointParent> SaveLeader::head() const {
+  MutexLock lock(mutex_);
+  return head_;
+}
+
+Status SaveLeader::check(std::span<const BeginMessage> messages, const SavesInFlight& in_flight,
+                         Held& held) {
+  const std::uint64_t step = messages.front().step;
+  std::uint64_t size_bytes = 0;
+  for (std::size_t rank = 0; rank < messages.size(); ++rank) {
+    if (messages[rank].step != step)
+      return Status(Code::invalid_argument, rank_text(rank) + " saves step " +
+                                                std::to_string(messages[rank].step) +
+                                                " while rank 0 saves step " + std::to_string(step));
+    size_bytes += messages[rank].size_bytes;
+  }
+  Status exists(
+      Code::already_exists,
+      "step " + std::to_string(step) + " is in " + options_.directory +
+          " already, saved by this run or by the one that it continues: save another step, or "
+          "restore an older checkpoint first");
+  if (std::ranges::find(in_flight.steps, step) != in_flight.steps.end()) return exists;
+  const CheckpointDirectory& directory = held.lock->owner().directory();
+  if (directory.ops().info_of(directory.at(step_name(step))).status().code() != Code::not_found) {
+    STOKER_TRY(held.checked.refresh());
+    const CatalogStep* present = held.checked.find(step);
+    if (present != nullptr && held.checked.is_ancestor(*present, head())) return exists;
+  }
+  // Where nobody can say how much is free, the disk will.
+  const Result<std::uint64_t> free = options_.free_bytes ? options_.free_bytes(options_.directory)
+                                                         : free_bytes_of(options_.directory);
+  if (!free.ok() || *free >= size_bytes + in_flight.unreserved_bytes) return {};
+  std::string text = options_.directory + ": a checkpoint of " + std::to_string(size_bytes) +
+                     " bytes needs more room than is free there, " + std::to_string(*free) +
+                     " bytes";
+  if (in_flight.unreserved_bytes > 0)
+    text += ", of which saves before it will take " + std::to_string(in_flight.unreserved_bytes);
+  text += ". Remove old checkpoints (stoker checkpoint prune, keep_last=) or use another disk";
+  return Status(Code::no_space, std::move(text));
+}
+
+Verdict SaveLeader::decide(std::uint64_t number, std::span<const BeginMessage> messages,
+                           const SavesInFlight& in_flight) {
+  Verdict verdict;
+  // An old error first, and it alone: it is raised on every rank, known there already or not.
+  for (const BeginMessage& message : messages) {
+    if (message.failed_number == 0) continue;
+    return {.action = SaveAction::fail,
+            .raised_number = message.failed_number,
+            .failure = message.failure};
+  }
+  for (std::size_t rank = 0; rank < messages.size(); ++rank) {
+    if (messages[rank].failure.ok()) continue;
+    const Status& failure = messages[rank].failure;
+    return {.action = SaveAction::fail,
+            .failure = messages.size() > 1 ? failure.with_context(rank_text(rank)) : failure};
+  }
+  const bool is_late = std::any_of(messages.begin(), messages.end(),
+                                   [](const BeginMessage& message) { return message.is_late; });
+  if (is_late && options_.late == LatePolicy::skip) return {.action = SaveAction::skip};
+  const std::shared_ptr<Held> held = this->held();
+  if (held == nullptr)  // fenced since ready(): the next save acquires the lock anew
+    return {.action = SaveAction::fail,
+            .failure = Status(Code::unavailable, "another writer has just taken over")};
+  if (Status wrong = check(messages, in_flight, *held); !wrong.ok())
+    return {.action = SaveAction::fail, .failure = std::move(wrong)};
+  if (is_late && options_.late == LatePolicy::replace) {
+    const std::uint64_t waiting = messages.front().waiting_number;
+    const bool is_everywhere =
+        std::all_of(messages.begin(), messages.end(),
+                    [&](const BeginMessage& message) { return message.waiting_number == waiting; });
+    if (is_everywhere) verdict.replaced_number = waiting;
+  }
+  verdict.staging =
+      held->owner.name() + "/" + step_name(messages.front().step) + "-" + std::to_string(number);
+  return verdict;
+}
+
+Result<std::vector<CheckpointPart>> SaveLeader::read_parts(const SaveJob& job,
+                                                           const CheckpointPart& own_part,
+                                                           const Held& held) const {
+  const CheckpointDirectory& directory = held.owner.directory();
+  std::vector<CheckpointPart> parts{own_part};
+  for (std::uint32_t rank = 1; rank < coordinator_.world_size(); ++rank) {
+    const PathAt path = directory.at(job.staging_name) / part_name(rank);
+    STOKER_ASSIGN(const std::string text, read_text_file(directory.ops(), path, kPartBytesMax));
+    STOKER_ASSIGN(CheckpointPart part, parse_checkpoint_part(text, path.text()));
+    parts.push_back(std::move(part));
+  }
+  return parts;
+}
+
+// Greater than that of every checkpoint there is or was, as far as anything tells: what is
+// continued may be gone, and so may one that has a note, which must not hold for another. Who reads
+// notes that cannot be read takes them for a pin. While the lock is held no generations come but
+// from here, so that notes are read once.
+Result<std::uint64_t> SaveLeader::next_generation(Held& held) const {
+  STOKER_TRY(held.committed.refresh());
+  if (!std::exchange(held.has_numbered, true)) {
+    const Result<AllNotes> notes = held.notes.read();
+    if (notes.ok()) held.committed.learn_generation(notes->greatest_generation());
+  }
+  const std::optional<CheckpointParent> parent = head();
+  if (parent) held.committed.learn_generation(parent->generation);
+  const std::uint64_t generation = held.committed.greatest_generation() + 1;
+  if (generation <= kGenerationMax) return generation;
+  return Status(Code::invalid_argument,
+                options_.directory +
+                    ": a checkpoint or a note has the greatest generation there is, which no run "
+                    "reaches: move it away (`stoker checkpoint ls` shows generations)");
+}
+
+Result<CheckpointManifest> SaveLeader::make_manifest(const SaveJob& job,
+                                                     const CheckpointPart& own_part, Held& held) {
+  STOKER_ASSIGN(const std::vector<CheckpointPart> parts, read_parts(job, own_part, held));
+  CheckpointManifest manifest;
+  manifest.step = job.request.step;
+  STOKER_ASSIGN(manifest.generation, next_generation(held));
+  manifest.line = held.line;
+  std::optional<CheckpointParent> parent = head();
+  if (parent) parent = held.committed.with_line(*std::move(parent));
+  manifest.time_s = options_.now_s ? options_.now_s() : wall_time_s();
+  manifest.world_size = coordinator_.world_size();
+  manifest.reference = job.request.reference;
+  manifest.extra_json = job.request.extra_json;
+  manifest.cursor_json = job.request.cursor_json;
+  manifest.parent = parent;
+  manifest.lineage = held.committed.lineage_after(parent);
+  manifest.tool = options_.tool;
+  STOKER_TRY(merge_parts(manifest, parts));
+  // What a reader would refuse must not be committed.
+  Result<CheckpointManifest> again =
+      parse_checkpoint_manifest(format_checkpoint_manifest(manifest), "the new manifest");
+  if (!again.ok()) return Status(Code::invalid_argument, std::string(again.status().message()));
+  STOKER_TRY(check_no_gaps(manifest));
+  return manifest;
+}
+
+EndMessage SaveLeader::commit(const SaveJob& job, const CheckpointPart& own_part) {
+  const std::shared_ptr<Held> held = this->held();
+  Result<CheckpointManifest> manifest =
+      held == nullptr ? Status(Code::not_found, "the lock is not held any more")
+                      : make_manifest(job, own_part, *held);
+  if (!manifest.ok()) {
+    EndMessage end{.outcome = SaveOutcome::failed, .failure = explain(job, manifest.status())};
+    discard(job);
+    return end;
+  }
+  return commit_made(job, *manifest, *held);
+}
+
+EndMessage SaveLeader::commit_made(const SaveJob& job, const CheckpointManifest& manifest,
+                                   Held& held) {
+  EndMessage end{.generation = manifest.generation, .line = manifest.line};
+  CommitStage stage = CommitStage::staged;
+  try {
+    end.failure =
+        commit_checkpoint({.owner = held.owner,
+                           .staging = job.staging_name.substr(held.owner.name().size() + 1),
+                           .manifest = manifest,
+                           .superseded = held.committed.find(manifest.step)},
+                          stage);
+  } catch (const std::bad_alloc&) {
+    end.failure = Status::from_errno(ENOMEM, "commit", step_name(manifest.step));
+  }
+  switch (stage) {
+    case CommitStage::staged:
+      end.failure = explain(job, end.failure);
+      discard(job);
+      end.outcome = SaveOutcome::failed;
+      end.generation = 0;
+      end.line.clear();
+      return end;
+    case CommitStage::visible:
+      end.outcome = SaveOutcome::unknown;
+      end.failure =
+          end.failure.with_context("it has its name or may get it, but may lose it in a power cut");
+      return end;
+    case CommitStage::durable:
+      end.failure = explain_behind_commit(end.failure, "`latest` did not move", held);
+      break;
+    case CommitStage::complete: break;
+  }
+  end.outcome = SaveOutcome::committed;
+  {
+    MutexLock lock(mutex_);
+    head_ = CheckpointParent{
+        .step = manifest.step, .generation = manifest.generation, .line = manifest.line};
+  }
+  if (!end.failure.ok()) return end;
+  try {
+    retention_.family = continue_lineage(manifest.lineage, manifest.line, manifest.generation);
+    const bool is_known = add_to_catalog(manifest, held);
+    if (!is_known || !keeps_all(held)) {
+      RetentionReport retired =
+          retire_unwanted(held.owner, retention_, held.committed.reader(), held.notes);
+      condemned_ = std::move(retired.condemned);
+      end.failure = retired.failure;
+    }
+  } catch (const std::bad_alloc&) {
+    end.failure = Status::from_errno(ENOMEM, "retire checkpoints", "");
+  }
+  end.failure = explain_behind_commit(end.failure, "retention failed", held);
+  return end;
+}
+
+Status SaveLeader::explain_behind_commit(const Status& failure, const char* what, Held& held) {
+  const std::string context = std::string("it is committed, but ") + what;
+  if (!is_gone(failure)) return failure.with_context(context);
+  const std::optional<std::string> successor = held.lock->find_successor();
+  if (!successor) return failure.with_context(context);
+  let_go();  // the next save acquires the lock anew
+  return Status(Code::unavailable, context + ": another writer has taken over " +
+                                       options_.directory + ": " + *successor);
+}
+
+/// By what is known, without a look at every checkpoint: for that nothing is removed it will do.
+bool SaveLeader::keeps_all(Held& held) const {
+  if (retention_.keep_all()) return true;
+  const Result<AllNotes> notes = held.notes.read();
+  return notes.ok() && choose_removals(held.committed.catalog(), *notes, retention_).empty();
+}
+
+bool SaveLeader::add_to_catalog(const CheckpointManifest& manifest, Held& held) {
+  const CheckpointDirectory& directory = held.owner.directory();
+  CatalogLine line{.name = step_name(manifest.step), .summary = summarize(manifest)};
+  const Result<FileInfo> info = directory.ops().info_of(directory.at(line.name) / kManifestName);
+  if (!info.ok()) return false;
+  line.inode = info->inode;
+  line.size_bytes = info->size_bytes;
+  line.modified_ns = info->modified_ns;
+  const bool is_known = held.committed.add(line).ok();
+  // The first of this writer: what it has read belongs into the file as well. Later on the file is
+  // made anew when most of its lines are of checkpoints that are gone: readers read all of it.
+  constexpr std::size_t kAddedMin = 64;
+  const bool is_long = ++held.catalog_added > kAddedMin + 2 * held.committed.catalog().steps.size();
+  if (held.catalog && !is_long) {
+    held.catalog->add(line);
+  } else {
+    held.catalog.emplace(held.owner, held.committed.reader().lines());
+    held.catalog_added = 0;
+  }
+  return is_known;
+}
+
+Status SaveLeader::remove_condemned() {
+  const std::shared_ptr<Held> held = this->held();
+  Status failure;
+  for (const std::string& name : std::exchange(condemned_, {})) {
+    if (held == nullptr) break;
+    const Status removed = held->owner.remove(name);  // one that resists does not keep the others
+    if (failure.ok()) failure = removed;
+  }
+  return failure.with_context("it is committed, but retention failed");
+}
+
+void SaveLeader::release(Deadline deadline) {
+  if (held() == nullptr) return;
+  static_cast<void>(coordinator_.gather("close", "", deadline));
+  let_go();
+}
+
+void SaveLeader::let_go() {
+  std::shared_ptr<Held>
+      held;  // destroyed outside of the lock: that frees the lock of the directory
+  MutexLock lock(mutex_);
+  held.swap(held_);
+}
+
+void SaveLeader::discard(const SaveJob& job) {
+  const std::shared_ptr<Held> held = this->held();
+  if (held == nullptr) return;
+  // Gives the space back now; what resists is swept with its owner.
+  const std::string name = job.staging_name.substr(held->owner.name().size() + 1);
+  held->owner.discard(name);
+  held->owner.discard(abandoned_name(name));
+}
+
+Status SaveLeader::explain(const SaveJob& job, const Status& failure) {
+  const std::shared_ptr<Held> held = this->held();
+  if (failure.code() != Code::not_found || held == nullptr) return failure;
+  if (is_abandoned(held->owner.directory(), job.staging_name))
+    return Status(Code::unavailable,
+                  "a rank has abandoned this save, because rank 0 had not committed it in time: " +
+                      std::string(failure.message()));
+  const std::optional<std::string> successor = held->lock->find_successor();
+  if (!successor && held->owner.directory().ops().info_of(held->owner.self()).ok()) return failure;
+  let_go();  // the next save acquires the lock anew
+  return Status(Code::unavailable, "another writer has taken over " + options_.directory + ": " +
+                                       successor.value_or("not known who") +
+                                       "; nothing of this save was committed");
+}
+
+}  // namespace stoker

@@ -1,0 +1,129 @@
+#include "checkpoint/staging/dedup.h"
+
+#include <algorithm>
+
+namespace stoker {
+
+const CheckpointFile* LinkParent::find(std::string_view name,
+                                       std::uint64_t size_bytes) const noexcept {
+  for (const CheckpointFile& file : files) {
+    if (file.name == name)
+      return file.size_bytes == size_bytes && file.link_count < kLinksMax ? &file : nullptr;
+  }
+  return nullptr;
+}
+
+bool LinkParent::is_as_committed(const CheckpointFile& file, const FileInfo& info) const noexcept {
+  const auto index = static_cast<std::size_t>(&file - files.data());
+  if (index >= infos.size() || info.kind != FileKind::regular) return false;
+  FileInfo committed = infos[index];
+  committed.link_count = info.link_count;  // links come and go with checkpoints
+  return info == committed && info.size_bytes == file.size_bytes;
+}
+
+bool GroupPlanner::is_same(const Known& known, const SaveTensor& tensor) {
+  return known.type == tensor.type && known.shape == tensor.shape &&
+         known.offsets == tensor.offsets;
+}
+
+void GroupPlanner::dissolve(std::uint32_t group) {
+  for (auto& [name, known] : known_) {
+    if (known.group == group) known.group = kNoGroup;
+  }
+  member_counts_.erase(group);
+}
+
+// Once for each tensor, as it costs the caller time: afterwards it is known whether it changes.
+void GroupPlanner::look_again(std::span<const SaveTensor> tensors, const CheckpointLayout& plain) {
+  for (const LayoutFile& file : plain.files) {
+    for (const PlacedTensor& placed : file.tensors) {
+      const SaveTensor& tensor = tensors[placed.tensor];
+      Known& known = known_.find(tensor.name)->second;
+      const bool was_seen_once = known.is_recorded && !known.was_grouped && !known.has_changed &&
+                                 known.equal_count == 0 && !known.looks_equal;
+      if (!was_seen_once || tensor.data == nullptr || !tensor.strides_bytes.empty()) continue;
+      known.looks_equal =
+          fingerprint_of(placed, {tensor.data, placed.end_bytes - placed.begin_bytes}) ==
+          known.fingerprint;
+    }
+  }
+}
+
+std::vector<std::uint32_t> GroupPlanner::plan(std::span<const SaveTensor> tensors,
+                                              const CheckpointLayout& plain) {
+  // A group holds only as a whole: its file has room for exactly its members.
+  std::map<std::uint32_t, std::size_t> present;
+  for (const SaveTensor& tensor : tensors) {
+    Known& known = known_[tensor.name];
+    if (!is_same(known, tensor)) {
+      if (known.group != kNoGroup) dissolve(known.group);
+      known = {.type = tensor.type, .shape = tensor.shape, .offsets = tensor.offsets};
+    }
+    if (known.group != kNoGroup) ++present[known.group];
+  }
+  const std::map<std::uint32_t, std::size_t> expected = member_counts_;
+  for (const auto& [group, count] : expected) {
+    const auto found = present.find(group);
+    if (found == present.end() || found->second != count) dissolve(group);
+  }
+
+  look_again(tensors, plain);
+  std::vector<std::uint32_t> candidates;
+  std::uint64_t candidate_bytes = 0;
+  const auto bytes_of = [&](std::uint32_t i) {
+    const Result<std::uint64_t> size = tensor_bytes(tensors[i].type, tensors[i].shape);
+    return size.ok() ? *size : 0;  // plan_layout() will say what is wrong with it
+  };
+  for (std::uint32_t i = 0; i < tensors.size(); ++i) {
+    const Known& known = known_.find(tensors[i].name)->second;
+    const bool is_likely = known.equal_count > 0 || known.looks_equal ||
+                           (tensors[i].likely_unchanged && !known.has_changed);
+    if (known.group != kNoGroup || !is_likely) continue;
+    candidates.push_back(i);
+    candidate_bytes += bytes_of(i);
+  }
+  if (candidate_bytes >= limits_.group_bytes_min) {
+    std::sort(candidates.begin(), candidates.end(),
+              [&](std::uint32_t a, std::uint32_t b) { return tensors[a].name < tensors[b].name; });
+    std::uint64_t group_bytes = limits_.group_bytes_max;  // full: the first opens a group
+    for (const std::uint32_t i : candidates) {
+      if (group_bytes + bytes_of(i) > limits_.group_bytes_max) {
+        ++next_group_;
+        group_bytes = 0;
+      }
+      group_bytes += bytes_of(i);
+      known_.find(tensors[i].name)->second.group = next_group_ - 1;
+      ++member_counts_[next_group_ - 1];
+    }
+  }
+  std::vector<std::uint32_t> groups;
+  groups.reserve(tensors.size());
+  for (const SaveTensor& tensor : tensors) groups.push_back(known_.find(tensor.name)->second.group);
+  return groups;
+}
+
+void GroupPlanner::record(const CheckpointLayout& layout, std::span<const SaveTensor> tensors,
+                          std::span<const TensorScan> scans) {
+  for (const LayoutFile& file : layout.files) {
+    bool is_broken = false;
+    for (const PlacedTensor& placed : file.tensors) {
+      const SaveTensor& tensor = tensors[placed.tensor];
+      const auto found = known_.find(tensor.name);
+      if (found == known_.end() || !is_same(found->second, tensor)) continue;
+      Known& known = found->second;
+      const std::uint64_t fingerprint = scans[placed.tensor].fingerprint;
+      if (known.is_recorded && known.was_grouped == file.group.has_value()) {
+        known.has_changed = known.fingerprint != fingerprint;
+        known.looks_equal = false;
+        known.equal_count = known.has_changed ? 0 : known.equal_count + 1;
+        is_broken = is_broken || known.has_changed;
+      }
+      known.fingerprint = fingerprint;
+      known.is_recorded = true;
+      known.was_grouped = file.group.has_value();
+    }
+    if (is_broken && file.group) dissolve(*file.group);
+  }
+}
+
+}  // namespace stoker

@@ -1,0 +1,318 @@
+#include "checkpoint/staging/part_writer.h"
+
+#include <array>
+#include <cerrno>
+#include <new>
+#include <optional>
+#include <set>
+#include <thread>
+#include <utility>
+
+#include "checkpoint/manifest/names.h"
+#include "io/files/text_file.h"
+
+namespace stoker {
+namespace {
+
+class PartWriter {
+ public:
+  explicit PartWriter(const PartRequest& request)
+      : request_(request), ops_(request.ops), scans_(request.tensors.size()) {
+    for (const LayoutFile& file : request.layout.files) {
+      Output output;
+      output.digests.resize(file.chunk_count());
+      if (request.parent != nullptr && file.group && !request.staging.is_ring())
+        output.source = request.parent->find(file.name, file.size_bytes);
+      outputs_.push_back(std::move(output));
+      for (const PlacedTensor& placed : file.tensors)  // an empty one is in no chunk
+        if (placed.begin_bytes == placed.end_bytes) scans_[placed.tensor].digest = xxh3_128({});
+    }
+    in_flight_.resize(request.layout.chunks.size());
+  }
+
+  Status make_files();
+  Status write_chunks();
+  Status link_or_write();
+  Status finish_files();
+  Result<WrittenPart> write_manifest();
+  void await_writes();
+
+ private:
+  struct Output {
+    std::optional<File> file;
+    std::vector<Digest128> digests;
+    ChunkScanner scanner;
+    const CheckpointFile* source = nullptr;  ///< To be linked if all checksums agree.
+    std::uint32_t link_count = 0;
+    FileInfo info;
+  };
+
+  PathAt path_of(const LayoutFile& file) const { return request_.directory / file.name; }
+  const LayoutFile& layout_of(std::size_t index) const { return request_.layout.files[index]; }
+
+  /// Of a chunk, for messages.
+  std::string where(std::size_t chunk) const {
+    const ChunkRef ref = request_.layout.chunks[chunk];
+    return path_of(layout_of(ref.file)).text() + " at " + std::to_string(ref.offset_bytes());
+  }
+
+  Status make_file(std::size_t index);
+  Result<bool> try_link(std::size_t index);
+  Status write(const Staging::Chunk& chunk);
+  Status await_rate(std::uint64_t size_bytes);
+  Status reap(std::size_t count_min) { return reap(count_min, request_.deadline); }
+  Status reap(std::size_t count_min, Deadline until);
+  Status check_deadline();
+
+  const PartRequest& request_;
+  FileOps& ops_;
+  std::vector<Output> outputs_;
+  std::vector<TensorScan> scans_;
+  std::vector<Staging::Chunk> in_flight_;  // by index of the chunk
+  std::set<std::size_t> writing_;          // indexes of those that were submitted and not reaped
+};
+
+Status PartWriter::check_deadline() {
+  if (Clock::now() < request_.deadline) return {};
+  STOKER_TRY(reap(0));  // a write that has ended is not to blame
+  if (writing_.empty())
+    return Status(Code::unavailable, "the deadline passed while it was being written");
+  return Status(Code::unavailable,
+                "write " + where(*writing_.begin()) + ": did not end before the deadline");
+}
+
+// Step 2 of one file.
+Status PartWriter::make_file(std::size_t index) {
+  const LayoutFile& layout = layout_of(index);
+  File::Options options = request_.file;
+  options.is_closed_in_children = true;
+  STOKER_ASSIGN(outputs_[index].file, File::create(ops_, path_of(layout), options));
+  STOKER_TRY(outputs_[index].file->preallocate(layout.size_bytes));
+  ops_.reached("checkpoint.preallocated");
+  return {};
+}
+
+// Steps 1 and 2.
+Status PartWriter::make_files() {
+  Status made = ops_.mkdir(request_.directory);
+  // Another rank may have been first; a name is never used by two attempts.
+  if (!made.ok() && made.code() != Code::already_exists) return made;
+  ops_.reached("checkpoint.staged_dir");
+  if (request_.reservation_changed) request_.reservation_changed(Reservation::under_way);
+  for (std::size_t i = 0; i < outputs_.size(); ++i) {
+    if (outputs_[i].source == nullptr) STOKER_TRY(make_file(i));
+  }
+  if (request_.reservation_changed) request_.reservation_changed(Reservation::done);
+  return {};
+}
+
+Status PartWriter::reap(std::size_t count_min, Deadline until) {
+  std::array<Completion, 16> completions;
+  STOKER_ASSIGN(const std::size_t count,
+                request_.engine.reap(completions, count_min, time_left(until)));
+  if (count < count_min) STOKER_TRY(check_deadline());
+  for (const Completion& done : std::span(completions).first(count)) {
+    const Staging::Chunk& chunk = in_flight_[done.tag];
+    writing_.erase(done.tag);
+    if (done.result < 0)
+      return Status::from_errno(static_cast<int>(-done.result), "write", where(done.tag));
+    if (static_cast<std::uint64_t>(done.result) < chunk.size_bytes)
+      return Status(Code::io_error, "write " + where(done.tag) + ": only " +
+                                        std::to_string(done.result) + " bytes were taken");
+    // relaxed: a figure for people
+    if (request_.written_bytes != nullptr)
+      request_.written_bytes->fetch_add(chunk.size_bytes, std::memory_order_relaxed);
+    request_.staging.release(chunk);
+  }
+  return {};
+}
+
+// Waits for the moment at which so many bytes may be written, and takes meanwhile what has ended:
+// that memory is free, and progress is seen. A moment behind the deadline is not waited for.
+Status PartWriter::await_rate(std::uint64_t size_bytes) {
+  if (request_.limiter == nullptr) return {};
+  const Deadline until = deadline_after(request_.limiter->reserve(size_bytes));
+  if (until >= request_.deadline && request_.deadline != Deadline::max()) {
+    request_.limiter->give_back(size_bytes);
+    return Status(Code::unavailable, "the rate limit of " +
+                                         std::to_string(request_.limiter->rate_bytes_per_s()) +
+                                         " bytes/s leaves no time for it before the deadline");
+  }
+  while (Clock::now() < until) {
+    if (request_.engine.in_flight() > 0)
+      STOKER_TRY(reap(1, until));
+    else
+      std::this_thread::sleep_until(until);
+  }
+  return {};
+}
+
+Status PartWriter::write(const Staging::Chunk& chunk) {
+  const ChunkRef ref = request_.layout.chunks[chunk.index];
+  STOKER_TRY(await_rate(chunk.size_bytes));
+  while (request_.engine.in_flight() >= request_.depth) STOKER_TRY(reap(1));
+  STOKER_ASSIGN(Request request, outputs_[ref.file].file->plan_write(
+                                     ref.offset_bytes(), chunk.size_bytes, chunk.memory));
+  request.tag = chunk.index;
+  in_flight_[chunk.index] = chunk;
+  for (;;) {
+    STOKER_ASSIGN(const std::size_t accepted, request_.engine.submit(std::span(&request, 1)));
+    if (accepted == 1) {
+      writing_.insert(chunk.index);
+      return {};
+    }
+    STOKER_TRY(reap(1));
+  }
+}
+
+// Step 3. A chunk is first submitted and then looked at: the device works while we do.
+Status PartWriter::write_chunks() {
+  for (std::size_t taken = 0; taken < request_.layout.chunks.size();) {
+    STOKER_TRY(check_deadline());
+    std::optional<Staging::Chunk> chunk = request_.staging.try_take();
+    if (!chunk && request_.engine.in_flight() > 0) {
+      // In a ring those who fill may be waiting for these writes, so they are waited for first.
+      STOKER_TRY(reap(1));
+      continue;
+    }
+    if (!chunk) chunk = request_.staging.take(request_.deadline);
+    if (!chunk) {
+      STOKER_TRY(request_.staging.status());
+      return Status(Code::unavailable, "the deadline passed while it was being copied");
+    }
+    ++taken;
+    const ChunkRef ref = request_.layout.chunks[chunk->index];
+    Output& output = outputs_[ref.file];
+    if (output.source == nullptr) STOKER_TRY(write(*chunk));
+    output.digests[ref.chunk] =
+        output.scanner.scan(layout_of(ref.file), ref.chunk, chunk->memory.first(chunk->size_bytes),
+                            request_.tensors, scans_);
+  }
+  return {};
+}
+
+// False if the group's file has to be written. Checksums tell that the tensors are as they were;
+// whether the file still is as it was committed, only the file can tell. It is asked by its new
+// name: what has the old one may be another by now.
+Result<bool> PartWriter::try_link(std::size_t index) {
+  Output& output = outputs_[index];
+  if (output.source->chunks != output.digests) return false;
+  const PathAt path = path_of(layout_of(index));
+  // Too many links, another filesystem, no links at all, the parent was removed.
+  if (!ops_.link(request_.parent->directory / output.source->name, path).ok()) return false;
+  const Result<FileInfo> info = ops_.info_of(path);
+  if (!info.ok() || !request_.parent->is_as_committed(*output.source, *info)) {
+    STOKER_TRY(ops_.unlink(path));
+    return false;
+  }
+  output.info = *info;
+  output.link_count = output.source->link_count + 1;
+  return true;
+}
+
+// The rest of step 3: groups of which every checksum is now known.
+Status PartWriter::link_or_write() {
+  for (std::size_t i = 0; i < outputs_.size(); ++i) {
+    if (outputs_[i].source == nullptr) continue;
+    STOKER_ASSIGN(const bool is_linked, try_link(i));
+    if (is_linked) continue;
+    STOKER_TRY(make_file(i));
+    for (std::size_t index = 0; index < request_.layout.chunks.size(); ++index) {
+      if (request_.layout.chunks[index].file == i) STOKER_TRY(write(request_.staging.at(index)));
+    }
+  }
+  while (request_.engine.in_flight() > 0) STOKER_TRY(reap(1));
+  ops_.reached("checkpoint.written");
+  return {};
+}
+
+// Steps 4 and 5. Committed files are read-only: links share their bytes.
+Status PartWriter::finish_files() {
+  for (std::size_t i = 0; i < outputs_.size(); ++i) {
+    Output& output = outputs_[i];
+    if (!output.file) continue;
+    STOKER_TRY(ops_.fchmod(output.file->buffered_fd(), 0444).with_context(output.file->path()));
+    STOKER_TRY(output.file->finish(layout_of(i).size_bytes));
+    STOKER_TRY(std::move(*output.file).close());
+    output.file.reset();
+    ops_.reached("checkpoint.synced");
+    if (!layout_of(i).group) continue;
+    // Without it the file is not linked.
+    if (const Result<FileInfo> info = ops_.info_of(path_of(layout_of(i))); info.ok())
+      output.info = *info;
+  }
+  return {};
+}
+
+// Steps 6 and 7.
+Result<WrittenPart> PartWriter::write_manifest() {
+  WrittenPart written;
+  written.part = describe(request_.layout, request_.tensors);
+  written.part.state_json = request_.state_json;
+  for (std::size_t i = 0; i < outputs_.size(); ++i) {
+    written.part.files[i].chunks = std::move(outputs_[i].digests);
+    written.part.files[i].link_count = outputs_[i].link_count;
+    written.infos.push_back(outputs_[i].info);
+  }
+  std::size_t next = 0;  // describe() goes through files and their tensors in this order
+  for (const LayoutFile& file : request_.layout.files) {
+    for (const PlacedTensor& placed : file.tensors) {
+      CheckpointTensor& tensor = written.part.tensors[next++];
+      tensor.nonfinite_count = scans_[placed.tensor].nonfinite_count;
+      tensor.digest = scans_[placed.tensor].digest;
+    }
+  }
+  const PathAt path = request_.directory / part_name(request_.layout.rank);
+  STOKER_TRY(create_durable_file(ops_, path, format_checkpoint_part(written.part), false));
+  ops_.reached("checkpoint.part_written");
+  STOKER_TRY(ops_.fsync_dir(request_.directory));
+  ops_.reached("checkpoint.staging_synced");
+  written.scans = std::move(scans_);
+  return written;
+}
+
+// Buffers are lent to the kernel: nobody may fill them again before it has let go of them. Nor may
+// a descriptor be closed that a thread of the engine is about to use: its number may come back as
+// another file's.
+void PartWriter::await_writes() {
+  if (request_.engine.in_flight() > 0)
+    static_cast<void>(request_.engine.drain(time_left(request_.deadline)));
+  const bool is_stuck = request_.engine.in_flight() > 0 && request_.stuck_files != nullptr;
+  for (Output& output : outputs_) {
+    if (!output.file) continue;
+    File file = *std::exchange(output.file, std::nullopt);
+    if (is_stuck)
+      request_.stuck_files->push_back(std::move(file));
+    else  // by way of the calls that have a deadline: closing may wait as well
+      static_cast<void>(std::move(file).close());
+  }
+}
+
+Result<WrittenPart> run(PartWriter& writer) {
+  STOKER_TRY(writer.make_files());
+  STOKER_TRY(writer.write_chunks());
+  STOKER_TRY(writer.link_or_write());
+  STOKER_TRY(writer.finish_files());
+  return writer.write_manifest();
+}
+
+}  // namespace
+
+// 1. Make the staging directory.  2. Create the files and reserve their blocks.  3. Write the
+// chunks, taking the checksum of each.  4. Cut each file to its size.  5. fdatasync it.  6. Write
+// and fsync the part manifest.  7. fsync the staging directory. Nothing here has a name that a
+// reader looks at. An error ends the attempt: nothing is synced twice.
+Result<WrittenPart> write_part(const PartRequest& request) {
+  PartWriter writer(request);
+  Result<WrittenPart> written = Status::from_errno(ENOMEM, "write a checkpoint", "");
+  try {
+    written = run(writer);
+  } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): `written` says it already
+  }
+  if (written.ok()) return written;
+  request.staging.fail(written.status());
+  writer.await_writes();
+  return written;
+}
+
+}  // namespace stoker

@@ -1,0 +1,101 @@
+#include "checkpoint/staging/staging_memory.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "checkpoint/manifest/manifest.h"
+
+namespace stoker {
+namespace {
+
+constexpr std::size_t kRingChunksMin = 2;   // one is filled while the other is written
+constexpr std::size_t kRingChunksMax = 64;  // more would only be more memory to touch
+constexpr std::size_t kHugePageBytes = std::size_t{2} << 20;
+
+}  // namespace
+
+std::size_t StagingMemory::grant_bytes(std::uint64_t save_bytes) const noexcept {
+  if (!budget_ || save_bytes <= *budget_) return static_cast<std::size_t>(save_bytes);
+  const std::uint64_t chunks = *budget_ / kCheckpointChunkBytes;
+  return static_cast<std::size_t>(
+      std::clamp<std::uint64_t>(chunks, kRingChunksMin, kRingChunksMax) * kCheckpointChunkBytes);
+}
+
+bool StagingMemory::fits(std::size_t size_bytes) const {
+  // Free arenas do not count: they are unmapped if they stand in the way.
+  return !budget_ || lent_bytes_ == aside_bytes_ || lent_bytes_ + size_bytes <= *budget_;
+}
+
+bool StagingMemory::is_short_of(std::size_t size_bytes) const {
+  MutexLock lock(mutex_);
+  return !fits(size_bytes);
+}
+
+Result<std::unique_ptr<MappedArena>> StagingMemory::take(std::size_t size_bytes,
+                                                         Deadline deadline) {
+  std::vector<std::unique_ptr<MappedArena>> unmapped;  // outside of the lock
+  {
+    MutexLock lock(mutex_);
+    while (!fits(size_bytes)) {
+      if (!returned_.wait_until(mutex_, deadline))
+        return Status(Code::unavailable, "no staging memory was free before the deadline");
+    }
+    auto best = free_.end();
+    for (auto it = free_.begin(); it != free_.end(); ++it) {
+      const std::size_t size = (*it)->bytes().size();
+      const bool is_affordable = fits(size);
+      if (size >= size_bytes && is_affordable &&
+          (best == free_.end() || size < (*best)->bytes().size()))
+        best = it;
+    }
+    if (best != free_.end()) {
+      std::unique_ptr<MappedArena> arena = std::move(*best);
+      free_.erase(best);
+      lent_bytes_ += arena->bytes().size();
+      return arena;
+    }
+    lent_bytes_ += size_bytes;
+    unmapped.swap(free_);  // all too small: the next save will be as large as this one
+  }
+  unmapped.clear();
+  Result<MappedArena> mapped =
+      MappedArena::map(size_bytes, size_bytes >= kHugePageBytes, /*touch=*/true);
+  if (!mapped.ok()) {
+    {
+      MutexLock lock(mutex_);
+      lent_bytes_ -= size_bytes;
+    }
+    returned_.notify_all();
+    return mapped.status();
+  }
+  return std::make_unique<MappedArena>(*std::move(mapped));
+}
+
+void StagingMemory::give_back(std::unique_ptr<MappedArena> arena) {
+  if (arena == nullptr) return;
+  {
+    MutexLock lock(mutex_);
+    lent_bytes_ -= arena->bytes().size();
+    free_.push_back(std::move(arena));
+  }
+  returned_.notify_all();
+}
+
+void StagingMemory::set_aside(const MappedArena& arena) {
+  {
+    MutexLock lock(mutex_);
+    aside_bytes_ += arena.bytes().size();
+  }
+  returned_.notify_all();
+}
+
+void StagingMemory::give_back_late(std::unique_ptr<MappedArena> arena) {
+  {
+    MutexLock lock(mutex_);
+    aside_bytes_ -= arena->bytes().size();
+  }
+  give_back(std::move(arena));
+}
+
+}  // namespace stoker

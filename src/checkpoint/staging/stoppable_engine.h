@@ -1,0 +1,37 @@
+/// \file
+/// Engines that give up when somebody asks to stop, for saves and copies that take no stop token.
+#pragma once
+
+#include <cerrno>
+#include <cstdint>
+#include <stop_token>
+#include <utility>
+
+#include "io/engine/engine_factory.h"
+
+namespace stoker {
+
+/// For a Checkpointer: once `stop` fires every transfer counts as failed, so that the save fails,
+/// cleans up and commits nothing.
+inline EngineFactory make_stoppable_writes(std::stop_token stop,
+                                           EngineKind kind = EngineKind::automatic) {
+  constexpr std::uint32_t kDepth = 8;
+  return [stop = std::move(stop), kind] {
+    return make_engine(kind, {.depth = kDepth, .tamper = [stop](const Request&, std::int64_t raw) {
+                                return stop.stop_requested() ? std::int64_t{-ECANCELED} : raw;
+                              }});
+  };
+}
+
+/// For a CheckpointReader that reads a piece at a time: `cancelled` from the first piece after
+/// `stop` has fired. Pieces are few chunks, for which a ring is not worth its making: `automatic`
+/// takes none.
+inline EngineFactory make_stoppable_reads(std::stop_token stop,
+                                          EngineKind kind = EngineKind::automatic) {
+  return [stop = std::move(stop), kind]() -> Result<std::unique_ptr<Engine>> {
+    if (stop.stop_requested()) return Status(Code::cancelled, "interrupted");
+    return make_engine(kind == EngineKind::automatic ? EngineKind::sync : kind, {.depth = 4});
+  };
+}
+
+}  // namespace stoker

@@ -1,0 +1,51 @@
+#include "checkpoint/staging/stuck_writes.h"
+
+#include <string>
+#include <utility>
+
+#include "base/mutex.h"
+
+namespace stoker {
+namespace {
+
+constexpr std::size_t kStuckMax = 2;
+
+bool has_ended(StuckWrite& write) {
+  return write.engine->drain(nanoseconds(0)).ok() && write.engine->in_flight() == 0;
+}
+
+/// Destroying an engine waits for its transfers, and its memory must not be mapped to something
+/// else before: there is no end to this but the process's. A list, and no leak, so that a leak
+/// checker can tell the two apart.
+void keep_for_ever(std::unique_ptr<StuckWrite> write) {
+  static Mutex mutex;
+  static auto* const kept = new std::vector<std::unique_ptr<StuckWrite>>();
+  const MutexLock lock(mutex);
+  kept->push_back(std::move(write));
+}
+
+}  // namespace
+
+StuckWrites::~StuckWrites() {
+  for (std::unique_ptr<StuckWrite>& write : writes_)
+    if (!has_ended(*write)) keep_for_ever(std::move(write));
+}
+
+void StuckWrites::keep(std::unique_ptr<StuckWrite> write) {
+  if (write->arena != nullptr) memory_.set_aside(*write->arena);
+  writes_.push_back(std::move(write));
+}
+
+Status StuckWrites::check() {
+  std::erase_if(writes_, [&](std::unique_ptr<StuckWrite>& write) {
+    if (!has_ended(*write)) return false;
+    if (write->arena != nullptr) memory_.give_back_late(std::move(write->arena));
+    return true;
+  });
+  if (writes_.size() < kStuckMax) return {};
+  return Status(Code::unavailable, "the device does not answer: the writes of " +
+                                       std::to_string(writes_.size()) +
+                                       " earlier saves have not ended");
+}
+
+}  // namespace stoker

@@ -1,0 +1,113 @@
+#include "checkpoint/staging/tensor_copy.h"
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+namespace stoker {
+namespace {
+
+/// The tensor as rows: `row_bytes` without gaps, or one element where even those have gaps.
+struct Rows {
+  std::uint64_t run_bytes = 0;  ///< Lie together in memory.
+  std::size_t dimensions = 0;   ///< Outer ones, whose indices say where a run begins.
+};
+
+Rows rows_of(const SaveTensor& tensor, std::uint64_t element_bytes) {
+  Rows rows{.run_bytes = element_bytes, .dimensions = tensor.shape.size()};
+  while (rows.dimensions > 0) {
+    const std::size_t last = rows.dimensions - 1;
+    if (tensor.shape[last] != 1 &&
+        tensor.strides_bytes[last] != static_cast<std::int64_t>(rows.run_bytes))
+      break;
+    rows.run_bytes *= tensor.shape[last];
+    --rows.dimensions;
+  }
+  return rows;
+}
+
+template <typename T>
+void copy_elements(const std::byte* from, std::int64_t stride, std::span<std::byte> out) {
+  for (std::size_t at = 0; at < out.size(); at += sizeof(T), from += stride)
+    std::memcpy(out.data() + at, from, sizeof(T));
+}
+
+/// Elements at equal distances: one loop for each size, so that a copy is one load and one store.
+void copy_strided(const std::byte* from, std::int64_t stride, std::uint64_t element_bytes,
+                  std::span<std::byte> out) {
+  switch (element_bytes) {
+    case 1: return copy_elements<std::uint8_t>(from, stride, out);
+    case 2: return copy_elements<std::uint16_t>(from, stride, out);
+    case 4: return copy_elements<std::uint32_t>(from, stride, out);
+    case 8: return copy_elements<std::uint64_t>(from, stride, out);
+    default: break;
+  }
+  for (std::size_t at = 0; at < out.size(); at += element_bytes, from += stride)
+    std::memcpy(out.data() + at, from, element_bytes);
+}
+
+/// Where the run with this number begins, counted with the last outer dimension fastest.
+const std::byte* run_at(const SaveTensor& tensor, std::size_t dimensions, std::uint64_t number) {
+  const std::byte* at = tensor.data;
+  for (std::size_t i = dimensions; i-- > 0;) {
+    at += static_cast<std::int64_t>(number % tensor.shape[i]) * tensor.strides_bytes[i];
+    number /= tensor.shape[i];
+  }
+  return at;
+}
+
+}  // namespace
+
+void copy_tensor_bytes(const SaveTensor& tensor, std::uint64_t begin_bytes,
+                       std::span<std::byte> out) {
+  if (out.empty()) return;
+  if (tensor.read) return tensor.read(begin_bytes, out);
+  if (tensor.strides_bytes.empty()) {
+    std::memcpy(out.data(), tensor.data + begin_bytes, out.size());
+    return;
+  }
+  const std::uint64_t element_bytes = tensor_type_bits(tensor.type) / 8;
+  const Rows rows = rows_of(tensor, element_bytes);
+  if (rows.run_bytes == element_bytes && rows.dimensions > 0) {
+    // Single elements: along the last dimension they are at equal distances.
+    const std::size_t outer = rows.dimensions - 1;
+    const std::uint64_t row_bytes = tensor.shape[outer] * element_bytes;
+    const std::int64_t stride = tensor.strides_bytes[outer];
+    while (!out.empty()) {
+      const std::uint64_t in_row = begin_bytes % row_bytes;
+      const std::size_t size = std::min<std::uint64_t>(out.size(), row_bytes - in_row);
+      const std::byte* from = run_at(tensor, outer, begin_bytes / row_bytes) +
+                              static_cast<std::int64_t>(in_row / element_bytes) * stride;
+      copy_strided(from, stride, element_bytes, out.first(size));
+      out = out.subspan(size);
+      begin_bytes += size;
+    }
+    return;
+  }
+  while (!out.empty()) {
+    const std::uint64_t in_run = begin_bytes % rows.run_bytes;
+    const std::size_t size = std::min<std::uint64_t>(out.size(), rows.run_bytes - in_run);
+    std::memcpy(out.data(), run_at(tensor, rows.dimensions, begin_bytes / rows.run_bytes) + in_run,
+                size);
+    out = out.subspan(size);
+    begin_bytes += size;
+  }
+}
+
+void fill_chunk(const LayoutFile& file, std::span<const SaveTensor> tensors, std::size_t chunk,
+                std::span<std::byte> out) {
+  const std::uint64_t begin = chunk * kCheckpointChunkBytes;
+  const std::uint64_t end = begin + out.size();
+  if (begin < file.header.size()) {
+    const std::size_t size = std::min<std::uint64_t>(end, file.header.size()) - begin;
+    std::memcpy(out.data(), file.header.data() + begin, size);
+  }
+  for (const PlacedTensor& placed : file.overlapping(begin, end)) {
+    const std::uint64_t from = std::max(begin, placed.begin_bytes);
+    const std::uint64_t to = std::min(end, placed.end_bytes);
+    copy_tensor_bytes(tensors[placed.tensor], from - placed.begin_bytes,
+                      out.subspan(from - begin, to - from));
+  }
+}
+
+}  // namespace stoker

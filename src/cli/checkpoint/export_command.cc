@@ -1,0 +1,159 @@
+#include <fmt/format.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/units.h"
+#include "checkpoint/inspect/export.h"
+#include "checkpoint/inspect/export_choice.h"
+#include "cli/checkpoint/arguments.h"
+#include "cli/home_path.h"
+#include "cli/line_text.h"
+#include "cli/option_value.h"
+#include "cli/python_program.h"
+#include "cli/result_writer.h"
+#include "cli/work_progress.h"
+
+namespace stoker::cli {
+namespace {
+
+constexpr const char* kFooter =
+    R"(OUT.safetensors is one file, with OUT.safetensors.sha256 beside it. `sha256sum -c` takes that, in
+the directory of the file. Slices are put together; every byte is checked on the way; what is there
+is never replaced. What trees share is stored once, and every --only that it is part of exports it.
+
+With --hf OUT is a directory as Hugging Face lays models out, with SHA256SUMS in it. It holds the
+weights alone: the tree `model`, under the names that the module itself has. What is left out is
+printed. --only chooses other tensors, and --strip other names. config.json and a tokenizer are not in
+a checkpoint: add them.
+
+OUT.pt is written in Python by torch.save(), and torch.load() takes it with weights_only=True: the
+state as it was saved, or with --only or --strip a dict of tensors by name. It passes through memory
+whole. STOKER_PYTHON says by which Python, else it is the one beside this command or on the PATH.
+
+Examples:
+  stoker checkpoint export run/checkpoints 1000 model.safetensors \
+    --only model. --strip model.
+  stoker checkpoint export run/checkpoints latest my-model --hf)";
+
+struct Arguments {
+  std::string directory;
+  std::string step;
+  std::string out;
+  bool hf = false;
+  bool json = false;
+  std::string shard_size;
+  ExportOptions options;
+};
+
+bool is_for_torch(const Arguments& arguments) {
+  return !arguments.hf && (arguments.out.ends_with(".pt") || arguments.out.ends_with(".pth"));
+}
+
+Status check_out(const Arguments& arguments) {
+  if (arguments.hf || arguments.out.ends_with(".safetensors") || is_for_torch(arguments)) return {};
+  return Status(Code::invalid_argument,
+                fmt::format("{}: OUT ends with .safetensors or .pt, or is a directory with --hf",
+                            arguments.out));
+}
+
+/// Python gets the checkpoint itself, found by the same rules as for all commands.
+Status hand_over(const Arguments& arguments, const std::string& checkpoint) {
+  std::vector<std::string> words = {"export"};
+  for (const std::string& prefix : arguments.options.only) words.push_back("--only=" + prefix);
+  for (const std::string& prefix : arguments.options.strip) words.push_back("--strip=" + prefix);
+  if (arguments.json) words.emplace_back("--json");
+  words.insert(words.end(), {"--", checkpoint, arguments.out});
+  return become_python({.module = "stoker._torch_command",
+                        .command = "stoker checkpoint export",
+                        .work = "files of torch are written"},
+                       std::move(words));
+}
+
+std::string render_text(const ExportReport& report, const std::vector<LeftOutTree>& left_out) {
+  std::string text =
+      fmt::format("{} in {}, {}: {}\nsums: {}\n", counted(report.tensor_count, "tensor"),
+                  counted(report.files.size(), "file"), format_bytes(report.size_bytes),
+                  report.files.empty() ? "" : report.files.front(), report.sums);
+  for (const LeftOutTree& tree : left_out)
+    text += fmt::format("left out: {} ({}, {})\n", printable(tree.name),
+                        counted(tree.tensor_count, "tensor"), format_bytes(tree.size_bytes));
+  return text;
+}
+
+std::string render_json(const ExportReport& report, const std::vector<LeftOutTree>& left_out) {
+  nlohmann::ordered_json trees = nlohmann::ordered_json::array();
+  for (const LeftOutTree& tree : left_out)
+    trees.push_back(
+        {{"tree", tree.name}, {"tensors", tree.tensor_count}, {"size_bytes", tree.size_bytes}});
+  return to_line({{"files", report.files},
+                  {"sums", report.sums},
+                  {"tensors", report.tensor_count},
+                  {"size_bytes", report.size_bytes},
+                  {"left_out", std::move(trees)}}) +
+         "\n";
+}
+
+Status run(const Arguments& arguments, Context& context) {
+  STOKER_TRY(check_out(arguments));
+  STOKER_ASSIGN(const CheckpointReader reader,
+                open_step(arguments.directory, arguments.step, context));
+  ExportOptions options = arguments.options;
+  if (!arguments.shard_size.empty()) {
+    if (!arguments.hf) return Status(Code::invalid_argument, "--shard-size is for --hf");
+    STOKER_ASSIGN(options.file_bytes_max, parse_size_option("--shard-size", arguments.shard_size));
+  }
+  STOKER_TRY(check_only(name_tensors(reader), options.only));
+  if (is_for_torch(arguments)) return hand_over(arguments, reader.directory());
+  std::vector<LeftOutTree> left_out;
+  if (arguments.hf && options.only.empty()) {
+    STOKER_ASSIGN(ModelChoice choice, choose_model(reader));
+    options.only = std::move(choice.only);
+    if (options.strip.empty()) options.strip = std::move(choice.strip);
+    left_out = std::move(choice.left_out);
+  }
+  WorkProgress progress(context, "exporting", "bytes");
+  if (!arguments.json)
+    options.progress = [&](std::uint64_t done, std::uint64_t count) {
+      progress.show({.done = done, .count = count, .bytes = done});
+    };
+  const Result<ExportReport> exported =
+      arguments.hf ? export_directory(reader, posix_file_ops(), arguments.out, options)
+                   : export_safetensors(reader, posix_file_ops(), arguments.out, options);
+  progress.clear();
+  if (!exported.ok()) return exported.status();
+  return write_out(context, arguments.json ? render_json(*exported, left_out)
+                                           : render_text(*exported, left_out));
+}
+
+}  // namespace
+
+void add_checkpoint_export_command(CLI::App& checkpoint, Context& context) {
+  CLI::App* const command = checkpoint.add_subcommand(
+      "export", "Write a checkpoint's tensors as safetensors, or for torch.");
+  const auto arguments = std::make_shared<Arguments>();
+  add_directory_argument(*command, arguments->directory);
+  command->add_option("STEP", arguments->step, kStepHelp)->required();
+  as_path(command->add_option("OUT", arguments->out,
+                              "OUT.safetensors, OUT.pt, or a new directory with --hf."))
+      ->required();
+  command->add_flag("--hf", arguments->hf,
+                    "Write the tree `model` as a directory in the layout of Hugging Face models.");
+  command->add_option("--shard-size", arguments->shard_size,
+                      "With --hf: largest size of a file (default: 5GiB).");
+  command
+      ->add_option("--only", arguments->options.only,
+                   "Export only tensors whose names begin with this; may be repeated.")
+      ->allow_extra_args(false);
+  command
+      ->add_option("--strip", arguments->options.strip,
+                   "Remove this from the beginning of names; may be repeated.")
+      ->allow_extra_args(false);
+  command->add_flag("--json", arguments->json, "Print one JSON object.");
+  command->footer(kFooter);
+  on_chosen(*command, [arguments, &context] { return run(*arguments, context); });
+}
+
+}  // namespace stoker::cli

@@ -1,0 +1,277 @@
+#include "cli/checkpoint/import.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <iterator>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <stop_token>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/mutex.h"
+#include "checkpoint/manifest/names.h"
+#include "checkpoint/save/checkpointer.h"
+#include "checkpoint/staging/stoppable_engine.h"
+#include "cli/engine_choice.h"
+#include "cli/line_text.h"
+#include "cli/work_progress.h"
+#include "formats/arrays/safetensors.h"
+#include "io/files/exact_transfer.h"
+#include "io/files/file_ops.h"
+#include "io/files/regular_file.h"
+#include "stoker/version.h"
+
+namespace stoker::cli {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr std::uint64_t kMemoryBytes = std::uint64_t{256} << 20;
+constexpr std::size_t kLengthBytes = 8;
+
+/// Whoever writes checkpoints sweeps directories with the names of ours: not in just any directory.
+Status check_directory(const ImportRequest& request) {
+  FileOps& ops = posix_file_ops();
+  const Result<std::vector<std::string>> names = ops.list(request.directory);
+  if (!names.ok()) return names.status().code() == Code::not_found ? Status() : names.status();
+  const bool is_ours = std::ranges::any_of(*names, [](const std::string& name) {
+    return name == kLockName || parse_step_name(name).has_value();
+  });
+  if (!is_ours && !names->empty())
+    return Status(Code::invalid_argument,
+                  request.directory +
+                      ": there are files, and no checkpoints among them; name a "
+                      "new directory or one with checkpoints");
+  const std::string name = step_name(request.step);
+  if (std::ranges::find(*names, name) == names->end()) return {};
+  return Status(Code::already_exists,
+                fmt::format("{}/{}: there is such a checkpoint; choose another --step",
+                            request.directory, name));
+}
+
+/// The file while it is imported. Reads, and does not map: a map kills whoever touches what is gone
+/// when somebody shortens the file.
+///
+/// Thread safety: every method may be called from any thread.
+class Source {
+ public:
+  static Result<std::unique_ptr<Source>> open(const std::string& path) {
+    STOKER_ASSIGN(UniqueFd fd, open_regular(posix_file_ops(), path));
+    struct stat info{};
+    if (::fstat(fd.get(), &info) != 0) return Status::from_errno(errno, "stat", path);
+    static_cast<void>(::posix_fadvise(fd.get(), 0, 0, POSIX_FADV_SEQUENTIAL));
+    return std::make_unique<Source>(path, std::move(fd), static_cast<std::uint64_t>(info.st_size));
+  }
+  Source(std::string path, UniqueFd fd, std::uint64_t size_bytes)
+      : path_(std::move(path)), fd_(std::move(fd)), size_bytes_(size_bytes) {}
+
+  Result<SafetensorsHeader> read_header() const {
+    std::vector<std::byte> bytes(kLengthBytes);
+    if (size_bytes_ < bytes.size())
+      return Status(Code::corrupt, fmt::format("{} bytes are no safetensors file", size_bytes_));
+    STOKER_TRY(read_exactly(fd_.get(), 0, bytes, path_));
+    STOKER_ASSIGN(const std::uint64_t header_bytes, safetensors_header_bytes(bytes, size_bytes_));
+    bytes.resize(header_bytes);
+    STOKER_TRY(read_exactly(fd_.get(), 0, bytes, path_));
+    return parse_safetensors(bytes, size_bytes_);
+  }
+
+  /// Fills `out`. After a failure nothing that was read can be committed: `failed()` fires, which
+  /// ends the writes.
+  void read(std::uint64_t offset_bytes, std::span<std::byte> out) {
+    Status status = read_exactly(fd_.get(), offset_bytes, out, path_);
+    if (status.ok()) return;
+    {
+      const MutexLock lock(mutex_);
+      if (failure_.ok()) failure_ = std::move(status);
+    }
+    failed_.request_stop();
+  }
+  std::stop_source& failed() { return failed_; }
+  Status failure() const {
+    const MutexLock lock(mutex_);
+    return failure_;
+  }
+
+ private:
+  const std::string path_;
+  const UniqueFd fd_;
+  const std::uint64_t size_bytes_;
+  std::stop_source failed_;
+  mutable Mutex mutex_;
+  Status failure_ STOKER_GUARDED_BY(mutex_);
+};
+
+/// The word before '=' in a Python call, so nothing else will do.
+Status check_tree(const std::string& tree) {
+  const auto is_letter = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+  };
+  const bool is_word =
+      !tree.empty() && is_letter(tree.front()) &&
+      std::ranges::all_of(tree, [&](char c) { return is_letter(c) || (c >= '0' && c <= '9'); });
+  // What is no name for a tree in Python; a test there compares them.
+  constexpr std::array kTaken = {
+      "allow",        "assign",    "blocking",     "close_timeout", "deadline",     "dedup",
+      "extra",        "finite",    "force",        "in_flight",     "job",          "keep_best",
+      "keep_every",   "keep_last", "late",         "loader",        "lock",         "lock_ttl",
+      "map_location", "meeting",   "memory_bytes", "non_blocking",  "overwrite",    "partial",
+      "path",         "rank",      "rate_limit",   "reference",     "self",         "step",
+      "strict",       "sync",      "timeout",      "wait",          "weights_only", "world_size"};
+  if (std::ranges::find(kTaken, tree) != kTaken.end())
+    return Status(Code::invalid_argument,
+                  "--as " + tree + ": in Python that is a setting, and no name for a tree");
+  if (is_word) return {};
+  return Status(Code::invalid_argument,
+                "--as " + printable(tree) + ": a name of letters, digits and '_' is needed");
+}
+
+/// One tree, a dict of tensors by name, as docs/formats/checkpoint.md writes it.
+std::string state_of(const SafetensorsHeader& header, const std::string& tree) {
+  const bool is_plain = std::ranges::none_of(
+      header.entries, [](const SafetensorsEntry& entry) { return entry.name.starts_with('!'); });
+  ordered_json members = is_plain ? ordered_json::object() : ordered_json::array();
+  for (const SafetensorsEntry& entry : header.entries) {
+    ordered_json leaf = {{"!tensor", tree + "." + entry.name}};
+    if (is_plain)
+      members[entry.name] = std::move(leaf);
+    else
+      members.push_back(ordered_json::array({entry.name, std::move(leaf)}));
+  }
+  if (!is_plain) members = ordered_json{{"!dict", std::move(members)}};
+  return to_line({{tree, std::move(members)}});
+}
+
+std::string extra_of(const SafetensorsHeader& header, const std::string& file) {
+  ordered_json metadata = ordered_json::object();
+  for (const auto& [key, value] : header.metadata) metadata[key] = value;
+  return to_line({{"imported_from", file.substr(file.rfind('/') + 1)}, {"metadata", metadata}});
+}
+
+/// Draws how far the writer is while the caller waits for it.
+///
+/// Thread safety: none.
+class SaveProgress {
+ public:
+  SaveProgress(const Checkpointer& saver, Context& context)
+      : saver_(saver), line_(context, "importing", "bytes"), drawer_([this] { draw(); }) {}
+  ~SaveProgress() {
+    {
+      const MutexLock lock(mutex_);
+      is_over_ = true;
+    }
+    changed_.notify_all();
+  }
+
+ private:
+  void draw() {
+    for (bool is_over = false; !is_over;) {
+      const CheckpointerProgress now = saver_.progress();
+      if (now.size_bytes != 0)
+        line_.show(
+            {.done = now.written_bytes, .count = now.size_bytes, .bytes = now.written_bytes});
+      const Deadline next = deadline_after(std::chrono::milliseconds(200));
+      const MutexLock lock(mutex_);
+      while (!is_over_ && Clock::now() < next) changed_.wait_until(mutex_, next);
+      is_over = is_over_;
+    }
+  }
+
+  const Checkpointer& saver_;
+  WorkProgress line_;
+  Mutex mutex_;
+  Condition changed_;
+  bool is_over_ STOKER_GUARDED_BY(mutex_) = false;
+  std::jthread drawer_;  // last: it uses the members above
+};
+
+Result<std::uint64_t> save(const ImportRequest& request, SaveRequest contents, Source& source,
+                           Context& context) {
+  STOKER_ASSIGN(const EngineKind engine, try_engine());
+  // One stop for both: the user's, and that of a file which cannot be read.
+  const std::stop_callback on_interrupt(context.stop, [&] { source.failed().request_stop(); });
+  STOKER_ASSIGN(
+      const std::unique_ptr<Checkpointer> saver,
+      Checkpointer::make({.directory = request.directory,
+                          .memory_bytes = kMemoryBytes,
+                          .tool = std::string("stoker ") + kVersion,
+                          .engine = make_stoppable_writes(source.failed().get_token(), engine)}));
+  const SaveProgress progress(*saver, context);
+  const Result<Pending> pending = saver->save(std::move(contents));
+  const Status saved = pending.ok() ? pending->wait() : pending.status();
+  const Status closed = saver->close();
+  const bool is_durable = pending.ok() && pending->is_durable();
+  if (!is_durable && context.stop.stop_requested())
+    return Status(Code::cancelled, "interrupted; nothing was committed");
+  if (!is_durable) STOKER_TRY(source.failure());
+  STOKER_TRY(saved);
+  STOKER_TRY(closed);
+  return pending->generation();
+}
+
+/// A zip archive or a pickle, whatever its name.
+bool begins_like_torch(const std::string& file) {
+  const Result<UniqueFd> fd = open_regular(posix_file_ops(), file);
+  std::array<char, 4> head{};
+  if (!fd.ok() || ::pread(fd->get(), head.data(), head.size(), 0) != std::ssize(head)) return false;
+  const std::string_view begin(head.data(), head.size());
+  return begin == "PK\x03\x04" || begin.starts_with("\x80\x02");
+}
+
+}  // namespace
+
+Result<bool> is_read_by_torch(const std::string& file) {
+  struct stat info{};
+  if (::stat(file.c_str(), &info) != 0) return Status::from_errno(errno, "stat", file);
+  constexpr std::array kEndings = {".pt", ".pth", ".ckpt", ".bin"};
+  if (S_ISDIR(info.st_mode) ||
+      std::ranges::any_of(kEndings, [&](const char* ending) { return file.ends_with(ending); }))
+    return true;
+  return S_ISREG(info.st_mode) && begins_like_torch(file);
+}
+
+Status check_import(const ImportRequest& request) {
+  if (request.tree) STOKER_TRY(check_tree(*request.tree));
+  return check_directory(request);
+}
+
+Result<ImportReport> import_safetensors(const ImportRequest& request, Context& context) {
+  const std::string tree = request.tree.value_or("state");
+  STOKER_ASSIGN(const std::unique_ptr<Source> source, Source::open(request.file));
+  const Result<SafetensorsHeader> header = source->read_header();
+  if (header.status().code() == Code::corrupt && !request.file.ends_with(".safetensors"))
+    return Status(Code::corrupt,
+                  fmt::format("{}: neither a safetensors file nor one of torch.save(): {}",
+                              request.file, header.status().message()));
+  if (!header.ok()) return header.status().with_context(request.file);
+  SaveRequest contents{.step = request.step,
+                       .tensors = {},
+                       .state_json = state_of(*header, tree),
+                       .extra_json = extra_of(*header, request.file)};
+  ImportReport report{.name = step_name(request.step), .tensor_count = header->entries.size()};
+  for (const SafetensorsEntry& entry : header->entries) {
+    const std::uint64_t begin = header->data_offset_bytes + entry.begin_bytes;
+    contents.tensors.push_back(
+        {.name = tree + "." + entry.name,
+         .type = entry.type,
+         .shape = entry.shape,
+         .read = [&source, begin](std::uint64_t at, std::span<std::byte> out) {
+           source->read(begin + at, out);
+         }});
+    report.size_bytes += entry.end_bytes - entry.begin_bytes;
+  }
+  STOKER_ASSIGN(report.generation, save(request, std::move(contents), *source, context));
+  return report;
+}
+
+}  // namespace stoker::cli

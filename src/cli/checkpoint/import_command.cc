@@ -1,0 +1,96 @@
+#include <fmt/format.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/units.h"
+#include "cli/checkpoint/arguments.h"
+#include "cli/checkpoint/import.h"
+#include "cli/count_check.h"
+#include "cli/home_path.h"
+#include "cli/line_text.h"
+#include "cli/python_program.h"
+#include "cli/result_writer.h"
+#include "cli/work_progress.h"
+
+namespace stoker::cli {
+namespace {
+
+constexpr const char* kFooter =
+    R"(The file becomes a committed checkpoint, and `latest` leads to it. Its tensors are a dict by name,
+which a program restores as restore(NAME=model); in the checkpoint their names begin with "NAME.",
+and `export --strip NAME.` gives the file's own back. DIR is made if it is not there. Nothing is left
+behind when it fails or is interrupted.
+
+torch's own files (.pt, .pth, .ckpt, .bin) and its distributed checkpoints, which are directories, are
+read in Python by torch: as tensors and plain values alone, with weights_only=True, so that no code in
+them runs. They pass through memory whole. A dict with dicts in it becomes trees by its keys, such as
+model and optimizer; a key that is a setting of save() or restore() gets a "_" behind it. With --as
+everything is one tree. STOKER_PYTHON says by which Python, else it is the one beside this command or
+on the PATH.
+
+Examples:
+  stoker checkpoint import run/checkpoints base.safetensors --step 0 --as model
+  stoker checkpoint import run/checkpoints old-run.pt --step 40000)";
+
+struct Arguments {
+  ImportRequest request;
+  bool json = false;
+};
+
+Status hand_over(const Arguments& arguments) {
+  const ImportRequest& request = arguments.request;
+  std::vector<std::string> words = {"import", fmt::format("--step={}", request.step)};
+  if (request.tree) words.push_back("--as=" + *request.tree);
+  if (arguments.json) words.emplace_back("--json");
+  words.insert(words.end(), {"--", request.directory, request.file});
+  return become_python({.module = "stoker._torch_command",
+                        .command = "stoker checkpoint import",
+                        .work = "files of torch are read"},
+                       std::move(words));
+}
+
+Status run(const Arguments& arguments, Context& context) {
+  STOKER_ASSIGN(const bool is_torch, is_read_by_torch(arguments.request.file));
+  STOKER_TRY(check_import(arguments.request));
+  if (is_torch) return hand_over(arguments);
+  STOKER_ASSIGN(const ImportReport report, import_safetensors(arguments.request, context));
+  if (arguments.json)
+    return write_out(context, to_line({{"name", report.name},
+                                       {"step", arguments.request.step},
+                                       {"generation", report.generation},
+                                       {"tensors", report.tensor_count},
+                                       {"size_bytes", report.size_bytes}}) +
+                                  "\n");
+  return write_out(context, fmt::format("{}/{}: {}, {}, generation {}\n`latest` leads to it now\n",
+                                        arguments.request.directory, report.name,
+                                        counted(report.tensor_count, "tensor"),
+                                        format_bytes(report.size_bytes), report.generation));
+}
+
+}  // namespace
+
+void add_checkpoint_import_command(CLI::App& checkpoint, Context& context) {
+  CLI::App* const command = checkpoint.add_subcommand(
+      "import", "Make a checkpoint from a safetensors file or a torch file.");
+  const auto arguments = std::make_shared<Arguments>();
+  add_directory_argument(*command, arguments->request.directory);
+  as_path(command->add_option(
+              "FILE", arguments->request.file,
+              "FILE.safetensors, FILE.pt, or the directory of a torch distributed checkpoint."))
+      ->required();
+  command->add_option("--step", arguments->request.step, "Step number to save it as.")
+      ->required()
+      ->check(count_from(0));
+  command->add_option(
+      "--as", arguments->request.tree,
+      "Name of the tree to save it as (default: state; for files of torch, the trees "
+      "in them).");
+  command->add_flag("--json", arguments->json, "Print one JSON object.");
+  command->footer(kFooter);
+  on_chosen(*command, [arguments, &context] { return run(*arguments, context); });
+}
+
+}  // namespace stoker::cli

@@ -1,0 +1,67 @@
+#include <memory>
+#include <ostream>
+
+#include "cli/dataset/dataset_arguments.h"
+#include "cli/dataset/pack_arguments.h"
+#include "cli/home_path.h"
+#include "dataset/pack/convert.h"
+
+namespace stoker::cli {
+namespace {
+
+constexpr const char* kFooter =
+    R"(Keys and fields are kept, except for what the new format lacks: in a tar, a number becomes text, and
+several numbers or an array become .npy; a TFRecord has only int64 and float32; MDS has no booleans;
+formats without keys get a field "__key__"; arrays (tokens, counted, shard001) lose their keys.
+classes.json is copied. Tars compressed with gzip or zstd are all decompressed first, into
+DST/.stoker, which takes their full size until the end. A killed run continues, as with pack.
+
+Examples:
+  stoker convert "train-{000..099}.tar" shards/mds --format mds
+  stoker convert old.tar.gz shards/new --format tar
+
+Exit status: 0 done, 1 failed, 2 misused, 130 interrupted.)";
+
+struct Arguments {
+  PackArguments pack;
+  std::string source;
+  std::string source_format;
+  std::string dtype;
+};
+
+Status run(const Arguments& arguments, Context& context) {
+  WorkProgress progress(context, "converting", "samples");
+  STOKER_ASSIGN(const PackOptions options, pack_options_from(arguments.pack, context, progress));
+  Dataset::Options source{.source = {.format = arguments.source_format},
+                          .index = {.cache_directory = index_cache_directory(), .in_memory = true}};
+  if (!arguments.dtype.empty()) {
+    STOKER_ASSIGN(source.source.dtype, parse_dtype(arguments.dtype));
+  }
+  STOKER_ASSIGN(const PackReport report, convert(posix_file_ops(), {&arguments.source, 1},
+                                                 arguments.pack.destination, source, options));
+  progress.clear();
+  context.out << render_pack_report(report, arguments.pack.destination, arguments.pack.json);
+  return {};
+}
+
+}  // namespace
+
+void add_convert_command(CLI::App& app, Context& context) {
+  CLI::App* command = app.add_subcommand("convert", "Convert shards from one format to another.");
+  const auto arguments = std::make_shared<Arguments>();
+  as_path(command->add_option("SRC", arguments->source,
+                              "Shards to convert: a directory, a file, or a pattern."))
+      ->required();
+  as_path(
+      command->add_option("DST", arguments->pack.destination,
+                          "Directory for the new shards: a new one, or that of an earlier run."))
+      ->required();
+  add_pack_options(*command, arguments->pack);
+  command->add_option("--source-format", arguments->source_format,
+                      "Format of SRC (default: recognised by content): raw, counted, ...");
+  command->add_option("--dtype", arguments->dtype, "Element type of arrays without a header.");
+  command->footer(kFooter);
+  on_chosen(*command, arguments, context, run);
+}
+
+}  // namespace stoker::cli

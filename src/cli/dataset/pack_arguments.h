@@ -1,0 +1,38 @@
+/// \file
+/// What `stoker pack` and `stoker convert` share.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "cli/command.h"
+#include "cli/work_progress.h"
+#include "dataset/pack/pack.h"
+
+namespace stoker::cli {
+
+/// The options as they were typed.
+struct PackArguments {
+  std::string destination;
+  std::string format;  ///< Where a command has no usual one, the user must name it.
+  std::uint64_t samples_per_shard = 0;
+  std::string shard_size;
+  unsigned threads = 0;
+  std::string shuffle_seed;
+  std::string prefix = "shard";
+  std::string task;
+  bool json = false;
+};
+
+/// All but the destination.
+void add_pack_options(CLI::App& command, PackArguments& arguments);
+
+Result<PackOptions> pack_options_from(const PackArguments& arguments, Context& context,
+                                      WorkProgress& progress);
+
+/// "0/8": the first of eight.
+Status parse_task(const std::string& text, PackOptions& options);
+
+std::string render_pack_report(const PackReport& report, const std::string& directory, bool json);
+
+}  // namespace stoker::cli

@@ -1,0 +1,109 @@
+#include <fmt/format.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <ostream>
+
+#include "base/units.h"
+#include "cli/command.h"
+#include "cli/home_path.h"
+#include "cli/work_progress.h"
+#include "dataset/pack/verify.h"
+
+namespace stoker::cli {
+namespace {
+
+constexpr const char* kFooter =
+    R"(Compares each file with manifest.json (size, SHA-256) and each sample with its checksum in the
+index, and parses each sample. Lists every damaged file and sample: path, offset, key.
+
+Exit status: 0 no damage, 1 damage found or something cannot be read, 2 misused,
+130 interrupted.)";
+
+struct Arguments {
+  std::string directory;
+  std::string format;
+  std::string dtype;
+  unsigned threads = 0;
+  bool json = false;
+};
+
+std::string render_json(const VerifyReport& report, const std::string& directory) {
+  nlohmann::ordered_json problems = nlohmann::ordered_json::array();
+  for (const VerifyProblem& problem : report.problems) {
+    nlohmann::ordered_json entry = {{"path", problem.path}};
+    if (problem.offset_bytes) {
+      entry["offset_bytes"] = *problem.offset_bytes;
+      entry["key"] = problem.key;
+    }
+    entry["message"] = problem.message;
+    problems.push_back(std::move(entry));
+  }
+  const nlohmann::ordered_json document = {
+      {"directory", directory},          {"ok", report.problems.empty()},
+      {"manifest", report.has_manifest}, {"checksums", report.has_checksums},
+      {"shards", report.shard_count},    {"samples", report.sample_count},
+      {"size_bytes", report.size_bytes}, {"problems", std::move(problems)}};
+  return document.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+std::string render_text(const VerifyReport& report, const std::string& directory) {
+  std::string text;
+  for (const VerifyProblem& problem : report.problems) {
+    if (problem.offset_bytes)
+      text += fmt::format("{}: sample {} at byte {}: {}\n", problem.path, problem.key,
+                          *problem.offset_bytes, problem.message);
+    else
+      text += fmt::format("{}: {}\n", problem.path, problem.message);
+  }
+  text += fmt::format("{}: {} in {}, {}: {}", directory, counted(report.sample_count, "sample"),
+                      counted(report.shard_count, "shard"), format_bytes(report.size_bytes),
+                      report.problems.empty() ? std::string("all is well")
+                                              : counted(report.problems.size(), "problem"));
+  if (!report.has_manifest) text += "; no manifest to compare with";
+  if (!report.has_checksums) text += "; no checksums of samples";
+  return text + "\n";
+}
+
+Status run(const Arguments& arguments, Context& context) {
+  WorkProgress progress(context, "verifying", "bytes");
+  VerifyOptions options{
+      .source = {.format = arguments.format},
+      .thread_count = arguments.threads,
+      .progress =
+          [&progress](const VerifyProgress& now) {
+            progress.show(
+                {.done = now.bytes_done, .count = now.size_bytes, .bytes = now.bytes_done});
+          },
+      .stop = context.stop};
+  if (!arguments.dtype.empty()) {
+    STOKER_ASSIGN(options.source.dtype, parse_dtype(arguments.dtype));
+  }
+  STOKER_ASSIGN(const VerifyReport report, verify_dataset(arguments.directory, options));
+  progress.clear();
+  context.out << (arguments.json ? render_json(report, arguments.directory)
+                                 : render_text(report, arguments.directory));
+  if (!report.problems.empty()) context.exit_code = kExitFailed;
+  return {};
+}
+
+}  // namespace
+
+void add_verify_command(CLI::App& app, Context& context) {
+  CLI::App* command =
+      app.add_subcommand("verify", "Check every byte of a dataset, and list what is damaged.");
+  const auto arguments = std::make_shared<Arguments>();
+  as_path(command->add_option("DIR", arguments->directory, "The dataset's directory."))->required();
+  command->add_option("--format", arguments->format,
+                      "Format of the shards (default: recognised by content).");
+  command->add_option("--dtype", arguments->dtype, "Element type of arrays without a header.");
+  command
+      ->add_option("--threads", arguments->threads,
+                   "Shards to check at a time (default: one for each core).")
+      ->check(CLI::Range(1U, 1024U));
+  command->add_flag("--json", arguments->json, "Print one JSON object.");
+  command->footer(kFooter);
+  on_chosen(*command, arguments, context, run);
+}
+
+}  // namespace stoker::cli

@@ -1,0 +1,232 @@
+#include <fmt/format.h>
+
+#include <memory>
+#include <ostream>
+#include <stop_token>
+
+#include "base/units.h"
+#include "cli/count_check.h"
+#include "cli/home_path.h"
+#include "cli/line_text.h"
+#include "cli/loader/cursor_file.h"
+#include "cli/loader/loader_arguments.h"
+#include "cli/loader/stream_report.h"
+#include "cli/result_writer.h"
+#include "cli/work_progress.h"
+#include "dataset/input/input.h"
+
+namespace stoker::cli {
+namespace {
+
+constexpr const char* kFooter =
+    R"(Reads every field as it is stored; decodes nothing. Without --step-ms, batches are taken as fast as
+they come, which gives the highest rate. Token arrays are read document by document, or with --window
+or --pack in rows of one length, as Python's stoker.Tokens does it; the keys are then row numbers.
+
+--print-keys prints the key of each sample on its own line, in the order delivered, and nothing else
+on stdout; the figures go to stderr. --cursor-file FILE saves the position of the stream after every
+--cursor-every batches and at the end, once their keys are on stdout. If FILE exists, the stream
+continues from there: even after a kill, the samples are those of an uninterrupted run. Keys that
+were printed after the last save are printed again. The number of samples before the position is
+printed on stderr, so that an older list can be cut there:
+  head -n COUNT keys > kept
+  stoker stream ... --print-keys --cursor-file FILE >> kept
+FILE is one line of JSON, which Python's load_state_dict() takes as well. Each rank needs its own.
+
+Examples:
+  stoker stream shards/ --batch-size 256
+  stoker stream shards/ --batch-size 256 --step-ms 40 --json
+  stoker stream shards/ --seed 7 --print-keys --cursor-file at.json > keys
+  stoker stream shards/ --rank 1 --world-size 8 --shuffle block --epochs 3
+  stoker stream corpus.idx --window 2048 --extra 1 --batch-size 16
+
+Exit status: 0 done, 1 failed, 2 misused, 130 interrupted.)";
+
+constexpr nanoseconds kShowEvery{100'000'000};
+
+struct StreamArguments {
+  LoaderArguments loader;
+  std::uint64_t max_batches = 0;
+  std::string cursor_file;
+  std::uint64_t cursor_every = 1;
+  std::vector<std::string> allow;
+  bool print_keys = false;
+  bool json = false;
+};
+
+/// The field "__key__" of formats that have no keys of their own, else the record's key.
+std::string key_of(const Batch& batch, const Column* keys, std::size_t i) {
+  if (keys == nullptr || keys->views.empty() || keys->views[i].data() == nullptr)
+    return batch.key(i);
+  const std::span<const std::byte> bytes = keys->views[i];
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+std::string keys_of(const Batch& batch) {
+  const Column* const keys = batch.find(kKeyField);
+  std::string text;
+  for (std::size_t i = 0; i < batch.size(); ++i)
+    text.append(printable(key_of(batch, keys, i))).append("\n");
+  return text;
+}
+
+/// One stream: takes batches, prints their keys, keeps the cursor.
+///
+/// Thread safety: none.
+class Stream {
+ public:
+  Stream(const StreamArguments& arguments, const LoaderPlan& plan, CursorFile& cursor_file,
+         Context& context)
+      : arguments_(arguments),
+        plan_(plan),
+        cursor_file_(cursor_file),
+        context_(context),
+        progress_(context, "streaming", "batches") {}
+
+  /// Until the end, --max-batches or Ctrl-C. A failure leaves the cursor at the last good batch.
+  Result<StreamReport> run() {
+    // The loader counts from the first call of next(), when its threads have long begun: a few
+    // batches would seem to come in no time.
+    const Deadline began = Clock::now();
+    STOKER_ASSIGN(const std::unique_ptr<Loader> loader, Loader::start(plan_.options));
+    const std::stop_callback on_stop(context_.stop, [&] { loader->stop(); });
+    head_start_ = Clock::now() - began;
+    StreamReport report{.batch_count = loader->batch_count(), .cursor = plan_.options.cursor};
+    const Status status = take_batches(*loader, report);
+    progress_.clear();
+    if (const Status kept = cursor_file_.keep_last(); !kept.ok() && status.ok()) return kept;
+    if (!status.ok()) return status;
+    report.stats = stats_of(*loader);
+    return report;
+  }
+
+ private:
+  LoaderStats stats_of(const Loader& loader) const {
+    LoaderStats stats = loader.stats();
+    if (stats.batches > 0) stats.elapsed += head_start_;
+    return stats;
+  }
+
+  Status take_batches(Loader& loader, StreamReport& report) {
+    for (std::uint64_t batches = 0;; ++batches) {
+      if (arguments_.max_batches != 0 && batches == arguments_.max_batches) {
+        if (report.batch_count != batches) report.end = StreamEnd::max_batches;
+        return {};
+      }
+      const NextBatch next = loader.next();
+      if (next.kind == NextBatch::Kind::end) return {};
+      if (next.kind == NextBatch::Kind::stopped) {
+        report.end = StreamEnd::interrupted;
+        return {};
+      }
+      if (next.kind != NextBatch::Kind::batch) return next.status;
+      STOKER_TRY(received(next.batch));
+      report.cursor = next.batch.cursor();
+      show(loader, batches + 1, report.batch_count);
+      simulate_step(plan_.step_time, context_.stop);  // with the batch in hand, as a training step
+    }
+  }
+
+  Status received(const Batch& batch) {
+    if (arguments_.print_keys) {
+      STOKER_TRY(write_out(context_, keys_of(batch)));
+    }
+    return cursor_file_.received(batch.cursor());
+  }
+
+  void show(const Loader& loader, std::uint64_t batches, std::optional<std::uint64_t> count) {
+    // On a terminal that shows the keys the line would be in their way.
+    if (!context_.err_is_terminal || (arguments_.print_keys && context_.out_is_terminal)) return;
+    const Deadline now = Clock::now();
+    if (now < next_show_) return;
+    next_show_ = now + kShowEvery;
+    const LoaderStats stats = stats_of(loader);
+    if (arguments_.max_batches != 0)
+      count = std::min(count.value_or(arguments_.max_batches), arguments_.max_batches);
+    progress_.show(
+        {.done = batches,
+         .count = count.value_or(0),
+         .bytes = stats.bytes,
+         .note = fmt::format("{} samples/s, waited {:.0f} %",
+                             format_count(samples_per_second(stats)), 100 * stats.stall_share())});
+  }
+
+  const StreamArguments& arguments_;
+  const LoaderPlan& plan_;
+  CursorFile& cursor_file_;
+  Context& context_;
+  WorkProgress progress_;
+  Deadline next_show_{};
+  nanoseconds head_start_{0};
+};
+
+/// What remains to be said to somebody who pressed Ctrl-C.
+Status interrupted(const CursorFile& file, const StreamReport& report) {
+  const std::string after = fmt::format("interrupted after {} {}", report.stats.batches,
+                                        report.stats.batches == 1 ? "batch" : "batches");
+  if (file.path().empty())
+    return Status(Code::cancelled, after + "; with --cursor-file FILE a stream can be continued");
+  return Status(Code::cancelled,
+                fmt::format("{}; the same command continues from {}", after, file.path()));
+}
+
+Status run(const StreamArguments& arguments, Context& context) {
+  if (arguments.cursor_file.empty() && !arguments.allow.empty())
+    return Status(Code::invalid_argument, "--allow is about a cursor: give --cursor-file too");
+  CursorFile cursor_file(posix_file_ops(), arguments.cursor_file, arguments.cursor_every);
+  STOKER_ASSIGN(const std::optional<Cursor> start, cursor_file.load());
+  STOKER_ASSIGN(LoaderPlan plan, plan_loader(arguments.loader, context));
+  if (start) {
+    if (const Status resumed = resume_at(plan, *start, arguments.allow); !resumed.ok())
+      return Status(resumed.code(),
+                    fmt::format("--cursor-file {}: {} (remove the file to begin anew)",
+                                cursor_file.path(), resumed.message()));
+    context.err << fmt::format("resumed at epoch {}, position {}: {} came before\n", start->epoch,
+                               start->position, counted(samples_before(plan, *start), "sample"));
+  }
+  STOKER_ASSIGN(const StreamReport report, Stream(arguments, plan, cursor_file, context).run());
+  const std::string text =
+      arguments.json ? render_stream_json(plan, report) : render_stream_text(plan, report);
+  if (arguments.print_keys)
+    context.err << text << std::flush;
+  else
+    STOKER_TRY(write_out(context, text));
+  return report.end == StreamEnd::interrupted ? interrupted(cursor_file, report) : Status();
+}
+
+}  // namespace
+
+void add_stream_command(CLI::App& app, Context& context) {
+  CLI::App* command = app.add_subcommand(
+      "stream", "Run the loader over a dataset: print rates and waits, or the keys in order.");
+  const auto arguments = std::make_shared<StreamArguments>();
+  add_loader_arguments(*command, arguments->loader);
+  add_token_arguments(*command, arguments->loader.tokens);
+  add_loader_settings(*command, arguments->loader);
+  command
+      ->add_option("--epochs", arguments->loader.epochs,
+                   "Number of epochs; 0 means no end (default: 1).")
+      ->check(count_from(0));
+  command->add_option("--max-batches", arguments->max_batches, "Stop after this many batches.")
+      ->check(count_from(1));
+  command->add_flag("--print-keys", arguments->print_keys,
+                    "Print the keys in the order delivered, one per line.");
+  as_path(
+      command->add_option("--cursor-file", arguments->cursor_file,
+                          "Save the position of the stream in this file, and continue from it."));
+  command
+      ->add_option("--cursor-every", arguments->cursor_every,
+                   "Batches between two writes of the cursor file (default: 1).")
+      ->check(count_from(1));
+  command
+      ->add_option(
+          "--allow", arguments->allow,
+          "Settings that may differ from the cursor: global_batch_size, tail, fingerprint.")
+      ->delimiter(',')
+      ->allow_extra_args(false);  // or it would take a URI after it
+  command->add_flag("--json", arguments->json, "Print one JSON object instead of text.");
+  command->footer(kFooter);
+  on_chosen(*command, arguments, context, run);
+}
+
+}  // namespace stoker::cli

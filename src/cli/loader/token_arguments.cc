@@ -1,0 +1,87 @@
+#include "cli/loader/token_arguments.h"
+
+#include <fmt/format.h>
+
+#include <array>
+
+#include "cli/count_check.h"
+#include "cli/dataset/dataset_arguments.h"
+#include "dataset/tokens/token_fingerprint.h"
+
+namespace stoker::cli {
+namespace {
+
+Status check(const TokenArguments& arguments) {
+  if (arguments.pack != 0 &&
+      (arguments.window != 0 || arguments.stride != 0 || arguments.extra != 0))
+    return Status(Code::invalid_argument,
+                  "--pack puts whole documents together: without --window, --stride and --extra");
+  if (arguments.window == 0 && (arguments.stride != 0 || arguments.extra != 0))
+    return Status(Code::invalid_argument, "--stride and --extra are about windows: give --window");
+  return {};
+}
+
+Result<TokenRows> cut_windows(const TokenArguments& arguments, LoaderOptions& options) {
+  const TokenWindows::Options cut{
+      .window = arguments.window, .stride = arguments.stride, .extra = arguments.extra};
+  STOKER_ASSIGN(TokenWindows windows, TokenWindows::make(*options.datasets.front(), cut));
+  const std::array<std::uint64_t, 3> numbers = {
+      cut.window, cut.stride != 0 ? cut.stride : cut.window, cut.extra};
+  options.cursor.fingerprint = token_fingerprint(options.cursor.fingerprint, numbers);
+  const TokenRows rows{
+      .tokens = windows.tokens_per_row(), .count = windows.count(), .dtype = windows.dtype()};
+  options.windows = {std::make_shared<const TokenWindows>(std::move(windows))};
+  return rows;
+}
+
+Result<TokenRows> cut_packs(const TokenArguments& arguments, LoaderOptions& options,
+                            const Context& context) {
+  STOKER_ASSIGN(TokenPacks packs, TokenPacks::open(options.datasets.front(),
+                                                   {.length = arguments.pack,
+                                                    .cache_directory = index_cache_directory(),
+                                                    .in_memory = true,
+                                                    .stop = context.stop}));
+  const std::array<std::uint64_t, 2> numbers = {arguments.pack, 0};  // and what fills rows up
+  options.cursor.fingerprint = token_fingerprint(options.cursor.fingerprint, numbers);
+  const TokenRows rows{
+      .tokens = packs.length(), .count = packs.count(), .is_packs = true, .dtype = packs.dtype()};
+  options.packs = {std::make_shared<const TokenPacks>(std::move(packs))};
+  return rows;
+}
+
+}  // namespace
+
+void add_token_arguments(CLI::App& command, TokenArguments& arguments) {
+  command
+      .add_option("--window", arguments.window,
+                  "Read token arrays in rows of this many tokens, across documents.")
+      ->check(count_from(1));
+  command
+      .add_option("--stride", arguments.stride,
+                  "Tokens from the start of one window to the next (default: --window).")
+      ->check(count_from(1));
+  command
+      .add_option("--extra", arguments.extra,
+                  "Extra tokens in each window: 1 for targets shifted by one (default: 0).")
+      ->check(count_from(0));
+  command
+      .add_option(
+          "--pack", arguments.pack,
+          "Read token arrays in rows of at most this many tokens, packed from whole documents.")
+      ->check(count_from(1));
+}
+
+Result<TokenRows> cut_tokens(const TokenArguments& arguments, LoaderOptions& options,
+                             const Context& context) {
+  STOKER_TRY(check(arguments));
+  if (arguments.window != 0) return cut_windows(arguments, options);
+  if (arguments.pack != 0) return cut_packs(arguments, options, context);
+  return TokenRows();
+}
+
+std::string describe_rows(const TokenRows& rows) {
+  return fmt::format("{} {} of {} tokens ({})", rows.count, rows.is_packs ? "packs" : "windows",
+                     rows.tokens, dtype_name(rows.dtype));
+}
+
+}  // namespace stoker::cli

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <string>
+
+#include "cli/loader/tune_search.h"
+
+namespace stoker::cli {
+
+/// A table, the verdict, and the recommended setting for the command line and for Python.
+std::string render_tune_text(const LoaderArguments& arguments, const LoaderPlan& plan,
+                             const TuneReport& report);
+/// One object on one line.
+std::string render_tune_json(const LoaderArguments& arguments, const LoaderPlan& plan,
+                             const TuneReport& report);
+
+}  // namespace stoker::cli

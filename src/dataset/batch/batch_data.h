@@ -1,0 +1,124 @@
+/// \file
+/// What a Batch is made of, for those who fill it.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/fork_guard.h"
+#include "base/mutex.h"
+#include "dataset/batch/batch.h"
+#include "dataset/batch/stage_times.h"
+#include "dataset/dataset.h"
+#include "formats/shard_format.h"
+#include "io/engine/buffer_pool.h"
+
+namespace stoker::internal {
+
+/// Heap memory in pieces that stay where they are: for what has no place in a lease, such as
+/// decoded varints, unescaped JSON text, and the records of samples that stand for others.
+///
+/// Thread safety: none.
+class SpareMemory {
+ public:
+  /// Aligned to `align_bytes`, a power of two up to 4096. Not cleared.
+  std::span<std::byte> take(std::size_t size_bytes, std::size_t align_bytes = 64);
+  /// A copy that lives as long as this.
+  std::span<const std::byte> keep(std::span<const std::byte> bytes);
+  /// Frees all of it but one piece of ordinary size.
+  void clear() noexcept;
+  std::size_t size_bytes() const noexcept { return size_bytes_; }
+
+ private:
+  static constexpr std::size_t kPieceBytes = std::size_t{64} << 10;
+  struct Free {
+    void operator()(std::byte* memory) const noexcept;
+  };
+  struct Piece {
+    std::unique_ptr<std::byte, Free> memory;
+    std::size_t size_bytes = 0;
+  };
+
+  std::vector<Piece> pieces_;
+  std::size_t used_bytes_ = 0;  // of the last piece
+  std::size_t size_bytes_ = 0;
+};
+
+/// What a Column looks into, besides the leases.
+struct ColumnStore {
+  std::string name;
+  std::vector<std::span<const std::byte>> views;
+  std::vector<FieldView> fields;  ///< Of FieldKind::own and all_fields.
+  std::vector<std::uint64_t> shape;
+  std::vector<std::uint64_t> offsets;
+  std::vector<std::uint64_t> lengths;
+};
+
+using DatasetList = std::vector<std::shared_ptr<const Dataset>>;
+
+/// Filled by one of the loader's threads, then read through Batch. Used again from batch to batch:
+/// its vectors keep their memory, so that a run at full speed allocates nothing per sample.
+///
+/// Thread safety: none.
+struct BatchData {
+  /// Forgets the samples and gives the leases back; keeps what vectors have allocated.
+  void clear() noexcept;
+  std::string key(std::size_t i) const;
+
+  const ForkGuard made_here;
+  std::uint64_t number = 0;
+  std::uint64_t epoch = 0;
+  std::uint64_t position = 0;  ///< Where the global batch begins, of which this is a part.
+  Cursor cursor;
+  std::vector<std::uint64_t> positions;
+  std::vector<SampleRef> samples;
+  std::vector<std::uint8_t> valid;
+  /// Key i ends at key_ends[i] of `keys` and begins where the one before it ends. An empty one is
+  /// numbered by its dataset.
+  std::string keys;
+  std::vector<std::size_t> key_ends;
+
+  std::vector<Column> columns;
+  /// At least as many as columns. On the heap each: columns look into them.
+  std::vector<std::unique_ptr<ColumnStore>> stores;
+
+  Lease records;  ///< The samples' records, while a column has views of them.
+  Lease arrays;   ///< Arrays and values.
+  SpareMemory spare;
+  std::shared_ptr<const DatasetList> datasets;  ///< For numbered keys; null for tokens.
+
+  StageTimes times;
+  std::uint64_t record_bytes = 0;
+  std::uint64_t unchecked = 0;
+  std::uint64_t replaced = 0;
+};
+
+/// Keeps BatchData that is between two uses. Shared by the loader and every batch it gave out, so
+/// that the last of them frees it.
+///
+/// Thread safety: every method from any thread.
+class BatchShelf {
+ public:
+  explicit BatchShelf(std::size_t capacity) : capacity_(capacity) { kept_.reserve(capacity); }
+
+  std::unique_ptr<BatchData> take();
+  /// Clears it, which gives its leases back, and keeps it if there is room. In a forked child it
+  /// is leaked instead: the pool's mutex may be locked there for ever.
+  void put(std::unique_ptr<BatchData> data) noexcept;
+
+  static Batch make_batch(std::unique_ptr<BatchData> data, std::shared_ptr<BatchShelf> shelf) {
+    return {std::move(data), std::move(shelf)};
+  }
+
+ private:
+  const std::size_t capacity_;
+  Mutex mutex_;
+  std::vector<std::unique_ptr<BatchData>> kept_ STOKER_GUARDED_BY(mutex_);
+};
+
+}  // namespace stoker::internal

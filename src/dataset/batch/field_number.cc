@@ -1,0 +1,186 @@
+#include "dataset/batch/field_number.h"
+
+#include <fmt/format.h>
+
+#include <bit>
+#include <charconv>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <string_view>
+
+#include "formats/json/strict_json.h"
+
+namespace stoker::internal {
+namespace {
+
+std::string_view text_of(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+bool is_space(char c) {
+  return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
+/// Without white space around it and a plus sign before it.
+std::string_view digits_of(std::string_view text) {
+  while (!text.empty() && is_space(text.front())) text.remove_prefix(1);
+  while (!text.empty() && is_space(text.back())) text.remove_suffix(1);
+  if (text.size() > 1 && text.front() == '+' && text[1] != '-') text.remove_prefix(1);
+  return text;
+}
+
+template <typename T>
+std::errc parse_as(std::string_view digits, T& value) {
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  if (error == std::errc{} && end != digits.data() + digits.size())
+    return std::errc::invalid_argument;
+  return error;
+}
+
+Status refuse(std::span<const std::byte> text, std::string_view why) {
+  return Status(Code::invalid_argument,
+                fmt::format("{} {}", quote_for_message(text_of(text)), why));
+}
+
+Number integer_number(WideInteger value) {
+  return {.integer = value, .real = static_cast<double>(value)};
+}
+Number real_number(double value) {
+  return {.is_integer = false, .real = value};
+}
+
+/// IEEE half precision.
+double half_to_double(std::uint16_t bits) {
+  const int exponent = (bits >> 10) & 31;
+  const double fraction = (bits & 1023) / 1024.0;
+  double value = 0;
+  if (exponent == 31) {
+    value = (bits & 1023) != 0 ? std::numeric_limits<double>::quiet_NaN()
+                               : std::numeric_limits<double>::infinity();
+  } else {
+    const double scale =
+        exponent == 0 ? 0x1p-14 : std::bit_cast<double>(std::uint64_t(exponent - 15 + 1023) << 52);
+    value = scale * (exponent == 0 ? fraction : 1 + fraction);
+  }
+  return (bits & 0x8000) != 0 ? -value : value;
+}
+
+template <typename T>
+T load(std::span<const std::byte> bytes) {
+  T value{};
+  std::memcpy(&value, bytes.data(), sizeof value);
+  return value;
+}
+
+std::string integer_text(WideInteger value) {
+  if (value < 0) return fmt::format("{}", static_cast<std::int64_t>(value));
+  return fmt::format("{}", static_cast<std::uint64_t>(value));
+}
+
+template <typename T>
+Status store_integer(const Number& number, Dtype dtype, std::span<std::byte> out) {
+  if (!number.is_integer)
+    return Status(Code::invalid_argument,
+                  fmt::format("it is a real number, and {} was asked for", dtype_name(dtype)));
+  const WideInteger most = dtype == Dtype::boolean ? 1 : std::numeric_limits<T>::max();
+  if (number.integer < WideInteger{std::numeric_limits<T>::min()} || number.integer > most)
+    return Status(Code::invalid_argument,
+                  fmt::format("{} is outside of what {} holds", integer_text(number.integer),
+                              dtype_name(dtype)));
+  const T value = static_cast<T>(number.integer);
+  std::memcpy(out.data(), &value, sizeof value);
+  return {};
+}
+
+}  // namespace
+
+Result<Number> parse_integer(std::span<const std::byte> text) {
+  const std::string_view digits = digits_of(text_of(text));
+  std::int64_t value = 0;
+  std::errc error = parse_as(digits, value);
+  if (error == std::errc{}) return integer_number(value);
+  std::uint64_t large = 0;
+  if (error == std::errc::result_out_of_range && parse_as(digits, large) == std::errc{})
+    return integer_number(large);
+  return refuse(text, error == std::errc::result_out_of_range ? "is more than 64 bits hold"
+                                                              : "is no integer");
+}
+
+Result<Number> parse_real(std::span<const std::byte> text) {
+  double value = 0;
+  const std::errc error = parse_as(digits_of(text_of(text)), value);
+  if (error == std::errc{}) return real_number(value);
+  return refuse(text, error == std::errc::result_out_of_range ? "is more than a double holds"
+                                                              : "is no number");
+}
+
+Result<Number> parse_number_for(Dtype dtype, std::span<const std::byte> text) {
+  const bool is_real = dtype == Dtype::float16 || dtype == Dtype::bfloat16 ||
+                       dtype == Dtype::float32 || dtype == Dtype::float64;
+  return is_real ? parse_real(text) : parse_integer(text);
+}
+
+Number load_number(Dtype dtype, std::span<const std::byte> bytes) noexcept {
+  switch (dtype) {
+    case Dtype::uint8:
+    case Dtype::boolean: return integer_number(load<std::uint8_t>(bytes));
+    case Dtype::int8: return integer_number(load<std::int8_t>(bytes));
+    case Dtype::uint16: return integer_number(load<std::uint16_t>(bytes));
+    case Dtype::int16: return integer_number(load<std::int16_t>(bytes));
+    case Dtype::uint32: return integer_number(load<std::uint32_t>(bytes));
+    case Dtype::int32: return integer_number(load<std::int32_t>(bytes));
+    case Dtype::uint64: return integer_number(load<std::uint64_t>(bytes));
+    case Dtype::int64: return integer_number(load<std::int64_t>(bytes));
+    case Dtype::float16: return real_number(half_to_double(load<std::uint16_t>(bytes)));
+    case Dtype::bfloat16:
+      return real_number(std::bit_cast<float>(std::uint32_t{load<std::uint16_t>(bytes)} << 16));
+    case Dtype::float32: return real_number(load<float>(bytes));
+    case Dtype::float64: break;
+  }
+  return real_number(load<double>(bytes));
+}
+
+Status store_number(const Number& number, Dtype dtype, std::span<std::byte> out) {
+  switch (dtype) {
+    case Dtype::uint8:
+    case Dtype::boolean: return store_integer<std::uint8_t>(number, dtype, out);
+    case Dtype::int8: return store_integer<std::int8_t>(number, dtype, out);
+    case Dtype::uint16: return store_integer<std::uint16_t>(number, dtype, out);
+    case Dtype::int16: return store_integer<std::int16_t>(number, dtype, out);
+    case Dtype::uint32: return store_integer<std::uint32_t>(number, dtype, out);
+    case Dtype::int32: return store_integer<std::int32_t>(number, dtype, out);
+    case Dtype::uint64: return store_integer<std::uint64_t>(number, dtype, out);
+    case Dtype::int64: return store_integer<std::int64_t>(number, dtype, out);
+    case Dtype::float16:
+    case Dtype::bfloat16:
+      return Status(
+          Code::invalid_argument,
+          fmt::format("numbers are not rounded to {} here: ask for float32", dtype_name(dtype)));
+    case Dtype::float32: {
+      const bool fits = !std::isfinite(number.real) ||
+                        std::fabs(number.real) <= double{std::numeric_limits<float>::max()};
+      if (!fits)
+        return Status(Code::invalid_argument,
+                      fmt::format("{} is more than a float32 holds", number.real));
+      const auto value = static_cast<float>(number.real);
+      std::memcpy(out.data(), &value, sizeof value);
+      return {};
+    }
+    case Dtype::float64: break;
+  }
+  std::memcpy(out.data(), &number.real, sizeof number.real);
+  return {};
+}
+
+Result<std::int64_t> to_int64(const Number& number) {
+  if (!number.is_integer)
+    return Status(Code::invalid_argument, "it is a real number, and an integer was asked for");
+  if (number.integer > WideInteger{std::numeric_limits<std::int64_t>::max()})
+    return Status(Code::invalid_argument,
+                  fmt::format("{} is more than an int64 holds: ask for np.uint64",
+                              integer_text(number.integer)));
+  return static_cast<std::int64_t>(number.integer);
+}
+
+}  // namespace stoker::internal

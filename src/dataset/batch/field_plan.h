@@ -1,0 +1,71 @@
+/// \file
+/// The columns of a run, with everything settled that does not change from batch to batch.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "dataset/batch/field_spec.h"
+#include "dataset/dataset.h"
+#include "formats/dtype.h"
+#include "formats/shard_format.h"
+#include "stoker/status.h"
+
+namespace stoker::internal {
+
+struct PlannedColumn {
+  FieldSpec spec;
+  /// The names of the field, the first of which that a sample has is taken.
+  std::vector<std::string> sources = {};
+  /// Of arrays, ragged and padded ones.
+  Dtype dtype = Dtype::uint8;
+  /// `array`: of a sample. `ragged`: of a row, that is of a sample without its first dimension.
+  /// `pad`: of a sample when padded.
+  std::vector<std::uint64_t> shape = {};
+  std::size_t row_bytes = 0;  ///< What each sample (of `ragged`: each row) takes; 0 for views.
+  std::vector<std::byte> pad_element = {};
+
+  /// The sample's field; null if it has none of these names.
+  const FieldView* find_in(const SampleView& sample) const noexcept;
+
+  bool is_views() const noexcept {
+    return spec.kind == FieldKind::own || spec.kind == FieldKind::bytes ||
+           spec.kind == FieldKind::text || is_json_text();
+  }
+  bool is_json_text() const noexcept {
+    return spec.kind == FieldKind::json && spec.json_type == JsonType::text;
+  }
+};
+
+/// Thread safety: immutable.
+struct FieldPlan {
+  std::vector<PlannedColumn> columns;
+  bool all_fields = false;  ///< No columns named: whatever the samples have.
+
+  /// Whether columns look into the records, which then have to live as long as the batch.
+  bool keeps_records() const noexcept;
+  /// Memory for the arrays of `rows` samples whose records take `record_bytes` of memory.
+  std::size_t arrays_bytes(std::size_t rows, std::size_t record_bytes) const noexcept;
+};
+
+/// What a sample lacks that has not the field: with the names it has.
+Status missing_field(const SampleView& sample);
+
+/// The bytes of one padding element; false if the dtype cannot hold the value exactly.
+bool put_pad(Dtype dtype, double value, std::vector<std::byte>& out);
+
+/// Arrays of a batch begin at multiples of this.
+inline constexpr std::size_t kArrayAlignBytes = 64;
+constexpr std::size_t align_array(std::size_t size_bytes) noexcept {
+  return (size_bytes + kArrayAlignBytes - 1) / kArrayAlignBytes * kArrayAlignBytes;
+}
+
+/// Settles what the specs leave open (the dtype and shape of arrays) by the first of a dataset's
+/// samples that can be read: one shape for the whole run, so that memory is known and an odd sample
+/// is named, whichever batch it is in. `invalid_argument` if that sample lacks the field.
+Result<FieldPlan> make_field_plan(std::span<const FieldSpec> fields, const Dataset& dataset);
+
+}  // namespace stoker::internal

@@ -1,0 +1,110 @@
+#include "dataset/batch/field_values.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <limits>
+
+#include "dataset/batch/field_number.h"
+#include "formats/json/strict_json.h"
+#include "formats/tfrecord/protobuf_wire.h"
+
+namespace stoker::internal {
+namespace {
+
+std::string_view text_of(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+bool is_typed(const FieldView& field) {
+  return field.type == FieldType::int64 || field.type == FieldType::float32 ||
+         field.type == FieldType::float64 || field.type == FieldType::array ||
+         (field.type == FieldType::bytes && looks_like_npy(field.bytes));
+}
+
+Result<Number> read_typed(const FieldView& field, ArrayReader& arrays) {
+  STOKER_ASSIGN(const ArrayView view, arrays.read(field, {}));
+  if (view.element_count() != 1)
+    return Status(Code::invalid_argument,
+                  fmt::format("it has {} values, and one was asked for", view.element_count()));
+  return load_number(view.dtype, view.data);
+}
+
+}  // namespace
+
+Result<std::int64_t> read_int64(const FieldView& field, ArrayReader& arrays) {
+  STOKER_ASSIGN(const Number number,
+                is_typed(field) ? read_typed(field, arrays) : parse_integer(field.bytes));
+  return to_int64(number);
+}
+
+Result<double> read_float64(const FieldView& field, ArrayReader& arrays) {
+  STOKER_ASSIGN(const Number number,
+                is_typed(field) ? read_typed(field, arrays) : parse_real(field.bytes));
+  return number.real;
+}
+
+Status check_text(const FieldView& field) {
+  if (field.type != FieldType::text && field.type != FieldType::json &&
+      field.type != FieldType::bytes)
+    return Status(Code::invalid_argument, "it holds numbers, and text was asked for");
+  if (is_utf8(field.bytes)) return {};
+  // Bytes of which the format says nothing, an image for example, are not damaged by being no text.
+  return field.type == FieldType::bytes
+             ? Status(Code::invalid_argument, "it is not UTF-8: ask for bytes")
+             : Status(Code::corrupt, "it is not UTF-8");
+}
+
+Result<const nlohmann::json*> JsonFields::find(const FieldView& field, std::string_view path) {
+  if (is_typed(field)) return Status(Code::invalid_argument, "it holds numbers and no JSON");
+  if (parsed_.data() != field.bytes.data() || parsed_.size() != field.bytes.size()) {
+    parsed_ = {};
+    STOKER_ASSIGN(document_, parse_strict_json(text_of(field.bytes), "its JSON"));
+    parsed_ = field.bytes;
+  }
+  const nlohmann::json* at = &document_;
+  for (std::string_view rest = path; !rest.empty();) {
+    const std::size_t dot = rest.find('.');
+    const std::string_view step = rest.substr(0, dot);
+    rest = dot == std::string_view::npos ? std::string_view() : rest.substr(dot + 1);
+    const nlohmann::json* next = nullptr;
+    if (at->is_object()) {
+      const auto found = at->find(step);
+      if (found != at->end()) next = &*found;
+    } else if (at->is_array()) {
+      std::size_t index = 0;
+      const auto [end, error] = std::from_chars(step.data(), step.data() + step.size(), index);
+      if (error == std::errc{} && end == step.data() + step.size() && index < at->size())
+        next = &(*at)[index];
+    }
+    if (next == nullptr)
+      return Status(Code::invalid_argument,
+                    fmt::format("its JSON has no {} (at {})", quote_for_message(path),
+                                quote_for_message(step)));
+    at = next;
+  }
+  return at;
+}
+
+Result<std::int64_t> json_int64(const nlohmann::json& value) {
+  if (value.is_number_unsigned()) {
+    const auto number = value.get<std::uint64_t>();
+    if (number <= static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()))
+      return static_cast<std::int64_t>(number);
+  } else if (value.is_number_integer()) {
+    return value.get<std::int64_t>();
+  } else if (value.is_boolean()) {
+    return value.get<bool>() ? 1 : 0;
+  }
+  return Status(Code::invalid_argument,
+                fmt::format("its JSON value is {}, not an integer of 64 bits",
+                            value.is_number() ? "a number" : value.type_name()));
+}
+
+Result<double> json_float64(const nlohmann::json& value) {
+  if (value.is_number()) return value.get<double>();
+  return Status(Code::invalid_argument,
+                fmt::format("its JSON value is {}, not a number", value.type_name()));
+}
+
+}  // namespace stoker::internal

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "dataset/fetch/fetch_plan.h"
+#include "dataset/fetch/fetch_shards.h"
+#include "dataset/order/sample_ref.h"
+#include "stoker/status.h"
+
+namespace stoker {
+
+/// Turns samples or pieces of rows into a FetchPlan: sorted by place, neighbours merged into runs,
+/// each run with a room in memory.
+///
+/// Thread safety: none.
+class FetchPlanner {
+ public:
+  struct Options {
+    std::uint32_t gap_bytes = 0;    ///< See FetchOptions.
+    std::uint32_t piece_bytes = 0;  ///< Merged runs are not longer.
+  };
+
+  /// What a record's room may take beyond its bytes: alignment at both ends, and a merged gap.
+  static std::uint64_t room_overhead_bytes(const Options& options) noexcept;
+
+  FetchPlanner(FetchShards& shards, const Options& options) : shards_(shards), options_(options) {}
+
+  Status plan(std::span<const SampleRef> samples, FetchPlan& out);
+  Status plan_rows(std::span<const RowPiece> pieces, std::uint64_t row_bytes, std::size_t row_count,
+                   FetchPlan& out);
+
+ private:
+  struct Wanted {
+    std::uint64_t sample;
+    std::uint32_t dataset;
+    std::uint32_t out;
+  };
+  struct Place {
+    std::uint32_t dataset;
+    std::uint32_t shard;
+  };
+
+  Status add(Place place, const FetchPlan::Item& item, FetchPlan& out);
+  bool try_merge(Place place, const FetchShards::Choice& choice, const FetchPlan::Item& item,
+                 FetchPlan& out) const;
+  Status check(const RowPiece& piece, std::uint64_t row_bytes, std::size_t row_count) const;
+  void lay_out(FetchPlan& out);
+
+  FetchShards& shards_;
+  const Options options_;
+  std::vector<Wanted> wanted_;        // kept for its memory
+  std::vector<std::uint32_t> order_;  // likewise
+};
+
+}  // namespace stoker

@@ -1,0 +1,144 @@
+#include "dataset/index/derived_file.h"
+
+#include <sys/file.h>
+
+#include <chrono>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "base/checksum.h"
+#include "base/unique_fd.h"
+#include "io/files/directories.h"
+#include "io/files/lock_file.h"
+#include "io/files/publish.h"
+
+namespace stoker {
+namespace {
+
+using Take = std::function<Status(const PathAt&)>;
+using Build = std::function<Result<std::vector<std::byte>>()>;
+
+constexpr auto kLockPoll = std::chrono::milliseconds(20);
+
+/// The one builder's lock, which dies with its process. Unlocked by name and not by close alone: a
+/// child forked meanwhile has the descriptor too, and would keep the lock as long as it lives.
+class BuilderLock {
+ public:
+  static Result<BuilderLock> wait(FileOps& ops, const PathAt& path,
+                                  const DerivedFileOptions& options) {
+    STOKER_ASSIGN(UniqueFd fd, open_lock_file(ops, path));
+    for (;;) {
+      const Status status = ops.try_lock(fd.get(), LockMode::exclusive);
+      // Without locks several may build, and each publishes a whole file.
+      if (status.ok() || status.code() == Code::unsupported) return BuilderLock(std::move(fd));
+      if (status.code() != Code::unavailable) return status.with_context(path.text());
+      if (options.stop.stop_requested())
+        return Status(Code::cancelled, "stopped while another process builds " + options.what);
+      std::this_thread::sleep_for(kLockPoll);
+    }
+  }
+  BuilderLock(BuilderLock&&) = default;
+  BuilderLock& operator=(BuilderLock&&) = delete;
+  ~BuilderLock() {
+    if (fd_) ::flock(fd_.get(), LOCK_UN);
+  }
+
+ private:
+  explicit BuilderLock(UniqueFd fd) : fd_(std::move(fd)) {}
+  UniqueFd fd_;
+};
+
+/// What builders that were killed left behind. Under the lock nobody else stages this file.
+void sweep(FileOps& ops, const PathAt& directory, const std::string& name) {
+  const Result<std::vector<std::string>> names = ops.list(directory);
+  if (!names.ok()) return;
+  for (const std::string& found : *names)
+    if (found.starts_with(name + ".staged-"))
+      static_cast<void>(ops.unlink(directory / found));  // the next builder tries again
+}
+
+/// Whether another place may still do.
+bool is_refused(const Status& status) {
+  return status.code() == Code::denied || status.code() == Code::no_space;
+}
+
+/// Makes the directory of a place.
+Result<PathAt> make_place(FileOps& ops, const DerivedPlace& place) {
+  std::error_code failed;
+  std::filesystem::create_directories(place.root, failed);
+  if (failed) return Status::from_errno(failed.value(), "mkdir", place.root);
+  STOKER_ASSIGN(std::shared_ptr<const RootDirectory> root, open_root(ops, place.root));
+  PathAt directory(std::move(root), place.name);
+  STOKER_TRY(make_own_directory(ops, directory));
+  return directory;
+}
+
+Result<DerivedFile> build_in(const PathAt& directory, const DerivedFileOptions& options,
+                             const Take& take, const Build& build) {
+  FileOps& ops = options.ops != nullptr ? *options.ops : posix_file_ops();
+  const PathAt path = directory / options.name;
+  if (!options.rebuild && take(path).ok()) return DerivedFile{.path = path.text()};
+  sweep(ops, directory, options.name);
+  STOKER_ASSIGN(const std::vector<std::byte> bytes, build());
+  STOKER_TRY(publish_file(ops, path, bytes));
+  STOKER_TRY(take(path));
+  return DerivedFile{.path = path.text(), .is_new = true};
+}
+
+}  // namespace
+
+std::vector<DerivedPlace> derived_places(const std::string& dataset_directory,
+                                         const std::string& cache_directory) {
+  std::vector<DerivedPlace> places = {{.root = dataset_directory, .name = ".stoker"}};
+  if (!cache_directory.empty()) {
+    std::error_code ignored;
+    const std::string absolute =
+        std::filesystem::weakly_canonical(dataset_directory, ignored).string();
+    places.push_back(
+        {.root = cache_directory, .name = xxh3_128(std::as_bytes(std::span(absolute))).hex()});
+  }
+  return places;
+}
+
+Result<DerivedFile> open_derived_file(const DerivedFileOptions& options, const Take& take,
+                                      const Build& build) {
+  FileOps& ops = options.ops != nullptr ? *options.ops : posix_file_ops();
+  for (const DerivedPlace& place : options.places) {
+    if (options.rebuild) break;
+    Result<std::shared_ptr<const RootDirectory>> root = open_root(ops, place.root);
+    if (!root.ok()) continue;
+    const PathAt path = PathAt(*std::move(root), place.name) / options.name;
+    if (take(path).ok()) return DerivedFile{.path = path.text()};
+  }
+  Status refused;
+  for (const DerivedPlace& place : options.places) {
+    const Result<PathAt> directory = make_place(ops, place);
+    Result<BuilderLock> lock =
+        directory.ok() ? BuilderLock::wait(ops, *directory / (options.name + ".lock"), options)
+                       : directory.status();
+    // A read-only or full place, one that cannot be made (a home that an automounter lacks), or one
+    // where our names are taken: the cache directory is next.
+    refused = lock.status();
+    if (!lock.ok() && !is_refused(refused) && refused.code() != Code::invalid_argument &&
+        refused.code() != Code::not_found)
+      return refused;
+    if (!lock.ok()) continue;
+    Result<DerivedFile> made = build_in(*directory, options, take, build);
+    if (made.ok() || !is_refused(made.status())) return made;
+    refused = made.status();
+  }
+  if (options.in_memory) {
+    STOKER_ASSIGN(std::vector<std::byte> bytes, build());
+    return DerivedFile{.is_new = true, .bytes = std::move(bytes), .refused = refused};
+  }
+  return refused.with_context("no place for " + options.what +
+                              (options.places.size() == 1
+                                   ? "; make the directory writable or name a cache directory"
+                                   : "; make one of its two places writable"));
+}
+
+}  // namespace stoker

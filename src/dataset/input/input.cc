@@ -1,0 +1,119 @@
+#include "dataset/input/input.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include "formats/webdataset/webdataset_names.h"
+#include "io/files/exact_transfer.h"
+
+namespace stoker {
+namespace {
+
+/// By the name; a directory is looked at when it has been walked.
+Result<std::string> kind_of(const std::string& path) {
+  const std::string extension = std::filesystem::path(path).extension().string();
+  if (extension == ".jsonl" || extension == ".ndjson") return std::string("jsonl");
+  if (extension == ".npy" || extension == ".bin") return std::string("tokens");
+  return Status(Code::invalid_argument,
+                path +
+                    ": a directory, .jsonl, .npy or .bin can be packed; say --from jsonl or "
+                    "--from tokens if it is one under another name");
+}
+
+constexpr std::size_t kNamesShown = 5;
+
+bool is_array_kind(std::string_view kind) {
+  return kind == "tokens" || kind == "raw" || kind == "counted" || kind == "shard001";
+}
+
+}  // namespace
+
+Result<std::unique_ptr<SampleSource>> open_sample_source(const std::string& path,
+                                                         const SampleSourceOptions& options) {
+  struct stat info{};
+  if (::stat(path.c_str(), &info) != 0) return Status::from_errno(errno, "open", path);
+  const bool is_directory = S_ISDIR(info.st_mode);
+  std::string kind = options.kind;
+  if (kind.empty() && !is_directory) {
+    STOKER_ASSIGN(kind, kind_of(path));
+  }
+  const bool is_tree = is_directory && (kind.empty() || kind == "classes" || kind == "tree");
+  if (!is_tree && options.with_hidden)
+    return Status(Code::invalid_argument, path + ": --hidden is for directories of files");
+  if (!options.classes.empty() && (!is_tree || kind == "tree"))
+    return Status(Code::invalid_argument, path + ": --classes is for directories of classes");
+  if (is_array_kind(kind)) return internal::open_token_arrays(path, options);
+  if (options.dtype || options.sequence_length != 0)
+    return Status(Code::invalid_argument,
+                  "dtype and sequence length are for arrays, and " + path + " is packed as " +
+                      (kind.empty() ? "files; say --from tokens for the arrays in it" : kind));
+  if (kind.empty()) return internal::open_tree(path, std::nullopt, options);
+  if (kind == "jsonl") return internal::open_jsonl(path);
+  if (kind != "classes" && kind != "tree")
+    return Status(Code::invalid_argument,
+                  "source \"" + kind +
+                      "\" is not known: classes, tree, jsonl, tokens, raw, counted, shard001, "
+                      "parquet, petastorm, arrow, hf, hdf5, lmdb or text");
+  if (!is_directory)
+    return Status(Code::invalid_argument, path + ": not a directory, as --from " + kind + " needs");
+  return internal::open_tree(path, kind == "classes", options);
+}
+
+std::vector<std::string> remarks_on(const SampleSource& source) {
+  std::vector<std::pair<std::string, std::vector<std::string>>> reasons;
+  for (const LeftOut& file : source.left_out()) {
+    auto reason = std::ranges::find(reasons, file.why, [](const auto& r) { return r.first; });
+    if (reason == reasons.end()) reason = reasons.insert(reason, {file.why, {}});
+    reason->second.push_back(file.name);
+  }
+  std::vector<std::string> lines;
+  for (const auto& [why, names] : reasons) {
+    std::string line = "left out: ";
+    for (std::size_t i = 0; i < std::min(names.size(), kNamesShown); ++i)
+      line += (i == 0 ? "" : ", ") + names[i];
+    if (names.size() > kNamesShown) line += fmt::format(" and {} more", names.size() - kNamesShown);
+    lines.push_back(line + ": " + why);
+  }
+  for (std::string& note : source.notes()) lines.push_back("note: " + std::move(note));
+  return lines;
+}
+
+namespace internal {
+
+std::string_view keep_text(SampleView& sample, std::string_view text) {
+  const auto bytes = std::as_bytes(std::span(text));
+  const std::vector<std::byte>& kept = sample.storage.emplace_back(bytes.begin(), bytes.end());
+  return {reinterpret_cast<const char*>(kept.data()), kept.size()};
+}
+
+std::span<const std::byte> keep_number(SampleView& sample, const void* value) {
+  std::vector<std::byte>& kept = sample.storage.emplace_back(8);
+  std::memcpy(kept.data(), value, kept.size());
+  return kept;
+}
+
+std::string mds_encoding_of_extension(std::string_view extension) {
+  if (extension == "jpg" || extension == "jpeg") return "jpeg";
+  if (extension == "png") return "png";
+  const FieldType type = type_of_extension(extension);
+  if (type == FieldType::text) return "str";
+  return type == FieldType::json ? "json" : "bytes";
+}
+
+Status read_input(int fd, std::uint64_t offset_bytes, std::span<std::byte> out,
+                  const std::string& path) {
+  Status status = read_exactly(fd, offset_bytes, out, path);
+  if (status.code() != Code::corrupt) return status;
+  return Status(Code::unavailable, path +
+                                       ": shorter than when it was listed; pack it again "
+                                       "when nobody writes to it");
+}
+
+}  // namespace internal
+}  // namespace stoker

@@ -1,0 +1,274 @@
+// One sample per line. A first pass over the file parses every line, finds where it lies and which
+// types its fields have; read() goes back to one line.
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <limits>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "dataset/input/input.h"
+#include "formats/json/exact_json.h"
+#include "formats/json/strict_json.h"
+#include "io/files/regular_file.h"
+
+namespace stoker {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::size_t kLineBytesMax = std::size_t{256} << 20;
+constexpr std::size_t kReadBytes = std::size_t{4} << 20;
+
+struct Line {
+  std::uint64_t offset_bytes = 0;
+  std::uint32_t size_bytes = 0;
+  std::uint32_t field_count = 0;
+  std::uint64_t number = 0;  // from 1
+};
+
+/// What a value is as a field. `none` for null, which is no field.
+enum class Kind : std::uint8_t { none, text, int64, float64, nested };
+
+Kind kind_of(const json& value) {
+  if (value.is_null()) return Kind::none;
+  if (value.is_string()) return Kind::text;
+  if (value.is_boolean()) return Kind::int64;
+  if (value.is_number_float()) return Kind::float64;
+  if (value.is_number_unsigned() &&
+      value.get<std::uint64_t>() >
+          static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()))
+    return Kind::nested;
+  return value.is_number_integer() ? Kind::int64 : Kind::nested;
+}
+
+/// One type for a field in all samples: integers among floats are floats, other mixtures JSON.
+Kind join(Kind a, Kind b) {
+  if (a == b) return a;
+  const bool numbers =
+      (a == Kind::int64 || a == Kind::float64) && (b == Kind::int64 || b == Kind::float64);
+  return numbers ? Kind::float64 : Kind::nested;
+}
+
+/// A double holds every integer up to here.
+constexpr std::int64_t kExactMax = std::int64_t{1} << 53;
+
+bool is_inexact(const json& value) {
+  if (!value.is_number_integer() || kind_of(value) != Kind::int64) return false;
+  const auto number = value.get<std::int64_t>();
+  return number > kExactMax || number < -kExactMax;
+}
+
+struct Column {
+  Kind kind = Kind::none;
+  std::uint64_t count = 0;
+  bool has_inexact = false;     // an integer that is no double
+  Kind list_kind = Kind::none;  // of the numbers, if all values are lists of numbers; else nested
+
+  void add(const json& value) {
+    const Kind added = kind_of(value);
+    kind = count++ == 0 ? added : join(kind, added);
+    has_inexact |= is_inexact(value);
+    if (!value.is_array()) list_kind = Kind::nested;
+    if (!value.is_array()) return;
+    for (const json& element : value) {
+      const Kind number = kind_of(element);
+      const bool is_number = number == Kind::int64 || number == Kind::float64;
+      list_kind = list_kind == Kind::none && is_number ? number
+                  : is_number                          ? join(list_kind, number)
+                                                       : Kind::nested;
+      has_inexact |= is_inexact(element);
+    }
+  }
+
+  /// When all values are in: rather JSON than another number.
+  void settle() {
+    if (!has_inexact) return;
+    if (kind == Kind::float64) kind = Kind::nested;
+    if (list_kind == Kind::float64) list_kind = Kind::nested;
+  }
+};
+
+class JsonlSource final : public SampleSource {
+ public:
+  JsonlSource(std::string path, UniqueFd fd, const struct stat& info)
+      : path_(std::move(path)),
+        fd_(std::move(fd)),
+        size_bytes_(static_cast<std::uint64_t>(info.st_size)),
+        mtime_ns_(info.st_mtim.tv_sec * 1'000'000'000 + info.st_mtim.tv_nsec) {}
+
+  /// The first pass.
+  Status look_through() {
+    std::string line;
+    std::vector<std::byte> buffer(kReadBytes);
+    std::uint64_t number = 0;
+    for (std::uint64_t at = 0; at < size_bytes_;) {
+      const std::size_t size = std::min<std::uint64_t>(buffer.size(), size_bytes_ - at);
+      const std::span<std::byte> piece = std::span(buffer).first(size);
+      STOKER_TRY(internal::read_input(fd_.get(), at, piece, path_));
+      std::string_view rest(reinterpret_cast<const char*>(piece.data()), size);
+      while (!rest.empty()) {
+        const std::size_t end = rest.find('\n');
+        line.append(rest.substr(0, end));
+        if (line.size() > kLineBytesMax)
+          return Status(Code::unsupported, fmt::format("{}: line {} is longer than 256 MiB; split "
+                                                       "it, or pack files instead",
+                                                       path_, number + 1));
+        at += std::min(end, rest.size() - 1) + 1;
+        if (end == std::string_view::npos) break;
+        STOKER_TRY(add_line(line, at - 1 - line.size(), ++number));
+        line.clear();
+        rest.remove_prefix(end + 1);
+      }
+    }
+    if (!line.empty()) STOKER_TRY(add_line(line, size_bytes_ - line.size(), ++number));
+    if (lines_.empty()) return Status(Code::invalid_argument, path_ + ": no samples in it");
+    for (auto& [name, column] : columns_) column.settle();
+    return {};
+  }
+
+  std::uint64_t sample_count() const noexcept override { return lines_.size(); }
+  Result<Extent> extent(std::uint64_t sample) const override {
+    return Extent{.size_bytes = lines_[sample].size_bytes,
+                  .field_count = lines_[sample].field_count};
+  }
+
+  Status read(std::uint64_t sample, SourceSample& out) const override {
+    const Line& line = lines_[sample];
+    std::string text(line.size_bytes, '\0');
+    STOKER_TRY(internal::read_input(fd_.get(), line.offset_bytes,
+                                    std::as_writable_bytes(std::span(text)), path_));
+    STOKER_ASSIGN(const json document, parse(text, line.number));
+    SampleView& view = out.view;
+    view.clear();
+    view.key = internal::keep_text(view, fmt::format("{:09}", line.number - 1));
+    for (const auto& [name, value] : document.items()) {
+      if (name == kKeyField) {
+        view.key = internal::keep_text(view, value.get_ref<const std::string&>());
+        continue;
+      }
+      const auto column = columns_.find(name);
+      if (column == columns_.end() || value.is_null()) continue;
+      add_field(view, column->first, column->second, value);
+    }
+    return {};
+  }
+
+  std::string describe(std::uint64_t sample) const override {
+    return fmt::format("{}: line {}", path_, lines_[sample].number);
+  }
+
+  Digest128 fingerprint() const override {
+    const std::array<std::uint64_t, 3> numbers = {
+        size_bytes_, static_cast<std::uint64_t>(mtime_ns_), lines_.size()};
+    return xxh3_128(std::as_bytes(std::span(numbers)));
+  }
+
+  Result<std::vector<std::pair<std::string, std::string>>> mds_columns() const override {
+    constexpr std::array<const char*, 5> kEncodings = {"", "str", "int", "float64", "json"};
+    std::vector<std::pair<std::string, std::string>> columns;
+    for (const auto& [name, column] : columns_) {
+      if (column.kind == Kind::none) continue;
+      if (column.count != lines_.size())
+        return Status(Code::invalid_argument,
+                      fmt::format("{}: the field {} is missing or null in {} of {} lines, and MDS "
+                                  "needs every column in every sample; add it, or pack as tar",
+                                  path_, quote_for_message(name), lines_.size() - column.count,
+                                  lines_.size()));
+      columns.emplace_back(name, kEncodings[static_cast<std::size_t>(column.kind)]);
+    }
+    return columns;
+  }
+
+ private:
+  Result<json> parse(std::string_view text, std::uint64_t number) const {
+    const std::string what = fmt::format("{}: line {}", path_, number);
+    STOKER_ASSIGN(json document, parse_exact_json(text, what, {.text_bytes_max = kLineBytesMax}));
+    if (!document.is_object())
+      return Status(Code::corrupt, what + ": not a JSON object, which each sample is");
+    return document;
+  }
+
+  Status add_line(std::string_view text, std::uint64_t offset_bytes, std::uint64_t number) {
+    if (text.ends_with('\r')) text.remove_suffix(1);
+    if (text.find_first_not_of(" \t") == std::string_view::npos) return {};
+    STOKER_ASSIGN(const json document, parse(text, number));
+    Line line{.offset_bytes = offset_bytes,
+              .size_bytes = static_cast<std::uint32_t>(text.size()),
+              .number = number};
+    for (const auto& [name, value] : document.items()) {
+      if (name == kKeyField) {
+        if (!value.is_string())
+          return Status(Code::corrupt,
+                        fmt::format("{}: line {}: __key__ is not a text", path_, number));
+        continue;
+      }
+      const Kind kind = kind_of(value);
+      Column& column = columns_[name];
+      if (kind == Kind::none) continue;
+      column.add(value);
+      ++line.field_count;
+    }
+    if (line.field_count == 0)
+      return Status(Code::invalid_argument,
+                    fmt::format("{}: line {} has no fields to pack", path_, number));
+    lines_.push_back(line);
+    return {};
+  }
+
+  static void add_field(SampleView& view, std::string_view name, const Column& column,
+                        const json& value) {
+    const Kind kind = column.kind;
+    if (kind == Kind::int64) {
+      const std::int64_t number =
+          value.is_boolean() ? value.get<bool>() : value.get<std::int64_t>();
+      view.fields.push_back(
+          {.name = name, .bytes = internal::keep_number(view, &number), .type = FieldType::int64});
+    } else if (kind == Kind::float64) {
+      const double number = value.is_boolean() ? value.get<bool>() : value.get<double>();
+      view.fields.push_back({.name = name,
+                             .bytes = internal::keep_number(view, &number),
+                             .type = FieldType::float64});
+    } else {
+      const std::string text =
+          kind == Kind::text ? value.get_ref<const std::string&>() : value.dump();
+      const std::string_view kept = internal::keep_text(view, text);
+      view.fields.push_back({.name = name,
+                             .bytes = std::as_bytes(std::span(kept)),
+                             .type = kind == Kind::text ? FieldType::text : FieldType::json,
+                             .dtype = list_dtype(column.list_kind)});
+    }
+  }
+
+  static std::string_view list_dtype(Kind kind) {
+    if (kind == Kind::int64) return dtype_descr(Dtype::int64);
+    return kind == Kind::float64 ? dtype_descr(Dtype::float64) : std::string_view();
+  }
+
+  std::string path_;
+  UniqueFd fd_;
+  std::uint64_t size_bytes_;
+  std::int64_t mtime_ns_;
+  std::vector<Line> lines_;
+  std::map<std::string, Column, std::less<>> columns_;
+};
+
+}  // namespace
+
+namespace internal {
+
+Result<std::unique_ptr<SampleSource>> open_jsonl(const std::string& path) {
+  STOKER_ASSIGN(UniqueFd fd, open_regular(posix_file_ops(), path));
+  struct stat info{};
+  if (::fstat(fd.get(), &info) != 0) return Status::from_errno(errno, "stat", path);
+  auto source = std::make_unique<JsonlSource>(path, std::move(fd), info);
+  STOKER_TRY(source->look_through());
+  return std::unique_ptr<SampleSource>(std::move(source));
+}
+
+}  // namespace internal
+}  // namespace stoker

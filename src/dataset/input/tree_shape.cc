@@ -1,0 +1,170 @@
+#include "dataset/input/tree_shape.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+
+#include "base/shell_quote.h"
+#include "formats/webdataset/webdataset_names.h"
+
+namespace stoker::internal {
+namespace {
+
+std::string lower(std::string_view text) {
+  std::string out(text);
+  std::transform(out.begin(), out.end(), out.begin(), to_lower_case);
+  return out;
+}
+
+bool is_image_name(std::string_view name) {
+  constexpr std::array<std::string_view, 11> kImages = {"jpg", "jpeg", "png", "webp", "bmp", "gif",
+                                                        "tif", "tiff", "ppm", "jp2",  "avif"};
+  const std::string extension = lower(name.substr(name.rfind('.') + 1));
+  return std::find(kImages.begin(), kImages.end(), extension) != kImages.end();
+}
+
+bool is_split_name(std::string_view name) {
+  constexpr std::array<std::string_view, 10> kSplits = {"train",      "training", "val",  "valid",
+                                                        "validation", "dev",      "eval", "test",
+                                                        "testing",    "holdout"};
+  return std::find(kSplits.begin(), kSplits.end(), lower(name)) != kSplits.end();
+}
+
+std::string_view stem_of(std::string_view name) {
+  const std::string_view key = tree_key_of(name);
+  return key.substr(key.rfind('/') + 1);
+}
+
+/// Whether files of a directory without images, as annotations/0001.xml, belong to the images by
+/// their names: to one of two, and not to one by chance.
+bool describes_images(const std::set<std::string_view>& others,
+                      const std::set<std::string_view>& images) {
+  const auto count = static_cast<std::size_t>(
+      std::ranges::count_if(others, [&](std::string_view stem) { return images.contains(stem); }));
+  return count > 1 && 2 * count >= images.size();
+}
+
+/// The files of each directory at the top, by their names in it.
+std::map<std::string, std::vector<TreeFile>> by_top_directory(const std::vector<TreeFile>& files) {
+  std::map<std::string, std::vector<TreeFile>> parts;
+  for (const TreeFile& file : files) {
+    const std::size_t slash = file.name.find('/');
+    if (slash == std::string::npos) continue;
+    TreeFile below = file;
+    below.name.erase(0, slash + 1);
+    parts[file.name.substr(0, slash)].push_back(std::move(below));
+  }
+  return parts;
+}
+
+}  // namespace
+
+std::string_view tree_key_of(std::string_view name) {
+  const std::optional<MemberName> split = split_member_name(name);
+  return split ? split->key : name;
+}
+
+bool are_rivals(std::string_view one, std::string_view other) {
+  if (!is_image_name(one) || !is_image_name(other)) return false;
+  const auto ending = [](std::string_view name) { return lower(name.substr(name.rfind('.') + 1)); };
+  const bool are_plain = one.find('.') == std::string_view::npos && other.find('.') == one.npos;
+  return are_plain || ending(one) == ending(other);
+}
+
+std::set<std::string_view> image_keys(const std::vector<TreeFile>& files) {
+  std::set<std::string_view> keys;
+  for (const TreeFile& file : files)
+    if (is_image_name(file.name)) keys.insert(tree_key_of(file.name));
+  return keys;
+}
+
+bool looks_like_classes(const std::vector<TreeFile>& files) {
+  const std::set<std::string_view> images = image_keys(files);
+  std::map<std::string_view, std::set<std::string_view>> folders;  // stems of files, not of images
+  std::set<std::string_view> classes;
+  std::set<std::string_view> stems;
+  std::size_t image_count = 0;
+  std::size_t other_count = 0;
+  for (const TreeFile& file : files) {
+    const std::string_view name = file.name;
+    const bool is_image = is_image_name(name);
+    const auto depth = std::count(name.begin(), name.end(), '/');
+    if (is_image && depth != 1) return false;
+    if (!is_image && images.contains(tree_key_of(name))) return false;
+    image_count += is_image ? 1 : 0;
+    other_count += is_image ? 0 : 1;
+    if (depth == 0) continue;
+    const std::string_view folder = name.substr(0, name.find('/'));
+    const std::string_view stem = stem_of(name);
+    if (is_image) {
+      classes.insert(folder);
+      stems.insert(stem);
+    } else {
+      folders[folder].insert(stem);
+    }
+  }
+  if (other_count == 0) return !files.empty();
+  for (const auto& [folder, others] : folders) {
+    if (classes.contains(folder)) continue;
+    if (describes_images(others, stems)) return false;
+    for (const TreeFile& file : files)
+      if (std::string_view(file.name).starts_with(std::string(folder) + "/")) --other_count;
+  }
+  return classes.size() > 1 && other_count < image_count;
+}
+
+std::string warn_of_splits(const std::string& root, const std::vector<TreeFile>& files,
+                           bool has_classes, const std::string& destination) {
+  for (const TreeFile& file : files) {  // before anything is copied: most trees end here
+    const std::string_view top = std::string_view(file.name).substr(0, file.name.find('/'));
+    if (top.size() != file.name.size() && !is_split_name(top)) return "";
+  }
+  const std::map<std::string, std::vector<TreeFile>> parts = by_top_directory(files);
+  if (parts.empty()) return "";
+  const auto is_labelled = [](const auto& part) { return looks_like_classes(part.second); };
+  const bool are_labelled = std::all_of(parts.begin(), parts.end(), is_labelled);
+  if (!has_classes && !are_labelled) return "";
+  std::vector<std::string> names;
+  std::string commands;
+  std::string first = "train";  // whose numbers the others take
+  if (!parts.contains(first)) first = parts.begin()->first;
+  for (const auto& [name, ignored] : parts) names.push_back(name);
+  std::stable_partition(names.begin(), names.end(), [&](const auto& n) { return n == first; });
+  const std::string target = destination.empty() ? "DST" : destination;
+  for (const std::string& name : names) {
+    commands += fmt::format("\n  stoker pack {} {}", shell_quote(root + "/" + name),
+                            shell_quote(target + "/" + name));
+    if (are_labelled && name != first)
+      commands += " --classes " + shell_quote(target + "/" + first + "/classes.json");
+  }
+  return fmt::format("{} in {} look like splits{}, and are packed {}; to pack each of them:{}",
+                     fmt::join(names, ", "), root, are_labelled ? " of labelled images" : "",
+                     has_classes ? "as the classes" : "as one dataset without labels (no \"cls\")",
+                     commands);
+}
+
+std::string describe_image_fields(const std::vector<TreeFile>& files) {
+  std::map<std::string, std::uint64_t> counts;
+  std::string_view last;
+  for (const TreeFile& file : files) {
+    if (!is_image_name(file.name)) continue;
+    const std::optional<MemberName> split = split_member_name(file.name);
+    if (!split || split->key == last) return "";  // several in a sample: they differ in meaning
+    last = split->key;
+    ++counts[lower(split->extension)];
+  }
+  if (counts.size() < 2) return "";
+  std::vector<std::string> names;
+  std::vector<std::string> parts;
+  for (const auto& [name, count] : counts) {
+    names.push_back(name);
+    parts.push_back(fmt::format("{} ({})", name, count));
+  }
+  return fmt::format("the images are in {} fields: {}; \"{}\" reads whichever a sample has",
+                     counts.size(), fmt::join(parts, ", "), fmt::join(names, ";"));
+}
+
+}  // namespace stoker::internal

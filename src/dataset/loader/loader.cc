@@ -1,0 +1,110 @@
+#include "dataset/loader/loader.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+#include "dataset/loader/loader_run.h"
+
+namespace stoker {
+namespace {
+
+constexpr std::size_t kThreadsMax = 16;
+constexpr std::size_t kThreadsByHandMax = 256;
+constexpr std::size_t kDepthMax = 64;
+constexpr std::size_t kDepthByHandMax = 4096;
+
+std::size_t core_count() {
+  return std::clamp<std::size_t>(std::thread::hardware_concurrency(), 2, kThreadsMax);
+}
+
+Result<internal::LoaderTuner::Options> tuning_of(const LoaderOptions& options) {
+  if (options.threads > kThreadsByHandMax || options.depth > kDepthByHandMax)
+    return Status(Code::invalid_argument,
+                  fmt::format("{} threads and a depth of {}: at most {} and {} are possible",
+                              options.threads, options.depth, kThreadsByHandMax, kDepthByHandMax));
+  const std::size_t depth_max = options.depth != 0 ? options.depth : kDepthMax;
+  std::size_t threads_max = options.threads != 0 ? options.threads : core_count();
+  threads_max = std::min(threads_max, depth_max);  // more would have nothing to do
+  return internal::LoaderTuner::Options{.threads = std::min(options.threads, threads_max),
+                                        .depth = options.depth,
+                                        .threads_max = threads_max,
+                                        .depth_max = depth_max};
+}
+
+/// The part of the memory that whole blocks get, of the `spare_bytes` that batches could do
+/// without: nothing if not even one fits. Apart from that of batches, which could otherwise be left
+/// with holes between blocks, none of them large enough.
+std::size_t block_memory(const internal::RunPlan& plan, std::size_t spare_bytes) {
+  if (plan.is_tokens() || plan.datasets->size() != 1) return 0;
+  const auto shape = plan.options.order->lane_shape();
+  if (!shape || shape->lane_positions == 0) return 0;
+  constexpr std::size_t kUnitBytes = std::size_t{2} << 20;  // what a pool rounds up to
+  const std::size_t most = spare_bytes / 4 * 3 / kUnitBytes * kUnitBytes;
+  const std::uint64_t one = RecordFetcher::memory_bytes_max(
+      *plan.datasets->front(), shape->block_samples, plan.options.fetch);
+  return one <= most ? most : 0;
+}
+
+}  // namespace
+
+Loader::Loader(std::unique_ptr<Run> run) : run_(std::move(run)) {}
+
+Loader::~Loader() {
+  // In a forked child there are no threads to join, and locks may be held for ever.
+  if (run_ && !run_->made_here().is_here()) static_cast<void>(run_.release());
+}
+
+Result<std::size_t> Loader::memory_needed(const LoaderOptions& options) {
+  STOKER_ASSIGN(const internal::RunPlan plan, internal::RunPlan::make(options));
+  return plan.memory_needed();
+}
+
+Result<std::unique_ptr<Loader>> Loader::start(LoaderOptions options) {
+  STOKER_ASSIGN(const internal::LoaderTuner::Options tuning, tuning_of(options));
+  STOKER_ASSIGN(internal::RunPlan plan, internal::RunPlan::make(std::move(options)));
+  const std::size_t needed = plan.memory_needed();
+  const std::size_t given = plan.options.memory_bytes;
+  if (given < needed)
+    return Status(
+        Code::invalid_argument,
+        fmt::format("memory_bytes is {}, and {} are needed: three batches of {} samples, each of "
+                    "them as large as it can get ({} bytes), and the largest sample. Raise "
+                    "memory_bytes, or lower the batch size",
+                    given, needed, plan.cut.rank_batch_size(),
+                    plan.batch_memory_max().pooled_bytes()));
+  const std::size_t for_blocks = block_memory(plan, given - needed);
+  // Not touched in advance: that would take most of a second, and resuming is to take none. The
+  // pool fills its smallest hole first, so a run touches what it needs in its first batches.
+  STOKER_ASSIGN(BufferPool pool,
+                BufferPool::make({.budget_bytes = given - for_blocks, .touch = false}));
+  std::optional<BufferPool> blocks;
+  if (for_blocks > 0) {
+    STOKER_ASSIGN(blocks, BufferPool::make({.budget_bytes = for_blocks, .touch = false}));
+  }
+  auto run = std::make_unique<Run>(std::move(plan), std::move(pool), std::move(blocks), tuning);
+  STOKER_TRY(run->start_threads());
+  return std::unique_ptr<Loader>(new Loader(std::move(run)));
+}
+
+NextBatch Loader::next(Deadline deadline) {
+  if (const Status here = run_->made_here().check("this loader"); !here.ok())
+    return {.kind = NextBatch::Kind::failed, .status = here};
+  return run_->next(deadline);
+}
+
+void Loader::stop() noexcept {
+  if (run_->made_here().is_here()) run_->stop();
+}
+
+std::optional<std::uint64_t> Loader::batch_count() const noexcept {
+  return run_->plan().batch_count();
+}
+
+LoaderStats Loader::stats() const {
+  return run_->made_here().is_here() ? run_->stats() : LoaderStats();
+}
+
+}  // namespace stoker

@@ -1,0 +1,187 @@
+#include "dataset/loader/loader_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "dataset/loader/loader_order.h"
+#include "io/engine/buffer_pool.h"
+
+namespace stoker::internal {
+namespace {
+
+Status check_options(const LoaderOptions& options) {
+  if (options.datasets.empty()) return Status(Code::invalid_argument, "a loader needs a dataset");
+  for (const auto& dataset : options.datasets)
+    if (!dataset) return Status(Code::invalid_argument, "a dataset is missing (null)");
+  if (!options.order && options.datasets.size() != 1)
+    return Status(Code::invalid_argument, "a loader of several datasets needs an order");
+  if (!options.order) return {};
+  if (options.order->dataset_count() != options.datasets.size())
+    return Status(Code::invalid_argument,
+                  fmt::format("the order is one of {} datasets, and there are {}",
+                              options.order->dataset_count(), options.datasets.size()));
+  return {};
+}
+
+Status check_position(const LoaderOptions& options) {
+  if (options.cursor.position <= options.order->epoch_samples()) return {};
+  return Status(Code::invalid_argument,
+                fmt::format("the cursor stands at position {}, past the {} samples of an epoch",
+                            options.cursor.position, options.order->epoch_samples()));
+}
+
+bool is_integer(Dtype dtype) {
+  return dtype != Dtype::float16 && dtype != Dtype::float32 && dtype != Dtype::float64 &&
+         dtype != Dtype::bfloat16;
+}
+
+/// A column of the same shape as the tokens', which says something of each.
+PlannedColumn id_column(std::string_view name, const TokenUnits& units) {
+  PlannedColumn column;
+  column.spec = {.name = std::string(name), .kind = FieldKind::tokens};
+  column.dtype = Dtype::int32;
+  column.shape = {units.tokens_per_row()};
+  column.row_bytes = units.tokens_per_row() * sizeof(std::int32_t);
+  return column;
+}
+
+/// The tokens first; of packs also what tells documents apart.
+Result<FieldPlan> token_plan(const LoaderOptions& options, const TokenUnits& units) {
+  if (options.fields.size() > 1 ||
+      (options.fields.size() == 1 && options.fields[0].kind != FieldKind::tokens))
+    return Status(Code::invalid_argument,
+                  fmt::format("token {} have one column, of the kind \"tokens\"",
+                              units.is_packs() ? "packs" : "windows"));
+  STOKER_TRY(check_fields(options.fields));
+  FieldPlan plan;
+  PlannedColumn& column = plan.columns.emplace_back();
+  if (!options.fields.empty()) column.spec = options.fields.front();
+  if (column.spec.name.empty()) column.spec.name = "tokens";
+  column.spec.kind = FieldKind::tokens;
+  if (column.spec.dtype && !is_integer(units.dtype()))
+    return Status(Code::invalid_argument, fmt::format("tokens of {} cannot be widened to int64",
+                                                      dtype_name(units.dtype())));
+  column.dtype = column.spec.dtype.value_or(units.dtype());
+  column.shape = {units.tokens_per_row()};
+  column.row_bytes = units.tokens_per_row() * dtype_size_bytes(column.dtype);
+  if (!units.is_packs()) return plan;
+  if (column.spec.name == kPositionIds || column.spec.name == kDocumentIds)
+    return Status(Code::invalid_argument,
+                  fmt::format("packs have a column {} beside that of the tokens: name it otherwise",
+                              column.spec.name));
+  if (!put_pad(column.dtype, column.spec.pad_value, column.pad_element))
+    return Status(
+        Code::invalid_argument,
+        fmt::format("the padding {} is no {}", column.spec.pad_value, dtype_name(column.dtype)));
+  plan.columns.push_back(id_column(kPositionIds, units));
+  plan.columns.push_back(id_column(kDocumentIds, units));
+  return plan;
+}
+
+}  // namespace
+
+Result<RunPlan> RunPlan::make(LoaderOptions options) {
+  STOKER_TRY(check_options(options));
+  if (!options.order) {
+    STOKER_ASSIGN(options.cursor.order, resolve_order(options));
+    STOKER_ASSIGN(options.order, make_order(options.cursor.order));
+  }
+  STOKER_TRY(check_position(options));
+  options.cut.epoch_samples = options.order->epoch_samples();
+  STOKER_ASSIGN(const BatchCut cut, BatchCut::make(options.cut));
+  options.cursor.tail = options.cut.tail;
+  options.cursor.global_batch_size = options.cut.global_batch_size;
+  STOKER_ASSIGN(TokenUnits tokens, TokenUnits::make(options));
+  FieldPlan fields;
+  if (tokens.is_any()) {
+    STOKER_ASSIGN(fields, token_plan(options, tokens));
+  } else {
+    STOKER_ASSIGN(fields, make_field_plan(options.fields, *options.datasets.front()));
+  }
+  auto datasets = std::make_shared<const DatasetList>(options.datasets);
+  return RunPlan{.options = std::move(options),
+                 .cut = cut,
+                 .fields = std::move(fields),
+                 .tokens = std::move(tokens),
+                 .datasets = std::move(datasets)};
+}
+
+RunPlan::Place RunPlan::place(std::uint64_t number) const noexcept {
+  const Cursor& start = options.cursor;
+  const std::uint64_t size = cut.options().global_batch_size;
+  const std::uint64_t first = cut.batches_from(start.position);
+  if (number < first) return {start.epoch, start.position + number * size};
+  const std::uint64_t per_epoch = cut.batches_from(0);
+  return {start.epoch + 1 + (number - first) / per_epoch, (number - first) % per_epoch * size};
+}
+
+std::optional<std::uint64_t> RunPlan::batch_count() const noexcept {
+  if (!options.end_epoch) return std::nullopt;
+  const Cursor& start = options.cursor;
+  if (start.epoch >= *options.end_epoch) return 0;
+  return cut.batches_from(start.position) +
+         (*options.end_epoch - start.epoch - 1) * cut.batches_from(0);
+}
+
+void RunPlan::begin_batch(std::uint64_t number, BatchData& out) const {
+  const Place at = place(number);
+  const BatchCut::Part part = cut.part(at.position);
+  out.number = number;
+  out.epoch = at.epoch;
+  out.position = at.position;
+  out.cursor = options.cursor;
+  out.cursor.epoch = at.epoch;
+  out.cursor.position = cut.next_position(at.position);
+  out.positions.resize(part.count);
+  for (std::uint64_t slot = 0; slot < part.count; ++slot)
+    out.positions[slot] = cut.position_of(part, slot);
+  out.samples.resize(part.count);
+  options.order->fill(at.epoch, part.first_position, out.samples);
+  out.valid.assign(part.count, 0);
+  std::fill_n(out.valid.begin(), part.valid_count, std::uint8_t{1});
+  out.datasets = is_tokens() ? nullptr : datasets;
+}
+
+std::uint64_t RunPlan::unit_count(std::uint32_t dataset) const noexcept {
+  return is_tokens() ? tokens.count(dataset) : (*datasets)[dataset]->sample_count();
+}
+
+std::size_t RunPlan::BatchMemory::pooled_bytes() const noexcept {
+  std::size_t total = 0;
+  if (records_bytes > 0) total += BufferPool::size_class_bytes(records_bytes);
+  if (arrays_bytes > 0) total += BufferPool::size_class_bytes(arrays_bytes);
+  return total;
+}
+
+RunPlan::BatchMemory RunPlan::batch_memory_max() const {
+  const std::uint64_t rows = cut.rank_batch_size();
+  if (is_tokens()) {
+    const std::uint64_t pieces = std::min<std::uint64_t>(rows * tokens.pieces_max(), kPiecesAtOnce);
+    return {.records_bytes = RecordFetcher::rows_memory_bytes_max(rows * tokens.row_bytes(), pieces,
+                                                                  options.fetch),
+            .arrays_bytes = fields.arrays_bytes(rows, 0)};
+  }
+  // Of a mixture any split is possible: all of a batch from each, or the largest sample in every
+  // slot, whichever is less, is never exceeded.
+  std::size_t from_each = 0;
+  for (const auto& dataset : *datasets)
+    from_each += RecordFetcher::memory_bytes_max(*dataset, rows, options.fetch);
+  const std::size_t records = std::min(from_each, rows * largest_sample_bytes());
+  return {.records_bytes = records, .arrays_bytes = fields.arrays_bytes(rows, records)};
+}
+
+std::size_t RunPlan::largest_sample_bytes() const {
+  std::size_t largest = 0;
+  for (const auto& dataset : *datasets)
+    largest =
+        std::max<std::size_t>(largest, RecordFetcher::memory_bytes_max(*dataset, 1, options.fetch));
+  return largest;
+}
+
+std::size_t RunPlan::memory_needed() const {
+  const std::size_t largest = is_tokens() ? 0 : largest_sample_bytes();
+  return 3 * batch_memory_max().pooled_bytes() + BufferPool::size_class_bytes(largest);
+}
+
+}  // namespace stoker::internal

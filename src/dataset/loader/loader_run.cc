@@ -1,0 +1,215 @@
+#include "dataset/loader/loader_run.h"
+
+#include <fmt/format.h>
+#include <pthread.h>
+
+#include <algorithm>
+#include <exception>
+#include <system_error>
+#include <utility>
+
+namespace stoker {
+
+using internal::BatchData;
+using internal::BatchMaker;
+using internal::BatchShelf;
+using internal::HandOver;
+using internal::RunPlan;
+using Taken = HandOver::Taken;
+
+Loader::Run::Run(RunPlan plan, BufferPool pool, std::optional<BufferPool> blocks,
+                 const internal::LoaderTuner::Options& tuning)
+    : plan_(std::move(plan)),
+      threads_max_(tuning.threads_max),
+      pool_(std::move(pool)),
+      shelf_(std::make_shared<BatchShelf>(tuning.depth_max + 8)),
+      hand_over_({.depth_max = tuning.depth_max,
+                  .threads_max = tuning.threads_max,
+                  .batch_count = plan_.batch_count(),
+                  .held_warning = plan_.options.held_warning,
+                  .held_limit = plan_.options.held_limit}),
+      tuner_(tuning) {
+  if (blocks) blocks_.emplace(*plan_.options.order, *std::move(blocks), plan_.options.end_epoch);
+  hand_over_.set_limits(tuner_.setting().threads, tuner_.setting().depth);
+}
+
+Status Loader::Run::start_threads() {
+  try {
+    threads_.reserve(threads_max_);
+    for (std::size_t worker = 0; worker < threads_max_; ++worker)
+      threads_.emplace_back([this, worker] { work(worker); });
+  } catch (const std::system_error& error) {
+    stop();
+    return Status(
+        Code::unavailable,
+        fmt::format("cannot start thread {} of the loader: {}", threads_.size(), error.what()),
+        error.code().value());
+  }
+  return {};
+}
+
+/// Takes a thread's maker out of the list before it is gone, whichever way the thread ends.
+struct Loader::Run::Registered {
+  Run& run;
+  const std::unique_ptr<BatchMaker>& maker;
+
+  Registered(Run& owner, const std::unique_ptr<BatchMaker>& mine) : run(owner), maker(mine) {}
+  Registered(const Registered&) = delete;
+  Registered& operator=(const Registered&) = delete;
+  ~Registered() {
+    if (!maker) return;
+    MutexLock lock(run.makers_mutex_);
+    if (std::erase(run.makers_, maker.get()) > 0) add_counters(run.ended_, maker->counters());
+  }
+};
+
+void Loader::Run::work(std::size_t worker) {
+  ::pthread_setname_np(::pthread_self(), "stoker-loader");  // what top and profilers show
+  Status status;
+  try {
+    status = work_until_stopped(worker);
+  } catch (const std::exception& error) {  // memory: nothing else throws
+    status = Status(Code::unavailable, fmt::format("a loader thread failed: {}", error.what()));
+  }
+  // What a stop cuts short is no failure: the caller is told that it was stopped.
+  if (!status.ok() && !stop_source_.stop_requested()) hand_over_.fail(std::move(status));
+}
+
+Status Loader::Run::work_until_stopped(std::size_t worker) {
+  std::unique_ptr<BatchMaker> maker;
+  const Registered registered{*this, maker};
+  while (const std::optional<std::uint64_t> number = hand_over_.take_number(worker)) {
+    if (!maker) {  // not before there is work for it: an engine is not free
+      STOKER_ASSIGN(maker, make_batches(plan_, blocks_ ? &*blocks_ : nullptr));
+      MutexLock lock(makers_mutex_);
+      makers_.push_back(maker.get());
+    }
+    std::unique_ptr<BatchData> batch = shelf_->take();
+    Status status = make_batch(*number, *maker, *batch);
+    if (status.ok()) {
+      hand_over_.put(*number, std::move(batch));
+      STOKER_TRY(maker->work_ahead(stop_source_.get_token()));
+    } else {
+      shelf_->put(std::move(batch));
+      hand_over_.put_failure(*number, std::move(status));
+    }
+  }
+  return {};
+}
+
+Status Loader::Run::make_batch(std::uint64_t number, BatchMaker& maker, BatchData& out) {
+  const Result<RunPlan::BatchMemory> memory = maker.plan(number, out);
+  out.times.enter(LoaderStage::memory);
+  if (!hand_over_.begin_lease(number)) return Status(Code::cancelled, "the loader was stopped");
+  const Status leased = memory.ok() ? lease(number, *memory, out) : memory.status();
+  hand_over_.end_lease(number);
+  STOKER_TRY(leased);
+  out.times.enter(LoaderStage::read);
+  return maker.fill(out, stop_source_.get_token());
+}
+
+Status Loader::Run::lease(std::uint64_t number, const RunPlan::BatchMemory& memory,
+                          BatchData& out) {
+  if (memory.records_bytes > 0) STOKER_TRY(lease_one(number, memory.records_bytes, out.records));
+  if (memory.arrays_bytes > 0) STOKER_TRY(lease_one(number, memory.arrays_bytes, out.arrays));
+  return {};
+}
+
+Status Loader::Run::lease_one(std::uint64_t number, std::size_t size_bytes, Lease& out) {
+  if (size_bytes <= pool_.budget_bytes()) {
+    if (Result<Lease> now = pool_.try_lease(size_bytes); now.ok()) {
+      out = *std::move(now);
+      return {};
+    }
+  }
+  hand_over_.waits_for_memory(number);
+  STOKER_ASSIGN(out, pool_.lease(size_bytes, stop_source_.get_token()));
+  return {};
+}
+
+NextBatch Loader::Run::next(Deadline deadline) {
+  {
+    MutexLock lock(stats_mutex_);
+    if (!first_call_) first_call_ = last_batch_ = Clock::now();
+  }
+  Taken taken = hand_over_.take(deadline);
+  count(taken);
+  switch (taken.kind) {
+    case Taken::Kind::batch:
+      return {.kind = NextBatch::Kind::batch,
+              .batch = BatchShelf::make_batch(std::move(taken.batch), shelf_)};
+    case Taken::Kind::end: return {.kind = NextBatch::Kind::end};
+    case Taken::Kind::timeout: return {.kind = NextBatch::Kind::timeout};
+    case Taken::Kind::memory_held:
+      return {.kind = NextBatch::Kind::memory_held, .status = held_status()};
+    case Taken::Kind::stopped:
+      return {.kind = NextBatch::Kind::stopped,
+              .status = Status(Code::cancelled, "the loader was stopped")};
+    case Taken::Kind::failed: break;
+  }
+  stop();  // what the threads still do is for nobody
+  return {.kind = NextBatch::Kind::failed, .status = std::move(taken.status)};
+}
+
+void Loader::Run::count(const Taken& taken) {
+  std::optional<internal::LoaderTuner::Setting> changed;
+  {
+    MutexLock lock(stats_mutex_);
+    if (taken.warned) ++counted_.held_warnings;
+    if (taken.kind == Taken::Kind::memory_held) ++counted_.held_errors;
+    if (taken.kind != Taken::Kind::batch) return;
+    const BatchData& batch = *taken.batch;
+    ++counted_.batches;
+    counted_.samples += batch.samples.size();
+    counted_.bytes += batch.record_bytes;
+    counted_.unchecked += batch.unchecked;
+    counted_.replaced += batch.replaced;
+    counted_.spare_bytes += batch.spare.size_bytes();
+    wait_.record(taken.waited);
+    counted_.waited += taken.waited;
+    const auto stages = attribute_wait(batch.times, taken.now - taken.waited, taken.now);
+    for (std::size_t i = 0; i < kLoaderStages; ++i) counted_.waited_in[i] += stages[i];
+    if (tuner_.saw(taken.waited, taken.now - last_batch_)) changed = tuner_.setting();
+    last_batch_ = taken.now;
+    counted_.elapsed = last_batch_ - *first_call_;
+  }
+  if (changed) hand_over_.set_limits(changed->threads, changed->depth);
+}
+
+Status Loader::Run::held_status() const {
+  return Status(
+      Code::unavailable,
+      fmt::format("the next batch found no memory: the batches that the caller still holds use {} "
+                  "of the loader's {} bytes. Let go of each batch before asking for the next one "
+                  "but one (copy what is to be kept), or raise memory_bytes; {} bytes are the "
+                  "least for one batch held at a time",
+                  pool_.leased_bytes(), pool_.budget_bytes(), plan_.memory_needed()));
+}
+
+void Loader::Run::stop() noexcept {
+  hand_over_.stop();  // first: whoever the token wakes finds it stopped
+  stop_source_.request_stop();
+}
+
+LoaderStats Loader::Run::stats() const {
+  LoaderStats out;
+  {
+    MutexLock lock(stats_mutex_);
+    out = counted_;
+    out.wait = wait_.snapshot();
+  }
+  {
+    MutexLock lock(makers_mutex_);
+    out.fetch = ended_;
+    for (const BatchMaker* maker : makers_) add_counters(out.fetch, maker->counters());
+  }
+  out.threads = hand_over_.threads();
+  out.depth = hand_over_.depth();
+  out.memory_bytes = pool_.budget_bytes() + (blocks_ ? blocks_->memory_bytes() : 0);
+  out.leased_bytes = pool_.leased_bytes();
+  out.block_bytes = blocks_ ? blocks_->leased_bytes() : 0;
+  out.blocks = blocks_ ? blocks_->loaded_count() : 0;
+  return out;
+}
+
+}  // namespace stoker

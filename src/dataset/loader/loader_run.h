@@ -1,0 +1,89 @@
+/// \file
+/// The inside of a Loader: its memory, its threads, its counters.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <thread>
+#include <vector>
+
+#include "base/fork_guard.h"
+#include "base/mutex.h"
+#include "dataset/batch/batch_data.h"
+#include "dataset/loader/batch_maker.h"
+#include "dataset/loader/batch_queue.h"
+#include "dataset/loader/block_store.h"
+#include "dataset/loader/loader.h"
+#include "dataset/loader/loader_plan.h"
+#include "dataset/loader/loader_tuner.h"
+#include "io/engine/buffer_pool.h"
+
+namespace stoker {
+
+/// Each thread, until there are no more numbers:
+///   1. takes the number of the next batch
+///   2. plans it: which samples, how much memory
+///   3. waits for its turn, leases the memory, passes the turn on
+///   4. reads and converts
+///   5. puts the batch where the caller finds it
+///   6. reads ahead what later batches need, where the order has blocks
+///
+/// On the heap, so that a forked child can leave it alone.
+///
+/// Thread safety: as Loader.
+class Loader::Run {
+ public:
+  /// `blocks`: memory for whole blocks, if the order has them and there is any to spare.
+  Run(internal::RunPlan plan, BufferPool pool, std::optional<BufferPool> blocks,
+      const internal::LoaderTuner::Options& tuning);
+  Run(const Run&) = delete;
+  Run& operator=(const Run&) = delete;
+  ~Run() { stop(); }  // the jthreads join
+
+  Status start_threads();
+  NextBatch next(Deadline deadline);
+  void stop() noexcept;
+  LoaderStats stats() const;
+
+  const ForkGuard& made_here() const noexcept { return made_here_; }
+  const internal::RunPlan& plan() const noexcept { return plan_; }
+
+ private:
+  struct Registered;
+
+  void work(std::size_t worker);
+  Status work_until_stopped(std::size_t worker);
+  Status make_batch(std::uint64_t number, internal::BatchMaker& maker, internal::BatchData& out);
+  Status lease(std::uint64_t number, const internal::RunPlan::BatchMemory& memory,
+               internal::BatchData& out);
+  Status lease_one(std::uint64_t number, std::size_t size_bytes, Lease& out);
+  void count(const internal::HandOver::Taken& taken);
+  Status held_status() const;
+
+  const ForkGuard made_here_;
+  const internal::RunPlan plan_;
+  const std::size_t threads_max_;
+  BufferPool pool_;
+  std::optional<internal::BlockStore> blocks_;
+  const std::shared_ptr<internal::BatchShelf> shelf_;
+  internal::HandOver hand_over_;
+  std::stop_source stop_source_;
+
+  mutable Mutex stats_mutex_;
+  LoaderStats counted_ STOKER_GUARDED_BY(stats_mutex_);  ///< All but the histogram and the rest.
+  Histogram wait_ STOKER_GUARDED_BY(stats_mutex_);
+  std::optional<Deadline> first_call_ STOKER_GUARDED_BY(stats_mutex_);
+  Deadline last_batch_ STOKER_GUARDED_BY(stats_mutex_){};
+  internal::LoaderTuner tuner_ STOKER_GUARDED_BY(stats_mutex_);
+
+  mutable Mutex makers_mutex_;
+  std::vector<const internal::BatchMaker*> makers_ STOKER_GUARDED_BY(makers_mutex_);
+  FetchCounters ended_ STOKER_GUARDED_BY(makers_mutex_);  ///< Of makers that are gone.
+
+  std::vector<std::jthread> threads_;  // last: they use the members above
+};
+
+}  // namespace stoker

@@ -1,0 +1,37 @@
+/// \file
+/// What the orders of one dataset share.
+#pragma once
+
+#include "dataset/order/order.h"
+
+namespace stoker::internal {
+
+/// An order of `sample_count` samples of one dataset, each epoch as long as the dataset.
+///
+/// Thread safety: as SampleOrder.
+class SingleOrder : public SampleOrder {
+ public:
+  explicit SingleOrder(std::uint64_t sample_count) noexcept : sample_count_(sample_count) {}
+
+  std::uint64_t epoch_samples() const noexcept final { return sample_count_; }
+  std::uint64_t dataset_count() const noexcept final { return 1; }
+  std::optional<std::uint64_t> next_use(std::uint64_t epoch, std::uint64_t position,
+                                        SampleRef sample) const noexcept final;
+
+ protected:
+  /// Where in the epoch `sample`, which exists, is used; nothing if the order cannot tell.
+  virtual std::optional<std::uint64_t> position_of(std::uint64_t epoch,
+                                                   std::uint64_t sample) const noexcept = 0;
+  /// The position, back inside of the epoch.
+  std::uint64_t wrapped(std::uint64_t position) const noexcept {
+    return position < sample_count_ ? position : position % sample_count_;
+  }
+
+ private:
+  std::uint64_t sample_count_;
+};
+
+/// Shuffle::block. `options` are resolved.
+std::unique_ptr<SampleOrder> make_lane_order(const OrderOptions& options);
+
+}  // namespace stoker::internal

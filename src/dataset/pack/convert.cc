@@ -1,0 +1,191 @@
+#include "dataset/pack/convert.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "dataset/input/number_lists.h"
+#include "dataset/pack/shard_output.h"
+#include "dataset/shards/shard_names.h"
+#include "formats/decompress.h"
+#include "io/files/directories.h"
+#include "io/files/exact_transfer.h"
+#include "io/files/regular_file.h"
+
+namespace stoker {
+namespace {
+
+/// As long as the output of a tar is below this many times its input, it is data, not a bomb.
+constexpr std::uint64_t kInflatedBytesMax = std::uint64_t{1} << 50;
+constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
+
+/// What a file is compressed with as a whole; nothing if it is not.
+Result<std::optional<Codec>> codec_of(const std::string& path) {
+  const std::filesystem::path name = std::filesystem::path(path).filename();
+  if (std::filesystem::is_directory(path) || name.string().find(".mds") != std::string::npos)
+    return std::optional<Codec>();  // what is wrong with one shard of an MDS is said elsewhere
+  STOKER_ASSIGN(const std::vector<std::byte> head, internal::read_head(path, 4));
+  const std::string_view text(reinterpret_cast<const char*>(head.data()), head.size());
+  if (text.starts_with("\x1f\x8b")) return std::optional(Codec::gzip);
+  if (text == "\x28\xb5\x2f\xfd") return std::optional(Codec::zstd);
+  return std::optional<Codec>();
+}
+
+/// A directory whose only shards are compressed stands for them, in the order of their names; any
+/// other name for itself.
+Result<std::vector<std::string>> compressed_shards(FileOps& ops, const std::string& path) {
+  if (!std::filesystem::is_directory(path)) return std::vector<std::string>{path};
+  STOKER_ASSIGN(std::vector<std::string> names, ops.list(path));
+  std::sort(names.begin(), names.end());
+  std::vector<std::string> shards;
+  for (const std::string& name : names) {
+    if (name == "index.json" || name.ends_with(".tar")) return std::vector<std::string>{path};
+    if (is_compressed_tar_name(name)) shards.push_back(path + "/" + name);
+  }
+  return shards.empty() ? std::vector<std::string>{path} : shards;
+}
+
+/// The plan of a conversion includes the times of its shards, so a later run must see the same one
+/// whenever it inflates them.
+Status take_times(FileOps& ops, const struct stat& from, const PathAt& to) {
+  STOKER_ASSIGN(const UniqueFd fd, open_regular(ops, to));
+  const timespec times[2] = {from.st_mtim, from.st_mtim};
+  if (::futimens(fd.get(), times) != 0) return Status::from_errno(errno, "futimens", to.text());
+  return {};
+}
+
+/// Where tars are inflated: below the directory that is packed into.
+Result<PathAt> make_inflated_directory(FileOps& ops, const std::string& directory) {
+  STOKER_TRY(make_directories(ops, directory));
+  STOKER_ASSIGN(std::shared_ptr<const RootDirectory> root, open_root(ops, directory));
+  const PathAt own(std::move(root), ".stoker");
+  STOKER_TRY(make_own_directory(ops, own));
+  STOKER_TRY(make_own_directory(ops, own / "inflated"));
+  return own / "inflated";
+}
+
+/// What a compressed file is called when it is inflated: its name is that of the shard, which keys
+/// may begin with.
+std::string plain_name(const std::string& path) {
+  std::string name = std::filesystem::path(path).filename().string();
+  for (const std::string_view ending : {".gz", ".zst", ".zstd"})
+    if (name.size() > ending.size() && name.ends_with(ending))
+      return name.substr(0, name.size() - ending.size());
+  if (name.ends_with(".tgz")) name.replace(name.size() - 3, 3, "tar");
+  return name;
+}
+
+/// Another for each file, and for each state of it.
+Result<std::string> inflated_place(const std::string& path) {
+  struct stat info{};
+  if (::stat(path.c_str(), &info) != 0) return Status::from_errno(errno, "stat", path);
+  const std::string text =
+      std::filesystem::absolute(path).string() + " " + std::to_string(info.st_size) + " " +
+      std::to_string(info.st_mtim.tv_sec) + " " + std::to_string(info.st_mtim.tv_nsec);
+  return xxh3_128(std::as_bytes(std::span(text))).hex();
+}
+
+Status inflate(FileOps& ops, const std::string& path, Codec codec, const PathAt& to,
+               const std::stop_token& stop) {
+  STOKER_ASSIGN(const UniqueFd fd, open_regular(ops, path));
+  struct stat info{};
+  if (::fstat(fd.get(), &info) != 0) return Status::from_errno(errno, "stat", path);
+  STOKER_ASSIGN(const std::unique_ptr<ShardOutput> output, ShardOutput::make(ops, to));
+  STOKER_ASSIGN(Decompressor plain,
+                Decompressor::make(codec, {.output_bytes_max = kInflatedBytesMax}));
+  const auto size_bytes = static_cast<std::uint64_t>(info.st_size);
+  std::vector<std::byte> piece(kPieceBytes);
+  for (std::uint64_t at = 0; at < size_bytes;) {
+    if (stop.stop_requested()) return Status(Code::cancelled, "stopped while inflating " + path);
+    const auto bytes =
+        std::span(piece).first(std::min<std::uint64_t>(kPieceBytes, size_bytes - at));
+    STOKER_TRY(read_exactly(fd.get(), at, bytes, path));
+    STOKER_TRY(plain.feed(bytes, *output).with_context(path));
+    at += bytes.size();
+  }
+  STOKER_TRY(plain.finish().with_context(path));
+  STOKER_TRY(output->sync());
+  STOKER_TRY(output->publish());
+  return take_times(ops, info, to);
+}
+
+/// Inflates the tar `path`, unless an earlier run has; returns where it lies.
+Result<std::string> inflate_into(FileOps& ops, const PathAt& directory, const std::string& path,
+                                 Codec codec, const std::stop_token& stop) {
+  STOKER_ASSIGN(const std::string place, inflated_place(path));
+  STOKER_TRY(make_own_directory(ops, directory / place));
+  const PathAt plain = directory / place / plain_name(path);
+  const Result<FileKind> kind = ops.kind_of(plain);
+  if (kind.ok() && *kind != FileKind::regular)
+    return Status(Code::invalid_argument, plain.text() + ": not a regular file; remove it");
+  if (!kind.ok()) STOKER_TRY(inflate(ops, path, codec, plain, stop));
+  return plain.text();
+}
+
+/// Where a file was inflated to, and what the user calls it.
+using Inflated = std::pair<std::string, std::string>;
+
+/// The same failure with the user's files in its message instead of ours.
+Status in_users_names(const Status& status, std::span<const Inflated> inflated) {
+  if (status.ok()) return status;
+  std::string message(status.message());
+  for (const auto& [plain, path] : inflated) {
+    const std::string name = path + " (inflated)";
+    for (std::size_t at = 0; (at = message.find(plain, at)) != std::string::npos; at += name.size())
+      message.replace(at, plain.size(), name);
+  }
+  return {status.code(), std::move(message), status.os_error()};
+}
+
+Result<PackReport> convert_files(FileOps& ops, const std::vector<std::string>& paths,
+                                 const std::string& directory, const Dataset::Options& source,
+                                 const PackOptions& options) {
+  Dataset::Options open_options = source;
+  open_options.index.stop = options.stop;
+  Result<std::shared_ptr<const Dataset>> dataset = Dataset::open(paths, open_options);
+  if (!dataset.ok()) return dataset.status();
+  const bool is_untold = (*dataset)->index().format() == "tfrecord";
+  STOKER_ASSIGN(std::unique_ptr<SampleSource> samples, make_dataset_source(*std::move(dataset)));
+  if (is_untold && (options.plan.format == "tar" || options.plan.format == "mds")) {
+    STOKER_ASSIGN(samples, internal::with_number_lists(std::move(samples), options.thread_count,
+                                                       options.stop));
+  }
+  return pack(ops, *samples, directory, options);
+}
+
+}  // namespace
+
+Result<PackReport> convert(FileOps& ops, std::span<const std::string> patterns,
+                           const std::string& directory, const Dataset::Options& source,
+                           const PackOptions& options) {
+  std::vector<std::string> paths;
+  for (const std::string& pattern : patterns) {
+    STOKER_ASSIGN(const std::vector<std::string> found, find_shards(pattern));
+    for (const std::string& path : found) {
+      STOKER_ASSIGN(const std::vector<std::string> shards, compressed_shards(ops, path));
+      paths.insert(paths.end(), shards.begin(), shards.end());
+    }
+  }
+  std::optional<PathAt> scratch;
+  std::vector<Inflated> inflated;
+  for (std::string& path : paths) {
+    STOKER_ASSIGN(const std::optional<Codec> codec, codec_of(path));
+    if (!codec) continue;
+    if (!scratch) {
+      STOKER_ASSIGN(scratch, make_inflated_directory(ops, directory));
+    }
+    STOKER_ASSIGN(std::string plain, inflate_into(ops, *scratch, path, *codec, options.stop));
+    inflated.emplace_back(plain, std::exchange(path, plain));
+  }
+  Result<PackReport> report = convert_files(ops, paths, directory, source, options);
+  if (!report.ok()) return in_users_names(report.status(), inflated);
+  if (scratch && report->is_complete) static_cast<void>(remove_tree(ops, *scratch));
+  return report;
+}
+
+}  // namespace stoker

@@ -1,0 +1,209 @@
+#include "dataset/pack/pack_merge.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <memory>
+#include <utility>
+
+#include "dataset/index/index.h"
+#include "dataset/index/index_store.h"
+#include "dataset/pack/pack_part.h"
+#include "dataset/pack/pack_shard.h"
+#include "dataset/shards/dataset_manifest.h"
+#include "dataset/shards/shard_source.h"
+#include "formats/mds/mds_index.h"
+#include "io/files/directories.h"
+#include "io/files/lock_file.h"
+#include "io/files/publish.h"
+#include "stoker/version.h"
+
+namespace stoker {
+namespace {
+
+constexpr std::size_t kExtraBytesMax = std::size_t{256} << 20;
+
+Status publish_text(FileOps& ops, const PathAt& path, std::string_view text) {
+  return publish_file(ops, path, std::as_bytes(std::span(text)));
+}
+
+Result<std::vector<PackPart>> read_parts(FileOps& ops, const PathAt& directory,
+                                         const PackJob& job) {
+  std::vector<PackPart> parts;
+  std::uint64_t missing = 0;
+  std::string first_missing;
+  for (std::uint64_t i = 0; i < job.shard_count; ++i) {
+    const std::string name = job.shard_name(i);
+    Result<PackPart> part = read_pack_part(directory, name);
+    if (!part.ok() && part.status().code() != Code::not_found) return part.status();
+    bool is_packed = part.ok() && part->plan_hash == job.hash;
+    if (is_packed) {
+      STOKER_ASSIGN(is_packed, is_part_complete(ops, directory, *part));
+    }
+    if (!is_packed) {
+      if (missing++ == 0) first_missing = name;
+      continue;
+    }
+    parts.push_back(*std::move(part));
+  }
+  if (missing != 0)
+    return Status(Code::unavailable,
+                  fmt::format("{}: {} of {} shards are not packed yet, the first is {}; run the "
+                              "tasks that have them, then merge again",
+                              directory.text(), missing, job.shard_count, first_missing));
+  return parts;
+}
+
+Status publish_mds_index(FileOps& ops, const PathAt& directory,
+                         const std::vector<PackPart>& parts) {
+  std::vector<MdsShard> shards;
+  for (const PackPart& part : parts) {
+    STOKER_ASSIGN(std::vector<MdsShard> one, parse_mds_index(part.mds_index));
+    shards.insert(shards.end(), one.begin(), one.end());
+  }
+  return publish_text(ops, directory / "index.json", format_mds_index(shards));
+}
+
+/// Formats whose files do not say what their numbers are.
+bool has_silent_dtype(std::string_view format) {
+  return format == "counted" || format == "shard001";
+}
+
+/// How the shards of a job are opened: arrays whose files do not say what they are by its word.
+Result<ShardSourceOptions> source_options(const PackJob& job) {
+  ShardSourceOptions options;
+  if (!has_silent_dtype(job.format)) return options;
+  options.format = job.format;
+  STOKER_ASSIGN(options.dtype, parse_dtype(job.dtype));
+  return options;
+}
+
+/// The index that Dataset will look for, with a checksum for each sample.
+Result<std::string> publish_index(FileOps& ops, const PathAt& directory, const PackJob& job,
+                                  const std::vector<PackPart>& parts) {
+  STOKER_ASSIGN(const ShardSourceOptions options, source_options(job));
+  STOKER_ASSIGN(const std::unique_ptr<ShardSource> source,
+                open_shards({&directory.text(), 1}, options));
+  const std::vector<ShardFile>& shards = source->shards();
+  if (shards.size() != parts.size())
+    return Status(Code::already_exists,
+                  directory.text() + ": holds shards that are not of this job; move them away");
+  IndexWriter writer(std::string(source->format()), true);
+  for (std::size_t i = 0; i < shards.size(); ++i) {
+    const std::string& name = parts[i].shard.file.name;
+    if (shards[i].name != name)
+      return Status(Code::already_exists, shards[i].path + ": is not of this job; move it away");
+    STOKER_ASSIGN(const Index part, Index::open(pack_part_index(directory, name)));
+    writer.add_shard(name, shards[i].size_bytes, shards[i].size_bytes, shards[i].mtime_ns);
+    for (std::uint64_t k = 0; k < part.sample_count(); ++k) {
+      STOKER_ASSIGN(const SampleLocation at, part.locate(k));
+      STOKER_TRY(writer.add_sample(at.record, at.crc32c));
+    }
+  }
+  STOKER_TRY(publish_file(ops, directory / ".stoker" / index_name(*source), writer.finish()));
+  return std::string(source->format());
+}
+
+Result<ManifestFile> describe_file(const PathAt& directory, const std::string& name) {
+  STOKER_ASSIGN(const std::string text, internal::read_whole(directory / name, kExtraBytesMax));
+  ManifestFile file{.name = name, .size_bytes = text.size()};
+  STOKER_ASSIGN(file.sha256, sha256(std::as_bytes(std::span(text))));
+  return file;
+}
+
+PackReport report_of(const Manifest& manifest) {
+  return {.format = manifest.format,
+          .shard_count = manifest.shards.size(),
+          .sample_count = manifest.sample_count(),
+          .size_bytes = manifest.size_bytes(),
+          .shards_found = manifest.shards.size(),
+          .is_complete = true};
+}
+
+void remove_parts(FileOps& ops, const PathAt& directory, const PackJob& job) {
+  for (std::uint64_t i = 0; i < job.shard_count; ++i)
+    remove_pack_part(ops, directory, job.shard_name(i));
+  static_cast<void>(ops.rmdir(pack_parts_directory(directory)));
+}
+
+}  // namespace
+
+namespace internal {
+
+Result<UniqueFd> lock_pack(FileOps& ops, const PathAt& directory, LockMode mode) {
+  STOKER_ASSIGN(UniqueFd lock, open_lock_file(ops, directory / ".stoker/pack.lock"));
+  const Status status = ops.try_lock(lock.get(), mode);
+  if (status.code() == Code::unavailable)
+    return Status(Code::unavailable,
+                  directory.text() +
+                      ": another stoker works on it; wait for it to end, or choose another "
+                      "directory");
+  STOKER_TRY(status);
+  return lock;
+}
+
+Result<PackReport> find_finished(FileOps& ops, const PathAt& directory, const PackJob& job) {
+  STOKER_ASSIGN(const Manifest manifest, read_manifest(directory));
+  for (const ManifestShard& shard : manifest.shards) {
+    // Through links too: a finished shard may have been moved to another disk.
+    struct stat info{};
+    const std::string path = (directory / shard.file.name).text();
+    if (::stat(path.c_str(), &info) != 0 ||
+        static_cast<std::uint64_t>(info.st_size) != shard.file.size_bytes)
+      return Status(Code::corrupt, path +
+                                       ": missing or of another size than the manifest says; "
+                                       "remove the directory and pack again");
+  }
+  remove_parts(ops, directory, job);
+  return report_of(manifest);
+}
+
+// What shards need to be used comes first, the manifest last: a directory that has one is whole.
+Result<PackReport> merge_locked(FileOps& ops, const PathAt& directory, const PackJob& job) {
+  STOKER_ASSIGN(const std::vector<PackPart> parts, read_parts(ops, directory, job));
+  Manifest manifest;
+  manifest.created_by = std::string("stoker ") + kVersion;
+  std::vector<std::string> extra_files = job.extra_files;
+  if (job.format == "mds") {
+    STOKER_TRY(publish_mds_index(ops, directory, parts));
+    extra_files.emplace_back("index.json");
+  }
+  STOKER_ASSIGN(manifest.format, publish_index(ops, directory, job, parts));
+  if (has_silent_dtype(job.format)) manifest.dtype = job.dtype;
+  for (const PackPart& part : parts) {
+    manifest.shards.push_back(part.shard);
+    manifest.files.insert(manifest.files.end(), part.files.begin(), part.files.end());
+  }
+  for (const std::string& name : extra_files) {
+    STOKER_ASSIGN(ManifestFile file, describe_file(directory, name));
+    manifest.files.push_back(std::move(file));
+  }
+  if (manifest.sample_count() != job.sample_count)
+    return Status(Code::corrupt, directory.text() +
+                                     ": the shards hold other samples than were planned; "
+                                     "remove the directory and pack again");
+  STOKER_TRY(publish_manifest(ops, directory, manifest));
+  remove_parts(ops, directory, job);
+  PackReport report = report_of(manifest);
+  report.shards_found = 0;
+  return report;
+}
+
+}  // namespace internal
+
+Result<PackReport> merge_pack(FileOps& ops, const std::string& directory) {
+  STOKER_ASSIGN(std::shared_ptr<const RootDirectory> root, open_root(ops, directory));
+  const PathAt place(std::move(root), "");
+  const Result<PackJob> job = read_pack_job(place);
+  if (!job.ok() && job.status().code() == Code::not_found)
+    return Status(Code::not_found, directory +
+                                       ": nothing to merge; pack into it first, with "
+                                       "--task I/N");
+  STOKER_TRY(job.status());
+  STOKER_ASSIGN(const UniqueFd lock, internal::lock_pack(ops, place, LockMode::exclusive));
+  Result<PackReport> finished = internal::find_finished(ops, place, *job);
+  if (finished.ok() || finished.status().code() != Code::not_found) return finished;
+  return internal::merge_locked(ops, place, *job);
+}
+
+}  // namespace stoker

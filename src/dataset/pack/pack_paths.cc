@@ -1,0 +1,41 @@
+#include "dataset/pack/pack_paths.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+
+namespace stoker {
+namespace {
+
+bool is_inside(const std::filesystem::path& path, const std::filesystem::path& directory) {
+  const auto [rest, ignored] = std::ranges::mismatch(directory, path);
+  return rest == directory.end();
+}
+
+/// Links followed, up to the first name that does not exist; without a slash at the end.
+std::filesystem::path real_path(const std::string& path) {
+  std::error_code error;
+  std::filesystem::path real =
+      std::filesystem::weakly_canonical(std::filesystem::absolute(path, error), error);
+  return real.has_filename() ? real : real.parent_path();
+}
+
+}  // namespace
+
+Status check_apart(const std::string& source, const std::string& destination) {
+  std::error_code error;
+  if (!std::filesystem::is_directory(source, error)) return {};
+  const std::filesystem::path from = real_path(source);
+  const std::filesystem::path to = real_path(destination);
+  const bool is_below = is_inside(to, from);
+  if (!is_below && !is_inside(from, to)) return {};
+  const std::string relation = from == to ? "is the directory to pack itself, "
+                               : is_below ? "lies inside of the directory to pack, "
+                                          : "contains the directory to pack, ";
+  return Status(Code::invalid_argument,
+                destination + ": the directory for the shards " + relation + source +
+                    "; give one outside of it, such as " +
+                    (from.parent_path() / (from.filename().string() + "-shards")).string());
+}
+
+}  // namespace stoker

@@ -1,0 +1,192 @@
+#include "dataset/pack/pack_plan.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "dataset/shards/dataset_manifest.h"
+#include "dataset/shards/shard_source.h"
+#include "formats/json/strict_json.h"
+#include "io/files/publish.h"
+
+namespace stoker {
+namespace {
+
+constexpr std::string_view kPlanName = ".stoker/pack-plan.json";
+constexpr std::uint64_t kPlanVersion = 1;
+constexpr std::uint64_t kMdsShardBytesMax = (std::uint64_t{1} << 32) - (std::uint64_t{1} << 24);
+/// Six digits, so that names sort as numbers do.
+constexpr std::uint64_t kShardCountMax = 1'000'000;
+
+/// SplitMix64: one multiplication-free step of state, a full period, and the same everywhere.
+class SplitMix {
+ public:
+  explicit SplitMix(std::uint64_t seed) : state_(seed) {}
+  std::uint64_t next() noexcept {
+    std::uint64_t z = (state_ += 0x9e3779b97f4a7c15);
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+    return z ^ (z >> 31);
+  }
+  /// Uniform below `bound`, by rejection.
+  std::uint64_t below(std::uint64_t bound) noexcept {
+    const std::uint64_t unfair = (0 - bound) % bound;  // 2^64 mod bound
+    for (;;)
+      if (const std::uint64_t value = next(); value >= unfair) return value % bound;
+  }
+
+ private:
+  std::uint64_t state_;
+};
+
+Status check(const PackPlanOptions& options) {
+  constexpr std::array<std::string_view, 3> kFormats = {"tar", "mds", "tfrecord"};
+  if (std::find(kFormats.begin(), kFormats.end(), options.format) == kFormats.end() &&
+      !is_token_format(options.format))
+    return Status(Code::invalid_argument,
+                  "format " + quote_for_message(options.format) +
+                      " cannot be written: tar, mds, tfrecord, tokens, counted or shard001");
+  if (options.shard_bytes == 0)
+    return Status(Code::invalid_argument, "--shard-size 0 holds no sample");
+  if (options.format == "mds" && options.shard_bytes > kMdsShardBytesMax)
+    return Status(Code::invalid_argument,
+                  "--shard-size: an MDS shard is smaller than 4 GiB; take 1GiB at most");
+  if (!is_plain_file_name(options.prefix) || options.prefix.size() > 200 ||
+      options.prefix.starts_with('.'))
+    return Status(Code::invalid_argument, "prefix " + quote_for_message(options.prefix) +
+                                              " cannot begin the name of a file");
+  return {};
+}
+
+/// At least what the sample takes in a shard: a tar member has a header and is padded, an MDS
+/// column has its length, an Example its tags.
+std::uint64_t planned_bytes(const std::string& format, const SampleSource::Extent& extent) {
+  if (is_token_format(format)) return extent.size_bytes;
+  const std::uint64_t each = format == "tar" ? 1024 : 64;
+  return extent.size_bytes + (extent.field_count + 1) * each;
+}
+
+std::string hash_of(const SampleSource& source, const PackPlanOptions& options) {
+  const Digest128 list = source.fingerprint();
+  const std::string text = fmt::format(
+      "1 {} {} {} {} {} {} {}", options.format, options.samples_per_shard, options.shard_bytes,
+      options.shuffle_seed ? fmt::format("{}", *options.shuffle_seed) : "none", options.prefix,
+      list.hex(), source.sample_count());
+  return xxh3_128(std::as_bytes(std::span(text))).hex();
+}
+
+}  // namespace
+
+bool is_token_format(std::string_view format) noexcept {
+  return format == "tokens" || format == "counted" || format == "shard001";
+}
+
+std::string PackJob::shard_name(std::uint64_t shard) const {
+  if (format == "mds") return fmt::format("shard.{:05}.mds", shard);
+  const std::string_view ending = is_token_format(format) ? "bin" : std::string_view(format);
+  return fmt::format("{}-{:06}.{}", prefix, shard, ending);
+}
+
+std::string PackJob::sidecar_name(std::uint64_t shard) const {
+  return fmt::format("{}-{:06}.idx", prefix, shard);
+}
+
+std::vector<std::uint64_t> shuffled(std::uint64_t count, std::uint64_t seed) {
+  std::vector<std::uint64_t> order(count);
+  std::iota(order.begin(), order.end(), std::uint64_t{0});
+  SplitMix random(seed);
+  for (std::uint64_t i = count; i > 1; --i) std::swap(order[i - 1], order[random.below(i)]);
+  return order;
+}
+
+Result<PackPlan> make_pack_plan(const SampleSource& source, const PackPlanOptions& options) {
+  STOKER_TRY(check(options));
+  PackPlan plan;
+  const std::uint64_t count = source.sample_count();
+  if (options.shuffle_seed) {
+    plan.order = shuffled(count, *options.shuffle_seed);
+  } else {
+    plan.order.resize(count);
+    std::iota(plan.order.begin(), plan.order.end(), std::uint64_t{0});
+  }
+  plan.cuts.push_back(0);
+  std::uint64_t bytes = 0;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    STOKER_ASSIGN(const SampleSource::Extent extent, source.extent(plan.order[i]));
+    const std::uint64_t size = planned_bytes(options.format, extent);
+    const std::uint64_t in_shard = i - plan.cuts.back();
+    const bool is_full = in_shard != 0 && (bytes + size > options.shard_bytes ||
+                                           in_shard == options.samples_per_shard);
+    if (is_full) {
+      plan.cuts.push_back(i);
+      bytes = 0;
+    }
+    bytes += size;
+  }
+  if (count != 0) plan.cuts.push_back(count);
+  if (plan.cuts.size() > kShardCountMax)
+    return Status(Code::invalid_argument,
+                  fmt::format("{} shards: too many to be meant; raise --shard-size or "
+                              "--samples-per-shard",
+                              plan.cuts.size() - 1));
+  plan.job = {.hash = hash_of(source, options),
+              .format = options.format,
+              .prefix = options.prefix,
+              .shard_count = plan.cuts.size() - 1,
+              .sample_count = count,
+              .extra_files = {}};
+  const bool is_silent = options.format == "counted" || options.format == "shard001";
+  if (const auto dtype = source.token_dtype(); dtype && is_silent)
+    plan.job.dtype = dtype_name(*dtype);
+  for (const auto& [name, text] : source.extra_files()) plan.job.extra_files.push_back(name);
+  return plan;
+}
+
+Result<PackJob> read_pack_job(const PathAt& directory) {
+  constexpr std::size_t kBytesMax = std::size_t{1} << 20;
+  const PathAt file = directory / kPlanName;
+  const std::string& path = file.text();
+  STOKER_ASSIGN(const std::string text, internal::read_whole(file, kBytesMax));
+  STOKER_ASSIGN(const nlohmann::json document, parse_strict_json(text, path));
+  const JsonView root(document, path);
+  PackJob job;
+  STOKER_ASSIGN(const JsonView version, root.at("version"));
+  STOKER_TRY(version.u64(kPlanVersion).status());
+  STOKER_ASSIGN(const JsonView hash, root.at("hash"));
+  STOKER_ASSIGN(job.hash, hash.text());
+  STOKER_ASSIGN(const JsonView format, root.at("format"));
+  STOKER_ASSIGN(job.format, format.text());
+  STOKER_ASSIGN(const JsonView prefix, root.at("prefix"));
+  STOKER_ASSIGN(job.prefix, prefix.text());
+  if (!is_plain_file_name(job.prefix)) return prefix.corrupt("cannot begin the name of a file");
+  STOKER_ASSIGN(const JsonView shards, root.at("shards"));
+  STOKER_ASSIGN(job.shard_count, shards.u64(kShardCountMax));
+  STOKER_ASSIGN(const JsonView samples, root.at("samples"));
+  STOKER_ASSIGN(job.sample_count, samples.u64());
+  STOKER_ASSIGN(const JsonView files, root.at("files"));
+  STOKER_ASSIGN(const std::size_t file_count, files.array_size());
+  for (std::size_t i = 0; i < file_count; ++i) {
+    STOKER_ASSIGN(std::string name, files.element(i).text());
+    if (!is_plain_file_name(name)) return files.corrupt("names no file of this directory");
+    job.extra_files.push_back(std::move(name));
+  }
+  STOKER_ASSIGN(const JsonView dtype, root.at_or_null("dtype"));
+  if (!dtype.is_null()) {
+    STOKER_ASSIGN(job.dtype, dtype.text());
+  }
+  return job;
+}
+
+Status publish_pack_job(FileOps& ops, const PathAt& directory, const PackJob& job) {
+  nlohmann::ordered_json document = {{"version", kPlanVersion},   {"hash", job.hash},
+                                     {"format", job.format},      {"prefix", job.prefix},
+                                     {"shards", job.shard_count}, {"samples", job.sample_count},
+                                     {"files", job.extra_files}};
+  if (!job.dtype.empty()) document["dtype"] = job.dtype;
+  const std::string text = document.dump(1) + "\n";
+  return publish_file(ops, directory / kPlanName, std::as_bytes(std::span(text)));
+}
+
+}  // namespace stoker

@@ -1,0 +1,91 @@
+/// \file
+/// Writes one shard durably: staged under a private name beside the final one, with its SHA-256 and
+/// the CRC32C of each record computed from the bytes as they pass.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/checksum.h"
+#include "formats/shard_format.h"
+#include "io/files/file_ops.h"
+#include "io/write_behind.h"
+#include "stoker/status.h"
+
+namespace stoker {
+
+/// The CRC32C of records that lie one behind the other in a stream. A writer says where a record
+/// lies when it has been appended, which may be before, between or after the writes that carry it:
+/// tar pads the last member with the first write of the next sample, MDS writes all at the end.
+///
+/// Thread safety: none.
+class RecordChecksums {
+ public:
+  /// The next record: behind the one before it, and not before bytes that were passed over.
+  /// `invalid_argument` otherwise.
+  Status add(ByteRange record);
+  /// The next bytes of the stream.
+  void update(std::span<const std::byte> bytes);
+
+  const std::vector<ByteRange>& records() const noexcept { return records_; }
+  /// `invalid_argument` if the stream ended before the last record did.
+  Result<std::vector<std::uint32_t>> finish() const;
+
+ private:
+  std::vector<ByteRange> records_;
+  std::vector<std::uint32_t> checksums_;  // of the records that are complete
+  std::uint64_t position_bytes_ = 0;
+  std::uint64_t tail_begin_bytes_ = 0;  // where the bytes in crc_ began
+  Crc32cStream crc_;
+};
+
+/// A file on its way to its final name. Crash points: shard_output.staged (all bytes written),
+/// .synced, .switched, .durable.
+///
+/// Thread safety: none; several outputs may be written at the same time.
+class ShardOutput final : public ByteSink {
+ public:
+  /// Creates the staging file, "<path>.staged-<pid>-<n>".
+  static Result<std::unique_ptr<ShardOutput>> make(FileOps& ops, const PathAt& path);
+  ShardOutput(const ShardOutput&) = delete;
+  ShardOutput& operator=(const ShardOutput&) = delete;
+  /// Removes the staging file if there still is one.
+  ~ShardOutput() override;
+
+  Status write(std::span<const std::byte> bytes) override;
+  RecordChecksums& checksums() noexcept { return checksums_; }
+
+  /// 1. Waits until all is written.  2. fsync.  3. close. The bytes are durable then, their name
+  /// not yet. After a failure the output can only be destroyed.
+  Status sync();
+  /// 4. Renames without replacing: `already_exists` if the final name is taken.  5. fsync of the
+  /// directory. sync() has succeeded.
+  Status publish();
+
+  /// After sync().
+  const Sha256Digest& sha256() const noexcept { return digest_; }
+  std::uint64_t size_bytes() const noexcept { return file_.size_bytes(); }
+
+ private:
+  ShardOutput(FileOps& ops, PathAt path, PathAt staged, UniqueFd fd);
+  Status rename_to_final();
+
+  FileOps& ops_;
+  PathAt path_;
+  PathAt staged_;
+  bool is_staged_ = true;
+  WriteBehind file_;
+  Sha256Stream sha256_;
+  Sha256Digest digest_ = {};
+  RecordChecksums checksums_;
+};
+
+/// The final name of a staging file that a process left behind when it was killed; empty for the
+/// name of anything else.
+std::string_view final_name_of_staged(std::string_view name);
+
+}  // namespace stoker

@@ -1,0 +1,190 @@
+#include "dataset/pack/verify.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <map>
+#include <optional>
+#include <set>
+#include <thread>
+
+#include "base/mutex.h"
+#include "dataset/index/index_store.h"
+#include "dataset/pack/verify_shard.h"
+#include "dataset/shards/dataset_manifest.h"
+
+namespace stoker {
+namespace {
+
+/// The index, if it names these shards. Their times and sizes do not matter here: a damaged shard
+/// is to be held against the index of the whole one.
+std::optional<Index> find_index(const ShardSource& source) {
+  Result<Index> index = Index::open(source.directory() + "/.stoker/" + index_name(source));
+  if (!index.ok() || index->format() != source.format() || !index->verify().ok())
+    return std::nullopt;
+  const bool same =
+      std::equal(index->shards().begin(), index->shards().end(), source.shards().begin(),
+                 source.shards().end(),
+                 [](const IndexedShard& was, const ShardFile& is) { return was.name == is.name; });
+  return same ? std::optional<Index>(*std::move(index)) : std::nullopt;
+}
+
+/// One file to look at: a shard, or one that only the manifest knows.
+struct Item {
+  std::string path;
+  const ManifestFile* expected = nullptr;
+  std::optional<std::size_t> shard = {};
+};
+
+class Verification {
+ public:
+  Verification(std::string directory, const VerifyOptions& options)
+      : directory_(std::move(directory)), options_(options) {
+    counter_.stop = options.stop;
+  }
+
+  Result<VerifyReport> run() {
+    STOKER_TRY(look_around());
+    const unsigned wanted = options_.thread_count != 0
+                                ? options_.thread_count
+                                : std::max(1U, std::thread::hardware_concurrency());
+    {
+      std::vector<std::jthread> threads;
+      for (std::size_t i = 0; i < std::min<std::size_t>(wanted, items_.size()); ++i)
+        threads.emplace_back([this] { work(); });
+    }
+    MutexLock lock(mutex_);
+    STOKER_TRY(failure_);
+    std::sort(report_.problems.begin(), report_.problems.end(),
+              [](const VerifyProblem& a, const VerifyProblem& b) {
+                return std::tie(a.path, a.offset_bytes) < std::tie(b.path, b.offset_bytes);
+              });
+    return std::move(report_);
+  }
+
+ private:
+  /// Finds manifest, shards and index, and what is to be looked at. No thread runs yet.
+  Status look_around() {
+    MutexLock lock(mutex_);
+    struct stat info{};
+    if (::stat(directory_.c_str(), &info) != 0)
+      return Status::from_errno(errno, "open", directory_);
+    Result<Manifest> manifest = read_manifest(directory_);
+    if (manifest.ok())
+      manifest_ = *std::move(manifest);
+    else if (manifest.status().code() != Code::not_found && S_ISDIR(info.st_mode))
+      add_problem(directory_ + "/" + std::string(kManifestName), manifest.status());
+    ShardSourceOptions source_options = options_.source;
+    source_options.check_files = false;  // a shard that is missing must not hide the others
+    Result<std::unique_ptr<ShardSource>> source = open_shards({&directory_, 1}, source_options);
+    if (source.ok())
+      source_ = *std::move(source);
+    else if (manifest_ || is_damage(source.status()))
+      add_problem(directory_, source.status());
+    else if (report_.problems.empty())  // else the manifest, which says what they are, is damaged
+      return source.status();
+    if (source_) index_ = find_index(*source_);
+    if (const Status finished = check_pack_finished(directory_); !finished.ok())
+      add_problem(directory_, finished);
+    report_.has_manifest = manifest_.has_value();
+    report_.has_checksums = index_ && index_->has_checksums();
+    list_items();
+    return {};
+  }
+
+  /// Of a dataset, whereas what is none cannot be looked at.
+  bool is_damage(const Status& status) const {
+    struct stat index{};
+    return status.code() == Code::corrupt ||
+           (status.code() == Code::not_found &&
+            ::stat((directory_ + "/index.json").c_str(), &index) == 0);
+  }
+
+  void add_problem(const std::string& path, const Status& status) STOKER_REQUIRES(mutex_) {
+    report_.problems.push_back({.path = path, .message = std::string(status.message())});
+  }
+
+  void list_items() STOKER_REQUIRES(mutex_) {
+    std::map<std::string_view, const ManifestFile*> expected;
+    if (manifest_) {
+      for (const ManifestShard& shard : manifest_->shards) expected[shard.file.name] = &shard.file;
+      for (const ManifestFile& file : manifest_->files) expected[file.name] = &file;
+    }
+    for (std::size_t i = 0; source_ && i < source_->shards().size(); ++i) {
+      const ShardFile& shard = source_->shards()[i];
+      const auto entry = expected.find(shard.name);
+      Item item{.path = shard.path, .shard = i};
+      if (entry != expected.end()) {
+        item.expected = entry->second;
+        expected.erase(entry);
+      } else if (manifest_) {
+        report_.problems.push_back(
+            {.path = shard.path, .message = "a shard that the manifest does not name"});
+      }
+      report_.size_bytes += shard.size_bytes;
+      items_.push_back(std::move(item));
+    }
+    report_.shard_count = items_.size();
+    for (const auto& [name, file] : expected)
+      items_.push_back({.path = directory_ + "/" + std::string(name), .expected = file});
+    for (const Item& item : items_) {
+      if (item.expected != nullptr) total_bytes_ += item.expected->size_bytes;
+      if (item.shard) total_bytes_ += source_->shards()[*item.shard].size_bytes;
+    }
+  }
+
+  void work() {
+    const Status status = verify_until_done();
+    MutexLock lock(mutex_);
+    if (failure_.ok()) failure_ = status;
+  }
+
+  Status verify_until_done() {
+    for (;;) {
+      // relaxed: the number is all that is shared; results are merged under the lock.
+      const std::size_t next = next_.fetch_add(1, std::memory_order_relaxed);
+      if (next >= items_.size()) return {};
+      const Item& item = items_[next];
+      internal::ShardVerdict verdict;
+      if (item.expected != nullptr)
+        STOKER_TRY(
+            internal::verify_file(item.path, *item.expected, counter_, verdict.problems).status());
+      if (item.shard)
+        STOKER_TRY(internal::verify_samples(*source_, *item.shard, index_ ? &*index_ : nullptr,
+                                            counter_, verdict));
+      MutexLock lock(mutex_);
+      report_.sample_count += verdict.sample_count;
+      std::move(verdict.problems.begin(), verdict.problems.end(),
+                std::back_inserter(report_.problems));
+      ++items_done_;
+      if (options_.progress)
+        options_.progress({.bytes_done = counter_.bytes.load(std::memory_order_relaxed),
+                           .size_bytes = total_bytes_,
+                           .shards_done = items_done_,
+                           .shard_count = items_.size()});
+    }
+  }
+
+  const std::string directory_;
+  const VerifyOptions& options_;
+  std::optional<Manifest> manifest_;
+  std::unique_ptr<ShardSource> source_;
+  std::optional<Index> index_;
+  std::vector<Item> items_;
+  std::uint64_t total_bytes_ = 0;
+  internal::VerifyCounter counter_;
+  std::atomic<std::size_t> next_{0};
+  Mutex mutex_;
+  Status failure_ STOKER_GUARDED_BY(mutex_);
+  VerifyReport report_ STOKER_GUARDED_BY(mutex_);
+  std::uint64_t items_done_ STOKER_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace
+
+Result<VerifyReport> verify_dataset(const std::string& directory, const VerifyOptions& options) {
+  return Verification(directory, options).run();
+}
+
+}  // namespace stoker

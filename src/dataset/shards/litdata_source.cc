@@ -1,0 +1,59 @@
+#include "dataset/shards/shard_source.h"
+#include "formats/litdata/litdata_chunk.h"
+#include "formats/litdata/litdata_index.h"
+#include "formats/litdata/litdata_inflate.h"
+
+namespace stoker {
+namespace {
+
+/// LitData: index.json knows the chunks and the shape of their samples.
+class LitdataSource final : public ShardSource {
+ public:
+  LitdataSource(const std::string& directory, std::vector<ShardFile> files, LitdataIndex index,
+                std::unique_ptr<LitdataReader> reader)
+      : ShardSource("litdata", directory, std::move(files)),
+        index_(std::move(index)),
+        reader_(std::move(reader)) {}
+
+  const ShardReader& reader() const noexcept override { return *reader_; }
+  std::optional<Dtype> token_dtype() const noexcept override {
+    return index_.is_tokens ? index_.leaves.front().dtype : std::nullopt;
+  }
+  Result<std::unique_ptr<ShardScanner>> scan(std::size_t shard,
+                                             std::uint64_t size_bytes) const override {
+    return reader_->scan_chunk(index_.chunks[shard], size_bytes);
+  }
+  bool is_compressed(std::size_t /*shard*/) const override {
+    return index_.compression != LitdataIndex::Compression::none;
+  }
+  Result<std::vector<std::byte>> inflate(std::size_t shard,
+                                         std::span<const std::byte> file) const override {
+    return inflate_litdata_chunk(index_, index_.chunks[shard], file);
+  }
+
+ private:
+  LitdataIndex index_;
+  std::unique_ptr<LitdataReader> reader_;
+};
+
+}  // namespace
+
+namespace internal {
+
+Result<std::unique_ptr<ShardSource>> open_litdata(const std::string& directory,
+                                                  std::string_view index, bool check_files) {
+  Result<LitdataIndex> parsed = parse_litdata_index(index);
+  if (!parsed.ok()) return parsed.status().with_context(directory + "/index.json");
+  if (parsed->chunks.empty())
+    return Status(Code::not_found, directory + ": index.json names no chunks");
+  std::vector<std::string> paths;
+  for (const LitdataChunk& chunk : parsed->chunks)
+    paths.push_back(directory + "/" + chunk.filename);
+  STOKER_ASSIGN(std::vector<ShardFile> files, stat_shards(paths, directory, !check_files));
+  STOKER_ASSIGN(std::unique_ptr<LitdataReader> reader, LitdataReader::make(*parsed));
+  return std::unique_ptr<ShardSource>(std::make_unique<LitdataSource>(
+      directory, std::move(files), *std::move(parsed), std::move(reader)));
+}
+
+}  // namespace internal
+}  // namespace stoker

@@ -1,0 +1,96 @@
+#include <filesystem>
+
+#include "dataset/shards/shard_source.h"
+#include "formats/mds/mds_compression.h"
+#include "formats/mds/mds_index.h"
+#include "formats/mds/mds_shard.h"
+
+namespace stoker {
+namespace {
+
+/// MDS: index.json knows the shards, their columns and their digests.
+class MdsSource final : public ShardSource {
+ public:
+  MdsSource(const std::string& directory, std::vector<ShardFile> files,
+            std::vector<MdsShard> shards, std::vector<MdsColumn> columns)
+      : ShardSource("mds", directory, std::move(files)),
+        shards_(std::move(shards)),
+        reader_(std::move(columns)) {}
+
+  const ShardReader& reader() const noexcept override { return reader_; }
+  Result<std::unique_ptr<ShardScanner>> scan(std::size_t shard,
+                                             std::uint64_t size_bytes) const override {
+    return reader_.scan_shard(shards_[shard], size_bytes);
+  }
+  bool is_compressed(std::size_t shard) const override { return shards_[shard].zip.has_value(); }
+  Result<std::vector<std::byte>> inflate(std::size_t shard,
+                                         std::span<const std::byte> file) const override {
+    return inflate_mds_shard(shards_[shard], file);
+  }
+  bool has_digests(std::size_t shard) const override { return !shards_[shard].raw.hashes.empty(); }
+  Status check_digests(std::size_t shard, std::span<const std::byte> file) const override {
+    return check_mds_file(shards_[shard].raw, file);
+  }
+
+ private:
+  std::vector<MdsShard> shards_;
+  MdsReader reader_;
+};
+
+/// The shards that a directory's index.json names, each as it lies there.
+Result<std::vector<MdsShard>> shards_of(const internal::IndexedDirectory& directory) {
+  Result<std::vector<MdsShard>> shards = parse_mds_index(directory.index);
+  // The parser's messages begin with the file's name, and the place in it follows.
+  if (!shards.ok())
+    return Status(shards.status().code(),
+                  directory.path + "/" + std::string(shards.status().message()));
+  if (shards->empty())
+    return Status(Code::not_found, directory.path + ": index.json names no shards");
+  for (MdsShard& shard : *shards) {
+    // The peer keeps the plain shard beside the compressed one if asked to; then that one is read.
+    if (shard.zip && std::filesystem::exists(directory.path + "/" + shard.raw.basename))
+      shard.zip.reset();
+  }
+  return shards;
+}
+
+}  // namespace
+
+namespace internal {
+
+Result<std::unique_ptr<ShardSource>> open_mds(std::span<const IndexedDirectory> directories,
+                                              bool check_files) {
+  std::vector<MdsShard> shards;
+  std::vector<std::string> paths;
+  for (const IndexedDirectory& directory : directories) {
+    STOKER_ASSIGN(std::vector<MdsShard> found, shards_of(directory));
+    for (MdsShard& shard : found) {
+      const std::string& name = shard.zip ? shard.zip->basename : shard.raw.basename;
+      paths.push_back(directory.path + "/" + name);
+      shards.push_back(std::move(shard));
+    }
+  }
+  const std::vector<MdsColumn> columns = shards.front().config.columns;
+  for (std::size_t i = 0; i < shards.size(); ++i) {
+    if (!same_mds_columns(columns, shards[i].config.columns))
+      return Status(Code::unsupported,
+                    paths[i] + ": has other columns than " + paths.front() +
+                        ", the first shard; open datasets of other columns one by one");
+  }
+  // One directory is its own, whatever its shards' directories have in common.
+  const std::string directory =
+      directories.size() == 1 ? directories.front().path : common_directory(paths);
+  STOKER_ASSIGN(std::vector<ShardFile> files, stat_shards(paths, directory, !check_files));
+  for (std::size_t i = 0; check_files && i < files.size(); ++i) {
+    const MdsFile& said = shards[i].zip ? *shards[i].zip : shards[i].raw;
+    if (files[i].size_bytes != said.size_bytes)
+      return Status(Code::corrupt, files[i].path + ": has " + std::to_string(files[i].size_bytes) +
+                                       " bytes, index.json says " +
+                                       std::to_string(said.size_bytes) + "; copy it again");
+  }
+  return std::unique_ptr<ShardSource>(
+      std::make_unique<MdsSource>(directory, std::move(files), std::move(shards), columns));
+}
+
+}  // namespace internal
+}  // namespace stoker

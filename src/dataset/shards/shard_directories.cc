@@ -1,0 +1,146 @@
+// Datasets that are opened by their directories: shard_source.h.
+#include <algorithm>
+#include <array>
+#include <filesystem>
+
+#include "base/shell_quote.h"
+#include "dataset/shards/dataset_manifest.h"
+#include "dataset/shards/shard_names.h"
+#include "dataset/shards/shard_source.h"
+
+namespace stoker {
+namespace {
+
+constexpr std::size_t kIndexJsonBytesMax = std::size_t{256} << 20;
+
+/// Names by which a directory's shards are found. TFRecords are often numbered behind their ending:
+/// "train.tfrecord-00000-of-01024".
+struct NamedFormat {
+  std::string_view format;  ///< Empty: whatever their contents show.
+  bool (*is_shard)(std::string_view name);
+};
+constexpr std::array kNamedFormats = {
+    NamedFormat{"tar", [](std::string_view name) { return name.ends_with(".tar"); }},
+    NamedFormat{
+        "tfrecord",
+        [](std::string_view name) { return name.find(".tfrec") != std::string_view::npos; }},
+    NamedFormat{"megatron", [](std::string_view name) { return name.ends_with(".idx"); }},
+    NamedFormat{"npy", [](std::string_view name) { return name.ends_with(".npy"); }},
+    NamedFormat{"", [](std::string_view name) { return name.ends_with(".bin"); }},
+};
+
+/// Counted arrays have nothing to be recognised by but the manifest that was packed with them, and
+/// it alone says what their numbers are, and SHARD001's. What the caller says goes first.
+ShardSourceOptions as_packed(const std::string& directory, ShardSourceOptions options) {
+  const Result<Manifest> manifest = read_manifest(directory);
+  if (!manifest.ok() || (manifest->format != "counted" && manifest->format != "shard001"))
+    return options;
+  if (options.format.empty()) options.format = manifest->format;
+  const Result<Dtype> dtype = parse_dtype(manifest->dtype);
+  if (options.format == manifest->format && !options.dtype && dtype.ok()) options.dtype = *dtype;
+  return options;
+}
+
+/// What one directory holds.
+struct Found {
+  enum class Kind : std::uint8_t { files, mds, litdata };
+
+  Kind kind = Kind::files;
+  std::string index = {};               ///< index.json, for mds and litdata.
+  std::vector<std::string> paths = {};  ///< The shards, for files.
+  std::string_view format = {};         ///< Of their names, for files.
+  ShardSourceOptions options = {};
+};
+
+/// The shards a directory holds, by the first kind of name that any of its files has.
+Result<Found> look_into(const std::string& directory, const ShardSourceOptions& options) {
+  const bool has_index_json = options.format == "mds" || options.format == "litdata";
+  const std::string index = directory + "/index.json";
+  if (has_index_json || (options.format.empty() && std::filesystem::exists(index))) {
+    STOKER_ASSIGN(std::string text, internal::read_whole(index, kIndexJsonBytesMax));
+    const bool is_litdata =
+        options.format == "litdata" ||
+        (options.format.empty() && text.find("\"chunks\"") != std::string::npos &&
+         text.find("\"shards\"") == std::string::npos);
+    return Found{.kind = is_litdata ? Found::Kind::litdata : Found::Kind::mds,
+                 .index = std::move(text),
+                 .options = options};
+  }
+  STOKER_ASSIGN(const std::vector<std::string> names, posix_file_ops().list(directory));
+  for (const NamedFormat& named : kNamedFormats) {
+    if (!options.format.empty() && !named.format.empty() && named.format != options.format)
+      continue;
+    std::vector<std::string> paths;
+    for (const std::string& name : names)
+      if (named.is_shard(name) && !name.starts_with('.')) paths.push_back(directory + "/" + name);
+    if (!paths.empty())
+      return Found{.paths = std::move(paths),
+                   .format = named.format,
+                   .options = named.format.empty() ? as_packed(directory, options) : options};
+  }
+  if (std::ranges::any_of(names, is_compressed_tar_name))
+    return Status(Code::unsupported,
+                  directory +
+                      ": compressed tars cannot be read at random; unpack them, or convert them: "
+                      "stoker convert " +
+                      shell_quote(directory) + " OUT --format tar");
+  // Killed before its first shard.
+  if (const Status finished = check_pack_finished(directory); !finished.ok())
+    return finished.with_context(directory);
+  return Status(Code::not_found,
+                directory +
+                    ": no shards in it (looked for index.json, *.tar, "
+                    "*.tfrecord, *.idx, *.npy, *.bin); name the files themselves, or "
+                    "make shards of other files: stoker pack");
+}
+
+bool same_kind(const Found& a, const Found& b) {
+  return a.kind == b.kind && a.format == b.format && a.options.format == b.options.format &&
+         a.options.dtype == b.options.dtype;
+}
+
+Result<std::unique_ptr<ShardSource>> open_found(const std::vector<std::string>& directories,
+                                                std::vector<Found> found) {
+  switch (found.front().kind) {
+    case Found::Kind::litdata:
+      if (found.size() > 1)
+        return Status(Code::unsupported,
+                      directories[1] +
+                          ": several LitData datasets are not opened as one; open them one by one");
+      return internal::open_litdata(directories.front(), found.front().index,
+                                    found.front().options.check_files);
+    case Found::Kind::mds: {
+      std::vector<internal::IndexedDirectory> indexed;
+      for (std::size_t i = 0; i < found.size(); ++i)
+        indexed.push_back({.path = directories[i], .index = std::move(found[i].index)});
+      return internal::open_mds(indexed, found.front().options.check_files);
+    }
+    case Found::Kind::files: break;
+  }
+  std::vector<std::string> paths;
+  for (const Found& one : found) paths.insert(paths.end(), one.paths.begin(), one.paths.end());
+  return internal::open_shard_files(paths, found.front().options);
+}
+
+}  // namespace
+
+namespace internal {
+
+Result<std::unique_ptr<ShardSource>> open_directories(const std::vector<std::string>& directories,
+                                                      const ShardSourceOptions& options) {
+  std::vector<Found> found;
+  for (const std::string& directory : directories) {
+    STOKER_ASSIGN(Found one, look_into(directory, options));
+    if (!found.empty() && !same_kind(found.front(), one))
+      return Status(Code::invalid_argument, directory + ": holds shards of another kind than " +
+                                                directories.front() +
+                                                "; name directories of one format");
+    found.push_back(std::move(one));
+  }
+  STOKER_ASSIGN(std::unique_ptr<ShardSource> source, open_found(directories, std::move(found)));
+  source->set_whole_directories(directories);
+  return source;
+}
+
+}  // namespace internal
+}  // namespace stoker

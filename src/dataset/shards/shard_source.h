@@ -1,0 +1,159 @@
+/// \file
+/// A dataset's shards, whatever their format: found by name, recognised by content.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "formats/dtype.h"
+#include "formats/shard_format.h"
+#include "io/files/file_ops.h"
+#include "stoker/status.h"
+
+namespace stoker {
+
+/// A shard as it lies in the filesystem now.
+struct ShardFile {
+  std::string name;  ///< Relative to the dataset's directory.
+  std::string path;
+  std::uint64_t size_bytes = 0;
+  std::int64_t mtime_ns = 0;
+};
+
+/// Reads the shards of one dataset: which files they are, and how records are found in them.
+/// An implementation adds what its format keeps outside the shards (index.json, .idx).
+///
+/// Thread safety: const methods from any thread.
+class ShardSource {
+ public:
+  ShardSource(std::string format, std::string directory, std::vector<ShardFile> shards,
+              std::vector<ShardFile> sidecars = {})
+      : format_(std::move(format)),
+        directory_(std::move(directory)),
+        shards_(std::move(shards)),
+        sidecars_(std::move(sidecars)) {}
+  ShardSource(const ShardSource&) = delete;
+  ShardSource& operator=(const ShardSource&) = delete;
+  virtual ~ShardSource() = default;
+
+  std::string_view format() const noexcept { return format_; }
+  /// The directory that holds all shards; the index lives in its `.stoker`.
+  const std::string& directory() const noexcept { return directory_; }
+  /// Those that were opened as a whole, in their order; empty if shards were named.
+  const std::vector<std::string>& whole_directories() const noexcept { return whole_directories_; }
+  void set_whole_directories(std::vector<std::string> directories) {
+    whole_directories_ = std::move(directories);
+  }
+  const std::vector<ShardFile>& shards() const noexcept { return shards_; }
+  /// Files beside the shards that decide where samples lie (.idx): when one of them changes, so
+  /// does the dataset.
+  const std::vector<ShardFile>& sidecars() const noexcept { return sidecars_; }
+
+  virtual const ShardReader& reader() const noexcept = 0;
+
+  /// The dtype of tokens, where records are nothing but tokens and follow each other in each shard
+  /// without gaps; else nothing.
+  virtual std::optional<Dtype> token_dtype() const noexcept { return std::nullopt; }
+
+  /// A scanner for one shard, given the size of its plain form.
+  virtual Result<std::unique_ptr<ShardScanner>> scan(std::size_t shard,
+                                                     std::uint64_t size_bytes) const {
+    static_cast<void>(shard);
+    return reader().scan(size_bytes);
+  }
+
+  /// Whether a shard is compressed as a whole, so that records lie in its inflated bytes only.
+  virtual bool is_compressed(std::size_t /*shard*/) const { return false; }
+  /// The plain bytes of a compressed shard, from all of its file.
+  virtual Result<std::vector<std::byte>> inflate(std::size_t /*shard*/,
+                                                 std::span<const std::byte> /*file*/) const {
+    return Status(Code::unsupported, "these shards are not compressed");
+  }
+
+  /// Whether the format keeps digests of a plain shard's file outside of it. Those of a compressed
+  /// one are checked by inflate().
+  virtual bool has_digests(std::size_t /*shard*/) const { return false; }
+  /// `corrupt` if all of a plain shard's file has another digest than it should have.
+  virtual Status check_digests(std::size_t /*shard*/, std::span<const std::byte> /*file*/) const {
+    return {};
+  }
+
+ private:
+  std::string format_;
+  std::string directory_;
+  std::vector<std::string> whole_directories_;
+  std::vector<ShardFile> shards_;
+  std::vector<ShardFile> sidecars_;
+};
+
+struct ShardSourceOptions {
+  /// "tar", "tfrecord", "mds", "litdata", "megatron", "npy", "raw", "counted", "shard001"; empty:
+  /// by content. `raw` and `counted` have nothing to be recognised by and must be named.
+  std::string format = {};
+  std::optional<Dtype> dtype = {};  ///< For token arrays that do not say theirs.
+  /// Whether a shard that index.json names and that is missing, or has another size than it says,
+  /// is an error at once. Else it is opened with the others, and fails when it is read.
+  bool check_files = true;
+};
+
+/// Opens what the patterns name (see find_shards()), in that order, as one dataset: shard files, or
+/// directories that hold shards. `not_found` if there are none, `invalid_argument` if they are not
+/// of one format (files with the same ending are taken to be of one, until a scan finds otherwise),
+/// `unsupported` with the way out for what cannot be read in place.
+Result<std::unique_ptr<ShardSource>> open_shards(std::span<const std::string> patterns,
+                                                 const ShardSourceOptions& options = {});
+
+namespace internal {
+
+/// Several directories, or one, each of which holds shards of the same format.
+Result<std::unique_ptr<ShardSource>> open_directories(const std::vector<std::string>& directories,
+                                                      const ShardSourceOptions& options);
+Result<std::unique_ptr<ShardSource>> open_shard_files(const std::vector<std::string>& paths,
+                                                      const ShardSourceOptions& options);
+
+/// A directory and the text of its index.json.
+struct IndexedDirectory {
+  std::string path;
+  std::string index;
+};
+
+// One for each family that keeps something outside its shards.
+Result<std::unique_ptr<ShardSource>> open_mds(std::span<const IndexedDirectory> directories,
+                                              bool check_files);
+Result<std::unique_ptr<ShardSource>> open_litdata(const std::string& directory,
+                                                  std::string_view index, bool check_files);
+Result<std::unique_ptr<ShardSource>> open_tokens(std::string format,
+                                                 std::span<const std::string> paths,
+                                                 std::optional<Dtype> dtype);
+
+/// Stats `paths`, which get names relative to their common directory. One that is not there is an
+/// error, or has a size of 0 if it `may_be_missing`.
+Result<std::vector<ShardFile>> stat_shards(std::span<const std::string> paths,
+                                           const std::string& directory,
+                                           bool may_be_missing = false);
+/// The longest directory that holds all of them.
+std::string common_directory(std::span<const std::string> paths);
+/// The format that a file's first bytes show, or else its ending. `invalid_argument` if neither
+/// does; `unsupported` for gzip.
+Result<std::string> recognise_shard(const std::string& path);
+/// `unavailable` if the open file is not the one that was stat'ed, or was changed since.
+Status check_unchanged(int fd, const ShardFile& file);
+
+/// At most `size_max` bytes from the start of a file.
+Result<std::vector<std::byte>> read_head(const std::string& path, std::size_t size_max);
+/// All of a file; `unsupported` if it is larger than `size_max`.
+Result<std::string> read_whole(const PathAt& path, std::size_t size_max);
+/// All of a shard's file, as it lies there and unchanged: of one that is compressed as a whole, or
+/// that has digests. `unsupported` for 4 GiB and more.
+Result<std::vector<std::byte>> read_packed(const ShardFile& shard);
+/// Reads a plain shard that has digests and holds it against them; OK at once for others.
+Status check_digests(const ShardSource& source, std::size_t shard);
+
+}  // namespace internal
+}  // namespace stoker

@@ -1,0 +1,193 @@
+#include <array>
+#include <cstring>
+#include <filesystem>
+#include <optional>
+
+#include "dataset/shards/shard_source.h"
+#include "formats/arrays/tokens.h"
+
+namespace stoker {
+namespace {
+
+constexpr std::string_view kTokensField = "tokens";
+constexpr std::size_t kIdxHeadBytes = 34;
+constexpr std::size_t kIdxBytesMax = std::size_t{4} << 30;  // 200 million sequences
+
+/// Each sequence is a record with one field.
+class TokenReader final : public ShardReader {
+ public:
+  explicit TokenReader(Dtype dtype) : dtype_(dtype) {}
+  Dtype dtype() const noexcept { return dtype_; }
+
+  Result<std::unique_ptr<ShardScanner>> scan(std::uint64_t /*size_bytes*/) const override {
+    return Status(Code::unsupported, "token files are scanned by their layout");
+  }
+  Status split(std::span<const std::byte> record, std::uint64_t record_offset_bytes,
+               SampleView& out) const override {
+    if (record.size() % dtype_size_bytes(dtype_) != 0)
+      return Status(Code::corrupt, "the sequence at byte " + std::to_string(record_offset_bytes) +
+                                       " is not a whole number of tokens");
+    out.clear();
+    std::vector<std::byte>& shape = out.storage.emplace_back(sizeof(std::uint64_t));
+    const std::uint64_t count = record.size() / dtype_size_bytes(dtype_);
+    std::memcpy(shape.data(), &count, sizeof count);
+    out.fields.push_back({.name = kTokensField,
+                          .bytes = record,
+                          .type = FieldType::array,
+                          .dtype = dtype_descr(dtype_),
+                          .shape = {reinterpret_cast<const std::uint64_t*>(shape.data()), 1}});
+    return {};
+  }
+
+ private:
+  Dtype dtype_;
+};
+
+/// Finds its records in the layout, not in the file.
+class LayoutScanner final : public ShardScanner {
+ public:
+  /// `idx`: what the layout looks into, if anything.
+  LayoutScanner(const TokenLayout& layout, std::string idx)
+      : idx_(std::move(idx)), layout_(layout) {}
+  ByteRange wants() const override {
+    return done_ || layout_.sequence_count == 0 ? ByteRange{} : ByteRange{0, 1};
+  }
+  Status feed(std::span<const std::byte> /*bytes*/, RecordSink& sink) override {
+    done_ = true;
+    for (std::uint64_t i = 0; i < layout_.sequence_count; ++i)
+      STOKER_TRY(sink.add(layout_.sequence(i), ""));
+    return {};
+  }
+
+ private:
+  const std::string idx_;
+  const TokenLayout layout_;
+  bool done_ = false;
+};
+
+/// Files that are whole in themselves.
+class TokenSource final : public ShardSource {
+ public:
+  TokenSource(std::string format, std::string directory, std::vector<ShardFile> files,
+              std::vector<TokenLayout> layouts)
+      : ShardSource(std::move(format), std::move(directory), std::move(files)),
+        layouts_(std::move(layouts)),
+        reader_(layouts_.front().dtype) {}
+
+  const ShardReader& reader() const noexcept override { return reader_; }
+  std::optional<Dtype> token_dtype() const noexcept override { return reader_.dtype(); }
+  Result<std::unique_ptr<ShardScanner>> scan(std::size_t shard,
+                                             std::uint64_t /*size_bytes*/) const override {
+    return std::unique_ptr<ShardScanner>(
+        std::make_unique<LayoutScanner>(layouts_[shard], std::string()));
+  }
+
+ private:
+  std::vector<TokenLayout> layouts_;
+  TokenReader reader_;
+};
+
+/// Pairs of .bin and .idx. An .idx grows with its dataset, so it is read when its shard is scanned
+/// and not when the dataset is opened; afterwards the index knows what it said.
+class MegatronSource final : public ShardSource {
+ public:
+  MegatronSource(std::string directory, std::vector<ShardFile> files,
+                 std::vector<ShardFile> idx_files, Dtype dtype)
+      : ShardSource("megatron", std::move(directory), std::move(files), std::move(idx_files)),
+        reader_(dtype) {}
+
+  const ShardReader& reader() const noexcept override { return reader_; }
+  std::optional<Dtype> token_dtype() const noexcept override { return reader_.dtype(); }
+  Result<std::unique_ptr<ShardScanner>> scan(std::size_t shard,
+                                             std::uint64_t size_bytes) const override {
+    const std::string& path = sidecars()[shard].path;
+    STOKER_ASSIGN(std::string idx, internal::read_whole(path, kIdxBytesMax));
+    // A longer string never lives inside its object, so moving it leaves its bytes in place.
+    if (idx.size() < kIdxHeadBytes)
+      return Status(Code::corrupt, path + ": shorter than its header");
+    Result<TokenLayout> layout = layout_of_megatron(std::as_bytes(std::span(idx)), size_bytes);
+    if (!layout.ok()) return layout.status().with_context(path);
+    if (size_bytes == 0 && layout->sequence_count > 0)
+      return Status(Code::invalid_argument,
+                    path + ": all its sequences are empty; leave this pair out");
+    return std::unique_ptr<ShardScanner>(std::make_unique<LayoutScanner>(*layout, std::move(idx)));
+  }
+
+ private:
+  TokenReader reader_;
+};
+
+/// The dtype in an .idx's header. What else is in it is checked when it is scanned.
+Result<Dtype> megatron_dtype(const std::string& idx_path) {
+  STOKER_ASSIGN(const std::vector<std::byte> head, internal::read_head(idx_path, kIdxHeadBytes));
+  constexpr std::array kDtypes = {Dtype::uint8, Dtype::int8,    Dtype::int16,   Dtype::int32,
+                                  Dtype::int64, Dtype::float64, Dtype::float32, Dtype::uint16};
+  if (head.size() == kIdxHeadBytes && std::memcmp(head.data(), "MMIDIDX\0\0", 9) == 0) {
+    for (const Dtype dtype : kDtypes) {
+      const Result<std::uint8_t> code = megatron_dtype_code(dtype);
+      if (code.ok() && std::to_integer<std::uint8_t>(head[17]) == *code) return dtype;
+    }
+  }
+  return Status(Code::corrupt, idx_path + ": not the header of a Megatron index (byte 0)");
+}
+
+std::string with_extension(const std::string& path, const char* extension) {
+  return std::filesystem::path(path).replace_extension(extension).string();
+}
+
+Status other_dtype(const std::string& path, Dtype dtype, Dtype first) {
+  return Status(Code::invalid_argument, path + ": holds " + std::string(dtype_name(dtype)) +
+                                            ", the first file " + std::string(dtype_name(first)) +
+                                            "; name files of one dtype");
+}
+
+Result<std::unique_ptr<ShardSource>> open_megatron(std::span<const std::string> paths,
+                                                   std::optional<Dtype> dtype) {
+  std::vector<std::string> bin_paths;
+  std::vector<std::string> idx_paths;
+  for (const std::string& path : paths) {  // either of the pair may have been named
+    bin_paths.push_back(with_extension(path, ".bin"));
+    idx_paths.push_back(with_extension(path, ".idx"));
+  }
+  STOKER_ASSIGN(const Dtype first, megatron_dtype(idx_paths.front()));
+  for (const std::string& path : idx_paths) {
+    STOKER_ASSIGN(const Dtype found, megatron_dtype(path));
+    if (found != first) return other_dtype(path, found, first);
+    if (dtype && found != *dtype)
+      return Status(Code::invalid_argument, path + ": holds " + std::string(dtype_name(found)) +
+                                                ", not " + std::string(dtype_name(*dtype)));
+  }
+  const std::string directory = internal::common_directory(bin_paths);
+  STOKER_ASSIGN(std::vector<ShardFile> bins, internal::stat_shards(bin_paths, directory));
+  STOKER_ASSIGN(std::vector<ShardFile> idxs, internal::stat_shards(idx_paths, directory));
+  return std::unique_ptr<ShardSource>(
+      std::make_unique<MegatronSource>(directory, std::move(bins), std::move(idxs), first));
+}
+
+}  // namespace
+
+namespace internal {
+
+Result<std::unique_ptr<ShardSource>> open_tokens(std::string format,
+                                                 std::span<const std::string> paths,
+                                                 std::optional<Dtype> dtype) {
+  if (format == "megatron") return open_megatron(paths, dtype);
+  STOKER_ASSIGN(const TokenFormat kind, parse_token_format(format));
+  const std::string directory = common_directory(paths);
+  STOKER_ASSIGN(std::vector<ShardFile> files, stat_shards(paths, directory));
+  std::vector<TokenLayout> layouts;
+  for (const ShardFile& file : files) {
+    STOKER_ASSIGN(const std::vector<std::byte> head,
+                  read_head(file.path, token_head_bytes_max(kind)));
+    Result<TokenLayout> layout = parse_tokens(kind, head, file.size_bytes, dtype);
+    if (!layout.ok()) return layout.status().with_context(file.path);
+    layouts.push_back(*std::move(layout));
+    if (layouts.back().dtype != layouts.front().dtype)
+      return other_dtype(file.path, layouts.back().dtype, layouts.front().dtype);
+  }
+  return std::unique_ptr<ShardSource>(std::make_unique<TokenSource>(
+      std::move(format), directory, std::move(files), std::move(layouts)));
+}
+
+}  // namespace internal
+}  // namespace stoker

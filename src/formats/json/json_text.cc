@@ -1,0 +1,89 @@
+#include "formats/json/json_text.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+namespace stoker {
+namespace {
+
+/// Walks a text that is known to be JSON, so that brackets match and strings end. It stays inside
+/// of any other text too.
+class Walker {
+ public:
+  explicit Walker(std::string_view text) : text_(text) {}
+
+  /// Skips space, the bracket that opens, and what separates.
+  bool find_value() {
+    at_ = text_.find_first_not_of(" \t\r\n,:", at_);
+    if (at_ != std::string_view::npos && text_[at_] != ']' && text_[at_] != '}') return true;
+    at_ = text_.size();
+    return false;
+  }
+
+  void enter() {
+    at_ = text_.find_first_of("[{");
+    at_ = at_ == std::string_view::npos ? text_.size() : at_ + 1;
+  }
+
+  /// The value that begins here.
+  std::string_view take() {
+    const std::size_t begin = at_;
+    std::size_t depth = 0;
+    do {
+      switch (text_[at_]) {
+        case '"': skip_string(); break;
+        case '[':
+        case '{':
+          ++depth;
+          ++at_;
+          break;
+        case ']':
+        case '}':
+          depth -= depth > 0 ? 1 : 0;
+          ++at_;
+          break;
+        default:
+          // A word or a number outside of brackets reaches to what separates; inside, so does
+          // what separates.
+          at_ = std::min(text_.find_first_of(depth > 0 ? "\"[]{}" : " \t\r\n,:]}", at_ + 1),
+                         text_.size());
+      }
+    } while (depth > 0 && at_ < text_.size());
+    return text_.substr(begin, at_ - begin);
+  }
+
+ private:
+  void skip_string() {
+    for (++at_; at_ < text_.size() && text_[at_] != '"'; ++at_) {
+      if (text_[at_] == '\\') ++at_;
+    }
+    at_ = std::min(at_ + 1, text_.size());
+  }
+
+  std::string_view text_;
+  std::size_t at_ = 0;
+};
+
+}  // namespace
+
+std::vector<std::pair<std::string, std::string_view>> json_member_texts(std::string_view object) {
+  std::vector<std::pair<std::string, std::string_view>> members;
+  Walker walker(object);
+  walker.enter();
+  while (walker.find_value()) {
+    const nlohmann::json name = nlohmann::json::parse(walker.take(), nullptr, false);
+    if (!name.is_string() || !walker.find_value()) break;
+    members.emplace_back(name.get<std::string>(), walker.take());
+  }
+  return members;
+}
+
+std::vector<std::string_view> json_element_texts(std::string_view array) {
+  std::vector<std::string_view> elements;
+  Walker walker(array);
+  walker.enter();
+  while (walker.find_value()) elements.push_back(walker.take());
+  return elements;
+}
+
+}  // namespace stoker

@@ -1,0 +1,225 @@
+#include "io/chunk_reader.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <memory>
+#include <new>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/mutex.h"
+#include "base/work_together.h"
+#include "io/engine/arena.h"
+
+namespace stoker {
+namespace {
+
+constexpr std::size_t kThreadsMax = 16;
+/// Ranges in flight in all: no disk is faster with more, and each may need memory of its own.
+constexpr std::size_t kInFlightMax = 32;
+constexpr std::size_t kPageBytes = 4096;
+/// What direct reads may want of offsets: the largest page there is.
+constexpr std::size_t kAlignBytesMax = std::size_t{64} << 10;
+constexpr std::size_t kHugePageBytes = std::size_t{2} << 20;
+/// Up to so many ranges setting an engine up costs more than it brings.
+constexpr std::size_t kFew = 2;
+/// Longest wait before the stop token is looked at.
+constexpr nanoseconds kStopSlice = std::chrono::milliseconds(50);
+
+constexpr std::size_t round_up(std::size_t value, std::size_t unit) {
+  return (value + unit - 1) / unit * unit;
+}
+
+/// What the threads of one call share.
+///
+/// Thread safety: the methods may be called from any thread.
+struct Shared {
+  ChunkFiles& files;
+  const std::span<const ChunkRead> reads;
+  ChunkHandler& handler;
+  const ChunkReadOptions& options;
+  std::uint32_t depth = 0;     ///< Of each thread.
+  std::size_t slot_bytes = 0;  ///< For the largest range, widened to any alignment.
+
+  /// The next range nobody has taken; reads.size() at the end, or once one thread has failed.
+  std::size_t take() {
+    if (has_failed.load(std::memory_order_relaxed)) return reads.size();
+    return std::min(next.fetch_add(1, std::memory_order_relaxed), reads.size());
+  }
+  void fail(Status status) {
+    const MutexLock lock(mutex);
+    if (first_failure.ok()) first_failure = std::move(status);
+    has_failed.store(true, std::memory_order_relaxed);
+  }
+  Status failure() {
+    const MutexLock lock(mutex);
+    return first_failure;
+  }
+
+  std::atomic<std::size_t> next{0};     // relaxed: only uniqueness matters
+  std::atomic<bool> has_failed{false};  // relaxed: a hint; the mutex orders the status
+  Mutex mutex{};
+  Status first_failure STOKER_GUARDED_BY(mutex) = {};
+};
+
+/// One thread's share.
+class Worker {
+ public:
+  explicit Worker(Shared& shared) : shared_(shared), slots_(shared.depth) {
+    for (std::size_t i = 0; i < slots_.size(); ++i) free_.push_back(i);
+  }
+
+  Status run() {
+    STOKER_ASSIGN(engine_, make_engine_here());
+    // Fresh memory is slow on virtual machines, and less so in huge pages.
+    const std::size_t slot_bytes = shared_.slot_bytes;
+    const bool is_large = slot_bytes >= kHugePageBytes;
+    STOKER_ASSIGN(const MappedArena memory,
+                  MappedArena::map(
+                      round_up(slots_.size() * slot_bytes, is_large ? kHugePageBytes : kPageBytes),
+                      is_large, /*touch=*/false));
+    for (std::size_t i = 0; i < slots_.size(); ++i)
+      slots_[i].memory = memory.bytes().subspan(i * slot_bytes, slot_bytes);
+    const Status status = read_all();
+    engine_.reset();  // waits for what is in flight, before the memory goes
+    return status;
+  }
+
+ private:
+  struct Slot {
+    std::span<std::byte> memory;
+    std::size_t index = 0;
+    std::shared_ptr<const File> file = {};
+    ReadPlan plan = {};
+  };
+
+  Status read_all() {
+    for (bool is_more = true;;) {
+      if (shared_.options.stop.stop_requested())
+        return Status(Code::cancelled, "stopped while reading a checkpoint");
+      while (is_more && !free_.empty() && engine_->in_flight() < engine_->caps().depth_max) {
+        const std::size_t index = shared_.take();
+        is_more = index < shared_.reads.size();
+        if (is_more) STOKER_TRY(begin(index));
+      }
+      if (engine_->in_flight() == 0) {
+        if (!is_more) return {};
+        continue;
+      }
+      STOKER_TRY(reap());
+    }
+  }
+
+  Result<std::unique_ptr<Engine>> make_engine_here() const {
+    if (shared_.options.engine) return shared_.options.engine();
+    const EngineOptions options{.depth = shared_.depth};
+    if (shared_.reads.size() <= kFew) return make_sync_engine(options);
+    return make_engine(EngineKind::automatic, options);
+  }
+
+  /// Whether the range can be read straight to where it belongs.
+  static bool fits(const File& file, const ChunkRead& read, IoPath path) {
+    if (read.into.empty()) return false;
+    if (path != IoPath::direct) return true;
+    const DirectAlignment align = file.alignment();
+    return read.offset_bytes % align.offset_bytes == 0 &&
+           read.size_bytes % align.offset_bytes == 0 &&
+           reinterpret_cast<std::uintptr_t>(read.into.data()) % align.memory_bytes == 0;
+  }
+
+  Result<ReadPlan> plan(const ChunkRead& read, Slot& slot) const {
+    STOKER_ASSIGN(slot.file, shared_.files.get(read.file));
+    const File& file = *slot.file;
+    const std::size_t scratch_bytes = file.scratch_bytes(read.offset_bytes, read.size_bytes);
+    if (scratch_bytes > slot.memory.size())
+      return Status(Code::unsupported, "direct reads want a larger alignment than we know of");
+    STOKER_ASSIGN(const IoPath path, file.read_path_for(read.offset_bytes, read.size_bytes));
+    const std::span<std::byte> memory =
+        fits(file, read, path) ? read.into : slot.memory.first(scratch_bytes);
+    return file.plan_read(read.offset_bytes, read.size_bytes, memory, path);
+  }
+
+  Status begin(std::size_t index) {
+    Slot& slot = slots_[free_.back()];
+    const ChunkRead& read = shared_.reads[index];
+    Result<ReadPlan> planned = plan(read, slot);
+    if (!planned.ok())
+      return shared_.handler.chunk_failed(index, where(planned.status(), read, slot));
+    slot.index = index;
+    slot.plan = *std::move(planned);
+    slot.plan.request.tag = free_.back();
+    free_.pop_back();
+    // There is room: in_flight() is below the depth.
+    STOKER_ASSIGN(const std::size_t accepted, engine_->submit(std::span(&slot.plan.request, 1)));
+    if (accepted == 0) return Status(Code::unavailable, "the engine takes no request");
+    return {};
+  }
+
+  Status reap() {
+    std::array<Completion, 16> done;
+    STOKER_ASSIGN(const std::size_t count, engine_->reap(done, 1, kStopSlice));
+    for (const Completion& completion : std::span(done).first(count)) {
+      Slot& slot = slots_[completion.tag];
+      const ChunkRead& read = shared_.reads[slot.index];
+      Result<std::span<std::byte>> bytes = slot.plan.slice(completion.result);
+      // A file that ends early gives fewer bytes, and its plan was cut there.
+      if (bytes.ok() && bytes->size() < read.size_bytes)
+        bytes = Status(Code::io_error, "the file ends before");
+      if (bytes.ok()) {
+        STOKER_TRY(shared_.handler.chunk_read(slot.index, *bytes));
+        slot.file->settle(slot.plan);
+      } else {
+        STOKER_TRY(shared_.handler.chunk_failed(slot.index, where(bytes.status(), read, slot)));
+      }
+      slot.file.reset();
+      free_.push_back(completion.tag);
+    }
+    return {};
+  }
+
+  /// An error of opening the file has its name.
+  static Status where(const Status& status, const ChunkRead& read, const Slot& slot) {
+    if (slot.file == nullptr) return status;
+    return status.with_context(slot.file->path() + ", offset " + std::to_string(read.offset_bytes) +
+                               ", length " + std::to_string(read.size_bytes));
+  }
+
+  Shared& shared_;
+  std::vector<Slot> slots_;
+  std::vector<std::size_t> free_;
+  std::unique_ptr<Engine> engine_;
+};
+
+void work(Shared& shared) {
+  try {
+    if (const Status status = Worker(shared).run(); !status.ok()) shared.fail(status);
+  } catch (const std::bad_alloc&) {
+    shared.fail(Status::from_errno(ENOMEM, "read a checkpoint", ""));
+  }
+}
+
+}  // namespace
+
+Status read_chunks(ChunkFiles& files, std::span<const ChunkRead> reads, ChunkHandler& handler,
+                   const ChunkReadOptions& options) {
+  if (reads.empty()) return {};
+  if (options.depth == 0) return Status(Code::invalid_argument, "read_chunks: depth is 0");
+  Shared shared{.files = files, .reads = reads, .handler = handler, .options = options};
+  for (const ChunkRead& read : reads)
+    shared.slot_bytes = std::max(shared.slot_bytes, read.size_bytes);
+  shared.slot_bytes = round_up(shared.slot_bytes, kAlignBytesMax) + 2 * kAlignBytesMax;
+  std::size_t thread_count = options.thread_count;
+  if (thread_count == 0)
+    thread_count = std::clamp<std::size_t>(std::thread::hardware_concurrency(), 1, kThreadsMax);
+  thread_count = std::min(thread_count, reads.size() <= kFew ? 1 : reads.size());
+  shared.depth =
+      std::min(options.depth,
+               static_cast<std::uint32_t>(std::max<std::size_t>(1, kInFlightMax / thread_count)));
+  work_together(thread_count, [&shared] { work(shared); });
+  return shared.failure();
+}
+
+}  // namespace stoker

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "io/engine/buffer_pool.h"
+
+namespace stoker {
+
+/// Anonymous memory from mmap, on huge pages when they are granted.
+///
+/// Thread safety: immutable after map(). The destructor unmaps.
+class MappedArena {
+ public:
+  static Result<MappedArena> map(std::size_t size_bytes, bool huge_pages, bool touch);
+  MappedArena(MappedArena&& other) noexcept
+      : bytes_(std::exchange(other.bytes_, {})), pages_(other.pages_) {}
+  MappedArena& operator=(MappedArena&&) = delete;
+  ~MappedArena();
+
+  std::span<std::byte> bytes() const noexcept { return bytes_; }
+  ArenaPages pages() const noexcept { return pages_; }
+
+ private:
+  MappedArena(std::span<std::byte> bytes, ArenaPages pages) : bytes_(bytes), pages_(pages) {}
+  std::span<std::byte> bytes_;
+  ArenaPages pages_;
+};
+
+/// The free parts of [0, size): best fit, neighbours merged. Allocates nothing after construction
+/// beyond what `unit_bytes` pieces could need.
+///
+/// Thread safety: none.
+class FreeExtents {
+ public:
+  static constexpr std::size_t kNone = ~std::size_t{0};
+
+  FreeExtents(std::size_t size_bytes, std::size_t unit_bytes);
+
+  /// The offset of `size_bytes`, now taken; kNone if no hole is large enough.
+  std::size_t take(std::size_t size_bytes);
+  void give_back(std::size_t offset_bytes, std::size_t size_bytes);
+
+ private:
+  struct Extent {
+    std::size_t offset;
+    std::size_t size;
+  };
+  std::vector<Extent> extents_;  // by offset
+};
+
+}  // namespace stoker

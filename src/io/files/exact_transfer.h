@@ -1,0 +1,23 @@
+/// \file
+/// Plain reads and writes that move all they were asked to, or say why not.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "io/files/file_ops.h"
+#include "stoker/status.h"
+
+namespace stoker {
+
+/// Fills `out` from `offset_bytes` on. `corrupt` if the file ends before; messages name `path`.
+Status read_exactly(int fd, std::uint64_t offset_bytes, std::span<std::byte> out,
+                    std::string_view path);
+
+/// Writes all of `data` from `offset_bytes` on.
+Status write_exactly(FileOps& ops, int fd, std::uint64_t offset_bytes,
+                     std::span<const std::byte> data);
+
+}  // namespace stoker

@@ -1,0 +1,126 @@
+#include "io/files/publish.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <string>
+
+#include "io/files/exact_transfer.h"
+
+namespace stoker {
+namespace {
+
+constexpr int kTreeDepthMax = 64;
+
+/// A name no other publisher uses: two writers of one path must not share a staging file.
+PathAt staged_path(const PathAt& path) {
+  static std::atomic<std::uint64_t> serial{0};  // relaxed: only uniqueness matters
+  return path.parent() / (std::string(path.last()) + ".staged-" + std::to_string(::getpid()) + "-" +
+                          std::to_string(serial.fetch_add(1, std::memory_order_relaxed)));
+}
+
+/// Creates a staging file. A name may be taken: in a container that was killed and started again
+/// the process has the same number, and what it left behind is still there.
+Result<UniqueFd> create_staged(FileOps& ops, const PathAt& path, PathAt& staged) {
+  constexpr int kAttemptsMax = 100;
+  for (int attempt = 1;; ++attempt) {
+    staged = staged_path(path);
+    Result<UniqueFd> fd = ops.open(staged, O_WRONLY | O_CREAT | O_EXCL);
+    if (fd.status().code() != Code::already_exists || attempt == kAttemptsMax) return fd;
+  }
+}
+
+// Steps 1 and 2 of publish_file, from the open staging file on.
+Status stage(FileOps& ops, UniqueFd fd, std::span<const std::byte> data) {
+  STOKER_TRY(write_exactly(ops, fd.get(), 0, data));
+  ops.reached("publish_file.staged");
+  STOKER_TRY(ops.fsync(fd.get()));
+  ops.reached("publish_file.synced");
+  return ops.close(std::move(fd));
+}
+
+// Step 3.
+Status switch_name(FileOps& ops, const PathAt& staged, const PathAt& path, IfExists if_exists) {
+  if (if_exists == IfExists::replace) return ops.rename(staged, path);
+  Status status = ops.rename_noreplace(staged, path);
+  if (status.code() != Code::unsupported) return status;
+  // Where the flag is refused (NFS), a hard link does not replace either. The second name is
+  // nobody's: that it may stay behind is no failure.
+  STOKER_TRY(ops.link(staged, path));
+  static_cast<void>(ops.unlink(staged));
+  return {};
+}
+
+Status fsync_file(FileOps& ops, const PathAt& path) {
+  STOKER_ASSIGN(UniqueFd fd, ops.open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK));
+  STOKER_TRY(ops.fsync(fd.get()));
+  return ops.close(std::move(fd));
+}
+
+/// Children first, so that a directory is synced after everything it names.
+Status fsync_tree(FileOps& ops, const PathAt& directory, int depth) {
+  if (depth > kTreeDepthMax)
+    return Status(Code::invalid_argument, directory.text() + ": directories are nested too deeply");
+  STOKER_ASSIGN(const std::vector<DirectoryName> names, ops.list_names(directory));
+  for (const DirectoryName& name : names) {
+    const PathAt path = directory / name.name;
+    if (name.kind == FileKind::directory) STOKER_TRY(fsync_tree(ops, path, depth + 1));
+    if (name.kind == FileKind::regular) STOKER_TRY(fsync_file(ops, path));
+  }
+  return ops.fsync_dir(directory);
+}
+
+Status rename_without_replacing(FileOps& ops, const PathAt& from, const PathAt& to) {
+  Status status = ops.rename_noreplace(from, to);
+  if (status.code() != Code::unsupported) return status;
+  // Where the flag is refused (NFS), a plain rename cannot replace a directory that holds
+  // anything. An empty one of that name would be lost, and nothing with it.
+  return ops.rename(from, to);
+}
+
+}  // namespace
+
+std::string parent_of(const std::string& path) {
+  return PathAt(path).parent().text();
+}
+
+// 1. Write the bytes under a private name.  2. fsync them.  3. Rename over `path`, or without
+// replacing.  4. fsync the parent. A crash between any two leaves the old file or the new one,
+// never a mix (docs/durability.md). An error returns at once: fsync is never retried, because the
+// kernel may have dropped the dirty pages when it reported the first failure.
+Status publish_file(FileOps& ops, const PathAt& path, std::span<const std::byte> data,
+                    IfExists if_exists) {
+  const std::string context = "publish " + path.text();
+  PathAt staged = path;
+  Result<UniqueFd> fd = create_staged(ops, path, staged);
+  if (!fd.ok()) return fd.status().with_context(context);
+  Status status = stage(ops, *std::move(fd), data);
+  if (status.ok()) status = switch_name(ops, staged, path, if_exists);
+  if (!status.ok()) {
+    static_cast<void>(ops.unlink(staged));  // best effort: the first error is the one to report
+    return status.with_context(context);
+  }
+  ops.reached("publish_file.switched");
+  STOKER_TRY(ops.fsync_dir(path.parent()).with_context(context));
+  ops.reached("publish_file.durable");
+  return {};
+}
+
+// 1. fsync every file, then every directory, bottom up.  2. Rename without replacing.  3. fsync the
+// parent. Before step 2 nothing has the final name; after it everything under it is durable, so a
+// reader who sees the name sees all of it, whatever the disk does with step 3.
+Status publish_directory(FileOps& ops, const PathAt& staged, const PathAt& path) {
+  const std::string context = "publish " + path.text();
+  STOKER_TRY(fsync_tree(ops, staged, 0).with_context(context));
+  ops.reached("publish_directory.synced");
+  STOKER_TRY(rename_without_replacing(ops, staged, path).with_context(context));
+  ops.reached("publish_directory.renamed");
+  STOKER_TRY(ops.fsync_dir(path.parent()).with_context(context));
+  if (staged.parent().text() != path.parent().text())
+    STOKER_TRY(ops.fsync_dir(staged.parent()).with_context(context));
+  ops.reached("publish_directory.durable");
+  return {};
+}
+
+}  // namespace stoker

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "io/files/file_ops.h"
+
+namespace stoker {
+
+/// What publish_file() does when there is a file of that name.
+enum class IfExists : std::uint8_t { replace, fail };
+
+/// Makes `data` the file `path`, atomically and durably. Crash points: publish_file.staged,
+/// .synced, .switched, .durable.
+///
+/// On failure `path` holds the old bytes, or the new ones if only the last step failed; nothing is
+/// left beside it unless the disk refuses the clean-up too. With IfExists::fail a name that is
+/// taken is `already_exists`, and of several publishers at once one succeeds.
+Status publish_file(FileOps& ops, const PathAt& path, std::span<const std::byte> data,
+                    IfExists if_exists = IfExists::replace);
+
+/// Gives the finished directory `staged` its final name, atomically and durably: every file and
+/// directory in it is fsynced, then it is renamed without replacing anything, then the parent is
+/// fsynced. Crash points: publish_directory.synced, .renamed, .durable.
+///
+/// Both names must be on one filesystem. `already_exists` if `path` is taken. On failure `staged`
+/// is where it was, or at `path` if only the last step failed. Symbolic links inside are kept and
+/// not followed.
+Status publish_directory(FileOps& ops, const PathAt& staged, const PathAt& path);
+
+/// The directory that holds `path`'s name; "." for a bare name.
+std::string parent_of(const std::string& path);
+
+}  // namespace stoker

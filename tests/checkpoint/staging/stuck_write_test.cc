@@ -1,0 +1,134 @@
+// Writes that never end: the save fails by its deadline, the next ones go on, nobody hangs.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <filesystem>
+#include <string>
+
+#include "checkpoint/save/checkpointer.h"
+#include "checkpoint/save_support.h"
+#include "io/files/forwarding_file_ops.h"
+#include "support/stuck_engine.h"
+#include "support/temp_dir.h"
+
+namespace stoker {
+namespace {
+
+using testing::counted;
+using testing::OwnedTensor;
+using testing::quiet_options;
+using testing::request_of;
+
+class StuckWriteTest : public ::testing::Test {
+ protected:
+  /// The first `stuck_count` engines belong to a device that does not answer.
+  std::unique_ptr<Checkpointer> make(int stuck_count) {
+    CheckpointerOptions options = quiet_options(dir_.path());
+    options.deadline = std::chrono::seconds(1);
+    options.memory_bytes = std::uint64_t{128} << 10;  // one save's, and no more
+    options.engine = [this, stuck_count, made = 0]() mutable -> Result<std::unique_ptr<Engine>> {
+      if (made++ >= stuck_count) return make_sync_engine({.depth = 8});
+      return std::unique_ptr<Engine>(std::make_unique<testing::StuckEngine>(device_));
+    };
+    Result<std::unique_ptr<Checkpointer>> saver = Checkpointer::make(std::move(options));
+    EXPECT_TRUE(saver.ok()) << saver.status().message();
+    return *std::move(saver);
+  }
+
+  /// The error of a save that is stuck, and that the next call tells as well.
+  Status save_stuck(Checkpointer& saver, std::uint64_t step) {
+    const Result<Pending> pending = saver.save(request_of(step, tensors_));
+    if (!pending.ok()) return pending.status();
+    Status error = pending->wait();
+    EXPECT_EQ(pending->outcome(), SaveOutcome::failed);
+    EXPECT_FALSE(saver.wait().ok());
+    return error;
+  }
+
+  const testing::TempDir dir_;
+  const std::vector<OwnedTensor> tensors_ = {counted("w", 20'000, 1)};
+  std::shared_ptr<testing::StuckDevice> device_ = std::make_shared<testing::StuckDevice>();
+};
+
+TEST_F(StuckWriteTest, a_write_that_never_ends_fails_its_save_and_is_named) {
+  const std::unique_ptr<Checkpointer> saver = make(1);
+  const Status error = save_stuck(*saver, 10);
+  EXPECT_EQ(error.code(), Code::unavailable);
+  EXPECT_NE(error.message().find("rank-00000.safetensors at 0"), std::string_view::npos)
+      << error.message();
+  // The disk is back for the next save, while the old write still hangs.
+  const Result<Pending> next = saver->save(request_of(20, tensors_));
+  ASSERT_TRUE(next.ok()) << next.status().message();
+  EXPECT_TRUE(next->wait().ok()) << next->wait().message();
+  testing::expect_whole(dir_.file("step-000000000020"));
+  device_->come_back();
+  const Result<Pending> last = saver->save(request_of(30, tensors_));
+  ASSERT_TRUE(last.ok());
+  EXPECT_TRUE(last->wait().ok());
+}
+
+TEST_F(StuckWriteTest, the_end_of_a_checkpointer_does_not_wait_for_the_device) {
+  {
+    const std::unique_ptr<Checkpointer> saver = make(1);
+    EXPECT_FALSE(save_stuck(*saver, 10).ok());
+    EXPECT_TRUE(saver->close().ok());
+  }
+  {
+    const std::unique_ptr<Checkpointer> saver = make(1);
+    EXPECT_FALSE(save_stuck(*saver, 10).ok());
+  }
+}
+
+TEST_F(StuckWriteTest, a_device_that_stays_away_ends_the_saving_until_it_is_back) {
+  const std::unique_ptr<Checkpointer> saver = make(2);
+  EXPECT_FALSE(save_stuck(*saver, 10).ok());
+  EXPECT_FALSE(save_stuck(*saver, 20).ok());
+  const Status refused = save_stuck(*saver, 30);
+  EXPECT_EQ(refused.code(), Code::unavailable);
+  EXPECT_NE(refused.message().find("does not answer"), std::string_view::npos) << refused.message();
+  device_->come_back();
+  const Result<Pending> next = saver->save(request_of(40, tensors_));
+  ASSERT_TRUE(next.ok()) << next.status().message();
+  EXPECT_TRUE(next->wait().ok()) << next->wait().message();
+}
+
+/// The first `stuck_count` syncs of files do not come back.
+class HangingSyncs final : public ForwardingFileOps {
+ public:
+  HangingSyncs(std::shared_ptr<testing::StuckDevice> device, int stuck_count)
+      : ForwardingFileOps(posix_file_ops()),
+        device_(std::move(device)),
+        stuck_count_(stuck_count) {}
+  Status fdatasync(int fd) override {
+    if (stuck_count_.fetch_sub(1) > 0) device_->await(kForever);
+    return ForwardingFileOps::fdatasync(fd);
+  }
+
+ private:
+  std::shared_ptr<testing::StuckDevice> device_;
+  std::atomic<int> stuck_count_;
+};
+
+TEST_F(StuckWriteTest, a_sync_that_never_ends_fails_its_save_and_no_other) {
+  HangingSyncs ops(device_, 1);
+  CheckpointerOptions options = quiet_options(dir_.path());
+  options.deadline = std::chrono::seconds(1);
+  options.ops = &ops;
+  const std::unique_ptr<Checkpointer> saver = testing::make_saver(std::move(options));
+  const Status error = save_stuck(*saver, 10);
+  EXPECT_EQ(error.os_error(), ETIMEDOUT) << error.message();
+  EXPECT_NE(error.message().find("did not end before the deadline"), std::string_view::npos)
+      << error.message();
+  const Result<Pending> next = saver->save(request_of(20, tensors_));
+  ASSERT_TRUE(next.ok()) << next.status().message();
+  EXPECT_TRUE(next->wait().ok()) << next->wait().message();
+  EXPECT_FALSE(std::filesystem::exists(dir_.file("step-000000000010")));
+  testing::expect_whole(dir_.file("step-000000000020"));
+  device_->come_back();  // before what it uses is gone
+  EXPECT_TRUE(saver->close().ok());
+}
+
+}  // namespace
+}  // namespace stoker

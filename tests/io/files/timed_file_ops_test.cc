@@ -1,0 +1,96 @@
+#include "io/files/timed_file_ops.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <chrono>
+#include <string>
+
+#include "io/files/forwarding_file_ops.h"
+#include "support/stuck_engine.h"
+#include "support/temp_dir.h"
+
+namespace stoker {
+namespace {
+
+using std::chrono::milliseconds;
+using testing::StuckDevice;
+
+/// fsync and fdatasync do not return before the device is back.
+class HangingSyncs final : public ForwardingFileOps {
+ public:
+  explicit HangingSyncs(StuckDevice& device)
+      : ForwardingFileOps(posix_file_ops()), device_(device) {}
+  Status fsync(int fd) override {
+    device_.await(kForever);
+    return ForwardingFileOps::fsync(fd);
+  }
+
+ private:
+  StuckDevice& device_;
+};
+
+TEST(TimedFileOpsTest, passes_calls_and_answers_on) {
+  const testing::TempDir dir;
+  TimedFileOps ops(posix_file_ops());
+  for (const bool has_begun : {false, true}) {
+    if (has_begun) {
+      ASSERT_TRUE(ops.begin(Deadline::max()).ok());
+    }
+    const std::string path = dir.file(has_begun ? "b" : "a");
+    Result<UniqueFd> fd = ops.open(path, O_RDWR | O_CREAT | O_EXCL);
+    ASSERT_TRUE(fd.ok()) << fd.status().message();
+    EXPECT_EQ(*ops.pwrite(fd->get(), std::as_bytes(std::span("text", 4)), 0), 4U);
+    EXPECT_TRUE(ops.fsync(fd->get()).ok());
+    EXPECT_TRUE(ops.close(*std::move(fd)).ok());
+    EXPECT_EQ(testing::contents_of(path), "text");
+    EXPECT_EQ(ops.open(dir.file("none"), O_RDONLY).status().code(), Code::not_found);
+    EXPECT_TRUE(ops.rename(path, path + "2").ok());
+    EXPECT_EQ(ops.info_of(path + "2")->size_bytes, 4U);
+  }
+}
+
+TEST(TimedFileOpsTest, a_call_that_does_not_end_is_left_alone_at_the_deadline) {
+  const testing::TempDir dir;
+  StuckDevice device;
+  HangingSyncs hanging(device);
+  TimedFileOps ops(hanging);
+  ASSERT_TRUE(ops.begin(deadline_after(milliseconds(20))).ok());
+  Result<UniqueFd> fd = ops.open(dir.file("a"), O_RDWR | O_CREAT);
+  ASSERT_TRUE(fd.ok());
+  const Status synced = ops.fsync(fd->get());
+  EXPECT_EQ(synced.code(), Code::unavailable);
+  EXPECT_EQ(synced.os_error(), ETIMEDOUT);
+  EXPECT_NE(synced.message().find("fsync: did not end before the deadline"), std::string::npos);
+  // The thread is gone: nothing more is begun that could hang as well.
+  EXPECT_EQ(ops.mkdir(dir.file("b")).os_error(), ETIMEDOUT);
+  EXPECT_EQ(ops.close(*std::move(fd)).os_error(), ETIMEDOUT);
+  // The next job has another thread.
+  ASSERT_TRUE(ops.begin(deadline_after(milliseconds(20))).ok());
+  EXPECT_TRUE(ops.mkdir(dir.file("b")).ok());
+  Result<UniqueFd> other = ops.open(dir.file("c"), O_RDWR | O_CREAT);
+  ASSERT_TRUE(other.ok());
+  EXPECT_EQ(ops.fsync(other->get()).os_error(), ETIMEDOUT);
+  // With two that hang a third job would only be lost as well.
+  EXPECT_EQ(ops.begin(deadline_after(milliseconds(20))).code(), Code::unavailable);
+  device.come_back();
+  while (!ops.begin(deadline_after(std::chrono::seconds(60))).ok()) {
+  }
+  EXPECT_TRUE(ops.fsync(other->get()).ok());
+}
+
+TEST(TimedFileOpsTest, its_end_does_not_wait_for_the_device) {
+  const testing::TempDir dir;
+  // Never destroyed: the thread that hangs outlives the test.
+  static StuckDevice& device = *new StuckDevice();
+  static HangingSyncs& hanging = *new HangingSyncs(device);
+  TimedFileOps ops(hanging);
+  ASSERT_TRUE(ops.begin(deadline_after(milliseconds(1))).ok());
+  Result<UniqueFd> fd = posix_file_ops().open(dir.file("a"), O_RDWR | O_CREAT);
+  ASSERT_TRUE(fd.ok());
+  EXPECT_EQ(ops.fsync(fd->get()).os_error(), ETIMEDOUT);
+}
+
+}  // namespace
+}  // namespace stoker
