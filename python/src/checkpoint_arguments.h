@@ -13,7 +13,7 @@
 namespace stoker::python {
 
 /// Tuples (name, type, shape, address, strides or None, None or a slice's offsets in its tensor and
-/// that one's shape), as python/stoker/_checkpoint_writer.py makes them. What lies at the address
+/// that one's shape), as python/stoker/_checkpoint/writer.py makes them. What lies at the address
 /// must stay there while the result is used.
 std::vector<SaveTensor> save_tensors_of(const nanobind::list& tensors);
 

@@ -18,32 +18,32 @@ if not sys.platform.startswith("linux"):
     )
 
 from stoker import io
-from stoker._batch import Batch
-from stoker._checkpoint_job import JobConflict
-from stoker._checkpoint_late import LateError
-from stoker._checkpoint_load import LazyTensor, Loaded, load
-from stoker._checkpoint_pending import Pending
-from stoker._checkpoint_restored import ReferenceMismatch, Restored
-from stoker._checkpoint_slice import Slice
-from stoker._checkpointer import Checkpointer
-from stoker._columns import RaggedColumn
-from stoker._cursors import CursorDifference, CursorMismatch
-from stoker._dataset import Dataset, Shard
-from stoker._fields import Array, Field, Json, Npy, Pad, Ragged
-from stoker._importers import ingest_arrow, ingest_hdf5, ingest_lmdb, ingest_parquet
-from stoker._ingest import ingest
-from stoker._loader import Loader
-from stoker._loader_stats import LoaderStats
-from stoker._map_job import MapError
-from stoker._mixture import Mixture
+from stoker._checkpoint.checkpointer import Checkpointer
+from stoker._checkpoint.job import JobConflict
+from stoker._checkpoint.late import LateError
+from stoker._checkpoint.load import LazyTensor, Loaded, load
+from stoker._checkpoint.pending import Pending
+from stoker._checkpoint.restored import ReferenceMismatch, Restored
+from stoker._checkpoint.slice import Slice
+from stoker._dataset.columns import RaggedColumn
+from stoker._dataset.dataset import Dataset, Shard
+from stoker._dataset.fields import Array, Field, Json, Npy, Pad, Ragged
+from stoker._dataset.mixture import Mixture
+from stoker._dataset.shuffle import BlockShuffle
+from stoker._dataset.tokens import Tokens
+from stoker._loader.batch import Batch
+from stoker._loader.cursors import CursorDifference, CursorMismatch
+from stoker._loader.loader import Loader
+from stoker._loader.map.job import MapError
+from stoker._loader.stats import LoaderStats
+from stoker._measure.probe import probe
+from stoker._measure.profile import Profile, profile
+from stoker._measure.sweep import Sweep, sweep_workers
 from stoker._native import BytesColumn, CorruptError, Cursor, PackReport, StorageProbe
 from stoker._native import version as __version__
-from stoker._pack import merge_pack, pack
-from stoker._probe import probe
-from stoker._profile import Profile, profile
-from stoker._shuffle import BlockShuffle
-from stoker._sweep import Sweep, sweep_workers
-from stoker._tokens import Tokens
+from stoker._pack.importers import ingest_arrow, ingest_hdf5, ingest_lmdb, ingest_parquet
+from stoker._pack.ingest import ingest
+from stoker._pack.pack import merge_pack, pack
 
 __all__ = [
     "Array",

@@ -22,8 +22,8 @@ import numpy as np
 import numpy.typing as npt
 
 from stoker import _native
-from stoker._paths import path_bytes
-from stoker._policies import policy_name
+from stoker._common.paths import path_bytes
+from stoker._common.policies import policy_name
 
 __all__ = ["Residency", "evict", "read_many", "residency", "write_durable"]
 

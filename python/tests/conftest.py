@@ -37,7 +37,7 @@ os.environ["PYTHONWARNINGS"] = "ignore:This process:DeprecationWarning"
 _KILLED = """
 import json, os, signal, sys
 import stoker
-from stoker import _pack_rows
+from stoker._pack import rows as _pack_rows
 
 left = int(sys.argv[1])
 

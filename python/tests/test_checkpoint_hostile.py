@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import stoker
-from stoker import _checkpoint_tree
-from stoker._checkpoint_memory import UnsupportedValueError, new_array, new_tensor
+from stoker._checkpoint import tree as _checkpoint_tree
+from stoker._checkpoint.memory import UnsupportedValueError, new_array, new_tensor
 
 _REFUSED = (stoker.CorruptError, ValueError)
 _STEP = "step-000000000001"

@@ -21,7 +21,7 @@ _ZYGOTE = r"""
 import hashlib, json, os, random, select, signal, sys
 import numpy as np
 import stoker
-from stoker import _checkpointer
+from stoker._checkpoint import checkpointer as _checkpointer
 
 shards, folder, cycles = sys.argv[1], sys.argv[2], int(sys.argv[3])
 points, seed, rewinds = sys.argv[4].split(), int(sys.argv[5]), float(sys.argv[6])

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import stoker
-from stoker import _checkpoint_load
+from stoker._checkpoint import load as _checkpoint_load
 
 _CUBE = np.arange(4 * 5 * 6, dtype=np.int32).reshape(4, 5, 6)
 _INDICES: list[Any] = [

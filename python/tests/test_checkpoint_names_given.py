@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import stoker
-from stoker import _torch_command
+from stoker._commands import torch as _torch_command
 
 
 def test_a_step_may_be_given_as_text(tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ def test_an_optimizer_continues_from_a_distributed_checkpoint_of_torch(tmp_path:
 
 _EXPORT = """
 import resource, sys
-from stoker import _torch_command
+from stoker._commands import torch as _torch_command
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
 sys.exit(_torch_command.main(["export", *sys.argv[1:]]))
 """

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import stoker
-from stoker import _checkpoint_place
-from stoker._checkpoint_place import filesystem_of, tell_place
+from stoker._checkpoint import place as _checkpoint_place
+from stoker._checkpoint.place import filesystem_of, tell_place
 
 _MOUNTS = r"""22 1 8:1 / / rw - ext4 /dev/sda1 rw
 23 22 0:5 / /nfs rw shared:1 - nfs4 server:/x rw

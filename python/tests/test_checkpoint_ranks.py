@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import stoker
-from stoker import _checkpoint_together
+from stoker._checkpoint import together as _checkpoint_together
 
 # A rank obeys lines of Python on stdin, and answers each with a line: what `result` is then, or the
 # exception.
@@ -25,7 +25,7 @@ _RANK = r"""
 import json, os, sys
 import numpy as np
 import stoker
-from stoker import _checkpointer
+from stoker._checkpoint import checkpointer as _checkpointer
 
 folder, rank, world, settings = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
 saver = stoker.Checkpointer(folder, rank=rank, world_size=world, **json.loads(settings))

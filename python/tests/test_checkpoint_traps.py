@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import stoker
-from stoker._checkpoint_names import why_no_name
-from stoker._checkpointer import SETTINGS
+from stoker._checkpoint.checkpointer import SETTINGS
+from stoker._checkpoint.names import why_no_name
 
 _STOKER = Path(__file__).parents[2] / "build" / "release" / "stoker"
 
@@ -135,7 +135,7 @@ def test_arguments_of_save_are_no_trees_of_restore_and_the_reverse(tmp_path: Pat
 def test_the_command_line_refuses_the_same_names(tmp_path: Path) -> None:
     if not _STOKER.exists():
         pytest.skip(f"there is no {_STOKER}: make build")
-    text = (Path(__file__).parents[2] / "src" / "cli" / "checkpoint_import.cc").read_text()
+    text = (Path(__file__).parents[2] / "src" / "cli" / "checkpoint" / "import.cc").read_text()
     begin = text.index("kTaken = {")
     listed = set(text[begin : text.index("}", begin)].split('"')[1::2])
     known = {name for name in listed | set(SETTINGS) if why_no_name(name, SETTINGS) is not None}

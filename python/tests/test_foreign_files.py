@@ -91,7 +91,7 @@ def test_the_keys_of_an_imported_file_are_trees(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     torch = pytest.importorskip("torch", reason="torch is not installed")
-    command = pytest.importorskip("stoker._torch_command")
+    command = pytest.importorskip("stoker._commands.torch")
     model = torch.nn.Linear(3, 2)
     optimizer = torch.optim.AdamW(model.parameters())
     model(torch.ones(3)).sum().backward()

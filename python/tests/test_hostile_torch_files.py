@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from stoker._dcp_metadata import RefusedPickleError, parse_metadata
-from stoker._torch_command import main
+from stoker._checkpoint.foreign.dcp_metadata import RefusedPickleError, parse_metadata
+from stoker._commands.torch import main
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install torch")
 dcp = pytest.importorskip("torch.distributed.checkpoint")

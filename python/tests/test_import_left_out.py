@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import stoker
-from stoker import _pack_command
+from stoker._commands import pack as _pack_command
 
 
 def test_parquet_that_arrow_passes_over_is_named(

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import stoker
-from stoker import _pack_command
+from stoker._commands import pack as _pack_command
 
 GOLDEN = Path(__file__).parents[2] / "tests" / "golden" / "huggingface"
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import stoker
-from stoker._loader_hints import HINTS
+from stoker._loader.hints import HINTS
 
 HALF: Any = 2.5
 

@@ -165,7 +165,7 @@ def test_a_batch_that_a_framework_has_fetched_ahead_is_not_counted(
         for number in range(begin, begin + 7):
             batch, ahead = ahead, next(stream)
             assert batch["cls"].tolist() == flat(epochs)[number]
-            assert loader.state_dict() == stoker._cursors.state_of(batch.cursor)
+            assert loader.state_dict() == stoker._loader.cursors.state_of(batch.cursor)
         loaded = loader.state_dict()
 
 

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 import stoker
-from stoker import _iteration, _steps
+from stoker._loader import iteration as _iteration
+from stoker._loader import steps as _steps
 
 ALL = [list(range(i, i + 5)) for i in range(0, 50, 5)]
 PACKAGE = str(Path(stoker.__file__).parent)

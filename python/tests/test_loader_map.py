@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import stoker
-from stoker._map_job import SampleRng
+from stoker._loader.map.job import SampleRng
 
 FIELDS = {"bin": bytes, "cls": int, "json": stoker.Json("n", float)}
 WHERE = ["thread", "process"]

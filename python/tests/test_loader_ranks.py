@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import stoker
-from stoker import _ranks
-from stoker._ranks import find_ranks
+from stoker._common import ranks as _ranks
+from stoker._common.ranks import find_ranks
 
 SLURM = {"SLURM_PROCID": "3", "SLURM_NTASKS": "8"}
 OMPI = {"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "4"}

@@ -72,7 +72,7 @@ def test_the_state_is_that_of_what_was_handed_out_not_of_what_was_prepared(shard
     assert loader.state_dict()["position"] == 0
     for number, batch in enumerate(loader, 1):
         state = loader.state_dict()
-        assert state == stoker._cursors.state_of(batch.cursor)
+        assert state == stoker._loader.cursors.state_of(batch.cursor)
         assert state["epoch"] * 48 + state["position"] == number * BATCH
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import stoker
-from stoker import _packets
+from stoker._loader.map import packets as _packets
 
 Start = Callable[..., "subprocess.Popen[str]"]
 

@@ -14,9 +14,11 @@ from unittest.mock import MagicMock
 import pytest
 
 import stoker
-from stoker import _gpu, _iteration, _native_run
-from stoker._iteration import Iteration
-from stoker._margin import MarginWatch
+from stoker._loader import iteration as _iteration
+from stoker._loader import native_run as _native_run
+from stoker._loader.iteration import Iteration
+from stoker._loader.margin import MarginWatch
+from stoker._measure import gpu as _gpu
 
 
 class Waits:

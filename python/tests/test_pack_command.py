@@ -13,14 +13,18 @@ from typing import Any
 import pytest
 
 import stoker
-from stoker import _command_line, _pack_command, _pack_rows
+from stoker._commands import pack as _pack_command
+from stoker._common import command_line as _command_line
+from stoker._pack import rows as _pack_rows
 
 Files = Callable[[Path], dict[str, bytes]]
 
 # Presses Ctrl-C (sys.argv[1]: how often, as it were a signal's name) when samples are in a shard.
 _INTERRUPTED = """
 import os, signal, sys
-from stoker import _command_line, _pack_command, _pack_rows
+from stoker._common import command_line as _command_line
+from stoker._commands import pack as _pack_command
+from stoker._pack import rows as _pack_rows
 
 count = _pack_rows._RowPacker._count
 
@@ -43,7 +47,7 @@ def table(tmp_path: Path, arrow: Any) -> Path:
 
 
 def run(*words: object, script: str | None = None) -> subprocess.CompletedProcess[str]:
-    start = ["-m", "stoker._pack_command"] if script is None else ["-c", script]
+    start = ["-m", "stoker._commands.pack"] if script is None else ["-c", script]
     command = [sys.executable, *start, *map(str, words)]
     return subprocess.run(command, capture_output=True, text=True, timeout=120)
 
@@ -146,7 +150,7 @@ def test_a_missing_package_is_named_with_the_command_that_installs_it(
 ) -> None:
     (tmp_path / "a").write_bytes(b"")
     script = f"import sys; sys.modules[{missing!r}] = None\n" + (
-        "from stoker._pack_command import main; sys.exit(main(sys.argv[1:]))"
+        "from stoker._commands.pack import main; sys.exit(main(sys.argv[1:]))"
     )
     ran = run(tmp_path / "a", tmp_path / "out", f"--from={kind}", script=script)
     assert ran.returncode == 1

@@ -15,8 +15,9 @@ import numpy as np
 import pytest
 
 import stoker
-from stoker import _importers, _pack_rows
-from stoker._importers.parquet import ParquetRows
+from stoker._pack import importers as _importers
+from stoker._pack import rows as _pack_rows
+from stoker._pack.importers.parquet import ParquetRows
 
 ROWS = 230
 

@@ -11,8 +11,12 @@ import numpy as np
 import pytest
 
 import stoker
-from stoker import _importers, _native, _pack_command, _pack_rows, _staged_rows
-from stoker._importers.parquet import ParquetRows
+from stoker import _native
+from stoker._commands import pack as _pack_command
+from stoker._pack import importers as _importers
+from stoker._pack import rows as _pack_rows
+from stoker._pack import staged_rows as _staged_rows
+from stoker._pack.importers.parquet import ParquetRows
 
 ROWS = 230
 Files = Callable[[Path], dict[str, bytes]]

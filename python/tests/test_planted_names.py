@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 import stoker
-from stoker import _pack_rows, _staged_rows
-from stoker._plain_files import OwnFolder, create_plain, open_plain
+from stoker._common.plain_files import OwnFolder, create_plain, open_plain
+from stoker._pack import rows as _pack_rows
+from stoker._pack import staged_rows as _staged_rows
 
 ROWS = 40
 TEXT = "precious"
@@ -163,7 +164,7 @@ def test_a_folder_of_our_own_follows_no_link(tmp_path: Path, other: Path) -> Non
 
 _MOUNTED = """
 import os, sys, ctypes
-from stoker._plain_files import OwnFolder
+from stoker._common.plain_files import OwnFolder
 root, other = sys.argv[1:]
 libc = ctypes.CDLL(None, use_errno=True)
 CLONE_NEWNS, MS_BIND, MS_REC, MS_PRIVATE = 0x20000, 4096, 16384, 1 << 18

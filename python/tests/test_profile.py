@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import stoker
-from stoker._batch_count import count_bytes, count_samples
-from stoker._processes import CpuUse, cpu_use
+from stoker._loader.batch_count import count_bytes, count_samples
+from stoker._measure.processes import CpuUse, cpu_use
 
 
 class FakeMeter:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stoker._importers.row_filter import Condition, parse_row_filter
+from stoker._pack.importers.row_filter import Condition, parse_row_filter
 
 
 @pytest.mark.parametrize(

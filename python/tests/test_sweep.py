@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import stoker
-from stoker._sweep import _positions
+from stoker._measure.sweep import _positions
 
 
 def profile_of(samples_per_s: float) -> stoker.Profile:

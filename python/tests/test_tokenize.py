@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import stoker
-from stoker._importers import documents, text
+from stoker._pack.importers import documents, text
 
 WORDS = [f"w{i}" for i in range(200)]
 EOD = 1

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 import stoker
-from stoker._torch_command import main
+from stoker._commands.torch import main
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install torch")
 
@@ -306,7 +306,7 @@ def test_a_damaged_checkpoint_exports_nothing(
 def test_without_torch_one_line_says_what_to_install(tmp_path: Path) -> None:
     (tmp_path / "x.pt").write_bytes(b"")
     program = (
-        "import sys; sys.modules['torch'] = None; from stoker._torch_command import main; "
+        "import sys; sys.modules['torch'] = None; from stoker._commands.torch import main; "
         "sys.exit(main(sys.argv[1:]))"
     )
     for words in (

@@ -9,7 +9,7 @@ namespace stoker::cli {
 
 /// What Stoker's Python package does for the command line.
 struct PythonProgram {
-  std::string module;   ///< Its main() is called: "stoker._pack_command".
+  std::string module;   ///< Its main() is called: "stoker._commands.pack".
   std::string command;  ///< Begins messages: "stoker pack".
   std::string work;     ///< In messages: "parquet is packed".
 };

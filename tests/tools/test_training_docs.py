@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 import stoker
-from stoker import _loader_plan, _mapping
+from stoker._loader import plan as _loader_plan
+from stoker._loader.map import mapping as _mapping
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "training.md"

@@ -66,7 +66,7 @@ Status hand_over(const Arguments& arguments, const std::string& checkpoint) {
   for (const std::string& prefix : arguments.options.strip) words.push_back("--strip=" + prefix);
   if (arguments.json) words.emplace_back("--json");
   words.insert(words.end(), {"--", checkpoint, arguments.out});
-  return become_python({.module = "stoker._torch_command",
+  return become_python({.module = "stoker._commands.torch",
                         .command = "stoker checkpoint export",
                         .work = "files of torch are written"},
                        std::move(words));

@@ -46,7 +46,7 @@ Status hand_over(const Arguments& arguments) {
   if (request.tree) words.push_back("--as=" + *request.tree);
   if (arguments.json) words.emplace_back("--json");
   words.insert(words.end(), {"--", request.directory, request.file});
-  return become_python({.module = "stoker._torch_command",
+  return become_python({.module = "stoker._commands.torch",
                         .command = "stoker checkpoint import",
                         .work = "files of torch are read"},
                        std::move(words));

@@ -103,7 +103,7 @@ Result<std::string> python_kind_of(const std::string& source, const std::string&
 Status hand_over_to_python(const std::string& source, const std::string& kind,
                            const PackArguments& pack, const ImportArguments& arguments) {
   return become_python(
-      {.module = "stoker._pack_command", .command = "stoker pack", .work = kind + " is packed"},
+      {.module = "stoker._commands.pack", .command = "stoker pack", .work = kind + " is packed"},
       command_line(source, kind, pack, arguments));
 }
 

@@ -1,6 +1,6 @@
 /// \file
 /// `stoker pack` for what only Python packages read: Parquet, Petastorm, Arrow, HDF5, LMDB, and
-/// text through a tokenizer. The command hands over to stoker._pack_command of the Python package,
+/// text through a tokenizer. The command hands over to stoker._commands.pack of the Python package,
 /// which packs by the same plan and into the same files.
 #pragma once
 

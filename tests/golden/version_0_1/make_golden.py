@@ -23,7 +23,7 @@ import stoker
 HERE = Path(__file__).parent
 KILLED_WRITER = """
 import sys
-import numpy as np, stoker, stoker._checkpointer as inner
+import numpy as np, stoker, stoker._checkpoint.checkpointer as inner
 inner._kill_at = ("checkpoint.part_written", 1)
 stoker.Checkpointer(sys.argv[1]).save(60, state={"w": np.zeros(4)}).wait()
 """

@@ -1,0 +1,1 @@
+"""stoker.Checkpointer, stoker.load: save and restore."""

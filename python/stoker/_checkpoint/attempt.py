@@ -1,0 +1,214 @@
+"""One checkpoint, tried: whether the trees in memory fit it, and what they become."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from stoker import _native
+from stoker._checkpoint.fit import TreeFit
+from stoker._checkpoint.ranks import Differs, identity_in, tree_of_all
+from stoker._checkpoint.restored import Restored
+from stoker._checkpoint.settings import check_loader
+from stoker._checkpoint.tree import TensorNode, decode_tree, manifest_path
+from stoker._checkpoint.users import users_code
+from stoker._checkpoint.values import is_fixed, parts_of
+from stoker._common.corrupt import corrupt_error, tensor_in
+from stoker._common.ranks import Ranks
+from stoker._loader.cursors import CursorMismatch
+
+_log = logging.getLogger("stoker")
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a restore was asked for.
+
+    Attributes:
+        trees: Those in memory, by name.
+        loader: What continues, or None.
+        allow: What may differ in its state.
+        is_partial: What else was saved is left out on purpose.
+        partly_read: The names of checkpoints that were damaged when arrays were filled from them.
+    """
+
+    trees: dict[str, Any]
+    loader: Any
+    allow: list[str]
+    is_partial: bool
+    partly_read: list[str] = field(default_factory=list)
+
+    def tell_in(self, error: Exception) -> None:
+        """Says in the error that ended the restore if arrays are not what they were."""
+        if self.partly_read:
+            text = f"{error} (arrays may hold bytes of {', '.join(self.partly_read)}, which "
+            text += "is damaged and was read in part: do not use them)"
+            if isinstance(error, OSError) and error.errno is not None:
+                error.strerror = text
+            else:
+                error.args = (text, *error.args[1:])
+
+
+def _saved_trees(
+    checkpoint: _native.OpenCheckpoint, manifest: str, wanted: list[str], ranks: Ranks
+) -> dict[str, Any]:
+    """The saved trees by name; of those that are not wanted the name alone.
+
+    Where another number of ranks has saved, what they have in common.
+    """
+    state = checkpoint.state
+    if len(state) == ranks.world_size:
+        state = state[ranks.rank : ranks.rank + 1]  # its own is all it needs
+    trees = [decode_tree(tree, "state", manifest) for tree in state]
+    if not all(isinstance(tree, dict) and all(type(key) is str for key in tree) for tree in trees):
+        raise corrupt_error(f"{manifest}: state: not trees by name", manifest, 0)
+    identity = identity_in(checkpoint)
+    saved: dict[str, Any] = {name: None for tree in trees[:1] for name in tree}
+    for name in wanted:
+        if name not in saved:
+            continue
+        copies = [tree[name] for tree in trees if name in tree]
+        complete = len(copies) == len(trees)
+        saved[name] = tree_of_all(copies, identity) if complete else Differs(len(trees))
+    return saved
+
+
+class Attempt:
+    """Checks everything when it is made. Then ``read``, and ``finish``."""
+
+    def __init__(self, checkpoint: _native.OpenCheckpoint, wanted: Wanted, ranks: Ranks) -> None:
+        self._step, self._generation = checkpoint.step, checkpoint.generation
+        self._line = checkpoint.line
+        self._reference = checkpoint.reference
+        self._world_size = checkpoint.world_size
+        manifest = manifest_path(checkpoint)
+        self._extra = decode_tree(checkpoint.extra, "extra", manifest, arrays=False)
+        self._wanted, self._is_first = wanted, ranks.rank == 0
+        source = f"step {checkpoint.step}"
+        self._saved = _saved_trees(checkpoint, manifest, list(wanted.trees), ranks)
+        self._cursor = decode_tree(checkpoint.cursor, "the loader's state", manifest)
+        self._fit = TreeFit(checkpoint, source)
+        fixed = []
+        for name, have in wanted.trees.items():
+            if name not in self._saved:
+                there = ", ".join(self._saved) or "nothing"
+                self._fit.refuse(f"{name}: not in {source}, which has {there}")
+            elif is_fixed(have):
+                fixed.append(
+                    f"{name}: a value of type {type(have).__name__} cannot be changed where it is: "
+                    f"give {name}=None and take done.trees[{name!r}], where done is what restore() "
+                    "returns; or save and restore a dict that has it"
+                )
+            else:
+                self._fit.check(self._saved[name], have, name)
+        if fixed and not self._fit.has_misfits:
+            raise TypeError("\n  ".join(fixed))
+        for text in fixed:
+            self._fit.refuse(text)
+        if wanted.loader is not None:
+            if self._cursor is None:
+                raise ValueError(f"loader: {source} was saved without one")
+            check_loader(wanted.loader, "load_state_dict")
+            self._fit.check(self._cursor, None, "loader")
+        self._fit.raise_misfits()
+        self._check_cursor(wanted.loader)
+
+    def _check_cursor(self, loader: Any) -> None:
+        """Whether a stoker.Loader will take its state, before any array is touched."""
+        if hasattr(loader, "_check_state") and not _has_tensors(self._cursor):
+            with users_code(), _advising():
+                loader._check_state(self._cursor, self._wanted.allow)
+
+    def read(self, checkpoint: _native.OpenCheckpoint) -> None:
+        """Fills the targets; CorruptError has the tensor that is damaged."""
+        targets = self._fit.targets
+        try:
+            checkpoint.read_all(targets)
+        except Exception as error:
+            if targets and self._fit.fills_arrays:
+                name = os.path.basename(checkpoint.directory)  # noqa: PTH119
+                self._wanted.partly_read.append(name)
+            if isinstance(error, _native.CorruptError):
+                error.tensor = tensor_in(str(error), [target[0] for target in targets])
+            raise
+
+    def finish(self, source: str, passed_over: list[tuple[str, str]]) -> Restored:
+        """Sets what is no tensor, the loader first."""
+        for passed, why in passed_over:
+            _log.warning("passed over %s: %s", passed, why)
+        if self._is_first and not self._wanted.is_partial:
+            self._tell_left_out()
+        self._tell_copies()
+        if self._wanted.loader is not None:  # first: it may refuse
+            self._load_loader(self._wanted.loader, self._wanted.allow)
+        self._fit.copy()
+        trees = self._wanted.trees
+        now = {name: self._fit.apply(self._saved[name], have) for name, have in trees.items()}
+        return Restored(
+            self._step,
+            source=source,
+            generation=self._generation,
+            line=self._line,
+            world_size=self._world_size,
+            skipped=passed_over,
+            reference=self._reference,
+            extra=self._extra,
+            trees=now,
+        )
+
+    def _tell_copies(self) -> None:
+        for name, have in self._wanted.trees.items():
+            if type(have) is dict and have.keys() == {"state", "param_groups"}:
+                text = (
+                    "%s: this looks like the state_dict() of an optimizer. It was filled, and the "
+                )
+                text += (
+                    "optimizer was not: pass the optimizer itself, or call its load_state_dict()"
+                )
+                _log.warning(text, name)
+
+    def _tell_left_out(self) -> None:
+        left_out = [name for name in self._saved if name not in self._wanted.trees]
+        if left_out:
+            _log.warning(
+                "step %d has trees that restore() was not asked for: %s; pass them, or "
+                "partial=True if you mean it",
+                self._step,
+                ", ".join(left_out),
+            )
+        if self._cursor is not None and self._wanted.loader is None:
+            _log.warning(
+                "step %d was saved with a loader, and restore() was given none: the data start "
+                "from the beginning; pass loader=, or partial=True if you mean it",
+                self._step,
+            )
+
+    def _load_loader(self, loader: Any, allow: list[str]) -> None:
+        settings = {"allow": allow} if allow else {}  # other loaders than ours take none
+        with _advising():
+            loader.load_state_dict(self._fit.apply(self._cursor, None), **settings)
+        if hasattr(loader, "_count_from"):  # a stoker.Loader
+            loader._count_from(self._step)
+
+
+@contextlib.contextmanager
+def _advising() -> Iterator[None]:
+    """Says how to go on with a loader that differs, where that can be."""
+    try:
+        yield
+    except CursorMismatch as error:
+        if not all(one.may_be_allowed for one in error.differences):
+            raise
+        advice = ", ".join(f'"{name}"' for name in sorted({d.field for d in error.differences}))
+        message = f"{error}: restore(..., allow={{{advice}}})"
+        raise CursorMismatch(message, error.differences) from None
+
+
+def _has_tensors(node: Any) -> bool:
+    if isinstance(node, TensorNode):
+        return True
+    return any(_has_tensors(part) for _, part in parts_of(node) or ())

@@ -1,0 +1,355 @@
+"""stoker.Checkpointer: the state of a run, saved in the background and restored to the bit."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+import weakref
+from collections.abc import Iterable
+from functools import partial
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal
+
+from stoker._checkpoint.attempt import Attempt, Wanted
+from stoker._checkpoint.job import Meetings, find_job, job_text
+from stoker._checkpoint.late import telling_late
+from stoker._checkpoint.listing import Listing
+from stoker._checkpoint.names import EmptyTrees, check_named, check_names, settings_of
+from stoker._checkpoint.pending import Pending
+from stoker._checkpoint.place import refuse_place
+from stoker._checkpoint.ranks import own_prefix
+from stoker._checkpoint.restored import Restored, check_reference
+from stoker._checkpoint.settings import (
+    check_allow,
+    check_loader,
+    make_settings,
+    name_of,
+    numbers_of,
+    step_number,
+)
+from stoker._checkpoint.together import choose_together, refuse_together
+from stoker._checkpoint.tree import TreeEncoder
+from stoker._checkpoint.users import UsersError
+from stoker._checkpoint.writer import Progress, Writer, end_with_worker
+from stoker._common.durations import parse_duration
+from stoker._common.numbers import whole_number
+from stoker._common.paths import path_text
+from stoker._common.ranks import find_ranks
+from stoker._common.unknown_arguments import refuse_arguments
+
+if TYPE_CHECKING:
+    from typing_extensions import Never
+
+_log = logging.getLogger("stoker")
+_STEPS_TOLD = 10
+_kill_at = ("", 1)  # for tests: die at the n-th time that this crash point is reached
+
+
+class Checkpointer(Listing):
+    """Saves and restores checkpoints in one directory.
+
+    ``save`` copies the state and returns; a thread writes it, checks it and makes it durable.
+    Nothing is pickled. An error of a save is raised once, by the next ``save``, ``wait`` or
+    ``close``, and by its own pending as often as it is asked; what nobody asked for is printed at
+    exit. Several threads may call ``save`` and ``restore``, and callbacks of saves may: they take
+    turns. Of several ranks all have to do so in the same order.
+
+    Args:
+        path: The directory; made by the first save.
+        keep_last: How many of the newest checkpoints stay. Without this and the next two, all do.
+        keep_every: Steps that are multiples of it stay.
+        keep_best: (metric, "min" or "max", count): the best by a value that was annotated, or else
+            by the ``reference`` value of that name. Those without a value are for the other two
+            rules; if neither is given, they stay.
+        late: What ``save`` does while ``in_flight`` saves are on their way: "block", "skip", or
+            "replace" the one that waits.
+        in_flight: How many saves may be on their way, each with its copy of the state.
+        memory_bytes: For those copies, in all. Larger states pass through in pieces.
+        rate_limit: Bytes per second at most: "500MB". None for no limit.
+        lock: What the first save does while another process writes here: "wait", "fail", or a time.
+        lock_ttl: After so long without a sign of life a writer on another machine counts as dead.
+        dedup: Whether files that have not changed are linked instead of written.
+        deadline: Of one save.
+        close_timeout: How long ``close`` and the end of the program wait for saves.
+        rank: The number of this process among ``world_size`` that save and restore together, each
+            its own state, by the same calls in the same order, in a directory that all see. One
+            that is missing or fails fails a save on every rank, by the deadline, and is named.
+        world_size: How many there are. Both are found as a Loader finds them, if not given.
+        job: A text that is the same on all ranks of this start, and new for every start. Only
+            needed where nothing else says which processes belong together: without
+            torch.distributed, a launcher's variables and a common parent process.
+        meeting: A directory that all ranks can write to, where they agree on a restore if they
+            cannot write to ``path``. On one machine it is found.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        keep_last: int | None = None,
+        keep_every: int | None = None,
+        keep_best: tuple[str, Literal["min", "max"], int] | None = None,
+        late: Literal["block", "skip", "replace"] = "block",
+        in_flight: int = 1,
+        memory_bytes: int | str | None = None,
+        rate_limit: int | str | None = None,
+        lock: Literal["wait", "fail"] | float | str = "wait",
+        lock_ttl: float | str = "60s",
+        dedup: bool = True,
+        deadline: float | str = "30min",
+        close_timeout: float | str = "10min",
+        rank: int | None = None,
+        world_size: int | None = None,
+        job: str | None = None,
+        meeting: str | os.PathLike[str] | None = None,
+        **unknown: Never,
+    ) -> None:
+        refuse_arguments(unknown, Checkpointer)
+        settings = make_settings(
+            keep=(keep_last, keep_every, keep_best),
+            late=(late, in_flight, memory_bytes),
+            rate_limit=rate_limit,
+            lock=(lock, lock_ttl),
+        )
+        settings.dedup, settings.deadline = dedup, parse_duration(deadline, "deadline")
+        settings.kill_at, settings.kill_count = _kill_at
+        self._ranks = find_ranks(rank, world_size, who="checkpointer")
+        settings.job = job_text(job)
+        self._close_timeout = parse_duration(close_timeout, "close_timeout")
+        if not (given := path_text(path)):
+            raise ValueError('an empty name names no directory: "." is this one')
+        whole = os.path.abspath(given)  # noqa: PTH100 (whoever changes the directory meanwhile)
+        refuse_place(whole)
+        self._deadline = settings.deadline
+        place = None if meeting is None else os.path.abspath(path_text(meeting))  # noqa: PTH100
+        self._meetings = Meetings(whole, self._ranks, find_job(self._ranks, job), place)
+        self._writer = Writer(whole, settings, self._ranks, self._meetings)
+        super().__init__(whole, self._writer.in_flight, _kill_at)
+        self._end = weakref.finalize(self, self._writer.close_at_end, self._close_timeout)
+        end_with_worker(self._end)
+        self._last_step: int | None = None
+        self._last_time = time.monotonic()
+        self._empty = EmptyTrees()
+
+    # Saving:
+
+    def save(
+        self,
+        step: int,
+        *unnamed: Any,
+        loader: Any = None,
+        reference: dict[str, Any] | None = None,
+        extra: Any = None,
+        **trees: Any,
+    ) -> Pending:
+        """Saves a step. When it returns the state was copied and may change.
+
+        Several threads may call it: one after the other, as they come.
+
+        Args:
+            step: Its number, from 0 on.
+            unnamed: Nothing: trees are given by name, ``save(step, model=model)``.
+            loader: What has ``state_dict()``: where it stands is committed with the state.
+            reference: Numbers that a resumed run can be compared with: ``{"loss": 2.31}``.
+            extra: Anything that JSON can say, for people: ``{"git": "abc"}``.
+            trees: The state, by any names: dicts, lists, tuples, numbers, str, bytes, None, arrays,
+                torch tensors, modules and optimizers. Tensors on a device are copied to
+                the host by torch, after what its current stream has to do.
+
+        Raises:
+            TypeError: Something in a tree can't be saved; names where it is.
+            ValueError: Another rank's can't, whatever its own error is; names the rank and why.
+            FileExistsError: This run has saved that step.
+            LateError: Another writer has the lock, or a rank did not answer in time.
+            OSError: No room, no right; or an earlier save has failed.
+        """
+        self._writer.check_process()
+        with self._writer.turns.take():
+            with self._writer.refusing(step):
+                check_named("save(step, model=model)", step, unnamed)
+                number = step_number(step)
+                check_loader(loader, "state_dict")
+                check_names(trees, SETTINGS)
+                encoder = TreeEncoder(prefix=own_prefix(self._ranks))
+                state = encoder.encode_all(trees)
+                cursor = "null"
+                if loader is not None and self._ranks.rank == 0:  # whose place is that of all
+                    cursor = encoder.encode(loader.state_dict(), "loader")
+                note = TreeEncoder(arrays=False).encode(extra, "extra")
+                numbers = numbers_of(reference)
+            self._empty.tell(number, trees, has_loader=loader is not None)
+            native, watcher = self._writer.save(number, encoder, (state, note, cursor), numbers)
+            pending = Pending(native, sum(m.size_bytes for m in encoder.tensors.values()))
+            self._writer.add(pending, watcher)
+            self._last_step, self._last_time = number, time.monotonic()
+            return pending
+
+    def due(
+        self, step: int, *, every_steps: int | None = None, every: float | str | None = None
+    ) -> bool:
+        """Whether to save now: at multiples of a number of steps, or after some time, "30min".
+
+        A step that was just saved or restored is not due. With several ranks only ``every_steps``:
+        their clocks differ.
+        """
+        if every_steps is None and every is None:
+            raise ValueError("due: every_steps=1000, or every='30min', or both")
+        step = step_number(step)
+        if every_steps is not None:
+            every_steps = whole_number("every_steps", every_steps, 1)
+        if every is not None and self._ranks.world_size > 1:
+            raise ValueError("due: every= is by each rank's own clock; several say every_steps=")
+        seconds = None if every is None else parse_duration(every, "every")
+        if step == self._last_step:
+            return False
+        if every_steps is not None and step > 0 and step % every_steps == 0:
+            return True
+        return seconds is not None and time.monotonic() - self._last_time >= seconds
+
+    def wait(self, timeout: float | None = None) -> None:
+        """Waits for all saves; raises an error that nobody was told yet, or LateError."""
+        self._writer.check_process()
+        if not self._end.alive:
+            raise ValueError("this Checkpointer is closed")
+        self._writer.wait(timeout)
+
+    def progress(self) -> Progress:
+        """How far the save is that is being written."""
+        return self._writer.progress()
+
+    # Restoring:
+
+    def restore(
+        self,
+        step: int | str = "latest",
+        *unnamed: Any,
+        loader: Any = None,
+        allow: Iterable[str] = (),
+        finite: bool = False,
+        partial: bool = False,
+        **trees: Any,
+    ) -> Restored | None:
+        """Restores the newest valid checkpoint; damaged ones are logged and passed over.
+
+        Arrays and tensors are filled where they are, and checked first: nothing is touched if a
+        type or shape differs, or a tree has something that was not saved. The rest of each tree is
+        set to what it was. A tree or a loader that was saved and is not named here is left alone,
+        with a warning. Of several ranks each gets what it has saved, all from the same checkpoint;
+        to another number of ranks goes what was saved as a ``stoker.Slice``, or is the same on all
+        of them.
+
+        Args:
+            step: A number, or the name of a checkpoint, instead of the newest.
+            unnamed: Nothing: trees are given by name, ``restore(model=model)``.
+            loader: What has ``load_state_dict()``: continues where it was. A ``stoker.Loader``
+                counts its ``steps()`` from the restored step.
+            allow: What may differ between the loader that was saved and this one, as for
+                ``Loader.load_state_dict``: ``{"global_batch_size"}``.
+            finite: Passes over checkpoints that brought values that are not finite.
+            partial: What is not named is left out on purpose: no warning.
+            trees: As they were given to ``save``. None: the tree is made anew, in ``trees`` of the
+                answer.
+
+        Returns:
+            The step, or None if there is no checkpoint.
+
+        Raises:
+            ValueError: A tree does not fit; names where.
+            CursorMismatch: The loader is that of another run; the message has every difference.
+            CorruptError: There are checkpoints, and none of them is valid. It has ``path``,
+                ``offset`` and ``tensor`` of the first damage that it names.
+            LateError: A rank did not answer in time.
+        """
+        self._writer.check_process()
+        with self._writer.turns.take():
+            self._writer.await_all(None)
+            try:
+                check_named("restore(model=model)", step, unnamed)
+                check_names(trees, SETTINGS)
+                wanted = Wanted(trees, loader, check_allow(allow, loader), partial)
+                name = "" if step == "latest" else name_of(step)
+                seen = self._writer.what_is_there()
+            except Exception as error:  # the other ranks would wait for this one
+                refuse_together(error, self.path, self._ranks, self._meetings, self._deadline)
+            done = self._restore(name, finite, wanted)
+            if done is None:
+                _log.info("no checkpoints in %s: nothing was restored", self.path)
+                return None
+            _log.info("restored step %d from %s", done, done.source)
+            damaged = [] if finite else [name for name, _ in done.skipped]
+            self._writer.release((int(done), done.generation, done.line), damaged, seen)
+            self._last_step, self._last_time = int(done), time.monotonic()
+            return done
+
+    def _restore(self, name: str, finite: bool, wanted: Wanted) -> Restored | None:
+        self._writer.await_all(None)
+        attempt = partial(Attempt, wanted=wanted, ranks=self._ranks)
+        try:
+            with telling_late():
+                (chosen, passed_over), made = choose_together(
+                    self.path, (name, finite), attempt, self._ranks, self._meetings, self._deadline
+                )
+        except UsersError as users:
+            error = users.error  # as it was raised, and not in the context of ours
+        except Exception as raised:
+            wanted.tell_in(raised)
+            if name and isinstance(raised, FileNotFoundError) and raised.strerror:
+                there = ", ".join(map(str, self.steps()[-_STEPS_TOLD:]))
+                raised.strerror += f": there are {there}" if there else ""
+            raise
+        else:
+            if not chosen:
+                return None
+            done: Restored = made.finish(f"{self.path}/{chosen}", passed_over)
+            return done
+        raise error
+
+    def check(self, done: Restored | None, *, rtol: float = 1e-3, **values: Any) -> None:
+        """Compares numbers of a resumed run with those that were saved as ``reference``.
+
+        Does nothing if nothing was restored.
+
+        Raises:
+            ReferenceMismatch: Some differ by more than ``rtol`` of their value.
+        """
+        check_reference(done, values, rtol)
+
+    # The end:
+
+    def close(self, timeout: float | None = None) -> None:
+        """Waits for all saves and frees the lock; raises an error that nobody was told yet."""
+        if self._writer.turns.is_closed:
+            return
+        self._writer.check_process()
+        try:
+            self._writer.close(self._close_timeout if timeout is None else timeout)
+        finally:
+            if self._writer.turns.is_closed:  # not after Ctrl-C while it waited
+                self._end.detach()
+
+    def __enter__(self) -> Checkpointer:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._writer.is_here:  # a forked child that leaves the block leaves the parent's alone
+            self.close()
+
+    def __repr__(self) -> str:
+        state = ", closed" if self._writer.turns.is_closed else ""
+        return f"<stoker.Checkpointer {self.path!r}{state}>"
+
+
+# What no tree can be called.
+SETTINGS = settings_of(
+    {
+        "Checkpointer()": Checkpointer.__init__,
+        "save()": Checkpointer.save,
+        "restore()": Checkpointer.restore,
+    }
+)

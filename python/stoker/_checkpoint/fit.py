@@ -1,0 +1,400 @@
+"""A saved tree and the one in memory: what goes where, before the first byte moves."""
+
+from __future__ import annotations
+
+import argparse
+import enum
+from typing import Any
+
+import numpy as np
+
+from stoker import _native
+from stoker._checkpoint.containers import may_refuse, refill, try_refill
+from stoker._checkpoint.memory import (
+    Memory,
+    UnsupportedValueError,
+    array_layout,
+    check_writable,
+    describe,
+    memory_of,
+    new_array,
+    new_tensor,
+)
+from stoker._checkpoint.objects import is_module, is_optimizer, load_state
+from stoker._checkpoint.prefix import prefix_hint
+from stoker._checkpoint.ranks import Differs
+from stoker._checkpoint.slice import Box, Slice
+from stoker._checkpoint.targets import Place, Targets
+from stoker._checkpoint.tree import TensorNode, has_state_dict, manifest_path
+from stoker._checkpoint.users import users_code
+from stoker._checkpoint.values import (
+    Unresolved,
+    holds_arrays,
+    members_of,
+    parts_of,
+    with_parts,
+)
+from stoker._common.corrupt import corrupt_error
+from stoker._common.torch import is_tensor
+
+_MISFITS_TOLD = 10
+# Of torch's optimizers; others are everybody's, a scheduler's, or the caller's own.
+_OPTIMIZER_SETTINGS = {
+    *("alpha", "amsgrad", "beta2_decay", "betas", "centered", "d", "dampening", "eps", "etas"),
+    *("history_size", "initial_accumulator_value", "lambd", "line_search_fn", "lr_decay"),
+    *("max_eval", "max_iter", "momentum", "momentum_decay", "nesterov", "ns_steps", "rho"),
+    *("step_sizes", "t0", "tolerance_change", "tolerance_grad"),
+}
+_CONTAINERS = (dict, list, tuple, set, frozenset, argparse.Namespace)
+
+
+class Misfit(ValueError):  # noqa: N818 (its message is one of a list)
+    """A place in memory that cannot take what was saved."""
+
+
+class TreeFit:
+    """Fits saved trees to those in memory, in two passes over both.
+
+    ``check`` finds what does not fit and collects where tensors are read to: arrays in memory
+    are filled where they are, and new ones are made where there are none. ``raise_misfits`` raises
+    all that was found. When the tensors have been read, ``copy`` fills what was read beside its
+    place, and ``apply`` sets everything else.
+
+    Attributes:
+        fills_arrays: Whether memory of the caller's is read into, which damage leaves half filled.
+    """
+
+    def __init__(self, checkpoint: _native.OpenCheckpoint, source: str) -> None:
+        self._source = source
+        self._manifest = manifest_path(checkpoint)
+        self._stored = {name: (kind, shape) for name, kind, shape in checkpoint.tensors()}
+        self._arrays: dict[TensorNode, Any] = {}
+        self._made: dict[tuple[str, bool], tuple[str | None, Any]] = {}  # of each tensor one
+        self._states: dict[int, tuple[Any, str]] = {}  # of objects, and where they are
+        self._checkpoint = checkpoint
+        self._targets = Targets()
+        self._resolved: list[tuple[Any, ...]] | None = None
+        self._misfits: list[str] = []
+        self.fills_arrays = False
+
+    def check(self, saved: Any, have: Any, path: str, *, strict: bool = True) -> None:
+        """Notes what is wrong with putting ``saved`` where ``have`` is; changes nothing.
+
+        ``strict``: a key of ``have`` that was not saved is an error, and so is another kind of
+        value.
+        """
+        try:
+            self._check(saved, have, path, strict)
+        except Misfit as misfit:
+            self._misfits.append(str(misfit))
+
+    def refuse(self, what: str) -> None:
+        """Notes something else that is wrong."""
+        self._misfits.append(what)
+
+    @property
+    def has_misfits(self) -> bool:
+        """Whether anything was found."""
+        return bool(self._misfits)
+
+    def raise_misfits(self) -> None:
+        """ValueError with what does not fit: the first places, and how many there are."""
+        if not self._misfits:
+            return
+        if len(self._misfits) == 1:
+            raise ValueError(self._misfits[0])
+        lines = [f"{len(self._misfits)} places do not fit {self._source}:"]
+        lines += self._misfits[:_MISFITS_TOLD]
+        if len(self._misfits) > _MISFITS_TOLD:
+            lines.append(f"and {len(self._misfits) - _MISFITS_TOLD} more")
+        raise ValueError("\n  ".join(lines))
+
+    def _check(self, saved: Any, have: Any, path: str, strict: bool) -> None:
+        if isinstance(saved, (Differs, Unresolved)):
+            self._check_new(saved, path)
+        elif isinstance(have, enum.Enum):
+            self._check_member(saved, have, path)
+        elif not strict and _family(saved) is not _family(have):
+            self._check_new(saved, path)
+        elif has_state_dict(have) and not isinstance(have, (dict, list, tuple)):
+            self._check_object(saved, have, path)
+        elif isinstance(have, Slice):
+            if not isinstance(saved, TensorNode) or saved.is_scalar:
+                raise Misfit(f"{path}: a slice, but {_kind(saved)} in {self._source}")
+            self._fill_slice(saved, have, path)
+        elif isinstance(have, np.ndarray) or is_tensor(have):
+            if not isinstance(saved, TensorNode) or saved.is_scalar:
+                raise Misfit(f"{path}: an array, but {_kind(saved)} in {self._source}")
+            self._fill(saved, have, path)
+        elif isinstance(have, _CONTAINERS):
+            if _family(have) is not _family(saved):
+                raise Misfit(f"{path}: {_kind(have)}, but {_kind(saved)} in {self._source}")
+            known = len(self._misfits)
+            self._check_items(saved, have, path, strict)
+            if may_refuse(have) and len(self._misfits) == known:
+                self._try_items(saved, have, path)
+        else:
+            self._check_new(saved, path)
+
+    def _check_items(self, saved: Any, have: Any, path: str, strict: bool) -> None:
+        members = members_of(have)
+        if members is not None:
+            stored = members_of(saved) or {}
+            if strict:
+                self._check_names(stored, members, path)
+            # Not by [key]: a defaultdict would make what it lacks.
+            pairs = [(key, item, members.get(key)) for key, item in stored.items()]
+        elif isinstance(have, (set, frozenset)):
+            return
+        else:
+            fields = getattr(type(have), "_fields", None)
+            if fields is not None and len(fields) != len(saved):
+                raise Misfit(
+                    f"{path}: {type(have).__name__} has {len(fields)} fields, but "
+                    f"{len(saved)} are in {self._source}"
+                )
+            for i, item in enumerate(have[len(saved) :], len(saved)):
+                if strict and holds_arrays(item):
+                    self._misfits.append(f"{path}[{i}]: not in {self._source}")
+            padded = [*have[: len(saved)], *[None] * (len(saved) - len(have))]
+            pairs = list(zip(range(len(saved)), saved, padded, strict=True))
+        for key, item, there in pairs:
+            self.check(item, there, f"{path}[{key!r}]", strict=strict)
+
+    def _try_items(self, saved: Any, have: Any, path: str) -> None:
+        """Whether a container of the caller's own class, or a torch.Size, takes the items."""
+        parts = parts_of(saved)
+        if parts is None and not isinstance(saved, set):
+            return  # takes its place as a whole
+        keys = [key for key, _ in parts or ()]
+        items = [self._stand_in(item, _item_at(have, key)) for key, item in parts or ()]
+        try:
+            try_refill(have, keys, list(saved) if parts is None else items)
+        except Exception as error:
+            what = f"{type(error).__name__}: {error}"
+            raise Misfit(
+                f"{path}: {type(have).__name__} refuses what is in {self._source}: {what}"
+            ) from error
+
+    def _stand_in(self, saved: Any, have: Any) -> Any:
+        """What ``apply`` will give, but for values that are still to be read."""
+        if isinstance(saved, TensorNode):
+            array = self._arrays[saved]
+            return np.zeros_like(array)[()] if saved.is_scalar else array
+        if isinstance(have, enum.Enum):
+            return type(have)(saved)
+        parts = parts_of(saved)
+        if id(have) in self._states or parts is None:
+            return have if id(have) in self._states else saved
+        if _family(saved) is not _family(have):
+            return with_parts(saved, [self._stand_in(item, None) for _, item in parts])
+        if members_of(have) is not None or isinstance(have, list):
+            return have
+        return refill(have, [], [self._stand_in(item, _item_at(have, i)) for i, item in parts])
+
+    def _check_names(
+        self, saved: dict[Any, Any], have: dict[Any, Any], path: str, *, of_module: bool = False
+    ) -> None:
+        """Notes names that were not saved, and of a module also those that it lacks."""
+        told = prefix_hint(saved, have, self._source, of_module=of_module)
+        if told is not None:
+            raise Misfit(f"{path}: {told}")
+        missing = [key for key in have if key not in saved]
+        self._misfits += [f"{path}[{key!r}]: not in {self._source}" for key in missing]
+        if of_module:
+            lacking = [key for key in saved if key not in have]
+            text = f"in {self._source}, but the module has none"
+            self._misfits += [f"{path}[{key!r}]: {text}" for key in lacking]
+
+    def _check_member(self, saved: Any, have: enum.Enum, path: str) -> None:
+        try:
+            if isinstance(saved, TensorNode):
+                raise TypeError
+            type(have)(saved)
+        except Exception:  # the class may look for it in its own way
+            raise Misfit(
+                f"{path}: {type(have).__name__} has no member of the value that is in "
+                f"{self._source}: {'an array' if isinstance(saved, TensorNode) else repr(saved)}"
+            ) from None
+
+    def _check_object(self, saved: Any, have: Any, path: str) -> None:
+        with users_code():
+            state = have.state_dict()
+        self._states[id(have)] = state, path
+        if is_module(have) and isinstance(saved, dict):
+            self._check_names(saved, state, path, of_module=True)
+            for key, item in saved.items():
+                if key in state:
+                    self.check(item, state[key], f"{path}[{key!r}]")
+            return
+        # An optimizer has no state before its first step, and a rewound one has too much.
+        if is_optimizer(have):
+            self._check_groups(saved, state, path, type(have).__name__)
+        self.check(saved, state, path, strict=not is_optimizer(have))
+
+    def _check_groups(self, saved: Any, state: Any, path: str, optimizer: str) -> None:
+        """What load_state_dict() of an optimizer would refuse, after others were restored."""
+        counts = [_group_sizes(one) for one in (state, saved)]
+        if counts[0] != counts[1]:
+            raise Misfit(
+                f"{path}: groups of {counts[0]} parameters, but of {counts[1]} in {self._source}"
+            )
+        mine, theirs = (_settings_in(one) for one in (state, saved))
+        if mine - theirs and theirs - mine:  # one way alone is another version of torch
+            raise Misfit(
+                f"{path}: another optimizer has saved it: {optimizer} has "
+                f"{', '.join(sorted(mine - theirs))} in its param_groups, and {self._source} has "
+                f"{', '.join(sorted(theirs - mine))}; restore into an optimizer of the same class, "
+                f"or leave {path} out and start it anew"
+            )
+
+    def _check_new(self, saved: Any, path: str) -> None:
+        if isinstance(saved, Differs):
+            raise Misfit(str(saved.refusal(path)))
+        if isinstance(saved, Unresolved):
+            raise Misfit(f"{path}: {saved!r} cannot be restored: this needs torch that has it")
+        if isinstance(saved, TensorNode):
+            self._make(saved, path)
+        for key, item in parts_of(saved) or ():
+            self.check(item, None, f"{path}[{key!r}]")
+
+    def _find(self, node: TensorNode, path: str) -> tuple[str, tuple[int, ...]]:
+        if node.name not in self._stored:
+            message = f"{path}: {self._source} has no tensor {node.name}"
+            raise corrupt_error(message, self._manifest, 0)
+        if node.element is not None:
+            try:
+                array_layout(*self._stored[node.name], node.element)
+            except UnsupportedValueError as error:
+                raise Misfit(f"{path}: cannot be restored: {error}") from None
+        return self._stored[node.name]
+
+    def _memory(self, have: Any, path: str) -> Memory:
+        try:
+            memory = memory_of(have)
+            assert memory is not None
+            check_writable(memory, have)
+        except UnsupportedValueError as error:
+            raise Misfit(f"{path}: cannot be restored into: {error}") from None
+        return memory
+
+    def _add(
+        self, path: str, node: TensorNode, box: Box | None, array: Any, memory: Memory
+    ) -> None:
+        self._targets.add(Place(path, node.name, box, array, memory))
+
+    def _fill(self, node: TensorNode, have: Any, path: str) -> None:
+        kind, shape = self._find(node, path)
+        memory = self._memory(have, path)
+        if (memory.type, memory.shape, memory.element) != (kind, shape, node.element):
+            stored = describe(kind, shape, node.element)
+            raise Misfit(f"{path}: {memory.describe()}, but {stored} in {self._source}")
+        self._arrays[node] = have
+        self.fills_arrays = self.fills_arrays or memory.device is None
+        self._add(path, node, None, have, memory)
+
+    def _fill_slice(self, node: TensorNode, have: Slice, path: str) -> None:
+        self._arrays[node] = have
+        if have.is_empty:
+            return  # whoever has elements of it knows whether it fits
+        kind, shape = self._find(node, path)
+        memory = self._memory(have.array, path)
+        offsets, whole = have.place(memory)
+        if (memory.type, whole, memory.element) != (kind, shape, node.element):
+            mine = describe(memory.type, whole, memory.element)
+            stored = describe(kind, shape, node.element)
+            raise Misfit(f"{path}: a slice of {mine}, but {stored} in {self._source}")
+        self.fills_arrays = self.fills_arrays or memory.device is None
+        self._add(path, node, (offsets, memory.shape), have.array, memory)
+
+    def _make(self, node: TensorNode, path: str) -> None:
+        if node.is_slice:
+            raise Misfit(f"{path}: a slice, which is restored into a stoker.Slice alone")
+        kind, shape = self._find(node, path)
+        element, made = self._made.get((node.name, node.is_torch), (node.element, None))
+        if element != node.element:
+            raise Misfit(f"{path}: cannot be restored: elements of two types in one tensor")
+        if made is None:
+            make = new_tensor if node.is_torch else new_array
+            try:
+                made = make(kind, shape, node.element)
+            except (UnsupportedValueError, ImportError) as error:
+                raise Misfit(f"{path}: cannot be restored: {error}") from None
+            self._made[node.name, node.is_torch] = element, made
+            memory = memory_of(made)
+            assert memory is not None
+            self._add(path, node, None, made, memory)
+        self._arrays[node] = made
+
+    @property
+    def targets(self) -> list[tuple[Any, ...]]:
+        """What to read, once everything was checked; asked for while the checkpoint is open."""
+        if self._resolved is None:
+            self._resolved = self._targets.resolve(self._checkpoint)
+        return self._resolved
+
+    def copy(self) -> None:
+        """Fills what could not be read into its place, once everything was read."""
+        self._targets.copy()
+
+    def apply(self, saved: Any, have: Any) -> Any:
+        """What is in ``have``'s place from now on: itself, changed, where it can be changed."""
+        if isinstance(saved, TensorNode):
+            array = self._arrays[saved]
+            return array[()] if saved.is_scalar else array
+        if id(have) in self._states:
+            state, path = self._states[id(have)]
+            load_state(have, self.apply(saved, state), path)
+            return have
+        if isinstance(have, enum.Enum):
+            return type(have)(saved)
+        parts = parts_of(saved)
+        if parts is None:
+            return _set_leaf(saved, have)
+        if _family(saved) is not _family(have):
+            return with_parts(saved, [self.apply(item, None) for _, item in parts])
+        keys = [key for key, _ in parts]
+        items = [self.apply(item, _item_at(have, key)) for key, item in parts]
+        return refill(have, keys, items)
+
+
+def _set_leaf(saved: Any, have: Any) -> Any:
+    if isinstance(saved, set) and isinstance(have, set):
+        return refill(have, [], list(saved))
+    return saved
+
+
+def _item_at(have: Any, key: Any) -> Any:
+    """Of a container in memory; None if it has none there."""
+    members = members_of(have)
+    if members is not None:
+        return members.get(key)  # not by [key]: a defaultdict would make what it lacks
+    return have[key] if key < len(have) else None
+
+
+def _group_sizes(state: Any) -> list[int]:
+    try:
+        return [len(group["params"]) for group in state["param_groups"]]
+    except (KeyError, TypeError):
+        return []
+
+
+def _settings_in(state: Any) -> set[str]:
+    """What tells the optimizer of a state apart from others, of the settings of its groups."""
+    try:
+        return {name for group in state["param_groups"] for name in group} & _OPTIMIZER_SETTINGS
+    except (KeyError, TypeError):
+        return set()
+
+
+def _family(value: Any) -> type | None:
+    """Of those that cannot stand for each other; None of a single value."""
+    if isinstance(value, (TensorNode, np.ndarray, Slice)) or is_tensor(value):
+        return TensorNode
+    return next((kind for kind in _CONTAINERS if isinstance(value, kind)), None)
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, TensorNode):
+        return "a NumPy scalar" if value.is_scalar else "an array"
+    return "None" if value is None else f"of type {type(value).__name__}"

@@ -1,0 +1,225 @@
+"""Which processes are the ranks of one job, and where they meet."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import errno
+import hashlib
+import logging
+import os
+import stat
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from stoker import _native
+from stoker._checkpoint.late import LateError
+from stoker._common.ranks import LAUNCHERS, Ranks
+
+# What a launcher says to all ranks of one start, and as a rule to no others.
+_TORCHRUN = ("TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "MASTER_ADDR", "MASTER_PORT")
+_START_VARIABLES = {
+    "RANK": _TORCHRUN,
+    "SLURM_PROCID": ("SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_RESTART_COUNT"),
+    "OMPI_COMM_WORLD_RANK": ("PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"),
+}
+_LOOPBACK = ("localhost", "127.", "::1")
+_READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
+_STORE_POLL_SECONDS = 1.0
+_TOLD_AFTER_SECONDS = 5.0
+_log = logging.getLogger("stoker")
+
+
+class JobConflict(RuntimeError):  # noqa: N818 (as CursorMismatch)
+    """Two jobs that cannot be told apart use one directory at once; the message names both.
+
+    Give each a directory of its own, or the same ``job=`` to all ranks of a job.
+    """
+
+
+@dataclass(frozen=True)
+class Job:
+    """The job that this process is a rank of.
+
+    Attributes:
+        name: What is the same on all its ranks, and on no others of this time.
+        rank_variable: Of the launcher; empty without one.
+        is_given: Whether the user says who belongs together, whoever has started them.
+        is_local: Whether all ranks are known to be on this machine.
+        by_store: Whether the ranks agree through torch.distributed's store.
+    """
+
+    name: str
+    rank_variable: str = ""
+    is_given: bool = False
+    is_local: bool = False
+    by_store: bool = False
+
+
+def find_job(ranks: Ranks, job: str | None, environment: Mapping[str, str] = os.environ) -> Job:
+    """The job of one of several ranks.
+
+    Given; or that of torch.distributed; or what the launcher says; or the process that has started
+    all of them.
+
+    Raises:
+        ValueError: There is no telling which processes belong together.
+    """
+    if job is not None:
+        if not isinstance(job, str) or not job:
+            raise ValueError("job= is a text that all ranks of this start have, and no other start")
+        return Job(f"job {job}", _rank_variable(ranks, environment), is_given=True)
+    if ranks.world_size == 1:
+        return Job("alone")
+    if _is_distributed(ranks):
+        return Job("torch.distributed", by_store=True)
+    variable = _rank_variable(ranks, environment)
+    told = [environment.get(name, "") for name in _START_VARIABLES.get(variable, ())]
+    launcher = _native.find_launcher(variable)
+    is_local = ranks.local_world_size == ranks.world_size or environment.get(
+        "MASTER_ADDR", ""
+    ).startswith(_LOOPBACK)
+    if any(told):
+        # Two machines may say the same; ranks on one machine have one launcher.
+        place = launcher if is_local else ""
+        return Job("\0".join([variable, *told, place]), variable, is_local=is_local)
+    if not launcher:
+        raise ValueError(
+            f"{ranks.world_size} ranks, and nothing says which processes they are: no "
+            "torch.distributed, no launcher's variables, no common parent process. Give job=, a "
+            "text that is the same on all ranks of this start and new for every start"
+        )
+    return Job(f"started by {launcher}", variable, is_local=True)
+
+
+def job_text(job: str | None, environment: Mapping[str, str] = os.environ) -> str:
+    """For people who wait for this job's lock; may be empty."""
+    return job or environment.get("SLURM_JOB_ID") or environment.get("TORCHELASTIC_RUN_ID") or ""
+
+
+def _is_distributed(ranks: Ranks) -> bool:
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
+        return False
+    return (ranks.rank, ranks.world_size) == (
+        distributed.get_rank(),
+        distributed.get_world_size(),
+    )
+
+
+def _rank_variable(ranks: Ranks, environment: Mapping[str, str]) -> str:
+    """Of the launcher that has given these numbers; empty if none has."""
+    numbers = (str(ranks.rank), str(ranks.world_size))
+    for _, rank, world_size in LAUNCHERS:
+        if (environment.get(rank), environment.get(world_size)) == numbers:
+            return rank
+    return ""
+
+
+class Meetings:
+    """Brings the ranks of a job together, for one directory, as often as they have to agree."""
+
+    _count = 0  # of sessions through torch.distributed in this process: the same on every rank
+
+    def __init__(self, directory: str, ranks: Ranks, job: Job, meeting: str | None) -> None:
+        self._directory, self._ranks, self._job = directory, ranks, job
+        self._place = meeting
+        self.notices = _native.WaitNotices(_TOLD_AFTER_SECONDS)
+
+    def meet(self, purpose: str, timeout: float) -> _native.Session:
+        """A session of all ranks; the same purpose on each.
+
+        Raises:
+            LateError: A rank is missing; names it.
+            JobConflict: Two processes claim one rank.
+        """
+        if self._place is not None:
+            return self._meet_in(self._place, purpose, timeout, is_ours=False)
+        try:
+            return self._meet_in(self._directory, purpose, timeout, is_ours=True)
+        except OSError as error:
+            if error.errno not in _READ_ONLY:
+                raise
+            if not self._job.is_local:
+                raise type(error)(
+                    error.errno,
+                    f"{error.strerror}. The ranks cannot meet there: give meeting=, a directory "
+                    "that all of them can write to",
+                ) from None
+        return self._meet_in(_runtime_directory(), purpose, timeout, is_ours=False)
+
+    def _meet_in(
+        self, place: str, purpose: str, timeout: float, *, is_ours: bool
+    ) -> _native.Session:
+        ranks = (self._ranks.rank, self._ranks.world_size)
+        if self._job.by_store:
+            token = self._token(purpose, timeout)
+            return _native.enter_session(os.fsencode(place), token, ranks, self.notices)
+        told = [self._job.name, purpose, str(self._ranks.world_size)]
+        if not is_ours:  # others meet there as well
+            told.append(os.path.realpath(self._directory))
+        word = hashlib.blake2b("\0".join(told).encode(), digest_size=12).hexdigest()
+        try:
+            launcher = self._job.rank_variable, self._job.is_given
+            return _native.meet_ranks(
+                os.fsencode(place), word, launcher, ranks, timeout, self.notices
+            )
+        except FileExistsError as error:
+            raise JobConflict(error.strerror) from None
+
+    def _token(self, purpose: str, timeout: float) -> str:
+        """Rank 0 draws it; the others read it in torch.distributed's store."""
+        Meetings._count += 1
+        key = f"stoker/{Meetings._count}"
+        c10d = sys.modules["torch.distributed"].distributed_c10d
+        store: Any = c10d._get_default_store()
+        mine = f"{purpose} {os.path.realpath(self._directory)}"
+        if self._ranks.rank == 0:
+            token = os.urandom(16).hex()
+            store.set(key, f"{token} {mine}")
+            return str(token)
+        self._await_key(store, key, timeout)
+        token, _, theirs = store.get(key).decode().partition(" ")
+        if theirs.split(" ", 1)[0] != purpose:
+            raise ValueError(
+                f"rank 0 does {theirs}, and rank {self._ranks.rank} does {mine}: every rank makes "
+                "the same calls in the same order"
+            )
+        return str(token)
+
+    def _await_key(self, store: Any, key: str, timeout: float) -> None:
+        begin = time.monotonic()
+        is_told = False
+        while not store.check([key]):
+            waited = time.monotonic() - begin
+            if waited >= timeout:
+                raise LateError(f"rank 0 did not answer in time in {self._directory}")
+            if waited >= _TOLD_AFTER_SECONDS and not is_told:
+                is_told = True
+                rank, world_size = self._ranks.rank, self._ranks.world_size
+                text = "rank %d of %d waits for rank 0 in %s"
+                _log.warning(text, rank, world_size, self._directory)
+            wait = datetime.timedelta(seconds=min(timeout - waited, _STORE_POLL_SECONDS))
+            with contextlib.suppress(RuntimeError):  # torch's own time-out: look again
+                store.wait([key], wait)
+
+
+def _runtime_directory() -> str:
+    """A directory of this user's own on this machine, for ranks that cannot write elsewhere."""
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    path = f"{runtime}/stoker" if runtime else f"/tmp/stoker-{os.getuid()}"
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(path, 0o700)  # noqa: PTH102
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        found = os.fstat(descriptor)
+    finally:
+        os.close(descriptor)
+    if found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & 0o077:
+        raise PermissionError(
+            errno.EACCES, f"{path}: not this user's own (mode 0700): give meeting=DIR"
+        )
+    return path

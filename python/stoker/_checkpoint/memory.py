@@ -1,0 +1,315 @@
+"""Where the elements of an array or tensor lie, and what safetensors calls their type."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from stoker._common.torch import is_tensor
+
+_TYPES = {
+    "bool": "BOOL",
+    "uint8": "U8",
+    "int8": "I8",
+    "uint16": "U16",
+    "int16": "I16",
+    "uint32": "U32",
+    "int32": "I32",
+    "uint64": "U64",
+    "int64": "I64",
+    "float16": "F16",
+    "float32": "F32",
+    "float64": "F64",
+    "complex64": "C64",
+    # torch's own, and ml_dtypes' under the same names
+    "bfloat16": "BF16",
+    "float8_e5m2": "F8_E5M2",
+    "float8_e4m3fn": "F8_E4M3",
+    "float8_e8m0fnu": "F8_E8M0",
+    "float8_e4m3fnuz": "F8_E4M3FNUZ",
+    "float8_e5m2fnuz": "F8_E5M2FNUZ",
+}
+_NAMES = {tensor_type: name for name, tensor_type in _TYPES.items()}
+_COMPLEX128 = "<c16"
+
+
+class UnsupportedValueError(ValueError):
+    """It cannot be saved, or not be restored into; says why, but not where it is."""
+
+
+@dataclass(frozen=True)
+class Memory:
+    """The elements of an array, as they lie in memory.
+
+    Attributes:
+        type: Of what is stored, as safetensors spells it.
+        shape: Of what is stored.
+        strides: In bytes; None where there are no gaps.
+        address: Of the first element; on its device.
+        element: NumPy's name of the elements' type where safetensors has none: ``<c16`` is stored
+            as pairs of F64, times as I64, the rest as bytes in a last dimension.
+        owner: Keeps the memory.
+        device: Where it is, as torch calls it; None for the host's memory.
+    """
+
+    type: str
+    shape: tuple[int, ...]
+    strides: tuple[int, ...] | None
+    address: int
+    element: str | None
+    owner: Any
+    device: str | None = None
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """Equal for the same elements, seen twice."""
+        return self.device, self.address, self.type, self.shape, self.strides, self.element
+
+    def on_host(self) -> Memory:
+        """The same elements in the host's memory: itself, or a copy of what a device has.
+
+        The copy is done when this returns. It comes after the work that the device's current stream
+        has so far. It keeps the device's memory as well: an address stands for one tensor then.
+        """
+        if self.device is None:
+            return self
+        copy = self.owner.to("cpu", copy=True)
+        return replace(_memory_of_strided(copy), owner=(copy, self.owner))
+
+    @property
+    def size_bytes(self) -> int:
+        """Of all elements."""
+        bits = 64 if self.type == "C64" else int(self.type.split("_")[0].lstrip("BOLUIF") or 8)
+        return int(np.prod(self.shape, dtype=np.int64)) * bits // 8
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        """Address and size of all memory that its elements lie in."""
+        count = int(np.prod(self.shape, dtype=np.int64))
+        if count == 0 or self.strides is None:
+            return self.address, self.size_bytes
+        reach = [(n - 1) * step for n, step in zip(self.shape, self.strides, strict=True)]
+        below = sum(step for step in reach if step < 0)
+        above = sum(step for step in reach if step > 0)
+        return self.address + below, above - below + self.size_bytes // count
+
+    @property
+    def may_overlap(self) -> bool:
+        """Whether two elements may share bytes: a dimension steps by less than those inside it."""
+        if self.strides is None or 0 in self.shape:
+            return False
+        span = self.size_bytes // int(np.prod(self.shape, dtype=np.int64))
+        steps = zip(self.strides, self.shape, strict=True)
+        for step, count in sorted((abs(step), count) for step, count in steps if count > 1):
+            if step < span:
+                return True
+            span += (count - 1) * step
+        return False
+
+    def describe(self) -> str:
+        """For messages: "float32 (3, 4)"."""
+        return describe(self.type, self.shape, self.element)
+
+
+def describe(tensor_type: str, shape: tuple[int, ...], element: str | None) -> str:
+    """Type and shape as the array has them, not as they are stored."""
+    name = _NAMES.get(tensor_type, tensor_type)
+    if element is not None:
+        dtype, shape = array_layout(tensor_type, shape, element)
+        name = dtype.name
+    return f"{name} {shape}"
+
+
+def _dtype_of(element: str) -> np.dtype[Any]:
+    """Of a name that a file has: only those that we write."""
+    try:
+        dtype = np.dtype(element)
+    except Exception:  # NumPy parses it in many ways, and raises what each of them raises
+        raise UnsupportedValueError(f"NumPy has no elements of type {element!r}") from None
+    if dtype.str != element or dtype.hasobject or dtype.fields is not None:
+        raise UnsupportedValueError(f"no elements of type {element!r} are stored")
+    return dtype
+
+
+def _shape_of(dtype: np.dtype[Any], tensor_type: str, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Of the array whose elements are stored as a tensor of that type and shape."""
+    stored, last, _ = stored_as(dtype)
+    if stored != tensor_type or shape[len(shape) - len(last) :] != last:
+        raise UnsupportedValueError(f"{tensor_type} {shape} are no elements of type {dtype.str}")
+    return shape[: len(shape) - len(last)]
+
+
+def stored_as(dtype: np.dtype[Any]) -> tuple[str, tuple[int, ...], tuple[int, ...]]:
+    """How elements of a type that safetensors lacks are stored: type, and a last dimension."""
+    if dtype.str == _COMPLEX128:
+        return "F64", (2,), (8,)
+    if dtype.kind in "mM" and dtype.isnative:
+        return "I64", (), ()
+    return "U8", (dtype.itemsize,), (1,)
+
+
+def _numpy_type(dtype: np.dtype[Any]) -> str | None:
+    is_ours = dtype.kind in "biufc" or dtype.kind == "V"  # ml_dtypes call themselves V
+    return _TYPES.get(dtype.name) if is_ours and dtype.isnative else None
+
+
+def memory_of_array(array: npt.NDArray[Any]) -> Memory:
+    """Of a NumPy array of any layout."""
+    if type(array) is not np.ndarray and type(array) is not np.memmap:
+        raise UnsupportedValueError("a subclass of ndarray would come back as an ndarray")
+    dtype = array.dtype
+    if dtype.hasobject:
+        raise UnsupportedValueError("an array of Python objects: only pickle could do that")
+    if dtype.fields is not None or dtype.subdtype is not None:
+        raise UnsupportedValueError("a structured array: give its fields one by one, a[name]")
+    tensor_type, shape, element = _numpy_type(dtype), array.shape, None
+    strides = None if array.flags.c_contiguous else array.strides
+    if tensor_type is None:
+        element = dtype.str
+        tensor_type, more, step = stored_as(dtype)
+        strides = None if strides is None else strides + step
+        shape += more
+    address = array.__array_interface__["data"][0]
+    return Memory(tensor_type, shape, strides, address, element, array)
+
+
+def _is_on_host(tensor: Any) -> bool:
+    return bool(tensor.device.type == "cpu")
+
+
+def memory_of_tensor(tensor: Any) -> Memory:
+    """Of a torch tensor on any device that has memory."""
+    torch = importlib.import_module("torch")  # loaded, since there is a tensor
+    if type(tensor) not in (torch.Tensor, torch.nn.Parameter, getattr(torch.nn, "Buffer", None)):
+        raise UnsupportedValueError("a subclass of torch.Tensor")
+    if tensor.is_quantized:
+        raise UnsupportedValueError("a quantized tensor: give .int_repr() of it, scale and offset")
+    if tensor.is_nested:
+        raise UnsupportedValueError("a nested tensor: give its parts one by one, .unbind()")
+    if tensor.layout is not torch.strided:
+        raise UnsupportedValueError(f"a tensor of layout {tensor.layout}")
+    if tensor.device.type == "meta":
+        raise UnsupportedValueError("a tensor on meta, which has no elements")
+    tensor = tensor.detach()
+    _check_storage(tensor)
+    if tensor.is_conj() or tensor.is_neg():
+        tensor = tensor.resolve_conj().resolve_neg()
+    memory = _memory_of_strided(tensor)
+    return memory if _is_on_host(tensor) else replace(memory, device=str(tensor.device))
+
+
+def _memory_of_strided(tensor: Any) -> Memory:
+    name = str(tensor.dtype).removeprefix("torch.")
+    size = tensor.element_size()
+    shape, element = tuple(tensor.shape), None
+    strides = tuple(size * step for step in tensor.stride())
+    tensor_type = _TYPES.get(name)
+    if name == "complex128":
+        tensor_type, element = "F64", _COMPLEX128
+        shape, strides = (*shape, 2), (*strides, 8)
+    if tensor_type is None:
+        raise UnsupportedValueError(f"a tensor of {tensor.dtype}")
+    where = None if tensor.is_contiguous() else strides
+    return Memory(tensor_type, shape, where, tensor.data_ptr(), element, tensor)
+
+
+def _check_storage(tensor: Any) -> None:
+    """That the storage has all elements: it may have been resized, to nothing as FSDP does."""
+    if tensor.numel() == 0:
+        return
+    try:
+        have = tensor.untyped_storage().nbytes()
+    except (NotImplementedError, RuntimeError):  # of a device whose tensors have no storage
+        return
+    reach = sum((n - 1) * step for n, step in zip(tensor.shape, tensor.stride(), strict=True))
+    need = (tensor.storage_offset() + reach + 1) * tensor.element_size()
+    if have < need:
+        raise UnsupportedValueError(
+            f"its storage has {have} bytes, and its elements need {need}: it was resized or freed"
+        )
+
+
+def memory_of(value: Any) -> Memory | None:
+    """Of an array or a tensor; None of anything else."""
+    if isinstance(value, np.ndarray):
+        return memory_of_array(value)
+    return memory_of_tensor(value) if is_tensor(value) else None
+
+
+def check_writable(memory: Memory, array: Any) -> None:
+    """Whether a tensor can be read into it."""
+    if isinstance(array, np.ndarray) and not array.flags.writeable:
+        raise UnsupportedValueError("is read-only")
+    if is_tensor(array) and (array.is_conj() or array.is_neg()):
+        raise UnsupportedValueError("is a lazy conjugate or negation: call resolve_conj()")
+    if memory.may_overlap:
+        raise UnsupportedValueError("has elements that share memory, as after expand()")
+
+
+def array_layout(
+    tensor_type: str, shape: tuple[int, ...], element: str | None
+) -> tuple[np.dtype[Any], tuple[int, ...]]:
+    """Type and shape of the array for what is stored so.
+
+    bfloat16 and float8, which NumPy lacks, come as integers.
+    """
+    if element is not None:
+        dtype = _dtype_of(element)
+        return dtype, _shape_of(dtype, tensor_type, shape)
+    name = _NAMES.get(tensor_type, "")
+    if tensor_type == "BF16" or tensor_type.startswith("F8_"):
+        name = "uint16" if tensor_type == "BF16" else "uint8"
+    if not name:
+        raise UnsupportedValueError(f"elements of type {tensor_type} have less than a byte")
+    return np.dtype(name), shape
+
+
+def new_array(tensor_type: str, shape: tuple[int, ...], element: str | None) -> npt.NDArray[Any]:
+    """An array for what is stored so."""
+    dtype, shape = array_layout(tensor_type, shape, element)
+    made: npt.NDArray[Any] = _new("array", lambda: np.empty(shape, dtype))
+    return made
+
+
+def new_tensor(tensor_type: str, shape: tuple[int, ...], element: str | None) -> Any:
+    """A torch tensor for what is stored so; on the CPU, whatever torch's default device is."""
+    torch = importlib.import_module("torch")
+    if element is not None:
+        if element != _COMPLEX128:
+            raise UnsupportedValueError(f"torch has no elements of type {element!r}")
+        shape = _shape_of(np.dtype(element), tensor_type, shape)
+        tensor_type = "C128"
+    name = "complex128" if tensor_type == "C128" else _NAMES.get(tensor_type, "")
+    if not hasattr(torch, name):
+        raise UnsupportedValueError(f"this torch has no elements of type {tensor_type}")
+    return _new("tensor", lambda: torch.empty(shape, dtype=getattr(torch, name), device="cpu"))
+
+
+def _new(what: str, make: Callable[[], Any]) -> Any:
+    try:
+        return make()
+    except (ValueError, RuntimeError, TypeError) as error:  # too many elements, even of no size
+        if "allocate memory" in str(error):  # torch has no other word for it
+            raise MemoryError(str(error)) from None
+        raise UnsupportedValueError(f"no {what} has such a shape: {error}") from None
+
+
+def new_staging(array: Any) -> Any:
+    """Host memory without gaps for the elements of an array or a tensor."""
+    if isinstance(array, np.ndarray):
+        return np.empty(array.shape, array.dtype)
+    torch = importlib.import_module("torch")
+    return torch.empty(tuple(array.shape), dtype=array.dtype, device="cpu")
+
+
+def copy_into(array: Any, staging: Any) -> None:
+    """Fills an array or a tensor from its staging; done when this returns."""
+    if isinstance(array, np.ndarray):
+        array[...] = staging
+    else:
+        array.detach().copy_(staging)

@@ -1,0 +1,82 @@
+"""What a tree can be called, and whether there is anything in it."""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import logging
+import numbers
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from stoker._checkpoint.values import members_of
+
+_log = logging.getLogger("stoker")
+# What others call settings of saving and restoring.
+_LIKE_SETTINGS = {
+    *("assign", "blocking", "force", "map_location", "non_blocking", "overwrite", "strict"),
+    *("sync", "timeout", "wait", "weights_only"),
+}
+
+
+def settings_of(functions: Mapping[str, Callable[..., Any]]) -> dict[str, str]:
+    """The names of their arguments, each with the function that takes it."""
+    names: dict[str, str] = {}
+    for what, function in functions.items():
+        for name, parameter in inspect.signature(function).parameters.items():
+            if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+                names[name] = what
+    return names
+
+
+def why_no_name(name: str, settings: Mapping[str, str]) -> str | None:
+    """Why no tree can be called ``name``; None if one can."""
+    if name in settings:
+        return f"{settings[name]} has a setting of it"
+    if name in _LIKE_SETTINGS:
+        return "it reads like a setting, and save() and restore() have none of that name"
+    if not name or name.startswith("!"):
+        return "a name is not empty and does not begin with '!'"
+    return None
+
+
+def check_names(trees: Iterable[str], settings: Mapping[str, str]) -> None:
+    """ValueError for a name that somebody means as a setting."""
+    for name in trees:
+        why = why_no_name(name, settings)
+        if why is not None:
+            raise ValueError(f"{name}: no name for a tree: {why}")
+
+
+def check_named(call: str, step: Any, unnamed: tuple[Any, ...]) -> None:
+    """TypeError if a tree was given without its name, perhaps in the place of the step."""
+    is_step = isinstance(step, (str, numbers.Number)) or hasattr(type(step), "__index__")
+    if unnamed or not is_step:
+        what = type(unnamed[0] if unnamed else step).__name__
+        raise TypeError(f"{what} without a name: give trees by name: {call}")
+
+
+class EmptyTrees:
+    """Warns of trees with nothing in them, once for each name.
+
+    Only of plain containers: the state of an object may be empty, as that of a GradScaler is.
+    """
+
+    def __init__(self) -> None:
+        self._told: set[str] = set()
+
+    def tell(self, step: int, trees: Mapping[str, Any], *, has_loader: bool) -> None:
+        """Of those that are about to be saved."""
+        found = {name: f"the tree {name} is empty" for name in trees if _is_empty(trees[name])}
+        if not trees and not has_loader:
+            found[""] = "there is no tree to save"
+        for name, what in found.items():
+            if name not in self._told:
+                self._told.add(name)
+                _log.warning("step %d: %s", step, what)
+
+
+def _is_empty(tree: Any) -> bool:
+    if isinstance(tree, (dict, argparse.Namespace)):
+        return not members_of(tree)
+    return isinstance(tree, (list, tuple, set, frozenset)) and not tree

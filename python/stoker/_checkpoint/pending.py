@@ -1,0 +1,278 @@
+"""A save on its way to the disk."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import logging
+import math
+import operator
+import os
+import queue
+import threading
+import time
+from collections.abc import Callable, Generator
+from typing import Any
+
+from stoker import _native
+from stoker._checkpoint.late import LateError, telling_late
+
+_log = logging.getLogger("stoker")
+_STOP_SECONDS = 5.0  # for threads that end at once, unless Ctrl-C has broken something in them
+_POLL_SECONDS = 0.1  # how soon the thread sees that it is to end; a save that ends wakes it at once
+
+
+class _Condition(threading.Condition):
+    """One that Ctrl-C does not leave locked.
+
+    That of Python enters and leaves in functions of Python's, where the interrupt may come between
+    the lock and the ``with`` block. Here ``with`` calls those of the lock itself, in C.
+    """
+
+    __enter__: Any = property(operator.attrgetter("_lock.__enter__"))
+    __exit__: Any = property(operator.attrgetter("_lock.__exit__"))
+
+
+class Pending(concurrent.futures.Future[str]):
+    """What ``Checkpointer.save()`` gives: a Future of "committed", "skipped" or "replaced".
+
+    It can be waited for, awaited, and given callbacks, which run in a thread of the checkpointer.
+    A save cannot be cancelled. ``result()`` raises the save's error as often as it is asked; the
+    checkpointer does not raise it again on this rank.
+    """
+
+    def __init__(self, native: _native.PendingSave, size_bytes: int) -> None:
+        super().__init__()
+        self._condition = _Condition()
+        self._native = native
+        self._pid = os.getpid()
+        self._begin = time.monotonic()
+        self.size_bytes = size_bytes
+        self.is_read = False
+        self._callbacks = _CallbackThread()
+        self.set_running_or_notify_cancel()
+
+    @property
+    def step(self) -> int:
+        """The step it saves."""
+        return self._native.step
+
+    @property
+    def staged(self) -> bool:
+        """Whether the state was copied and may change; always, once ``save()`` has returned."""
+        return self._here().is_staged
+
+    @property
+    def durable(self) -> bool:
+        """Whether it survives a power cut from now on, where the file system is no memory."""
+        return self._here().outcome == "committed"
+
+    @property
+    def skipped(self) -> bool:
+        """Whether it was left out because the writer was late, or gave way to a later one."""
+        return self._here().outcome in ("skipped", "replaced")
+
+    @property
+    def outcome(self) -> str | None:
+        """How it ended: committed, skipped, replaced, failed or unknown. None before."""
+        return self._here().outcome
+
+    @property
+    def generation(self) -> int:
+        """Of the committed checkpoint; 0 before."""
+        return self._here().generation
+
+    @property
+    def line(self) -> str:
+        """The token of the writer; with the generation, which checkpoint it is. Empty if none."""
+        return self._here().line
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Waits until it is over; whether it is durable.
+
+        Raises:
+            LateError: It is not over; or it was not in time for its deadline.
+            OSError: It has failed; or what else has gone wrong.
+        """
+        return self.result(timeout) == "committed"
+
+    def done(self) -> bool:
+        """Whether it is over."""
+        self._settle()
+        return super().done()
+
+    def running(self) -> bool:
+        """Whether it is under way."""
+        return not self.done()
+
+    def cancel(self) -> bool:
+        """A save goes on to its end: always False."""
+        return False
+
+    def result(self, timeout: float | None = None) -> str:
+        """How it has ended, waited for; raises its error, and LateError."""
+        self._await_end(timeout)
+        return super().result()
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """Its error, waited for; None if there is none."""
+        self._await_end(timeout)
+        return super().exception()
+
+    def _await_end(self, timeout: float | None) -> None:
+        if not self.await_end(timeout):
+            raise LateError(f"save step {self.step}: not over after {timeout} s")
+        self.is_read = True
+        self._native.set_told()
+
+    def await_end(self, timeout: float | None) -> bool:
+        """Whether it is over, after so many seconds at most. Raises nothing but Ctrl-C.
+
+        Not by ``concurrent.futures.wait``, which Ctrl-C may leave with locks that it has taken.
+        """
+        end = math.inf if timeout is None else time.monotonic() + timeout
+        while not self.done():
+            left = end - time.monotonic()
+            if left <= 0:
+                return False
+            self._native.wait(min(left, _POLL_SECONDS))
+        return True
+
+    def add_done_callback(self, fn: Callable[[concurrent.futures.Future[str]], object]) -> None:
+        """Calls ``fn`` with this save when it is over, in a thread that may wait for other saves.
+
+        Of a save that is over it is called at once.
+        """
+        if self.done():
+            super().add_done_callback(fn)
+        else:
+            super().add_done_callback(lambda _: self._callbacks.call(fn, self))
+
+    def __await__(self) -> Generator[Any, None, str]:
+        return asyncio.wrap_future(self).__await__()
+
+    def _here(self) -> _native.PendingSave:
+        if os.getpid() != self._pid:
+            raise RuntimeError(
+                f"this save belongs to process {self._pid}, of which this is a fork: nothing here "
+                "works on it"
+            )
+        return self._native
+
+    def _settle(self) -> None:
+        """Takes over how it has ended. Whoever comes first does, so that nobody lags behind."""
+        if super().done() or not self._here().is_done:
+            return
+        try:
+            error: BaseException | None = None
+            try:
+                with telling_late():
+                    self._native.check()
+            except (OSError, ValueError) as raised:
+                error = raised
+            if error is None:
+                self.set_result(self._native.outcome or "")
+            else:
+                self.set_exception(error)
+        except concurrent.futures.InvalidStateError:
+            return  # another thread was faster
+        self._report()
+
+    def _report(self) -> None:
+        seconds = time.monotonic() - self._begin
+        size = (
+            f"{self.size_bytes / 1e6:.1f} MB"
+            if self.size_bytes >= 1e5
+            else f"{self.size_bytes} bytes"
+        )
+        error = super().exception() if super().done() else None
+        if error is None:
+            _log.info("step %d %s: %s, %.2f s", self.step, self.outcome, size, seconds)
+        else:
+            _log.info("step %d %s after %.2f s: %s", self.step, self.outcome, seconds, error)
+
+    def __repr__(self) -> str:
+        state = self.outcome or ("staged" if self.staged else "copying")
+        return f"<stoker.Pending: step {self.step}, {state}>"
+
+
+class _CallbackThread:
+    """Runs callbacks of saves that are over, in order.
+
+    Not the watcher's: a callback that waits for the next save would wait for itself.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._queue: queue.SimpleQueue[Callable[[], object] | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._is_stopped = False
+
+    def call(self, fn: Callable[[Pending], object], pending: Pending) -> None:
+        """Soon in the thread; at once where that has ended."""
+        with self._lock:
+            is_stopped = self._is_stopped
+            if not is_stopped:
+                self._queue.put(lambda: fn(pending))
+                if self._thread is None:
+                    self._thread = threading.Thread(
+                        target=self._run, name="stoker-callbacks", daemon=True
+                    )
+                    self._thread.start()
+        if is_stopped:
+            fn(pending)
+
+    def stop(self, timeout: float | None) -> None:
+        """Runs what is left and ends the thread; does not wait if it is this one."""
+        with self._lock:
+            self._is_stopped = True
+            thread = self._thread
+            self._queue.put(None)
+        if thread is not None and thread is not threading.current_thread():
+            thread.join(timeout)
+
+    def _run(self) -> None:
+        while (call := self._queue.get()) is not None:
+            try:
+                call()
+            except Exception:
+                _log.exception("a callback of a save has failed")
+            del call
+
+
+class Watcher:
+    """The thread that notices when saves end, and logs what they wait for.
+
+    Waits in native code, without the GIL.
+    """
+
+    def __init__(self, notices: _native.WaitNotices) -> None:
+        self._notices = notices
+        self._queue: queue.SimpleQueue[Pending | None] = queue.SimpleQueue()
+        self._callbacks = _CallbackThread()
+        self._is_stopped = False
+        self._thread = threading.Thread(target=self._run, name="stoker-saves", daemon=True)
+        self._thread.start()
+
+    def watch(self, pending: Pending) -> None:
+        """In the order of the saves."""
+        pending._callbacks = self._callbacks
+        self._queue.put(pending)
+
+    def stop(self, timeout: float | None) -> None:
+        """Ends the thread, which then reports nothing more. ``timeout``: for callbacks."""
+        self._is_stopped = True
+        self._queue.put(None)
+        if self._thread is not threading.current_thread():
+            self._thread.join(_STOP_SECONDS)
+        self._callbacks.stop(None if timeout is None else max(timeout, _STOP_SECONDS))
+
+    def _run(self) -> None:
+        while (pending := self._queue.get()) is not None:
+            while not pending._native.wait(_POLL_SECONDS):
+                for notice in self._notices.take():
+                    _log.warning("%s", notice)
+                if self._is_stopped:
+                    return
+            pending._settle()
+            del pending

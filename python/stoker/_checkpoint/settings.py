@@ -1,0 +1,133 @@
+"""What a Checkpointer is told, checked and in native words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from stoker import _native
+from stoker._checkpoint.values import checked_text
+from stoker._common.durations import parse_duration
+from stoker._common.numbers import whole_number
+from stoker._pack.ingest import parse_size
+
+_LOCKS = {"wait": None, "fail": 0.0}
+
+
+def _check_best(best: Any) -> tuple[str, str, int] | None:
+    if best is None:
+        return None
+    is_pair = isinstance(best, (tuple, list)) and len(best) in (2, 3)
+    if not is_pair or not isinstance(best[0], str) or best[1] not in ("min", "max"):
+        raise ValueError(f'keep_best={best!r}: (metric, "min" or "max", count)')
+    metric, order, *count = best
+    return metric, order, whole_number("keep_best: count", count[0], 1) if count else 1
+
+
+def _count(name: str, given: int | None) -> int | None:
+    return None if given is None else whole_number(name, given, 1)
+
+
+def _size(name: str, given: int | str | None, hint: str = "") -> int | None:
+    if given is None:
+        return None
+    try:
+        size = parse_size(given)
+    except ValueError as error:
+        raise ValueError(f"{name}: {hint}{error}") from None
+    return whole_number(name, size, 1, hint=hint)
+
+
+def _lock_timeout(lock: float | str) -> float | None:
+    if isinstance(lock, str) and lock in _LOCKS:
+        return _LOCKS[lock]
+    try:
+        return parse_duration(lock, "lock")
+    except (TypeError, ValueError) as error:
+        raise type(error)(f'lock={lock!r}: "wait", "fail", or a time such as "90s"') from None
+
+
+def make_settings(
+    *,
+    keep: tuple[int | None, int | None, Any],
+    late: tuple[str, int, int | str | None],
+    rate_limit: int | str | None,
+    lock: tuple[float | str, float | str],
+) -> _native.CheckpointerSettings:
+    """Of the arguments of a Checkpointer, in groups.
+
+    Raises:
+        ValueError: One says nothing, or they contradict each other.
+    """
+    settings = _native.CheckpointerSettings()
+    settings.keep_last = _count("keep_last", keep[0])
+    settings.keep_every = _count("keep_every", keep[1])
+    settings.keep_best = _check_best(keep[2])
+    policy, in_flight, memory_bytes = late
+    if policy not in ("block", "skip", "replace"):
+        raise ValueError(f'late={policy!r}: it is "block", "skip" or "replace"')
+    if policy == "replace" and in_flight == 1:
+        raise ValueError("in_flight=1: at least 2 with late='replace'")
+    settings.late, settings.in_flight = policy, whole_number("in_flight", in_flight, 1, 2**16)
+    settings.memory_bytes = _size("memory_bytes", memory_bytes)
+    limit = rate_limit.removesuffix("/s") if isinstance(rate_limit, str) else rate_limit
+    settings.rate_limit = _size("rate_limit", limit, "None for no limit, or ") or 0
+    settings.lock_timeout = _lock_timeout(lock[0])
+    settings.lock_ttl = parse_duration(lock[1], "lock_ttl")
+    if settings.lock_ttl == 0:
+        raise ValueError(f"lock_ttl={lock[1]!r}: every other writer would count as dead at once")
+    return settings
+
+
+def number_of(name: str, value: Any) -> float:
+    """A number of any kind; TypeError names ``name``, and so does ValueError of too large ones."""
+    try:
+        return float(value)
+    except OverflowError:
+        raise ValueError(f"{name}: too large for a float") from None
+    except (TypeError, ValueError):
+        raise TypeError(f"{name}: a number, not {type(value).__name__}") from None
+
+
+def numbers_of(reference: Any) -> dict[str, float]:
+    """The numbers to compare with, by name; TypeError says what is none."""
+    if reference is None:
+        return {}
+    if not isinstance(reference, Mapping):
+        raise TypeError(f"reference: numbers by name, a dict, not {type(reference).__name__}")
+    for name in reference:
+        if not isinstance(name, str):
+            raise TypeError(f"reference: the name {name!r} is no str")
+        checked_text(name, f"reference: the name {name!r}")
+    return {name: number_of(f"reference[{name!r}]", value) for name, value in reference.items()}
+
+
+def name_of(step: int | str) -> str:
+    """Of the directory of a step. No name is not the newest: somebody has lost a value."""
+    if step == "":
+        raise ValueError('step="": "latest", a number, or the name of a checkpoint')
+    if isinstance(step, str):
+        return f"step-{int(step):012}" if re.fullmatch("[0-9]{1,20}", step) else step
+    return f"step-{step_number(step):012}"
+
+
+def step_number(step: Any) -> int:
+    """Of a step: from 0 on; nothing is cut off."""
+    return whole_number("step", step)
+
+
+def check_allow(allow: Iterable[str], loader: Any) -> list[str]:
+    """What may differ in the state of a loader, which must be given then."""
+    if isinstance(allow, str):
+        raise TypeError(f"allow is a set of names: {{{allow!r}}}")
+    names = list(allow)
+    if names and loader is None:
+        raise ValueError("allow= is about the loader: pass loader= as well")
+    return names
+
+
+def check_loader(loader: Any, method: str) -> None:
+    """Whether it can tell its place, or be told; TypeError if not."""
+    if loader is not None and not callable(getattr(loader, method, None)):
+        raise TypeError(f"loader is what has {method}(), not {type(loader).__name__}")

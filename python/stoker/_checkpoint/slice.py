@@ -1,0 +1,58 @@
+"""stoker.Slice: the part of a tensor that one rank has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from stoker._checkpoint.memory import Memory
+from stoker._common.torch import is_tensor
+
+Box = tuple[tuple[int, ...], tuple[int, ...]]  # offsets in a tensor; that one's shape, or a part's
+
+
+class Slice:
+    """An array that is a part of a larger tensor, the rest of which other ranks have.
+
+    A leaf of the trees that ``Checkpointer.save`` and ``restore`` take. What was saved in slices is
+    restored into any others, by any number of ranks, and read as one tensor by ``stoker.load``.
+
+    Args:
+        array: A NumPy array or a torch tensor: what this rank has.
+        global_shape: Of the whole tensor.
+        offsets: Where ``array`` begins in it, one number for each dimension.
+    """
+
+    def __init__(self, array: Any, global_shape: Sequence[int], offsets: Sequence[int]) -> None:
+        if not isinstance(array, np.ndarray) and not is_tensor(array):
+            raise TypeError(f"Slice: an array or a tensor, not {type(array).__name__}")
+        self.array = array
+        self.global_shape = tuple(int(size) for size in global_shape)
+        self.offsets = tuple(int(offset) for offset in offsets)
+        shape = tuple(array.shape)
+        if not len(shape) == len(self.global_shape) == len(self.offsets):
+            raise ValueError(
+                f"Slice: array, global_shape and offsets have {len(shape)}, "
+                f"{len(self.global_shape)} and {len(self.offsets)} dimensions"
+            )
+        for begin, size, whole in zip(self.offsets, shape, self.global_shape, strict=True):
+            if begin < 0 or begin + size > whole:
+                raise ValueError(
+                    f"Slice: {shape} at {self.offsets} does not lie in {self.global_shape}"
+                )
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it has no elements; such a slice is not saved, and needs nothing saved."""
+        return 0 in self.array.shape
+
+    def place(self, memory: Memory) -> Box:
+        """Its offsets in the stored tensor, and that one's shape, of the array's ``memory``."""
+        more = memory.shape[len(self.offsets) :]  # of elements that safetensors lacks
+        return self.offsets + tuple(0 for _ in more), self.global_shape + more
+
+    def __repr__(self) -> str:
+        shape = tuple(self.array.shape)
+        return f"<stoker.Slice {shape} at {self.offsets} of {self.global_shape}>"

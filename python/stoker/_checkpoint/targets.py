@@ -1,0 +1,124 @@
+"""Where tensors are read to: into arrays where they are, or beside them and copied afterwards."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import Any
+
+from stoker import _native
+from stoker._checkpoint.memory import Memory, copy_into, memory_of, new_staging
+from stoker._checkpoint.slice import Box
+from stoker._common.torch import tell_autograd
+
+_log = logging.getLogger("stoker")
+
+
+@dataclass(frozen=True)
+class Place:
+    """One array that is to be filled.
+
+    Attributes:
+        path: Where in the trees it is, for messages.
+        name: Of the stored tensor.
+        box: The part of it; None for all.
+        array: The array or tensor, which may be on a device.
+        memory: Of the array.
+    """
+
+    path: str
+    name: str
+    box: Box | None
+    array: Any
+    memory: Memory
+
+
+class Targets:
+    """Collects places, and says how to fill them so that the order of the tree decides.
+
+    Threads read, and no two of them may write to the same memory. Where places share memory the
+    later one in the tree is valid, as in torch's load_state_dict. What is on a device, and what
+    overlaps with an earlier place, is read beside it; ``copy`` brings it there when everything was
+    read and checked.
+    """
+
+    def __init__(self) -> None:
+        self._places: list[Place] = []
+        self._copies: list[tuple[Any, Any]] = []
+
+    def add(self, place: Place) -> None:
+        """In the order of the tree."""
+        self._places.append(place)
+
+    def resolve(self, checkpoint: _native.OpenCheckpoint) -> list[tuple[Any, ...]]:
+        """What the native reader is to read: name, box, address, strides, bounds."""
+        places = self._last_of_each(checkpoint)
+        beside = _overlapping(places)
+        targets = []
+        for i, place in enumerate(places):
+            memory = place.memory
+            if i in beside or memory.device is not None:
+                staging = new_staging(place.array)
+                self._copies.append((place.array, staging))
+                # In host memory by construction: the array's own would be asked for its device.
+                found = memory_of(staging)
+                assert found is not None
+                memory = found
+            targets.append((place.name, place.box, memory.address, memory.strides, memory.bounds))
+        # Before they are read: damage is found when some were filled.
+        tell_autograd(place.array for place in self._places if place.memory.device is None)
+        return targets
+
+    def copy(self) -> None:
+        """Fills what was read beside its place."""
+        for array, staging in self._copies:
+            copy_into(array, staging)
+        self._copies.clear()
+        tell_autograd(place.array for place in self._places if place.memory.device is not None)
+
+    def _last_of_each(self, checkpoint: _native.OpenCheckpoint) -> list[Place]:
+        last: dict[tuple[Any, ...], Place] = {}
+        kept: list[Place] = []
+        for place in reversed(self._places):
+            has_memory = 0 not in place.memory.shape and place.memory.address != 0
+            later = last.setdefault(place.memory.key, place) if has_memory else place
+            if later is place:
+                kept.append(place)
+            else:
+                _tell_if_different(place, later, checkpoint)
+        return kept[::-1]
+
+
+def _tell_if_different(earlier: Place, later: Place, checkpoint: _native.OpenCheckpoint) -> None:
+    if (earlier.name, earlier.box) == (later.name, later.box):
+        return
+    if earlier.box is None and later.box is None:
+        digests = checkpoint.digests([earlier.name, later.name])
+        if digests[earlier.name] == digests[later.name]:
+            return
+    _log.warning(
+        "%s and %s share memory, but step %d has a tensor for each: that of %s is restored",
+        earlier.path,
+        later.path,
+        checkpoint.step,
+        later.path,
+    )
+
+
+def _overlapping(places: list[Place]) -> set[int]:
+    """Those that may overlap with an earlier one: all but the first of each heap of them."""
+    spans = sorted(
+        (place.memory.device or "", *place.memory.bounds, i)
+        for i, place in enumerate(places)
+        if place.memory.bounds[1] > 0
+    )
+    found: set[int] = set()
+    device, end, first = "", 0, -1
+    for where, begin, size, i in spans:
+        if where != device or begin >= end:
+            device, end, first = where, begin + size, i
+            continue
+        end = max(end, begin + size)
+        found.add(max(first, i))
+        first = min(first, i)
+    return found

@@ -1,0 +1,322 @@
+"""State that is no tensor, to JSON and back: docs/formats/checkpoint.md has the tags."""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import enum
+import json
+import os
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from stoker._checkpoint.memory import Memory, UnsupportedValueError, array_layout, memory_of
+from stoker._checkpoint.slice import Box, Slice
+from stoker._checkpoint.values import (
+    LEAVES,
+    NOT_A_LEAF,
+    advice,
+    checked_keys,
+    checked_text,
+    is_mapping_tag,
+    leaf_node,
+    refusal,
+    shown,
+    unwrap_mapping,
+    wrap_mapping,
+    wrapping_depth,
+)
+from stoker._common.corrupt import corrupt_error
+from stoker._common.torch import is_tensor
+from stoker._native import OpenCheckpoint
+
+_DEPTH_MAX = 60
+_TAG_DEPTH_MAX = 3  # of a node without parts: {"!scalar": {"!array": [...]}}
+
+
+@dataclass(frozen=True, eq=False)
+class TensorNode:
+    """A place in a tree that holds a tensor.
+
+    Attributes:
+        name: Of the tensor, in the files.
+        is_torch: It was a torch tensor, not a NumPy array.
+        element: NumPy's name of the elements' type where safetensors has none.
+        is_scalar: It was a NumPy scalar, not an array without dimensions.
+        is_slice: It was the part of that tensor that a rank had, a stoker.Slice.
+    """
+
+    name: str
+    is_torch: bool = False
+    element: str | None = None
+    is_scalar: bool = False
+    is_slice: bool = False
+
+
+def has_state_dict(value: Any) -> bool:
+    """Whether it is an object that keeps its own state, as modules, optimizers and loaders do."""
+    kind = type(value)
+    return callable(getattr(kind, "state_dict", None)) and callable(
+        getattr(kind, "load_state_dict", None)
+    )
+
+
+class TreeEncoder:
+    """Makes JSON of trees and collects their tensors. Equal memory is one tensor.
+
+    ``prefix`` begins the names of all tensors but slices, which belong to all ranks. ``keys``: what
+    is encoded is a dict's key or in a set, where nothing in memory says what it came from.
+
+    Attributes:
+        tensors: What is to be saved, by name; in host memory.
+        slices: Of those that are slices: offsets and shape of the whole tensor.
+    """
+
+    def __init__(self, *, arrays: bool = True, prefix: str = "", keys: bool = False) -> None:
+        self.tensors: dict[str, Memory] = {}
+        self.slices: dict[str, Box] = {}
+        self._arrays = arrays
+        self._prefix = prefix
+        self._keys = keys
+        self._names: dict[tuple[Any, ...], str] = {}
+
+    def encode(self, tree: Any, name: str) -> str:
+        """The JSON of one tree; ``name`` begins the names of its tensors."""
+        return json.dumps(self.node(tree, name, name, 1), ensure_ascii=False, allow_nan=False)
+
+    def encode_all(self, trees: dict[str, Any]) -> str:
+        """The JSON of several trees by name: a dict of them."""
+        nodes = {
+            checked_text(name, f"the name {name!r}"): self.node(tree, name, name, 2)
+            for name, tree in trees.items()
+        }
+        return json.dumps(nodes, ensure_ascii=False, allow_nan=False)
+
+    def node(self, value: Any, path: str, name: str, depth: int) -> Any:
+        """What stands for ``value`` in JSON."""
+        if depth > _DEPTH_MAX:
+            raise refusal(value, path, f"nested deeper than {_DEPTH_MAX}, or in itself")
+        if self._keys and isinstance(value, (float, complex)) and value != value:
+            raise refusal(value, path, "a NaN equals no other: nobody would find it again")
+        node = leaf_node(value, path)
+        if node is NOT_A_LEAF:
+            node = self._array(value, path, name)
+        if node is NOT_A_LEAF:
+            node = self._container(value, path, name, depth)
+        # Tags have a depth of their own, which counts at the end only.
+        if depth + _TAG_DEPTH_MAX > _DEPTH_MAX and depth - 1 + _nesting(node) > _DEPTH_MAX:
+            raise refusal(value, path, f"nested deeper than {_DEPTH_MAX}")
+        return node
+
+    def _array(self, value: Any, path: str, name: str) -> Any:
+        if isinstance(value, np.generic):
+            if isinstance(value, (np.bytes_, np.str_)) and value[-1:] in (b"\0", "\0"):
+                raise refusal(value, path, "NumPy drops the zeros at its end: save bytes or str")
+            return {"!scalar": self._tensor(np.asarray(value), path, name)}
+        if isinstance(value, np.ndarray) or is_tensor(value):
+            return self._tensor(value, path, name)
+        return self._slice(value, path, name) if isinstance(value, Slice) else NOT_A_LEAF
+
+    def _container(self, value: Any, path: str, name: str, depth: int) -> Any:
+        if isinstance(value, enum.Enum):
+            if self._keys:
+                raise refusal(value, path, "an enum would come back as its value: use that")
+            plain = TreeEncoder(arrays=False)
+            return {"!enum": plain.node(value.value, path, name, depth + 1)}
+        if isinstance(value, dict):
+            node = self._dict(value, path, name, depth + wrapping_depth(value))
+            return wrap_mapping(value, node)
+        if isinstance(value, argparse.Namespace):
+            for key in vars(value):
+                if type(key) is not str:
+                    raise refusal(value, path, f"{shown(key)} is no name: a str")
+            return {"!namespace": self._dict(vars(value), path, name, depth + 1)}
+        if isinstance(value, (list, tuple)):
+            step = 1 if isinstance(value, list) else 2
+            items = [
+                self.node(item, f"{path}[{i}]", f"{name}.{i}", depth + step)
+                for i, item in enumerate(value)
+            ]
+            return items if isinstance(value, list) else {"!tuple": items}
+        if isinstance(value, (set, frozenset)):
+            nodes = _key_nodes(value, list(value), path, depth + 2)
+            tag = "!set" if isinstance(value, set) else "!frozenset"
+            return {tag: sorted(nodes, key=json.dumps)}  # equal sets are equal text
+        if has_state_dict(value) and not self._keys:
+            state = value.state_dict()
+            # A module's is one for the sake of the order, which every dict keeps: it needs no tag.
+            if isinstance(state, collections.OrderedDict):
+                return self._dict(state, path, name, depth)
+            return self.node(state, path, name, depth + 1)
+        raise refusal(value, path, advice(value))
+
+    def _dict(self, value: dict[Any, Any], path: str, name: str, depth: int) -> Any:
+        items = list(value.items())
+        is_plain = all(type(key) is str and not key.startswith("!") for key, _ in items)
+        step = 1 if is_plain else 3
+        keys: list[Any] = [key for key, _ in items]
+        if is_plain:
+            keys = [checked_text(key, f"{path}[{key!r}]") for key in keys]
+        else:
+            keys = _key_nodes(value, keys, path, depth + step)
+        nodes = [
+            self.node(item, f"{path}[{key!r}]", f"{name}.{_name_of(key)}", depth + step)
+            for key, item in items
+        ]
+        pairs = zip(keys, nodes, strict=True)
+        return dict(pairs) if is_plain else {"!dict": [list(pair) for pair in pairs]}
+
+    def _tensor(self, value: Any, path: str, name: str) -> Any:
+        memory = self._memory(value, path)
+        # Some devices have no addresses; what has no elements is nowhere.
+        has_place = 0 not in memory.shape and memory.address != 0
+        stored = self._names.get(memory.key) if has_place else None
+        if stored is None:
+            stored = self._add(memory, self._prefix + name, path)
+            self._names[memory.key] = stored
+        return _leaf(value, stored, memory)
+
+    def _slice(self, value: Slice, path: str, name: str) -> Any:
+        memory = self._memory(value.array, path)
+        stored = name
+        if not value.is_empty:
+            stored = self._add(memory, name, path)
+            self.slices[stored] = value.place(memory)
+        return {"!slice": _leaf(value.array, stored, memory)}
+
+    def _memory(self, value: Any, path: str) -> Memory:
+        try:
+            if not self._arrays:
+                raise UnsupportedValueError("no arrays here: they belong into a tree of their own")
+            memory = memory_of(value)
+            if memory is not None and memory.element is not None:
+                array_layout(memory.type, memory.shape, memory.element)  # as a restore does
+        except UnsupportedValueError as error:
+            raise refusal(value, path, str(error)) from None
+        assert memory is not None
+        return memory
+
+    def _add(self, memory: Memory, name: str, path: str) -> str:
+        stored, number = checked_text(name, path), 1
+        while stored in self.tensors:  # a key with a dot, or 1 beside "1"
+            number += 1
+            stored = f"{name}~{number}"
+        self.tensors[stored] = memory.on_host()
+        return stored
+
+
+def _key_nodes(value: Any, keys: list[Any], path: str, depth: int) -> list[Any]:
+    """Of the keys of a dict, or the elements of a set: read again, they are as many."""
+    encoder = TreeEncoder(arrays=False, keys=True)
+    what = "key " if isinstance(value, dict) else ""
+    nodes = [encoder.node(key, f"{path}: {what}{shown(key)}", "", depth) for key in keys]
+    try:
+        count = len(set(checked_keys([_decode(node, False) for node in nodes])))
+    except (ValueError, TypeError) as error:
+        raise refusal(value, path, f"no restore could read its keys: {error}") from None
+    if count != len(keys):
+        raise refusal(value, path, "some keys would come back as equal ones")
+    return nodes
+
+
+def _leaf(value: Any, stored: str, memory: Memory) -> Any:
+    tag = "!torch" if is_tensor(value) else "!tensor"
+    if memory.element is None:
+        return {tag: stored}
+    return {tag if tag == "!torch" else "!array": [stored, memory.element]}
+
+
+class _UnknownTagError(ValueError):
+    """A tag that no version up to this one has written."""
+
+
+def _nesting(node: Any) -> int:
+    """How deep a leaf's node is nested."""
+    if not isinstance(node, (dict, list)):
+        return 0
+    items = node.values() if isinstance(node, dict) else node
+    return 1 + max((_nesting(item) for item in items), default=0)
+
+
+def _name_of(key: Any) -> str:
+    return key if isinstance(key, str) else str(key)
+
+
+def _tensor_node(tag: str, body: Any) -> TensorNode:
+    if tag in ("!scalar", "!slice"):
+        ((inner, name),) = body.items()
+        node = _tensor_node(inner, name)
+        if node.is_slice or node.is_scalar or (tag == "!scalar" and node.is_torch):
+            raise ValueError(f"no {inner} in {tag}")
+        return replace(node, is_scalar=tag == "!scalar", is_slice=tag == "!slice")
+    name, element = (body, None) if tag != "!array" and isinstance(body, str) else body
+    if (
+        type(name) is not str
+        or not isinstance(element, str | None)
+        or (tag == "!tensor" and element)
+    ):
+        raise ValueError(f"{tag} of no tensor")
+    return TensorNode(name, tag == "!torch", element)
+
+
+def _untag(tag: str, body: Any, arrays: bool) -> Any:
+    if tag in LEAVES:
+        return LEAVES[tag](body)
+    if tag in ("!tensor", "!torch", "!array", "!scalar", "!slice"):
+        if not arrays:
+            raise ValueError("a tensor where none can be")
+        return _tensor_node(tag, body)
+    if is_mapping_tag(tag):
+        return unwrap_mapping(tag, body, lambda node: _decode(node, arrays))
+    if tag == "!enum":
+        return _decode(body, arrays)  # its place in memory knows which
+    if tag not in ("!tuple", "!set", "!frozenset", "!dict"):
+        raise _UnknownTagError(f"the tag {tag} is unknown: a later version has written it")
+    if not isinstance(body, list):
+        raise ValueError(f"no list in {tag}")
+    if tag == "!tuple":
+        return tuple(_decode(item, arrays) for item in body)
+    if tag in ("!set", "!frozenset"):
+        items = checked_keys([_decode(item, False) for item in body])
+        return set(items) if tag == "!set" else frozenset(items)
+    keys = checked_keys([_decode(key, False) for key, _ in body])
+    made = {key: _decode(item, arrays) for key, (_, item) in zip(keys, body, strict=True)}
+    if len(made) != len(body):
+        raise ValueError("a duplicate key")
+    return made
+
+
+def _decode(node: Any, arrays: bool) -> Any:
+    if isinstance(node, list):
+        return [_decode(item, arrays) for item in node]
+    if not isinstance(node, dict):
+        return node
+    if len(node) == 1:
+        ((tag, body),) = node.items()
+        if tag.startswith("!"):
+            return _untag(tag, body, arrays)
+    return {key: _decode(item, arrays) for key, item in node.items()}
+
+
+def manifest_path(checkpoint: OpenCheckpoint) -> str:
+    """Where a checkpoint says what it holds."""
+    return os.path.join(checkpoint.directory, "manifest.json")  # noqa: PTH118 (a string, as others)
+
+
+def decode_tree(text: str, what: str, path: str, *, arrays: bool = True) -> Any:
+    """The tree of a JSON text in the manifest ``path``, with a TensorNode for each tensor.
+
+    Raises:
+        CorruptError: It is no such text, or has tensors without ``arrays``; names ``what``.
+        ValueError: It has a tag that this version does not know. That is no damage, for which an
+            older checkpoint would be taken.
+    """
+    try:
+        return _decode(json.loads(text), arrays)
+    except _UnknownTagError as error:
+        raise ValueError(f"{path}: {what}: {error}") from None
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise corrupt_error(f"{path}: {what}: no state tree: {reason}", path, 0) from None

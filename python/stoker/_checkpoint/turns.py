@@ -1,0 +1,63 @@
+"""Threads that use one checkpointer take turns."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+
+from stoker._checkpoint.late import LateError
+
+
+class Turns:
+    """One thread at a time, and nobody after the last turn. A thread may take one within its own.
+
+    Attributes:
+        is_closed: Whether the last turn was taken.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._is_closing = False
+        self.is_closed = False
+
+    def check_open(self) -> None:
+        """Raises after the last turn, and while somebody waits for it."""
+        if self.is_closed or self._is_closing:
+            raise ValueError("this Checkpointer is closed")
+
+    @contextlib.contextmanager
+    def take(self) -> Iterator[None]:
+        """Waits for those that came before."""
+        self.check_open()
+        with self._lock:
+            self.check_open()
+            yield
+
+    @contextlib.contextmanager
+    def take_from(self) -> Iterator[None]:
+        """For who takes its lock away; also after the last turn."""
+        with self._lock:
+            yield
+
+    @contextlib.contextmanager
+    def take_last(self, timeout: float | None) -> Iterator[None]:
+        """Nobody comes between: who calls in a loop would keep the turn for ever.
+
+        Raises:
+            LateError: Another thread has it for longer than that; nothing is closed.
+        """
+        self._is_closing = True
+        try:
+            if not self._lock.acquire(timeout=_seconds(timeout)):
+                raise LateError(f"close: another thread saves or restores after {timeout} s")
+            try:
+                yield
+            finally:
+                self._lock.release()
+        finally:
+            self._is_closing = False
+
+
+def _seconds(timeout: float | None) -> float:
+    return -1 if timeout is None else min(timeout, threading.TIMEOUT_MAX)

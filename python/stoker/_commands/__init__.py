@@ -1,0 +1,1 @@
+"""The parts of the command that run in Python."""

@@ -1,0 +1,282 @@
+"""``stoker checkpoint import`` and ``export`` of torch's files: the native command hands over.
+
+Exit status: 0 done, 1 failed, 2 misused, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import secrets
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from stoker import _native
+from stoker import io as stoker_io
+from stoker._checkpoint.checkpointer import SETTINGS, Checkpointer
+from stoker._checkpoint.foreign.dcp_metadata import RefusedPickleError
+from stoker._checkpoint.foreign.torch_files import import_torch, load_dcp, load_pt, save_pt
+from stoker._checkpoint.memory import UnsupportedValueError, memory_of, new_tensor
+from stoker._checkpoint.names import why_no_name
+from stoker._checkpoint.ranks import Differs, identity_in, tree_of_all
+from stoker._checkpoint.tree import TensorNode, decode_tree, manifest_path
+from stoker._checkpoint.values import parts_of, with_parts
+from stoker._common.command_line import (
+    EXIT_FAILED,
+    EXIT_INTERRUPTED,
+    EXIT_MISUSED,
+    counted,
+    one_line,
+    stoppable,
+)
+from stoker._common.plain_files import create_plain
+
+_MEMORY_BYTES, _PIECE_BYTES = 256 << 20, 16 << 20
+
+
+def _trees_of(state: Any, name: str | None) -> tuple[dict[str, Any], dict[str, str]]:
+    """What a file holds as trees by name, and the keys that could not be their names.
+
+    A dict of parts (the model's, the optimizer's) is split. One without any, as a module's own
+    state is, and everything under a ``name`` that was given, is one tree.
+    """
+    is_split = (
+        name is None
+        and isinstance(state, dict)
+        and any(isinstance(part, dict) for part in state.values())
+        and all(type(key) is str and key and not key.startswith("!") for key in state)
+    )
+    if not is_split:
+        return {name or "state": state}, {}
+    trees, renamed = {}, {}
+    for key, part in state.items():
+        tree = key
+        while why_no_name(tree, SETTINGS) is not None or (tree != key and tree in state):
+            tree += "_"
+        trees[tree] = part
+        if tree != key:
+            renamed[tree] = key
+    return trees, renamed
+
+
+def import_file(arguments: argparse.Namespace) -> str:
+    """Commits what torch has saved as a checkpoint; what to print."""
+    source = Path(arguments.source)
+    state = load_dcp(source) if source.is_dir() else load_pt(source)
+    trees, renamed = _trees_of(state, arguments.tree)
+    saver = Checkpointer(
+        arguments.directory, lock="fail", memory_bytes=_MEMORY_BYTES, rank=0, world_size=1
+    )
+    saver._writer.is_told = True  # an import continues nothing
+    with saver:
+        extra = {"imported_from": source.resolve().name}
+        pending = saver.save(arguments.step, extra=extra, **trees)
+    pending.wait()  # at once: it was closed
+    checkpoint = _native.OpenCheckpoint(
+        os.fsencode(f"{arguments.directory}/step-{arguments.step:012}")
+    )
+    tensors = len(checkpoint.tensors())
+    report = {
+        "name": Path(checkpoint.directory).name,
+        "step": arguments.step,
+        "generation": pending.generation,
+        "tensors": tensors,
+        "size_bytes": pending.size_bytes,
+        "trees": list(trees),
+    }
+    if arguments.json:
+        return json.dumps(report)
+    named = [f"{tree} (was {renamed[tree]})" if tree in renamed else tree for tree in trees]
+    size = _native.format_bytes(pending.size_bytes)
+    where = f"{arguments.directory}/{report['name']}"
+    return (
+        f"{where}: {counted(tensors, 'tensor')}, {size}, generation {pending.generation}\n"
+        f"trees: {', '.join(named)}\n`latest` leads to it now"
+    )
+
+
+class _Reader:
+    """Makes tensors of a checkpoint's, each once: what was tied is tied again."""
+
+    def __init__(self, checkpoint: _native.OpenCheckpoint) -> None:
+        self._checkpoint = checkpoint
+        self._stored = {name: (kind, shape) for name, kind, shape in checkpoint.tensors()}
+        self._made: dict[tuple[str, str | None], Any] = {}
+
+    def choose(self, only: list[str]) -> list[tuple[str, str]]:
+        """The names that are chosen, as trees have them and as they are stored."""
+        return self._checkpoint.choose_names(only)
+
+    @property
+    def tensors(self) -> int:
+        """How many were made."""
+        return len(self._made)
+
+    def tensor(self, name: str, element: str | None, path: str) -> Any:
+        """The whole tensor, however many slices it was saved in."""
+        if (name, element) not in self._made:
+            if element is not None and element != "<c16":
+                raise ValueError(f"{path}: torch has no elements of type {element}")
+            try:
+                made = new_tensor(*self._stored[name], element)
+            except UnsupportedValueError as error:
+                raise ValueError(f"{path}: {error}") from None
+            memory = memory_of(made)
+            assert memory is not None
+            self._checkpoint.read_all([(name, None, memory.address, None, memory.bounds)])
+            self._made[name, element] = made
+        return self._made[name, element]
+
+    def tree(self, node: Any, path: str) -> Any:
+        """With tensors in their places."""
+        if isinstance(node, Differs):
+            raise ValueError(
+                f"{path}: each rank has saved its own, and a file has room for one: choose tensors "
+                "with --only"
+            )
+        if isinstance(node, TensorNode):
+            made = self.tensor(node.name, node.element, path)
+            return made.item() if node.is_scalar else made
+        parts = parts_of(node)
+        if parts is None:
+            return node
+        made = [self.tree(item, f"{path}[{key!r}]") for key, item in parts]
+        if isinstance(node, (list, tuple)):
+            return with_parts(node, made)
+        return {key: item for (key, _), item in zip(parts, made, strict=True)}
+
+
+def _flat(reader: _Reader, only: list[str], strip: list[str]) -> dict[str, Any]:
+    """Tensors by name, chosen and shortened as the native exports do it."""
+    tensors: dict[str, Any] = {}
+    for name, stored in reader.choose(only):
+        prefixes = sorted((p for p in strip if name.startswith(p)), key=len, reverse=True)
+        short = name.removeprefix(prefixes[0]) if prefixes else name
+        if not short:
+            raise ValueError(f"{name}: nothing is left of its name")
+        if short in tensors:
+            raise ValueError(f"{name}: two tensors would have the name {short}")
+        tensors[short] = reader.tensor(stored, None, name)
+    if not tensors:
+        raise ValueError("no tensor's name begins with what --only says")
+    return tensors
+
+
+def _sync_and_sum(file: BinaryIO) -> tuple[int, str]:
+    digest, size = hashlib.sha256(), 0
+    file.seek(0)
+    while piece := file.read(_PIECE_BYTES):
+        digest.update(piece)
+        size += len(piece)
+    file.flush()
+    os.fsync(file.fileno())
+    return size, digest.hexdigest()
+
+
+def _sync_directory(path: Path) -> None:
+    directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
+
+
+def export_file(arguments: argparse.Namespace) -> str:
+    """Writes a checkpoint for torch; what to print.
+
+    1. Write under a private name, and fsync.  2. Link to the final name: that replaces nothing.
+    3. fsync the parent.  4. Publish the sums: there are none without their file.
+    """
+    out = Path(arguments.out)
+    import_torch(f"{out}: written by torch")
+    sums = out.with_name(f"{out.name}.sha256")
+    for taken in (out, sums):
+        if os.path.lexists(taken):
+            raise FileExistsError(
+                f"{taken}: there is such a file, and an export replaces none; "
+                "remove it, or name another"
+            )
+    if set(out.name) & set("\\\n\r"):
+        raise ValueError("the name of an export has no backslash or line break")
+    checkpoint = _native.OpenCheckpoint(os.fsencode(arguments.checkpoint))
+    reader = _Reader(checkpoint)
+    if arguments.only or arguments.strip:
+        tree = _flat(reader, arguments.only, arguments.strip)
+    else:
+        manifest = manifest_path(checkpoint)
+        states = [decode_tree(state, "state", manifest) for state in checkpoint.state]
+        tree = reader.tree(tree_of_all(states, identity_in(checkpoint)), "state")
+    staged = out.with_name(f"{out.name}.staged-{secrets.token_hex(16)}")
+    file = create_plain(staged)
+    try:
+        try:
+            with file:
+                save_pt(tree, file)
+                size, digest = _sync_and_sum(file)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(out)) from None
+        os.link(staged, out, follow_symlinks=False)
+    finally:
+        staged.unlink(missing_ok=True)
+    try:
+        _sync_directory(out.parent)
+        stoker_io.write_durable(sums, f"{digest}  {out.name}\n".encode())
+    except BaseException:
+        sums.unlink(missing_ok=True)
+        out.unlink()
+        raise
+    report = {
+        "files": [str(out)],
+        "sums": str(sums),
+        "tensors": reader.tensors,
+        "size_bytes": size,
+    }
+    if arguments.json:
+        return json.dumps(report)
+    tensors = counted(reader.tensors, "tensor")
+    return f"{tensors} in 1 file, {_native.format_bytes(size)}: {out}\nsums: {sums}"
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="stoker checkpoint", allow_abbrev=False, add_help=False)
+    commands = parser.add_subparsers(dest="command", required=True)
+    importing = commands.add_parser("import", allow_abbrev=False, add_help=False)
+    importing.add_argument("directory")
+    importing.add_argument("source")
+    importing.add_argument("--step", type=int, required=True)
+    importing.add_argument("--as", dest="tree")
+    exporting = commands.add_parser("export", allow_abbrev=False, add_help=False)
+    exporting.add_argument("checkpoint")
+    exporting.add_argument("out")
+    exporting.add_argument("--only", action="append", default=[])
+    exporting.add_argument("--strip", action="append", default=[])
+    for command in (importing, exporting):
+        command.add_argument("--json", action="store_true")
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Imports or exports; everything that can go wrong is one line on stderr."""
+    arguments = _parser().parse_args(argv)
+    try:
+        run = import_file if arguments.command == "import" else export_file
+        with stoppable():
+            text = run(arguments)
+        print(text, flush=True)
+        return 0
+    except KeyboardInterrupt:
+        message, status = "interrupted", EXIT_INTERRUPTED
+    except (OSError, ImportError, _native.CorruptError, RefusedPickleError, TypeError) as error:
+        message, status = one_line(error), EXIT_FAILED
+    except ValueError as error:
+        message, status = one_line(error), EXIT_MISUSED
+    print(f"stoker checkpoint {arguments.command}: {message}", file=sys.stderr)
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,170 @@
+"""Which part of every global batch this process has."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from stoker._common.numbers import whole_number
+
+_log = logging.getLogger("stoker")
+_logged: set[tuple[str, Ranks]] = set()
+_warned: set[tuple[tuple[int, int], Ranks]] = set()
+
+# Who starts processes, and the variables in which they tell each its rank and how many there are.
+LAUNCHERS = (
+    ("RANK and WORLD_SIZE", "RANK", "WORLD_SIZE"),
+    ("SLURM", "SLURM_PROCID", "SLURM_NTASKS"),
+    ("Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+)
+_LOCAL_SIZES = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "SLURM_TASKS_PER_NODE")
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """A process among those that train together.
+
+    Attributes:
+        rank: Its number, in data-parallel coordinates.
+        world_size: How many there are.
+        local_world_size: How many of them share this machine's memory.
+        source: Who said so.
+    """
+
+    rank: int
+    world_size: int
+    local_world_size: int
+    source: str
+
+    def warn_if_outdated(self) -> None:
+        """Says so if torch.distributed has several ranks by now, and there were none to be found.
+
+        It may be meant, where all ranks train on the same samples.
+        """
+        now = _from_distributed() if self.source == "default" else None
+        if now is None or now[1] == 1 or (now, self) in _warned:
+            return
+        _warned.add((now, self))
+        _log.warning(
+            "loader: it was built before torch.distributed was initialized, so it is rank 0 of 1 "
+            "and gives this process, which is rank %d of %d, every sample. Build it after "
+            "init_process_group(), under Lightning in train_dataloader(); or give rank= and "
+            "world_size=",
+            *now,
+        )
+
+
+def _number(environment: Mapping[str, str], name: str) -> int:
+    try:
+        return int(environment[name])
+    except ValueError:
+        raise ValueError(f"{name}={environment[name]!r} is not a number") from None
+
+
+def _from_mesh(mesh: Any) -> tuple[int, int]:
+    if not hasattr(mesh, "get_local_rank"):
+        raise TypeError(f"mesh is a DeviceMesh, not {type(mesh).__name__}")
+    if getattr(mesh, "ndim", 1) != 1:
+        names = getattr(mesh, "mesh_dim_names", None) or ("dp",)
+        raise ValueError(
+            f"mesh has {mesh.ndim} dimensions: give the data-parallel one, mesh[{names[0]!r}], "
+            "or flatten several into one"
+        )
+    return int(mesh.get_local_rank()), int(mesh.size())
+
+
+def _from_distributed() -> tuple[int, int] | None:
+    """Asked only if somebody has imported it: nothing is initialized otherwise."""
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
+        return None
+    return int(distributed.get_rank()), int(distributed.get_world_size())
+
+
+def _discover(environment: Mapping[str, str]) -> tuple[int, int, str]:
+    if (found := _from_distributed()) is not None:
+        return (*found, "torch.distributed")
+    for launcher, rank, world_size in LAUNCHERS:
+        if rank in environment and world_size in environment:
+            return _number(environment, rank), _number(environment, world_size), launcher
+    _refuse_half_a_pair(environment)
+    return 0, 1, "default"
+
+
+def _refuse_half_a_pair(environment: Mapping[str, str]) -> None:
+    """Whoever forgets the other variable must not train on the same data on every rank.
+
+    Of RANK and WORLD_SIZE alone: SLURM says how many tasks there will be to who starts them, too.
+    """
+    for there, missing in (("RANK", "WORLD_SIZE"), ("WORLD_SIZE", "RANK")):
+        if there in environment and missing not in environment:
+            if there == "WORLD_SIZE" and _number(environment, there) == 1:
+                return
+            # Lightning tells its processes the latter, and sets torch.distributed up in fit().
+            lightning = (
+                ". Under Lightning, build it in train_dataloader(), where the ranks are known"
+                if there == "WORLD_SIZE" and "LOCAL_RANK" in environment
+                else ""
+            )
+            raise ValueError(
+                f"{there}={environment[there]} is set and {missing} is not: set both, or neither, "
+                f"or give rank= and world_size={lightning}"
+            )
+
+
+def _local_world_size(environment: Mapping[str, str], world_size: int) -> int:
+    for name in _LOCAL_SIZES:
+        match = re.match(r"\d+", environment.get(name, ""))  # SLURM's may be "4(x2),3"
+        if match is not None and int(match[0]) > 0:
+            return min(int(match[0]), world_size)
+    return 1
+
+
+def _refuse_in_dataloader_worker() -> None:
+    """Each of its workers would go through the same samples."""
+    data = sys.modules.get("torch.utils.data")
+    worker = data.get_worker_info() if data is not None else None
+    if worker is not None and worker.num_workers > 1:
+        raise RuntimeError(
+            f"this is worker {worker.id} of {worker.num_workers} of a torch DataLoader, and each "
+            "would give the same samples. A stoker.Loader needs no workers: iterate over it in the "
+            "main process; or give the DataLoader a stoker.Dataset; or say rank= and world_size="
+        )
+
+
+def find_ranks(
+    rank: int | None = None,
+    world_size: int | None = None,
+    mesh: Any = None,
+    environment: Mapping[str, str] = os.environ,
+    who: str = "loader",
+) -> Ranks:
+    """Explicit numbers; else the mesh's; else torch.distributed's; else a launcher's; else 0 of 1.
+
+    What was found is logged, once.
+    """
+    if (rank is None) != (world_size is None):
+        raise ValueError("rank= and world_size= belong together: give both, or neither")
+    if rank is not None and world_size is not None:
+        if mesh is not None:
+            raise ValueError("rank= and world_size=, or mesh=: not both")
+        size = whole_number("world_size", world_size, 1)
+        found = whole_number("rank", rank), size, "arguments"
+    elif mesh is not None:
+        found = (*_from_mesh(mesh), "mesh")
+    else:
+        if who == "loader":
+            _refuse_in_dataloader_worker()
+        found = _discover(environment)
+    if not 0 <= found[0] < found[1]:
+        raise ValueError(f"rank {found[0]} of {found[1]} ({found[2]}): ranks count from 0")
+    ranks = Ranks(found[0], found[1], _local_world_size(environment, found[1]), found[2])
+    if (who, ranks) not in _logged:
+        _logged.add((who, ranks))
+        _log.info("%s: rank %d of %d (%s)", who, ranks.rank, ranks.world_size, ranks.source)
+    return ranks

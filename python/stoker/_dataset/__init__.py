@@ -1,0 +1,1 @@
+"""stoker.Dataset, stoker.Tokens and what they read."""

@@ -1,0 +1,158 @@
+"""stoker.Mixture: several datasets in one order, by weight."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex
+
+from stoker import _native
+from stoker._common.numbers import whole_number
+from stoker._common.unknown_arguments import refuse_arguments
+from stoker._dataset.dataset import Dataset, Ids, Source, are_paths
+from stoker._dataset.sample_reader import Sample
+from stoker._dataset.select import take
+from stoker._dataset.tokens import Tokens
+
+if TYPE_CHECKING:
+    from typing_extensions import Never
+
+
+def _dataset(given: Any) -> Dataset:
+    if isinstance(given, Dataset):
+        return given
+    if not are_paths(given):
+        raise TypeError(f"a mixture is one of Datasets, not of {type(given).__name__}")
+    return Dataset(given)
+
+
+def _weight(given: Any) -> float:
+    try:
+        return float(given)
+    except (TypeError, ValueError):
+        raise TypeError(f"a weight is a number, not {given!r}") from None
+
+
+def _check_alike(tokens: Sequence[Tokens]) -> None:
+    """ValueError for rows that would not come out as their own dataset gives them."""
+    for number, one in enumerate(tokens):
+        for name in ("pack", "window", "extra", "pad", "dtype"):
+            here, first = (
+                each._reader_dtype() if name == "dtype" else getattr(each._cut, name)
+                for each in (one, tokens[0])
+            )
+            if here != first:
+                raise ValueError(
+                    f"a mixture is one of Tokens that are cut alike: {name} is {here!r} in dataset "
+                    f"{number} and {first!r} in dataset 0"
+                    + ('; dtype="int64" fits all' if name == "dtype" else "")
+                )
+
+
+class Mixture:
+    """Several datasets as one, each with its share of the samples.
+
+    Positions run in cycles of 65,536, in each of which every dataset has its share exactly. A
+    dataset is gone through completely before it begins again, at its own pace, with an order of its
+    own.
+
+    ``mix[i]`` is what stands at position i with nothing shuffled inside the datasets; a Loader
+    shuffles.
+
+    Args:
+        parts: Datasets, or paths of shards, and their weights, which need not sum to 1. All of them
+            samples of shards, or all Tokens that differ in their stride alone.
+        epoch_samples: What counts as an epoch; all samples together if not given.
+
+    Raises:
+        ValueError: A weight that is not a positive number, or too small for a share; Tokens of
+            several lengths, dtypes or pads.
+    """
+
+    def __init__(
+        self,
+        parts: Sequence[tuple[Dataset | Source | Sequence[Source], float]],
+        *,
+        epoch_samples: int | None = None,
+        **unknown: Never,
+    ) -> None:
+        refuse_arguments(unknown, Mixture)
+        for part in parts:
+            if not isinstance(part, (tuple, list)) or len(part) != 2:
+                raise TypeError(f"a mixture is a list of (dataset, weight): {part!r} is none")
+        self.datasets = tuple(_dataset(data) for data, _ in parts)
+        self.weights = tuple(_weight(weight) for _, weight in parts)
+        if len({isinstance(dataset, Tokens) for dataset in self.datasets}) > 1:
+            raise ValueError("a mixture is one of samples or one of Tokens, not of both")
+        _check_alike([one for one in self.datasets if isinstance(one, Tokens)])
+        self._epoch_samples = 0
+        if epoch_samples is not None:
+            self._epoch_samples = whole_number("epoch_samples", epoch_samples, 1)
+        self._length = self._order.epoch_samples
+
+    def _counts(self) -> list[int]:
+        return [len(dataset) for dataset in self.datasets]
+
+    def _options(self, options: _native.OrderOptions) -> _native.OrderOptions:
+        """With defaults put in."""
+        return _native.resolve_mixture(options, self._counts(), self.weights)
+
+    def _make_order(self, options: _native.OrderOptions) -> _native.Order:
+        return _native.make_mixture_order(options, self._counts(), self.weights)
+
+    @cached_property
+    def _order(self) -> _native.Order:
+        return self._make_order(_native.OrderOptions("off", 0, self._epoch_samples))
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __getitem__(self, index: SupportsIndex) -> Sample:
+        return self.__getitems__([operator.index(index)])[0]
+
+    def __getitems__(self, indexes: Ids) -> list[Sample]:
+        """Several samples at once; torch's DataLoader calls it."""
+        samples: list[Sample] = []
+        for position in take(range(len(self)), indexes).tolist():
+            dataset, sample = self._order.fill(0, position, 1)
+            samples.append(self.datasets[int(dataset[0])][int(sample[0])])
+        return samples
+
+    def __iter__(self) -> Iterator[Sample]:
+        return (self[i] for i in range(len(self)))
+
+    def select(self, ids: Ids) -> NoReturn:
+        """TypeError: a mixture's positions repeat samples. Select in its datasets."""
+        raise TypeError("a Mixture has no select(): select in the datasets, then mix them")
+
+    def split(self, parts: Sequence[float], *, seed: int | None = None) -> NoReturn:
+        """TypeError: parts of a mixture would share samples. Split its datasets."""
+        raise TypeError("a Mixture has no split(): split the datasets, then mix them")
+
+    @property
+    def fingerprint(self) -> str:
+        """Identifies the datasets, their samples, and their shares."""
+        return self._mixed([dataset.fingerprint for dataset in self.datasets])
+
+    @property
+    def _old_fingerprint(self) -> str:
+        return self._mixed([dataset._old_fingerprint for dataset in self.datasets])
+
+    def _mixed(self, fingerprints: list[str]) -> str:
+        return _native.mixture_fingerprint(fingerprints, self._counts(), self.weights)
+
+    @property
+    def shares(self) -> tuple[float, ...]:
+        """The part of all samples that each dataset has."""
+        return tuple(weight / sum(self.weights) for weight in self.weights)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_order"}
+
+    def __repr__(self) -> str:
+        parts = ", ".join(
+            f"({dataset!r}, {weight:g})"
+            for dataset, weight in zip(self.datasets, self.weights, strict=True)
+        )
+        return f"Mixture([{parts}], epoch_samples={len(self)})"

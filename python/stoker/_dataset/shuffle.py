@@ -1,0 +1,58 @@
+"""How samples are shuffled."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from stoker import _native
+from stoker._common.numbers import whole_number
+
+
+@dataclass(frozen=True)
+class BlockShuffle:
+    """Block order with other figures than the default ones. 0 is the default of each.
+
+    Attributes:
+        block_samples: Neighbours that are read together. (As many as make 8 to 16 MiB, a power of
+            two; fewer of a small dataset, so that every lane has a window of blocks.)
+        window_blocks: Blocks that are mixed with each other (16).
+        lanes: Streams of blocks that a global batch takes its samples from; they divide it, or that
+            of the run that is resumed. (The greatest divisor of the global batch up to 64.)
+    """
+
+    block_samples: int = 0
+    window_blocks: int = 0
+    lanes: int = 0
+
+
+def shuffle_of(given: Any) -> str | BlockShuffle:
+    """What ``shuffle=`` says, as a name or a BlockShuffle.
+
+    Raises:
+        TypeError: It is nothing that says how to shuffle.
+    """
+    if given is None:
+        return "global"
+    if isinstance(given, (bool, np.bool_)):
+        return "global" if given else "off"
+    if not isinstance(given, (str, BlockShuffle)):
+        raise TypeError(
+            f'shuffle={given!r}: "global", "block" or a BlockShuffle, "off", "resampled", or a bool'
+        )
+    return "off" if given == "none" else given  # as the command line says it
+
+
+def order_options(
+    shuffle: str | BlockShuffle, seed: int, sample_count: int
+) -> _native.OrderOptions:
+    """The core's options, defaults not put in yet."""
+    seed = whole_number("seed", seed)
+    blocks = shuffle if isinstance(shuffle, BlockShuffle) else BlockShuffle()
+    kind = shuffle if isinstance(shuffle, str) else "block"
+    options = _native.OrderOptions(kind, seed, sample_count)
+    for name in ("block_samples", "window_blocks", "lanes"):
+        setattr(options, name, whole_number(name, getattr(blocks, name)))
+    return options

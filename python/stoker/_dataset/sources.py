@@ -1,0 +1,131 @@
+"""What a Loader reads from: shards, windows, selections."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from stoker import _native
+from stoker._common.policies import policy_name
+from stoker._dataset.columns import KEY
+from stoker._dataset.dataset import Dataset, Source, are_paths
+from stoker._dataset.mixture import Mixture
+from stoker._dataset.sample_reader import Sample
+from stoker._dataset.tokens import Tokens
+
+Data: TypeAlias = Dataset | Mixture | Source | Sequence[Source]
+Selection: TypeAlias = tuple[int, int, int] | npt.NDArray[np.uint64]
+
+
+def dataset_of(data: Data) -> Dataset | Mixture:
+    """The dataset itself, or the one that a path names."""
+    if isinstance(data, (Dataset, Mixture)):
+        return data
+    if not are_paths(data):
+        raise TypeError(
+            f"data is a Dataset, Tokens or Mixture, or the paths of shards, not {_kind(data)}"
+        )
+    return Dataset(data)
+
+
+def _kind(data: object) -> str:
+    name = type(data).__name__
+    return f"{name} of {type(data[0]).__name__}" if isinstance(data, (list, tuple)) else name
+
+
+def check_fields(data: Dataset | Mixture, names: Sequence[str]) -> None:
+    """Whether samples have these fields, so that a misspelt one is told before the first batch.
+
+    Looks at the first sample of each dataset, and at the last one if that lacks a field: one alone
+    may be damaged, and that is for its batch to say.
+
+    Raises:
+        ValueError: They lack a field; names those that there are.
+    """
+    for dataset in data.datasets if isinstance(data, Mixture) else (data,):
+        first = _sample(dataset, 0)
+        if first is None:
+            continue
+        name = next((name for name in names if not _has_field(first, name)), None)
+        last = None if name is None else _sample(dataset, -1)
+        if name is not None and last is not None and not _has_field(last, name):
+            there = ", ".join(field for field in first if field != KEY)
+            raise ValueError(f"fields: no {name!r} in sample {first[KEY]!r}; it has {there}")
+
+
+def _has_field(sample: Sample, name: str) -> bool:
+    """Whether it has the field, or one of the alternatives in its name."""
+    return name in sample or any(one in sample for one in name.split(";"))
+
+
+def _sample(dataset: Dataset, index: int) -> Sample | None:
+    """None if it cannot be read, or there is none."""
+    try:
+        return dataset[index]
+    except (IndexError, OSError, ValueError):
+        return None
+
+
+def is_packed(data: Dataset | Mixture) -> bool:
+    """Whether samples are packs of documents."""
+    first = data.datasets[0] if isinstance(data, Mixture) else data
+    return isinstance(first, Tokens) and first._packs is not None
+
+
+def _mean_bytes(datasets: Sequence[Dataset]) -> int:
+    """Of all samples of the shards, selected or not."""
+    count = sum(len(dataset._reader) for dataset in datasets)
+    return sum(dataset._native.plain_size_bytes for dataset in datasets) // max(count, 1)
+
+
+def _selection_of(dataset: Dataset) -> Selection:
+    ids = dataset._ids
+    if isinstance(ids, range):
+        return (ids.start if len(ids) > 0 else 0), ids.step, len(ids)
+    return np.ascontiguousarray(ids).astype(np.uint64)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The datasets of a loader, as its core wants them."""
+
+    natives: list[_native.Dataset]
+    windows: list[_native.TokenWindows]
+    packs: list[_native.TokenPacks]
+    dtype: str  # of tokens
+    pad: int  # of packs
+    sample_bytes: int  # of the mean sample
+    selections: list[Selection]
+    whole_counts: list[int]
+    is_whole: bool
+
+    @staticmethod
+    def of(data: Dataset | Mixture, policy: str) -> Parts:
+        """Opens datasets again where ``policy`` asks for another treatment of the page cache."""
+        datasets = data.datasets if isinstance(data, Mixture) else (data,)
+        tokens = [dataset for dataset in datasets if isinstance(dataset, Tokens)]
+        name = policy_name(policy)
+        return Parts(
+            natives=[
+                dataset._native if name == "auto" else dataset._arguments.open(name)
+                for dataset in datasets
+            ],
+            windows=[one._windows for one in tokens if one._windows is not None],
+            packs=[one._packs for one in tokens if one._packs is not None],
+            dtype=tokens[0]._cut.dtype if tokens else "",
+            pad=tokens[0]._cut.pad if tokens else 0,
+            sample_bytes=tokens[0]._row_bytes if tokens else _mean_bytes(datasets),
+            selections=[_selection_of(dataset) for dataset in datasets],
+            whole_counts=[len(dataset._reader) for dataset in datasets],
+            is_whole=all(dataset._is_whole() for dataset in datasets),
+        )
+
+    def selected(self, order: _native.Order) -> _native.Order:
+        """``order``, whose samples are those of the selections, over the datasets' own."""
+        if self.is_whole:
+            return order
+        return _native.make_selected_order(order, self.selections, self.whole_counts)

@@ -1,0 +1,1 @@
+"""stoker.Loader: order, runs, batches."""

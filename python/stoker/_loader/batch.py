@@ -1,0 +1,190 @@
+"""stoker.Batch: a dict of columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, ItemsView, Iterator, ValuesView
+from typing import Any
+
+import numpy as np
+
+from stoker import _native
+from stoker._dataset.columns import (
+    VALID,
+    ColumnMaker,
+    change_tensors,
+    cloned,
+    describe,
+    emptied,
+    tensors_in,
+)
+
+
+class _Pending:
+    """Stands for a column that nobody has looked at yet."""
+
+
+_PENDING = _Pending()
+
+
+class Batch(dict[str, Any]):
+    """The columns of some samples, by name.
+
+    A real dict. Numbers, arrays and token windows are tensors (NumPy arrays without torch), text is
+    a list of str, raw bytes are a :class:`stoker.BytesColumn`, ragged arrays a
+    :class:`stoker.RaggedColumn`. ``batch["__key__"]`` has the samples' keys;
+    ``batch["__valid__"]``, where an epoch's tail is padded, says which samples count.
+
+    Columns are made when they are looked at, and they look into the loader's memory. It gets that
+    memory back when the batch and everything taken from it are gone; :meth:`clone` is for what is
+    to stay.
+
+    Attributes:
+        cursor: Where a run stands that has received this batch and all before it: what to save with
+            a model that has learned from them. None in a batch that no loader made.
+        size: How many samples it has.
+    """
+
+    cursor: _native.Cursor | None = None
+    size: int = 0
+    _source: _native.Batch | None = None
+    _maker: ColumnMaker | None = None
+
+    @classmethod
+    def _of(cls, native: _native.Batch, maker: ColumnMaker, cursor: _native.Cursor) -> Batch:
+        batch: Batch = cls.fromkeys(maker.names(native), _PENDING)  # type: ignore[assignment]
+        batch.cursor = cursor
+        batch.size = len(native)
+        batch._source = native
+        batch._maker = maker
+        return batch
+
+    def _made(self, name: str) -> Any:
+        assert self._source is not None
+        assert self._maker is not None
+        value = self._maker.column(self._source, name)
+        super().__setitem__(name, value)
+        return value
+
+    def _all(self) -> Batch:
+        """Makes every column that is not made yet."""
+        for name in super().__iter__():
+            if super().__getitem__(name) is _PENDING:
+                self._made(name)
+        return self
+
+    def __getitem__(self, name: str) -> Any:
+        value = super().__getitem__(name)
+        return self._made(name) if value is _PENDING else value
+
+    # dict's own functions would hand out what stands for a column, so all that read are here. A
+    # dict with an __iter__ of its own is also copied by these, in dict(batch) and f(**batch).
+
+    def __iter__(self) -> Iterator[str]:
+        return super().__iter__()
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The column, or ``default`` if there is none of that name."""
+        return self[name] if name in self else default  # noqa: SIM401 (this is get)
+
+    def items(self) -> ItemsView[str, Any]:  # type: ignore[override]
+        """Names and columns."""
+        return dict.items(self._all())
+
+    def values(self) -> ValuesView[Any]:  # type: ignore[override]
+        """The columns."""
+        return dict.values(self._all())
+
+    def pop(self, name: str, *default: Any) -> Any:
+        """Takes a column out."""
+        if name in self:
+            self[name]
+        return super().pop(name, *default)
+
+    def popitem(self) -> tuple[str, Any]:
+        """Takes the last column out."""
+        return dict.popitem(self._all())
+
+    def setdefault(self, name: str, default: Any = None) -> Any:
+        """The column; ``default``, put there, if there is none of that name."""
+        return self[name] if name in self else super().setdefault(name, default)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Batch):
+            other._all()
+        return dict.__eq__(self._all(), other)
+
+    def __or__(self, other: Any) -> Batch:  # type: ignore[override]
+        both = self.copy()
+        both.update(other)
+        return both
+
+    def copy(self) -> Batch:
+        """Another dict of the same columns."""
+        return self._with(dict(self))
+
+    __copy__ = copy
+
+    def _with(self, columns: dict[str, Any]) -> Batch:
+        batch = Batch(columns)
+        batch.cursor, batch.size = self.cursor, self.size
+        return batch
+
+    def _changed(self, change: Callable[[Any], Any]) -> Batch:
+        return self._with({name: change(value) for name, value in self.items()})
+
+    def _emptied(self) -> Batch:
+        """The same columns without samples."""
+        batch = self._changed(emptied)
+        batch.size = 0
+        return batch
+
+    def clone(self) -> Batch:
+        """A copy with memory of its own: the loader gets its own back."""
+        return self._changed(cloned)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Batch:
+        return self.clone()
+
+    def to(self, device: Any, *, non_blocking: bool = False) -> Batch:
+        """A batch whose tensors are on ``device``; what is no tensor stays as it is.
+
+        Tensors in dicts, lists and tuples of the batch are moved too.
+
+        ``device`` may also be a dtype, or anything else that ``torch.Tensor.to`` takes.
+        """
+        self._refuse_arrays("to()")
+        return self._changed(
+            lambda value: change_tensors(value, lambda t: t.to(device, non_blocking=non_blocking))
+        )
+
+    def pin_memory(self) -> Batch:
+        """A batch whose tensors are in page-locked memory, which a GPU can copy by itself."""
+        self._refuse_arrays("pin_memory()")
+        return self._changed(lambda value: change_tensors(value, lambda t: t.pin_memory()))
+
+    def _refuse_arrays(self, what: str, advice: str = "torch=True makes tensors") -> None:
+        """Raises where there are arrays and no tensor: nothing would move, and nobody be told."""
+        made = {name: value for name, value in self.items() if name != VALID}  # which is ours
+        arrays = [name for name, value in made.items() if _is_array(value)]
+        if arrays and not tensors_in(made):
+            raise TypeError(f"{what}: {arrays[0]!r} is a NumPy array; {advice}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuilt, (dict(self.clone()), self.cursor, self.size)
+
+    def __repr__(self) -> str:
+        columns = ", ".join(f"{name}: {describe(value)}" for name, value in self.items())
+        return f"Batch({self.size} samples; {columns}; {self.cursor!r})"
+
+
+def _is_array(value: Any) -> bool:
+    """One, or a dict that has one. Lists of arrays are raw bytes, which no tensor holds."""
+    if isinstance(value, dict):
+        return any(_is_array(item) for item in value.values())
+    return isinstance(value, np.ndarray)
+
+
+def _rebuilt(columns: dict[str, Any], cursor: _native.Cursor | None, size: int) -> Batch:
+    batch = Batch(columns)
+    batch.cursor, batch.size = cursor, size
+    return batch

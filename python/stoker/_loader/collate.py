@@ -1,0 +1,124 @@
+"""Samples into columns: what happens after a ``map`` without a ``collate``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from stoker._common.torch import is_tensor
+
+
+def stack_samples(
+    samples: list[Any], raw: frozenset[str] = frozenset(), keys: Sequence[str] | None = None
+) -> dict[str, Any]:
+    """Columns of the samples' fields.
+
+    Numbers become an array, arrays of one shape are stacked, tensors too; dicts are taken apart.
+    All else stays a list, and so do the fields named in ``raw`` while they are bytes: that they
+    happen to have one length in a batch must not make them another thing. ``keys`` are those of the
+    samples, for messages: a ``map`` may have left them out.
+
+    Raises:
+        TypeError: A sample that is not a dict.
+        ValueError: Samples with different fields, or arrays of different shapes.
+    """
+    columns: dict[str, Any] = {}
+    if not samples:
+        return columns
+    if keys is None:
+        keys = [_key(sample) for sample in samples]
+    for key, sample in zip(keys, samples, strict=True):
+        if not isinstance(sample, dict):
+            raise TypeError(
+                f"map returned {type(sample).__name__}, not a dict: give collate= to make batches "
+                "of that"
+            )
+        if sample.keys() != samples[0].keys():
+            raise ValueError(
+                f"sample {key!r} has the fields {sorted(sample)}, and {keys[0]!r} "
+                f"has {sorted(samples[0])}: give them the same fields, or give collate="
+            )
+    for name in samples[0]:
+        values = [sample[name] for sample in samples]
+        if name in raw and all(_is_bytes(value) for value in values):
+            columns[name] = values
+        else:
+            columns[name] = _stacked(name, values, keys)
+    return columns
+
+
+def _is_bytes(value: Any) -> bool:
+    return value is None or (
+        isinstance(value, np.ndarray) and value.dtype == np.uint8 and value.ndim == 1
+    )
+
+
+def _key(sample: Any) -> str:
+    return str(sample.get("__key__", "?")) if isinstance(sample, dict) else "?"
+
+
+def _stacked(name: str, values: list[Any], keys: Sequence[str]) -> Any:
+    first = values[0]
+    if isinstance(first, dict):
+        return stack_samples(values, keys=keys)
+    if isinstance(first, np.ndarray) or is_tensor(first):
+        for value, key in zip(values, keys, strict=True):
+            if getattr(value, "shape", None) != first.shape or type(value) is not type(first):
+                raise ValueError(
+                    f"field {name!r} is {_describe(first)} in sample {keys[0]!r} and "
+                    f"{_describe(value)} in {key!r}: give them one shape and type in map=, or give "
+                    "collate="
+                )
+    if isinstance(first, np.ndarray):
+        return np.stack(values)
+    if is_tensor(first):
+        import torch
+
+        return torch.stack(values)
+    if isinstance(first, (bool, int, float, np.generic)):
+        return np.asarray(values)
+    return values
+
+
+def _describe(value: Any) -> str:
+    shape = getattr(value, "shape", None)
+    return type(value).__name__ if shape is None else f"{type(value).__name__} {tuple(shape)}"
+
+
+def stack_numbers(name: str, values: list[Any], keys: list[str]) -> npt.NDArray[Any]:
+    """The column of a field whose values are numbers or arrays, as the samples of a batch have it.
+
+    Raises:
+        ValueError: They are not alike. It does not become a list then: a column is the same thing
+            in every batch.
+    """
+    first = _form(values[0])
+    for value, key in zip(values, keys, strict=True):
+        if _form(value) != first:
+            raise ValueError(
+                f"field {name!r} is {_form_text(values[0])} in sample {keys[0]!r} and "
+                f"{_form_text(value)} in {key!r}: a column has one dtype and shape. Say in fields= "
+                "what it is to be (stoker.Ragged, stoker.Pad, str), leave it out there, or give "
+                "map="
+            )
+    dtype, shape = first
+    return np.stack(values) if shape else np.array(values, dtype)
+
+
+def _form(value: Any) -> tuple[Any, tuple[int, ...]]:
+    """Dtype and shape; the type of what has none."""
+    if isinstance(value, int):
+        return np.dtype(np.int64), ()
+    if isinstance(value, (np.ndarray, np.generic)):
+        return value.dtype, value.shape
+    return type(value), ()
+
+
+def _form_text(value: Any) -> str:
+    if value is None:
+        return "missing"
+    form, shape = _form(value)
+    return form.__name__ if isinstance(form, type) else f"{form} {shape}"

@@ -1,0 +1,109 @@
+"""Batches in memory that the caller's allocator gives: page-locked for a GPU."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+from stoker import _native
+from stoker._common.torch import is_tensor
+from stoker._dataset.columns import KEY, ColumnMaker, change_tensors, tensors_in
+from stoker._loader.batch import Batch
+
+Allocator: TypeAlias = Callable[[int], Any]
+
+_ALIGN = 64
+
+
+def allocator_of(pin_memory: bool | Allocator | None, torch: Any) -> Allocator | None:
+    """What gives the memory of batches; None where they stay in the loader's own."""
+    if pin_memory is False:
+        return None
+    if not (pin_memory is None or pin_memory is True or callable(pin_memory)):
+        raise TypeError(f"pin_memory={pin_memory!r}: a bool, or a function that gives memory")
+    if callable(pin_memory):
+        if torch is None:
+            raise ValueError("pin_memory= makes tensors, and there is no torch, or torch=False")
+        return pin_memory
+    if pin_memory is None:
+        if torch is None or not torch.cuda.is_available():
+            return None
+    elif torch is None:
+        raise ValueError("pin_memory=True makes tensors, and there is no torch, or torch=False")
+    elif not torch.cuda.is_available():
+        raise ValueError(
+            "pin_memory=True locks memory for a GPU, and torch.cuda.is_available() is False here. "
+            "Leave pin_memory out: it is then done where there is a GPU"
+        )
+    return functools.partial(torch.empty, dtype=torch.uint8, pin_memory=True)
+
+
+class FreshMemory:
+    """Copies the tensors of a batch into one piece of memory, a new one each time.
+
+    It is dropped with the tensors and never used again by us: only its allocator knows when a copy
+    to a GPU that was begun from it has ended, and torch's waits for that.
+
+    Thread safety: as the allocator's.
+    """
+
+    def __init__(self, allocate: Allocator) -> None:
+        self._allocate = allocate
+
+    def moved(self, columns: Mapping[str, Any]) -> dict[str, Any]:
+        """The columns with the tensors in them in memory of their own; others as they are."""
+        tensors = [one for one in tensors_in(list(columns.values())) if _is_movable(one)]
+        ends = [0]
+        for tensor in tensors:
+            ends.append(ends[-1] + -(-tensor.nbytes // _ALIGN) * _ALIGN)
+        memory = self._room(ends[-1])
+        rooms = iter(
+            _placed(memory[at : at + tensor.nbytes], tensor)
+            for at, tensor in zip(ends, tensors, strict=False)
+        )
+        return {
+            name: change_tensors(column, lambda one: next(rooms) if _is_movable(one) else one)
+            for name, column in columns.items()
+        }
+
+    def _room(self, size: int) -> Any:
+        memory = self._allocate(size)
+        if not (
+            is_tensor(memory)
+            and str(memory.dtype) == "torch.uint8"
+            and memory.device.type == "cpu"
+            and memory.is_contiguous()
+            and memory.shape == (size,)
+            and memory.data_ptr() % 8 == 0
+        ):
+            raise TypeError(
+                f"pin_memory: the allocator was asked for {size} bytes, and is to give a uint8 "
+                "tensor of that length in host memory, aligned to 8"
+            )
+        return memory
+
+    def batch(self, native: _native.Batch, maker: ColumnMaker, cursor: _native.Cursor) -> Batch:
+        """A batch of the core's: its arrays' memory goes back to the loader at once."""
+        batch = Batch._of(native, maker, cursor)
+        columns = {name: maker.column(native, name) for name in maker.names(native) if name != KEY}
+        columns.update(self.moved(columns))
+        batch.update(columns)
+        del columns
+        native.release_arrays()
+        return batch
+
+
+def _is_movable(tensor: Any) -> bool:
+    """Not one on a device already, and no sparse one, which is no single run of bytes."""
+    return bool(tensor.device.type == "cpu" and str(tensor.layout) == "torch.strided")
+
+
+def _placed(room: Any, tensor: Any) -> Any:
+    placed = room.view(tensor.dtype).view(tensor.shape)
+    if tensor.is_contiguous():
+        # Not by torch: all its threads would wake for each batch, and then spin beside ours.
+        _native.copy_bytes(tensor.view(-1).view(room.dtype).numpy(), room.numpy())
+    else:
+        placed.copy_(tensor)
+    return placed

@@ -1,0 +1,1 @@
+"""map= and collate=, in threads and processes."""

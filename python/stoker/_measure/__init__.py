@@ -1,0 +1,1 @@
+"""stoker.profile, stoker.sweep, stoker.probe."""

@@ -1,0 +1,1 @@
+"""stoker.pack and stoker.ingest."""

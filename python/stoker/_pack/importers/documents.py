@@ -1,0 +1,207 @@
+"""Text files as numbered documents: a file each, a line each, or a line of JSON each."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from stoker import _native
+from stoker._common.plain_files import open_plain
+from stoker._pack.importers.contract import Rows
+
+_BLOCK_BYTES = 8 << 20
+_DOCUMENT_BYTES_MAX = 1 << 30
+_READ_BYTES = 1 << 20  # of neighbours, at once
+_BOM = b"\xef\xbb\xbf"
+JSONL = (".jsonl", ".ndjson")
+
+
+def scan_lines(path: Path) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Where lines begin and how long they are, without those that are blank.
+
+    A byte up to the space is blank; UTF-8 has no others in its longer characters.
+    """
+    begins: list[npt.NDArray[np.int64]] = []
+    sizes: list[npt.NDArray[np.int64]] = []
+    position = line_begin = line_filled = 0
+    with open_plain(path, buffering=0) as file:
+        while block := file.read(_BLOCK_BYTES):
+            data = np.frombuffer(block, np.uint8)
+            ends = np.flatnonzero(data == ord("\n"))
+            filled = data > ord(" ")
+            if len(ends):
+                edges = np.concatenate(([0], ends[:-1] + 1))
+                in_line = np.add.reduceat(filled[: ends[-1] + 1], edges, dtype=np.int64)
+                in_line[0] += line_filled
+                begin = position + edges
+                begin[0] = line_begin
+                begins.append(begin[in_line > 0])
+                sizes.append((position + ends - begin)[in_line > 0])
+                line_begin = position + int(ends[-1]) + 1
+                line_filled = 0
+            line_filled += int(
+                np.count_nonzero(filled[line_begin - position if len(ends) else 0 :])
+            )
+            position += len(data)
+    if line_filled:
+        begins.append(np.array([line_begin]))
+        sizes.append(np.array([position - line_begin]))
+    none = np.empty(0, np.int64)
+    return np.concatenate([none, *begins]), np.concatenate([none, *sizes])
+
+
+def find_files(path: Path, endings: tuple[str, ...]) -> list[Path]:
+    """The file itself; all files below a folder that end so, sorted bytewise."""
+    if not path.is_dir():
+        path.stat()
+        return [path]
+    return sorted(_files_below(path, endings, ()), key=os.fsencode)
+
+
+def _files_below(
+    folder: Path, endings: tuple[str, ...], above: tuple[tuple[int, int], ...]
+) -> Iterator[Path]:
+    """Follows links to folders, but for one that leads to a folder that it lies in (``above``)."""
+    info = folder.stat()
+    here = (info.st_dev, info.st_ino)
+    if here in above:
+        return
+    for path in folder.iterdir():
+        if path.is_dir():
+            yield from _files_below(path, endings, (*above, here))
+        elif path.suffix in endings and path.is_file():
+            yield path
+
+
+class Documents:
+    """Documents by number.
+
+    Thread safety: read() from any thread.
+
+    Attributes:
+        files: In the order of the documents.
+        sizes: Bytes of each document.
+    """
+
+    def __init__(self, path: str, *, lines: bool, text_field: str, is_jsonl: bool | None) -> None:
+        """Finds the documents.
+
+        Args:
+            path: A file, or a folder of .txt or .jsonl files.
+            lines: A document for each line of text, not for each file.
+            text_field: Of JSONL, the field that has the text.
+            is_jsonl: None: by the endings.
+        """
+        place = Path(path)
+        if is_jsonl is None and place.is_dir():
+            kinds = [bool(find_files(place, e)) for e in ((".txt",), JSONL)]
+            if all(kinds):
+                raise ValueError(
+                    f"{path}: holds both .txt and .jsonl files; name one kind by --from"
+                )
+            is_jsonl = kinds[1]
+        self._is_jsonl = place.suffix in JSONL if is_jsonl is None else is_jsonl
+        self._text_field = text_field
+        self._has_lines = lines or self._is_jsonl
+        self.files = find_files(place, JSONL if self._is_jsonl else (".txt",))
+        counts, begins, sizes = [0], [], []
+        for file in self.files:
+            if self._has_lines:
+                begin, size = scan_lines(file)
+            else:
+                begin, size = np.zeros(1, np.int64), np.array([file.stat().st_size])
+            counts.append(len(begin))
+            begins.append(begin)
+            sizes.append(size)
+            if len(size) and size.max() > _DOCUMENT_BYTES_MAX:
+                raise ValueError(f"{file}: a document of more than 1 GiB; split it")
+        none = np.empty(0, np.int64)
+        self._first = np.cumsum(counts)
+        self._begins = np.concatenate([none, *begins])
+        self.sizes = np.concatenate([none, *sizes])
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    def _file_of(self, document: int) -> Path:
+        return self.files[int(np.searchsorted(self._first, document, side="right")) - 1]
+
+    def describe(self, document: int) -> str:
+        """The file, and the line, which is counted only when somebody asks."""
+        path = self._file_of(document)
+        if not self._has_lines:
+            return str(path)
+        left = int(self._begins[document])
+        line = 1
+        with open_plain(path) as file:
+            while left > 0 and (block := file.read(min(left, _BLOCK_BYTES))):
+                line += block.count(b"\n")
+                left -= len(block)
+        return f"{path}: line {line}"
+
+    def read(self, documents: Rows) -> Iterator[tuple[list[int], list[str]]]:
+        """Numbers and texts, as many at a time as a read of neighbours brings."""
+        at = 0
+        while at < len(documents):
+            run = self._neighbours(documents, at)
+            yield run, self._read_run(run)
+            at += len(run)
+
+    def _neighbours(self, documents: Rows, at: int) -> list[int]:
+        """Documents from ``at`` on that follow each other, in one file or each in its own."""
+        first = int(documents[at])
+        run = [first]
+        size = int(self.sizes[first])
+        end = int(np.searchsorted(self._first, first, side="right"))
+        stop = int(self._first[end]) if self._has_lines else len(self)
+        while at + len(run) < len(documents) and size < _READ_BYTES:
+            following = int(documents[at + len(run)])
+            if following != run[-1] + 1 or following >= stop:
+                break
+            run.append(following)
+            size += int(self.sizes[following])
+        return run
+
+    def _read_run(self, run: list[int]) -> list[str]:
+        if not self._has_lines:
+            return [
+                self._text(i, self._read_bytes(self._file_of(i), 0, int(self.sizes[i])))
+                for i in run
+            ]
+        begin = int(self._begins[run[0]])
+        end = int(self._begins[run[-1]] + self.sizes[run[-1]])
+        data = memoryview(self._read_bytes(self._file_of(run[0]), begin, end - begin))
+        return [self._text(i, bytes(data[self._begins[i] - begin :][: self.sizes[i]])) for i in run]
+
+    @staticmethod
+    def _read_bytes(path: Path, begin: int, size: int) -> bytes:
+        with open_plain(path, buffering=0) as file:
+            file.seek(begin)
+            data = b""
+            while len(data) < size and (more := file.read(size - len(data))):
+                data += more
+        if len(data) < size:
+            raise OSError(f"{path}: shorter than when it was listed; pack it when nobody writes it")
+        return data
+
+    def _text(self, document: int, data: bytes) -> str:
+        if self._begins[document] == 0 and data.startswith(_BOM):
+            data = data[len(_BOM) :]
+        try:
+            if not self._is_jsonl:
+                return data.decode().removesuffix("\r") if self._has_lines else data.decode()
+            value = json.loads(data)
+        except UnicodeDecodeError as error:
+            what = f"not UTF-8: byte {error.start} of it is {data[error.start]:#04x}"
+        except (ValueError, RecursionError) as error:
+            what = f"not JSON: {error}"
+        else:
+            if isinstance(value, dict) and isinstance(value.get(self._text_field), str):
+                return str(value[self._text_field])
+            what = f"no text in a field {self._text_field!r}"
+        raise _native.CorruptError(f"{self.describe(document)}: {what}")

@@ -1,0 +1,183 @@
+"""Parquet: a file, or a folder of them, read by row groups."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from stoker._pack.importers import arrow_rows
+from stoker._pack.importers.arrow_values import choose_readers
+from stoker._pack.importers.contract import (
+    Rows,
+    RowSource,
+    Sample,
+    fingerprint_of,
+    left_out_notes,
+    need,
+    reading,
+)
+from stoker._pack.importers.schemas import merge_schemas
+
+_METADATA_THREADS = 8
+_NO_DATA = ("_SUCCESS", "_common_metadata", "_metadata")  # of those who write Parquet
+
+
+def _passed_over(path: str) -> list[str]:
+    """Files and folders of a folder that Arrow takes for no data, without those that are none."""
+    found = []
+    for folder, folders, files in os.walk(path):
+        for name in sorted(folders) + sorted(files):
+            is_known = name in _NO_DATA or name.endswith(".crc")
+            if name.startswith(("_", ".")) and not is_known:
+                found.append(os.path.relpath(Path(folder, name), path))
+        folders[:] = sorted(name for name in folders if not name.startswith(("_", ".")))
+    return found
+
+
+class ParquetRows(RowSource):
+    """The rows of Parquet files that a filter lets through.
+
+    Row groups are counted when it is opened: by their metadata, or, under a filter, by reading the
+    columns that the filter names in the row groups that their statistics do not rule out.
+    """
+
+    is_sequential = True
+
+    def __init__(
+        self,
+        path: str,
+        *,
+        columns: Sequence[str] | None = None,
+        where: Any = None,
+        key: str | None = None,
+        json_columns: Sequence[str] = (),
+    ) -> None:
+        """Opens the files.
+
+        Args:
+            path: A file, or a folder; folders called NAME=VALUE in it are columns.
+            columns: All if None.
+            where: A filter (row_filter.py), pyarrow's lists, or one of its expressions.
+            key: The column that has the keys.
+            json_columns: To be stored as JSON, whatever they are.
+        """
+        arrow = need("pyarrow", "parquet")
+        self.path = path
+        self._key = key
+        self._errors = arrow.ArrowException
+        partitioning = "hive" if Path(path).is_dir() else None
+        with reading(path, self._errors):
+            dataset = need("pyarrow.dataset", "parquet").dataset(
+                path, format="parquet", partitioning=partitioning
+            )
+            files = sorted(dataset.get_fragments(), key=lambda f: os.fsencode(f.path))
+            self._schema = dataset.schema
+            self._columns = arrow_rows.choose_columns(self._schema, columns, key, path)
+            self._filter = arrow_rows.make_filter(where, self._schema, path)
+            self._schema = self._common_schema(files, is_all=columns is None)
+            self._readers = choose_readers(self._schema, self._columns, json_columns)
+            self._groups = self._count(files, is_all=columns is None)
+        self.fields = [name for name in self._columns if name != key]
+        choices = (self._columns, str(self._filter), key, *json_columns)
+        self.fingerprint = fingerprint_of([file.path for file in files], "parquet", choices)
+        for name, decode in self.choose_decoders(self._schema).items():
+            if name in self._readers:
+                self._readers[name] = arrow_rows.decoded(self._readers[name], decode)
+
+    def notes(self) -> list[str]:
+        """What Arrow passed over in a folder."""
+        return left_out_notes(
+            _passed_over(self.path), ": Parquet passes over names that begin with _ or ."
+        )
+
+    def choose_decoders(self, schema: Any) -> arrow_rows.Decoders:
+        """What is to be done to the values of a column; for who reads Parquet otherwise."""
+        return {}
+
+    def _common_schema(self, files: list[Any], *, is_all: bool) -> Any:
+        """Of all files: Arrow alone would read each as if it had the columns of the first."""
+        if len(files) < 2:
+            return self._schema
+        with ThreadPoolExecutor(_METADATA_THREADS) as pool:
+            each = list(pool.map(lambda file: (file.path, file.physical_schema), files))
+        if is_all:
+            wanted = None
+        else:  # what a filter names is in its text
+            text = "" if self._filter is None else str(self._filter)
+            in_files = {name for _, schema in each for name in schema.names}
+            wanted = sorted(name for name in in_files if name in self._columns or name in text)
+        merged = merge_schemas(each, wanted)
+        fields = [merged.field(f.name) if f.name in merged.names else f for f in self._schema]
+        return need("pyarrow", "parquet").schema(fields, self._schema.metadata)
+
+    def _count(self, files: list[Any], *, is_all: bool) -> list[Any]:
+        """Row groups that have rows, and how many rows and bytes."""
+        with ThreadPoolExecutor(_METADATA_THREADS) as pool:
+            groups = [
+                g for split in pool.map(lambda f: f.split_by_row_group(), files) for g in split
+            ]
+            if self._filter is None:
+                counts = [group.row_groups[0].num_rows for group in groups]
+            else:
+                options = {"schema": self._schema, "filter": self._filter, "columns": []}
+                counts = list(pool.map(lambda g: g.scanner(**options).count_rows(), groups))
+        self.size_bytes = sum(
+            self._group_bytes(group, is_all) * count // max(1, group.row_groups[0].num_rows)
+            for group, count in zip(groups, counts, strict=True)
+        )
+        self._first = np.cumsum([0, *(count for count in counts if count)])[:-1]
+        self.starts = self._first
+        self.count = sum(counts)
+        return [group for group, count in zip(groups, counts, strict=True) if count]
+
+    def _group_bytes(self, group: Any, is_all: bool) -> int:
+        """Uncompressed. Columns one by one only where some are left out: there may be thousands."""
+        info = group.row_groups[0]
+        if is_all:
+            return int(info.total_byte_size)
+        columns = group.metadata.row_group(info.id)
+        each = (columns.column(i) for i in range(columns.num_columns))
+        wanted = set(self._columns)
+        return sum(
+            column.total_uncompressed_size
+            for column in each
+            if column.path_in_schema.partition(".")[0] in wanted
+        )
+
+    def read(self, rows: Rows) -> Iterator[list[Sample]]:
+        """Decodes one row group at a time."""
+        assert isinstance(rows, range)
+        group = int(np.searchsorted(self._first, rows.start, side="right")) - 1
+        at = rows.start
+        while at < rows.stop:
+            begin = int(self._first[group])
+            for batch in self._batches(group, at - begin, rows.stop - begin):
+                yield arrow_rows.samples_of(batch, self._key, self._readers, at)
+                at += batch.num_rows
+            group += 1
+            if group == len(self._groups):
+                return
+
+    def _batches(self, group: int, start: int, stop: int) -> Iterator[Any]:
+        """Rows [start, stop) of a row group, as far as it has them."""
+        batches = self._groups[group].to_batches(
+            schema=self._schema,
+            columns=self._columns,
+            filter=self._filter,
+            batch_size=self.batch_rows,
+            use_threads=False,  # shards are packed by threads of ours
+        )
+        at = 0
+        with reading(self._groups[group].path, self._errors):
+            for batch in batches:
+                first, last = max(start - at, 0), min(stop - at, batch.num_rows)
+                at += batch.num_rows
+                if first < last:
+                    yield batch.slice(first, last - first)
+                if at >= stop:
+                    return

@@ -1,0 +1,144 @@
+"""Petastorm: Parquet whose binary columns may be arrays or images.
+
+Petastorm keeps its schema as a pickle in the metadata of ``_common_metadata``, under the key
+``dataset-toolkit.unischema.v1``. Unpickling runs whatever the file says, so it is never read here:
+columns are what Arrow says they are, and what arrays and images are comes from the user's schema,
+or is seen from the first row.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from stoker._pack.importers import arrow_rows
+from stoker._pack.importers.parquet import ParquetRows
+
+_NPY_MAGIC = b"\x93NUMPY"
+_CODECS = ("ndarray", "compressed_image", "scalar")
+_IMAGE_MAGICS = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff")
+
+
+def read_npy(value: bytes) -> np.ndarray[Any, Any]:
+    """What NdarrayCodec has written: the bytes of an .npy file, without objects.
+
+    The head is read by NumPy, which evaluates nothing in it; the array is a view of the bytes, so a
+    head that promises more than there is costs no memory.
+    """
+    file = io.BytesIO(value)
+    form: Any = np.lib.format
+    try:
+        version = form.read_magic(file)
+        read_head = form.read_array_header_1_0 if version == (1, 0) else form.read_array_header_2_0
+        shape, is_fortran, dtype = read_head(file)
+        if dtype.hasobject:
+            raise ValueError("an array of objects, which are pickled")
+        if math.prod(shape) * dtype.itemsize != len(value) - file.tell():
+            raise ValueError(f"shape {shape} of {dtype} is not what {len(value)} bytes hold")
+        array = np.frombuffer(value, dtype, offset=file.tell())
+        return array.reshape(shape, order="F" if is_fortran else "C")
+    except Exception as error:  # NumPy's parser raises what its tokenizer does, too
+        raise ValueError(f"not an array as NdarrayCodec writes them: {error}") from None
+
+
+def _array_decoder(dtype: np.dtype[Any] | None, shape: list[Any] | None) -> Callable[[Any], Any]:
+    def decode(value: Any) -> Any:
+        array = read_npy(value)
+        if dtype is not None and array.dtype != dtype:
+            raise ValueError(f"an array of {array.dtype}, where the schema says {dtype}")
+        if shape is not None and not (
+            len(shape) == array.ndim
+            and all(want in (None, have) for want, have in zip(shape, array.shape, strict=True))
+        ):
+            raise ValueError(f"an array of shape {array.shape}, where the schema says {shape}")
+        return array
+
+    return decode
+
+
+def _image(value: Any) -> Any:
+    if not value.startswith(_IMAGE_MAGICS):
+        raise ValueError("neither a PNG nor a JPEG, as the schema says")
+    return value
+
+
+def _decoder(column: str, entry: Any) -> Callable[[Any], Any] | None:
+    """What the schema says of one column; None: as Arrow has it."""
+    if not isinstance(entry, Mapping) or entry.get("codec") not in _CODECS:
+        raise ValueError(f'schema: column {column!r} needs a "codec": one of {", ".join(_CODECS)}')
+    unknown = set(entry) - {"codec", "dtype", "shape"}
+    if unknown:
+        raise ValueError(
+            f"schema: column {column!r} has {sorted(unknown)[0]!r}, which is not known"
+        )
+    try:
+        dtype = np.dtype(entry["dtype"]) if entry.get("dtype") is not None else None
+    except TypeError:
+        raise ValueError(f"schema: column {column!r}: {entry['dtype']!r} is no dtype") from None
+    shape = entry.get("shape")
+    if shape is not None and not (
+        isinstance(shape, (list, tuple)) and all(n is None or isinstance(n, int) for n in shape)
+    ):
+        raise ValueError(f"schema: column {column!r}: a shape is a list of numbers and nulls")
+    if entry["codec"] == "ndarray":
+        return _array_decoder(dtype, None if shape is None else list(shape))
+    if entry["codec"] == "compressed_image":
+        return _image
+    return None if dtype is None else dtype.type
+
+
+def read_schema(schema: Any) -> dict[str, Any]:
+    """A mapping as it is; a path as the JSON file it names."""
+    if schema is None or isinstance(schema, Mapping):
+        return dict(schema or {})
+    try:
+        document = json.loads(Path(schema).read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"schema {str(schema)!r}: not JSON: {error}") from None
+    if not isinstance(document, dict):
+        raise ValueError(f'schema {str(schema)!r}: not an object of columns, {{"image": {{...}}}}')
+    return document
+
+
+class PetastormRows(ParquetRows):
+    """The rows of a folder that Petastorm wrote."""
+
+    def __init__(self, path: str, *, schema: Any = None, **options: Any) -> None:
+        """Opens the folder.
+
+        Args:
+            path: The folder.
+            schema: Of the columns that are more than Arrow says: a mapping, or a JSON file, of
+                ``{"image": {"codec": "ndarray", "dtype": "uint8", "shape": [32, 32, 3]}}``; codec
+                is "ndarray", "compressed_image" (the bytes stay as they are) or "scalar". Without
+                one, binary columns whose first value is an .npy file are arrays.
+            **options: Of Parquet.
+        """
+        self._codecs = None if schema is None else read_schema(schema)
+        super().__init__(path, **options)
+        self.fingerprint += json.dumps(self._codecs, sort_keys=True, default=str)
+
+    def choose_decoders(self, schema: Any) -> arrow_rows.Decoders:
+        """By the user's schema, else by the first row."""
+        if self._codecs is None:
+            return self._seen_decoders()
+        for name in self._codecs:
+            if name not in schema.names:
+                names = ", ".join(map(repr, schema.names))
+                raise ValueError(f"schema: {self.path} has no column {name!r}; it has {names}")
+        made = {name: _decoder(name, entry) for name, entry in self._codecs.items()}
+        return {name: decode for name, decode in made.items() if decode is not None}
+
+    def _seen_decoders(self) -> arrow_rows.Decoders:
+        first = next(self.read(range(1)))[0] if self.count else {}
+        return {
+            name: read_npy
+            for name, value in first.items()
+            if isinstance(value, bytes) and value.startswith(_NPY_MAGIC)
+        }

@@ -1,0 +1,51 @@
+"""Rows whose fields get other names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from stoker._pack.importers.contract import Rows, RowSource, Sample
+
+
+class RenamedRows(RowSource):
+    """The rows of another source, under the names that the user wants."""
+
+    def __init__(self, source: RowSource, names: Mapping[str, str]) -> None:
+        """Takes over ``source``.
+
+        Args:
+            source: Is closed with this.
+            names: From the source's names to new ones; other fields keep theirs.
+        """
+        has = ", ".join(map(repr, source.fields))
+        for name in names:
+            if name not in source.fields:
+                raise ValueError(f"{source.path}: rename: no field {name!r}; it has {has}")
+        self.fields = [names.get(name, name) for name in source.fields]
+        twice = sorted({name for name in self.fields if self.fields.count(name) > 1})
+        if twice:
+            raise ValueError(f"{source.path}: rename: two fields would be called {twice[0]!r}")
+        self._source = source
+        self._names = dict(names)
+        self.path = source.path
+        self.count = source.count
+        self.size_bytes = source.size_bytes
+        self.sizes = source.sizes
+        self.starts = source.starts
+        self.is_sequential = source.is_sequential
+        self.token_bytes = source.token_bytes
+        self.fingerprint = f"{source.fingerprint} {sorted(names.items())}"
+
+    def read(self, rows: Rows) -> Iterator[list[Sample]]:
+        """As the source reads them."""
+        names = self._names
+        for batch in self._source.read(rows):
+            yield [{names.get(name, name): sample[name] for name in sample} for sample in batch]
+
+    def notes(self) -> list[str]:
+        """Those of the source."""
+        return self._source.notes()
+
+    def close(self) -> None:
+        """Closes the source."""
+        self._source.close()

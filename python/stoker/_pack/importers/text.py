@@ -1,0 +1,138 @@
+"""Text through a tokenizer into tokens: one sequence for each document."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from stoker import _native
+from stoker._pack.importers.contract import Rows, RowSource, Sample, fingerprint_of, need
+from stoker._pack.importers.documents import Documents
+
+_DOCUMENTS_SEEN = 256  # to guess how many tokens a byte makes
+_BYTES_SEEN = 1 << 20
+_UINT16_ENTRIES = 1 << 16
+
+
+def _load_tokenizer(path: str) -> Any:
+    """As its file has it, but for what would cut or fill documents."""
+    tokenizers = need("tokenizers", "tokenizers")
+    text = Path(path).read_text(encoding="utf-8")
+    try:
+        tokenizer = tokenizers.Tokenizer.from_str(text)
+    except Exception as error:  # tokenizers raises Exception itself
+        raise ValueError(f"{path}: not a tokenizer.json: {error}") from None
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    return tokenizer
+
+
+class TokenRows(RowSource):
+    """Documents as arrays of tokens, each with the end-of-document token behind it.
+
+    uint16 if the vocabulary has at most 65,536 entries, else int32. No other special tokens are
+    added. A document without tokens is the end-of-document token alone; blank lines are no
+    documents.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        *,
+        tokenizer: str,
+        eod: int | None = None,
+        lines: bool = False,
+        text_field: str = "text",
+        is_jsonl: bool | None = None,
+    ) -> None:
+        """Finds the documents.
+
+        Args:
+            path: A file or a folder of .txt or .jsonl.
+            tokenizer: The tokenizer.json.
+            eod: The token that ends a document.
+            lines: A document for each line of text, not for each file.
+            text_field: Of JSONL.
+            is_jsonl: None: by the endings.
+        """
+        self.path = path
+        self.fields = ["tokens"]
+        self._tokenizer = _load_tokenizer(tokenizer)
+        vocabulary = self._tokenizer.get_vocab(with_added_tokens=True)
+        self._entries = max(len(vocabulary), 1 + max(vocabulary.values(), default=-1))
+        if eod is None:
+            raise ValueError("eod: name the token that ends a document, by its number")
+        if not 0 <= eod < self._entries or self._tokenizer.id_to_token(eod) is None:
+            raise ValueError(f"eod {eod}: no token of this vocabulary, which has {self._entries}")
+        self._eod = eod
+        self.dtype = np.dtype(np.uint16 if self._entries <= _UINT16_ENTRIES else np.int32)
+        self.token_bytes = self.dtype.itemsize
+        self._documents = Documents(path, lines=lines, text_field=text_field, is_jsonl=is_jsonl)
+        self._lock = threading.Lock()
+        self._empty = 0
+        self.count = len(self._documents)
+        if self.count == 0:
+            raise ValueError(f"{path}: no text in it (.txt, .jsonl)")
+        tokens_per_byte = self._look()
+        guess = np.ceil(self._documents.sizes * tokens_per_byte) + 1
+        self.sizes = guess.astype(np.uint64) * np.uint64(self.dtype.itemsize)
+        self.size_bytes = int(self.sizes.sum())
+        choices = (eod, lines, text_field, is_jsonl, tokens_per_byte)
+        sha256 = hashlib.sha256(Path(tokenizer).read_bytes()).hexdigest()
+        version = need("tokenizers", "tokenizers").__version__
+        self.fingerprint = fingerprint_of(self._documents.files, sha256, version, choices)
+
+    def _look(self) -> float:
+        """How many tokens a byte makes, from the first documents."""
+        seen_bytes = seen_tokens = documents = 0
+        for batch in self.read(range(min(self.count, _DOCUMENTS_SEEN))):
+            seen_tokens += sum(len(sample["tokens"]) for sample in batch)
+            seen_bytes += int(self._documents.sizes[documents : documents + len(batch)].sum())
+            documents += len(batch)
+            if seen_bytes >= _BYTES_SEEN:
+                break
+        self._empty = 0
+        return seen_tokens / max(1, seen_bytes)
+
+    def _encode(self, numbers: list[int], texts: list[str]) -> list[Any]:
+        tokenizer = self._tokenizer
+        encode = getattr(tokenizer, "encode_batch_fast", tokenizer.encode_batch)
+        try:
+            return list(encode(texts, add_special_tokens=False))
+        except Exception as error:  # tokenizers raises Exception itself, TypeError for surrogates
+            for number, text in zip(numbers, texts, strict=True):
+                try:
+                    tokenizer.encode(text, add_special_tokens=False)
+                except Exception as of_one:
+                    where = self._documents.describe(number)
+                    raise _native.CorruptError(f"{where}: cannot be tokenized: {of_one}") from None
+            raise _native.CorruptError(f"{self.path}: cannot be tokenized: {error}") from None
+
+    def read(self, rows: Rows) -> Iterator[list[Sample]]:
+        """Tokenizes as many documents at a time as are read at a time, on all cores."""
+        for numbers, texts in self._documents.read(rows):
+            encodings = self._encode(numbers, texts)
+            samples = []
+            empty = 0
+            for number, encoding in zip(numbers, encodings, strict=True):
+                tokens = np.array([*encoding.ids, self._eod], np.int64)
+                if int(tokens.max()) >= self._entries or int(tokens.min()) < 0:
+                    where = self._documents.describe(number)
+                    message = f"{where}: token {tokens.max()} of {self._entries}"
+                    raise _native.CorruptError(message)
+                empty += len(tokens) == 1
+                samples.append({"tokens": tokens.astype(self.dtype)})
+            with self._lock:
+                self._empty += empty
+            yield samples
+
+    def notes(self) -> list[str]:
+        """How many documents were empty."""
+        if not self._empty:
+            return []
+        return [f"empty documents, which are token {self._eod} alone: {self._empty}"]
