@@ -15,7 +15,7 @@
 namespace {
 
 using namespace stoker;  // NOLINT(google-build-using-namespace)
-using namespace stoker::token_packs_layout;
+using namespace stoker::token_bins_layout;
 
 constexpr std::uint64_t kLength = 16;
 
@@ -62,12 +62,12 @@ void frame(std::span<const std::byte> sound, std::span<const std::byte> data,
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static const std::shared_ptr<const Dataset> dataset = make_dataset();
-  static const std::vector<std::byte> sound = *TokenPacks::build(*dataset, kLength);
+  static const std::vector<std::byte> sound = *TokenBins::build(*dataset, kLength);
   const std::span<const std::byte> input(reinterpret_cast<const std::byte*>(data), size);
-  static_cast<void>(TokenPacks::parse(dataset, kLength, input));
+  static_cast<void>(TokenBins::parse(dataset, kLength, input));
   static std::vector<std::byte> file = sound;
   frame(sound, input, file);
-  const Result<TokenPacks> packs = TokenPacks::parse(dataset, kLength, file);
+  const Result<TokenBins> packs = TokenBins::parse(dataset, kLength, file);
   if (!packs.ok()) return 0;
   std::vector<PackPiece> pieces;
   for (std::uint64_t unit = 0; unit < packs->count(); ++unit) {

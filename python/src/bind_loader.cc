@@ -158,7 +158,7 @@ void set_on_error(LoaderOptions& options, const std::string& name) {
 void bind_loader_options(nb::module_& module) {
   using SharedDatasets = std::vector<std::shared_ptr<Dataset>>;
   using SharedWindows = std::vector<std::shared_ptr<TokenWindows>>;
-  using SharedPacks = std::vector<std::shared_ptr<TokenPacks>>;
+  using SharedPacks = std::vector<std::shared_ptr<TokenBins>>;
   nb::class_<LoaderOptions>(module, "LoaderOptions", "What a loader is made from.")
       .def(
           "__init__",

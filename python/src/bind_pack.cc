@@ -25,21 +25,21 @@ namespace {
 
 /// Files that are to be packed, looked through.
 struct PackFiles {
-  std::unique_ptr<SampleSource> source;
+  std::unique_ptr<PackInput> source;
 };
 
 std::unique_ptr<PackFiles> open_pack_files(const std::string& path, const std::string& kind,
                                            const std::string& dtype, std::uint64_t sequence_length,
                                            const std::string& destination, bool hidden,
                                            const std::string& classes) {
-  SampleSourceOptions options{.kind = kind,
-                              .sequence_length = sequence_length,
-                              .excluded_directory = destination,
-                              .with_hidden = hidden,
-                              .classes = classes};
+  PackInputOptions options{.kind = kind,
+                           .sequence_length = sequence_length,
+                           .excluded_directory = destination,
+                           .with_hidden = hidden,
+                           .classes = classes};
   if (!dtype.empty()) options.dtype = value_or_raise(parse_dtype(dtype));
   return std::make_unique<PackFiles>(PackFiles{value_or_raise(
-      interruptible([&](std::stop_token /*stop*/) { return open_sample_source(path, options); }))});
+      interruptible([&](std::stop_token /*stop*/) { return open_input(path, options); }))});
 }
 
 PackReport pack_files(const PackFiles& files, const std::string& directory,

@@ -68,7 +68,7 @@ void read_windows(const TokenWindows& windows, const Dataset& dataset, const Uni
 }
 
 /// Reads one pack into a row that is otherwise left alone, and says what its tokens are of.
-Result<std::uint64_t> read_pack(const Dataset& dataset, const TokenPacks& packs, std::uint64_t unit,
+Result<std::uint64_t> read_pack(const Dataset& dataset, const TokenBins& packs, std::uint64_t unit,
                                 const internal::PackRow& row) {
   std::vector<PackPiece> pieces;
   STOKER_TRY(packs.locate(unit, pieces));
@@ -87,7 +87,7 @@ Result<std::uint64_t> read_pack(const Dataset& dataset, const TokenPacks& packs,
 }
 
 /// The lengths of the packs.
-nb::object read_packs(const TokenPacks& packs, const Dataset& dataset, const Units& units,
+nb::object read_packs(const TokenBins& packs, const Dataset& dataset, const Units& units,
                       const OutRows& out, const OutIds& position_ids, const OutIds& document_ids) {
   const std::size_t length = packs.length();
   const std::size_t count = units.size();
@@ -111,25 +111,25 @@ nb::object read_packs(const TokenPacks& packs, const Dataset& dataset, const Uni
 }
 
 void bind_packs(nb::module_& module) {
-  nb::class_<TokenPacks>(module, "TokenPacks", "Use stoker.Tokens(pack=).")
+  nb::class_<TokenBins>(module, "TokenBins", "Use stoker.Tokens(pack=).")
       .def_static(
           "open",
           [](const std::shared_ptr<Dataset>& dataset, std::uint64_t length,
              const std::string& cache_directory) {
             auto opened = interruptible([&](std::stop_token stop) {
-              return TokenPacks::open(dataset, {.length = length,
-                                                .cache_directory = cache_directory,
-                                                .in_memory = true,
-                                                .stop = std::move(stop)});
+              return TokenBins::open(dataset, {.length = length,
+                                               .cache_directory = cache_directory,
+                                               .in_memory = true,
+                                               .stop = std::move(stop)});
             });
-            return std::make_shared<TokenPacks>(value_or_raise(std::move(opened)));
+            return std::make_shared<TokenBins>(value_or_raise(std::move(opened)));
           },
           "dataset"_a, "length"_a, "cache_directory"_a = "",
           "Builds them if there are none that fit.")
-      .def("__len__", &TokenPacks::count)
+      .def("__len__", &TokenBins::count)
       .def_prop_ro("dtype",
-                   [](const TokenPacks& self) { return std::string(dtype_name(self.dtype())); })
-      .def_prop_ro("length", &TokenPacks::length)
+                   [](const TokenBins& self) { return std::string(dtype_name(self.dtype())); })
+      .def_prop_ro("length", &TokenBins::length)
       .def("read", &read_packs, "dataset"_a, "units"_a, "out"_a, "position_ids"_a, "document_ids"_a,
            nb::sig("def read(self, dataset: Dataset, units: NDArray[numpy.int64], "
                    "out: NDArray[Any], position_ids: NDArray[numpy.int32], "

@@ -7,7 +7,7 @@ namespace stoker::python {
 namespace {
 
 /// Rows as a planner sees them. Nobody reads a sample through it: Python does.
-class RowList final : public SampleSource {
+class RowList final : public PackInput {
  public:
   RowList(const ImportedRows& rows, const IngestedSample& first)
       : rows_(rows), first_(std::span(&first, 1), 0), field_count_(first.fields.size()) {}
@@ -18,7 +18,7 @@ class RowList final : public SampleSource {
     return Extent{.size_bytes = is_known ? rows_.sizes_bytes[sample] : rows_.mean_bytes,
                   .field_count = field_count_};
   }
-  Status read(std::uint64_t /*sample*/, SourceSample& /*out*/) const override {
+  Status read(std::uint64_t /*sample*/, InputSample& /*out*/) const override {
     return Status(Code::unsupported, "rows are read by Python");
   }
   std::string describe(std::uint64_t sample) const override {

@@ -69,7 +69,7 @@ void IngestWriter::abandon() {
   lock_ = UniqueFd();
 }
 
-Status IngestWriter::begin(const SampleSource& source) {
+Status IngestWriter::begin(const PackInput& source) {
   if (writer_.format == "mds") {
     STOKER_ASSIGN(writer_.mds_columns, source.mds_columns());
   }

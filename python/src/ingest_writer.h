@@ -41,7 +41,7 @@ class IngestWriter {
 
  private:
   IngestWriter(FileOps& ops, PathAt directory, std::string format);
-  Status begin(const SampleSource& source);
+  Status begin(const PackInput& source);
 
   FileOps& ops_;
   PathAt directory_;

@@ -26,12 +26,12 @@ std::string IngestedSample::describe(std::uint64_t number) const {
   return "sample " + std::to_string(number) + " ('" + key + "')";
 }
 
-Result<SampleSource::Extent> MemorySource::extent(std::uint64_t sample) const {
+Result<PackInput::Extent> MemorySource::extent(std::uint64_t sample) const {
   return Extent{.size_bytes = samples_[sample].size_bytes(),
                 .field_count = samples_[sample].fields.size()};
 }
 
-Status MemorySource::read(std::uint64_t sample, SourceSample& out) const {
+Status MemorySource::read(std::uint64_t sample, InputSample& out) const {
   samples_[sample].view(out.view);
   return {};
 }
@@ -42,7 +42,7 @@ std::string MemorySource::describe(std::uint64_t sample) const {
 
 Result<std::vector<std::pair<std::string, std::string>>> MemorySource::mds_columns() const {
   std::vector<std::pair<std::string, std::string>> columns;
-  SourceSample first;
+  InputSample first;
   STOKER_TRY(read(0, first));
   STOKER_TRY(fit_fields("mds", first.view));
   for (const FieldView& field : first.view.fields) {

@@ -35,7 +35,7 @@ struct IngestedSample {
 /// Samples in memory as a source. The first decides the columns of MDS, and the dtype of tokens.
 ///
 /// Thread safety: const methods from any thread.
-class MemorySource final : public SampleSource {
+class MemorySource final : public PackInput {
  public:
   /// `samples` outlives it and is not empty; `first` is the number of the first in messages.
   MemorySource(std::span<const IngestedSample> samples, std::uint64_t first)
@@ -43,7 +43,7 @@ class MemorySource final : public SampleSource {
 
   std::uint64_t sample_count() const noexcept override { return samples_.size(); }
   Result<Extent> extent(std::uint64_t sample) const override;
-  Status read(std::uint64_t sample, SourceSample& out) const override;
+  Status read(std::uint64_t sample, InputSample& out) const override;
   std::string describe(std::uint64_t sample) const override;
   Digest128 fingerprint() const override { return {}; }  // planned by nobody, so never compared
   Result<std::vector<std::pair<std::string, std::string>>> mds_columns() const override;

@@ -103,9 +103,9 @@ inline std::size_t staged_count(const std::string& directory) {
   return count;
 }
 
-inline std::unique_ptr<SampleSource> open_source(const std::string& path,
-                                                 const SampleSourceOptions& options = {}) {
-  auto source = open_sample_source(path, options);
+inline std::unique_ptr<PackInput> open_source(const std::string& path,
+                                              const PackInputOptions& options = {}) {
+  auto source = open_input(path, options);
   EXPECT_TRUE(source.ok()) << source.status().message();
   return source.ok() ? *std::move(source) : nullptr;
 }

@@ -72,19 +72,19 @@ Status run(Arguments& arguments, Context& context) {
     return hand_over_to_python(arguments.source, python_kind, pack_arguments, arguments.import);
   }
   STOKER_TRY(check_apart(arguments.source, pack_arguments.destination));
-  SampleSourceOptions source_options{.kind = arguments.kind,
-                                     .sequence_length = arguments.sequence_length,
-                                     .excluded_directory = pack_arguments.destination,
-                                     .with_hidden = arguments.hidden,
-                                     .classes = arguments.classes};
+  PackInputOptions source_options{.kind = arguments.kind,
+                                  .sequence_length = arguments.sequence_length,
+                                  .excluded_directory = pack_arguments.destination,
+                                  .with_hidden = arguments.hidden,
+                                  .classes = arguments.classes};
   // Whoever wants tokens means the arrays in a directory, not files to be stored as they are.
   if (source_options.kind.empty() && is_token_format(pack_arguments.format))
     source_options.kind = "tokens";
   if (!arguments.dtype.empty()) {
     STOKER_ASSIGN(source_options.dtype, parse_dtype(arguments.dtype));
   }
-  STOKER_ASSIGN(const std::unique_ptr<SampleSource> source,
-                open_sample_source(arguments.source, source_options));
+  STOKER_ASSIGN(const std::unique_ptr<PackInput> source,
+                open_input(arguments.source, source_options));
   for (const std::string& remark : remarks_on(*source)) context.err << remark << '\n';
   STOKER_ASSIGN(const PackReport report,
                 pack(posix_file_ops(), *source, pack_arguments.destination, options));

@@ -78,7 +78,7 @@ Result<nanoseconds> step_time_from(double milliseconds) {
 }
 
 /// Settles the order and what depends on it.
-Status set_order(LoaderPlan& plan, const OrderOptions& wish) {
+Status set_order(LoaderSetup& plan, const OrderOptions& wish) {
   LoaderOptions& options = plan.options;
   options.cursor.order = wish;
   STOKER_ASSIGN(options.cursor.order, resolve_order(options));
@@ -98,7 +98,7 @@ Status set_order(LoaderPlan& plan, const OrderOptions& wish) {
   return {};
 }
 
-Status open_into(LoaderPlan& plan, const LoaderArguments& arguments, Context& context) {
+Status open_into(LoaderSetup& plan, const LoaderArguments& arguments, Context& context) {
   const auto groups = group_datasets(arguments.dataset.uris);
   if (groups.size() != 1)
     return misuse("one dataset at a time: a directory, or files of which all are one dataset");
@@ -163,8 +163,8 @@ void add_loader_settings(CLI::App& command, LoaderArguments& arguments) {
       "Cache policy: automatic, buffered, direct or drop_behind (default: automatic).");
 }
 
-Result<LoaderPlan> plan_loader(const LoaderArguments& arguments, Context& context) {
-  LoaderPlan plan;
+Result<LoaderSetup> plan_loader(const LoaderArguments& arguments, Context& context) {
+  LoaderSetup plan;
   LoaderOptions& options = plan.options;
   STOKER_ASSIGN(const Shuffle shuffle, shuffle_from(arguments.shuffle));
   STOKER_ASSIGN(options.cut, cut_from(arguments, shuffle));
@@ -201,7 +201,7 @@ Result<LoaderPlan> plan_loader(const LoaderArguments& arguments, Context& contex
   return plan;
 }
 
-Status resume_at(LoaderPlan& plan, const Cursor& cursor, std::span<const std::string> allow) {
+Status resume_at(LoaderSetup& plan, const Cursor& cursor, std::span<const std::string> allow) {
   const std::vector<std::string_view> allowed(allow.begin(), allow.end());
   Cursor run = plan.wanted;
   const std::array<std::uint64_t, 1> length = {plan.rows.tokens};
@@ -216,7 +216,7 @@ Status resume_at(LoaderPlan& plan, const Cursor& cursor, std::span<const std::st
   return {};
 }
 
-std::uint64_t samples_before(const LoaderPlan& plan, const Cursor& cursor) {
+std::uint64_t samples_before(const LoaderSetup& plan, const Cursor& cursor) {
   const Result<BatchCut> cut = BatchCut::make(plan.options.cut);
   if (!cut.ok()) return 0;
   const std::uint64_t global = cut->options().global_batch_size;

@@ -42,7 +42,7 @@ void add_loader_arguments(CLI::App& command, LoaderArguments& arguments);
 void add_loader_settings(CLI::App& command, LoaderArguments& arguments);
 
 /// A run that can be started.
-struct LoaderPlan {
+struct LoaderSetup {
   std::string name;  ///< What the dataset is called in results.
   std::shared_ptr<const Dataset> dataset;
   TokenRows rows;  ///< In place of its samples, if any.
@@ -55,14 +55,14 @@ struct LoaderPlan {
 
 /// Checks the arguments, opens the dataset and settles order, batches and memory. Without --memory
 /// it is 512 MiB, or what is needed if that is more.
-Result<LoaderPlan> plan_loader(const LoaderArguments& arguments, Context& context);
+Result<LoaderSetup> plan_loader(const LoaderArguments& arguments, Context& context);
 
 /// Lets the run go on from `cursor`. `invalid_argument` begins with "CursorMismatch" and names
 /// every difference that `allow` does not.
-Status resume_at(LoaderPlan& plan, const Cursor& cursor, std::span<const std::string> allow);
+Status resume_at(LoaderSetup& plan, const Cursor& cursor, std::span<const std::string> allow);
 
 /// Samples that this rank has received when its run stands at `cursor`, from the run's beginning.
-std::uint64_t samples_before(const LoaderPlan& plan, const Cursor& cursor);
+std::uint64_t samples_before(const LoaderSetup& plan, const Cursor& cursor);
 
 /// Waits as for a training step on an accelerator. Ends early when `stop` fires.
 void simulate_step(nanoseconds duration, const std::stop_token& stop);

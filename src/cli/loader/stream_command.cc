@@ -75,7 +75,7 @@ std::string keys_of(const Batch& batch) {
 /// Thread safety: none.
 class Stream {
  public:
-  Stream(const StreamArguments& arguments, const LoaderPlan& plan, CursorFile& cursor_file,
+  Stream(const StreamArguments& arguments, const LoaderSetup& plan, CursorFile& cursor_file,
          Context& context)
       : arguments_(arguments),
         plan_(plan),
@@ -152,7 +152,7 @@ class Stream {
   }
 
   const StreamArguments& arguments_;
-  const LoaderPlan& plan_;
+  const LoaderSetup& plan_;
   CursorFile& cursor_file_;
   Context& context_;
   WorkProgress progress_;
@@ -175,7 +175,7 @@ Status run(const StreamArguments& arguments, Context& context) {
     return Status(Code::invalid_argument, "--allow is about a cursor: give --cursor-file too");
   CursorFile cursor_file(posix_file_ops(), arguments.cursor_file, arguments.cursor_every);
   STOKER_ASSIGN(const std::optional<Cursor> start, cursor_file.load());
-  STOKER_ASSIGN(LoaderPlan plan, plan_loader(arguments.loader, context));
+  STOKER_ASSIGN(LoaderSetup plan, plan_loader(arguments.loader, context));
   if (start) {
     if (const Status resumed = resume_at(plan, *start, arguments.allow); !resumed.ok())
       return Status(resumed.code(),

@@ -36,16 +36,16 @@ Result<TokenRows> cut_windows(const TokenArguments& arguments, LoaderOptions& op
 
 Result<TokenRows> cut_packs(const TokenArguments& arguments, LoaderOptions& options,
                             const Context& context) {
-  STOKER_ASSIGN(TokenPacks packs, TokenPacks::open(options.datasets.front(),
-                                                   {.length = arguments.pack,
-                                                    .cache_directory = index_cache_directory(),
-                                                    .in_memory = true,
-                                                    .stop = context.stop}));
+  STOKER_ASSIGN(TokenBins packs, TokenBins::open(options.datasets.front(),
+                                                 {.length = arguments.pack,
+                                                  .cache_directory = index_cache_directory(),
+                                                  .in_memory = true,
+                                                  .stop = context.stop}));
   const std::array<std::uint64_t, 2> numbers = {arguments.pack, 0};  // and what fills rows up
   options.cursor.fingerprint = token_fingerprint(options.cursor.fingerprint, numbers);
   const TokenRows rows{
       .tokens = packs.length(), .count = packs.count(), .is_packs = true, .dtype = packs.dtype()};
-  options.packs = {std::make_shared<const TokenPacks>(std::move(packs))};
+  options.packs = {std::make_shared<const TokenBins>(std::move(packs))};
   return rows;
 }
 

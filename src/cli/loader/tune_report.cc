@@ -28,15 +28,15 @@ std::string quote_for_python(const std::string& text) {
   return ordered_json(text).dump(-1, ' ', true, ordered_json::error_handler_t::replace);
 }
 
-std::uint64_t batch_size_of(const LoaderPlan& plan) {
+std::uint64_t batch_size_of(const LoaderSetup& plan) {
   return plan.options.cut.global_batch_size / plan.options.cut.world_size;
 }
 
-bool is_global(const LoaderPlan& plan) {
+bool is_global(const LoaderSetup& plan) {
   return plan.wanted.order.shuffle == Shuffle::global;
 }
 
-std::string stream_command(const LoaderArguments& arguments, const LoaderPlan& plan,
+std::string stream_command(const LoaderArguments& arguments, const LoaderSetup& plan,
                            const TuneSetting& setting) {
   std::string command = "stoker stream";
   for (const std::string& uri : arguments.dataset.uris) command += " " + shell_quote(uri);
@@ -49,7 +49,7 @@ std::string stream_command(const LoaderArguments& arguments, const LoaderPlan& p
   return command;
 }
 
-std::string python_call(const LoaderArguments& arguments, const LoaderPlan& plan,
+std::string python_call(const LoaderArguments& arguments, const LoaderSetup& plan,
                         const TuneSetting& setting) {
   std::string data;
   for (const std::string& uri : arguments.dataset.uris)
@@ -128,7 +128,7 @@ ordered_json setting_json(const TuneSetting& setting) {
 
 }  // namespace
 
-std::string render_tune_text(const LoaderArguments& arguments, const LoaderPlan& plan,
+std::string render_tune_text(const LoaderArguments& arguments, const LoaderSetup& plan,
                              const TuneReport& report) {
   std::string text = fmt::format("{}: {}\n  batches of {}, {} short runs in {}\n\n", plan.name,
                                  describe_dataset(*plan.dataset), batch_size_of(plan),
@@ -144,7 +144,7 @@ std::string render_tune_text(const LoaderArguments& arguments, const LoaderPlan&
                             python_call(arguments, plan, report.recommended));
 }
 
-std::string render_tune_json(const LoaderArguments& arguments, const LoaderPlan& plan,
+std::string render_tune_json(const LoaderArguments& arguments, const LoaderSetup& plan,
                              const TuneReport& report) {
   ordered_json rows = ordered_json::array();
   for (const TuneRow& row : report.rows) {

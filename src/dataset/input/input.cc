@@ -34,8 +34,8 @@ bool is_array_kind(std::string_view kind) {
 
 }  // namespace
 
-Result<std::unique_ptr<SampleSource>> open_sample_source(const std::string& path,
-                                                         const SampleSourceOptions& options) {
+Result<std::unique_ptr<PackInput>> open_input(const std::string& path,
+                                              const PackInputOptions& options) {
   struct stat info{};
   if (::stat(path.c_str(), &info) != 0) return Status::from_errno(errno, "open", path);
   const bool is_directory = S_ISDIR(info.st_mode);
@@ -65,7 +65,7 @@ Result<std::unique_ptr<SampleSource>> open_sample_source(const std::string& path
   return internal::open_tree(path, kind == "classes", options);
 }
 
-std::vector<std::string> remarks_on(const SampleSource& source) {
+std::vector<std::string> remarks_on(const PackInput& source) {
   std::vector<std::pair<std::string, std::vector<std::string>>> reasons;
   for (const LeftOut& file : source.left_out()) {
     auto reason = std::ranges::find(reasons, file.why, [](const auto& r) { return r.first; });

@@ -24,7 +24,7 @@ namespace stoker {
 /// `files` or the source.
 ///
 /// Thread safety: none.
-struct SourceSample {
+struct InputSample {
   SampleView view;
   SampleRecord record;                 ///< What a Dataset read, for sources that are one.
   std::vector<FileMemory> files = {};  ///< What files were read into; kept for the next sample.
@@ -40,9 +40,9 @@ struct LeftOut {
 /// A list of samples, known in full before the first is read, so that shards can be planned.
 ///
 /// Thread safety: const methods from any thread.
-class SampleSource {
+class PackInput {
  public:
-  virtual ~SampleSource() = default;
+  virtual ~PackInput() = default;
 
   virtual std::uint64_t sample_count() const noexcept = 0;
 
@@ -56,7 +56,7 @@ class SampleSource {
   /// Reads one sample: key and fields, typed where the source knows the type. A JSON field has a
   /// `dtype` if it is a list of such numbers, and nothing else, in every sample. The message of a
   /// failure names file and place.
-  virtual Status read(std::uint64_t sample, SourceSample& out) const = 0;
+  virtual Status read(std::uint64_t sample, InputSample& out) const = 0;
 
   /// What the message about a sample calls it: "data.jsonl: line 17".
   virtual std::string describe(std::uint64_t sample) const = 0;
@@ -83,7 +83,7 @@ class SampleSource {
   virtual bool is_scattered() const noexcept { return false; }
 };
 
-struct SampleSourceOptions {
+struct PackInputOptions {
   /// "classes": a directory for each class, images in it. "tree": files grouped by stem. "jsonl".
   /// "tokens": .npy and .bin arrays, SHARD001 files among them; "raw", "counted", "shard001":
   /// arrays of that layout (raw_array.h). Empty: by what is there.
@@ -97,26 +97,26 @@ struct SampleSourceOptions {
 
 /// Opens what `path` names. `not_found` if there is nothing, `invalid_argument` if it holds nothing
 /// to pack; both say what was looked for.
-Result<std::unique_ptr<SampleSource>> open_sample_source(const std::string& path,
-                                                         const SampleSourceOptions& options = {});
+Result<std::unique_ptr<PackInput>> open_input(const std::string& path,
+                                              const PackInputOptions& options = {});
 
 /// What was left out, by reason, some of the names each time, and the notes; each a line or more.
-std::vector<std::string> remarks_on(const SampleSource& source);
+std::vector<std::string> remarks_on(const PackInput& source);
 
 /// The samples of a dataset that is there already. A field "__key__" becomes the key.
 /// Files that its manifest names beside shards and indexes ("classes.json") go along; `corrupt` and
 /// the like if one cannot be read.
-Result<std::unique_ptr<SampleSource>> make_dataset_source(std::shared_ptr<const Dataset> dataset);
+Result<std::unique_ptr<PackInput>> make_dataset_input(std::shared_ptr<const Dataset> dataset);
 
 namespace internal {
 
 /// `has_classes` empty: by what is there.
-Result<std::unique_ptr<SampleSource>> open_tree(const std::string& directory,
-                                                std::optional<bool> has_classes,
-                                                const SampleSourceOptions& options);
-Result<std::unique_ptr<SampleSource>> open_jsonl(const std::string& path);
-Result<std::unique_ptr<SampleSource>> open_token_arrays(const std::string& path,
-                                                        const SampleSourceOptions& options);
+Result<std::unique_ptr<PackInput>> open_tree(const std::string& directory,
+                                             std::optional<bool> has_classes,
+                                             const PackInputOptions& options);
+Result<std::unique_ptr<PackInput>> open_jsonl(const std::string& path);
+Result<std::unique_ptr<PackInput>> open_token_arrays(const std::string& path,
+                                                     const PackInputOptions& options);
 
 /// Copies `text` into the sample's storage.
 std::string_view keep_text(SampleView& sample, std::string_view text);

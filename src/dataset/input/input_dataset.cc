@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kFileBytesMax = std::size_t{256} << 20;
 
-class DatasetSource final : public SampleSource {
+class DatasetSource final : public PackInput {
  public:
   explicit DatasetSource(std::shared_ptr<const Dataset> dataset)
       : dataset_(std::move(dataset)), checks_(dataset_->source().shards().size()) {}
@@ -27,7 +27,7 @@ class DatasetSource final : public SampleSource {
     return Extent{.size_bytes = at.record.size_bytes, .field_count = 1};
   }
 
-  Status read(std::uint64_t sample, SourceSample& out) const override {
+  Status read(std::uint64_t sample, InputSample& out) const override {
     out.view.clear();
     STOKER_TRY(check_shard_of(sample));
     STOKER_TRY(dataset_->read(sample, out.record));
@@ -69,7 +69,7 @@ class DatasetSource final : public SampleSource {
   /// As MDS has them already; else as the first sample's fields are. The others are held to that.
   Result<std::vector<std::pair<std::string, std::string>>> mds_columns() const override {
     std::vector<std::pair<std::string, std::string>> columns;
-    SourceSample first;
+    InputSample first;
     STOKER_TRY(read(0, first));
     STOKER_TRY(fit_fields("mds", first.view));
     const std::vector<MdsColumn> known = own_columns();
@@ -93,7 +93,7 @@ class DatasetSource final : public SampleSource {
   }
 
   std::optional<Dtype> token_dtype() const override {
-    SourceSample first;
+    InputSample first;
     if (sample_count() == 0 || !read(0, first).ok() || !fit_fields("tokens", first.view).ok() ||
         first.view.fields.size() != 1)
       return std::nullopt;
@@ -138,10 +138,10 @@ class DatasetSource final : public SampleSource {
 
 }  // namespace
 
-Result<std::unique_ptr<SampleSource>> make_dataset_source(std::shared_ptr<const Dataset> dataset) {
+Result<std::unique_ptr<PackInput>> make_dataset_input(std::shared_ptr<const Dataset> dataset) {
   auto source = std::make_unique<DatasetSource>(std::move(dataset));
   STOKER_TRY(source->read_files());
-  return std::unique_ptr<SampleSource>(std::move(source));
+  return std::unique_ptr<PackInput>(std::move(source));
 }
 
 }  // namespace stoker

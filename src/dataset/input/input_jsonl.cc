@@ -93,7 +93,7 @@ struct Column {
   }
 };
 
-class JsonlSource final : public SampleSource {
+class JsonlSource final : public PackInput {
  public:
   JsonlSource(std::string path, UniqueFd fd, const struct stat& info)
       : path_(std::move(path)),
@@ -137,7 +137,7 @@ class JsonlSource final : public SampleSource {
                   .field_count = lines_[sample].field_count};
   }
 
-  Status read(std::uint64_t sample, SourceSample& out) const override {
+  Status read(std::uint64_t sample, InputSample& out) const override {
     const Line& line = lines_[sample];
     std::string text(line.size_bytes, '\0');
     STOKER_TRY(internal::read_input(fd_.get(), line.offset_bytes,
@@ -261,13 +261,13 @@ class JsonlSource final : public SampleSource {
 
 namespace internal {
 
-Result<std::unique_ptr<SampleSource>> open_jsonl(const std::string& path) {
+Result<std::unique_ptr<PackInput>> open_jsonl(const std::string& path) {
   STOKER_ASSIGN(UniqueFd fd, open_regular(posix_file_ops(), path));
   struct stat info{};
   if (::fstat(fd.get(), &info) != 0) return Status::from_errno(errno, "stat", path);
   auto source = std::make_unique<JsonlSource>(path, std::move(fd), info);
   STOKER_TRY(source->look_through());
-  return std::unique_ptr<SampleSource>(std::move(source));
+  return std::unique_ptr<PackInput>(std::move(source));
 }
 
 }  // namespace internal

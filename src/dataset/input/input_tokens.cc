@@ -29,7 +29,7 @@ struct TokenArray {
   std::int64_t mtime_ns = 0;
 };
 
-class TokenArraySource final : public SampleSource {
+class TokenArraySource final : public PackInput {
  public:
   explicit TokenArraySource(std::uint64_t sequence_length) : sequence_length_(sequence_length) {}
 
@@ -60,7 +60,7 @@ class TokenArraySource final : public SampleSource {
     return Extent{.size_bytes = range_of(sample).size_bytes, .field_count = 1};
   }
 
-  Status read(std::uint64_t sample, SourceSample& out) const override {
+  Status read(std::uint64_t sample, InputSample& out) const override {
     const TokenArray& array = array_of(sample);
     const ByteRange range = range_of(sample);
     SampleView& view = out.view;
@@ -136,7 +136,7 @@ Result<TokenFormat> format_of(const std::string& path, const std::string& kind) 
   return text == "SHARD001" ? TokenFormat::shard001 : TokenFormat::raw;
 }
 
-Result<TokenArray> open_array(const std::string& path, const SampleSourceOptions& options) {
+Result<TokenArray> open_array(const std::string& path, const PackInputOptions& options) {
   const std::optional<Dtype> dtype = options.dtype;
   STOKER_ASSIGN(const TokenFormat format, format_of(path, options.kind));
   if (format == TokenFormat::raw && !dtype)
@@ -160,8 +160,8 @@ Result<TokenArray> open_array(const std::string& path, const SampleSourceOptions
 
 namespace internal {
 
-Result<std::unique_ptr<SampleSource>> open_token_arrays(const std::string& path,
-                                                        const SampleSourceOptions& options) {
+Result<std::unique_ptr<PackInput>> open_token_arrays(const std::string& path,
+                                                     const PackInputOptions& options) {
   std::vector<std::string> paths = {path};
   if (std::filesystem::is_directory(path)) {
     paths.clear();
@@ -177,7 +177,7 @@ Result<std::unique_ptr<SampleSource>> open_token_arrays(const std::string& path,
   }
   if (source->sample_count() == 0)
     return Status(Code::invalid_argument, path + ": no tokens to pack in it (.npy, .bin)");
-  return std::unique_ptr<SampleSource>(std::move(source));
+  return std::unique_ptr<PackInput>(std::move(source));
 }
 
 }  // namespace internal

@@ -30,7 +30,7 @@ std::string lower(std::string_view text) {
   return out;
 }
 
-class TreeSource final : public SampleSource {
+class TreeSource final : public PackInput {
  public:
   TreeSource(std::string root, bool has_classes, std::optional<Classes> given_classes)
       : root_(std::move(root)),
@@ -73,7 +73,7 @@ class TreeSource final : public SampleSource {
     return extent;
   }
 
-  Status read(std::uint64_t sample, SourceSample& out) const override {
+  Status read(std::uint64_t sample, InputSample& out) const override {
     SampleView& view = out.view;
     view.clear();
     const std::span<const TreeFile> files = files_of(sample);
@@ -285,9 +285,9 @@ Result<Classes> read_classes(const std::string& path) {
 
 namespace internal {
 
-Result<std::unique_ptr<SampleSource>> open_tree(const std::string& directory,
-                                                std::optional<bool> has_classes,
-                                                const SampleSourceOptions& options) {
+Result<std::unique_ptr<PackInput>> open_tree(const std::string& directory,
+                                             std::optional<bool> has_classes,
+                                             const PackInputOptions& options) {
   std::optional<Classes> given;
   if (!options.classes.empty()) {
     STOKER_ASSIGN(given, read_classes(options.classes));
@@ -300,7 +300,7 @@ Result<std::unique_ptr<SampleSource>> open_tree(const std::string& directory,
       warn_of_splits(directory, tree.files, is_labelled, options.excluded_directory);
   if (!splits.empty() && has_classes != false) source->add_note(std::move(splits));
   STOKER_TRY(source->add_files(std::move(tree)));
-  return std::unique_ptr<SampleSource>(std::move(source));
+  return std::unique_ptr<PackInput>(std::move(source));
 }
 
 }  // namespace internal

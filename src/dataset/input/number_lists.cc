@@ -32,7 +32,7 @@ std::optional<Dtype> dtype_of_number(const FieldView& field) {
 /// Thread safety: work() from any thread, take() when none is in it.
 class Search {
  public:
-  Search(const SampleSource& source, const std::stop_token& stop) : source_(source), stop_(stop) {}
+  Search(const PackInput& source, const std::stop_token& stop) : source_(source), stop_(stop) {}
 
   void work() {
     FieldNames found;
@@ -51,7 +51,7 @@ class Search {
 
  private:
   Status look(FieldNames& found) {
-    SourceSample sample;
+    InputSample sample;
     const std::uint64_t count = source_.sample_count();
     while (!has_failed_) {
       const std::uint64_t first = next_.fetch_add(kSamplesAtOnce);
@@ -71,7 +71,7 @@ class Search {
     return {};
   }
 
-  const SampleSource& source_;
+  const PackInput& source_;
   const std::stop_token& stop_;
   std::atomic<std::uint64_t> next_ = 0;   // a counter: order does not matter
   std::atomic<bool> has_failed_ = false;  // a flag: order does not matter
@@ -80,7 +80,7 @@ class Search {
   FieldNames found_ STOKER_GUARDED_BY(mutex_);
 };
 
-Result<FieldNames> find_number_lists(const SampleSource& source, unsigned thread_count,
+Result<FieldNames> find_number_lists(const PackInput& source, unsigned thread_count,
                                      const std::stop_token& stop) {
   const std::uint64_t pieces = (source.sample_count() + kSamplesAtOnce - 1) / kSamplesAtOnce;
   const std::uint64_t wanted =
@@ -95,15 +95,15 @@ Result<FieldNames> find_number_lists(const SampleSource& source, unsigned thread
 }
 
 /// Thread safety: as of every source.
-class ListedSource final : public SampleSource {
+class ListedSource final : public PackInput {
  public:
-  ListedSource(std::unique_ptr<SampleSource> source, FieldNames lists)
+  ListedSource(std::unique_ptr<PackInput> source, FieldNames lists)
       : source_(std::move(source)), lists_(std::move(lists)) {}
 
   std::uint64_t sample_count() const noexcept override { return source_->sample_count(); }
   Result<Extent> extent(std::uint64_t sample) const override { return source_->extent(sample); }
 
-  Status read(std::uint64_t sample, SourceSample& out) const override {
+  Status read(std::uint64_t sample, InputSample& out) const override {
     STOKER_TRY(source_->read(sample, out));
     for (FieldView& field : out.view.fields) {
       const std::optional<Dtype> dtype = dtype_of_number(field);
@@ -121,7 +121,7 @@ class ListedSource final : public SampleSource {
   Result<std::vector<std::pair<std::string, std::string>>> mds_columns() const override {
     using Columns = std::vector<std::pair<std::string, std::string>>;
     STOKER_ASSIGN(Columns columns, source_->mds_columns());
-    SourceSample first;
+    InputSample first;
     STOKER_TRY(read(0, first));
     for (auto& [name, encoding] : columns) {
       const FieldView* field = first.view.find(name);
@@ -143,17 +143,17 @@ class ListedSource final : public SampleSource {
   bool is_scattered() const noexcept override { return source_->is_scattered(); }
 
  private:
-  std::unique_ptr<SampleSource> source_;
+  std::unique_ptr<PackInput> source_;
   FieldNames lists_;
 };
 
 }  // namespace
 
-Result<std::unique_ptr<SampleSource>> with_number_lists(std::unique_ptr<SampleSource> source,
-                                                        unsigned thread_count,
-                                                        const std::stop_token& stop) {
+Result<std::unique_ptr<PackInput>> with_number_lists(std::unique_ptr<PackInput> source,
+                                                     unsigned thread_count,
+                                                     const std::stop_token& stop) {
   STOKER_ASSIGN(FieldNames lists, find_number_lists(*source, thread_count, stop));
-  return std::unique_ptr<SampleSource>(
+  return std::unique_ptr<PackInput>(
       std::make_unique<ListedSource>(std::move(source), std::move(lists)));
 }
 

@@ -12,9 +12,9 @@ namespace stoker::internal {
 
 /// The same samples, with a field as an array of one dimension in all of them if it holds none or
 /// several numbers in any. Reads every sample once, by `thread_count` threads (0: one for each
-/// core); fails as SampleSource::read() does, `cancelled` when stopped.
-Result<std::unique_ptr<SampleSource>> with_number_lists(std::unique_ptr<SampleSource> source,
-                                                        unsigned thread_count,
-                                                        const std::stop_token& stop);
+/// core); fails as PackInput::read() does, `cancelled` when stopped.
+Result<std::unique_ptr<PackInput>> with_number_lists(std::unique_ptr<PackInput> source,
+                                                     unsigned thread_count,
+                                                     const std::stop_token& stop);
 
 }  // namespace stoker::internal

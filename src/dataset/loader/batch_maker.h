@@ -26,10 +26,10 @@ class BatchMaker {
   virtual ~BatchMaker() = default;
 
   /// Begins batch `number` in `out`, which is clear.
-  virtual Result<RunPlan::BatchMemory> plan(std::uint64_t number, BatchData& out) = 0;
+  virtual Result<LoaderPlan::BatchMemory> plan(std::uint64_t number, BatchData& out) = 0;
 
   /// Likewise, of the samples that `out` has already, without blocks.
-  virtual Result<RunPlan::BatchMemory> plan_samples(BatchData& out) = 0;
+  virtual Result<LoaderPlan::BatchMemory> plan_samples(BatchData& out) = 0;
 
   /// Reads and converts. The first failure in the order of the samples is the batch's, with shard,
   /// offset, key and field; under OnError::skip, that of a sample without a replacement.
@@ -42,9 +42,10 @@ class BatchMaker {
 };
 
 /// `plan` outlives it, and so does `blocks`, which may be null.
-Result<std::unique_ptr<BatchMaker>> make_sample_batches(const RunPlan& plan, BlockStore* blocks);
-Result<std::unique_ptr<BatchMaker>> make_token_batches(const RunPlan& plan);
-inline Result<std::unique_ptr<BatchMaker>> make_batches(const RunPlan& plan, BlockStore* blocks) {
+Result<std::unique_ptr<BatchMaker>> make_sample_batches(const LoaderPlan& plan, BlockStore* blocks);
+Result<std::unique_ptr<BatchMaker>> make_token_batches(const LoaderPlan& plan);
+inline Result<std::unique_ptr<BatchMaker>> make_batches(const LoaderPlan& plan,
+                                                        BlockStore* blocks) {
   return plan.is_tokens() ? make_token_batches(plan) : make_sample_batches(plan, blocks);
 }
 

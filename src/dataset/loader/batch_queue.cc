@@ -5,7 +5,7 @@
 
 namespace stoker::internal {
 
-HandOver::HandOver(const Options& options)
+BatchQueue::BatchQueue(const Options& options)
     : batch_count_(options.batch_count),
       depth_max_(options.depth_max),
       slots_(options.depth_max),
@@ -13,19 +13,19 @@ HandOver::HandOver(const Options& options)
       depth_(options.depth_max),
       held_(options.held_warning, options.held_limit) {}
 
-HandOver::Slot& HandOver::slot(std::uint64_t number) {
+BatchQueue::Slot& BatchQueue::slot(std::uint64_t number) {
   return slots_[number % slots_.size()];
 }
 
-bool HandOver::is_finished() const {
+bool BatchQueue::is_finished() const {
   return stopped_ || !failure_.ok() || (batch_count_ && next_number_ >= *batch_count_);
 }
 
-bool HandOver::may_take(std::size_t worker) const {
+bool BatchQueue::may_take(std::size_t worker) const {
   return worker < threads_ && next_number_ - next_taken_ < depth_;
 }
 
-std::optional<std::uint64_t> HandOver::take_number(std::size_t worker) {
+std::optional<std::uint64_t> BatchQueue::take_number(std::size_t worker) {
   MutexLock lock(mutex_);
   while (!is_finished() && !may_take(worker)) {
     if (worker < threads_) {
@@ -38,13 +38,13 @@ std::optional<std::uint64_t> HandOver::take_number(std::size_t worker) {
   return next_number_++;
 }
 
-bool HandOver::begin_lease(std::uint64_t number) {
+bool BatchQueue::begin_lease(std::uint64_t number) {
   MutexLock lock(mutex_);
   while (!stopped_ && next_lease_ != number) workers_.wait(mutex_);
   return !stopped_;
 }
 
-void HandOver::waits_for_memory(std::uint64_t number) {
+void BatchQueue::waits_for_memory(std::uint64_t number) {
   {
     MutexLock lock(mutex_);
     waits_for_memory_ = number;
@@ -52,7 +52,7 @@ void HandOver::waits_for_memory(std::uint64_t number) {
   caller_.notify_all();
 }
 
-void HandOver::end_lease(std::uint64_t number) {
+void BatchQueue::end_lease(std::uint64_t number) {
   bool was_waiting = false;
   {
     MutexLock lock(mutex_);
@@ -64,7 +64,7 @@ void HandOver::end_lease(std::uint64_t number) {
   if (was_waiting) caller_.notify_all();
 }
 
-void HandOver::put(std::uint64_t number, std::unique_ptr<BatchData> batch) {
+void BatchQueue::put(std::uint64_t number, std::unique_ptr<BatchData> batch) {
   bool is_due = false;
   {
     MutexLock lock(mutex_);
@@ -77,7 +77,7 @@ void HandOver::put(std::uint64_t number, std::unique_ptr<BatchData> batch) {
   if (is_due) caller_.notify_all();
 }
 
-void HandOver::put_failure(std::uint64_t number, Status status) {
+void BatchQueue::put_failure(std::uint64_t number, Status status) {
   {
     MutexLock lock(mutex_);
     if (stopped_) return;
@@ -88,7 +88,7 @@ void HandOver::put_failure(std::uint64_t number, Status status) {
   caller_.notify_all();
 }
 
-void HandOver::fail(Status status) {
+void BatchQueue::fail(Status status) {
   {
     MutexLock lock(mutex_);
     if (failure_.ok()) failure_ = std::move(status);
@@ -98,7 +98,7 @@ void HandOver::fail(Status status) {
   caller_.notify_all();
 }
 
-bool HandOver::take_ready(Taken& out) {
+bool BatchQueue::take_ready(Taken& out) {
   Slot& due = slot(next_taken_);
   if (!due.is_done) return false;
   if (!due.status.ok()) {
@@ -113,7 +113,7 @@ bool HandOver::take_ready(Taken& out) {
   return true;
 }
 
-bool HandOver::observe_held(Taken& out, Deadline now, Deadline& wake) {
+bool BatchQueue::observe_held(Taken& out, Deadline now, Deadline& wake) {
   if (waits_for_memory_ != next_taken_) {
     held_.pause(now);
     return false;
@@ -124,7 +124,7 @@ bool HandOver::observe_held(Taken& out, Deadline now, Deadline& wake) {
   return verdict == HeldWait::Verdict::fail;
 }
 
-HandOver::Taken HandOver::take(Deadline deadline) {
+BatchQueue::Taken BatchQueue::take(Deadline deadline) {
   const Deadline from = Clock::now();
   Taken out;
   bool failed_now = false;
@@ -163,7 +163,7 @@ HandOver::Taken HandOver::take(Deadline deadline) {
   return out;
 }
 
-void HandOver::stop() noexcept {
+void BatchQueue::stop() noexcept {
   std::vector<Slot> dropped;  // their memory is given back after the lock
   {
     MutexLock lock(mutex_);
@@ -175,7 +175,7 @@ void HandOver::stop() noexcept {
   caller_.notify_all();
 }
 
-void HandOver::set_limits(std::size_t threads, std::size_t depth) {
+void BatchQueue::set_limits(std::size_t threads, std::size_t depth) {
   {
     MutexLock lock(mutex_);
     threads_ = threads;
@@ -185,11 +185,11 @@ void HandOver::set_limits(std::size_t threads, std::size_t depth) {
   workers_.notify_all();
 }
 
-std::size_t HandOver::threads() const {
+std::size_t BatchQueue::threads() const {
   MutexLock lock(mutex_);
   return threads_;
 }
-std::size_t HandOver::depth() const {
+std::size_t BatchQueue::depth() const {
   MutexLock lock(mutex_);
   return depth_;
 }

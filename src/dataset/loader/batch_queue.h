@@ -24,7 +24,7 @@ namespace stoker::internal {
 /// any. So if n is also the one that is due, the memory is the caller's, who is told so.
 ///
 /// Thread safety: every method from any thread.
-class HandOver {
+class BatchQueue {
  public:
   struct Options {
     std::size_t depth_max = 1;    ///< Batches under way or ready, at most ever.
@@ -33,7 +33,7 @@ class HandOver {
     nanoseconds held_warning{0};
     nanoseconds held_limit{0};
   };
-  explicit HandOver(const Options& options);
+  explicit BatchQueue(const Options& options);
 
   // Workers:
 

@@ -15,13 +15,13 @@ namespace stoker {
 using internal::BatchData;
 using internal::BatchMaker;
 using internal::BatchShelf;
-using internal::RunPlan;
+using internal::LoaderPlan;
 
 namespace {
 
 constexpr std::size_t kKeptBatches = 2;  // between two uses
 
-Status check_samples(const RunPlan& plan, std::span<const SampleRef> samples) {
+Status check_samples(const LoaderPlan& plan, std::span<const SampleRef> samples) {
   for (const SampleRef& ref : samples)
     if (ref.dataset >= plan.datasets->size() || ref.sample >= plan.unit_count(ref.dataset))
       return Status(Code::invalid_argument,
@@ -37,14 +37,14 @@ Status lease_from(BufferPool& pool, std::size_t size_bytes, Lease& out) {
 
 }  // namespace
 
-ExtraSamples::ExtraSamples(std::unique_ptr<const RunPlan> plan)
+ExtraSamples::ExtraSamples(std::unique_ptr<const LoaderPlan> plan)
     : plan_(std::move(plan)), shelf_(std::make_shared<BatchShelf>(kKeptBatches)) {}
 ExtraSamples::~ExtraSamples() = default;
 
 Result<std::unique_ptr<ExtraSamples>> ExtraSamples::make(LoaderOptions options) {
-  STOKER_ASSIGN(RunPlan plan, RunPlan::make(std::move(options)));
+  STOKER_ASSIGN(LoaderPlan plan, LoaderPlan::make(std::move(options)));
   return std::unique_ptr<ExtraSamples>(
-      new ExtraSamples(std::make_unique<const RunPlan>(std::move(plan))));
+      new ExtraSamples(std::make_unique<const LoaderPlan>(std::move(plan))));
 }
 
 Result<Batch> ExtraSamples::read(std::uint64_t epoch, std::span<const std::uint64_t> positions,
@@ -63,7 +63,7 @@ Result<Batch> ExtraSamples::read(std::uint64_t epoch, std::span<const std::uint6
   data->samples.assign(samples.begin(), samples.end());
   data->valid.assign(samples.size(), 1);
   data->datasets = plan_->is_tokens() ? nullptr : plan_->datasets;
-  STOKER_ASSIGN(const RunPlan::BatchMemory memory, maker->plan_samples(*data));
+  STOKER_ASSIGN(const LoaderPlan::BatchMemory memory, maker->plan_samples(*data));
   if (memory.pooled_bytes() > 0) {
     STOKER_ASSIGN(BufferPool pool, BufferPool::make({.budget_bytes = memory.pooled_bytes(),
                                                      .huge_pages = false,

@@ -14,7 +14,7 @@
 namespace stoker {
 
 namespace internal {
-struct RunPlan;
+struct LoaderPlan;
 }  // namespace internal
 
 /// Reads samples that the caller names, with the columns of a run. Its batches have memory of their
@@ -33,8 +33,8 @@ class ExtraSamples {
                      std::span<const SampleRef> samples) const;
 
  private:
-  explicit ExtraSamples(std::unique_ptr<const internal::RunPlan> plan);
-  std::unique_ptr<const internal::RunPlan> plan_;
+  explicit ExtraSamples(std::unique_ptr<const internal::LoaderPlan> plan);
+  std::unique_ptr<const internal::LoaderPlan> plan_;
   std::shared_ptr<internal::BatchShelf> shelf_;
 };
 

@@ -37,7 +37,7 @@ Result<internal::LoaderTuner::Options> tuning_of(const LoaderOptions& options) {
 /// The part of the memory that whole blocks get, of the `spare_bytes` that batches could do
 /// without: nothing if not even one fits. Apart from that of batches, which could otherwise be left
 /// with holes between blocks, none of them large enough.
-std::size_t block_memory(const internal::RunPlan& plan, std::size_t spare_bytes) {
+std::size_t block_memory(const internal::LoaderPlan& plan, std::size_t spare_bytes) {
   if (plan.is_tokens() || plan.datasets->size() != 1) return 0;
   const auto shape = plan.options.order->lane_shape();
   if (!shape || shape->lane_positions == 0) return 0;
@@ -58,13 +58,13 @@ Loader::~Loader() {
 }
 
 Result<std::size_t> Loader::memory_needed(const LoaderOptions& options) {
-  STOKER_ASSIGN(const internal::RunPlan plan, internal::RunPlan::make(options));
+  STOKER_ASSIGN(const internal::LoaderPlan plan, internal::LoaderPlan::make(options));
   return plan.memory_needed();
 }
 
 Result<std::unique_ptr<Loader>> Loader::start(LoaderOptions options) {
   STOKER_ASSIGN(const internal::LoaderTuner::Options tuning, tuning_of(options));
-  STOKER_ASSIGN(internal::RunPlan plan, internal::RunPlan::make(std::move(options)));
+  STOKER_ASSIGN(internal::LoaderPlan plan, internal::LoaderPlan::make(std::move(options)));
   const std::size_t needed = plan.memory_needed();
   const std::size_t given = plan.options.memory_bytes;
   if (given < needed)

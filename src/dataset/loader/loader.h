@@ -45,7 +45,7 @@ struct LoaderOptions {
   std::vector<std::shared_ptr<const TokenWindows>> windows = {};
   /// Or packs of each of them, for rows of whole documents; all of one length. Batches then have
   /// the columns that kPositionIds and kDocumentIds name beside that of the tokens.
-  std::vector<std::shared_ptr<const TokenPacks>> packs = {};
+  std::vector<std::shared_ptr<const TokenBins>> packs = {};
 
   /// See make_order(), make_mixture_order(), make_explicit_order(). Null, with one dataset: the
   /// order that `cursor.order` describes, with its defaults from the data (loader_order.h).

@@ -81,7 +81,7 @@ Result<FieldPlan> token_plan(const LoaderOptions& options, const TokenUnits& uni
 
 }  // namespace
 
-Result<RunPlan> RunPlan::make(LoaderOptions options) {
+Result<LoaderPlan> LoaderPlan::make(LoaderOptions options) {
   STOKER_TRY(check_options(options));
   if (!options.order) {
     STOKER_ASSIGN(options.cursor.order, resolve_order(options));
@@ -100,14 +100,14 @@ Result<RunPlan> RunPlan::make(LoaderOptions options) {
     STOKER_ASSIGN(fields, make_field_plan(options.fields, *options.datasets.front()));
   }
   auto datasets = std::make_shared<const DatasetList>(options.datasets);
-  return RunPlan{.options = std::move(options),
-                 .cut = cut,
-                 .fields = std::move(fields),
-                 .tokens = std::move(tokens),
-                 .datasets = std::move(datasets)};
+  return LoaderPlan{.options = std::move(options),
+                    .cut = cut,
+                    .fields = std::move(fields),
+                    .tokens = std::move(tokens),
+                    .datasets = std::move(datasets)};
 }
 
-RunPlan::Place RunPlan::place(std::uint64_t number) const noexcept {
+LoaderPlan::Place LoaderPlan::place(std::uint64_t number) const noexcept {
   const Cursor& start = options.cursor;
   const std::uint64_t size = cut.options().global_batch_size;
   const std::uint64_t first = cut.batches_from(start.position);
@@ -116,7 +116,7 @@ RunPlan::Place RunPlan::place(std::uint64_t number) const noexcept {
   return {start.epoch + 1 + (number - first) / per_epoch, (number - first) % per_epoch * size};
 }
 
-std::optional<std::uint64_t> RunPlan::batch_count() const noexcept {
+std::optional<std::uint64_t> LoaderPlan::batch_count() const noexcept {
   if (!options.end_epoch) return std::nullopt;
   const Cursor& start = options.cursor;
   if (start.epoch >= *options.end_epoch) return 0;
@@ -124,7 +124,7 @@ std::optional<std::uint64_t> RunPlan::batch_count() const noexcept {
          (*options.end_epoch - start.epoch - 1) * cut.batches_from(0);
 }
 
-void RunPlan::begin_batch(std::uint64_t number, BatchData& out) const {
+void LoaderPlan::begin_batch(std::uint64_t number, BatchData& out) const {
   const Place at = place(number);
   const BatchCut::Part part = cut.part(at.position);
   out.number = number;
@@ -143,18 +143,18 @@ void RunPlan::begin_batch(std::uint64_t number, BatchData& out) const {
   out.datasets = is_tokens() ? nullptr : datasets;
 }
 
-std::uint64_t RunPlan::unit_count(std::uint32_t dataset) const noexcept {
+std::uint64_t LoaderPlan::unit_count(std::uint32_t dataset) const noexcept {
   return is_tokens() ? tokens.count(dataset) : (*datasets)[dataset]->sample_count();
 }
 
-std::size_t RunPlan::BatchMemory::pooled_bytes() const noexcept {
+std::size_t LoaderPlan::BatchMemory::pooled_bytes() const noexcept {
   std::size_t total = 0;
   if (records_bytes > 0) total += BufferPool::size_class_bytes(records_bytes);
   if (arrays_bytes > 0) total += BufferPool::size_class_bytes(arrays_bytes);
   return total;
 }
 
-RunPlan::BatchMemory RunPlan::batch_memory_max() const {
+LoaderPlan::BatchMemory LoaderPlan::batch_memory_max() const {
   const std::uint64_t rows = cut.rank_batch_size();
   if (is_tokens()) {
     const std::uint64_t pieces = std::min<std::uint64_t>(rows * tokens.pieces_max(), kPiecesAtOnce);
@@ -171,7 +171,7 @@ RunPlan::BatchMemory RunPlan::batch_memory_max() const {
   return {.records_bytes = records, .arrays_bytes = fields.arrays_bytes(rows, records)};
 }
 
-std::size_t RunPlan::largest_sample_bytes() const {
+std::size_t LoaderPlan::largest_sample_bytes() const {
   std::size_t largest = 0;
   for (const auto& dataset : *datasets)
     largest =
@@ -179,7 +179,7 @@ std::size_t RunPlan::largest_sample_bytes() const {
   return largest;
 }
 
-std::size_t RunPlan::memory_needed() const {
+std::size_t LoaderPlan::memory_needed() const {
   const std::size_t largest = is_tokens() ? 0 : largest_sample_bytes();
   return 3 * batch_memory_max().pooled_bytes() + BufferPool::size_class_bytes(largest);
 }

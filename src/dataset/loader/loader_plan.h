@@ -18,9 +18,9 @@
 namespace stoker::internal {
 
 /// Thread safety: immutable.
-struct RunPlan {
+struct LoaderPlan {
   /// Checks the options and settles what they leave open. Reads at most one sample.
-  static Result<RunPlan> make(LoaderOptions options);
+  static Result<LoaderPlan> make(LoaderOptions options);
 
   /// Where a batch of this run begins.
   struct Place {

@@ -12,12 +12,12 @@ namespace stoker {
 
 using internal::BatchData;
 using internal::BatchMaker;
+using internal::BatchQueue;
 using internal::BatchShelf;
-using internal::HandOver;
-using internal::RunPlan;
-using Taken = HandOver::Taken;
+using internal::LoaderPlan;
+using Taken = BatchQueue::Taken;
 
-Loader::Run::Run(RunPlan plan, BufferPool pool, std::optional<BufferPool> blocks,
+Loader::Run::Run(LoaderPlan plan, BufferPool pool, std::optional<BufferPool> blocks,
                  const internal::LoaderTuner::Options& tuning)
     : plan_(std::move(plan)),
       threads_max_(tuning.threads_max),
@@ -98,7 +98,7 @@ Status Loader::Run::work_until_stopped(std::size_t worker) {
 }
 
 Status Loader::Run::make_batch(std::uint64_t number, BatchMaker& maker, BatchData& out) {
-  const Result<RunPlan::BatchMemory> memory = maker.plan(number, out);
+  const Result<LoaderPlan::BatchMemory> memory = maker.plan(number, out);
   out.times.enter(LoaderStage::memory);
   if (!hand_over_.begin_lease(number)) return Status(Code::cancelled, "the loader was stopped");
   const Status leased = memory.ok() ? lease(number, *memory, out) : memory.status();
@@ -108,7 +108,7 @@ Status Loader::Run::make_batch(std::uint64_t number, BatchMaker& maker, BatchDat
   return maker.fill(out, stop_source_.get_token());
 }
 
-Status Loader::Run::lease(std::uint64_t number, const RunPlan::BatchMemory& memory,
+Status Loader::Run::lease(std::uint64_t number, const LoaderPlan::BatchMemory& memory,
                           BatchData& out) {
   if (memory.records_bytes > 0) STOKER_TRY(lease_one(number, memory.records_bytes, out.records));
   if (memory.arrays_bytes > 0) STOKER_TRY(lease_one(number, memory.arrays_bytes, out.arrays));

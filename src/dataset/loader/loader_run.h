@@ -37,7 +37,7 @@ namespace stoker {
 class Loader::Run {
  public:
   /// `blocks`: memory for whole blocks, if the order has them and there is any to spare.
-  Run(internal::RunPlan plan, BufferPool pool, std::optional<BufferPool> blocks,
+  Run(internal::LoaderPlan plan, BufferPool pool, std::optional<BufferPool> blocks,
       const internal::LoaderTuner::Options& tuning);
   Run(const Run&) = delete;
   Run& operator=(const Run&) = delete;
@@ -49,7 +49,7 @@ class Loader::Run {
   LoaderStats stats() const;
 
   const ForkGuard& made_here() const noexcept { return made_here_; }
-  const internal::RunPlan& plan() const noexcept { return plan_; }
+  const internal::LoaderPlan& plan() const noexcept { return plan_; }
 
  private:
   struct Registered;
@@ -57,19 +57,19 @@ class Loader::Run {
   void work(std::size_t worker);
   Status work_until_stopped(std::size_t worker);
   Status make_batch(std::uint64_t number, internal::BatchMaker& maker, internal::BatchData& out);
-  Status lease(std::uint64_t number, const internal::RunPlan::BatchMemory& memory,
+  Status lease(std::uint64_t number, const internal::LoaderPlan::BatchMemory& memory,
                internal::BatchData& out);
   Status lease_one(std::uint64_t number, std::size_t size_bytes, Lease& out);
-  void count(const internal::HandOver::Taken& taken);
+  void count(const internal::BatchQueue::Taken& taken);
   Status held_status() const;
 
   const ForkGuard made_here_;
-  const internal::RunPlan plan_;
+  const internal::LoaderPlan plan_;
   const std::size_t threads_max_;
   BufferPool pool_;
   std::optional<internal::BlockStore> blocks_;
   const std::shared_ptr<internal::BatchShelf> shelf_;
-  internal::HandOver hand_over_;
+  internal::BatchQueue hand_over_;
   std::stop_source stop_source_;
 
   mutable Mutex stats_mutex_;

@@ -15,14 +15,14 @@ namespace {
 /// Samples of shards, split into fields.
 class SampleBatches final : public BatchMaker {
  public:
-  SampleBatches(const RunPlan& plan, BlockStore* blocks, std::unique_ptr<RecordFetcher> fetcher)
+  SampleBatches(const LoaderPlan& plan, BlockStore* blocks, std::unique_ptr<RecordFetcher> fetcher)
       : plan_(plan), store_(blocks), fetcher_(std::move(fetcher)), columns_(plan.fields) {
     for (const auto& dataset : *plan.datasets)
       is_checked_.push_back(dataset->index().has_checksums() ||
                             dataset->source().format() == "tfrecord");  // it has its own
   }
 
-  Result<RunPlan::BatchMemory> plan(std::uint64_t number, BatchData& out) override {
+  Result<LoaderPlan::BatchMemory> plan(std::uint64_t number, BatchData& out) override {
     plan_.begin_batch(number, out);
     if (store_ == nullptr) return plan_samples(out);
     store_->advance(out.epoch, out.positions, loads_);
@@ -30,7 +30,7 @@ class SampleBatches final : public BatchMaker {
     return memory_of(out, copies);
   }
 
-  Result<RunPlan::BatchMemory> plan_samples(BatchData& out) override {
+  Result<LoaderPlan::BatchMemory> plan_samples(BatchData& out) override {
     STOKER_TRY(fetcher_->plan(out.samples, fetch_));
     return memory_of(out, 0);
   }
@@ -71,7 +71,7 @@ class SampleBatches final : public BatchMaker {
   static std::size_t aligned(std::size_t size_bytes) {
     return (size_bytes + kCopyAlignBytes - 1) / kCopyAlignBytes * kCopyAlignBytes;
   }
-  RunPlan::BatchMemory memory_of(const BatchData& out, std::size_t copies) const {
+  LoaderPlan::BatchMemory memory_of(const BatchData& out, std::size_t copies) const {
     const std::size_t read = aligned(fetch_.memory_bytes);
     return {.records_bytes = plan_.fields.keeps_records() ? read + copies : read,
             .arrays_bytes = plan_.fields.arrays_bytes(out.samples.size(), read + copies)};
@@ -161,7 +161,7 @@ class SampleBatches final : public BatchMaker {
     return no_replacement(failure, last);
   }
 
-  const RunPlan& plan_;
+  const LoaderPlan& plan_;
   BlockStore* const store_;  // or null
   std::unique_ptr<RecordFetcher> fetcher_;
   std::vector<bool> is_checked_;
@@ -202,7 +202,8 @@ Status no_replacement(const Status& failure, const Status& last) {
                 failure.os_error());
 }
 
-Result<std::unique_ptr<BatchMaker>> make_sample_batches(const RunPlan& plan, BlockStore* blocks) {
+Result<std::unique_ptr<BatchMaker>> make_sample_batches(const LoaderPlan& plan,
+                                                        BlockStore* blocks) {
   STOKER_ASSIGN(std::unique_ptr<RecordFetcher> fetcher,
                 RecordFetcher::make(*plan.datasets, plan.options.fetch));
   return std::unique_ptr<BatchMaker>(

@@ -10,7 +10,7 @@
 namespace stoker::internal {
 namespace {
 
-/// Pieces of rows, planned in groups of RunPlan::kPiecesAtOnce that are read one after the other
+/// Pieces of rows, planned in groups of LoaderPlan::kPiecesAtOnce that are read one after the other
 /// into the same room.
 struct PieceFetch {
   std::vector<FetchPlan> plans;  ///< Kept from batch to batch; the first `count` are good.
@@ -21,19 +21,19 @@ struct PieceFetch {
 /// Token windows and packs, read straight into the rows of an array.
 class TokenBatches final : public BatchMaker {
  public:
-  TokenBatches(const RunPlan& plan, std::unique_ptr<RecordFetcher> fetcher)
+  TokenBatches(const LoaderPlan& plan, std::unique_ptr<RecordFetcher> fetcher)
       : plan_(plan),
         fetcher_(std::move(fetcher)),
         column_(plan.fields.columns.front()),
         stored_bytes_(dtype_size_bytes(plan.tokens.dtype())),
         row_bytes_(plan.tokens.row_bytes()) {}
 
-  Result<RunPlan::BatchMemory> plan(std::uint64_t number, BatchData& out) override {
+  Result<LoaderPlan::BatchMemory> plan(std::uint64_t number, BatchData& out) override {
     plan_.begin_batch(number, out);
     return plan_samples(out);
   }
 
-  Result<RunPlan::BatchMemory> plan_samples(BatchData& out) override {
+  Result<LoaderPlan::BatchMemory> plan_samples(BatchData& out) override {
     const std::size_t rows = out.samples.size();
     if (located_.size() < rows) located_.resize(rows);
     pieces_.clear();
@@ -42,8 +42,8 @@ class TokenBatches final : public BatchMaker {
       add_pieces(out.samples[row].dataset, row, located_[row]);
     }
     STOKER_TRY(plan_pieces(rows, fetch_));
-    return RunPlan::BatchMemory{.records_bytes = fetch_.memory_bytes,
-                                .arrays_bytes = plan_.fields.arrays_bytes(rows, 0)};
+    return LoaderPlan::BatchMemory{.records_bytes = fetch_.memory_bytes,
+                                   .arrays_bytes = plan_.fields.arrays_bytes(rows, 0)};
   }
 
   Status fill(BatchData& out, const std::stop_token& stop) override {
@@ -83,10 +83,10 @@ class TokenBatches final : public BatchMaker {
   Status plan_pieces(std::size_t rows, PieceFetch& out) {
     out.count = 0;
     out.memory_bytes = 0;
-    for (std::size_t at = 0; at < pieces_.size(); at += RunPlan::kPiecesAtOnce) {
+    for (std::size_t at = 0; at < pieces_.size(); at += LoaderPlan::kPiecesAtOnce) {
       if (out.plans.size() == out.count) out.plans.emplace_back();
       FetchPlan& plan = out.plans[out.count++];
-      const std::size_t count = std::min(pieces_.size() - at, RunPlan::kPiecesAtOnce);
+      const std::size_t count = std::min(pieces_.size() - at, LoaderPlan::kPiecesAtOnce);
       STOKER_TRY(fetcher_->plan_rows(std::span(pieces_).subspan(at, count), rows * row_bytes_, rows,
                                      plan));
       out.memory_bytes = std::max<std::size_t>(out.memory_bytes, plan.memory_bytes);
@@ -188,7 +188,7 @@ class TokenBatches final : public BatchMaker {
     out.columns.front().lengths = lengths;
   }
 
-  const RunPlan& plan_;
+  const LoaderPlan& plan_;
   std::unique_ptr<RecordFetcher> fetcher_;
   const PlannedColumn& column_;  ///< Of the tokens.
   const std::size_t stored_bytes_;
@@ -203,7 +203,7 @@ class TokenBatches final : public BatchMaker {
 
 }  // namespace
 
-Result<std::unique_ptr<BatchMaker>> make_token_batches(const RunPlan& plan) {
+Result<std::unique_ptr<BatchMaker>> make_token_batches(const LoaderPlan& plan) {
   STOKER_ASSIGN(std::unique_ptr<RecordFetcher> fetcher,
                 RecordFetcher::make(*plan.datasets, plan.options.fetch));
   return std::unique_ptr<BatchMaker>(std::make_unique<TokenBatches>(plan, std::move(fetcher)));

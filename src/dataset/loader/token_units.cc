@@ -11,7 +11,7 @@ namespace {
 std::uint64_t tokens_of(const TokenWindows& windows) {
   return windows.tokens_per_row();
 }
-std::uint64_t tokens_of(const TokenPacks& packs) {
+std::uint64_t tokens_of(const TokenBins& packs) {
   return packs.length();
 }
 

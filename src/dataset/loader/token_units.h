@@ -41,7 +41,7 @@ class TokenUnits {
 
  private:
   std::vector<std::shared_ptr<const TokenWindows>> windows_;
-  std::vector<std::shared_ptr<const TokenPacks>> packs_;
+  std::vector<std::shared_ptr<const TokenBins>> packs_;
   std::uint64_t tokens_per_row_ = 0;
   Dtype dtype_ = Dtype::int32;
 };

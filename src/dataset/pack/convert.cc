@@ -150,7 +150,7 @@ Result<PackReport> convert_files(FileOps& ops, const std::vector<std::string>& p
   Result<std::shared_ptr<const Dataset>> dataset = Dataset::open(paths, open_options);
   if (!dataset.ok()) return dataset.status();
   const bool is_untold = (*dataset)->index().format() == "tfrecord";
-  STOKER_ASSIGN(std::unique_ptr<SampleSource> samples, make_dataset_source(*std::move(dataset)));
+  STOKER_ASSIGN(std::unique_ptr<PackInput> samples, make_dataset_input(*std::move(dataset)));
   if (is_untold && (options.plan.format == "tar" || options.plan.format == "mds")) {
     STOKER_ASSIGN(samples, internal::with_number_lists(std::move(samples), options.thread_count,
                                                        options.stop));

@@ -18,7 +18,7 @@ constexpr unsigned kReadersPerShard = 4;
 /// Shards dealt to threads one by one. The first failure stops the others.
 class ParallelPack {
  public:
-  ParallelPack(FileOps& ops, const SampleSource& source, const PackSession& session,
+  ParallelPack(FileOps& ops, const PackInput& source, const PackSession& session,
                const PackOptions& options)
       : ops_(ops), source_(source), session_(session), options_(options) {
     for (const std::uint64_t i : session.shards())
@@ -114,7 +114,7 @@ class ParallelPack {
   }
 
   FileOps& ops_;
-  const SampleSource& source_;
+  const PackInput& source_;
   const PackSession& session_;
   const PackOptions& options_;
   std::uint64_t sample_count_ = 0;
@@ -131,7 +131,7 @@ class ParallelPack {
 
 }  // namespace
 
-Result<PackReport> pack(FileOps& ops, const SampleSource& source, const std::string& directory,
+Result<PackReport> pack(FileOps& ops, const PackInput& source, const std::string& directory,
                         const PackOptions& options) {
   STOKER_ASSIGN(const std::unique_ptr<PackSession> session,
                 PackSession::open(ops, source, directory, options, TaskShare::every_nth));

@@ -49,7 +49,7 @@ struct PackReport {
 /// holds what an earlier run of the same job left: finished shards are then kept as they are.
 /// `already_exists` if it holds anything else, `unavailable` while another run works on it. After a
 /// failure no file has a final name that is not whole.
-Result<PackReport> pack(FileOps& ops, const SampleSource& source, const std::string& directory,
+Result<PackReport> pack(FileOps& ops, const PackInput& source, const std::string& directory,
                         const PackOptions& options);
 
 /// Joins the tasks of one job: index, manifest, and the end of the job's records. `unavailable`

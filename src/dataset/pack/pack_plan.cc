@@ -62,13 +62,13 @@ Status check(const PackPlanOptions& options) {
 
 /// At least what the sample takes in a shard: a tar member has a header and is padded, an MDS
 /// column has its length, an Example its tags.
-std::uint64_t planned_bytes(const std::string& format, const SampleSource::Extent& extent) {
+std::uint64_t planned_bytes(const std::string& format, const PackInput::Extent& extent) {
   if (is_token_format(format)) return extent.size_bytes;
   const std::uint64_t each = format == "tar" ? 1024 : 64;
   return extent.size_bytes + (extent.field_count + 1) * each;
 }
 
-std::string hash_of(const SampleSource& source, const PackPlanOptions& options) {
+std::string hash_of(const PackInput& source, const PackPlanOptions& options) {
   const Digest128 list = source.fingerprint();
   const std::string text = fmt::format(
       "1 {} {} {} {} {} {} {}", options.format, options.samples_per_shard, options.shard_bytes,
@@ -101,7 +101,7 @@ std::vector<std::uint64_t> shuffled(std::uint64_t count, std::uint64_t seed) {
   return order;
 }
 
-Result<PackPlan> make_pack_plan(const SampleSource& source, const PackPlanOptions& options) {
+Result<PackPlan> make_pack_plan(const PackInput& source, const PackPlanOptions& options) {
   STOKER_TRY(check(options));
   PackPlan plan;
   const std::uint64_t count = source.sample_count();
@@ -114,7 +114,7 @@ Result<PackPlan> make_pack_plan(const SampleSource& source, const PackPlanOption
   plan.cuts.push_back(0);
   std::uint64_t bytes = 0;
   for (std::uint64_t i = 0; i < count; ++i) {
-    STOKER_ASSIGN(const SampleSource::Extent extent, source.extent(plan.order[i]));
+    STOKER_ASSIGN(const PackInput::Extent extent, source.extent(plan.order[i]));
     const std::uint64_t size = planned_bytes(options.format, extent);
     const std::uint64_t in_shard = i - plan.cuts.back();
     const bool is_full = in_shard != 0 && (bytes + size > options.shard_bytes ||

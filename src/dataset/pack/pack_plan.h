@@ -60,7 +60,7 @@ struct PackPlan {
 bool is_token_format(std::string_view format) noexcept;
 
 /// `invalid_argument` for options that make no sense together.
-Result<PackPlan> make_pack_plan(const SampleSource& source, const PackPlanOptions& options);
+Result<PackPlan> make_pack_plan(const PackInput& source, const PackPlanOptions& options);
 
 /// The job that a destination directory belongs to; `not_found` if to none.
 Result<PackJob> read_pack_job(const PathAt& directory);

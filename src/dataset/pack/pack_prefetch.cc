@@ -10,7 +10,7 @@ constexpr std::size_t kSlotsPerThread = 4;
 /// Of one sample that has been taken; larger memory goes back to the system at once.
 constexpr std::size_t kKeptBytesMax = std::size_t{4} << 20;
 
-void keep_little(SourceSample& sample) {
+void keep_little(InputSample& sample) {
   std::size_t kept = 0;
   for (const FileMemory& file : sample.files) kept += file.capacity_bytes();
   if (kept > kKeptBytesMax) sample.files.clear();
@@ -18,7 +18,7 @@ void keep_little(SourceSample& sample) {
 
 }  // namespace
 
-SamplePrefetch::SamplePrefetch(const SampleSource& source, std::span<const std::uint64_t> samples,
+SamplePrefetch::SamplePrefetch(const PackInput& source, std::span<const std::uint64_t> samples,
                                unsigned thread_count)
     : source_(source), samples_(samples), slots_(thread_count * kSlotsPerThread) {
   for (unsigned i = 0; i < thread_count; ++i) threads_.emplace_back([this] { work(); });
@@ -51,7 +51,7 @@ void SamplePrefetch::work() {
       MutexLock lock(mutex_);
       for (;;) {
         if (stop_ || begun_ == samples_.size()) return;
-        const Result<SampleSource::Extent> extent = source_.extent(samples_[begun_]);
+        const Result<PackInput::Extent> extent = source_.extent(samples_[begun_]);
         const std::uint64_t size_bytes = extent.ok() ? extent->size_bytes : 0;  // read() tells why
         if (may_read(size_bytes)) {
           number = begun_++;
@@ -78,7 +78,7 @@ void SamplePrefetch::work() {
   }
 }
 
-Status SamplePrefetch::next(SourceSample& out) {
+Status SamplePrefetch::next(InputSample& out) {
   if (threads_.empty()) {
     std::uint64_t number = 0;
     {

@@ -19,20 +19,20 @@ namespace stoker {
 class SamplePrefetch {
  public:
   /// `source` and `samples` outlive it. No threads: next() reads by itself.
-  SamplePrefetch(const SampleSource& source, std::span<const std::uint64_t> samples,
+  SamplePrefetch(const PackInput& source, std::span<const std::uint64_t> samples,
                  unsigned thread_count);
   SamplePrefetch(const SamplePrefetch&) = delete;
   SamplePrefetch& operator=(const SamplePrefetch&) = delete;
   ~SamplePrefetch();
 
   /// The next sample; called at most as often as there are samples.
-  Status next(SourceSample& out);
+  Status next(InputSample& out);
 
  private:
   struct Slot {
     bool is_ready = false;
     Status status = {};
-    SourceSample sample = {};
+    InputSample sample = {};
     std::uint64_t size_bytes = 0;
   };
 
@@ -40,7 +40,7 @@ class SamplePrefetch {
   bool may_read(std::uint64_t size_bytes) const STOKER_REQUIRES(mutex_);
   bool should_wake_readers() const STOKER_REQUIRES(mutex_);
 
-  const SampleSource& source_;
+  const PackInput& source_;
   const std::span<const std::uint64_t> samples_;
   Mutex mutex_;
   Condition has_room_;    // readers wait for it

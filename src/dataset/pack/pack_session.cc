@@ -70,8 +70,7 @@ Status claim_directory(FileOps& ops, const PathAt& directory, const PackJob& job
                 directory.text() + ": another task has begun with other source files or options");
 }
 
-Result<PackWriterOptions> writer_options(const SampleSource& source,
-                                         const PackPlanOptions& options) {
+Result<PackWriterOptions> writer_options(const PackInput& source, const PackPlanOptions& options) {
   PackWriterOptions writer{.format = options.format, .mds_size_limit_bytes = options.shard_bytes};
   if (options.format == "mds") {
     STOKER_ASSIGN(writer.mds_columns, source.mds_columns());
@@ -100,7 +99,7 @@ std::vector<std::uint64_t> shards_of(std::uint64_t shard_count, const PackOption
 
 }  // namespace
 
-Result<std::unique_ptr<PackSession>> PackSession::open(FileOps& ops, const SampleSource& source,
+Result<std::unique_ptr<PackSession>> PackSession::open(FileOps& ops, const PackInput& source,
                                                        const std::string& directory,
                                                        const PackOptions& options,
                                                        TaskShare share) {
@@ -119,7 +118,7 @@ Result<std::unique_ptr<PackSession>> PackSession::open(FileOps& ops, const Sampl
   return session;
 }
 
-Status PackSession::claim(const SampleSource& source) {
+Status PackSession::claim(const PackInput& source) {
   STOKER_TRY(refuse_others(ops_, directory_));  // before anything is left in it
   STOKER_TRY(make_own_directory(ops_, directory_ / ".stoker"));
   STOKER_TRY(refuse_mounted(ops_, directory_ / ".stoker"));

@@ -31,7 +31,7 @@ class PackSession {
   /// 1. Plans.  2. Makes and locks the directory.  3. Claims it for the job, or finds that it is
   /// the job's.  4. Removes what killed runs have left under private names, and publishes the
   /// source's extra files. Fails as pack() does. A job that is finished needs no step 4.
-  static Result<std::unique_ptr<PackSession>> open(FileOps& ops, const SampleSource& source,
+  static Result<std::unique_ptr<PackSession>> open(FileOps& ops, const PackInput& source,
                                                    const std::string& directory,
                                                    const PackOptions& options, TaskShare share);
 
@@ -54,7 +54,7 @@ class PackSession {
         directory_(std::move(directory)),
         plan_(std::move(plan)),
         writer_(std::move(writer)) {}
-  Status claim(const SampleSource& source);
+  Status claim(const PackInput& source);
 
   FileOps& ops_;
   PathAt directory_;

@@ -65,7 +65,7 @@ struct ShardJob {
 };
 
 /// Packs one shard of a source with a ShardPacker.
-Status pack_shard(FileOps& ops, const SampleSource& source, const PackWriterOptions& options,
+Status pack_shard(FileOps& ops, const PackInput& source, const PackWriterOptions& options,
                   const ShardJob& job);
 
 /// Whether the shard was finished by an earlier run of the same plan. What such a run left behind

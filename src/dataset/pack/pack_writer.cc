@@ -121,7 +121,7 @@ class RowShardWriter final : public ShardWriter {
 
 }  // namespace
 
-Status prepare_token_writer(const SampleSource& source, PackWriterOptions& options) {
+Status prepare_token_writer(const PackInput& source, PackWriterOptions& options) {
   const std::optional<Dtype> dtype = source.token_dtype();
   if (!dtype)
     return Status(
@@ -132,7 +132,7 @@ Status prepare_token_writer(const SampleSource& source, PackWriterOptions& optio
                     options.format));
   options.token_dtype = *dtype;
   // Rows that Python reads are not to be had here; then each shard goes by its first.
-  SourceSample first;
+  InputSample first;
   if (source.read(0, first).ok() && fit_fields(options.format, first.view).ok() &&
       first.view.fields.size() == 1)
     options.row_bytes = first.view.fields[0].bytes.size();

@@ -32,7 +32,7 @@ struct PackWriter {
 };
 
 /// What the token formats must know of the samples. `invalid_argument` if they are no arrays.
-Status prepare_token_writer(const SampleSource& source, PackWriterOptions& options);
+Status prepare_token_writer(const PackInput& source, PackWriterOptions& options);
 
 /// A writer for the shard `name`. Formats without keys get the key as a field, kKeyField. A sidecar
 /// of Megatron's writer has the suffix ".idx", which replaces ".bin".

@@ -11,7 +11,7 @@
 namespace stoker {
 namespace {
 
-using namespace token_packs_layout;
+using namespace token_bins_layout;
 
 Status damaged(const std::string& what) {
   return Status(Code::corrupt, "packs: " + what + "; delete the file, and it is built again");
@@ -49,20 +49,20 @@ Status check_arguments(const Dataset& dataset, std::uint64_t length) {
     return Status(
         Code::invalid_argument,
         "packs: the shards are " + std::string(dataset.source().format()) + ", not tokens");
-  if (length == 0 || length > TokenPacks::kLengthMax)
+  if (length == 0 || length > TokenBins::kLengthMax)
     return Status(Code::invalid_argument, "packs: a row has from 1 to " +
-                                              std::to_string(TokenPacks::kLengthMax) +
+                                              std::to_string(TokenBins::kLengthMax) +
                                               " tokens, not " + std::to_string(length));
   return {};
 }
 
 }  // namespace
 
-Result<TokenPacks> TokenPacks::parse(std::shared_ptr<const Dataset> dataset, std::uint64_t length,
-                                     std::span<const std::byte> bytes) {
+Result<TokenBins> TokenBins::parse(std::shared_ptr<const Dataset> dataset, std::uint64_t length,
+                                   std::span<const std::byte> bytes) {
   STOKER_TRY(check_arguments(*dataset, length));
   STOKER_ASSIGN(const Header header, check_header(bytes));
-  TokenPacks packs;
+  TokenBins packs;
   packs.dtype_ = *dataset->source().token_dtype();
   if (dataset->index().fingerprint() !=
           Digest128{.low = header.fingerprint_low, .high = header.fingerprint_high} ||
@@ -83,12 +83,11 @@ Result<TokenPacks> TokenPacks::parse(std::shared_ptr<const Dataset> dataset, std
   return packs;
 }
 
-Result<TokenPacks> TokenPacks::open(std::shared_ptr<const Dataset> dataset,
-                                    const Options& options) {
+Result<TokenBins> TokenBins::open(std::shared_ptr<const Dataset> dataset, const Options& options) {
   STOKER_TRY(check_arguments(*dataset, options.length));
-  std::optional<TokenPacks> taken;
+  std::optional<TokenBins> taken;
   const auto keep = [&](std::span<const std::byte> bytes, std::shared_ptr<const void> owner) {
-    Result<TokenPacks> packs = parse(dataset, options.length, bytes);
+    Result<TokenBins> packs = parse(dataset, options.length, bytes);
     if (!packs.ok()) return packs.status();
     packs->mapping_ = std::move(owner);
     taken.emplace(*std::move(packs));
@@ -119,7 +118,7 @@ Result<TokenPacks> TokenPacks::open(std::shared_ptr<const Dataset> dataset,
   return *std::move(taken);
 }
 
-Result<std::uint64_t> TokenPacks::entry(std::uint64_t number) const {
+Result<std::uint64_t> TokenBins::entry(std::uint64_t number) const {
   if (!entries_.is_good(number * kEntryBytes / kBlockBytes))
     return damaged("the entries around number " + std::to_string(number) + " are damaged");
   std::uint64_t value = 0;
@@ -127,7 +126,7 @@ Result<std::uint64_t> TokenPacks::entry(std::uint64_t number) const {
   return value;
 }
 
-Status TokenPacks::locate(std::uint64_t unit, std::vector<PackPiece>& out) const {
+Status TokenBins::locate(std::uint64_t unit, std::vector<PackPiece>& out) const {
   out.clear();
   if (unit >= pack_count_)
     return Status(Code::invalid_argument, "packs: pack " + std::to_string(unit) + " of " +
@@ -165,7 +164,7 @@ Status TokenPacks::locate(std::uint64_t unit, std::vector<PackPiece>& out) const
   return {};
 }
 
-Status TokenPacks::verify() const {
+Status TokenBins::verify() const {
   for (std::uint64_t block = 0; block < entries_.count(); ++block)
     if (!entries_.is_good(block))
       return damaged("block " + std::to_string(block) + " of its entries is damaged");

@@ -40,7 +40,7 @@ struct PackPiece {
 /// index, one for each length; docs/formats/packs.md has its bytes.
 ///
 /// Thread safety: const methods from any thread.
-class TokenPacks {
+class TokenBins {
  public:
   static constexpr std::uint64_t kLengthMax = std::uint64_t{1} << 26;
 
@@ -57,12 +57,12 @@ class TokenPacks {
   /// Opens the packs of a dataset of tokens (see TokenWindows), which are built now if there are
   /// none that fit. One process builds, others wait for it. `invalid_argument` for other datasets,
   /// for a length of 0 or above kLengthMax, and where there are no tokens.
-  static Result<TokenPacks> open(std::shared_ptr<const Dataset> dataset, const Options& options);
+  static Result<TokenBins> open(std::shared_ptr<const Dataset> dataset, const Options& options);
 
   /// The same over bytes that outlive it: `corrupt` if their frame is damaged, `unsupported` for
   /// another major version, `not_found` if they are packs of other samples or of another length.
-  static Result<TokenPacks> parse(std::shared_ptr<const Dataset> dataset, std::uint64_t length,
-                                  std::span<const std::byte> bytes);
+  static Result<TokenBins> parse(std::shared_ptr<const Dataset> dataset, std::uint64_t length,
+                                 std::span<const std::byte> bytes);
 
   /// Packs all documents and lays the file out, without publishing it.
   static Result<std::vector<std::byte>> build(const Dataset& dataset, std::uint64_t length,
@@ -83,7 +83,7 @@ class TokenPacks {
   Status verify() const;
 
  private:
-  TokenPacks() = default;
+  TokenBins() = default;
   Result<std::uint64_t> entry(std::uint64_t number) const;
 
   std::shared_ptr<const Dataset> dataset_;

@@ -12,7 +12,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "files of packs are little-endian");
 
-using namespace token_packs_layout;
+using namespace token_bins_layout;
 
 constexpr std::uint64_t kStopStride = 1 << 16;  // samples between two looks at the stop token
 
@@ -81,8 +81,8 @@ void put(std::vector<std::byte>& out, const Digest128& digest) {
 
 }  // namespace
 
-Result<std::vector<std::byte>> TokenPacks::build(const Dataset& dataset, std::uint64_t length,
-                                                 const std::stop_token& stop) {
+Result<std::vector<std::byte>> TokenBins::build(const Dataset& dataset, std::uint64_t length,
+                                                const std::stop_token& stop) {
   STOKER_ASSIGN(const Packed packed, pack_all(dataset, length, stop));
   if (packed.pieces.empty())
     return Status(Code::invalid_argument, "packs: the dataset has no tokens");

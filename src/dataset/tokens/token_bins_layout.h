@@ -17,7 +17,7 @@
 //
 // A piece is the number of its sample, and above it which of the rows of a long document it is.
 
-namespace stoker::token_packs_layout {
+namespace stoker::token_bins_layout {
 
 inline constexpr std::array<char, 8> kMagic = {'S', 'T', 'K', 'P', 'A', 'C', 'K', 'S'};
 inline constexpr std::uint16_t kVersionMajor = 1;
@@ -52,4 +52,4 @@ inline std::uint64_t block_count(std::uint64_t entry_count) {
   return entry_count / kPerBlock + (entry_count % kPerBlock != 0 ? 1 : 0);
 }
 
-}  // namespace stoker::token_packs_layout
+}  // namespace stoker::token_bins_layout

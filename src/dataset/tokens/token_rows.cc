@@ -40,7 +40,7 @@ void widen_tokens(Dtype dtype, std::span<std::byte> room, std::size_t count) {
     case Dtype::int16: return widen<std::int16_t>(room, count);
     case Dtype::uint32: return widen<std::uint32_t>(room, count);
     case Dtype::int32: return widen<std::int32_t>(room, count);
-    default: return;  // 64 bits already; RunPlan refuses real numbers
+    default: return;  // 64 bits already; LoaderPlan refuses real numbers
   }
 }
 

@@ -18,10 +18,10 @@ struct Read {
   std::map<std::string, FieldType> types;
 };
 
-std::vector<Read> read_source(const SampleSource& source) {
+std::vector<Read> read_source(const PackInput& source) {
   std::vector<Read> all;
   for (std::uint64_t i = 0; i < source.sample_count(); ++i) {
-    SourceSample sample;
+    InputSample sample;
     const Status status = source.read(i, sample);
     EXPECT_TRUE(status.ok()) << status.message();
     Read read;
@@ -35,11 +35,11 @@ std::vector<Read> read_source(const SampleSource& source) {
   return all;
 }
 
-Status open_fails(const std::string& path, const SampleSourceOptions& options = {}) {
-  return open_sample_source(path, options).status();
+Status open_fails(const std::string& path, const PackInputOptions& options = {}) {
+  return open_input(path, options).status();
 }
 
-TEST(SampleSourceTest, class_directories_become_numbers_in_bytewise_order) {
+TEST(PackInputTest, class_directories_become_numbers_in_bytewise_order) {
   const PackDir dir;
   write_text(dir.file("b/x.jpg"), "1");
   write_text(dir.file("a/y.PNG"), "2");
@@ -57,7 +57,7 @@ TEST(SampleSourceTest, class_directories_become_numbers_in_bytewise_order) {
   EXPECT_EQ(source->extra_files()[0].second, "{\n \"Z\": 0,\n \"a\": 1,\n \"b\": 2\n}\n");
 }
 
-TEST(SampleSourceTest, stray_files_do_not_cost_the_labels) {
+TEST(PackInputTest, stray_files_do_not_cost_the_labels) {
   const PackDir dir;
   write_text(dir.file("a/x.jpg"), "1");
   write_text(dir.file("a/y.jpg"), "2");
@@ -77,7 +77,7 @@ TEST(SampleSourceTest, stray_files_do_not_cost_the_labels) {
   }
 }
 
-TEST(SampleSourceTest, a_directory_without_images_beside_classes_costs_no_labels) {
+TEST(PackInputTest, a_directory_without_images_beside_classes_costs_no_labels) {
   const PackDir dir;
   for (const char* name : {"cat/1.jpg", "cat/2.jpg", "dog/3.jpg", "notes/a.txt", "notes/b/c.txt"})
     write_text(dir.file(name), name);
@@ -94,7 +94,7 @@ TEST(SampleSourceTest, a_directory_without_images_beside_classes_costs_no_labels
   }
 }
 
-TEST(SampleSourceTest, a_directory_that_describes_the_images_makes_them_no_classes) {
+TEST(PackInputTest, a_directory_that_describes_the_images_makes_them_no_classes) {
   const PackDir dir;
   for (const char* name : {"left/1.jpg", "left/2.jpg", "right/1.jpg", "right/2.jpg",
                            "annotations/1.xml", "annotations/2.xml"})
@@ -105,7 +105,7 @@ TEST(SampleSourceTest, a_directory_that_describes_the_images_makes_them_no_class
   EXPECT_TRUE(source->left_out().empty());
 }
 
-TEST(SampleSourceTest, a_source_and_its_shards_lie_apart) {
+TEST(PackInputTest, a_source_and_its_shards_lie_apart) {
   const PackDir dir;
   std::filesystem::create_directories(dir.file("images/cat"));
   write_text(dir.file("rows.jsonl"), "{}");
@@ -125,7 +125,7 @@ TEST(SampleSourceTest, a_source_and_its_shards_lie_apart) {
   }
 }
 
-TEST(SampleSourceTest, a_class_without_images_is_told) {
+TEST(PackInputTest, a_class_without_images_is_told) {
   const PackDir dir;
   write_text(dir.file("cat/x.jpg"), "1");
   std::filesystem::create_directory(dir.file("dog"));
@@ -137,13 +137,13 @@ TEST(SampleSourceTest, a_class_without_images_is_told) {
   EXPECT_EQ(source->left_out(), (std::vector<LeftOut>{{"dog", "no images"}}));
 }
 
-TEST(SampleSourceTest, what_only_arrays_have_is_refused_of_others) {
+TEST(PackInputTest, what_only_arrays_have_is_refused_of_others) {
   const PackDir dir;
   write_text(dir.file("src/t/a.txt"), "1");
   write_text(dir.file("a.jsonl"), "{\"a\": 1}\n");
   for (const std::string& path : {dir.file("src"), dir.file("a.jsonl")}) {
-    for (const SampleSourceOptions& options :
-         {SampleSourceOptions{.dtype = Dtype::int32}, SampleSourceOptions{.sequence_length = 5}}) {
+    for (const PackInputOptions& options :
+         {PackInputOptions{.dtype = Dtype::int32}, PackInputOptions{.sequence_length = 5}}) {
       const Status refusal = open_fails(path, options);
       EXPECT_EQ(refusal.code(), Code::invalid_argument) << path;
       EXPECT_NE(refusal.message().find("are for arrays"), std::string_view::npos);
@@ -151,7 +151,7 @@ TEST(SampleSourceTest, what_only_arrays_have_is_refused_of_others) {
   }
 }
 
-TEST(SampleSourceTest, files_that_belong_to_images_make_no_classes) {
+TEST(PackInputTest, files_that_belong_to_images_make_no_classes) {
   const PackDir dir;
   write_text(dir.file("pairs/a/x.jpg"), "1");
   write_text(dir.file("pairs/a/x.txt"), "a caption");
@@ -170,7 +170,7 @@ TEST(SampleSourceTest, files_that_belong_to_images_make_no_classes) {
   EXPECT_EQ(read_source(*labelled)[0].fields.size(), 3U) << "jpg, txt and cls";
 }
 
-TEST(SampleSourceTest, other_trees_are_grouped_by_stem_as_webdataset_does) {
+TEST(PackInputTest, other_trees_are_grouped_by_stem_as_webdataset_does) {
   const PackDir dir;
   write_text(dir.file("p/a.jpg"), "1");
   write_text(dir.file("p/a.seg.png"), "2");
@@ -193,7 +193,7 @@ TEST(SampleSourceTest, other_trees_are_grouped_by_stem_as_webdataset_does) {
   EXPECT_EQ(source->left_out()[1].name, "README");
 }
 
-TEST(SampleSourceTest, what_is_ambiguous_or_empty_is_refused) {
+TEST(PackInputTest, what_is_ambiguous_or_empty_is_refused) {
   const PackDir dir;
   write_text(dir.file("one/a.jpg"), "1");
   write_text(dir.file("one/a.JPG"), "2");
@@ -206,7 +206,7 @@ TEST(SampleSourceTest, what_is_ambiguous_or_empty_is_refused) {
   EXPECT_EQ(open_fails(dir.file("one"), {.kind = "magic"}).code(), Code::invalid_argument);
 }
 
-TEST(SampleSourceTest, links_in_circles_and_the_destination_are_not_walked) {
+TEST(PackInputTest, links_in_circles_and_the_destination_are_not_walked) {
   const PackDir dir;
   write_text(dir.file("p/a.txt"), "1");
   write_text(dir.file("out/shard.txt"), "2");
@@ -223,7 +223,7 @@ TEST(SampleSourceTest, links_in_circles_and_the_destination_are_not_walked) {
             (std::vector<LeftOut>{{"p/loop.d", "a link to a directory that it lies in"}}));
 }
 
-TEST(SampleSourceTest, class_directories_that_are_links_are_classes) {
+TEST(PackInputTest, class_directories_that_are_links_are_classes) {
   const PackDir dir;
   write_text(dir.file("src/cat/x.jpg"), "1");
   write_text(dir.file("src/emu/z.jpg"), "3");
@@ -238,7 +238,7 @@ TEST(SampleSourceTest, class_directories_that_are_links_are_classes) {
   EXPECT_EQ(all[2].fields.at("cls"), int64_bytes(2)) << "nothing is renumbered";
 }
 
-TEST(SampleSourceTest, hidden_files_are_named_and_packed_if_asked_for) {
+TEST(PackInputTest, hidden_files_are_named_and_packed_if_asked_for) {
   const PackDir dir;
   for (const char* name : {"a.txt", ".b.txt", "d/.c.txt", ".git/e.txt"})
     write_text(dir.file(std::string("src/") + name), name);
@@ -261,7 +261,7 @@ TEST(SampleSourceTest, hidden_files_are_named_and_packed_if_asked_for) {
   EXPECT_TRUE(remarks_on(*source).empty());
 }
 
-TEST(SampleSourceTest, what_is_left_out_is_named_by_reason) {
+TEST(PackInputTest, what_is_left_out_is_named_by_reason) {
   const PackDir dir;
   write_text(dir.file("a.txt"), "1");
   for (int i = 0; i < 7; ++i) write_text(dir.file("name" + std::to_string(i)), "no extension");
@@ -272,7 +272,7 @@ TEST(SampleSourceTest, what_is_left_out_is_named_by_reason) {
                                      "extension to name its field by"});
 }
 
-TEST(SampleSourceTest, splits_of_classes_are_told_with_the_commands_that_pack_them) {
+TEST(PackInputTest, splits_of_classes_are_told_with_the_commands_that_pack_them) {
   const PackDir dir;
   for (const char* split : {"train", "val"})
     for (const char* name : {"/cat/x.jpg", "/dog/y.jpg"})
@@ -293,7 +293,7 @@ TEST(SampleSourceTest, splits_of_classes_are_told_with_the_commands_that_pack_th
   EXPECT_TRUE(open_source(src + "/train")->notes().empty());
 }
 
-TEST(SampleSourceTest, classes_take_the_numbers_they_are_given) {
+TEST(PackInputTest, classes_take_the_numbers_they_are_given) {
   const PackDir dir;
   write_text(dir.file("src/dog/x.jpg"), "1");
   write_text(dir.file("classes.json"), R"({"cat": 3, "dog": 7})");
@@ -314,7 +314,7 @@ TEST(SampleSourceTest, classes_take_the_numbers_they_are_given) {
   }
 }
 
-TEST(SampleSourceTest, images_under_several_names_are_told) {
+TEST(PackInputTest, images_under_several_names_are_told) {
   const PackDir dir;
   write_text(dir.file("a/x.jpeg"), "1");
   write_text(dir.file("a/y.PNG"), "2");
@@ -328,18 +328,18 @@ TEST(SampleSourceTest, images_under_several_names_are_told) {
   EXPECT_TRUE(open_source(dir.path())->notes().empty()) << "a mask is no other kind of image";
 }
 
-TEST(SampleSourceTest, a_file_that_changes_under_the_packer_is_reported) {
+TEST(PackInputTest, a_file_that_changes_under_the_packer_is_reported) {
   const PackDir dir;
   write_text(dir.file("t/a.txt"), "four");
   const auto source = open_source(dir.path());
-  SourceSample sample;
+  InputSample sample;
   write_text(dir.file("t/a.txt"), "longer than it was");
   EXPECT_EQ(source->read(0, sample).code(), Code::unavailable);
   write_text(dir.file("t/a.txt"), "x");
   EXPECT_EQ(source->read(0, sample).code(), Code::unavailable);
 }
 
-TEST(SampleSourceTest, json_lines_keep_their_types) {
+TEST(PackInputTest, json_lines_keep_their_types) {
   const PackDir dir;
   write_text(
       dir.file("a.jsonl"),
@@ -367,7 +367,7 @@ TEST(SampleSourceTest, json_lines_keep_their_types) {
   EXPECT_EQ(source->mds_columns().status().code(), Code::invalid_argument) << "n is not in all";
 }
 
-TEST(SampleSourceTest, an_integer_that_is_no_double_makes_json_of_its_field) {
+TEST(PackInputTest, an_integer_that_is_no_double_makes_json_of_its_field) {
   const PackDir dir;
   write_text(dir.file("a.jsonl"),
              "{\"big\": 9007199254740993, \"small\": 7, \"ints\": [9007199254740993], \"l\": [1]}\n"
@@ -378,14 +378,14 @@ TEST(SampleSourceTest, an_integer_that_is_no_double_makes_json_of_its_field) {
   EXPECT_EQ(all[0].types.at("big"), FieldType::json);
   EXPECT_EQ(all[0].fields.at("big"), "9007199254740993");
   EXPECT_EQ(all[0].types.at("small"), FieldType::float64);
-  SourceSample sample;
+  InputSample sample;
   ASSERT_TRUE(source->read(0, sample).ok());
   EXPECT_EQ(sample.view.find("ints")->dtype, dtype_descr(Dtype::int64));
   EXPECT_EQ(sample.view.find("l")->dtype, dtype_descr(Dtype::float64));
   EXPECT_EQ(sample.view.find("big")->dtype, "");
 }
 
-TEST(SampleSourceTest, lines_that_are_no_samples_are_named) {
+TEST(PackInputTest, lines_that_are_no_samples_are_named) {
   const PackDir dir;
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"{\"a\": 1}\n[1]\n", "line 2"},
@@ -408,7 +408,7 @@ TEST(SampleSourceTest, lines_that_are_no_samples_are_named) {
   }
 }
 
-TEST(SampleSourceTest, lines_longer_than_a_read_are_whole) {
+TEST(PackInputTest, lines_longer_than_a_read_are_whole) {
   const PackDir dir;
   std::string text;
   for (int i = 0; i < 5; ++i)
@@ -421,7 +421,7 @@ TEST(SampleSourceTest, lines_longer_than_a_read_are_whole) {
               std::string(3'000'000, static_cast<char>('a' + i)));
 }
 
-TEST(SampleSourceTest, token_arrays_are_cut_into_sequences) {
+TEST(PackInputTest, token_arrays_are_cut_into_sequences) {
   const PackDir dir;
   write_text(dir.file("t.bin"), std::string("\1\0\2\0\3\0\4\0\5\0", 10));
   EXPECT_EQ(open_fails(dir.file("t.bin")).code(), Code::invalid_argument) << "no dtype";
@@ -444,7 +444,7 @@ TEST(SampleSourceTest, token_arrays_are_cut_into_sequences) {
   EXPECT_EQ(rows[1].fields.at("tokens"), "def");
 }
 
-TEST(SampleSourceTest, headers_of_arrays_are_no_data) {
+TEST(PackInputTest, headers_of_arrays_are_no_data) {
   const PackDir dir;
   const std::string rows = noise(2 * 3 * 4, 1);
   const auto shard001 = make_shard001_head(2, 3);
@@ -452,7 +452,7 @@ TEST(SampleSourceTest, headers_of_arrays_are_no_data) {
   ASSERT_TRUE(shard001.ok() && counted.ok());
   write_text(dir.file("s.bin"), text_of(*shard001) + rows);
   write_text(dir.file("c.bin"), text_of(*counted) + rows);
-  const std::vector<std::pair<std::string, SampleSourceOptions>> cases = {
+  const std::vector<std::pair<std::string, PackInputOptions>> cases = {
       {"s.bin", {}},
       {"s.bin", {.dtype = Dtype::float32}},
       {"s.bin", {.kind = "tokens"}},
@@ -474,7 +474,7 @@ TEST(SampleSourceTest, headers_of_arrays_are_no_data) {
     EXPECT_NE(unknown.message().find(kind), std::string::npos) << kind;
 }
 
-TEST(SampleSourceTest, the_fingerprint_follows_names_sizes_and_times) {
+TEST(PackInputTest, the_fingerprint_follows_names_sizes_and_times) {
   const PackDir dir;
   write_text(dir.file("t/a.txt"), "1");
   const Digest128 before = open_source(dir.path())->fingerprint();

@@ -28,9 +28,9 @@ class LoaderPacksTest : public ::testing::Test {
     Dataset::Options options;
     options.index.checksums = checksums;
     dataset_ = open_dataset(dir_.path(), options);
-    auto packs = TokenPacks::open(dataset_, {.length = kLength});
+    auto packs = TokenBins::open(dataset_, {.length = kLength});
     ASSERT_TRUE(packs.ok()) << packs.status().message();
-    packs_ = std::make_shared<const TokenPacks>(*std::move(packs));
+    packs_ = std::make_shared<const TokenBins>(*std::move(packs));
   }
 
   LoaderOptions options(std::uint64_t batch, Shuffle shuffle = Shuffle::global) const {
@@ -84,7 +84,7 @@ class LoaderPacksTest : public ::testing::Test {
 
   DatasetDir dir_;
   std::shared_ptr<const Dataset> dataset_;
-  std::shared_ptr<const TokenPacks> packs_;
+  std::shared_ptr<const TokenBins> packs_;
 };
 
 template <typename T>

@@ -17,7 +17,7 @@ constexpr std::size_t kSamples = 10;
 
 struct Case {
   std::string format;
-  std::unique_ptr<SampleSource> source;
+  std::unique_ptr<PackInput> source;
 };
 
 /// The same small job in each format.

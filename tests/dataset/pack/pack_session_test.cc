@@ -11,7 +11,7 @@
 namespace stoker::testing {
 namespace {
 
-std::vector<std::vector<std::uint64_t>> deal(const PackDir& dir, const SampleSource& source,
+std::vector<std::vector<std::uint64_t>> deal(const PackDir& dir, const PackInput& source,
                                              std::uint64_t tasks, TaskShare share) {
   std::vector<std::vector<std::uint64_t>> all;
   for (std::uint64_t task = 0; task < tasks; ++task) {

@@ -14,7 +14,7 @@
 namespace stoker::testing {
 namespace {
 
-Result<PackReport> pack_into(const SampleSource& source, const std::string& directory,
+Result<PackReport> pack_into(const PackInput& source, const std::string& directory,
                              const PackOptions& options) {
   return pack(posix_file_ops(), source, directory, options);
 }
@@ -27,11 +27,11 @@ void expect_packed(const Result<PackReport>& report, std::uint64_t samples, std:
 }
 
 /// What read_all() gives for images packed as `format`.
-std::vector<std::pair<std::string, Fields>> expected_images(const SampleSource& source,
+std::vector<std::pair<std::string, Fields>> expected_images(const PackInput& source,
                                                             const std::string& format) {
   std::vector<std::pair<std::string, Fields>> all;
   for (std::uint64_t i = 0; i < source.sample_count(); ++i) {
-    SourceSample sample;
+    InputSample sample;
     EXPECT_TRUE(source.read(i, sample).ok());
     Fields fields;
     for (const FieldView& field : sample.view.fields) {

@@ -22,7 +22,7 @@ TEST(TokenPacksGoldenTest, documents_share_rows_as_they_always_did) {
     write_megatron(dir.file("a"), golden.at("documents").get<std::vector<std::size_t>>());
     const auto dataset = open_dataset(dir.path());
     const auto length = golden.at("length").get<std::uint64_t>();
-    const auto packs = TokenPacks::open(dataset, {.length = length});
+    const auto packs = TokenBins::open(dataset, {.length = length});
     ASSERT_TRUE(packs.ok()) << packs.status().message();
     ASSERT_EQ(packs->count(), golden.at("packs").size());
     for (std::uint64_t unit = 0; unit < packs->count(); ++unit) {

@@ -77,7 +77,7 @@ TEST(BestFitTest, every_piece_goes_where_the_least_room_is_left) {
   }
 }
 
-class TokenPacksTest : public ::testing::Test {
+class TokenBinsTest : public ::testing::Test {
  protected:
   static constexpr std::uint64_t kLength = 50;
 
@@ -101,9 +101,9 @@ class TokenPacksTest : public ::testing::Test {
   const DatasetDir dir_;
 };
 
-TEST_F(TokenPacksTest, every_token_is_in_exactly_one_pack_and_documents_are_whole) {
+TEST_F(TokenBinsTest, every_token_is_in_exactly_one_pack_and_documents_are_whole) {
   const auto dataset = open_documents();
-  const auto packs = TokenPacks::open(dataset, {.length = kLength});
+  const auto packs = TokenBins::open(dataset, {.length = kLength});
   ASSERT_TRUE(packs.ok()) << packs.status().message();
   std::map<std::pair<std::uint32_t, std::uint64_t>, std::uint64_t> seen;  // offset to size
   std::vector<PackPiece> pieces;
@@ -136,9 +136,9 @@ TEST_F(TokenPacksTest, every_token_is_in_exactly_one_pack_and_documents_are_whol
   EXPECT_TRUE(seen.empty()) << "tokens of no document";
 }
 
-TEST_F(TokenPacksTest, packs_are_read_into_rows) {
+TEST_F(TokenBinsTest, packs_are_read_into_rows) {
   const auto dataset = open_documents();
-  const auto packs = TokenPacks::open(dataset, {.length = kLength});
+  const auto packs = TokenBins::open(dataset, {.length = kLength});
   ASSERT_TRUE(packs.ok());
   std::vector<RowPiece> wanted;
   std::vector<PackPiece> pieces;
@@ -170,84 +170,83 @@ TEST_F(TokenPacksTest, packs_are_read_into_rows) {
   }
 }
 
-TEST_F(TokenPacksTest, they_are_built_once_for_each_length_and_again_when_the_samples_change) {
+TEST_F(TokenBinsTest, they_are_built_once_for_each_length_and_again_when_the_samples_change) {
   const auto dataset = open_documents();
-  ASSERT_TRUE(TokenPacks::open(dataset, {.length = kLength}).ok());
+  ASSERT_TRUE(TokenBins::open(dataset, {.length = kLength}).ok());
   const std::string path = packs_file();
   const auto built_at = std::filesystem::last_write_time(path);
-  ASSERT_TRUE(TokenPacks::open(dataset, {.length = kLength}).ok());
+  ASSERT_TRUE(TokenBins::open(dataset, {.length = kLength}).ok());
   EXPECT_EQ(std::filesystem::last_write_time(path), built_at) << "taken as it was";
-  EXPECT_EQ(TokenPacks::open(dataset, {.length = 20})->length(), 20U);
+  EXPECT_EQ(TokenBins::open(dataset, {.length = 20})->length(), 20U);
   EXPECT_EQ(std::filesystem::last_write_time(path), built_at);
-  const std::uint64_t count = TokenPacks::open(dataset, {.length = kLength})->count();
+  const std::uint64_t count = TokenBins::open(dataset, {.length = kLength})->count();
   write_megatron(dir_.file("b"), std::array<std::size_t, 3>{10, 20, 30});
   const auto changed = open_dataset(dir_.path());
-  EXPECT_LT(TokenPacks::open(changed, {.length = kLength})->count(), count);
+  EXPECT_LT(TokenBins::open(changed, {.length = kLength})->count(), count);
 }
 
-TEST_F(TokenPacksTest, processes_that_build_at_the_same_time_get_the_same) {
+TEST_F(TokenBinsTest, processes_that_build_at_the_same_time_get_the_same) {
   const auto dataset = open_documents();
   const std::uint64_t count =
-      TokenPacks::parse(dataset, kLength, *TokenPacks::build(*dataset, kLength))->count();
+      TokenBins::parse(dataset, kLength, *TokenBins::build(*dataset, kLength))->count();
   std::array<std::uint64_t, 4> counts{};
   {
     std::vector<std::jthread> threads;
     for (std::uint64_t& mine : counts)
       threads.emplace_back([&mine, &dataset] {
-        const auto packs = TokenPacks::open(dataset, {.length = kLength});
+        const auto packs = TokenBins::open(dataset, {.length = kLength});
         mine = packs.ok() ? packs->count() : 0;
       });
   }
   for (const std::uint64_t mine : counts) EXPECT_EQ(mine, count);
 }
 
-TEST_F(TokenPacksTest, what_makes_no_sense_is_refused) {
+TEST_F(TokenBinsTest, what_makes_no_sense_is_refused) {
   const auto dataset = open_documents();
-  for (const std::uint64_t length : {std::uint64_t{0}, TokenPacks::kLengthMax + 1})
-    EXPECT_EQ(TokenPacks::open(dataset, {.length = length}).status().code(),
-              Code::invalid_argument);
+  for (const std::uint64_t length : {std::uint64_t{0}, TokenBins::kLengthMax + 1})
+    EXPECT_EQ(TokenBins::open(dataset, {.length = length}).status().code(), Code::invalid_argument);
   write_tar(dir_.file("a.tar"), make_samples(2));
-  EXPECT_EQ(TokenPacks::open(open_dataset(dir_.file("a.tar")), {.length = 4}).status().code(),
+  EXPECT_EQ(TokenBins::open(open_dataset(dir_.file("a.tar")), {.length = 4}).status().code(),
             Code::invalid_argument);
   write_tokens(dir_.file("empty.npy"), TokenFormat::npy, 0, 5);
-  EXPECT_EQ(TokenPacks::open(open_dataset(dir_.file("empty.npy")), {.length = 4}).status().code(),
+  EXPECT_EQ(TokenBins::open(open_dataset(dir_.file("empty.npy")), {.length = 4}).status().code(),
             Code::invalid_argument);
   std::stop_source stopped;
   stopped.request_stop();
-  EXPECT_EQ(TokenPacks::open(dataset, {.length = 33, .stop = stopped.get_token()}).status().code(),
+  EXPECT_EQ(TokenBins::open(dataset, {.length = 33, .stop = stopped.get_token()}).status().code(),
             Code::cancelled);
 }
 
-TEST_F(TokenPacksTest, every_flipped_byte_is_found_when_it_is_looked_at) {
+TEST_F(TokenBinsTest, every_flipped_byte_is_found_when_it_is_looked_at) {
   const auto dataset = open_documents();
-  const std::vector<std::byte> good = *TokenPacks::build(*dataset, kLength);
-  ASSERT_TRUE(TokenPacks::parse(dataset, kLength, good)->verify().ok());
+  const std::vector<std::byte> good = *TokenBins::build(*dataset, kLength);
+  ASSERT_TRUE(TokenBins::parse(dataset, kLength, good)->verify().ok());
   for (std::size_t at = 0; at < good.size(); at += at < 200 ? 1 : 37) {
     std::vector<std::byte> bad = good;
     bad[at] ^= std::byte{0x10};
-    const Result<TokenPacks> packs = TokenPacks::parse(dataset, kLength, bad);
+    const Result<TokenBins> packs = TokenBins::parse(dataset, kLength, bad);
     ASSERT_FALSE(packs.ok() && packs->verify().ok()) << "byte " << at;
   }
   for (std::size_t size = 0; size < good.size(); size += 1 + size / 20)
-    EXPECT_FALSE(TokenPacks::parse(dataset, kLength, std::span(good).first(size)).ok()) << size;
+    EXPECT_FALSE(TokenBins::parse(dataset, kLength, std::span(good).first(size)).ok()) << size;
 }
 
-TEST_F(TokenPacksTest, a_damaged_file_is_built_again) {
+TEST_F(TokenBinsTest, a_damaged_file_is_built_again) {
   const auto dataset = open_documents();
-  const std::uint64_t count = TokenPacks::open(dataset, {.length = kLength})->count();
+  const std::uint64_t count = TokenBins::open(dataset, {.length = kLength})->count();
   flip_bit(packs_file(), 20);
-  const auto packs = TokenPacks::open(dataset, {.length = kLength});
+  const auto packs = TokenBins::open(dataset, {.length = kLength});
   ASSERT_TRUE(packs.ok()) << packs.status().message();
   EXPECT_EQ(packs->count(), count);
   EXPECT_TRUE(packs->verify().ok());
 }
 
-TEST_F(TokenPacksTest, any_single_fault_leaves_none_or_a_whole_file) {
+TEST_F(TokenBinsTest, any_single_fault_leaves_none_or_a_whole_file) {
   const auto dataset = open_documents();
   for (int fail_at = 0;; ++fail_at) {
     std::filesystem::remove(packs_file());
     FaultyFileOps ops(posix_file_ops(), fail_at, EIO);
-    const auto packs = TokenPacks::open(dataset, {.length = kLength, .ops = &ops});
+    const auto packs = TokenBins::open(dataset, {.length = kLength, .ops = &ops});
     if (!ops.fired()) {
       EXPECT_TRUE(packs.ok());
       EXPECT_GT(fail_at, 4);
@@ -255,7 +254,7 @@ TEST_F(TokenPacksTest, any_single_fault_leaves_none_or_a_whole_file) {
     }
     const std::string path = packs_file();
     if (path.empty() || path.find(".staged-") != std::string::npos) continue;
-    const auto again = TokenPacks::open(dataset, {.length = kLength});
+    const auto again = TokenBins::open(dataset, {.length = kLength});
     EXPECT_TRUE(again.ok() && again->verify().ok()) << ops.failed_op();
   }
 }
