@@ -11,6 +11,7 @@
 #include <mutex>
 
 #include "cli/count_check.h"
+#include "cli/engine_choice.h"
 #include "cli/old_name.h"
 #include "cli/option_value.h"
 #include "cli/work_progress.h"
