@@ -48,7 +48,7 @@ struct CheckpointerSettings {
   std::optional<std::uint64_t> keep_every = {};
   std::optional<std::tuple<std::string, std::string, std::uint64_t>> keep_best = {};
   std::vector<std::uint64_t> damaged = {};
-  std::optional<std::map<std::string, std::uint64_t>> seen = {};
+  std::map<std::string, std::uint64_t> seen = {};
   std::string job = {};
   std::shared_ptr<Session> session = {};
   std::shared_ptr<WaitNotices> notices = {};
@@ -161,7 +161,7 @@ void bind_settings(nb::module_& module) {
       .def_rw("keep_every", &Settings::keep_every, nb::arg().none())
       .def_rw("keep_best", &Settings::keep_best, nb::arg().none())
       .def_rw("damaged", &Settings::damaged, "Generations that retention leaves alone.")
-      .def_rw("seen", &Settings::seen, nb::arg().none(),
+      .def_rw("seen", &Settings::seen,
               "Of each line the greatest generation that was there at the restore.")
       .def_rw("job", &Settings::job, "For the messages of those who wait for the lock.")
       .def_rw("session", &Settings::session, nb::arg().none(),

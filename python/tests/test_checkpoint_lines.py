@@ -116,3 +116,36 @@ def test_retention_of_a_run_that_was_restarted_often(tmp_path: Path) -> None:
             saver.restore(state=state(0))
             saver.save(step, state=state(step)).wait()
     assert steps_in(tmp_path) == [4, 8, 10, 11]
+
+
+def test_what_a_successor_has_saved_stays_though_this_run_has_restored_nothing(
+    tmp_path: Path,
+) -> None:
+    with stoker.Checkpointer(tmp_path, keep_last=1) as first:
+        assert first.restore(state=state(0)) is None
+        first.save(1, state=state(1)).wait()
+        with stoker.Checkpointer(tmp_path) as second:
+            assert second.restore(state=state(0)) == 1
+            second.save(2, state=state(2)).wait()
+        first.save(3, state=state(3)).wait()
+    assert steps_in(tmp_path) == [2, 3]
+
+
+def test_the_best_of_a_run_is_not_ranked_with_those_of_others(tmp_path: Path) -> None:
+    with stoker.Checkpointer(tmp_path) as saver:
+        saver.save(1, state=state(1), reference={"loss": 0.1}).wait()
+    with stoker.Checkpointer(tmp_path, keep_best=("loss", "min", 1), keep_last=1) as saver:
+        for step, loss in ((11, 0.5), (12, 0.7), (13, 0.9)):
+            saver.save(step, state=state(step), reference={"loss": loss}).wait()
+    assert steps_in(tmp_path) == [1, 11, 13]
+
+
+def test_the_newest_finite_one_of_a_run_stays(tmp_path: Path) -> None:
+    run(tmp_path, 9)
+    run(tmp_path, 1000)
+    with stoker.Checkpointer(tmp_path, keep_last=1) as saver:
+        assert saver.restore(9, state=state(0)) == 9
+        for step in (10, 11):
+            saver.save(step, state=state(np.nan)).wait()
+        assert saver.restore(finite=True, state=state(0)) == 9
+    assert steps_in(tmp_path) == [9, 11, 1000]

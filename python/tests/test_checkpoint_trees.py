@@ -361,7 +361,7 @@ def test_more_kinds_that_do_not_fit_are_refused(tmp_path: Path, tree: Any, messa
             saver.restore(state=tree)
         all_fixed: list[Any] = [Mode.TEST, frozenset(), Path("x"), Point(1, 2), np.dtype("i4")]
         for fixed in all_fixed:
-            with pytest.raises(TypeError, match="cannot be set where it is"):
+            with pytest.raises(TypeError, match="cannot be changed where it is"):
                 saver.restore(state=fixed)
 
 
@@ -421,3 +421,14 @@ def test_the_depth_of_tags_counts(tmp_path: Path) -> None:
             assert all("nested deeper than 60" in why for why in refused), leaf
             done = saver.restore(state=None)
             assert done == 100 * number + saved[-1]
+
+
+def test_containers_that_were_two_and_are_one_in_memory(tmp_path: Path) -> None:
+    """As SequentialLR has them: its _last_lr is the list of its first scheduler."""
+    with stoker.Checkpointer(tmp_path) as saver:
+        saver.save(1, state={"hist": [1], "best": [2], "d": {"a": 1}, "e": {"a": 2}}).wait()
+        one: list[int] = []
+        other: dict[str, int] = {"a": 0}
+        have: dict[str, Any] = {"hist": one, "best": one, "d": other, "e": other}
+        saver.restore(state=have)
+    assert have == {"hist": [1], "best": [2], "d": {"a": 1}, "e": {"a": 2}}

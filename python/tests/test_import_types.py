@@ -235,3 +235,36 @@ def test_lmdb_with_several_values_for_a_key_is_refused(tmp_path: Path) -> None:
             txn.put(b"k", b"2")
     with pytest.raises(ValueError, match="several values for a key"):
         stoker.pack(tmp_path / "db", tmp_path / "out", database="many")
+
+
+@pytest.mark.parametrize(
+    ("shape", "rows", "refusal"),
+    [
+        ([None, 2], [[1, 2], None, [3, 4]], "one of its rows is null"),
+        ([2, 2], [[1], [2, 3, 4]], r"its rows have \[1, 3\] elements"),
+        ([None, 2], [[1, 2, 3, 4]], r"its rows have \[4\] elements"),
+    ],
+)
+def test_rows_that_are_no_array_are_refused(
+    tmp_path: Path, arrow: Any, shape: list[int | None], rows: list[Any], refusal: str
+) -> None:
+    features = {"x": {"shape": shape, "dtype": "int32", "_type": "Array2D"}}
+    kind = arrow.list_(arrow.list_(arrow.int32()))
+    table = arrow.table({"x": arrow.array([rows], type=kind)})
+    table = table.replace_schema_metadata(
+        {"huggingface": json.dumps({"info": {"features": features}})}
+    )
+    arrow.parquet.write_table(table, tmp_path / "a.parquet")
+    with pytest.raises(ValueError, match=refusal):
+        stoker.pack(tmp_path / "a.parquet", tmp_path / "out")
+
+
+def test_a_key_column_beside_one_that_is_the_key_already_is_refused(
+    tmp_path: Path, arrow: Any
+) -> None:
+    table = arrow.table({"__key__": ["a", "b"], "k": ["k1", "k2"], "x": [1, 2]})
+    arrow.parquet.write_table(table, tmp_path / "a.parquet")
+    with pytest.raises(ValueError, match="a column '__key__' as well, which would be lost"):
+        stoker.pack(tmp_path / "a.parquet", tmp_path / "out", key="k")
+    stoker.pack(tmp_path / "a.parquet", tmp_path / "own", key="k", columns=["k", "x"])
+    assert [sample["__key__"] for sample in stoker.Dataset(tmp_path / "own")] == ["k1", "k2"]

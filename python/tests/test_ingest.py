@@ -284,3 +284,10 @@ def test_arrays_of_one_length_in_a_headered_layout(tmp_path: Path, layout: Any, 
     with pytest.raises(ValueError, match=f"6 elements .* {layout} holds rows of one length"):
         stoker.ingest(uneven, tmp_path / "uneven", format=layout)
     assert list((tmp_path / "uneven").iterdir()) == []
+
+
+def test_a_mask_is_not_lost(tmp_path: Path) -> None:
+    masked = np.ma.array([1, 2, 3], mask=[False, True, False])
+    with pytest.raises(ValueError, match="'x': a masked array, whose mask would be lost"):
+        stoker.ingest([{"x": masked}], tmp_path / "out")
+    stoker.ingest([{"x": np.ma.array([1, 2, 3])}], tmp_path / "whole")

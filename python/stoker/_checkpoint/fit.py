@@ -71,6 +71,7 @@ class TreeFit:
         self._arrays: dict[TensorNode, Any] = {}
         self._made: dict[tuple[str, bool], tuple[str | None, Any]] = {}  # of each tensor one
         self._states: dict[int, tuple[Any, str]] = {}  # of objects, and where they are
+        self._refilled: dict[int, Any] = {}  # of containers, and with what
         self._checkpoint = checkpoint
         self._targets = Targets()
         self._resolved: list[tuple[Any, ...]] | None = None
@@ -355,6 +356,9 @@ class TreeFit:
             return with_parts(saved, [self.apply(item, None) for _, item in parts])
         keys = [key for key, _ in parts]
         items = [self.apply(item, _item_at(have, key)) for key, item in parts]
+        # One object in two places that were two: the second place gets an object of its own.
+        if self._refilled.setdefault(id(have), saved) != saved:
+            return with_parts(saved, items)
         return refill(have, keys, items)
 
 

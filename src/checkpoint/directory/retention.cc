@@ -33,11 +33,9 @@ class Kept {
 bool is_of_family(const StepSummary& step, const RetentionRules& rules) {
   const Lineage& family = rules.family;
   if (family.empty() || is_in_lineage(family, step.line, step.generation)) return true;
-  if (rules.seen) {
-    const auto seen = rules.seen->find(step.line);
-    if (seen == rules.seen->end() || step.generation > seen->second) return false;
-  }
-  return share_ancestor(step.lineage, family);
+  const auto seen = rules.seen.find(step.line);
+  return seen != rules.seen.end() && step.generation <= seen->second &&
+         share_ancestor(step.lineage, family);
 }
 
 void keep_exempt(const Catalog& catalog, const AllNotes& notes, const RetentionRules& rules,
@@ -47,10 +45,15 @@ void keep_exempt(const Catalog& catalog, const AllNotes& notes, const RetentionR
   };
   const auto newest = std::ranges::find_if(catalog.steps, is_sound);
   if (newest != catalog.steps.end()) kept.add(&*newest);
-  const auto newest_finite = std::ranges::find_if(catalog.steps, [&](const CatalogStep& step) {
+  const auto is_finite = [&](const CatalogStep& step) {
     return is_sound(step) && !step.has_new_nonfinite;
-  });
+  };
+  const auto newest_finite = std::ranges::find_if(catalog.steps, is_finite);
   if (newest_finite != catalog.steps.end()) kept.add(&*newest_finite);
+  const auto own_finite = std::ranges::find_if(catalog.steps, [&](const CatalogStep& step) {
+    return is_finite(step) && is_of_family(*step.summary, rules);
+  });
+  if (own_finite != catalog.steps.end()) kept.add(&*own_finite);
   kept.add(catalog.find(catalog.latest));
   for (const std::string& name : rules.replicating) kept.add(catalog.find(name));
   for (const CatalogStep& step : catalog.steps) {
@@ -101,13 +104,17 @@ std::vector<std::string> choose_removals(const Catalog& catalog, const AllNotes&
   keep_exempt(catalog, notes, rules, kept);
   std::vector<const CatalogStep*> candidates;  // newest first
   for (const CatalogStep& step : catalog.steps)
-    if (step.is_valid() && !step.is_superseded() && !rules.damaged.contains(step.generation))
+    if (step.is_valid() && !rules.damaged.contains(step.generation) &&
+        is_of_family(*step.summary, rules))
       candidates.push_back(&step);
-  // What the newest one continues comes before what was abandoned by going back.
+  // What the newest one continues comes before what was abandoned by going back. A name that was
+  // superseded is one of those, unless another run has taken it.
   if (!candidates.empty()) {
     const StepSummary& newest = *candidates.front()->summary;
-    std::ranges::stable_partition(
-        candidates, [&](const CatalogStep* step) { return continues(newest, *step->summary); });
+    const auto is_own = [&](const CatalogStep* step) { return continues(newest, *step->summary); };
+    std::erase_if(candidates,
+                  [&](const CatalogStep* step) { return step->is_superseded() && !is_own(step); });
+    std::ranges::stable_partition(candidates, is_own);
   }
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     const CatalogStep& step = *candidates[i];

@@ -27,8 +27,8 @@ struct KeepBest {
 
 /// A checkpoint stays if one of these wants it. Without any, all stay.
 struct RetentionRules {
-  /// How many of the newest generations: first of those that the newest continues, then of those
-  /// that a run has left behind by going back.
+  /// How many of the newest generations of the `family`: first of those that the newest continues,
+  /// then of those that the run has left behind by going back.
   std::optional<std::uint64_t> keep_last = {};
   std::optional<std::uint64_t> keep_every = {};  ///< Steps that are multiples of it; 0 is no rule.
   std::optional<KeepBest> keep_best = {};
@@ -42,8 +42,8 @@ struct RetentionRules {
   Lineage family = {};
   /// What was there when this run was restored: of each line the greatest generation. What others
   /// have saved since then stays as well, though it continues the same checkpoint. What was there
-  /// already is what going back has abandoned. Nothing: everything was there.
-  std::optional<std::map<std::string, std::uint64_t>> seen = {};
+  /// already is what going back has abandoned.
+  std::map<std::string, std::uint64_t> seen = {};
 
   bool keep_all() const noexcept { return !keep_last && keep_every.value_or(0) == 0 && !keep_best; }
 };
@@ -54,7 +54,8 @@ struct RetentionRules {
 /// that are not finite (mark_nonfinite() must have been called); pinned ones; those that are being
 /// replicated; the one that `latest` leads to; damaged and unreadable ones, because nobody can tell
 /// what they are and their files may be all that is left; those of another `family`. A step whose
-/// note is damaged or unreadable counts as pinned. Superseded ones are kept by no rule. Those
+/// note is damaged or unreadable counts as pinned. Rules look at the family alone; superseded ones
+/// are kept by no rule, unless the newest continues them. Those
 /// without the metric of `keep_best`, or with one that is not a number, are for the other rules,
 /// and stay if there are none; of equal ones the newer is the better.
 std::vector<std::string> choose_removals(const Catalog& catalog, const AllNotes& notes,

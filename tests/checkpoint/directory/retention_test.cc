@@ -218,6 +218,32 @@ TEST(RetentionTest, what_others_have_saved_since_the_restore_stays) {
   EXPECT_EQ(removals({{kTwo, 9}}), (Names{step_name(100), step_name(200)}));
 }
 
+TEST(RetentionTest, rules_look_at_their_own_run_alone) {
+  // 4 and 5 are of another run; the best, the last and the newest finite one are those of 1 to 3.
+  Catalog catalog =
+      family_of({{1, {}}, {2, {{kOne, 1, 1}}}, {3, {{kOne, 1, 2}}}, {4, {}}, {5, {{kTwo, 4, 4}}}});
+  AllNotes notes;
+  for (std::uint64_t i = 1; i <= 5; ++i)
+    notes.by_step[i * 100][i].values["loss"] = i > 3 ? 0.0 : static_cast<double>(i);
+  const RetentionRules best{.keep_best = KeepBest{"loss", KeepBest::Order::min, 1},
+                            .family = {{kOne, 1, 3}}};
+  EXPECT_EQ(choose_removals(catalog, notes, best), (Names{step_name(200), step_name(300)}));
+  EXPECT_EQ(choose_removals(catalog, {}, {.keep_last = 2, .family = {{kOne, 1, 3}}}),
+            (Names{step_name(100)}));
+  for (CatalogStep& step : catalog.steps) step.has_new_nonfinite = step.generation == 3;
+  EXPECT_EQ(choose_removals(catalog, {}, {.keep_last = 0, .family = {{kOne, 1, 3}}}),
+            (Names{step_name(100), step_name(300)}))
+      << "2 is the newest finite one of the run";
+}
+
+TEST(RetentionTest, what_the_newest_continues_counts_under_any_name) {
+  Catalog catalog = family_of({{1, {}}, {2, {{kOne, 1, 1}}}, {3, {{kOne, 1, 2}}}});
+  for (CatalogStep& step : catalog.steps)
+    if (step.generation == 2) step.parsed.superseded_generation = 2;  // another run took the name
+  EXPECT_EQ(choose_removals(catalog, {}, {.keep_last = 2, .family = {{kOne, 1, 3}}}),
+            (Names{step_name(100)}));
+}
+
 TEST(RetentionTest, what_must_stay_stays_under_any_rules) {
   std::mt19937 random(7);
   for (int round = 0; round < 2000; ++round) {

@@ -150,12 +150,22 @@ def _list_reader(arrow: Any) -> Reader:
     return read
 
 
+def _check_lengths(lists: Any, size: int | None) -> None:
+    """Whether they are rows of an array: none is null, and all are as long as the shape says."""
+    if lists.null_count:
+        raise ValueError("one of its rows is null, which an array cannot be")
+    lengths = lists.value_lengths().unique().to_pylist()
+    if len(lengths) > 1 or (size is not None and lengths not in ([], [size])):
+        raise ValueError(f"its rows have {sorted(lengths)} elements, which is no array")
+
+
 def _tensor_reader(shape: tuple[int | None, ...], arrow: Any) -> Reader:
     """Of nested lists that are known to be arrays."""
 
     def read_one(value: Any) -> Any:
         items = value.values
-        for _ in shape[1:]:
+        for size in shape[1:]:
+            _check_lengths(items, size)
             items = items.flatten()
         array = _flat_numbers(items, arrow)
         fixed = math.prod(size for size in shape if size is not None)

@@ -132,6 +132,11 @@ def with_key(sample: Sample, key: str | None, row: int) -> Sample:
     value = sample.get(key)
     if value is None:
         raise ValueError(f"key={key!r}: there is no such column, or it is null")
+    if key != "__key__" and "__key__" in sample:
+        raise ValueError(
+            f"key={key!r}: there is a column '__key__' as well, which would be lost: leave it out "
+            "(columns=, --columns)"
+        )
     return {"__key__": _key_text(value, key, row), **{n: v for n, v in sample.items() if n != key}}
 
 
