@@ -159,11 +159,11 @@ class Dataset:
 def open_dataset(patterns: Sequence[str], format: str = '', dtype: str = '', checksums: bool = False, cache_directory: str = '', policy: str = 'auto') -> Dataset:
     """Opens shards and their index, which is built if there is none."""
 
-class TokenPacks:
+class TokenBins:
     """Use stoker.Tokens(pack=)."""
 
     @staticmethod
-    def open(dataset: Dataset, length: int, cache_directory: str = '') -> TokenPacks:
+    def open(dataset: Dataset, length: int, cache_directory: str = '') -> TokenBins:
         """Builds them if there are none that fit."""
 
     def __len__(self) -> int: ...
@@ -515,7 +515,7 @@ class LoaderOptions:
 
     def set_windows(self, windows: Sequence[TokenWindows]) -> None: ...
 
-    def set_packs(self, packs: Sequence[TokenPacks]) -> None: ...
+    def set_packs(self, packs: Sequence[TokenBins]) -> None: ...
 
     @property
     def fields(self) -> list[FieldSpec]: ...
@@ -849,11 +849,11 @@ class CheckpointerSettings:
     def damaged(self, arg: Sequence[int], /) -> None: ...
 
     @property
-    def seen(self) -> dict[str, int] | None:
+    def seen(self) -> dict[str, int]:
         """Of each line the greatest generation that was there at the restore."""
 
     @seen.setter
-    def seen(self, arg: Mapping[str, int] | None) -> None: ...
+    def seen(self, arg: Mapping[str, int], /) -> None: ...
 
     @property
     def job(self) -> str:
