@@ -287,7 +287,8 @@ def test_arrays_of_one_length_in_a_headered_layout(tmp_path: Path, layout: Any, 
 
 
 def test_a_mask_is_not_lost(tmp_path: Path) -> None:
-    masked = np.ma.array([1, 2, 3], mask=[False, True, False])
+    ma: Any = np.ma
+    masked = ma.array([1, 2, 3], mask=[False, True, False])
     with pytest.raises(ValueError, match="'x': a masked array, whose mask would be lost"):
         stoker.ingest([{"x": masked}], tmp_path / "out")
-    stoker.ingest([{"x": np.ma.array([1, 2, 3])}], tmp_path / "whole")
+    stoker.ingest([{"x": ma.array([1, 2, 3])}], tmp_path / "whole")

@@ -95,7 +95,7 @@ class Parts:
 
     natives: list[_native.Dataset]
     windows: list[_native.TokenWindows]
-    packs: list[_native.TokenPacks]
+    packs: list[_native.TokenBins]
     dtype: str  # of tokens
     pad: int  # of packs
     sample_bytes: int  # of the mean sample

@@ -75,7 +75,7 @@ class _PackReader(_WindowReader):
     """The same for packs."""
 
     def __init__(self, native: _native.Dataset, cut: _Cut) -> None:
-        self.packs = _native.TokenPacks.open(native, cut.pack, cache_directory())
+        self.packs = _native.TokenBins.open(native, cut.pack, cache_directory())
         self.stored, self.row_tokens = self.packs.dtype, self.packs.length
         self.dtype = np.dtype(_storage_dtype(cut.dtype or self.stored))
         self._pad = _exact(cut.pad, self.dtype)

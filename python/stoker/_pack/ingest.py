@@ -88,7 +88,7 @@ def to_field(name: str, value: Any, *, keep_arrays: bool = False) -> Field:
     if not hasattr(value, "__array__"):
         kind = type(value).__name__
         raise ValueError(f"field {name!r}: {kind} has no form in a shard: give bytes or an array")
-    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+    if isinstance(value, np.ma.MaskedArray) and np.any(value.mask):
         raise ValueError(f"field {name!r}: a masked array, whose mask would be lost: fill it first")
     try:
         array = np.asarray(value)

@@ -30,7 +30,7 @@ that has no such value. While a run holds the lock of the directory, prune refus
 no lock.
 
 Examples:
-  stoker checkpoint prune run/checkpoints --keep-last 3 --keep-every 10000 --dry-run
+  stoker checkpoint prune run/checkpoints --keep-last 3 --dry-run
   stoker checkpoint prune run/checkpoints --keep-best val_loss:min:3
 
 Exit status: 0 done, 1 failed, 2 misused (--keep-best with a value that no checkpoint has, too).)";

@@ -192,10 +192,13 @@ TEST(RetentionTest, what_another_run_has_left_stays) {
                                      {5, {{kTwo, 4, 4}}},
                                      {6, {{kOne, 1, 2}}},
                                      {7, {{kOne, 1, 2}, {kOne, 6, 6}}}});
-  EXPECT_EQ(choose_removals(catalog, {}, {.keep_last = 1, .family = {{kOne, 1, 2}, {kOne, 6, 7}}}),
+  EXPECT_EQ(choose_removals(
+                catalog, {},
+                {.keep_last = 1, .family = {{kOne, 1, 2}, {kOne, 6, 7}}, .seen = {{kOne, 7}}}),
             (Names{step_name(100), step_name(200), step_name(300), step_name(600)}));
   EXPECT_EQ(choose_removals(catalog, {}, {.keep_last = 1, .family = {{kTwo, 4, 5}}}),
-            (Names{step_name(400), step_name(500)}));
+            (Names{step_name(400)}))
+      << "5 is the newest of that run";
   EXPECT_TRUE(choose_removals(catalog, {}, {.keep_last = 1, .family = {{kTwo, 1, 3}}}).empty())
       << "the same generations of another line are other checkpoints";
   EXPECT_EQ(choose_removals(catalog, {}, {.keep_last = 1}).size(), 6U) << "a person who prunes";
@@ -212,10 +215,10 @@ TEST(RetentionTest, what_others_have_saved_since_the_restore_stays) {
     return choose_removals(catalog, {},
                            {.keep_last = 0, .family = {{kOne, 1, 2}}, .seen = std::move(seen)});
   };
-  EXPECT_EQ(removals({{kOne, 3}}), (Names{step_name(100), step_name(200), step_name(300)}));
-  EXPECT_EQ(removals({{kOne, 6}}),
-            (Names{step_name(100), step_name(200), step_name(300), step_name(600)}));
-  EXPECT_EQ(removals({{kTwo, 9}}), (Names{step_name(100), step_name(200)}));
+  // The newest of them stays, whatever the rules say.
+  EXPECT_EQ(removals({{kOne, 3}}), (Names{step_name(100), step_name(200)}));
+  EXPECT_EQ(removals({{kOne, 6}}), (Names{step_name(100), step_name(200), step_name(300)}));
+  EXPECT_EQ(removals({{kTwo, 9}}), (Names{step_name(100)}));
 }
 
 TEST(RetentionTest, rules_look_at_their_own_run_alone) {
@@ -227,7 +230,7 @@ TEST(RetentionTest, rules_look_at_their_own_run_alone) {
     notes.by_step[i * 100][i].values["loss"] = i > 3 ? 0.0 : static_cast<double>(i);
   const RetentionRules best{.keep_best = KeepBest{"loss", KeepBest::Order::min, 1},
                             .family = {{kOne, 1, 3}}};
-  EXPECT_EQ(choose_removals(catalog, notes, best), (Names{step_name(200), step_name(300)}));
+  EXPECT_EQ(choose_removals(catalog, notes, best), (Names{step_name(200)}));
   EXPECT_EQ(choose_removals(catalog, {}, {.keep_last = 2, .family = {{kOne, 1, 3}}}),
             (Names{step_name(100)}));
   for (CatalogStep& step : catalog.steps) step.has_new_nonfinite = step.generation == 3;
