@@ -62,8 +62,8 @@ def native_order(folder: Path, seed: int) -> list[str]:
     """The keys of a shuffled pack of as many small files."""
     for i in range(ROWS):
         (folder / f"{i:05}.txt").write_bytes(b"x")
-    stoker.pack(folder, folder / "packed", shuffle_seed=seed)
-    return stoker.Dataset(folder / "packed").keys()
+    stoker.pack(folder, folder.parent / "packed", shuffle_seed=seed)
+    return stoker.Dataset(folder.parent / "packed").keys()
 
 
 def test_the_permutation_is_that_of_any_other_source(
