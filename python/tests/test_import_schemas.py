@@ -134,3 +134,15 @@ def test_arrays_of_different_shapes_are_not_one_column(tmp_path: Path, arrow: An
     source = write_files(tmp_path / "in", *tables)
     with pytest.raises(ValueError, match=r"column 'x' is of shape \(3, 2\), but of shape \(2, 3\)"):
         stoker.pack(source, tmp_path / "out")
+
+
+def test_what_lies_beside_arrow_files_is_named(tmp_path: Path, arrow: Any) -> None:
+    ipc = pytest.importorskip("pyarrow.ipc")
+    table = arrow.table({"x": [1]})
+    (tmp_path / "in" / "sub").mkdir(parents=True)
+    for name in ("a.arrow", "b.ARROW", "sub/c.arrow"):
+        with ipc.new_file(tmp_path / "in" / name, table.schema) as writer:
+            writer.write_table(table)
+    with pytest.warns(UserWarning, match=r"left out: b\.ARROW, sub: only the folder's own"):
+        report = stoker.pack(tmp_path / "in", tmp_path / "out")
+    assert report.sample_count == 1

@@ -239,3 +239,19 @@ def test_linked_folders_of_text_are_followed_but_not_in_circles(
     (tmp_path / "in" / "round").symlink_to(tmp_path / "in")
     stoker.pack(tmp_path / "in", tmp_path / "out", tokenizer=str(tokenizer), eod=EOD)
     assert tokens_of(tmp_path / "out") == [[2, EOD], [3, EOD]]
+
+
+def test_files_that_are_no_documents_are_named(tmp_path: Path, tokenizer: Path) -> None:
+    texts = tmp_path / "texts"
+    texts.mkdir()
+    for name in ("a.txt", "b.TXT", "c.md", ".hidden.txt"):
+        (texts / name).write_text("a")
+    with pytest.warns(UserWarning, match=r"left out: \.hidden\.txt, b\.TXT, c\.md: "):
+        report = stoker.pack(texts, tmp_path / "out", tokenizer=tokenizer, eod=1)
+    assert report.sample_count == 1
+
+
+def test_an_empty_first_document_is_counted_once(tmp_path: Path, tokenizer: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"text": ""}\n{"text": "a"}\n')
+    with pytest.warns(UserWarning, match="which are token 1 alone: 1$"):
+        stoker.pack(tmp_path / "a.jsonl", tmp_path / "out", tokenizer=tokenizer, eod=1)

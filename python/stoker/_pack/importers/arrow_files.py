@@ -20,6 +20,7 @@ from stoker._pack.importers.contract import (
     RowSource,
     Sample,
     fingerprint_of,
+    left_out_notes,
     need,
     reading,
 )
@@ -147,6 +148,14 @@ def find_files(path: Path) -> list[Path]:
     return [path / name for name in found]
 
 
+def _others(path: Path, packed: list[Path]) -> list[str]:
+    """What a folder holds besides: of other endings, in folders, hidden."""
+    if not path.is_dir():
+        return []
+    known = {file.name for file in packed} | {"state.json", "dataset_info.json"}
+    return sorted(entry.name for entry in path.iterdir() if entry.name not in known)
+
+
 class ArrowRows(RowSource):
     """The rows of Arrow files, in their order."""
 
@@ -176,6 +185,7 @@ class ArrowRows(RowSource):
         self.path = path
         self._key = key
         paths = find_files(Path(path))
+        self._left_out = _others(Path(path), paths)
         self._files = [scan(file) for file in paths]
         self._schema = self._common_schema()
         with reading(path, self._errors, UnicodeDecodeError):  # of names that are damaged
@@ -245,6 +255,10 @@ class ArrowRows(RowSource):
                     table = table.filter(self._filter)
                 table = table.select(self._columns)
             yield table
+
+    def notes(self) -> list[str]:
+        """What lies beside the files."""
+        return left_out_notes(self._left_out, ": only the folder's own *.arrow files are packed")
 
     def read(self, rows: Rows) -> Iterator[list[Sample]]:
         """Reads one record batch at a time."""

@@ -60,12 +60,15 @@ def find_files(path: Path, endings: tuple[str, ...]) -> list[Path]:
     if not path.is_dir():
         path.stat()
         return [path]
-    return sorted(_files_below(path, endings, ()), key=os.fsencode)
+    found = (file for file in _files_below(path, ()) if _is_document(file, endings))
+    return sorted(found, key=os.fsencode)
 
 
-def _files_below(
-    folder: Path, endings: tuple[str, ...], above: tuple[tuple[int, int], ...]
-) -> Iterator[Path]:
+def _is_document(file: Path, endings: tuple[str, ...]) -> bool:
+    return file.suffix in endings and not file.name.startswith(".")
+
+
+def _files_below(folder: Path, above: tuple[tuple[int, int], ...]) -> Iterator[Path]:
     """Follows links to folders, but for one that leads to a folder that it lies in (``above``)."""
     info = folder.stat()
     here = (info.st_dev, info.st_ino)
@@ -73,8 +76,9 @@ def _files_below(
         return
     for path in folder.iterdir():
         if path.is_dir():
-            yield from _files_below(path, endings, (*above, here))
-        elif path.suffix in endings and path.is_file():
+            if not path.name.startswith("."):
+                yield from _files_below(path, (*above, here))
+        elif path.is_file():
             yield path
 
 
@@ -86,6 +90,7 @@ class Documents:
     Attributes:
         files: In the order of the documents.
         sizes: Bytes of each document.
+        left_out: Other files of the folder.
     """
 
     def __init__(self, path: str, *, lines: bool, text_field: str, is_jsonl: bool | None) -> None:
@@ -108,7 +113,12 @@ class Documents:
         self._is_jsonl = place.suffix in JSONL if is_jsonl is None else is_jsonl
         self._text_field = text_field
         self._has_lines = lines or self._is_jsonl
-        self.files = find_files(place, JSONL if self._is_jsonl else (".txt",))
+        endings = JSONL if self._is_jsonl else (".txt",)
+        self.files = find_files(place, endings)
+        self.left_out = []
+        if place.is_dir():
+            others = [f for f in _files_below(place, ()) if not _is_document(f, endings)]
+            self.left_out = sorted(os.fsdecode(f.relative_to(place)) for f in others)
         counts, begins, sizes = [0], [], []
         for file in self.files:
             if self._has_lines:

@@ -11,7 +11,14 @@ from typing import Any
 import numpy as np
 
 from stoker import _native
-from stoker._pack.importers.contract import Rows, RowSource, Sample, fingerprint_of, need
+from stoker._pack.importers.contract import (
+    Rows,
+    RowSource,
+    Sample,
+    fingerprint_of,
+    left_out_notes,
+    need,
+)
 from stoker._pack.importers.documents import Documents
 
 _DOCUMENTS_SEEN = 256  # to guess how many tokens a byte makes
@@ -74,7 +81,7 @@ class TokenRows(RowSource):
         self.token_bytes = self.dtype.itemsize
         self._documents = Documents(path, lines=lines, text_field=text_field, is_jsonl=is_jsonl)
         self._lock = threading.Lock()
-        self._empty = 0
+        self._empty: set[int] = set()
         self.count = len(self._documents)
         if self.count == 0:
             raise ValueError(f"{path}: no text in it (.txt, .jsonl)")
@@ -96,7 +103,7 @@ class TokenRows(RowSource):
             documents += len(batch)
             if seen_bytes >= _BYTES_SEEN:
                 break
-        self._empty = 0
+        self._empty = set()
         return seen_tokens / max(1, seen_bytes)
 
     def _encode(self, numbers: list[int], texts: list[str]) -> list[Any]:
@@ -118,21 +125,24 @@ class TokenRows(RowSource):
         for numbers, texts in self._documents.read(rows):
             encodings = self._encode(numbers, texts)
             samples = []
-            empty = 0
+            empty = []
             for number, encoding in zip(numbers, encodings, strict=True):
                 tokens = np.array([*encoding.ids, self._eod], np.int64)
                 if int(tokens.max()) >= self._entries or int(tokens.min()) < 0:
                     where = self._documents.describe(number)
                     message = f"{where}: token {tokens.max()} of {self._entries}"
                     raise _native.CorruptError(message)
-                empty += len(tokens) == 1
+                if len(tokens) == 1:
+                    empty.append(number)
                 samples.append({"tokens": tokens.astype(self.dtype)})
             with self._lock:
-                self._empty += empty
+                self._empty.update(empty)
             yield samples
 
     def notes(self) -> list[str]:
-        """How many documents were empty."""
-        if not self._empty:
-            return []
-        return [f"empty documents, which are token {self._eod} alone: {self._empty}"]
+        """What was left out, and how many documents were empty."""
+        lines = left_out_notes(self._documents.left_out, ": no .txt or .jsonl files of this kind")
+        if self._empty:
+            count = len(self._empty)
+            lines.append(f"empty documents, which are token {self._eod} alone: {count}")
+        return lines
