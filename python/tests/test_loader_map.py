@@ -225,7 +225,7 @@ def test_what_cannot_be_stacked_says_why(shards: Path) -> None:
         return {"x": np.zeros(1 + sample["cls"] % 2), "__key__": sample["__key__"]}
 
     with pytest.raises(
-        stoker.MapError, match=r"'x' is ndarray \(1,\) in sample 's000' and .*\(2,\)"
+        stoker.MapError, match=r"'x' is ndarray \(1,\) of \w+ in sample 's000' and .*\(2,\)"
     ):
         next(iter(load(shards, map=odd, shuffle="off")))
     with pytest.raises(stoker.MapError, match="returned int, not a dict: give collate="):
@@ -304,5 +304,35 @@ def test_arrays_of_different_shapes_are_told_with_their_keys(shards: Path, where
     keys = [stoker.Dataset(shards)[i]["__key__"] for i in (0, 1)]
     with pytest.raises(stoker.MapError) as raised:
         next(iter(loader))
-    text = f"field 'x' is ndarray (0,) in sample {keys[0]!r} and ndarray (1,) in {keys[1]!r}"
+    text = f"'x' is ndarray (0,) of float64 in sample {keys[0]!r} and ndarray (1,) of float64 in "
+    text += repr(keys[1])
     assert text in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("even", "odd"),
+    [
+        (5, "a"),
+        (0.5, 2**53 + 1),
+        (np.uint64(2**64 - 1), -1),
+        (np.array([1, 2]), np.array(["a", "bb"])),
+        (np.zeros(2, np.float32), np.zeros(2)),
+    ],
+)
+def test_values_of_other_types_are_not_converted(shards: Path, even: Any, odd: Any) -> None:
+    def make(sample: Any, rng: Any) -> dict[str, Any]:
+        return {"x": odd if int(sample["__key__"][1:]) % 2 else even}
+
+    with (
+        pytest.raises(stoker.MapError, match=r"field 'x' is .* give them one shape and type"),
+        stoker.Loader(shards, batch_size=4, shuffle="off", map=make, torch=False) as loader,
+    ):
+        list(loader)
+
+
+def test_numbers_of_other_types_that_stay_what_they_are_become_one_array(shards: Path) -> None:
+    def make(sample: Any, rng: Any) -> dict[str, Any]:
+        return {"x": 0.5 if int(sample["__key__"][1:]) % 2 else 3}
+
+    with stoker.Loader(shards, batch_size=2, shuffle="off", map=make, torch=False) as loader:
+        assert next(iter(loader))["x"].tolist() == [3.0, 0.5]

@@ -66,12 +66,12 @@ def _stacked(name: str, values: list[Any], keys: Sequence[str]) -> Any:
         return stack_samples(values, keys=keys)
     if isinstance(first, np.ndarray) or is_tensor(first):
         for value, key in zip(values, keys, strict=True):
-            if getattr(value, "shape", None) != first.shape or type(value) is not type(first):
-                raise ValueError(
-                    f"field {name!r} is {_describe(first)} in sample {keys[0]!r} and "
-                    f"{_describe(value)} in {key!r}: give them one shape and type in map=, or give "
-                    "collate="
-                )
+            if (
+                type(value) is not type(first)
+                or value.shape != first.shape
+                or value.dtype != first.dtype
+            ):
+                raise _differing(name, (keys[0], first), (key, value))
     if isinstance(first, np.ndarray):
         return np.stack(values)
     if is_tensor(first):
@@ -79,13 +79,28 @@ def _stacked(name: str, values: list[Any], keys: Sequence[str]) -> Any:
 
         return torch.stack(values)
     if isinstance(first, (bool, int, float, np.generic)):
-        return np.asarray(values)
+        array = np.asarray(values)
+        if any(type(value) is not type(first) for value in values):
+            for value, key, made in zip(values, keys, array.tolist(), strict=True):
+                said = value.item() if isinstance(value, np.generic) else value
+                if not isinstance(said, (int, float)) or (made != said and said == said):
+                    # It became text, or was rounded.
+                    raise _differing(name, (keys[0], first), (key, value))
+        return array
     return values
 
 
+def _differing(name: str, one: tuple[str, Any], other: tuple[str, Any]) -> ValueError:
+    return ValueError(
+        f"field {name!r} is {_describe(one[1])} in sample {one[0]!r} and {_describe(other[1])} in "
+        f"{other[0]!r}: give them one shape and type in map=, or give collate="
+    )
+
+
 def _describe(value: Any) -> str:
-    shape = getattr(value, "shape", None)
-    return type(value).__name__ if shape is None else f"{type(value).__name__} {tuple(shape)}"
+    if not isinstance(value, np.ndarray) and not is_tensor(value):
+        return f"{type(value).__name__} {value!r:.40}"
+    return f"{type(value).__name__} {tuple(value.shape)} of {value.dtype}"
 
 
 def stack_numbers(name: str, values: list[Any], keys: list[str]) -> npt.NDArray[Any]:
