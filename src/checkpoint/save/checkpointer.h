@@ -55,8 +55,9 @@ struct CheckpointerOptions {
   RetentionRules retention = {};
 
   // Seams for tests.
-  FileOps* ops = nullptr;                                                    ///< posix_file_ops().
-  EngineFactory engine = {};                                                 ///< The best one here.
+  FileOps* ops = nullptr;     ///< posix_file_ops().
+  EngineFactory engine = {};  ///< The best one here.
+  std::string line = {};      ///< For tests: that of its checkpoints; empty: drawn (lineage.h).
   std::function<double()> now_s = {};                                        ///< Since 1970.
   std::function<Result<std::uint64_t>(const std::string&)> free_bytes = {};  ///< statvfs.
 };

@@ -51,12 +51,13 @@ Status SaveLeader::ready(bool is_idle) {
   STOKER_ASSIGN(std::unique_ptr<WriterLock> lock, WriterLock::acquire(directory, options_.lock));
   const CheckpointDirectory timed = directory.with(writer_ops_);
   const std::string token = lock->token();
-  auto made = std::make_shared<Held>(Held{.lock = std::move(lock),
-                                          .line = make_token(),
-                                          .owner = OwnerDirectory(timed, token),
-                                          .checked = History(directory),
-                                          .committed = History(timed),
-                                          .notes = NotesReader(timed)});
+  auto made =
+      std::make_shared<Held>(Held{.lock = std::move(lock),
+                                  .line = options_.line.empty() ? make_token() : options_.line,
+                                  .owner = OwnerDirectory(timed, token),
+                                  .checked = History(directory),
+                                  .committed = History(timed),
+                                  .notes = NotesReader(timed)});
   MutexLock guard(mutex_);
   held_ = std::move(made);
   return {};

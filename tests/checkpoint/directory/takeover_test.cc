@@ -173,12 +173,14 @@ class Host {
     std::string name;
     RetentionRules retention = {};
     std::optional<CheckpointParent> parent = {};
+    std::string line = {};
   };
   Host(HostFileOps& ops, const Options& options) : ops_(ops), options_(options) {
     CheckpointerOptions made = testing::quiet_options(options.directory);
     made.ops = &ops;
     made.retention = options.retention;
     made.parent = options.parent;
+    made.line = options.line;
     made.lock.machine = Machine{.host = options.name, .boot_id = "boot-" + options.name};
     made.lock.timeout = kForever;
     // Time passes when somebody waits: a writer that is stopped is dead in no time.
@@ -229,6 +231,8 @@ struct Story {
   bool has_links = true;
   bool pins = false;              ///< Each checkpoint that is saved, by the first and before it.
   bool keeps_descriptor = false;  ///< Of its owner's directory, and goes by that.
+  /// Of all writers: without lines that tell them apart, the fence is all that protects.
+  std::string line = {};
 };
 
 /// What the second writer does when it has taken over.
@@ -240,7 +244,7 @@ class TakeoverTest : public ::testing::TestWithParam<std::tuple<Story, Successor
   static std::uint64_t prepare(const std::string& directory, const Story& story, Promised& promised,
                                Promised& pinned) {
     HostFileOps ops;
-    Host host(ops, {.directory = directory, .name = "before"});
+    Host host(ops, {.directory = directory, .name = "before", .line = story.line});
     EXPECT_TRUE(host.save(10, 1, &promised)) << host.last_error().message();
     const std::uint64_t generation = host.generation();
     for (const std::uint64_t step : {20U, 30U}) {
@@ -296,7 +300,8 @@ class TakeoverTest : public ::testing::TestWithParam<std::tuple<Story, Successor
       Host host(ops, {.directory = dir.path(),
                       .name = "first",
                       .retention = story.retention,
-                      .parent = CheckpointParent{.step = 10, .generation = generation}});
+                      .parent = CheckpointParent{.step = 10, .generation = generation},
+                      .line = story.line});
       run_first(host, story, promised, by_rules, pinned);
       EXPECT_TRUE(host.close().ok());
     }
@@ -321,7 +326,8 @@ class TakeoverTest : public ::testing::TestWithParam<std::tuple<Story, Successor
       Host host(first_ops, {.directory = first_path,
                             .name = "first",
                             .retention = story.retention,
-                            .parent = CheckpointParent{.step = 10, .generation = generation}});
+                            .parent = CheckpointParent{.step = 10, .generation = generation},
+                            .line = story.line});
       run_first(host, story, first_promised, by_rules, pinned);
       static_cast<void>(host.close());
       first_ops.end();
@@ -333,7 +339,8 @@ class TakeoverTest : public ::testing::TestWithParam<std::tuple<Story, Successor
       const std::uint64_t step = successor == Successor::saves_the_same_step ? 30 : 50;
       Host second(second_ops, {.directory = second_path,
                                .name = "second",
-                               .parent = CheckpointParent{.step = 10, .generation = generation}});
+                               .parent = CheckpointParent{.step = 10, .generation = generation},
+                               .line = story.line});
       // The first may be stopped between two of its own steps and hold nothing at all.
       const bool is_saved = second.save(step, 9, &second_promised);
       EXPECT_TRUE(is_saved) << second.last_error().message();
@@ -439,7 +446,11 @@ class TakeoverMutantTest : public TakeoverTest {
 };
 
 TEST(TakeoverFenceTest, a_takeover_that_removes_no_directory_is_found_out) {
-  const Story story{.name = "keep_last", .retention = {.keep_last = 1}, .keeps_descriptor = true};
+  const std::string line(32, '1');
+  const Story story{.name = "keep_last",
+                    .retention = {.keep_last = 1, .seen = {{line, kGenerationMax}}},
+                    .keeps_descriptor = true,
+                    .line = line};
   std::vector<std::string> found;
   for (const auto& [point, times] : TakeoverMutantTest::all_points(story))
     for (int i = 1; i <= times; ++i)
