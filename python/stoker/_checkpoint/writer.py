@@ -40,7 +40,7 @@ _EXIT_SECONDS = 5.0  # for threads that are still in save(), which has promised 
 def _list(directory: str) -> list[tuple[str, int, bool, int, str | None, str]]:
     try:
         return _native.list_checkpoints(os.fsencode(directory))
-    except OSError:  # for a warning only
+    except OSError:  # what is not known to be there is left alone
         return []
 
 

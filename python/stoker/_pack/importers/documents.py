@@ -55,15 +55,6 @@ def scan_lines(path: Path) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]
     return np.concatenate([none, *begins]), np.concatenate([none, *sizes])
 
 
-def find_files(path: Path, endings: tuple[str, ...]) -> list[Path]:
-    """The file itself; all files below a folder that end so, sorted bytewise."""
-    if not path.is_dir():
-        path.stat()
-        return [path]
-    found = (file for file in _files_below(path, ()) if _is_document(file, endings))
-    return sorted(found, key=os.fsencode)
-
-
 def _is_document(file: Path, endings: tuple[str, ...]) -> bool:
     return file.suffix in endings and not file.name.startswith(".")
 
@@ -103,8 +94,9 @@ class Documents:
             is_jsonl: None: by the endings.
         """
         place = Path(path)
-        if is_jsonl is None and place.is_dir():
-            kinds = [bool(find_files(place, e)) for e in ((".txt",), JSONL)]
+        below = sorted(_files_below(place, ()), key=os.fsencode) if place.is_dir() else None
+        if is_jsonl is None and below is not None:
+            kinds = [any(_is_document(file, e) for file in below) for e in ((".txt",), JSONL)]
             if all(kinds):
                 raise ValueError(
                     f"{path}: holds both .txt and .jsonl files; name one kind by --from"
@@ -114,11 +106,16 @@ class Documents:
         self._text_field = text_field
         self._has_lines = lines or self._is_jsonl
         endings = JSONL if self._is_jsonl else (".txt",)
-        self.files = find_files(place, endings)
-        self.left_out = []
-        if place.is_dir():
-            others = [f for f in _files_below(place, ()) if not _is_document(f, endings)]
-            self.left_out = sorted(os.fsdecode(f.relative_to(place)) for f in others)
+        if below is None:
+            place.stat()
+            below, self.files = [], [place]
+        else:
+            self.files = [file for file in below if _is_document(file, endings)]
+        self.left_out = [
+            os.fsdecode(file.relative_to(place))
+            for file in below
+            if not _is_document(file, endings)
+        ]
         counts, begins, sizes = [0], [], []
         for file in self.files:
             if self._has_lines:
