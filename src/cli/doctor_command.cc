@@ -5,8 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/command.h"
-#include "cli/home_path.h"
+#include "cli/registry.h"
 #include "observe/checks/lustre.h"
 #include "observe/doctor.h"
 #include "observe/render_findings.h"
@@ -67,17 +66,18 @@ Status run(const DoctorArguments& arguments, Context& context) {
 
 }  // namespace
 
-void add_doctor_command(CLI::App& app, Context& context) {
-  CLI::App* command = app.add_subcommand(
+void add_doctor_command(Command& stoker, Context& context) {
+  Command* command = stoker.add_subcommand(
       "doctor", "Find what slows down or endangers training on this machine, and how to fix it.");
   const auto arguments = std::make_shared<DoctorArguments>();
-  as_path(command->add_option("PATH", arguments->paths,
-                              "Paths to examine (default: the current directory)."));
-  CLI::Option* json = command->add_flag("--json", arguments->json, "Print one JSON object.");
+  command
+      ->add_option("PATH", arguments->paths, "Paths to examine (default: the current directory).")
+      ->as_path();
+  Option* json = command->add_flag("--json", arguments->json, "Print one JSON object.");
   command
       ->add_option("--role", arguments->role,
                    "What the paths are for: dataset, checkpoint or both (default: both).")
-      ->check(CLI::IsMember({"dataset", "checkpoint", "both"}));
+      ->check(one_of({"dataset", "checkpoint", "both"}));
   command
       ->add_flag("--set-stripe", arguments->set_stripe,
                  "Set the Lustre layout of each PATH, a directory, for its role: print the `lfs "

@@ -25,8 +25,4 @@ std::string expand_home(const std::string& path) {
   return expanded.empty() ? "/" : expanded;
 }
 
-CLI::Option* as_path(CLI::Option* option) {
-  return option->transform([](const std::string& typed) { return expand_home(typed); });
-}
-
 }  // namespace stoker::cli

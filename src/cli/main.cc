@@ -7,13 +7,12 @@
 #include <unistd.h>
 
 #include <iostream>
-#include <memory>
+#include <string>
 #include <thread>
 
 #include "cli/command.h"
 #include "cli/engine_choice.h"
-#include "cli/help_formatter.h"
-#include "cli/misuse_line.h"
+#include "cli/registry.h"
 #include "stoker/version.h"
 
 namespace stoker::cli {
@@ -90,10 +89,8 @@ void fill_standard_descriptors() {
 
 /// A wrong STOKER_ENGINE is refused by every command, also by those that no engine works for. Where
 /// there is --engine the command asks itself: the flag comes first.
-void check_engine_variable(const CLI::App& app) {
-  const CLI::App* command = &app;
-  while (!command->get_subcommands().empty()) command = command->get_subcommands().front();
-  if (command->get_option_no_throw("--engine") != nullptr || command->get_name() == "help") return;
+void check_engine_variable(const CommandLine& line) {
+  if (line.chosen_has("--engine") || line.chosen_name() == "stoker help") return;
   if (const Result<EngineKind> kind = choose_engine(""); !kind.ok())
     throw CommandFailed(kind.status());
 }
@@ -114,35 +111,27 @@ int run(int argc, char** argv) {
                   .out_is_terminal = ::isatty(STDOUT_FILENO) == 1,
                   .out_columns = terminal_columns(STDOUT_FILENO),
                   .err_is_terminal = ::isatty(STDERR_FILENO) == 1};
-  CLI::App app("No accelerator waits for storage, and no committed checkpoint is ever lost.",
-               "stoker");
-  app.formatter(std::make_shared<HelpFormatter>());  // before the commands, which inherit it
-  app.set_version_flag("--version", std::string("stoker ") + kVersion);
-  app.require_subcommand(1);
-  app.failure_message([](const CLI::App* command, const CLI::Error& error) {
-    return misuse_line(*command, error);
-  });
-  app.parse_complete_callback([&app] { check_engine_variable(app); });  // before the command's own
-  add_bench_command(app, context);
-  add_cat_command(app, context);
-  add_checkpoint_command(app, context);
-  add_convert_command(app, context);
-  add_doctor_command(app, context);
-  add_help_command(app, context);
-  add_index_command(app, context);
-  add_ls_command(app, context);
-  add_pack_command(app, context);
-  add_stats_command(app, context);
-  add_stream_command(app, context);
-  add_tune_command(app, context);
-  add_verify_command(app, context);
+  CommandLine line("stoker",
+                   "No accelerator waits for storage, and no committed checkpoint is ever lost.",
+                   std::string("stoker ") + kVersion);
+  line.before_chosen([&line] { check_engine_variable(line); });
+  add_bench_command(line.top(), context);
+  add_cat_command(line.top(), context);
+  add_checkpoint_command(line.top(), context);
+  add_convert_command(line.top(), context);
+  add_doctor_command(line.top(), context);
+  add_help_command(line.top(), context);
+  add_index_command(line.top(), context);
+  add_ls_command(line.top(), context);
+  add_pack_command(line.top(), context);
+  add_stats_command(line.top(), context);
+  add_stream_command(line.top(), context);
+  add_tune_command(line.top(), context);
+  add_verify_command(line.top(), context);
   try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    // --help and --version come here with 0 and still have to be written out.
-    if (app.exit(error, context.out, context.err) != 0) return kExitMisused;
+    if (!line.run(argc, argv, context)) return kExitMisused;
   } catch (const CommandFailed& failure) {
-    context.err << command_name(app) << ": " << failure.status().message() << '\n';
+    context.err << line.chosen_name() << ": " << failure.status().message() << '\n';
     return exit_code_for(failure.status());
   }
   context.out.flush();

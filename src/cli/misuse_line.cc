@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdlib>
 #include <numeric>
@@ -15,12 +16,6 @@ namespace {
 
 constexpr std::size_t kTyposMax = 2;
 constexpr std::size_t kBegunMin = 3;  // letters after which the rest of a name can be guessed
-
-const CLI::App& deepest(const CLI::App& app) {
-  const CLI::App* command = &app;
-  while (!command->get_subcommands().empty()) command = command->get_subcommands().front();
-  return *command;
-}
 
 /// Letters to insert, remove, replace or swap with their neighbour (optimal string alignment).
 std::size_t edit_distance(std::string_view a, std::string_view b) {
@@ -71,7 +66,7 @@ std::vector<std::string> option_names(const CLI::App& command) {
 
 /// What is wrong with an option that no command on the line has; empty if there is none.
 std::string no_such_option(const CLI::App& app) {
-  const CLI::App& chosen = deepest(app);
+  const CLI::App& chosen = deepest_command(app);
   for (const CLI::App* command = &app;; command = command->get_subcommands().front()) {
     for (const std::string& word : command->remaining()) {
       if (!word.starts_with("-") || word.find_first_not_of('-') == std::string::npos) continue;
@@ -89,7 +84,7 @@ std::string no_such_option(const CLI::App& app) {
 
 /// What is wrong if no subcommand was understood where one has to be.
 std::string no_command(const CLI::App& app) {
-  const CLI::App& command = deepest(app);
+  const CLI::App& command = deepest_command(app);
   for (const std::string& typed : command.remaining())
     if (!typed.starts_with("-")) return no_such_command(command, typed);
   const std::string option = no_such_option(app);
@@ -97,6 +92,12 @@ std::string no_command(const CLI::App& app) {
 }
 
 }  // namespace
+
+const CLI::App& deepest_command(const CLI::App& app) {
+  const CLI::App* command = &app;
+  while (!command->get_subcommands().empty()) command = command->get_subcommands().front();
+  return *command;
+}
 
 std::string command_name(const CLI::App& app) {
   std::string name = app.get_name();
@@ -128,7 +129,7 @@ std::string misuse_line(const CLI::App& app, const CLI::Error& error) {
   };
   const bool is_required = is(CLI::ExitCodes::RequiredError);
   const bool is_about_words = is_required || is(CLI::ExitCodes::ExtrasError);
-  const bool wants_command = is_required && deepest(app).get_require_subcommand_min() > 0;
+  const bool wants_command = is_required && deepest_command(app).get_require_subcommand_min() > 0;
   std::string what = wants_command    ? no_command(app)
                      : is_about_words ? no_such_option(app)
                                       : std::string();

@@ -1,10 +1,17 @@
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 #include <string_view>
 
+namespace CLI {
+class App;
+class Error;
+}  // namespace CLI
+
 namespace stoker::cli {
+
+/// The subcommand that was typed, its subcommand, and so on; `app` if there is none.
+const CLI::App& deepest_command(const CLI::App& app);
 
 /// "stoker", "stoker bench disk": the command line as far as it was understood.
 std::string command_name(const CLI::App& app);

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "bench/disk/disk_bench.h"
-#include "cli/command.h"
+#include "cli/context.h"
 
 namespace stoker::cli {
 

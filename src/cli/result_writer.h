@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "cli/command.h"
+#include "cli/context.h"
 #include "stoker/status.h"
 
 namespace stoker::cli {

@@ -33,38 +33,35 @@ struct Typed {
   bool verbose = false;
 };
 
-void run(const Typed& typed, Context& context) {
+Status run(const Typed& typed, Context& context) {
   CheckpointBenchOptions options{.path = typed.path, .save_count = typed.saves};
   if (!typed.size.empty()) {
-    const Result<std::uint64_t> size = parse_size_option("--size", typed.size);
-    if (!size.ok()) throw CommandFailed(size.status());
-    options.size_bytes = *size;
+    STOKER_ASSIGN(options.size_bytes, parse_size_option("--size", typed.size));
   }
-  const Result<EngineKind> engine = try_engine();
-  if (!engine.ok()) throw CommandFailed(engine.status());
-  options.engine = *engine;
+  STOKER_ASSIGN(options.engine, try_engine());
   ProgressLine line(context, typed.verbose);
   const auto show = [&](const Progress& progress) { line.show(progress); };
   const Result<CheckpointReport> report =
       run_checkpoint_bench(options, posix_file_ops(), show, context.stop);
   line.clear();
-  if (!report.ok()) fail_with_advice(report.status());
+  if (!report.ok()) return with_advice(report.status());
   context.out << (typed.json ? render_checkpoint_json(*report) : render_checkpoint_text(*report));
+  return {};
 }
 
 }  // namespace
 
-void add_bench_checkpoint_command(CLI::App& bench, Context& context) {
+void add_bench_checkpoint_command(Command& bench, Context& context) {
   const auto typed = std::make_shared<Typed>();
-  CLI::App* const command = bench.add_subcommand("checkpoint", kDescription);
+  Command* const command = bench.add_subcommand("checkpoint", kDescription);
   add_bench_directory(*command, typed->path, "Directory to write in (default: the current one)");
   command->add_option("--size", typed->size, "Size of all tensors together (default: 4GiB)");
   command->add_option("--saves", typed->saves, "Number of saves (default: 3)")
-      ->check(CLI::Range(1U, 10'000U));
+      ->check(count_between(1U, 10'000U));
   command->add_flag("--json", typed->json, "Print one JSON object instead of text");
   command->add_flag("-v,--verbose", typed->verbose, "Print on stderr what is being measured");
   command->footer(kFooter);
-  command->callback([typed, &context] { run(*typed, context); });
+  on_chosen(*command, typed, context, run);
 }
 
 }  // namespace stoker::cli

@@ -47,23 +47,22 @@ Result<CliffBenchOptions> options_from(const Typed& typed) {
   return options;
 }
 
-void run(const Typed& typed, Context& context) {
-  const Result<CliffBenchOptions> options = options_from(typed);
-  if (!options.ok()) throw CommandFailed(options.status());
+Status run(const Typed& typed, Context& context) {
+  STOKER_ASSIGN(const CliffBenchOptions options, options_from(typed));
   ProgressLine line(context, typed.verbose);
   const auto show = [&](const Progress& progress) { line.show(progress); };
-  const Result<CliffReport> report =
-      run_cliff_bench(*options, posix_file_ops(), show, context.stop);
+  const Result<CliffReport> report = run_cliff_bench(options, posix_file_ops(), show, context.stop);
   line.clear();
-  if (!report.ok()) fail_with_advice(report.status());
+  if (!report.ok()) return with_advice(report.status());
   context.out << (typed.json ? render_cliff_json(*report) : render_cliff_text(*report));
+  return {};
 }
 
 }  // namespace
 
-void add_bench_cliff_command(CLI::App& bench, Context& context) {
+void add_bench_cliff_command(Command& bench, Context& context) {
   const auto typed = std::make_shared<Typed>();
-  CLI::App* cliff = bench.add_subcommand("cliff", kDescription);
+  Command* cliff = bench.add_subcommand("cliff", kDescription);
   add_bench_directory(*cliff, typed->path, "Directory to write in (default: the current one)");
   cliff->add_option("--bytes", typed->bytes,
                     "Most bytes to write (default: a quarter of the free space, up to 64GiB)");
@@ -75,7 +74,7 @@ void add_bench_cliff_command(CLI::App& bench, Context& context) {
   cliff->add_flag("--json", typed->json, "Print one JSON object instead of text");
   cliff->add_flag("-v,--verbose", typed->verbose, "Print on stderr what is being measured");
   cliff->footer(kFooter);
-  cliff->callback([typed, &context] { run(*typed, context); });
+  on_chosen(*cliff, typed, context, run);
 }
 
 }  // namespace stoker::cli

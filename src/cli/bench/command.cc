@@ -5,8 +5,7 @@
 #include <cerrno>
 #include <ostream>
 
-#include "cli/home_path.h"
-#include "cli/old_name.h"
+#include "cli/registry.h"
 
 namespace stoker::cli {
 namespace {
@@ -35,23 +34,22 @@ std::string_view advice_for(const Status& status) {
 
 }  // namespace
 
-void add_bench_directory(CLI::App& command, std::string& directory, const char* help) {
-  const auto check = [](const std::string& typed) {
+void add_bench_directory(Command& command, std::string& directory, const char* help) {
+  const Check check = {.test = [](const std::string& typed) {
     return std::string(typed.empty() ? "is empty: name a directory" : "");
-  };
-  const CLI::Option* const option =
-      as_path(command.add_option("DIR", directory, help))->check(check);
-  as_path(add_old_name(command, "--path", option, directory));
+  }};
+  const Option* const option = command.add_option("DIR", directory, help)->as_path()->check(check);
+  command.add_old_name("--path", option, directory)->as_path();
 }
 
-void fail_with_advice(const Status& status) {
-  throw CommandFailed(Status(
-      status.code(), std::string(status.message()).append(advice_for(status)), status.os_error()));
+Status with_advice(const Status& status) {
+  return {status.code(), std::string(status.message()).append(advice_for(status)),
+          status.os_error()};
 }
 
-void add_bench_command(CLI::App& app, Context& context) {
-  CLI::App* bench = app.add_subcommand("bench", "Measure storage the way training uses it.");
-  bench->require_subcommand(1);
+void add_bench_command(Command& stoker, Context& context) {
+  Command* bench = stoker.add_subcommand("bench", "Measure storage the way training uses it.");
+  bench->require_subcommand();
   bench->footer(kFooter);
   add_bench_disk_command(*bench, context);
   add_bench_cliff_command(*bench, context);

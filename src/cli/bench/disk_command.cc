@@ -76,23 +76,23 @@ Result<DiskBenchOptions> options_from(const Typed& typed) {
   return options;
 }
 
-void run(const Typed& typed, Context& context) {
-  const Result<DiskBenchOptions> options = options_from(typed);
-  if (!options.ok()) throw CommandFailed(options.status());
+Status run(const Typed& typed, Context& context) {
+  STOKER_ASSIGN(const DiskBenchOptions options, options_from(typed));
   ProgressLine line(context, typed.verbose);
   const auto show = [&](const Progress& progress) { line.show(progress); };
-  const Result<DiskReport> report = run_disk_bench(*options, posix_file_ops(), show, context.stop);
+  const Result<DiskReport> report = run_disk_bench(options, posix_file_ops(), show, context.stop);
   line.clear();
-  if (!report.ok()) fail_with_advice(report.status());
+  if (!report.ok()) return with_advice(report.status());
   context.out << (typed.json ? render_disk_json(*report)
                              : render_disk_table(*report, context.out_columns));
+  return {};
 }
 
 }  // namespace
 
-void add_bench_disk_command(CLI::App& bench, Context& context) {
+void add_bench_disk_command(Command& bench, Context& context) {
   const auto typed = std::make_shared<Typed>();
-  CLI::App* disk = bench.add_subcommand("disk", kDescription);
+  Command* disk = bench.add_subcommand("disk", kDescription);
   add_bench_directory(*disk, typed->path, "Directory to measure in (default: the current one)");
   disk->add_option("--size", typed->size,
                    "Size of the test file (default: 4GiB; 256MiB with --quick)");
@@ -110,17 +110,17 @@ void add_bench_disk_command(CLI::App& bench, Context& context) {
           "Cases to measure, comma-separated: seq_write, seq_read, rand_read, fsync, fdatasync,\n"
           "small_create, small_read")
       ->delimiter(',')
-      ->allow_extra_args(false)  // or it would take a directory after it
+      ->one_value_each()  // or it would take a directory after it
       ->group(single);
   disk->add_option("--block", typed->block, "Block size instead of the usual ones")->group(single);
   disk->add_option("--depth", typed->depth, "Queue depth instead of the usual ones")
-      ->check(CLI::Range(std::uint32_t{1}, DiskBenchOptions::kDepthMax))
+      ->check(count_between(std::uint32_t{1}, DiskBenchOptions::kDepthMax))
       ->group(single);
   disk->add_option("--time", typed->time,
                    "Longest time per case (default: 1500ms; 120ms with --quick)")
       ->group(single);
   disk->footer(kFooter);
-  disk->callback([typed, &context] { run(*typed, context); });
+  on_chosen(*disk, typed, context, run);
 }
 
 }  // namespace stoker::cli

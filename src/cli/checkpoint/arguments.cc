@@ -12,7 +12,6 @@
 #include "checkpoint/manifest/names.h"
 #include "checkpoint/staging/stoppable_engine.h"
 #include "cli/engine_choice.h"
-#include "cli/home_path.h"
 #include "cli/line_text.h"
 
 namespace stoker::cli {
@@ -38,8 +37,8 @@ Result<CatalogStep> find_latest(const Catalog& catalog, const std::string& direc
 
 }  // namespace
 
-void add_directory_argument(CLI::App& command, std::string& directory) {
-  as_path(command.add_option("DIR", directory, "Directory of the checkpoints."))->required();
+void add_directory_argument(Command& command, std::string& directory) {
+  command.add_option("DIR", directory, "Directory of the checkpoints.")->as_path()->required();
 }
 
 Result<CheckpointDirectory> open_directory(const std::string& directory) {

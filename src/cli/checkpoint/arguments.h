@@ -6,7 +6,6 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <utility>
 
 #include "checkpoint/directory/catalog.h"
 #include "checkpoint/directory/notes.h"
@@ -15,28 +14,20 @@
 
 namespace stoker::cli {
 
-void add_checkpoint_ls_command(CLI::App& checkpoint, Context& context);
-void add_checkpoint_show_command(CLI::App& checkpoint, Context& context);
-void add_checkpoint_verify_command(CLI::App& checkpoint, Context& context);
-void add_checkpoint_diff_command(CLI::App& checkpoint, Context& context);
-void add_checkpoint_export_command(CLI::App& checkpoint, Context& context);
-void add_checkpoint_import_command(CLI::App& checkpoint, Context& context);
-void add_checkpoint_prune_command(CLI::App& checkpoint, Context& context);
-void add_checkpoint_note_commands(CLI::App& checkpoint, Context& context);
+void add_checkpoint_ls_command(Command& checkpoint, Context& context);
+void add_checkpoint_show_command(Command& checkpoint, Context& context);
+void add_checkpoint_verify_command(Command& checkpoint, Context& context);
+void add_checkpoint_diff_command(Command& checkpoint, Context& context);
+void add_checkpoint_export_command(Command& checkpoint, Context& context);
+void add_checkpoint_import_command(Command& checkpoint, Context& context);
+void add_checkpoint_prune_command(Command& checkpoint, Context& context);
+void add_checkpoint_note_commands(Command& checkpoint, Context& context);
 
 /// DIR, which every one of them takes first.
-void add_directory_argument(CLI::App& command, std::string& directory);
+void add_directory_argument(Command& command, std::string& directory);
 /// What `name` is in the help of the commands that take a checkpoint.
 inline constexpr const char* kStepHelp =
     "Step number, `latest`, or the name of a directory in DIR.";
-
-/// Runs `action`, which returns a Status, when the command was chosen.
-template <typename Action>
-void on_chosen(CLI::App& command, Action action) {
-  command.callback([action = std::move(action)] {
-    if (Status status = action(); !status.ok()) throw CommandFailed(std::move(status));
-  });
-}
 
 /// Opens a directory of checkpoints, which must be there.
 Result<CheckpointDirectory> open_directory(const std::string& directory);

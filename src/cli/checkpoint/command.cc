@@ -1,4 +1,5 @@
 #include "cli/checkpoint/arguments.h"
+#include "cli/registry.h"
 
 namespace stoker::cli {
 namespace {
@@ -18,10 +19,10 @@ Exit status: 0 done, 1 failed or damage found, 2 misused, 130 interrupted.)";
 
 }  // namespace
 
-void add_checkpoint_command(CLI::App& app, Context& context) {
-  CLI::App* const command =
-      app.add_subcommand("checkpoint", "List, check, compare, export and prune checkpoints.");
-  command->require_subcommand(1);
+void add_checkpoint_command(Command& stoker, Context& context) {
+  Command* const command =
+      stoker.add_subcommand("checkpoint", "List, check, compare, export and prune checkpoints.");
+  command->require_subcommand();
   command->footer(kFooter);
   add_checkpoint_ls_command(*command, context);
   add_checkpoint_show_command(*command, context);

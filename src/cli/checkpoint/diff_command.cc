@@ -89,8 +89,8 @@ Status run(const Arguments& arguments, Context& context) {
 
 }  // namespace
 
-void add_checkpoint_diff_command(CLI::App& checkpoint, Context& context) {
-  CLI::App* const command = checkpoint.add_subcommand(
+void add_checkpoint_diff_command(Command& checkpoint, Context& context) {
+  Command* const command = checkpoint.add_subcommand(
       "diff", "List the tensors in which two checkpoints differ, and by how much.");
   const auto arguments = std::make_shared<Arguments>();
   add_directory_argument(*command, arguments->directory);
@@ -100,7 +100,7 @@ void add_checkpoint_diff_command(CLI::App& checkpoint, Context& context) {
       ->required();
   command->add_flag("--json", arguments->json, "Print one JSON object.");
   command->footer(kFooter);
-  on_chosen(*command, [arguments, &context] { return run(*arguments, context); });
+  command->on_chosen([arguments, &context] { return run(*arguments, context); });
 }
 
 }  // namespace stoker::cli

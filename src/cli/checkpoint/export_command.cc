@@ -9,7 +9,6 @@
 #include "checkpoint/inspect/export.h"
 #include "checkpoint/inspect/export_choice.h"
 #include "cli/checkpoint/arguments.h"
-#include "cli/home_path.h"
 #include "cli/line_text.h"
 #include "cli/option_value.h"
 #include "cli/python_program.h"
@@ -130,14 +129,15 @@ Status run(const Arguments& arguments, Context& context) {
 
 }  // namespace
 
-void add_checkpoint_export_command(CLI::App& checkpoint, Context& context) {
-  CLI::App* const command = checkpoint.add_subcommand(
+void add_checkpoint_export_command(Command& checkpoint, Context& context) {
+  Command* const command = checkpoint.add_subcommand(
       "export", "Write a checkpoint's tensors as safetensors, or for torch.");
   const auto arguments = std::make_shared<Arguments>();
   add_directory_argument(*command, arguments->directory);
   command->add_option("STEP", arguments->step, kStepHelp)->required();
-  as_path(command->add_option("OUT", arguments->out,
-                              "OUT.safetensors, OUT.pt, or a new directory with --hf."))
+  command
+      ->add_option("OUT", arguments->out, "OUT.safetensors, OUT.pt, or a new directory with --hf.")
+      ->as_path()
       ->required();
   command->add_flag("--hf", arguments->hf,
                     "Write the tree `model` as a directory in the layout of Hugging Face models.");
@@ -146,14 +146,14 @@ void add_checkpoint_export_command(CLI::App& checkpoint, Context& context) {
   command
       ->add_option("--only", arguments->options.only,
                    "Export only tensors whose names begin with this; may be repeated.")
-      ->allow_extra_args(false);
+      ->one_value_each();
   command
       ->add_option("--strip", arguments->options.strip,
                    "Remove this from the beginning of names; may be repeated.")
-      ->allow_extra_args(false);
+      ->one_value_each();
   command->add_flag("--json", arguments->json, "Print one JSON object.");
   command->footer(kFooter);
-  on_chosen(*command, [arguments, &context] { return run(*arguments, context); });
+  command->on_chosen([arguments, &context] { return run(*arguments, context); });
 }
 
 }  // namespace stoker::cli

@@ -8,8 +8,6 @@
 #include "base/units.h"
 #include "cli/checkpoint/arguments.h"
 #include "cli/checkpoint/import.h"
-#include "cli/count_check.h"
-#include "cli/home_path.h"
 #include "cli/line_text.h"
 #include "cli/python_program.h"
 #include "cli/result_writer.h"
@@ -72,14 +70,15 @@ Status run(const Arguments& arguments, Context& context) {
 
 }  // namespace
 
-void add_checkpoint_import_command(CLI::App& checkpoint, Context& context) {
-  CLI::App* const command = checkpoint.add_subcommand(
+void add_checkpoint_import_command(Command& checkpoint, Context& context) {
+  Command* const command = checkpoint.add_subcommand(
       "import", "Make a checkpoint from a safetensors file or a torch file.");
   const auto arguments = std::make_shared<Arguments>();
   add_directory_argument(*command, arguments->request.directory);
-  as_path(command->add_option(
-              "FILE", arguments->request.file,
-              "FILE.safetensors, FILE.pt, or the directory of a torch distributed checkpoint."))
+  command
+      ->add_option("FILE", arguments->request.file,
+                   "FILE.safetensors, FILE.pt, or the directory of a torch distributed checkpoint.")
+      ->as_path()
       ->required();
   command->add_option("--step", arguments->request.step, "Step number to save it as.")
       ->required()
@@ -90,7 +89,7 @@ void add_checkpoint_import_command(CLI::App& checkpoint, Context& context) {
       "in them).");
   command->add_flag("--json", arguments->json, "Print one JSON object.");
   command->footer(kFooter);
-  on_chosen(*command, [arguments, &context] { return run(*arguments, context); });
+  command->on_chosen([arguments, &context] { return run(*arguments, context); });
 }
 
 }  // namespace stoker::cli

@@ -203,14 +203,14 @@ Status run(const Arguments& arguments, Context& context) {
 
 }  // namespace
 
-void add_checkpoint_ls_command(CLI::App& checkpoint, Context& context) {
-  CLI::App* const command = checkpoint.add_subcommand("ls", "List the checkpoints.");
+void add_checkpoint_ls_command(Command& checkpoint, Context& context) {
+  Command* const command = checkpoint.add_subcommand("ls", "List the checkpoints.");
   const auto arguments = std::make_shared<Arguments>();
   add_directory_argument(*command, arguments->directory);
   command->add_flag("--verify", arguments->verify, "Check every byte of each checkpoint.");
   command->add_flag("--json", arguments->json, "Print one JSON object.");
   command->footer(kFooter);
-  on_chosen(*command, [arguments, &context] { return run(*arguments, context); });
+  command->on_chosen([arguments, &context] { return run(*arguments, context); });
 }
 
 }  // namespace stoker::cli

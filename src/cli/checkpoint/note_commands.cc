@@ -82,9 +82,9 @@ Status annotate(const Arguments& arguments, Context& context) {
   return write_out(context, fmt::format("{}: {}\n", step.name, values_text(values)));
 }
 
-CLI::App* add_command(CLI::App& checkpoint, const std::string& name, const std::string& what,
-                      Arguments& arguments) {
-  CLI::App* const command = checkpoint.add_subcommand(name, what);
+Command* add_command(Command& checkpoint, const std::string& name, const std::string& what,
+                     Arguments& arguments) {
+  Command* const command = checkpoint.add_subcommand(name, what);
   add_directory_argument(*command, arguments.directory);
   command->add_option("STEP", arguments.step, kStepHelp)->required();
   command->add_flag("--json", arguments.json, "One JSON object, for programs.");
@@ -93,22 +93,22 @@ CLI::App* add_command(CLI::App& checkpoint, const std::string& name, const std::
 
 }  // namespace
 
-void add_checkpoint_note_commands(CLI::App& checkpoint, Context& context) {
+void add_checkpoint_note_commands(Command& checkpoint, Context& context) {
   for (const bool is_pinned : {true, false}) {
     const auto arguments = std::make_shared<Arguments>();
-    CLI::App* const command = add_command(
+    Command* const command = add_command(
         checkpoint, is_pinned ? "pin" : "unpin",
         is_pinned ? "Keep a checkpoint, whatever the rules say." : "Undo `pin`.", *arguments);
     command->footer(kPinFooter);
-    on_chosen(*command,
-              [arguments, is_pinned, &context] { return pin(*arguments, is_pinned, context); });
+    command->on_chosen(
+        [arguments, is_pinned, &context] { return pin(*arguments, is_pinned, context); });
   }
   const auto arguments = std::make_shared<Arguments>();
-  CLI::App* const command =
+  Command* const command =
       add_command(checkpoint, "annotate", "Add values to a checkpoint.", *arguments);
   command->add_option("VALUE", arguments->values, "One or more of NAME=NUMBER.")->required();
   command->footer(kAnnotateFooter);
-  on_chosen(*command, [arguments, &context] { return annotate(*arguments, context); });
+  command->on_chosen([arguments, &context] { return annotate(*arguments, context); });
 }
 
 }  // namespace stoker::cli

@@ -14,7 +14,6 @@
 #include "checkpoint/directory/step_removal.h"
 #include "checkpoint/directory/writer_lock.h"
 #include "cli/checkpoint/arguments.h"
-#include "cli/count_check.h"
 #include "cli/line_text.h"
 #include "cli/result_writer.h"
 #include "cli/work_progress.h"
@@ -187,8 +186,8 @@ Status run(const Arguments& arguments, Context& context) {
 
 }  // namespace
 
-void add_checkpoint_prune_command(CLI::App& checkpoint, Context& context) {
-  CLI::App* const command =
+void add_checkpoint_prune_command(Command& checkpoint, Context& context) {
+  Command* const command =
       checkpoint.add_subcommand("prune", "Remove checkpoints, except those that a rule keeps.");
   const auto arguments = std::make_shared<Arguments>();
   add_directory_argument(*command, arguments->directory);
@@ -203,7 +202,7 @@ void add_checkpoint_prune_command(CLI::App& checkpoint, Context& context) {
                     "List what would be removed, and remove nothing.");
   command->add_flag("--json", arguments->json, "Print one JSON object.");
   command->footer(kFooter);
-  on_chosen(*command, [arguments, &context] { return run(*arguments, context); });
+  command->on_chosen([arguments, &context] { return run(*arguments, context); });
 }
 
 }  // namespace stoker::cli

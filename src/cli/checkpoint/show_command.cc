@@ -209,15 +209,15 @@ Status run(const Arguments& arguments, Context& context) {
 
 }  // namespace
 
-void add_checkpoint_show_command(CLI::App& checkpoint, Context& context) {
-  CLI::App* const command =
+void add_checkpoint_show_command(Command& checkpoint, Context& context) {
+  Command* const command =
       checkpoint.add_subcommand("show", "Show what is in a checkpoint: tensors, files, state.");
   const auto arguments = std::make_shared<Arguments>();
   add_directory_argument(*command, arguments->directory);
   command->add_option("STEP", arguments->step, std::string(kStepHelp) + " (default: latest)");
   command->add_flag("--json", arguments->json, "Print one JSON object.");
   command->footer(kFooter);
-  on_chosen(*command, [arguments, &context] { return run(*arguments, context); });
+  command->on_chosen([arguments, &context] { return run(*arguments, context); });
 }
 
 }  // namespace stoker::cli

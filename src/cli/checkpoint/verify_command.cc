@@ -170,16 +170,16 @@ Status run(const Arguments& arguments, Context& context) {
 
 }  // namespace
 
-void add_checkpoint_verify_command(CLI::App& checkpoint, Context& context) {
-  CLI::App* const command =
+void add_checkpoint_verify_command(Command& checkpoint, Context& context) {
+  Command* const command =
       checkpoint.add_subcommand("verify", "Check every byte, and list what is damaged.");
   const auto arguments = std::make_shared<Arguments>();
   add_directory_argument(*command, arguments->directory);
-  CLI::Option* const step = command->add_option("--step", arguments->step, kStepHelp);
+  Option* const step = command->add_option("--step", arguments->step, kStepHelp);
   command->add_flag("--all", arguments->all, "Check all checkpoints in DIR.")->excludes(step);
   command->add_flag("--json", arguments->json, "Print one JSON object.");
   command->footer(kFooter);
-  on_chosen(*command, [arguments, &context] { return run(*arguments, context); });
+  command->on_chosen([arguments, &context] { return run(*arguments, context); });
 }
 
 }  // namespace stoker::cli

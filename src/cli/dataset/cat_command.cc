@@ -7,8 +7,8 @@
 
 #include "cli/dataset/dataset_arguments.h"
 #include "cli/dataset/sample_text.h"
-#include "cli/home_path.h"
 #include "cli/line_text.h"
+#include "cli/registry.h"
 #include "cli/result_writer.h"
 #include "dataset/key_search.h"
 #include "dataset/shards/shard_names.h"
@@ -113,11 +113,11 @@ Status run(const CatArguments& arguments, Context& context) {
 
 }  // namespace
 
-void add_cat_command(CLI::App& app, Context& context) {
-  CLI::App* command = app.add_subcommand("cat", "Print a sample, or one field of it.");
+void add_cat_command(Command& stoker, Context& context) {
+  Command* command = stoker.add_subcommand("cat", "Print a sample, or one field of it.");
   const auto arguments = std::make_shared<CatArguments>();
-  as_path(command->add_option("URI", arguments->uri,
-                              "Shards: a directory, a file, or a quoted pattern."))
+  command->add_option("URI", arguments->uri, "Shards: a directory, a file, or a quoted pattern.")
+      ->as_path()
       ->required();
   command->add_option("SAMPLE", arguments->what, "KEY, KEY.FIELD, '#NUMBER' or '#NUMBER.FIELD'.")
       ->required();

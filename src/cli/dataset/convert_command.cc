@@ -3,7 +3,7 @@
 
 #include "cli/dataset/dataset_arguments.h"
 #include "cli/dataset/pack_arguments.h"
-#include "cli/home_path.h"
+#include "cli/registry.h"
 #include "dataset/pack/convert.h"
 
 namespace stoker::cli {
@@ -46,15 +46,19 @@ Status run(const Arguments& arguments, Context& context) {
 
 }  // namespace
 
-void add_convert_command(CLI::App& app, Context& context) {
-  CLI::App* command = app.add_subcommand("convert", "Convert shards from one format to another.");
+void add_convert_command(Command& stoker, Context& context) {
+  Command* command = stoker.add_subcommand("convert", "Convert shards from one format to another.");
   const auto arguments = std::make_shared<Arguments>();
-  as_path(command->add_option("SRC", arguments->source,
-                              "Shards to convert: a directory, a file, or a pattern."))
+  command
+      ->add_option("SRC", arguments->source,
+                   "Shards to convert: a directory, a file, or a pattern.")
+      ->as_path()
       ->required();
-  as_path(
-      command->add_option("DST", arguments->pack.destination,
-                          "Directory for the new shards: a new one, or that of an earlier run."))
+
+  command
+      ->add_option("DST", arguments->pack.destination,
+                   "Directory for the new shards: a new one, or that of an earlier run.")
+      ->as_path()
       ->required();
   add_pack_options(*command, arguments->pack);
   command->add_option("--source-format", arguments->source_format,

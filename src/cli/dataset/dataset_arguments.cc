@@ -7,7 +7,6 @@
 #include <ostream>
 
 #include "base/units.h"
-#include "cli/home_path.h"
 #include "formats/dtype.h"
 
 namespace stoker::cli {
@@ -42,7 +41,7 @@ class IndexProgressLine {
 
 }  // namespace
 
-void add_dataset_options(CLI::App& command, DatasetArguments& arguments) {
+void add_dataset_options(Command& command, DatasetArguments& arguments) {
   command.add_option("--format", arguments.format,
                      "Format of the shards (default: recognised by content): tar, tfrecord, mds, "
                      "litdata, megatron, npy, raw, counted, shard001.");
@@ -52,11 +51,12 @@ void add_dataset_options(CLI::App& command, DatasetArguments& arguments) {
                    "Show progress even if stderr is not a terminal.");
 }
 
-void add_dataset_arguments(CLI::App& command, DatasetArguments& arguments) {
-  as_path(command.add_option(
-              "URI", arguments.uris,
-              "Shards: a directory, files, \"train-{000..123}.tar\", \"*.tar\". Each directory "
-              "is a dataset; all files together are one."))
+void add_dataset_arguments(Command& command, DatasetArguments& arguments) {
+  command
+      .add_option("URI", arguments.uris,
+                  "Shards: a directory, files, \"train-{000..123}.tar\", \"*.tar\". Each directory "
+                  "is a dataset; all files together are one.")
+      ->as_path()
       ->required();
   add_dataset_options(command, arguments);
 }

@@ -24,9 +24,9 @@ struct DatasetArguments {
 };
 
 /// --format, --dtype and --verbose.
-void add_dataset_options(CLI::App& command, DatasetArguments& arguments);
+void add_dataset_options(Command& command, DatasetArguments& arguments);
 /// The same, and URI...
-void add_dataset_arguments(CLI::App& command, DatasetArguments& arguments);
+void add_dataset_arguments(Command& command, DatasetArguments& arguments);
 
 /// Which patterns are one dataset: each directory is one by itself, and all files together are one,
 /// so that what a shell makes of *.tar is not a dataset for each shard.

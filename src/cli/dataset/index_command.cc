@@ -5,6 +5,7 @@
 
 #include "cli/dataset/dataset_arguments.h"
 #include "cli/line_text.h"
+#include "cli/registry.h"
 #include "cli/result_writer.h"
 
 namespace stoker::cli {
@@ -56,8 +57,8 @@ Status run(const IndexArguments& arguments, Context& context) {
 
 }  // namespace
 
-void add_index_command(CLI::App& app, Context& context) {
-  CLI::App* command = app.add_subcommand(
+void add_index_command(Command& stoker, Context& context) {
+  Command* command = stoker.add_subcommand(
       "index", "Build or show the index of a dataset, which locates every sample.");
   const auto arguments = std::make_shared<IndexArguments>();
   arguments->dataset.needs_index_file = true;

@@ -6,10 +6,10 @@
 #include <optional>
 
 #include "base/units.h"
-#include "cli/count_check.h"
 #include "cli/dataset/dataset_arguments.h"
 #include "cli/dataset/sample_text.h"
 #include "cli/line_text.h"
+#include "cli/registry.h"
 #include "cli/result_writer.h"
 
 namespace stoker::cli {
@@ -69,8 +69,8 @@ Status run(const LsArguments& arguments, Context& context) {
 
 }  // namespace
 
-void add_ls_command(CLI::App& app, Context& context) {
-  CLI::App* command = app.add_subcommand("ls", "List the samples of a dataset.");
+void add_ls_command(Command& stoker, Context& context) {
+  Command* command = stoker.add_subcommand("ls", "List the samples of a dataset.");
   const auto arguments = std::make_shared<LsArguments>();
   add_dataset_arguments(*command, arguments->dataset);
   command

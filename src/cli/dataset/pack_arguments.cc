@@ -7,7 +7,6 @@
 
 #include "base/shell_quote.h"
 #include "base/units.h"
-#include "cli/count_check.h"
 #include "cli/option_value.h"
 
 namespace stoker::cli {
@@ -24,7 +23,7 @@ Result<std::uint64_t> parse_number(std::string_view option, std::string_view tex
 
 }  // namespace
 
-void add_pack_options(CLI::App& command, PackArguments& arguments) {
+void add_pack_options(Command& command, PackArguments& arguments) {
   command.add_option("--format", arguments.format,
                      "Format of the shards: tar, mds, tfrecord, tokens (Megatron), counted or "
                      "shard001 (both: rows of one length).");
@@ -37,7 +36,7 @@ void add_pack_options(CLI::App& command, PackArguments& arguments) {
   command
       .add_option("--threads", arguments.threads,
                   "Shards to write at a time (default: one for each core).")
-      ->check(CLI::Range(1U, 1024U));
+      ->check(count_between(1U, 1024U));
   command.add_option("--shuffle-seed", arguments.shuffle_seed,
                      "Shuffle the samples; the same seed gives the same shards.");
   command.add_option(

@@ -25,7 +25,7 @@ struct PackArguments {
 };
 
 /// All but the destination.
-void add_pack_options(CLI::App& command, PackArguments& arguments);
+void add_pack_options(Command& command, PackArguments& arguments);
 
 Result<PackOptions> pack_options_from(const PackArguments& arguments, Context& context,
                                       WorkProgress& progress);

@@ -3,10 +3,9 @@
 #include <memory>
 #include <ostream>
 
-#include "cli/count_check.h"
 #include "cli/dataset/pack_arguments.h"
 #include "cli/dataset/pack_import.h"
-#include "cli/home_path.h"
+#include "cli/registry.h"
 #include "dataset/input/input.h"
 #include "dataset/pack/pack_paths.h"
 
@@ -95,15 +94,19 @@ Status run(Arguments& arguments, Context& context) {
 
 }  // namespace
 
-void add_pack_command(CLI::App& app, Context& context) {
-  CLI::App* command =
-      app.add_subcommand("pack", "Turn files into large shards, with checksums and an index.");
+void add_pack_command(Command& stoker, Context& context) {
+  Command* command =
+      stoker.add_subcommand("pack", "Turn files into large shards, with checksums and an index.");
   const auto arguments = std::make_shared<Arguments>();
-  as_path(command->add_option(
-      "SRC", arguments->source,
-      "Data to pack: a directory, .jsonl, .npy, .bin, .parquet, .arrow, .h5, data.mdb."));
-  as_path(command->add_option("DST", arguments->pack.destination,
-                              "Directory for the shards: a new one, or that of an earlier run."));
+  command
+      ->add_option(
+          "SRC", arguments->source,
+          "Data to pack: a directory, .jsonl, .npy, .bin, .parquet, .arrow, .h5, data.mdb.")
+      ->as_path();
+  command
+      ->add_option("DST", arguments->pack.destination,
+                   "Directory for the shards: a new one, or that of an earlier run.")
+      ->as_path();
   add_pack_options(*command, arguments->pack);
   command->add_option("--from", arguments->kind,
                       "Kind of SRC (default: recognised): classes, tree, jsonl, tokens, raw, "
@@ -117,15 +120,18 @@ void add_pack_command(CLI::App& app, Context& context) {
   command->add_flag(
       "--hidden", arguments->hidden,
       "Directories: pack hidden files and directories, too; their dot becomes \"_\" in keys.");
-  as_path(command->add_option(
-      "--classes", arguments->classes,
-      "Class directories: a classes.json (of an earlier pack) with the numbers."));
+  command
+      ->add_option("--classes", arguments->classes,
+                   "Class directories: a classes.json (of an earlier pack) with the numbers.")
+      ->as_path();
   add_import_options(*command, arguments->import);
-  as_path(
-      command->add_option("--merge", arguments->merge,
-                          "Complete the dataset that the tasks have packed into this directory."));
+
+  command
+      ->add_option("--merge", arguments->merge,
+                   "Complete the dataset that the tasks have packed into this directory.")
+      ->as_path();
   command->footer(kFooter);
-  on_chosen(*command, arguments, context, run);
+  command->on_chosen([arguments, &context] { return run(*arguments, context); });
 }
 
 }  // namespace stoker::cli

@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "cli/home_path.h"
 #include "cli/python_program.h"
 #include "dataset/input/import_kind.h"
 
@@ -48,7 +47,7 @@ std::vector<std::string> command_line(const std::string& source, const std::stri
 
 }  // namespace
 
-void add_import_options(CLI::App& command, ImportArguments& arguments) {
+void add_import_options(Command& command, ImportArguments& arguments) {
   command.add_option("--columns", arguments.columns,
                      "Parquet, Arrow: columns to pack, comma-separated (default: all).");
   command.add_option("--where", arguments.where,
@@ -59,16 +58,19 @@ void add_import_options(CLI::App& command, ImportArguments& arguments) {
                      "Parquet, Arrow: a,b: store these columns as JSON, whatever their type.");
   command.add_option("--rename", arguments.rename,
                      "Parquet, Arrow, HDF5: OLD=NEW,...: names of fields in the shards.");
-  as_path(command.add_option(
-      "--schema", arguments.schema,
-      "Petastorm: JSON file that describes which columns are arrays or images."));
+  command
+      .add_option("--schema", arguments.schema,
+                  "Petastorm: JSON file that describes which columns are arrays or images.")
+      ->as_path();
   command.add_option("--datasets", arguments.datasets,
                      "HDF5: datasets to pack, comma-separated (default: all).");
   command.add_option("--field", arguments.field,
                      "LMDB: name of the field for the values, such as jpg (default: bin).");
   command.add_option("--database", arguments.database, "LMDB: the named database to pack.");
-  as_path(command.add_option("--tokenizer", arguments.tokenizer,
-                             "Text, JSONL: tokenizer.json to make tokens with."));
+  command
+      .add_option("--tokenizer", arguments.tokenizer,
+                  "Text, JSONL: tokenizer.json to make tokens with.")
+      ->as_path();
   command.add_option("--eod", arguments.eod,
                      "With --tokenizer: number of the token that ends a document.");
   command.add_flag("--lines", arguments.lines,

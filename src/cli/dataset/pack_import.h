@@ -29,7 +29,7 @@ struct ImportArguments {
   bool lines = false;
 };
 
-void add_import_options(CLI::App& command, ImportArguments& arguments);
+void add_import_options(Command& command, ImportArguments& arguments);
 
 /// What Python is to pack `source` as; empty if the native sources do it. `kind` is what the user
 /// calls it, or empty. `invalid_argument` if options are given that do not belong to it.

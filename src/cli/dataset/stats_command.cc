@@ -7,10 +7,10 @@
 
 #include "base/units.h"
 #include "bench/disk/bar.h"
-#include "cli/count_check.h"
 #include "cli/dataset/dataset_arguments.h"
 #include "cli/dataset/dataset_stats.h"
 #include "cli/line_text.h"
+#include "cli/registry.h"
 #include "cli/result_writer.h"
 #include "cli/work_progress.h"
 
@@ -158,9 +158,9 @@ Status run(const StatsArguments& arguments, Context& context) {
 
 }  // namespace
 
-void add_stats_command(CLI::App& app, Context& context) {
-  CLI::App* command =
-      app.add_subcommand("stats", "Show what is in a dataset: sizes, fields, classes, tokens.");
+void add_stats_command(Command& stoker, Context& context) {
+  Command* command =
+      stoker.add_subcommand("stats", "Show what is in a dataset: sizes, fields, classes, tokens.");
   const auto arguments = std::make_shared<StatsArguments>();
   add_dataset_arguments(*command, arguments->dataset);
   command

@@ -5,8 +5,7 @@
 #include <ostream>
 
 #include "base/units.h"
-#include "cli/command.h"
-#include "cli/home_path.h"
+#include "cli/registry.h"
 #include "cli/work_progress.h"
 #include "dataset/pack/verify.h"
 
@@ -89,18 +88,20 @@ Status run(const Arguments& arguments, Context& context) {
 
 }  // namespace
 
-void add_verify_command(CLI::App& app, Context& context) {
-  CLI::App* command =
-      app.add_subcommand("verify", "Check every byte of a dataset, and list what is damaged.");
+void add_verify_command(Command& stoker, Context& context) {
+  Command* command =
+      stoker.add_subcommand("verify", "Check every byte of a dataset, and list what is damaged.");
   const auto arguments = std::make_shared<Arguments>();
-  as_path(command->add_option("DIR", arguments->directory, "The dataset's directory."))->required();
+  command->add_option("DIR", arguments->directory, "The dataset's directory.")
+      ->as_path()
+      ->required();
   command->add_option("--format", arguments->format,
                       "Format of the shards (default: recognised by content).");
   command->add_option("--dtype", arguments->dtype, "Element type of arrays without a header.");
   command
       ->add_option("--threads", arguments->threads,
                    "Shards to check at a time (default: one for each core).")
-      ->check(CLI::Range(1U, 1024U));
+      ->check(count_between(1U, 1024U));
   command->add_flag("--json", arguments->json, "Print one JSON object.");
   command->footer(kFooter);
   on_chosen(*command, arguments, context, run);

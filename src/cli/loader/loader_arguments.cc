@@ -10,9 +10,7 @@
 #include <condition_variable>
 #include <mutex>
 
-#include "cli/count_check.h"
 #include "cli/engine_choice.h"
-#include "cli/old_name.h"
 #include "cli/option_value.h"
 #include "cli/work_progress.h"
 #include "dataset/loader/loader_order.h"
@@ -119,7 +117,7 @@ Status open_into(LoaderSetup& plan, const LoaderArguments& arguments, Context& c
 
 }  // namespace
 
-void add_loader_arguments(CLI::App& command, LoaderArguments& arguments) {
+void add_loader_arguments(Command& command, LoaderArguments& arguments) {
   add_dataset_arguments(command, arguments.dataset);
   command
       .add_option("--batch-size", arguments.batch_size,
@@ -142,10 +140,10 @@ void add_loader_arguments(CLI::App& command, LoaderArguments& arguments) {
       .add_option("--world-size", arguments.world_size,
                   "Number of ranks that share each global batch (default: 1).")
       ->check(count_from(1));
-  const CLI::Option* const step_ms =
+  const Option* const step_ms =
       command.add_option("--step-ms", arguments.step_ms,
                          "Simulated duration of a training step, in milliseconds (default: 0).");
-  add_old_name(command, "--consumer-ms", step_ms, arguments.step_ms);
+  command.add_old_name("--consumer-ms", step_ms, arguments.step_ms);
   command.add_option(
       "--memory", arguments.memory,
       "Memory for all batches (default: 512MiB, or what is needed if that is more).");
@@ -153,7 +151,7 @@ void add_loader_arguments(CLI::App& command, LoaderArguments& arguments) {
                      "I/O engine: auto, uring, threads or sync (default: auto).");
 }
 
-void add_loader_settings(CLI::App& command, LoaderArguments& arguments) {
+void add_loader_settings(Command& command, LoaderArguments& arguments) {
   command.add_option(
       "--threads", arguments.threads,
       "Threads that read and convert; auto adapts them to the waits (default: auto).");

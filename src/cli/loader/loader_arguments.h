@@ -37,9 +37,9 @@ struct LoaderArguments {
 };
 
 /// URI and everything about which samples come when, the memory, and the simulated training step.
-void add_loader_arguments(CLI::App& command, LoaderArguments& arguments);
+void add_loader_arguments(Command& command, LoaderArguments& arguments);
 /// --threads, --depth and --policy: what `tune` finds.
-void add_loader_settings(CLI::App& command, LoaderArguments& arguments);
+void add_loader_settings(Command& command, LoaderArguments& arguments);
 
 /// A run that can be started.
 struct LoaderSetup {

@@ -5,12 +5,11 @@
 #include <stop_token>
 
 #include "base/units.h"
-#include "cli/count_check.h"
-#include "cli/home_path.h"
 #include "cli/line_text.h"
 #include "cli/loader/cursor_file.h"
 #include "cli/loader/loader_arguments.h"
 #include "cli/loader/stream_report.h"
+#include "cli/registry.h"
 #include "cli/result_writer.h"
 #include "cli/work_progress.h"
 #include "dataset/input/input.h"
@@ -196,8 +195,8 @@ Status run(const StreamArguments& arguments, Context& context) {
 
 }  // namespace
 
-void add_stream_command(CLI::App& app, Context& context) {
-  CLI::App* command = app.add_subcommand(
+void add_stream_command(Command& stoker, Context& context) {
+  Command* command = stoker.add_subcommand(
       "stream", "Run the loader over a dataset: print rates and waits, or the keys in order.");
   const auto arguments = std::make_shared<StreamArguments>();
   add_loader_arguments(*command, arguments->loader);
@@ -211,9 +210,11 @@ void add_stream_command(CLI::App& app, Context& context) {
       ->check(count_from(1));
   command->add_flag("--print-keys", arguments->print_keys,
                     "Print the keys in the order delivered, one per line.");
-  as_path(
-      command->add_option("--cursor-file", arguments->cursor_file,
-                          "Save the position of the stream in this file, and continue from it."));
+
+  command
+      ->add_option("--cursor-file", arguments->cursor_file,
+                   "Save the position of the stream in this file, and continue from it.")
+      ->as_path();
   command
       ->add_option("--cursor-every", arguments->cursor_every,
                    "Batches between two writes of the cursor file (default: 1).")
@@ -223,7 +224,7 @@ void add_stream_command(CLI::App& app, Context& context) {
           "--allow", arguments->allow,
           "Settings that may differ from the cursor: global_batch_size, tail, fingerprint.")
       ->delimiter(',')
-      ->allow_extra_args(false);  // or it would take a URI after it
+      ->one_value_each();  // or it would take a URI after it
   command->add_flag("--json", arguments->json, "Print one JSON object instead of text.");
   command->footer(kFooter);
   on_chosen(*command, arguments, context, run);

@@ -4,7 +4,6 @@
 
 #include <array>
 
-#include "cli/count_check.h"
 #include "cli/dataset/dataset_arguments.h"
 #include "dataset/tokens/token_fingerprint.h"
 
@@ -51,7 +50,7 @@ Result<TokenRows> cut_packs(const TokenArguments& arguments, LoaderOptions& opti
 
 }  // namespace
 
-void add_token_arguments(CLI::App& command, TokenArguments& arguments) {
+void add_token_arguments(Command& command, TokenArguments& arguments) {
   command
       .add_option("--window", arguments.window,
                   "Read token arrays in rows of this many tokens, across documents.")

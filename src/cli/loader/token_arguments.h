@@ -18,7 +18,7 @@ struct TokenArguments {
   std::uint64_t pack = 0;  ///< 0: no packs.
 };
 
-void add_token_arguments(CLI::App& command, TokenArguments& arguments);
+void add_token_arguments(Command& command, TokenArguments& arguments);
 
 /// The rows that a stream has in place of samples. `tokens` is 0 if there are none.
 struct TokenRows {

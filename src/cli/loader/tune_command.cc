@@ -6,6 +6,7 @@
 
 #include "base/units.h"
 #include "cli/loader/tune_report.h"
+#include "cli/registry.h"
 #include "cli/result_writer.h"
 
 namespace stoker::cli {
@@ -52,8 +53,8 @@ Status run(const TuneArguments& arguments, Context& context) {
 
 }  // namespace
 
-void add_tune_command(CLI::App& app, Context& context) {
-  CLI::App* command = app.add_subcommand(
+void add_tune_command(Command& stoker, Context& context) {
+  Command* command = stoker.add_subcommand(
       "tune", "Find the loader's threads, depth and policy for this machine, by measuring.");
   const auto arguments = std::make_shared<TuneArguments>();
   add_loader_arguments(*command, arguments->loader);

@@ -1,0 +1,53 @@
+#!/usr/bin/env python3
+"""Compares the help of every command with tests/golden/cli: a new wording shows in a diff.
+
+usage: check_help.py STOKER [--write]
+
+STOKER is the program. --write renews the files instead: look at the diff before it is committed.
+"""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+GOLDEN = Path(__file__).resolve().parents[1] / "tests" / "golden" / "cli"
+
+
+def help_texts(stoker: str, words: tuple[str, ...] = ()) -> dict[str, str]:
+    """The help of a command and of all below it, by file name: {"stoker-bench-disk.txt": ...}."""
+    done = subprocess.run([stoker, *words, "--help"], capture_output=True, text=True, check=True)
+    texts = {"-".join(("stoker", *words)) + ".txt": done.stdout}
+    _, _, subcommands = done.stdout.partition("\nSubcommands:\n")
+    for name in re.findall(r"^  (\S+)", subcommands.partition("\n\n")[0], re.MULTILINE):
+        texts |= help_texts(stoker, (*words, name))
+    return texts
+
+
+def main() -> int:
+    """Prints what differs; the exit status is 1 if something does."""
+    arguments = [argument for argument in sys.argv[1:] if argument != "--write"]
+    if len(arguments) != 1:
+        print(__doc__)
+        return 2
+    texts = help_texts(arguments[0])
+    if "--write" in sys.argv:
+        GOLDEN.mkdir(parents=True, exist_ok=True)
+        for path in GOLDEN.glob("*.txt"):
+            path.unlink()
+        for name, text in texts.items():
+            (GOLDEN / name).write_text(text)
+        return 0
+    golden = {path.name: path.read_text() for path in GOLDEN.glob("*.txt")}
+    changed = [
+        name for name in sorted(texts.keys() | golden.keys()) if texts.get(name) != golden.get(name)
+    ]
+    for name in changed:
+        print(f"{GOLDEN.name}/{name}: differs from what the command prints")
+    if changed:
+        print("run: tools/check_help.py build/dev/stoker --write")
+    return 1 if changed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
