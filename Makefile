@@ -94,12 +94,15 @@ build/%/build.ninja: CMakePresets.json Makefile $(VENV)
 .PHONY: build
 build: apt-build build/release/build.ninja
 	$(SAY) "compiling the command and the Python module (15 core-minutes the first time: 8 minutes on two cores)"
-	@cmake --build build/release --parallel $(JOBS)
+	@cmake --build build/release --parallel $(JOBS) --target stoker_cli _native
 
-.PHONY: build-dev
-build-dev: apt-test build/dev/build.ninja
+# The tests stand beside what they test, in the same tree: nothing is compiled twice.
+.PHONY: build-tests
+build-tests: apt-test build
 	$(SAY) "compiling the tests (some minutes the first time)"
-	@cmake --build build/dev --parallel $(JOBS) --target all stoker_headers_alone
+	@cmake build/release -DSTOKER_DEVELOPER_MODE=ON >build/release.configure.log 2>&1 \
+	  || { cat build/release.configure.log; exit 1; }
+	@cmake --build build/release --parallel $(JOBS) --target all stoker_headers_alone
 
 # --- What people run ------------------------------------------------------------------------------
 
@@ -109,11 +112,11 @@ demo: build
 
 # Both runs go on after a failure; the summary counts and decides.
 .PHONY: test
-test: apt-test build build-dev
+test: build-tests
 	$(SAY) "running the C++ tests, the checks of the tree, and the Python tests"
 	@rm -rf $(RESULTS) && mkdir -p $(RESULTS)
 	@status=0; \
-	ctest --test-dir build/dev --parallel $(JOBS) --output-on-failure --no-tests=error \
+	ctest --test-dir build/release --parallel $(JOBS) --output-on-failure --no-tests=error \
 	  --output-junit $(CURDIR)/$(RESULTS)/ctest.xml || status=1; \
 	$(VENV_PYTHON) -m pytest --numprocesses $(JOBS) --dist worksteal \
 	  --junitxml=$(RESULTS)/pytest.xml || status=1; \
@@ -123,11 +126,11 @@ test: apt-test build build-dev
 # The tests that `make test` runs briefly, at length. What each filesystem went through is in its own
 # output, which ctest keeps in the report.
 .PHONY: crash
-crash: apt-test build build-dev
+crash: build-tests
 	$(SAY) "power cuts, failed blocks and full disks, then kill -9 (minutes)"
 	@rm -rf $(RESULTS)/crash && mkdir -p $(RESULTS)/crash
 	@status=0; \
-	STOKER_CRASH_CUTS=$(CRASH_CUTS) ctest --test-dir build/dev --label-regex '^crash$$' \
+	STOKER_CRASH_CUTS=$(CRASH_CUTS) ctest --test-dir build/release --label-regex '^crash$$' \
 	  --parallel $(JOBS) --output-on-failure --no-tests=error \
 	  --output-junit $(CURDIR)/$(RESULTS)/crash/ctest.xml || status=1; \
 	STOKER_KILL_CYCLES=$(KILL_CYCLES) $(VENV_PYTHON) -m pytest \
@@ -171,28 +174,25 @@ fuzz: apt-fuzz build/fuzz/build.ninja
 	@tools/run_fuzz.sh build/fuzz/fuzz build/fuzz-corpus $(FUZZ_SECONDS) $(strip $(FUZZ_RUNS))
 
 .PHONY: mutations
-mutations: apt-fuzz apt-test build build-dev build/fuzz/build.ninja build/asan-python/build.ninja
+mutations: apt-fuzz build-tests build/fuzz/build.ninja build/asan-python/build.ninja
 	$(SAY) "mutated manifests, notes, catalogs and lock records (minutes)"
 	@cmake --build build/fuzz --parallel $(JOBS) --target checkpoint_reader_fuzz
 	@cmake --build build/asan-python --parallel $(JOBS) --target _native
 	@tools/run_mutations.sh $(VENV_PYTHON) $(MUTATIONS)
 
 .PHONY: interop
-interop: apt-test build build/dev/build.ninja
+interop: build-tests
 	$(SAY) "our formats beside the real packages (installs them the first time)"
-	@cmake --build build/dev --parallel $(JOBS) --target format_tool dataset_tool safetensors_tool \
-	  tokens_tool stoker_cli
-	@tools/run_interop.sh $(PYTHON) build/dev/tests/interop
+	@tools/run_interop.sh $(PYTHON) build/release/tests/interop
 
 .PHONY: bench
-bench: apt-bench build build/bench/build.ninja
+bench: apt-bench build-tests
 	$(SAY) "micro-benchmarks, then the comparisons with fio and with other loaders (a quarter of an hour)"
-	@cmake --build build/bench --parallel $(JOBS) --target stoker bench/all
-	@tools/run_bench.sh build/bench/bench
-	@$(VENV_PYTHON) tools/bench_fio.py build/bench/stoker $(BENCH_FLAGS)
+	@tools/run_bench.sh build/release/bench
+	@$(VENV_PYTHON) tools/bench_fio.py build/release/stoker $(BENCH_FLAGS)
 	@tools/setup_peers.sh $(PYTHON)
 	@PYTHONPATH=python build/peers/bin/python bench/loader_peers.py $(BENCH_FLAGS)
-	@build/peers/bin/python bench/pack_peers.py build/bench/stoker $(BENCH_FLAGS)
+	@build/peers/bin/python bench/pack_peers.py build/release/stoker $(BENCH_FLAGS)
 	@PYTHONPATH=python build/peers/bin/python bench/checkpoint_peers.py $(BENCH_FLAGS)
 
 .PHONY: format

@@ -32,6 +32,7 @@ function(stoker_test name)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/tests)
   list(TRANSFORM arg_LAYERS PREPEND stoker::)
   target_link_libraries(${name} PRIVATE ${arg_LAYERS} ${arg_LIBRARIES} stoker::warnings GTest::gtest_main)
+  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O0>)  # what it tests is optimized
   set_target_properties(${name} PROPERTIES CXX_CLANG_TIDY "")  # .clang-tidy says why
   gtest_discover_tests(${name} PROPERTIES LABELS ${arg_LABEL} TIMEOUT ${arg_TIMEOUT}
     DISCOVERY_TIMEOUT 60 DISCOVERY_MODE PRE_TEST)

@@ -45,7 +45,7 @@ def main() -> int:
     for name in changed:
         print(f"{GOLDEN.name}/{name}: differs from what the command prints")
     if changed:
-        print("run: tools/check_help.py build/dev/stoker --write")
+        print("run: tools/check_help.py build/release/stoker --write")
     return 1 if changed else 0
 
 
