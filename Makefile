@@ -18,10 +18,12 @@ KILL_CYCLES ?= 1000
 BENCH_FLAGS ?=  # --write-docs renews the tables of docs/benchmarks.md
 
 # The wheel that the tests build is made of what `make build` has compiled already. The compiler is
-# named here because ccache keeps apart what differently named ones made.
+# named here because ccache keeps apart what differently named ones made; precompiled headers need
+# the sloppiness.
 export CXX := c++
 export CMAKE_CXX_COMPILER_LAUNCHER := ccache
 export CCACHE_DIR ?= $(CURDIR)/build/ccache
+export CCACHE_SLOPPINESS := pch_defines,time_macros
 
 VENV_PYTHON := $(CURDIR)/.venv/bin/python
 RESULTS := build/results

@@ -32,7 +32,10 @@ function(stoker_test name)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/tests)
   list(TRANSFORM arg_LAYERS PREPEND stoker::)
   target_link_libraries(${name} PRIVATE ${arg_LAYERS} ${arg_LIBRARIES} stoker::warnings GTest::gtest_main)
-  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O0>)  # what it tests is optimized
+  if(TARGET stoker_test_headers)
+    target_compile_options(${name} PRIVATE -O0 -fpch-preprocess)  # what it tests is optimized
+    target_precompile_headers(${name} REUSE_FROM stoker_test_headers)
+  endif()
   set_target_properties(${name} PROPERTIES CXX_CLANG_TIDY "")  # .clang-tidy says why
   gtest_discover_tests(${name} PROPERTIES LABELS ${arg_LABEL} TIMEOUT ${arg_TIMEOUT}
     DISCOVERY_TIMEOUT 60 DISCOVERY_MODE PRE_TEST)
