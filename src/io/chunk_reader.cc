@@ -1,7 +1,6 @@
 #include "io/chunk_reader.h"
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cerrno>
 #include <memory>
@@ -13,6 +12,7 @@
 #include "base/mutex.h"
 #include "base/work_together.h"
 #include "io/engine/arena.h"
+#include "io/range_reader.h"
 
 namespace stoker {
 namespace {
@@ -26,9 +26,6 @@ constexpr std::size_t kAlignBytesMax = std::size_t{64} << 10;
 constexpr std::size_t kHugePageBytes = std::size_t{2} << 20;
 /// Up to so many ranges setting an engine up costs more than it brings.
 constexpr std::size_t kFew = 2;
-/// Longest wait before the stop token is looked at.
-constexpr nanoseconds kStopSlice = std::chrono::milliseconds(50);
-
 constexpr std::size_t round_up(std::size_t value, std::size_t unit) {
   return (value + unit - 1) / unit * unit;
 }
@@ -65,15 +62,15 @@ struct Shared {
   Status first_failure STOKER_GUARDED_BY(mutex) = {};
 };
 
-/// One thread's share.
-class Worker {
+/// One thread's share: ranges that it takes, read into places of their own or into slots.
+class Worker final : private RangeFeed {
  public:
   explicit Worker(Shared& shared) : shared_(shared), slots_(shared.depth) {
     for (std::size_t i = 0; i < slots_.size(); ++i) free_.push_back(i);
   }
 
   Status run() {
-    STOKER_ASSIGN(engine_, make_engine_here());
+    STOKER_ASSIGN(std::unique_ptr<Engine> engine, make_engine_here());
     // Fresh memory is slow on virtual machines, and less so in huge pages.
     const std::size_t slot_bytes = shared_.slot_bytes;
     const bool is_large = slot_bytes >= kHugePageBytes;
@@ -83,9 +80,9 @@ class Worker {
                       is_large, /*touch=*/false));
     for (std::size_t i = 0; i < slots_.size(); ++i)
       slots_[i].memory = memory.bytes().subspan(i * slot_bytes, slot_bytes);
-    const Status status = read_all();
-    engine_.reset();  // waits for what is in flight, before the memory goes
-    return status;
+    RangeReader reader(std::move(engine));  // gone before the memory
+    STOKER_TRY(reader.read(*this, {.check = [this] { return check(); }}));
+    return failure_;
   }
 
  private:
@@ -93,31 +90,56 @@ class Worker {
     std::span<std::byte> memory;
     std::size_t index = 0;
     std::shared_ptr<const File> file = {};
-    ReadPlan plan = {};
   };
-
-  Status read_all() {
-    for (bool is_more = true;;) {
-      if (shared_.options.stop.stop_requested())
-        return Status(Code::cancelled, "stopped while reading a checkpoint");
-      while (is_more && !free_.empty() && engine_->in_flight() < engine_->caps().depth_max) {
-        const std::size_t index = shared_.take();
-        is_more = index < shared_.reads.size();
-        if (is_more) STOKER_TRY(begin(index));
-      }
-      if (engine_->in_flight() == 0) {
-        if (!is_more) return {};
-        continue;
-      }
-      STOKER_TRY(reap());
-    }
-  }
 
   Result<std::unique_ptr<Engine>> make_engine_here() const {
     if (shared_.options.engine) return shared_.options.engine();
     const EngineOptions options{.depth = shared_.depth};
     if (shared_.reads.size() <= kFew) return make_sync_engine(options);
     return make_engine(EngineKind::automatic, options);
+  }
+
+  Status check() const {
+    if (shared_.options.stop.stop_requested())
+      return Status(Code::cancelled, "stopped while reading a checkpoint");
+    return failure_;
+  }
+
+  Next next(ReadPlan& plan) override {
+    while (!free_.empty()) {
+      const std::size_t index = failure_.ok() ? shared_.take() : shared_.reads.size();
+      if (index == shared_.reads.size()) return Next::end;
+      Slot& slot = slots_[free_.back()];
+      slot.index = index;
+      const ChunkRead& read = shared_.reads[index];
+      Result<ReadPlan> planned = plan_of(read, slot);
+      if (!planned.ok()) {
+        failure_ = shared_.handler.chunk_failed(index, where(planned.status(), read, slot));
+        slot.file.reset();
+        continue;
+      }
+      plan = *planned;
+      plan.request.tag = free_.back();
+      free_.pop_back();
+      return Next::range;
+    }
+    return Next::later;
+  }
+
+  Status came(const ReadPlan& plan, const Result<std::span<std::byte>>& bytes) override {
+    Slot& slot = slots_[plan.request.tag];
+    const ChunkRead& read = shared_.reads[slot.index];
+    Status failure = bytes.status();
+    // A file that ends early gives fewer bytes, and its plan was cut there.
+    if (failure.ok() && bytes->size() < read.size_bytes)
+      failure = Status(Code::io_error, "the file ends before");
+    Status status = failure.ok()
+                        ? shared_.handler.chunk_read(slot.index, *bytes)
+                        : shared_.handler.chunk_failed(slot.index, where(failure, read, slot));
+    if (failure.ok()) slot.file->settle(plan);
+    slot.file.reset();
+    free_.push_back(plan.request.tag);
+    return status;
   }
 
   /// Whether the range can be read straight to where it belongs.
@@ -130,7 +152,7 @@ class Worker {
            reinterpret_cast<std::uintptr_t>(read.into.data()) % align.memory_bytes == 0;
   }
 
-  Result<ReadPlan> plan(const ChunkRead& read, Slot& slot) const {
+  Result<ReadPlan> plan_of(const ChunkRead& read, Slot& slot) const {
     STOKER_ASSIGN(slot.file, shared_.files.get(read.file));
     const File& file = *slot.file;
     const std::size_t scratch_bytes = file.scratch_bytes(read.offset_bytes, read.size_bytes);
@@ -140,44 +162,6 @@ class Worker {
     const std::span<std::byte> memory =
         fits(file, read, path) ? read.into : slot.memory.first(scratch_bytes);
     return file.plan_read(read.offset_bytes, read.size_bytes, memory, path);
-  }
-
-  Status begin(std::size_t index) {
-    Slot& slot = slots_[free_.back()];
-    const ChunkRead& read = shared_.reads[index];
-    Result<ReadPlan> planned = plan(read, slot);
-    if (!planned.ok())
-      return shared_.handler.chunk_failed(index, where(planned.status(), read, slot));
-    slot.index = index;
-    slot.plan = *std::move(planned);
-    slot.plan.request.tag = free_.back();
-    free_.pop_back();
-    // There is room: in_flight() is below the depth.
-    STOKER_ASSIGN(const std::size_t accepted, engine_->submit(std::span(&slot.plan.request, 1)));
-    if (accepted == 0) return Status(Code::unavailable, "the engine takes no request");
-    return {};
-  }
-
-  Status reap() {
-    std::array<Completion, 16> done;
-    STOKER_ASSIGN(const std::size_t count, engine_->reap(done, 1, kStopSlice));
-    for (const Completion& completion : std::span(done).first(count)) {
-      Slot& slot = slots_[completion.tag];
-      const ChunkRead& read = shared_.reads[slot.index];
-      Result<std::span<std::byte>> bytes = slot.plan.slice(completion.result);
-      // A file that ends early gives fewer bytes, and its plan was cut there.
-      if (bytes.ok() && bytes->size() < read.size_bytes)
-        bytes = Status(Code::io_error, "the file ends before");
-      if (bytes.ok()) {
-        STOKER_TRY(shared_.handler.chunk_read(slot.index, *bytes));
-        slot.file->settle(slot.plan);
-      } else {
-        STOKER_TRY(shared_.handler.chunk_failed(slot.index, where(bytes.status(), read, slot)));
-      }
-      slot.file.reset();
-      free_.push_back(completion.tag);
-    }
-    return {};
   }
 
   /// An error of opening the file has its name.
@@ -190,7 +174,7 @@ class Worker {
   Shared& shared_;
   std::vector<Slot> slots_;
   std::vector<std::size_t> free_;
-  std::unique_ptr<Engine> engine_;
+  Status failure_;  // of the handler, when a range could not even be planned
 };
 
 void work(Shared& shared) {

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <memory>
 #include <numeric>
@@ -7,12 +6,13 @@
 
 #include "base/rounding.h"
 #include "io/engine/buffer_pool.h"
+#include "io/range_reader.h"
 #include "io/read_many.h"
 
 namespace stoker {
 
-/// One call of read(): the engine, what is in flight, and how far it has come.
-class ManyReads::Run {
+/// One call of read(): what is in flight, and how far it has come.
+class ManyReads::Run final : private RangeFeed {
  public:
   Run(ManyReads& reads, std::span<std::byte> memory) : reads_(reads), memory_(memory) {
     order_.reserve(reads.ranges_.size());
@@ -36,26 +36,20 @@ class ManyReads::Run {
     options.depth = std::min<std::uint32_t>(
         options.depth,
         static_cast<std::uint32_t>(std::min<std::size_t>(reads_.piece_count_, 4096)));
-    STOKER_ASSIGN(engine_, make_engine(kind, options));
-    pieces_.resize(engine_->caps().depth_max);
+    STOKER_ASSIGN(std::unique_ptr<Engine> engine, make_engine(kind, options));
+    pieces_.resize(engine->depth_max());
     free_.resize(pieces_.size());
     std::iota(free_.begin(), free_.end(), std::size_t{0});
     next_poll_ = deadline_after(reads_.options_.poll);
-    for (;;) {
-      if (failed_.ok()) prepare();
-      if (!failed_.ok()) submitted_ = requests_.size();  // what was not begun is left
-      STOKER_TRY(submit());
-      if (engine_->in_flight() == 0 && submitted_ == requests_.size() && (done() || !failed_.ok()))
-        return failed_;
-      STOKER_TRY(reap());
-    }
+    RangeReader reader(std::move(engine));
+    STOKER_TRY(reader.read(*this, {.check = [this] { return check(); }}));
+    return failed_;
   }
 
  private:
   /// A part of a range that is in flight.
   struct Piece {
     std::size_t range = 0;
-    ReadPlan plan;
     Lease bounce;
     std::span<std::byte> target;  // only if it bounces
   };
@@ -68,14 +62,23 @@ class ManyReads::Run {
     failed_range_ = range;
   }
 
-  /// Fills the queue as far as there is room.
-  void prepare() {
-    while (!done() && !free_.empty() && failed_.ok()) {
-      const std::size_t range = order_[next_];
-      const Result<bool> added = prepare_piece(range);
-      if (!added.ok()) return fail(range, added.status());
-      if (!*added) return;
-    }
+  Status check() {
+    if (!reads_.options_.is_interrupted || Clock::now() < next_poll_) return {};
+    next_poll_ = deadline_after(reads_.options_.poll);
+    return reads_.options_.is_interrupted() ? Status(Code::cancelled, "read_many: interrupted")
+                                            : Status();
+  }
+
+  /// Of several failures the first by range is told: what is in flight is waited for, and nothing
+  /// is begun any more.
+  Next next(ReadPlan& plan) override {
+    if (done() || !failed_.ok()) return Next::end;
+    if (free_.empty()) return Next::later;
+    const std::size_t range = order_[next_];
+    const Result<bool> added = plan_piece(range, plan);
+    if (added.ok()) return *added ? Next::range : Next::later;
+    fail(range, added.status());
+    return Next::end;
   }
 
   /// What plan() found may be another file by now: places were made for that one.
@@ -90,7 +93,7 @@ class ManyReads::Run {
   }
 
   /// Plans the next piece of a range; false if it needs memory that is still in use.
-  Result<bool> prepare_piece(std::size_t index) {
+  Result<bool> plan_piece(std::size_t index, ReadPlan& plan) {
     const ReadRange& range = reads_.ranges_[index];
     Source& source = reads_.sources_[range.file];
     if (!source.file) STOKER_TRY(reopen(source));
@@ -104,9 +107,8 @@ class ManyReads::Run {
     STOKER_ASSIGN(const IoPath path, source.file->read_path_for(begin, size));
     STOKER_ASSIGN(const std::span<std::byte> room, room_for(index, begin, size, path, piece));
     if (room.empty()) return false;
-    STOKER_ASSIGN(piece.plan, source.file->plan_read(begin, size, room, path));
-    piece.plan.request.tag = free_.back();
-    requests_.push_back(piece.plan.request);
+    STOKER_ASSIGN(plan, source.file->plan_read(begin, size, room, path));
+    plan.request.tag = free_.back();
     free_.pop_back();
     ++pieces_left_[index];
     done_bytes_ += size;
@@ -149,47 +151,22 @@ class ManyReads::Run {
     return piece.bounce.bytes();
   }
 
-  Status submit() {
-    while (submitted_ < requests_.size()) {
-      STOKER_ASSIGN(const std::size_t count,
-                    engine_->submit(std::span(requests_).subspan(submitted_)));
-      if (count == 0) return {};
-      submitted_ += count;
-    }
-    requests_.clear();
-    submitted_ = 0;
-    return {};
-  }
-
-  Status reap() {
-    const bool is_polled = static_cast<bool>(reads_.options_.is_interrupted);
-    STOKER_ASSIGN(const std::size_t count,
-                  engine_->reap(completions_, 1, is_polled ? reads_.options_.poll : kForever));
-    for (const Completion& completion : std::span(completions_).first(count)) finish(completion);
-    if (is_polled && Clock::now() >= next_poll_) {
-      next_poll_ = deadline_after(reads_.options_.poll);
-      if (failed_.ok() && reads_.options_.is_interrupted())
-        failed_ = Status(Code::cancelled, "read_many: interrupted");
-    }
-    return {};
-  }
-
-  void finish(const Completion& completion) {
-    Piece& piece = pieces_[completion.tag];
+  Status came(const ReadPlan& plan, const Result<std::span<std::byte>>& bytes) override {
+    Piece& piece = pieces_[plan.request.tag];
     Source& source = reads_.sources_[reads_.ranges_[piece.range].file];
-    const Result<std::span<std::byte>> bytes = piece.plan.slice(completion.result);
     if (bytes.ok()) {
       if (!piece.target.empty())
         std::memcpy(piece.target.data(), bytes->data(), piece.target.size());
-      source.file->settle(piece.plan);
+      source.file->settle(plan);
     } else {
       fail(piece.range, bytes.status());
     }
     piece.bounce = {};
-    free_.push_back(completion.tag);
+    free_.push_back(plan.request.tag);
     const bool has_more = !done() && order_[next_] == piece.range;
     if (--pieces_left_[piece.range] == 0 && !has_more && --source.ranges_left == 0)
       source.file.reset();
+    return {};
   }
 
   ManyReads& reads_;
@@ -200,14 +177,10 @@ class ManyReads::Run {
   std::vector<std::uint32_t> pieces_left_;  // in flight, by range
   std::vector<Piece> pieces_;               // by tag
   std::vector<std::size_t> free_;           // tags
-  std::vector<Request> requests_;
-  std::size_t submitted_ = 0;
-  std::array<Completion, 64> completions_;
   std::optional<BufferPool> bounce_;
   Status failed_;
   std::size_t failed_range_ = 0;
   Deadline next_poll_;
-  std::unique_ptr<Engine> engine_;  // last: it is destroyed first, and waits for what is in flight
 };
 
 Status ManyReads::read(std::span<std::byte> memory) {

@@ -1,9 +1,8 @@
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
+#include <optional>
 #include <span>
 #include <stop_token>
 #include <vector>
@@ -13,6 +12,7 @@
 #include "dataset/fetch/fetch_shards.h"
 #include "io/engine/engine.h"
 #include "io/files/file.h"
+#include "io/range_reader.h"
 #include "stoker/status.h"
 
 namespace stoker {
@@ -31,7 +31,7 @@ class RunSink {
 /// and the sink looks at what has come.
 ///
 /// Thread safety: none, but the counters from any thread.
-class RunReader {
+class RunReader final : private RangeFeed {
  public:
   struct Options {
     EngineKind engine = EngineKind::automatic;
@@ -66,51 +66,37 @@ class RunReader {
   const Counters& counters() const noexcept { return counters_; }
 
  private:
-  /// Where a run of the engine stands.
-  struct Progress {
-    std::uint32_t pieces_left = 0;
-    std::int64_t result = 0;  // bytes from the room's begin on that are there, or an errno
-    Status failure = {};      // why a part of it could not even be asked for
-  };
-  /// One request: a part of a run's room.
-  struct Piece {
-    std::uint32_t run = 0;
-    std::uint64_t at_bytes = 0;
-    std::uint64_t size_bytes = 0;
-  };
-
   Status start_engine();
+  Status read_warm_runs(RunSink& sink, const std::stop_token& stop);
+  Status read_warm(const FetchPlan::Run& run, RunSink& sink, const std::stop_token& stop);
+  Result<ReadPlan> plan_of(const FetchPlan::Run& run);
   bool has_room_for(const FetchPlan::Run& run) {
     return shards_.has_room_for(run.dataset, run.shard);
   }
-  void cut(std::span<const FetchPlan::Run> runs, std::uint32_t run);
-  Result<ReadPlan> plan_of(const FetchPlan::Run& run);
-  void stage(RunSink& sink);
-  Status submit(RunSink& sink);
-  Status reap(RunSink& sink, std::size_t count_min, nanoseconds timeout);
-  void complete(const Completion& completion, RunSink& sink);
-  void finish(const FetchPlan::Run& run, const Progress& progress, RunSink& sink);
-  Status read_warm_runs(RunSink& sink, const std::stop_token& stop);
-  Status read_warm(const FetchPlan::Run& run, RunSink& sink, const std::stop_token& stop);
   std::int64_t transfer(const Request& request) const;
-  Status go(RunSink& sink, const std::stop_token& stop);
-  void abandon();
-  void count(const FetchPlan::Run& run, std::size_t size_bytes);
+  void count(const FetchPlan::Run& run, std::size_t size_bytes, std::size_t piece_bytes);
+
+  // The runs that the device brings, for the reader: their tags are their numbers.
+  Next next(ReadPlan& plan) override;
+  Status came(const ReadPlan& plan, const Result<std::span<std::byte>>& bytes) override;
+  void dropped(const ReadPlan& plan) override;
+  Result<bool> work_meanwhile() override;
 
   FetchShards& shards_;
   const Options options_;
-  std::unique_ptr<Engine> engine_;
+  Engine* engine_ = nullptr;  // the reader's
+  std::optional<RangeReader> reader_;
+  Counters counters_;
+
+  // Of the read that goes on; the vectors are kept for their memory.
   std::span<const FetchPlan::Run> runs_;
   Places places_;
-  // Kept from read to read for their memory.
-  std::vector<Progress> progress_;   // of each run
-  std::vector<Piece> pieces_;        // by tag
-  std::vector<bool> is_in_flight_;   // by tag
+  RunSink* sink_ = nullptr;
+  std::stop_token stop_;
+  std::vector<std::uint32_t> cold_;  // runs that the engine reads
   std::vector<std::uint32_t> warm_;  // runs that the page cache holds
-  std::vector<Request> staged_;      // the next to submit
-  std::size_t next_piece_ = 0;
+  std::size_t next_cold_ = 0;
   std::size_t next_warm_ = 0;
-  Counters counters_;
 };
 
 }  // namespace stoker

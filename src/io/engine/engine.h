@@ -1,7 +1,5 @@
 #pragma once
 
-#include <sys/uio.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -11,43 +9,10 @@
 #include <string_view>
 
 #include "base/clock.h"
+#include "io/engine/range_source.h"
 #include "stoker/status.h"
 
 namespace stoker {
-
-enum class Op : std::uint8_t { read, write, fsync, fdatasync };
-
-/// One transfer. Plain data: the caller fills it, the engine copies it.
-struct Request {
-  static constexpr int kNoSlot = -1;
-
-  Op op = Op::read;
-  int fd = -1;
-  int file_slot = kNoSlot;  ///< From Engine::register_file; `fd` must be given as well.
-  std::uint64_t offset_bytes = 0;
-  std::span<std::byte> buffer = {};  ///< Borrowed until its Completion is reaped.
-  /// Scatter or gather: used instead of `buffer` when not empty. The array and what it points to
-  /// are borrowed. Pays when many small neighbours of a file belong in different places.
-  std::span<const iovec> pieces = {};
-  std::uint32_t align_bytes = 1;  ///< Of offsets, for a descriptor opened with O_DIRECT.
-  bool dont_cache = false;        ///< RWF_DONTCACHE; ask File whether this file takes it.
-  std::uint64_t tag = 0;          ///< Returned unchanged in the Completion.
-
-  std::size_t size_bytes() const noexcept {
-    std::size_t total = buffer.size();
-    if (!pieces.empty()) total = 0;
-    for (const iovec& piece : pieces) total += piece.iov_len;
-    return total;
-  }
-};
-
-struct Completion {
-  std::uint64_t tag = 0;
-  /// Bytes moved, or a negative errno. Fewer bytes than asked for mean that a read met the end of
-  /// the file: short counts, EINTR and EAGAIN are continued inside the engine. fsync is never
-  /// repeated: whatever the first one said is final.
-  std::int64_t result = 0;
-};
 
 enum class EngineKind : std::uint8_t { automatic, uring, threads, sync };
 
@@ -78,35 +43,17 @@ struct EngineOptions {
   std::function<std::int64_t(const Request&, std::int64_t raw)> tamper = {};
 };
 
-/// Moves bytes between files and memory. Submission and completion are separate so that a caller
-/// keeps `depth_max` requests in flight from one thread.
+/// Moves bytes between local files and memory.
 ///
 /// Thread safety: none. An engine is made, used and destroyed by one thread; scale by making more
 /// engines. In a forked child every method answers `unsupported` and the destructor does nothing.
 /// Conformance: an implementation is done when it passes tests/conformance/engine_suite.h.
-class Engine {
+class Engine : public RangeSource {
  public:
-  /// Waits for every request in flight, because buffers are borrowed. Who cannot wait calls
-  /// drain() with a time-out first and keeps the buffers if it fails.
-  virtual ~Engine() = default;
-
+  /// Who cannot wait in the destructor calls drain() with a time-out first and keeps the buffers if
+  /// it fails.
   virtual const EngineCaps& caps() const noexcept = 0;
-
-  /// Accepts a prefix of `requests` and returns its length. A short count means the queue is full:
-  /// reap, then submit the rest. Never waits for a transfer (`sync` performs it).
-  virtual Result<std::size_t> submit(std::span<const Request> requests) = 0;
-
-  /// Fills a prefix of `out` and returns its length, waiting until `count_min` are there, nothing
-  /// is in flight, or `timeout` has passed. A short count is not an error.
-  virtual Result<std::size_t> reap(std::span<Completion> out, std::size_t count_min,
-                                   nanoseconds timeout) = 0;
-
-  /// Requests accepted whose completions have not been handed out by reap().
-  virtual std::size_t in_flight() const noexcept = 0;
-
-  /// Asks for the requests with this tag to be stopped. Each still completes exactly once: with
-  /// -ECANCELED if it was stopped in time, as usual otherwise.
-  virtual Status cancel(std::uint64_t tag) = 0;
+  std::uint32_t depth_max() const noexcept final { return caps().depth_max; }
 
   /// Spares the kernel a lookup per request. `unsupported` where there is nothing to gain; the
   /// caller goes on without. The slot keeps the file open until unregister_file().
