@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <string>
 #include <string_view>
 
 #include "formats/json/strict_json.h"
@@ -20,7 +22,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto parsed = stoker::parse_strict_json(text, "input", {.depth_max = 8});
   const nlohmann::json expected = nlohmann::json::parse(text, nullptr, false);
   if (parsed.ok()) {
-    require(!expected.is_discarded() && *parsed == expected);
+    const std::string text_again = parsed->dump({.is_sorted = true});
+    require(!expected.is_discarded() && nlohmann::json::parse(text_again) == expected);
+    require(stoker::parse_strict_json(text_again, "again")->dump() == text_again);
     return 0;
   }
   const std::string_view message = parsed.status().message();

@@ -1,8 +1,8 @@
 #include "formats/plain_name.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
-#include <string>
+
+#include "formats/utf8.h"
 
 namespace stoker {
 namespace {
@@ -10,14 +10,6 @@ namespace {
 constexpr std::size_t kNameBytesMax = 255;
 
 }  // namespace
-
-bool is_utf8(std::string_view text) {
-  try {
-    return !nlohmann::json(std::string(text)).dump().empty();
-  } catch (const nlohmann::json::exception&) {
-    return false;
-  }
-}
 
 bool is_plain_file_name(std::string_view name) {
   const auto is_bad = [](char c) {

@@ -9,9 +9,6 @@ namespace stoker {
 /// What packed datasets and checkpoints both call theirs.
 inline constexpr std::string_view kManifestName = "manifest.json";
 
-/// Whether JSON can hold `text` as it is.
-bool is_utf8(std::string_view text);
-
 /// Whether `name` is the name of a file in the directory itself: not empty, no slash, no control
 /// character, neither "." nor "..", UTF-8, at most 255 bytes.
 bool is_plain_file_name(std::string_view name);

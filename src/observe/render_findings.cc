@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
 #include <vector>
 
+#include "formats/json/json.h"
 #include "observe/text_fields.h"
 
 namespace stoker {
@@ -107,19 +107,16 @@ std::string render_text(const Findings& findings, const RenderOptions& options) 
 }
 
 std::string render_json(const Findings& findings) {
-  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  Json list = Json::array();
   for (const Finding& finding : findings) {
-    nlohmann::ordered_json entry;
-    entry["severity"] = severity_name(finding.severity);
-    entry["subject"] = finding.subject;
-    entry["seen"] = finding.seen;
-    entry["why"] = finding.why;
-    entry["fix"] = finding.fix;
-    list.push_back(std::move(entry));
+    list.push_back({{"severity", severity_name(finding.severity)},
+                    {"subject", finding.subject},
+                    {"seen", finding.seen},
+                    {"why", finding.why},
+                    {"fix", finding.fix}});
   }
-  nlohmann::ordered_json document;
-  document["findings"] = std::move(list);
-  return document.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + '\n';
+  const Json document = {{"findings", std::move(list)}};
+  return document.dump({.indent_spaces = 2}) + '\n';
 }
 
 }  // namespace stoker

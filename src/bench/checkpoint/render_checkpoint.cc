@@ -2,9 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
 #include "base/units.h"
+#include "formats/json/json.h"
 
 namespace stoker {
 namespace {
@@ -17,14 +16,14 @@ std::string row(const std::string& what, nanoseconds elapsed, std::uint64_t byte
   return line + "\n";
 }
 
-nlohmann::ordered_json to_json(const SaveSample& sample, std::uint64_t bytes) {
+Json to_json(const SaveSample& sample, std::uint64_t bytes) {
   return {{"blocked_ns", sample.blocked.count()},
           {"blocked_bytes_per_s", bytes_per_second(bytes, sample.blocked)},
           {"durable_ns", sample.durable.count()},
           {"durable_bytes_per_s", bytes_per_second(bytes, sample.durable)}};
 }
 
-nlohmann::ordered_json to_json(const RestoreSample& sample, std::uint64_t bytes) {
+Json to_json(const RestoreSample& sample, std::uint64_t bytes) {
   return {{"cache", cache_state_name(sample.state)},
           {"note", sample.note},
           {"elapsed_ns", sample.elapsed.count()},
@@ -56,9 +55,9 @@ std::string render_checkpoint_text(const CheckpointReport& report) {
 
 std::string render_checkpoint_json(const CheckpointReport& report) {
   const std::uint64_t bytes = report.size_bytes;
-  nlohmann::ordered_json saves = nlohmann::ordered_json::array();
+  Json saves = Json::array();
   for (const SaveSample& sample : report.saves) saves.push_back(to_json(sample, bytes));
-  const nlohmann::ordered_json json = {
+  const Json json = {
       {"path", report.path},
       {"filesystem", report.filesystem},
       {"size_bytes", bytes},
@@ -69,7 +68,7 @@ std::string render_checkpoint_json(const CheckpointReport& report) {
       {"restore_cold", to_json(report.cold, bytes)},
       {"restore_warm", to_json(report.warm, bytes)},
   };
-  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  return json.dump({.indent_spaces = 2}) + "\n";
 }
 
 }  // namespace stoker

@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <vector>
 
 #include "base/units.h"
 #include "bench/disk/bar.h"
+#include "formats/json/json.h"
 
 namespace stoker {
 namespace {
@@ -64,7 +64,7 @@ std::string render_cliff_text(const CliffReport& report) {
 }
 
 std::string render_cliff_json(const CliffReport& report) {
-  nlohmann::ordered_json json = {
+  Json json = {
       {"path", report.path},
       {"filesystem", report.filesystem},
       {"engine", report.engine},
@@ -74,7 +74,7 @@ std::string render_cliff_json(const CliffReport& report) {
       {"bytes_per_s", whole_rate(report)},
       {"cliff", nullptr},
       {"window_bytes", report.window_bytes},
-      {"windows", nlohmann::ordered_json::array()},
+      {"windows", Json::array()},
   };
   if (report.cliff) {
     json["cliff"] = {{"bytes_before", report.cliff->bytes_before},
@@ -87,7 +87,7 @@ std::string render_cliff_json(const CliffReport& report) {
     json["windows"].push_back({{"bytes", window.bytes},
                                {"elapsed_ns", window.elapsed.count()},
                                {"bytes_per_s", window.bytes_per_s()}});
-  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  return json.dump({.indent_spaces = 2}) + "\n";
 }
 
 }  // namespace stoker

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <nlohmann/json.hpp>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -12,6 +11,7 @@
 #include "base/units.h"
 #include "bench/disk/bar.h"
 #include "bench/disk/disk_verdict.h"
+#include "formats/json/json.h"
 
 namespace stoker {
 namespace {
@@ -125,8 +125,8 @@ std::vector<const DiskResult*> results_of(const DiskReport& report, CaseKind kin
   return found;
 }
 
-nlohmann::ordered_json json_of(const DiskResult& result) {
-  nlohmann::ordered_json json = {
+Json json_of(const DiskResult& result) {
+  Json json = {
       {"name", case_kind_name(result.kind)},
       {"engine", result.engine},
       {"policy", result.policy.name()},
@@ -180,7 +180,7 @@ std::string render_disk_table(const DiskReport& report, std::size_t columns) {
 }
 
 std::string render_disk_json(const DiskReport& report) {
-  nlohmann::ordered_json json = {
+  Json json = {
       {"path", report.path},
       {"filesystem", report.filesystem},
       {"kernel", report.kernel},
@@ -191,11 +191,10 @@ std::string render_disk_json(const DiskReport& report) {
       {"registered_buffers_reason", report.registered_buffers_reason},
       {"buffer_pages", report.buffer_pages},
       {"time_per_case_ns", report.time_per_case_ns},
-      {"results", nlohmann::ordered_json::array()},
+      {"results", Json::array()},
   };
   for (const DiskResult& result : report.results) json["results"].push_back(json_of(result));
-  // Paths are bytes, not text: what is no UTF-8 is replaced, where the default would throw.
-  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  return json.dump({.indent_spaces = 2}) + "\n";
 }
 
 }  // namespace stoker

@@ -4,12 +4,11 @@
 
 #include <cstddef>
 #include <fstream>
-#include <nlohmann/json.hpp>
+
+#include "formats/json/strict_json.h"
 
 namespace stoker {
 namespace {
-
-using nlohmann::json;
 
 constexpr std::size_t kTextBytesMax = 64;  // of each text: all fit, whatever they hold
 
@@ -22,47 +21,42 @@ std::string who_text(std::int64_t pid, const std::string& host, const std::strin
 class Members {
  public:
   explicit Members(std::string_view text) {
-    // A thousand bytes cannot nest deeply enough to hurt the parser.
-    if (text.size() <= kLockRecordBytes)
-      json_ = json::parse(text, nullptr, /*allow_exceptions=*/false);
+    Result<Json> parsed = parse_strict_json(text, "lock", {.text_bytes_max = kLockRecordBytes});
+    if (parsed.ok()) json_ = *std::move(parsed);
     is_good_ = json_.is_object();
   }
 
   std::string text(const char* key) {
-    const json* value = find(key);
+    const Json* value = find(key);
     is_good_ = is_good_ && value != nullptr && value->is_string();
-    return is_good_ ? value->get<std::string>() : std::string();
+    return is_good_ ? value->get_string() : std::string();
   }
   std::uint64_t count(const char* key) {
-    const json* value = find(key);
+    const Json* value = find(key);
     is_good_ = is_good_ && value != nullptr && value->is_number_unsigned();
-    return is_good_ ? value->get<std::uint64_t>() : 0;
+    return is_good_ ? value->get_uint64() : 0;
   }
   std::int64_t integer(const char* key) {
-    const json* value = find(key);
+    const Json* value = find(key);
     is_good_ = is_good_ && value != nullptr && value->is_number_integer();
-    return is_good_ ? value->get<std::int64_t>() : 0;
+    return is_good_ ? value->get_int64() : 0;
   }
   double number(const char* key) {
-    const json* value = find(key);
+    const Json* value = find(key);
     is_good_ = is_good_ && value != nullptr && value->is_number();
-    return is_good_ ? value->get<double>() : 0;
+    return is_good_ ? value->get_double() : 0;
   }
   bool flag(const char* key) {
-    const json* value = find(key);
+    const Json* value = find(key);
     is_good_ = is_good_ && value != nullptr && value->is_boolean();
-    return is_good_ && value->get<bool>();
+    return is_good_ && value->get_bool();
   }
   bool is_good() const { return is_good_; }
 
  private:
-  const json* find(const char* key) const {
-    if (!is_good_) return nullptr;
-    const auto found = json_.find(key);
-    return found == json_.end() ? nullptr : &*found;
-  }
+  const Json* find(const char* key) const { return is_good_ ? json_.find(key) : nullptr; }
 
-  json json_;
+  Json json_;
   bool is_good_ = false;
 };
 
@@ -102,7 +96,7 @@ std::string OldLockRecord::who() const {
 }
 
 std::string format_lock_record(const LockRecord& record) {
-  const json text = {{"token", record.token.substr(0, kTextBytesMax)},
+  const Json text = {{"token", record.token.substr(0, kTextBytesMax)},
                      {"host", record.machine.host.substr(0, kTextBytesMax)},
                      {"boot_id", record.machine.boot_id.substr(0, kTextBytesMax)},
                      {"device", record.device},
@@ -110,7 +104,7 @@ std::string format_lock_record(const LockRecord& record) {
                      {"job", record.job.substr(0, kTextBytesMax)},
                      {"beat", record.beat},
                      {"released", record.is_released}};
-  std::string line = text.dump(-1, ' ', true, json::error_handler_t::replace);
+  std::string line = text.dump({.is_ascii = true, .is_sorted = true});
   line.resize(kLockRecordBytes - 1, ' ');
   return line + "\n";
 }

@@ -8,7 +8,6 @@
 #include <cmath>
 #include <functional>
 #include <iterator>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
 #include <thread>
@@ -19,6 +18,7 @@
 #include "checkpoint/manifest/names.h"
 #include "checkpoint/manifest/sealed_json.h"
 #include "formats/json/strict_json.h"
+#include "formats/utf8.h"
 #include "io/files/publish.h"
 #include "io/files/text_file.h"
 
@@ -33,7 +33,7 @@ Result<CheckpointNote> parse_note(const JsonView& view) {
   CheckpointNote note;
   STOKER_ASSIGN(const JsonView pinned, view.at("pinned"));
   if (!pinned.value().is_boolean()) return pinned.corrupt("not true or false");
-  note.is_pinned = pinned.value().get<bool>();
+  note.is_pinned = pinned.value().get_bool();
   STOKER_ASSIGN(const JsonView values, view.at("values"));
   STOKER_ASSIGN(note.values, internal::doubles_of(values));
   return note;
@@ -144,7 +144,7 @@ std::string format_step_notes(std::uint64_t step, const StepNotes& notes) {
 Result<StepNotes> parse_step_notes(std::string_view text, std::uint64_t step,
                                    std::string_view what) {
   STOKER_TRY(check_json_seal(text, what));
-  STOKER_ASSIGN(const nlohmann::json json, parse_strict_json(text, what));
+  STOKER_ASSIGN(const Json json, parse_strict_json(text, what));
   const JsonView root(json, std::string(what));
   STOKER_ASSIGN(const JsonView version, root.at("format_version"));
   STOKER_ASSIGN(const std::uint64_t major, version.u64());
@@ -156,7 +156,7 @@ Result<StepNotes> parse_step_notes(std::string_view text, std::uint64_t step,
   STOKER_ASSIGN(const JsonView generations, root.at("generations"));
   if (!generations.value().is_object()) return generations.corrupt("not an object");
   StepNotes notes;
-  for (const auto& [key, value] : generations.value().items()) {
+  for (const auto& [key, value] : generations.value().sorted_items()) {
     const JsonView view(value, fmt::format("{}[{}]", generations.path(), quote_for_message(key)));
     const std::optional<std::uint64_t> generation = parse_number(key);
     if (!generation || *generation > kGenerationMax) return view.corrupt("not a generation");

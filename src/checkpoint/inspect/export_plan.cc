@@ -4,9 +4,10 @@
 
 #include <algorithm>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <string_view>
 #include <utility>
+
+#include "formats/json/json.h"
 
 namespace stoker {
 namespace {
@@ -61,7 +62,7 @@ Result<std::vector<ExportFile>> plan_export(std::span<const NamedTensor> named,
 }
 
 std::string format_export_index(std::span<const ExportFile> files) {
-  nlohmann::json map = nlohmann::json::object();
+  Json map = Json::object();
   std::uint64_t total = 0;
   for (const ExportFile& file : files) {
     for (std::size_t i = 0; i < file.entries.size(); ++i) {
@@ -69,9 +70,8 @@ std::string format_export_index(std::span<const ExportFile> files) {
       total += file.tensors[i]->size_bytes;
     }
   }
-  const nlohmann::json index = {{"metadata", {{"total_size", total}}},
-                                {"weight_map", std::move(map)}};
-  return index.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  const Json index = {{"metadata", {{"total_size", total}}}, {"weight_map", std::move(map)}};
+  return index.dump({.indent_spaces = 2, .is_sorted = true}) + "\n";
 }
 
 }  // namespace stoker

@@ -105,10 +105,9 @@ Status parse_trees(const JsonView& root, std::string_view text, CheckpointManife
 }
 
 /// Checksum, JSON and head of a manifest or a part.
-Result<nlohmann::json> parse_document(std::string_view text, std::string_view what,
-                                      std::string_view format) {
+Result<Json> parse_document(std::string_view text, std::string_view what, std::string_view format) {
   STOKER_TRY(check_json_seal(text, what));
-  STOKER_ASSIGN(nlohmann::json document, parse_strict_json(text, what, kLimits));
+  STOKER_ASSIGN(Json document, parse_strict_json(text, what, kLimits));
   STOKER_TRY(check_head(JsonView(document, std::string(what)), format));
   return document;
 }
@@ -122,8 +121,7 @@ Status check_state_json(std::string_view text, std::string_view what) {
 }
 
 Result<CheckpointManifest> parse_checkpoint_manifest(std::string_view text, std::string_view what) {
-  STOKER_ASSIGN(const nlohmann::json document,
-                parse_document(text, what, internal::kManifestFormat));
+  STOKER_ASSIGN(const Json document, parse_document(text, what, internal::kManifestFormat));
   const JsonView root(document, std::string(what));
   CheckpointManifest manifest;
   STOKER_TRY(parse_numbers(root, manifest));
@@ -135,7 +133,7 @@ Result<CheckpointManifest> parse_checkpoint_manifest(std::string_view text, std:
 }
 
 Result<CheckpointPart> parse_checkpoint_part(std::string_view text, std::string_view what) {
-  STOKER_ASSIGN(const nlohmann::json document, parse_document(text, what, internal::kPartFormat));
+  STOKER_ASSIGN(const Json document, parse_document(text, what, internal::kPartFormat));
   const JsonView root(document, std::string(what));
   CheckpointPart part;
   STOKER_ASSIGN(const std::uint64_t rank, number_at(root, "rank", kU32Max));

@@ -38,9 +38,8 @@ Result<CheckpointFile> parse_file(const JsonView& view) {
   STOKER_ASSIGN(const std::size_t count, chunks.array_size());
   file.chunks.reserve(count);
   // There may be a million: no path for each.
-  for (const nlohmann::json& chunk : chunks.value()) {
-    const auto* const text = chunk.get_ptr<const std::string*>();
-    const Result<Digest128> digest = Digest128::from_hex(text != nullptr ? *text : "");
+  for (const Json& chunk : chunks.value().elements()) {
+    const Result<Digest128> digest = Digest128::from_hex(chunk.get_string());
     if (!digest.ok()) {
       return chunks.corrupt(
           fmt::format("checksum {} is not 32 lower-case hexadecimal digits", file.chunks.size()));
@@ -100,7 +99,7 @@ Result<std::string> text_at(const JsonView& view, std::string_view key) {
 }
 
 Result<double> double_of(const JsonView& view) {
-  if (view.value().is_number()) return view.value().get<double>();
+  if (view.value().is_number()) return view.value().get_double();
   STOKER_ASSIGN(const std::string text, text_at(view, "!float"));
   if (text == "nan") return std::numeric_limits<double>::quiet_NaN();
   if (text == "inf") return std::numeric_limits<double>::infinity();
@@ -111,12 +110,11 @@ Result<double> double_of(const JsonView& view) {
 std::string double_text(double value) {
   if (std::isnan(value)) return R"({"!float": "nan"})";
   if (std::isinf(value)) return value > 0 ? R"({"!float": "inf"})" : R"({"!float": "-inf"})";
-  return nlohmann::json(value).dump();
+  return Json(value).dump();
 }
 
 std::string string_text(std::string_view text) {
-  return nlohmann::json(std::string(text))
-      .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return quote_json(text);
 }
 
 std::string doubles_text(const std::map<std::string, double>& values) {
@@ -132,7 +130,7 @@ std::string doubles_text(const std::map<std::string, double>& values) {
 Result<std::map<std::string, double>> doubles_of(const JsonView& view) {
   if (!view.value().is_object()) return view.corrupt("not an object");
   std::map<std::string, double> values;
-  for (const auto& [name, value] : view.value().items()) {
+  for (const auto& [name, value] : view.value().sorted_items()) {
     const JsonView member(value, fmt::format("{}[{}]", view.path(), quote_for_message(name)));
     STOKER_ASSIGN(values[name], double_of(member));
   }

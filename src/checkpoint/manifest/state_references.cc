@@ -11,8 +11,6 @@
 namespace stoker::internal {
 namespace {
 
-using nlohmann::json;
-
 struct Stored {
   TensorType type = TensorType::f32;
   const std::vector<std::uint64_t>* shape = nullptr;  ///< Of the whole tensor.
@@ -61,7 +59,7 @@ class References {
 
   /// The text's depth was bounded when it was parsed.
   Status check(const JsonView& view) const {
-    const json& value = view.value();
+    const Json& value = view.value();
     if (value.is_array()) {
       for (std::size_t i = 0; i < value.size(); ++i)
         if (value[i].is_structured()) STOKER_TRY(check(view.element(i)));
@@ -74,7 +72,7 @@ class References {
       if (tag == "!scalar") return check_leaf(member(view), {.is_scalar = true});
       if (tag == "!tensor" || tag == "!torch" || tag == "!array") return check_leaf(view, {});
     }
-    for (const auto& [key, item] : value.items()) {
+    for (const auto& [key, item] : value.sorted_items()) {
       if (!item.is_structured()) continue;
       STOKER_TRY(check(JsonView(item, fmt::format("{}[{}]", view.path(), quote_for_message(key)))));
     }
@@ -88,13 +86,13 @@ class References {
   };
 
   /// The only key of an object.
-  static std::string tag_of(const json& value) { return value.begin().key(); }
+  static std::string tag_of(const Json& value) { return value.sorted_items().begin()->first; }
   static JsonView member(const JsonView& view) {
-    return {view.value().begin().value(), view.path() + "." + tag_of(view.value())};
+    return {view.value().sorted_items().begin()->second, view.path() + "." + tag_of(view.value())};
   }
 
   Status check_leaf(const JsonView& view, const Rules& rules) const {
-    const json& value = view.value();
+    const Json& value = view.value();
     if (!value.is_object() || value.size() != 1) return view.corrupt("no reference to a tensor");
     const std::string tag = tag_of(value);
     const JsonView body = member(view);

@@ -36,7 +36,7 @@ std::string counts_text(const std::map<std::string, std::uint64_t>& counts) {
 }
 
 Result<CatalogLine> parse(std::string_view text) {
-  STOKER_ASSIGN(const nlohmann::json document, parse_strict_json(text, "catalog", kLimits));
+  STOKER_ASSIGN(const Json document, parse_strict_json(text, "catalog", kLimits));
   const JsonView root(document, "catalog");
   CatalogLine line;
   STOKER_ASSIGN(line.name, internal::text_at(root, "name"));
@@ -59,7 +59,7 @@ Result<CatalogLine> parse(std::string_view text) {
   STOKER_ASSIGN(summary.reference, internal::doubles_of(reference));
   STOKER_ASSIGN(const JsonView nonfinite, root.at("nonfinite"));
   if (!nonfinite.value().is_object()) return nonfinite.corrupt("not an object");
-  for (const auto& [name, count] : nonfinite.value().items()) {
+  for (const auto& [name, count] : nonfinite.value().sorted_items()) {
     STOKER_ASSIGN(summary.nonfinite[name], JsonView(count, "nonfinite").u64());
   }
   return line;

@@ -1,45 +1,102 @@
 #include "checkpoint/ranks/meeting_words.h"
 
-#include <nlohmann/json.hpp>
-
 #include "checkpoint/directory/lock_record.h"
+#include "checkpoint/manifest/manifest_json.h"
 #include "checkpoint/ranks/coordinator.h"
 #include "formats/json/strict_json.h"
 
 namespace stoker {
 namespace {
 
-using nlohmann::json;
+using internal::text_at;
 
 constexpr std::size_t kClaimBytes = 1024;
 
-json identity_json(const ProcessIdentity& process) {
+template <typename List>
+Json list_json(const List& list) {
+  Json json = Json::array();
+  for (const auto& element : list) json.push_back(element);
+  return json;
+}
+
+Json identity_json(const ProcessIdentity& process) {
   constexpr std::size_t kSpaceBytesMax = 128;
-  return json::array({process.space.substr(0, kSpaceBytesMax), process.pid, process.started});
+  Json json = Json::array();
+  json.push_back(process.space.substr(0, kSpaceBytesMax));
+  json.push_back(process.pid);
+  json.push_back(process.started);
+  return json;
 }
 
-std::optional<ProcessIdentity> identity_in(const json& object, const char* key) {
-  if (!object.contains(key)) return std::nullopt;
-  const json& said = object[key];
-  if (!said.is_array() || said.size() != 3 || !said[0].is_string() ||
-      !said[1].is_number_integer() || !said[2].is_string())
-    return std::nullopt;
-  return ProcessIdentity{.space = said[0].get<std::string>(),
-                         .pid = said[1].get<std::int64_t>(),
-                         .started = said[2].get<std::string>()};
+Result<ProcessIdentity> identity_at(const JsonView& root, std::string_view key) {
+  STOKER_ASSIGN(const JsonView view, root.at(key));
+  const Json& said = view.value();
+  if (said.size() != 3 || !said[0].is_string() || !said[1].is_number_integer() ||
+      !said[2].is_string())
+    return view.corrupt("not an identity");
+  return ProcessIdentity{
+      .space = said[0].get_string(), .pid = said[1].get_int64(), .started = said[2].get_string()};
 }
 
-/// Of a text that anybody may have written. `read` may throw what the library throws for a value
-/// of another type.
-template <typename Word, typename Read>
-std::optional<Word> parse_word(std::string_view text, Read&& read) {
-  const Result<json> said = parse_strict_json(text, "");
-  if (!said.ok()) return std::nullopt;
-  try {
-    return read(*said);
-  } catch (const json::exception&) {
-    return std::nullopt;
+Result<std::vector<std::string>> texts_at(const JsonView& root, std::string_view key) {
+  STOKER_ASSIGN(const JsonView list, root.at(key));
+  STOKER_ASSIGN(const std::size_t count, list.array_size());
+  std::vector<std::string> texts(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    STOKER_ASSIGN(texts[i], list.element(i).text());
   }
+  return texts;
+}
+
+Result<std::set<std::string>> nonces_at(const JsonView& root) {
+  STOKER_ASSIGN(const std::vector<std::string> nonces, texts_at(root, "nonces"));
+  return std::set<std::string>(nonces.begin(), nonces.end());
+}
+
+Result<std::vector<std::uint32_t>> ranks_at(const JsonView& root, std::string_view key) {
+  STOKER_ASSIGN(const JsonView list, root.at(key));
+  STOKER_ASSIGN(const std::size_t count, list.array_size());
+  std::vector<std::uint32_t> ranks;
+  for (std::size_t i = 0; i < count; ++i) {
+    STOKER_ASSIGN(const std::uint64_t rank, list.element(i).u64(UINT32_MAX));
+    ranks.push_back(static_cast<std::uint32_t>(rank));
+  }
+  return ranks;
+}
+
+Result<RankClaim> read_claim(const JsonView& said) {
+  RankClaim claim;
+  STOKER_ASSIGN(claim.host, text_at(said, "host"));
+  STOKER_ASSIGN(claim.process, identity_at(said, "process"));
+  STOKER_ASSIGN(claim.launcher, identity_at(said, "launcher"));
+  return claim;
+}
+
+Result<RankWelcome> read_welcome(const JsonView& said) {
+  RankWelcome welcome;
+  STOKER_ASSIGN(welcome.session, text_at(said, "session"));
+  STOKER_ASSIGN(welcome.nonces, nonces_at(said));
+  STOKER_ASSIGN(welcome.members, texts_at(said, "members"));
+  STOKER_ASSIGN(welcome.missing, ranks_at(said, "missing"));
+  STOKER_ASSIGN(welcome.failure, text_at(said, "failure"));
+  return welcome;
+}
+
+Result<RankRefusal> read_refusal(const JsonView& said) {
+  RankRefusal refusal;
+  STOKER_ASSIGN(refusal.nonces, nonces_at(said));
+  STOKER_ASSIGN(refusal.text, text_at(said, "text"));
+  return refusal;
+}
+
+/// Of a text that anybody may have written.
+template <typename Word>
+std::optional<Word> parse_word(std::string_view text, Result<Word> (*read)(const JsonView&)) {
+  const Result<Json> said = parse_strict_json(text, "");
+  if (!said.ok()) return std::nullopt;
+  Result<Word> word = read(JsonView(*said, ""));
+  if (!word.ok()) return std::nullopt;
+  return *std::move(word);
 }
 
 }  // namespace
@@ -77,57 +134,44 @@ std::string RankClaim::who() const {
 
 std::string RankClaim::format(std::uint64_t beat) const {
   constexpr std::size_t kHostBytesMax = 64;
-  const json text = {{"host", host.substr(0, kHostBytesMax)},
+  const Json text = {{"host", host.substr(0, kHostBytesMax)},
                      {"process", identity_json(process)},
                      {"launcher", identity_json(launcher)},
                      {"beat", beat}};
-  std::string line = text.dump(-1, ' ', true, json::error_handler_t::replace);
+  std::string line = text.dump({.is_ascii = true, .is_sorted = true});
   line.resize(kClaimBytes - 1, ' ');
   return line + "\n";
 }
 
 std::optional<RankClaim> RankClaim::parse(std::string_view text, std::uint32_t rank,
                                           const std::string& nonce) {
-  return parse_word<RankClaim>(text, [&](const json& said) -> std::optional<RankClaim> {
-    const auto process = identity_in(said, "process");
-    const auto launcher = identity_in(said, "launcher");
-    if (!process || !launcher) return std::nullopt;
-    return RankClaim{.rank = rank,
-                     .nonce = nonce,
-                     .host = said.at("host").get<std::string>(),
-                     .process = *process,
-                     .launcher = *launcher};
-  });
+  std::optional<RankClaim> claim = parse_word(text, read_claim);
+  if (claim) {
+    claim->rank = rank;
+    claim->nonce = nonce;
+  }
+  return claim;
 }
 
 std::string RankWelcome::format() const {
-  return json{{"session", session},
-              {"nonces", nonces},
-              {"members", members},
-              {"missing", missing},
-              {"failure", failure}}
-      .dump();
+  const Json text = {{"session", session},
+                     {"nonces", list_json(nonces)},
+                     {"members", list_json(members)},
+                     {"missing", list_json(missing)},
+                     {"failure", failure}};
+  return text.dump({.is_sorted = true});
 }
 
 std::optional<RankWelcome> RankWelcome::parse(std::string_view text) {
-  return parse_word<RankWelcome>(text, [](const json& said) {
-    return RankWelcome{.session = said.at("session").get<std::string>(),
-                       .nonces = said.at("nonces").get<std::set<std::string>>(),
-                       .members = said.at("members").get<std::vector<std::string>>(),
-                       .missing = said.at("missing").get<std::vector<std::uint32_t>>(),
-                       .failure = said.at("failure").get<std::string>()};
-  });
+  return parse_word(text, read_welcome);
 }
 
 std::string RankRefusal::format() const {
-  return json{{"nonces", nonces}, {"text", text}}.dump();
+  return Json{{"nonces", list_json(nonces)}, {"text", text}}.dump({.is_sorted = true});
 }
 
 std::optional<RankRefusal> RankRefusal::parse(std::string_view text) {
-  return parse_word<RankRefusal>(text, [](const json& said) {
-    return RankRefusal{.nonces = said.at("nonces").get<std::set<std::string>>(),
-                       .text = said.at("text").get<std::string>()};
-  });
+  return parse_word(text, read_refusal);
 }
 
 }  // namespace stoker

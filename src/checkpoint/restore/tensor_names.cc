@@ -4,24 +4,29 @@
 
 #include <cstdint>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <string_view>
 #include <utility>
 
+#include "formats/json/strict_json.h"
+
 namespace stoker {
 namespace {
 
-using nlohmann::json;
+/// Null for a text that is not JSON. The manifest that it is part of was parsed within the limits.
+Json parse_tree(const std::string& text) {
+  Result<Json> tree = parse_strict_json(text, "tree", {.text_bytes_max = text.size()});
+  return tree.ok() ? *std::move(tree) : Json();
+}
 
 /// As Python writes a key that is no string.
-std::string key_text(const json& key) {
-  if (key.is_string()) return key.get<std::string>();
+std::string key_text(const Json& key) {
+  if (key.is_string()) return key.get_string();
   if (key.is_null()) return "None";
-  if (key.is_boolean()) return key.get<bool>() ? "True" : "False";
-  if (key.is_object() && key.size() == 1 && key.begin().key() == "!int" && key.front().is_string())
-    return key.front().get<std::string>();
-  return key.dump(-1, ' ', false, json::error_handler_t::replace);
+  if (key.is_boolean()) return key.get_bool() ? "True" : "False";
+  const Json* const integer = key.size() == 1 ? key.find("!int") : nullptr;
+  if (integer != nullptr && integer->is_string()) return integer->get_string();
+  return key.dump({.is_sorted = true});
 }
 
 /// Whether a tensor of this name, or with a number behind it because that was taken, was stored as
@@ -44,13 +49,16 @@ class References {
     }
   }
 
-  void visit(const json& node, const std::string& name) {
+  void visit(const Json& node, const std::string& name) {
     if (node.is_array()) {
       for (std::size_t i = 0; i < node.size(); ++i) visit(node[i], fmt::format("{}.{}", name, i));
-    } else if (node.is_object() && node.size() == 1 && node.begin().key().starts_with('!')) {
-      visit_tag(node.begin().key(), node.front(), name);
-    } else if (node.is_object()) {
-      for (const auto& [key, item] : node.items()) visit(item, fmt::format("{}.{}", name, key));
+      return;
+    }
+    const Json::Members& members = node.sorted_items();
+    if (members.size() == 1 && members.begin()->first.starts_with('!')) {
+      visit_tag(members.begin()->first, members.begin()->second, name);
+    } else {
+      for (const auto& [key, item] : members) visit(item, fmt::format("{}.{}", name, key));
     }
   }
 
@@ -58,17 +66,17 @@ class References {
 
  private:
   // A slice has the same name on all ranks, whatever it shares memory with.
-  void visit_tag(const std::string& tag, const json& body, const std::string& name) {
+  void visit_tag(const std::string& tag, const Json& body, const std::string& name) {
     if (tag == "!tensor" || tag == "!torch" || tag == "!array") {
-      const json& stored = body.is_array() && !body.empty() ? body.front() : body;
-      if (stored.is_string()) add(stored.get_ref<const std::string&>(), name);
+      const Json& stored = body.is_array() && !body.empty() ? body[0] : body;
+      if (stored.is_string()) add(stored.get_string(), name);
     } else if (tag == "!scalar" || tag == "!tuple" || tag == "!ordered_dict" || tag == "!counter" ||
                tag == "!namespace") {
       visit(body, name);
     } else if (tag == "!default_dict" && body.is_array() && body.size() == 2) {
       visit(body[1], name);
     } else if (tag == "!dict" && body.is_array()) {
-      for (const json& pair : body)
+      for (const Json& pair : body.elements())
         if (pair.is_array() && pair.size() == 2)
           visit(pair[1], fmt::format("{}.{}", name, key_text(pair[0])));
     }
@@ -95,11 +103,10 @@ std::vector<NamedTensor> name_tensors(const CheckpointReader& reader) {
   const CheckpointManifest& manifest = reader.manifest();
   for (std::size_t rank = 0; rank < manifest.state_json.size(); ++rank) {
     const std::string prefix = manifest.world_size > 1 ? fmt::format("rank-{:05}.", rank) : "";
-    const json state = json::parse(manifest.state_json[rank], nullptr, false);
+    const Json state = parse_tree(manifest.state_json[rank]);
     if (!state.is_object()) continue;
-    for (const auto& [tree, node] : state.items()) references.visit(node, prefix + tree);
-    if (rank == 0)
-      references.visit(json::parse(manifest.cursor_json, nullptr, false), prefix + "loader");
+    for (const auto& [tree, node] : state.sorted_items()) references.visit(node, prefix + tree);
+    if (rank == 0) references.visit(parse_tree(manifest.cursor_json), prefix + "loader");
   }
   return std::move(references.named);
 }

@@ -1,6 +1,5 @@
 #include "checkpoint/save/save_messages.h"
 
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "formats/json/strict_json.h"
@@ -8,16 +7,14 @@
 namespace stoker {
 namespace {
 
-using nlohmann::json;
-
-json status_json(const Status& status) {
+Json status_json(const Status& status) {
   return {{"code", static_cast<int>(status.code())},
           {"os_error", status.os_error()},
           {"message", std::string(status.message())}};
 }
 
-std::string text_of(const json& message) {
-  return message.dump(-1, ' ', true, json::error_handler_t::replace);
+std::string text_of(const Json& message) {
+  return message.dump({.is_ascii = true, .is_sorted = true});
 }
 
 Status bad_message() {
@@ -28,44 +25,38 @@ Status bad_message() {
 class Members {
  public:
   explicit Members(std::string_view text) {
-    Result<json> parsed = parse_strict_json(text, "message");
+    Result<Json> parsed = parse_strict_json(text, "message");
     if (parsed.ok()) json_ = *std::move(parsed);
     is_good_ = json_.is_object();
   }
 
   std::uint64_t number(const char* key) {
-    const json* value = find(json_, key);
+    const Json* value = json_.find(key);
     is_good_ = is_good_ && value != nullptr && value->is_number_unsigned();
-    return is_good_ ? value->get<std::uint64_t>() : 0;
+    return is_good_ ? value->get_uint64() : 0;
   }
   std::string text(const char* key) {
-    const json* value = find(json_, key);
+    const Json* value = json_.find(key);
     is_good_ = is_good_ && value != nullptr && value->is_string();
-    return is_good_ ? value->get<std::string>() : std::string();
+    return is_good_ ? value->get_string() : std::string();
   }
   Status failure() {
-    const json* value = find(json_, "failure");
-    const json* code = value == nullptr ? nullptr : find(*value, "code");
-    const json* os_error = value == nullptr ? nullptr : find(*value, "os_error");
-    const json* message = value == nullptr ? nullptr : find(*value, "message");
+    const Json* value = json_.find("failure");
+    const Json* code = value == nullptr ? nullptr : value->find("code");
+    const Json* os_error = value == nullptr ? nullptr : value->find("os_error");
+    const Json* message = value == nullptr ? nullptr : value->find("message");
     is_good_ = is_good_ && code != nullptr && code->is_number_unsigned() &&
-               code->get<std::uint64_t>() <= static_cast<std::uint64_t>(Code::denied) &&
+               code->get_uint64() <= static_cast<std::uint64_t>(Code::denied) &&
                os_error != nullptr && os_error->is_number_integer() && message != nullptr &&
                message->is_string();
-    if (!is_good_ || code->get<int>() == 0) return {};
-    return Status(static_cast<Code>(code->get<int>()), message->get<std::string>(),
-                  os_error->get<int>());
+    if (!is_good_ || code->get_uint64() == 0) return {};
+    return Status(static_cast<Code>(code->get_uint64()), message->get_string(),
+                  static_cast<int>(os_error->get_int64()));
   }
   bool is_good() const { return is_good_; }
 
  private:
-  static const json* find(const json& object, const char* key) {
-    if (!object.is_object()) return nullptr;
-    const auto found = object.find(key);
-    return found == object.end() ? nullptr : &*found;
-  }
-
-  json json_;
+  Json json_;
   bool is_good_ = false;
 };
 

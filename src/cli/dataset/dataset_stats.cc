@@ -43,10 +43,10 @@ std::map<std::int64_t, std::string> read_class_names(const std::string& director
   const std::string path = directory + "/classes.json";
   const Result<std::string> text = internal::read_whole(path, kClassesBytesMax);
   if (!text.ok()) return names;
-  const Result<nlohmann::json> document = parse_strict_json(*text, path);
+  const Result<Json> document = parse_strict_json(*text, path);
   if (!document.ok() || !document->is_object()) return names;
-  for (const auto& [name, number] : document->items())
-    if (number.is_number_integer()) names.emplace(number.get<std::int64_t>(), name);
+  for (const auto& [name, number] : document->sorted_items())
+    if (number.is_number_integer()) names.emplace(number.get_int64(), name);
   return names;
 }
 

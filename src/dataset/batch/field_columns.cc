@@ -177,7 +177,7 @@ Status FieldColumns::set_field(std::size_t index, std::size_t row, const SampleV
 
 Status FieldColumns::set_json(const PlannedColumn& column, std::size_t index, std::size_t row,
                               const FieldView& field) {
-  STOKER_ASSIGN(const nlohmann::json* value, json_.find(field, column.spec.json_path));
+  STOKER_ASSIGN(const Json* value, json_.find(field, column.spec.json_path));
   switch (column.spec.json_type) {
     case JsonType::int64: {
       STOKER_ASSIGN(const std::int64_t number, json_int64(*value));
@@ -194,7 +194,7 @@ Status FieldColumns::set_json(const PlannedColumn& column, std::size_t index, st
   if (!value->is_string())
     return Status(Code::invalid_argument,
                   fmt::format("its JSON value is {}, not text", value->type_name()));
-  const auto& text = value->get_ref<const std::string&>();
+  const std::string& text = value->get_string();
   batch_->stores[index]->views[row] = batch_->spare.keep(std::as_bytes(std::span(text)));
   return {};
 }

@@ -7,7 +7,7 @@
 
 #include "dataset/batch/field_number.h"
 #include "formats/json/strict_json.h"
-#include "formats/tfrecord/protobuf_wire.h"
+#include "formats/utf8.h"
 
 namespace stoker::internal {
 namespace {
@@ -55,22 +55,21 @@ Status check_text(const FieldView& field) {
              : Status(Code::corrupt, "it is not UTF-8");
 }
 
-Result<const nlohmann::json*> JsonFields::find(const FieldView& field, std::string_view path) {
+Result<const Json*> JsonFields::find(const FieldView& field, std::string_view path) {
   if (is_typed(field)) return Status(Code::invalid_argument, "it holds numbers and no JSON");
   if (parsed_.data() != field.bytes.data() || parsed_.size() != field.bytes.size()) {
     parsed_ = {};
     STOKER_ASSIGN(document_, parse_strict_json(text_of(field.bytes), "its JSON"));
     parsed_ = field.bytes;
   }
-  const nlohmann::json* at = &document_;
+  const Json* at = &document_;
   for (std::string_view rest = path; !rest.empty();) {
     const std::size_t dot = rest.find('.');
     const std::string_view step = rest.substr(0, dot);
     rest = dot == std::string_view::npos ? std::string_view() : rest.substr(dot + 1);
-    const nlohmann::json* next = nullptr;
+    const Json* next = nullptr;
     if (at->is_object()) {
-      const auto found = at->find(step);
-      if (found != at->end()) next = &*found;
+      next = at->find(step);
     } else if (at->is_array()) {
       std::size_t index = 0;
       const auto [end, error] = std::from_chars(step.data(), step.data() + step.size(), index);
@@ -86,23 +85,23 @@ Result<const nlohmann::json*> JsonFields::find(const FieldView& field, std::stri
   return at;
 }
 
-Result<std::int64_t> json_int64(const nlohmann::json& value) {
+Result<std::int64_t> json_int64(const Json& value) {
   if (value.is_number_unsigned()) {
-    const auto number = value.get<std::uint64_t>();
+    const std::uint64_t number = value.get_uint64();
     if (number <= static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()))
       return static_cast<std::int64_t>(number);
   } else if (value.is_number_integer()) {
-    return value.get<std::int64_t>();
+    return value.get_int64();
   } else if (value.is_boolean()) {
-    return value.get<bool>() ? 1 : 0;
+    return value.get_bool() ? 1 : 0;
   }
   return Status(Code::invalid_argument,
                 fmt::format("its JSON value is {}, not an integer of 64 bits",
                             value.is_number() ? "a number" : value.type_name()));
 }
 
-Result<double> json_float64(const nlohmann::json& value) {
-  if (value.is_number()) return value.get<double>();
+Result<double> json_float64(const Json& value) {
+  if (value.is_number()) return value.get_double();
   return Status(Code::invalid_argument,
                 fmt::format("its JSON value is {}, not a number", value.type_name()));
 }

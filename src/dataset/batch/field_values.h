@@ -3,11 +3,11 @@
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 
 #include "dataset/batch/field_array.h"
+#include "formats/json/json.h"
 #include "formats/shard_format.h"
 #include "stoker/status.h"
 
@@ -36,14 +36,14 @@ class JsonFields {
 
   /// The value at `path` of the document in `field`; it lives until the next call. `corrupt` for a
   /// document that is no JSON, `invalid_argument` for one without that path.
-  Result<const nlohmann::json*> find(const FieldView& field, std::string_view path);
+  Result<const Json*> find(const FieldView& field, std::string_view path);
 
  private:
   std::span<const std::byte> parsed_;  // which bytes document_ came from
-  nlohmann::json document_;
+  Json document_;
 };
 
-Result<std::int64_t> json_int64(const nlohmann::json& value);
-Result<double> json_float64(const nlohmann::json& value);
+Result<std::int64_t> json_int64(const Json& value);
+Result<double> json_float64(const Json& value);
 
 }  // namespace stoker::internal

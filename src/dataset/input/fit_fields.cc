@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <nlohmann/json.hpp>
 
 #include "dataset/input/input.h"
 #include "formats/arrays/npy.h"
@@ -147,22 +146,22 @@ Status fit_tfrecord(SampleView& sample, FieldView& field) {
 Status fit_tfrecord_list(SampleView& sample, FieldView& field) {
   const std::string_view text(reinterpret_cast<const char*>(field.bytes.data()),
                               field.bytes.size());
-  STOKER_ASSIGN(const nlohmann::json list, parse_strict_json(text, field.name));
+  STOKER_ASSIGN(const Json list, parse_strict_json(text, field.name));
   const bool is_float = field.dtype == dtype_descr(Dtype::float64);
   std::vector<std::byte> numbers;
   const auto add = [&numbers](const auto value) {
     const auto bytes = std::as_bytes(std::span(&value, 1));
     numbers.insert(numbers.end(), bytes.begin(), bytes.end());
   };
-  for (const nlohmann::json& value : list) {
+  for (const Json& value : list.elements()) {
     const bool is_bool = value.is_boolean();
     if (!is_bool && !value.is_number())
       return Status(Code::invalid_argument, name_for_message(field) + ": not a list of numbers");
     if (!is_float) {
-      add(is_bool ? std::int64_t{value.get<bool>()} : value.get<std::int64_t>());
+      add(is_bool ? std::int64_t{value.get_bool()} : value.get_int64());
       continue;
     }
-    const Result<float> number = narrow(is_bool ? value.get<bool>() : value.get<double>());
+    const Result<float> number = narrow(is_bool ? value.get_bool() : value.get_double());
     if (!number.ok()) return number.status().with_context(name_for_message(field));
     add(*number);
   }

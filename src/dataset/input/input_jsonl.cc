@@ -9,7 +9,6 @@
 #include <cstring>
 #include <limits>
 #include <map>
-#include <nlohmann/json.hpp>
 
 #include "dataset/input/input.h"
 #include "formats/json/exact_json.h"
@@ -18,8 +17,6 @@
 
 namespace stoker {
 namespace {
-
-using nlohmann::json;
 
 constexpr std::size_t kLineBytesMax = std::size_t{256} << 20;
 constexpr std::size_t kReadBytes = std::size_t{4} << 20;
@@ -34,14 +31,13 @@ struct Line {
 /// What a value is as a field. `none` for null, which is no field.
 enum class Kind : std::uint8_t { none, text, int64, float64, nested };
 
-Kind kind_of(const json& value) {
+Kind kind_of(const Json& value) {
   if (value.is_null()) return Kind::none;
   if (value.is_string()) return Kind::text;
   if (value.is_boolean()) return Kind::int64;
   if (value.is_number_float()) return Kind::float64;
   if (value.is_number_unsigned() &&
-      value.get<std::uint64_t>() >
-          static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()))
+      value.get_uint64() > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()))
     return Kind::nested;
   return value.is_number_integer() ? Kind::int64 : Kind::nested;
 }
@@ -57,9 +53,9 @@ Kind join(Kind a, Kind b) {
 /// A double holds every integer up to here.
 constexpr std::int64_t kExactMax = std::int64_t{1} << 53;
 
-bool is_inexact(const json& value) {
+bool is_inexact(const Json& value) {
   if (!value.is_number_integer() || kind_of(value) != Kind::int64) return false;
-  const auto number = value.get<std::int64_t>();
+  const std::int64_t number = value.get_int64();
   return number > kExactMax || number < -kExactMax;
 }
 
@@ -69,13 +65,13 @@ struct Column {
   bool has_inexact = false;     // an integer that is no double
   Kind list_kind = Kind::none;  // of the numbers, if all values are lists of numbers; else nested
 
-  void add(const json& value) {
+  void add(const Json& value) {
     const Kind added = kind_of(value);
     kind = count++ == 0 ? added : join(kind, added);
     has_inexact |= is_inexact(value);
     if (!value.is_array()) list_kind = Kind::nested;
     if (!value.is_array()) return;
-    for (const json& element : value) {
+    for (const Json& element : value.elements()) {
       const Kind number = kind_of(element);
       const bool is_number = number == Kind::int64 || number == Kind::float64;
       list_kind = list_kind == Kind::none && is_number ? number
@@ -142,13 +138,13 @@ class JsonlSource final : public PackInput {
     std::string text(line.size_bytes, '\0');
     STOKER_TRY(internal::read_input(fd_.get(), line.offset_bytes,
                                     std::as_writable_bytes(std::span(text)), path_));
-    STOKER_ASSIGN(const json document, parse(text, line.number));
+    STOKER_ASSIGN(const Json document, parse(text, line.number));
     SampleView& view = out.view;
     view.clear();
     view.key = internal::keep_text(view, fmt::format("{:09}", line.number - 1));
-    for (const auto& [name, value] : document.items()) {
+    for (const auto& [name, value] : document.sorted_items()) {
       if (name == kKeyField) {
-        view.key = internal::keep_text(view, value.get_ref<const std::string&>());
+        view.key = internal::keep_text(view, value.get_string());
         continue;
       }
       const auto column = columns_.find(name);
@@ -185,9 +181,9 @@ class JsonlSource final : public PackInput {
   }
 
  private:
-  Result<json> parse(std::string_view text, std::uint64_t number) const {
+  Result<Json> parse(std::string_view text, std::uint64_t number) const {
     const std::string what = fmt::format("{}: line {}", path_, number);
-    STOKER_ASSIGN(json document, parse_exact_json(text, what, {.text_bytes_max = kLineBytesMax}));
+    STOKER_ASSIGN(Json document, parse_exact_json(text, what, {.text_bytes_max = kLineBytesMax}));
     if (!document.is_object())
       return Status(Code::corrupt, what + ": not a JSON object, which each sample is");
     return document;
@@ -196,11 +192,11 @@ class JsonlSource final : public PackInput {
   Status add_line(std::string_view text, std::uint64_t offset_bytes, std::uint64_t number) {
     if (text.ends_with('\r')) text.remove_suffix(1);
     if (text.find_first_not_of(" \t") == std::string_view::npos) return {};
-    STOKER_ASSIGN(const json document, parse(text, number));
+    STOKER_ASSIGN(const Json document, parse(text, number));
     Line line{.offset_bytes = offset_bytes,
               .size_bytes = static_cast<std::uint32_t>(text.size()),
               .number = number};
-    for (const auto& [name, value] : document.items()) {
+    for (const auto& [name, value] : document.sorted_items()) {
       if (name == kKeyField) {
         if (!value.is_string())
           return Status(Code::corrupt,
@@ -221,21 +217,20 @@ class JsonlSource final : public PackInput {
   }
 
   static void add_field(SampleView& view, std::string_view name, const Column& column,
-                        const json& value) {
+                        const Json& value) {
     const Kind kind = column.kind;
     if (kind == Kind::int64) {
-      const std::int64_t number =
-          value.is_boolean() ? value.get<bool>() : value.get<std::int64_t>();
+      const std::int64_t number = value.is_boolean() ? value.get_bool() : value.get_int64();
       view.fields.push_back(
           {.name = name, .bytes = internal::keep_number(view, &number), .type = FieldType::int64});
     } else if (kind == Kind::float64) {
-      const double number = value.is_boolean() ? value.get<bool>() : value.get<double>();
+      const double number = value.is_boolean() ? value.get_bool() : value.get_double();
       view.fields.push_back({.name = name,
                              .bytes = internal::keep_number(view, &number),
                              .type = FieldType::float64});
     } else {
       const std::string text =
-          kind == Kind::text ? value.get_ref<const std::string&>() : value.dump();
+          kind == Kind::text ? value.get_string() : value.dump({.is_sorted = true});
       const std::string_view kept = internal::keep_text(view, text);
       view.fields.push_back({.name = name,
                              .bytes = std::as_bytes(std::span(kept)),

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "dataset/input/input.h"
@@ -11,6 +10,7 @@
 #include "dataset/input/tree_shape.h"
 #include "dataset/shards/shard_source.h"
 #include "formats/json/strict_json.h"
+#include "formats/utf8.h"
 #include "formats/webdataset/webdataset_names.h"
 
 namespace stoker {
@@ -124,9 +124,9 @@ class TreeSource final : public PackInput {
 
   std::vector<std::pair<std::string, std::string>> extra_files() const override {
     if (!has_classes_) return {};
-    nlohmann::ordered_json numbers = nlohmann::ordered_json::object();
+    Json numbers = Json::object();
     for (const auto& [name, number] : classes_) numbers[name] = number;
-    return {{"classes.json", numbers.dump(1) + "\n"}};
+    return {{"classes.json", numbers.dump({.indent_spaces = 1}) + "\n"}};
   }
 
   std::vector<LeftOut> left_out() const override { return left_out_; }
@@ -224,14 +224,6 @@ class TreeSource final : public PackInput {
     return {};
   }
 
-  static bool is_utf8(const std::string& text) {
-    try {
-      return !nlohmann::json(text).dump().empty();
-    } catch (const nlohmann::json::exception&) {
-      return false;
-    }
-  }
-
   static std::string class_name(const std::string& name) { return name.substr(0, name.find('/')); }
 
   std::int64_t class_of(std::uint64_t sample) const {
@@ -264,15 +256,15 @@ class TreeSource final : public PackInput {
 /// A classes.json: numbers by name, each once.
 Result<Classes> read_classes(const std::string& path) {
   STOKER_ASSIGN(const std::string text, internal::read_whole(path, kClassesBytesMax));
-  STOKER_ASSIGN(const nlohmann::json document, parse_strict_json(text, path));
+  STOKER_ASSIGN(const Json document, parse_strict_json(text, path));
   Classes classes;
   std::set<std::int64_t> numbers;
   bool is_valid = document.is_object() && !document.empty();
-  for (const auto& [name, number] : document.items()) {
-    is_valid = is_valid && number.is_number_integer() && number >= 0 &&
-               numbers.insert(number.get<std::int64_t>()).second;
+  for (const auto& [name, number] : document.sorted_items()) {
+    is_valid = is_valid && number.is_number_integer() && number.get_int64() >= 0 &&
+               numbers.insert(number.get_int64()).second;
     if (!is_valid) break;
-    classes.emplace(name, number.get<std::int64_t>());
+    classes.emplace(name, number.get_int64());
   }
   if (is_valid) return classes;
   return Status(Code::invalid_argument,

@@ -60,9 +60,9 @@ OrderOptions as_kept(const OrderOptions& order) {
 
 Status check_members(const JsonView& root) {
   if (!root.value().is_object()) return root.corrupt("is not an object");
-  for (const auto& member : root.value().items())
-    if (std::ranges::find(kMembers, member.key()) == kMembers.end())
-      return root.corrupt("a cursor has no " + quote_for_message(member.key()));
+  for (const auto& [name, value] : root.value().sorted_items())
+    if (std::ranges::find(kMembers, name) == kMembers.end())
+      return root.corrupt("a cursor has no " + quote_for_message(name));
   return {};
 }
 
@@ -145,24 +145,24 @@ Result<Cursor> decode_cursor(std::span<const std::byte> bytes) {
 
 std::string format_cursor(const Cursor& cursor) {
   const OrderOptions order = as_kept(cursor.order);
-  const nlohmann::ordered_json document = {{"version", kVersion},
-                                           {"shuffle", shuffle_name(order.shuffle)},
-                                           {"seed", order.seed},
-                                           {"epoch_samples", order.sample_count},
-                                           {"block_samples", order.block_samples},
-                                           {"window_blocks", order.window_blocks},
-                                           {"lanes", order.lanes},
-                                           {"deal_samples", order.deal_samples},
-                                           {"fingerprint", cursor.fingerprint.hex()},
-                                           {"tail", tail_name(cursor.tail)},
-                                           {"global_batch_size", cursor.global_batch_size},
-                                           {"epoch", cursor.epoch},
-                                           {"position", cursor.position}};
+  const Json document = {{"version", kVersion},
+                         {"shuffle", shuffle_name(order.shuffle)},
+                         {"seed", order.seed},
+                         {"epoch_samples", order.sample_count},
+                         {"block_samples", order.block_samples},
+                         {"window_blocks", order.window_blocks},
+                         {"lanes", order.lanes},
+                         {"deal_samples", order.deal_samples},
+                         {"fingerprint", cursor.fingerprint.hex()},
+                         {"tail", tail_name(cursor.tail)},
+                         {"global_batch_size", cursor.global_batch_size},
+                         {"epoch", cursor.epoch},
+                         {"position", cursor.position}};
   return document.dump();
 }
 
 Result<Cursor> parse_cursor(std::string_view json) {
-  STOKER_ASSIGN(const nlohmann::json document,
+  STOKER_ASSIGN(const Json document,
                 parse_strict_json(json, kWhat,
                                   {.text_bytes_max = 4096, .depth_max = 2, .value_count_max = 64}));
   const JsonView root(document, std::string(kWhat));

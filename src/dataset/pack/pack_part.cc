@@ -1,7 +1,5 @@
 #include "dataset/pack/pack_part.h"
 
-#include <nlohmann/json.hpp>
-
 #include "dataset/index/index.h"
 #include "dataset/shards/dataset_manifest_json.h"
 #include "dataset/shards/shard_source.h"
@@ -33,12 +31,12 @@ Status publish_pack_part(FileOps& ops, const PathAt& directory, const PackPart& 
     STOKER_TRY(index.add_sample(records[i], checksums[i]).with_context(name));
   STOKER_TRY(publish_file(ops, pack_part_index(directory, name), index.finish()));
 
-  nlohmann::ordered_json files = nlohmann::ordered_json::array();
+  Json files = Json::array();
   for (const ManifestFile& file : part.files) files.push_back(internal::manifest_file_json(file));
-  const nlohmann::ordered_json document = {{"plan", part.plan_hash},
-                                           {"shard", internal::manifest_shard_json(part.shard)},
-                                           {"files", std::move(files)},
-                                           {"mds_index", part.mds_index}};
+  const Json document = {{"plan", part.plan_hash},
+                         {"shard", internal::manifest_shard_json(part.shard)},
+                         {"files", std::move(files)},
+                         {"mds_index", part.mds_index}};
   const std::string text = document.dump() + "\n";
   return publish_file(ops, part_path(directory, name), std::as_bytes(std::span(text)));
 }
@@ -47,7 +45,7 @@ Result<PackPart> read_pack_part(const PathAt& directory, const std::string& shar
   const PathAt file = part_path(directory, shard_name);
   const std::string& path = file.text();
   STOKER_ASSIGN(const std::string text, internal::read_whole(file, kPartBytesMax));
-  STOKER_ASSIGN(const nlohmann::json document, parse_strict_json(text, path));
+  STOKER_ASSIGN(const Json document, parse_strict_json(text, path));
   const JsonView root(document, path);
   PackPart part;
   STOKER_ASSIGN(const JsonView plan, root.at("plan"));

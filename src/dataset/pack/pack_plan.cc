@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "dataset/shards/dataset_manifest.h"
@@ -149,7 +148,7 @@ Result<PackJob> read_pack_job(const PathAt& directory) {
   const PathAt file = directory / kPlanName;
   const std::string& path = file.text();
   STOKER_ASSIGN(const std::string text, internal::read_whole(file, kBytesMax));
-  STOKER_ASSIGN(const nlohmann::json document, parse_strict_json(text, path));
+  STOKER_ASSIGN(const Json document, parse_strict_json(text, path));
   const JsonView root(document, path);
   PackJob job;
   STOKER_ASSIGN(const JsonView version, root.at("version"));
@@ -180,12 +179,14 @@ Result<PackJob> read_pack_job(const PathAt& directory) {
 }
 
 Status publish_pack_job(FileOps& ops, const PathAt& directory, const PackJob& job) {
-  nlohmann::ordered_json document = {{"version", kPlanVersion},   {"hash", job.hash},
-                                     {"format", job.format},      {"prefix", job.prefix},
-                                     {"shards", job.shard_count}, {"samples", job.sample_count},
-                                     {"files", job.extra_files}};
+  Json files = Json::array();
+  for (const std::string& name : job.extra_files) files.push_back(name);
+  Json document = {{"version", kPlanVersion},   {"hash", job.hash},
+                   {"format", job.format},      {"prefix", job.prefix},
+                   {"shards", job.shard_count}, {"samples", job.sample_count},
+                   {"files", std::move(files)}};
   if (!job.dtype.empty()) document["dtype"] = job.dtype;
-  const std::string text = document.dump(1) + "\n";
+  const std::string text = document.dump({.indent_spaces = 1}) + "\n";
   return publish_file(ops, directory / kPlanName, std::as_bytes(std::span(text)));
 }
 

@@ -71,7 +71,7 @@ Status parse_array_dtype(const JsonView& root, Manifest& manifest) {
 /// Whether the text is JSON of another tool, or lines of it, as manifests of audio are.
 bool is_foreign(std::string_view text) {
   return text.find("\"created_by\"") == std::string_view::npos &&
-         (nlohmann::json::accept(text) || nlohmann::json::accept(text.substr(0, text.find('\n'))));
+         (is_json(text) || is_json(text.substr(0, text.find('\n'))));
 }
 
 Status check_names(const JsonView& root, const Manifest& manifest) {
@@ -152,12 +152,12 @@ Result<ManifestShard> parse_manifest_shard(const JsonView& entry) {
   return shard;
 }
 
-nlohmann::ordered_json manifest_file_json(const ManifestFile& file) {
+Json manifest_file_json(const ManifestFile& file) {
   return {
       {"name", file.name}, {"size_bytes", file.size_bytes}, {"sha256", format_hex(file.sha256)}};
 }
 
-nlohmann::ordered_json manifest_shard_json(const ManifestShard& shard) {
+Json manifest_shard_json(const ManifestShard& shard) {
   return {{"name", shard.file.name},
           {"size_bytes", shard.file.size_bytes},
           {"samples", shard.sample_count},
@@ -179,7 +179,7 @@ std::uint64_t Manifest::size_bytes() const noexcept {
 }
 
 Result<Manifest> parse_manifest(std::string_view text) {
-  STOKER_ASSIGN(const nlohmann::json document,
+  STOKER_ASSIGN(const Json document,
                 parse_strict_json(text, kManifestName,
                                   {.text_bytes_max = kManifestBytesMax, .depth_max = 8}));
   const JsonView root(document, std::string(kManifestName));
@@ -202,20 +202,20 @@ Result<Manifest> parse_manifest(std::string_view text) {
 }
 
 std::string format_manifest(const Manifest& manifest) {
-  nlohmann::ordered_json shards = nlohmann::ordered_json::array();
+  Json shards = Json::array();
   for (const ManifestShard& shard : manifest.shards)
     shards.push_back(internal::manifest_shard_json(shard));
-  nlohmann::ordered_json files = nlohmann::ordered_json::array();
+  Json files = Json::array();
   for (const ManifestFile& file : manifest.files)
     files.push_back(internal::manifest_file_json(file));
-  nlohmann::ordered_json document = {{"version", kVersion}, {"format", manifest.format}};
+  Json document = {{"version", kVersion}, {"format", manifest.format}};
   if (!manifest.dtype.empty()) document["dtype"] = manifest.dtype;
   document["shards"] = std::move(shards);
   document["files"] = std::move(files);
   document["samples"] = manifest.sample_count();
   document["size_bytes"] = manifest.size_bytes();
   document["created_by"] = manifest.created_by;
-  return document.dump(1) + "\n";
+  return document.dump({.indent_spaces = 1}) + "\n";
 }
 
 Result<Manifest> read_manifest(const PathAt& directory) {

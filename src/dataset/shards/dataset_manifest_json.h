@@ -3,8 +3,6 @@
 /// too.
 #pragma once
 
-#include <nlohmann/json.hpp>
-
 #include "dataset/shards/dataset_manifest.h"
 #include "formats/json/strict_json.h"
 
@@ -13,7 +11,7 @@ namespace stoker::internal {
 Result<ManifestFile> parse_manifest_file(const JsonView& entry);
 Result<ManifestShard> parse_manifest_shard(const JsonView& entry);
 
-nlohmann::ordered_json manifest_file_json(const ManifestFile& file);
-nlohmann::ordered_json manifest_shard_json(const ManifestShard& shard);
+Json manifest_file_json(const ManifestFile& file);
+Json manifest_shard_json(const ManifestShard& shard);
 
 }  // namespace stoker::internal

@@ -93,11 +93,11 @@ Result<std::map<std::string, std::string>> parse_metadata(const JsonView& value)
   std::map<std::string, std::string> metadata;
   if (value.is_null()) return metadata;
   if (!value.value().is_object()) return value.corrupt("not an object");
-  for (const auto& [key, text] : value.value().items()) {
+  for (const auto& [key, text] : value.value().sorted_items()) {
     if (!text.is_string()) {
       return value.corrupt(fmt::format("{} is not a string", quote_for_message(key)));
     }
-    metadata.emplace(key, text.get<std::string>());
+    metadata.emplace(key, text.get_string());
   }
   return metadata;
 }
@@ -192,11 +192,11 @@ Result<SafetensorsHeader> parse_safetensors(std::span<const std::byte> header,
                               static_cast<std::size_t>(header_bytes - kLengthBytes));
   if (!text.starts_with('{')) return corrupt("does not begin with {");
   STOKER_ASSIGN(
-      const nlohmann::json document,
+      const Json document,
       parse_strict_json(text, "safetensors header", {.text_bytes_max = kSafetensorsJsonBytesMax}));
   SafetensorsHeader parsed;
   parsed.data_offset_bytes = header_bytes;
-  for (const auto& [name, value] : document.items()) {
+  for (const auto& [name, value] : document.sorted_items()) {
     const JsonView view(value, "safetensors header: " + quote_for_message(name));
     if (name == kMetadataName) {
       STOKER_ASSIGN(parsed.metadata, parse_metadata(view));

@@ -2,12 +2,11 @@
 
 #include <bit>
 #include <cstring>
-#include <nlohmann/json.hpp>
 #include <unordered_set>
 
 #include "formats/arrays/safetensors.h"
 #include "formats/json/strict_json.h"
-#include "formats/plain_name.h"
+#include "formats/utf8.h"
 
 namespace stoker {
 namespace {
@@ -19,20 +18,15 @@ Status invalid(std::string message) {
   return {Code::invalid_argument, "safetensors header: " + std::move(message)};
 }
 
-/// The text must have been checked to be UTF-8: the library throws on any other.
-std::string json_string(std::string_view text) {
-  return nlohmann::json(std::string(text)).dump();
-}
-
 Status append_metadata(const std::map<std::string, std::string>& metadata, std::string& json) {
   if (metadata.empty()) return {};
-  json += json_string(kMetadataName) + ":{";
+  json += quote_json(kMetadataName) + ":{";
   for (const auto& [key, value] : metadata) {
     if (!is_utf8(key) || !is_utf8(value)) {
       return invalid(fmt::format("metadata {} is not UTF-8", quote_for_message(key)));
     }
     if (json.back() != '{') json += ',';
-    json += json_string(key) + ":" + json_string(value);
+    json += quote_json(key) + ":" + quote_json(value);
   }
   json += '}';
   return {};
@@ -63,7 +57,7 @@ Result<std::string> format_safetensors(std::span<SafetensorsEntry> entries,
     }
     entry.end_bytes = end;
     json += fmt::format(R"({}{}:{{"dtype":"{}","shape":[{}],"data_offsets":[{},{}]}})",
-                        json.size() > 1 ? "," : "", json_string(entry.name),
+                        json.size() > 1 ? "," : "", quote_json(entry.name),
                         tensor_type_name(entry.type), fmt::join(entry.shape, ","),
                         entry.begin_bytes, entry.end_bytes);
   }

@@ -1,7 +1,8 @@
 #include "formats/json/json_text.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
+
+#include "formats/json/strict_json.h"
 
 namespace stoker {
 namespace {
@@ -71,9 +72,10 @@ std::vector<std::pair<std::string, std::string_view>> json_member_texts(std::str
   Walker walker(object);
   walker.enter();
   while (walker.find_value()) {
-    const nlohmann::json name = nlohmann::json::parse(walker.take(), nullptr, false);
-    if (!name.is_string() || !walker.find_value()) break;
-    members.emplace_back(name.get<std::string>(), walker.take());
+    const Result<Json> name =
+        parse_strict_json(walker.take(), "name", {.text_bytes_max = object.size()});
+    if (!name.ok() || !name->is_string() || !walker.find_value()) break;
+    members.emplace_back(name->get_string(), walker.take());
   }
   return members;
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <nlohmann/json.hpp>
 #include <vector>
 
 #include "formats/json/exact_json.h"
@@ -11,7 +12,7 @@
 namespace stoker {
 namespace {
 
-using Json = nlohmann::json;
+using Parser = nlohmann::json;
 
 /// Counts what the parser has taken, because its event interface does not say where it stands.
 class CountingIterator {
@@ -44,7 +45,7 @@ class CountingIterator {
 };
 
 /// Builds the document from the parser's events, and stops at the first broken limit.
-class Builder final : public nlohmann::json_sax<Json> {
+class Builder final : public nlohmann::json_sax<Parser> {
  public:
   Builder(const StrictJsonLimits& limits, bool is_exact, const std::size_t& taken)
       : limits_(limits), is_exact_(is_exact), taken_(taken) {}
@@ -77,7 +78,7 @@ class Builder final : public nlohmann::json_sax<Json> {
   }
 
   bool parse_error(std::size_t position, const std::string& token,
-                   const Json::exception& error) override {
+                   const Parser::exception& error) override {
     error_ = fmt::format("byte {}: {}", position == 0 ? 0 : position - 1, reason(token, error));
     return false;
   }
@@ -87,7 +88,7 @@ class Builder final : public nlohmann::json_sax<Json> {
 
  private:
   /// The library's text quotes the input; what is JSON by its grammar gets a reason of our own.
-  static std::string reason(std::string_view token, const Json::exception& error) {
+  static std::string reason(std::string_view token, const Parser::exception& error) {
     constexpr int kNumberOverflow = 406;
     if (error.id == kNumberOverflow)
       return fmt::format("the number {} is too large for a double", shortened(token));
@@ -109,8 +110,8 @@ class Builder final : public nlohmann::json_sax<Json> {
       return &root_;
     }
     Json& parent = *open_.back();
-    if (parent.is_array()) return &parent.emplace_back(std::move(value));
-    return &(parent[std::move(key_)] = std::move(value));
+    if (parent.is_array()) return &parent.push_back(std::move(value));
+    return &(parent[key_] = std::move(value));
   }
 
   bool add(Json value) {
@@ -170,7 +171,8 @@ Result<Json> parse(std::string_view text, std::string_view what, const StrictJso
   Builder builder(limits, is_exact, taken);
   const char* const begin = text.data();
   const char* const end = begin + text.size();
-  if (!Json::sax_parse(CountingIterator(begin, &taken), CountingIterator(end, &taken), &builder)) {
+  if (!Parser::sax_parse(CountingIterator(begin, &taken), CountingIterator(end, &taken),
+                         &builder)) {
     return Status(Code::corrupt, fmt::format("{}: {}", what, builder.error()));
   }
   return builder.take();
@@ -186,6 +188,10 @@ Result<Json> parse_strict_json(std::string_view text, std::string_view what,
 Result<Json> parse_exact_json(std::string_view text, std::string_view what,
                               const StrictJsonLimits& limits) {
   return parse(text, what, limits, true);
+}
+
+bool is_json(std::string_view text) {
+  return Parser::accept(text);
 }
 
 std::string quote_for_message(std::string_view text) {
@@ -205,9 +211,9 @@ std::string quote_for_message(std::string_view text) {
 Result<JsonView> JsonView::at_or_null(std::string_view key) const {
   static const Json kNull;
   if (!value_->is_object()) return corrupt("not an object");
-  const auto found = value_->find(key);
+  const Json* const found = value_->find(key);
   std::string path = fmt::format("{}{}{}", path_, path_.ends_with(' ') ? "" : ".", key);
-  return JsonView(found == value_->end() ? kNull : *found, std::move(path));
+  return JsonView(found == nullptr ? kNull : *found, std::move(path));
 }
 
 Result<JsonView> JsonView::at(std::string_view key) const {
@@ -228,14 +234,14 @@ JsonView JsonView::element(std::size_t index) const {
 Result<std::uint64_t> JsonView::u64(std::uint64_t value_max) const {
   if (value_->is_number_integer() && !value_->is_number_unsigned()) return corrupt("negative");
   if (!value_->is_number_unsigned()) return corrupt("not an integer");
-  const auto value = value_->get<std::uint64_t>();
+  const std::uint64_t value = value_->get_uint64();
   if (value > value_max) return corrupt(fmt::format("{} is more than {}", value, value_max));
   return value;
 }
 
 Result<std::string> JsonView::text() const {
   if (!value_->is_string()) return corrupt("not a string");
-  return value_->get<std::string>();
+  return value_->get_string();
 }
 
 Status JsonView::corrupt(std::string_view message) const {

@@ -6,11 +6,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <utility>
 
+#include "formats/json/json.h"
 #include "stoker/status.h"
 
 namespace stoker {
@@ -24,8 +24,11 @@ struct StrictJsonLimits {
 
 /// `corrupt` names `what` and, where the text is at fault, about which byte of it. Never throws
 /// for what the text holds.
-Result<nlohmann::json> parse_strict_json(std::string_view text, std::string_view what,
-                                         const StrictJsonLimits& limits = {});
+Result<Json> parse_strict_json(std::string_view text, std::string_view what,
+                               const StrictJsonLimits& limits = {});
+
+/// Whether an ordinary parser would accept `text`: without limits, and with duplicate keys.
+bool is_json(std::string_view text);
 
 /// For messages: in double quotes, printable ASCII, cut after 64 bytes.
 std::string quote_for_message(std::string_view text);
@@ -36,8 +39,7 @@ std::string quote_for_message(std::string_view text);
 /// Thread safety: const methods from any thread.
 class JsonView {
  public:
-  JsonView(const nlohmann::json& value, std::string path)
-      : value_(&value), path_(std::move(path)) {}
+  JsonView(const Json& value, std::string path) : value_(&value), path_(std::move(path)) {}
 
   /// The member of an object; `corrupt` if this is no object or it has none of that name.
   Result<JsonView> at(std::string_view key) const;
@@ -54,13 +56,13 @@ class JsonView {
   Result<std::uint64_t> u64(std::uint64_t value_max = UINT64_MAX) const;
   Result<std::string> text() const;
 
-  const nlohmann::json& value() const noexcept { return *value_; }
+  const Json& value() const noexcept { return *value_; }
   const std::string& path() const noexcept { return path_; }
   /// `corrupt`: "PATH: message".
   Status corrupt(std::string_view message) const;
 
  private:
-  const nlohmann::json* value_;
+  const Json* value_;
   std::string path_;
 };
 

@@ -117,7 +117,7 @@ Result<LitdataChunk> parse_chunk(const JsonView& object) {
 
 Result<LitdataIndex> parse_litdata_index(std::string_view text) {
   const StrictJsonLimits limits = {.text_bytes_max = std::size_t{256} << 20};
-  STOKER_ASSIGN(const nlohmann::json document, parse_strict_json(text, "index.json", limits));
+  STOKER_ASSIGN(const Json document, parse_strict_json(text, "index.json", limits));
   const JsonView root(document, "index.json: ");
   LitdataIndex index;
   STOKER_ASSIGN(const JsonView config, root.at("config"));

@@ -4,12 +4,13 @@
 
 #include <charconv>
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "formats/arrays/offset_table.h"
+#include "formats/json/json.h"
+#include "formats/utf8.h"
 
 namespace stoker {
 namespace {
@@ -79,11 +80,8 @@ class Translator {
 
   Status put_quoted(std::string_view text) {
     if (text.size() > text_bytes_max_) return corrupt("a text is too long");
-    try {
-      return put(nlohmann::json(text).dump());
-    } catch (const nlohmann::json::exception&) {
-      return corrupt("a text is not UTF-8");
-    }
+    if (!is_utf8(text)) return corrupt("a text is not UTF-8");
+    return put(quote_json(text));
   }
 
   Status put_float(double number) {

@@ -67,7 +67,7 @@ class Walker {
     }
     STOKER_ASSIGN(const JsonView context, node.at("context"));
     STOKER_ASSIGN(const std::string text, context.text());
-    STOKER_ASSIGN(const nlohmann::json document, parse_strict_json(text, context.path()));
+    STOKER_ASSIGN(const Json document, parse_strict_json(text, context.path()));
     const JsonView list(document, context.path());
     STOKER_ASSIGN(const std::size_t key_count, list.array_size());
     if (key_count != count) {
@@ -92,7 +92,7 @@ class Walker {
 }  // namespace
 
 Result<std::vector<std::string>> parse_litdata_spec(std::string_view data_spec) {
-  STOKER_ASSIGN(const nlohmann::json document, parse_strict_json(data_spec, "data_spec"));
+  STOKER_ASSIGN(const Json document, parse_strict_json(data_spec, "data_spec"));
   const JsonView root(document, "data_spec");
   STOKER_ASSIGN(const std::size_t size, root.array_size());
   if (size != 2) return root.corrupt("not a pair of protocol and tree");

@@ -3,13 +3,12 @@
 
 #include <algorithm>
 #include <array>
-#include <nlohmann/json.hpp>
 #include <string>
 
 #include "formats/json/strict_json.h"
 #include "formats/mds/mds_encoding.h"
 #include "formats/mds/mds_ndarray.h"
-#include "formats/tfrecord/protobuf_wire.h"
+#include "formats/utf8.h"
 
 namespace stoker {
 namespace {
@@ -34,8 +33,8 @@ Status refuse_raw(const MdsEncoding& encoding, const FieldView& field) {
 
 /// With what Python's json writes and reads beyond the standard: NaN, Infinity and halves of
 /// surrogate pairs. Such texts lie in datasets, and are to be kept as they are.
-bool is_json(std::string_view value) {
-  if (nlohmann::json::accept(value)) return !value.starts_with("\xef\xbb\xbf");
+bool is_python_json(std::string_view value) {
+  if (is_json(value)) return !value.starts_with("\xef\xbb\xbf");
   std::string text(value);
   bool in_string = false;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -49,7 +48,7 @@ bool is_json(std::string_view value) {
       ++i;
     }
   }
-  return nlohmann::json::accept(text);
+  return is_json(text);
 }
 
 /// A value of text or JSON must be what its readers will take it for.
@@ -58,7 +57,7 @@ Status check_readable(const MdsEncoding& encoding, const FieldView& field) {
     return cannot_hold(encoding, "the value is not UTF-8, as text is; a tar holds any bytes");
   const std::string_view text(reinterpret_cast<const char*>(field.bytes.data()),
                               field.bytes.size());
-  if (encoding.type == FieldType::json && !is_json(text))
+  if (encoding.type == FieldType::json && !is_python_json(text))
     return cannot_hold(encoding, "the value is no JSON; a tar holds any bytes");
   return {};
 }

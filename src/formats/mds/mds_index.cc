@@ -166,13 +166,13 @@ Result<MdsShard> parse_shard(const JsonView& object) {
 
 Result<MdsConfig> parse_mds_config(std::string_view text) {
   const StrictJsonLimits limits = {.text_bytes_max = kConfigBytesMax};
-  STOKER_ASSIGN(const nlohmann::json document, parse_strict_json(text, "configuration", limits));
+  STOKER_ASSIGN(const Json document, parse_strict_json(text, "configuration", limits));
   return parse_config(JsonView(document, "configuration: "));
 }
 
 Result<std::vector<MdsShard>> parse_mds_index(std::string_view text) {
   const StrictJsonLimits limits = {.text_bytes_max = std::size_t{256} << 20};
-  STOKER_ASSIGN(const nlohmann::json document, parse_strict_json(text, "index.json", limits));
+  STOKER_ASSIGN(const Json document, parse_strict_json(text, "index.json", limits));
   const JsonView root(document, "index.json: ");
   STOKER_ASSIGN(const JsonView version, root.at("version"));
   STOKER_ASSIGN(const std::uint64_t number, version.u64());

@@ -2,17 +2,16 @@
 // because the length of a shard's header is part of its offsets.
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
+#include "formats/json/json.h"
 #include "formats/mds/mds_index.h"
 
 namespace stoker {
 namespace {
 
 std::string quoted(const std::string& text) {
-  // Both write ASCII with the same escapes. `replace` is for texts that are no UTF-8, which
-  // neither a parsed index nor a writer's options let through.
-  return nlohmann::json(text).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
+  // Both write ASCII with the same escapes. Neither a parsed index nor a writer's options let
+  // texts through that are not UTF-8.
+  return quote_json(text, /*is_ascii=*/true);
 }
 
 template <typename List, typename Print>

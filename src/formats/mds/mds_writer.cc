@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <cstring>
-#include <nlohmann/json.hpp>
 
 #include "formats/json/strict_json.h"
 #include "formats/mds/mds_compression.h"
 #include "formats/mds/mds_hash.h"
+#include "formats/utf8.h"
 
 namespace stoker {
 namespace {
@@ -35,14 +35,6 @@ Result<MdsFile> describe(std::string basename, const std::vector<std::string>& a
     file.hashes.emplace_back(algorithm, std::move(digest));
   }
   return file;
-}
-
-bool is_utf8(const std::string& text) {
-  try {
-    return !nlohmann::json(text).dump().empty();
-  } catch (const nlohmann::json::exception&) {
-    return false;
-  }
 }
 
 }  // namespace

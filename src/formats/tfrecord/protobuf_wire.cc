@@ -96,26 +96,4 @@ std::uint64_t delimited_size_bytes(std::uint64_t value_size_bytes) noexcept {
   return 1 + varint_size_bytes(value_size_bytes) + value_size_bytes;
 }
 
-bool is_utf8(std::span<const std::byte> bytes) noexcept {
-  const auto at = [&](std::size_t i) { return std::to_integer<std::uint32_t>(bytes[i]); };
-  for (std::size_t i = 0; i < bytes.size();) {
-    const std::uint32_t lead = at(i);
-    const std::size_t size = lead < 0x80                    ? 1
-                             : lead >= 0xC2 && lead <= 0xDF ? 2
-                             : lead >= 0xE0 && lead <= 0xEF ? 3
-                             : lead >= 0xF0 && lead <= 0xF4 ? 4
-                                                            : 0;
-    if (size == 0 || size > bytes.size() - i) return false;
-    for (std::size_t k = 1; k < size; ++k)
-      if ((at(i + k) & 0xC0) != 0x80) return false;
-    // The second byte alone tells overlong forms, surrogates and numbers past U+10FFFF.
-    const std::uint32_t second = size > 1 ? at(i + 1) : 0;
-    if ((lead == 0xE0 && second < 0xA0) || (lead == 0xED && second > 0x9F) ||
-        (lead == 0xF0 && second < 0x90) || (lead == 0xF4 && second > 0x8F))
-      return false;
-    i += size;
-  }
-  return true;
-}
-
 }  // namespace stoker

@@ -68,7 +68,4 @@ std::size_t varint_size_bytes(std::uint64_t value) noexcept;
 /// Size of put_delimited() for a value of that size and a field number below 16.
 std::uint64_t delimited_size_bytes(std::uint64_t value_size_bytes) noexcept;
 
-/// What protobuf demands of a `string`: no overlong forms, no surrogates, nothing past U+10FFFF.
-bool is_utf8(std::span<const std::byte> bytes) noexcept;
-
 }  // namespace stoker

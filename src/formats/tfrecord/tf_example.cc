@@ -5,6 +5,8 @@
 #include <cstring>
 #include <string>
 
+#include "formats/utf8.h"
+
 namespace stoker {
 namespace {
 

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "formats/tfrecord/tf_example.h"
+#include "formats/utf8.h"
 
 namespace stoker {
 namespace {

@@ -1,15 +1,12 @@
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
+#include "formats/json/strict_json.h"
 #include "observe/checks.h"
 #include "observe/gpu.h"
 #include "observe/text_fields.h"
 
 namespace stoker {
 namespace {
-
-using Json = nlohmann::json;
 
 constexpr std::uint64_t kUsedWarnPercent = 80;
 constexpr std::uint64_t kUsedUpPercent = 100;
@@ -27,17 +24,18 @@ struct SmartLog {
 
 /// nvme-cli has written one field as a number, as a string (128-bit ones) and as {"value": ...}.
 std::uint64_t count_of(const Json& log, std::string_view key, std::uint64_t missing) {
-  const auto found = log.find(key);
-  if (found == log.end()) return missing;
-  const Json& field = found->is_object() && found->contains("value") ? (*found)["value"] : *found;
-  if (field.is_number_unsigned()) return field.get<std::uint64_t>();
-  if (field.is_string()) return parse_count(field.get_ref<const std::string&>()).value_or(missing);
+  const Json* field = log.find(key);
+  if (field == nullptr) return missing;
+  if (const Json* const value = field->find("value")) field = value;
+  if (field->is_number_unsigned()) return field->get_uint64();
+  if (field->is_string()) return parse_count(field->get_string()).value_or(missing);
   return missing;
 }
 
 std::optional<SmartLog> parse_smart_log(std::string_view text) {
-  const Json log = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!log.is_object() || !log.contains("critical_warning")) return std::nullopt;
+  const Result<Json> parsed = parse_strict_json(text, "smart-log");
+  if (!parsed.ok() || !parsed->contains("critical_warning")) return std::nullopt;
+  const Json& log = *parsed;
   const std::uint64_t used = count_of(log, "percent_used", 0);
   return SmartLog{.critical_warning = count_of(log, "critical_warning", 0),
                   .spare_percent = count_of(log, "avail_spare", 100),

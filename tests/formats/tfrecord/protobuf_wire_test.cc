@@ -132,15 +132,5 @@ TEST(ProtobufWireTest, each_way_to_be_wrong_has_its_message) {
   }
 }
 
-TEST(ProtobufWireTest, utf8_is_what_pythons_strict_decoder_takes) {
-  for (const char* text :
-       {"", "a", "\x7f", "\u00e9", "\u20ac", "\U0001f600", "\U0010ffff", "\ud7ff", "\ue000"})
-    EXPECT_TRUE(is_utf8(std::as_bytes(std::span(std::string_view(text))))) << text;
-  for (const char* hex :
-       {"80", "c0", "c080", "c1bf", "c3", "c328", "e28282ff", "e282", "e08080", "e09fbf", "eda080",
-        "edbfbf", "f0808080", "f08fbfbf", "f4908080", "f5808080", "f09f98", "ff", "fe"})
-    EXPECT_FALSE(is_utf8(from_hex(hex))) << hex;
-}
-
 }  // namespace
 }  // namespace stoker
