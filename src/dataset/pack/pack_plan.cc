@@ -179,6 +179,10 @@ Result<PackJob> read_pack_job(const PathAt& directory) {
   return job;
 }
 
+void remove_pack_job(FileOps& ops, const PathAt& directory) {
+  static_cast<void>(ops.unlink(directory / kPlanName));
+}
+
 Status publish_pack_job(FileOps& ops, const PathAt& directory, const PackJob& job) {
   nlohmann::ordered_json document = {{"version", kPlanVersion},   {"hash", job.hash},
                                      {"format", job.format},      {"prefix", job.prefix},
