@@ -141,9 +141,11 @@ void bind_session(nb::module_& module) {
             return value_or_raise(without_gil([&] { return self.begin_shard(shard); }));
           },
           "shard"_a)
-      .def("close", [](ImportSession& self) {
-        return value_or_raise(without_gil([&] { return self.close(); }));
-      });
+      .def("close",
+           [](ImportSession& self) {
+             return value_or_raise(without_gil([&] { return self.close(); }));
+           })
+      .def("withdraw", [](ImportSession& self) { without_gil([&] { self.withdraw(); }); });
 }
 
 }  // namespace

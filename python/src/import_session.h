@@ -66,6 +66,7 @@ class ImportSession {
   Result<std::vector<std::uint64_t>> find_pending();
   Result<std::unique_ptr<ImportShard>> begin_shard(std::uint64_t shard);
   Result<PackReport> close();
+  void withdraw() { session_->withdraw(); }
 
  private:
   ImportSession(FileOps& ops, std::unique_ptr<PackSession> session)

@@ -75,8 +75,9 @@ def test_arrow_folders_come_in_the_order_of_their_state(tmp_path: Path, kind: st
             writer.write_table(table)
     state = {"_data_files": [{"filename": name} for name in names]}
     (tmp_path / "state.json").write_text(json.dumps(state))
-    stoker.ingest_arrow(tmp_path, tmp_path / "out", columns=["n"], format="mds")
-    ds = stoker.Dataset(tmp_path / "out")
+    out = tmp_path.with_name(tmp_path.name + "-out")
+    stoker.ingest_arrow(tmp_path, out, columns=["n"], format="mds")
+    ds = stoker.Dataset(out)
     assert [int(sample["n"]) for sample in ds] == [0, 1, 2, 3]
     assert "other" not in ds[0]
 
@@ -85,7 +86,7 @@ def test_an_arrow_state_names_no_files_elsewhere(tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
     (tmp_path / "state.json").write_text('{"_data_files": [{"filename": "../x.arrow"}]}')
     with pytest.raises(ValueError, match="outside of the folder"):
-        stoker.ingest_arrow(tmp_path, tmp_path / "out")
+        stoker.ingest_arrow(tmp_path, tmp_path.with_name(tmp_path.name + "-out"))
 
 
 def test_hdf5_rows_are_samples(tmp_path: Path) -> None:

@@ -269,3 +269,54 @@ def test_field_kinds_can_be_pickled_and_compared() -> None:
     for kind in (stoker.Json("a", int), stoker.Npy(), stoker.Ragged("int32"), stoker.Pad(3)):
         assert pickle.loads(pickle.dumps(kind)) == kind
     assert stoker.Pad(3) != stoker.Pad(4)
+
+
+@pytest.mark.parametrize(
+    ("value", "spec", "fits"),
+    [
+        (16777217, np.float32, False),
+        (16777216, np.float32, True),
+        (-16777217, np.float32, False),
+        (2**53 + 1, float, False),
+        (2**53 + 2, float, True),
+        (2**53 + 1, np.float64, False),
+        (2**63 - 1, np.float64, False),
+        (2**60, np.float32, True),
+        (16777217.5, np.float32, True),
+        (1e30, np.float32, True),
+    ],
+)
+@pytest.mark.parametrize("format", ["tar", "mds"])
+def test_an_integer_is_not_rounded_to_a_real_number(
+    tmp_path: Path,
+    value: float,
+    spec: Any,
+    fits: bool,
+    format: Any,  # noqa: A002
+) -> None:
+    samples = [{"__key__": f"key{i}", "n.txt": n} for i, n in enumerate([type(value)(1), value])]
+    stoker.ingest(samples, tmp_path / "d", format=format)
+    fields = {"n.txt": spec}
+    with stoker.Loader(tmp_path / "d", batch_size=2, shuffle="off", fields=fields) as loader:
+        if fits:
+            assert float(next(iter(loader))["n.txt"][1]) == float(np.array(value, spec))
+            return
+        with pytest.raises(ValueError, match=rf"sample 1 .*{value} is an integer that float"):
+            next(iter(loader))
+
+
+def test_an_integer_in_json_is_not_rounded(tmp_path: Path) -> None:
+    stoker.ingest([{"__key__": "first", "m.json": {"n": 2**53 + 1, "x": 0.1}}], tmp_path / "d")
+    fields = {
+        "x": stoker.Json("x", float, field="m.json"),
+        "n": stoker.Json("n", int, field="m.json"),
+    }
+    with stoker.Loader(tmp_path / "d", batch_size=1, fields=fields) as loader:
+        batch = next(iter(loader))
+        assert (batch["x"][0], batch["n"][0]) == (0.1, 2**53 + 1)
+    fields = {"n": stoker.Json("n", float, field="m.json")}
+    with (
+        pytest.raises(ValueError, match="is an integer that float64 would round"),
+        stoker.Loader(tmp_path / "d", batch_size=1, fields=fields) as loader,
+    ):
+        next(iter(loader))

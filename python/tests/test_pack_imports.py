@@ -76,9 +76,9 @@ def test_a_dataset_dict_names_its_splits(tmp_path: Path, arrow: Any) -> None:
         arrow, tmp_path / "train" / "d.arrow", arrow_table(arrow, 3), is_stream=True, rows=2
     )
     with pytest.raises(ValueError, match=r"the splits train, test; name one, as .*train"):
-        stoker.pack(tmp_path, tmp_path / "out", kind="hf")
+        stoker.pack(tmp_path, tmp_path.with_name(tmp_path.name + "-out"), kind="hf")
     with pytest.raises(ValueError, match="the splits train, test"):
-        stoker.pack(tmp_path, tmp_path / "out")
+        stoker.pack(tmp_path, tmp_path.with_name(tmp_path.name + "-out"))
     assert stoker.pack(tmp_path / "train", tmp_path / "out").sample_count == 3
 
 
@@ -108,7 +108,7 @@ def test_arrow_files_of_one_folder_have_the_same_columns(tmp_path: Path, arrow: 
     write_arrow(arrow, tmp_path / "a.arrow", arrow.table({"n": [1]}), is_stream=True, rows=5)
     write_arrow(arrow, tmp_path / "b.arrow", arrow.table({"m": [1]}), is_stream=True, rows=5)
     with pytest.raises(ValueError, match=r"b\.arrow: no column 'n', which .*a\.arrow has"):
-        stoker.pack(tmp_path, tmp_path / "out")
+        stoker.pack(tmp_path, tmp_path.with_name(tmp_path.name + "-out"))
 
 
 class _Hostile:

@@ -255,3 +255,12 @@ def test_an_empty_first_document_is_counted_once(tmp_path: Path, tokenizer: Path
     (tmp_path / "a.jsonl").write_text('{"text": ""}\n{"text": "a"}\n')
     with pytest.warns(UserWarning, match="which are token 1 alone: 1$"):
         stoker.pack(tmp_path / "a.jsonl", tmp_path / "out", tokenizer=tokenizer, eod=1)
+
+
+def test_a_line_for_the_tokenizer_has_each_key_once(tmp_path: Path, tokenizer: Path) -> None:
+    lines = ['{"text": "a"}', '{"text": "b", "n": {"k": 1, "k": 2}}', '{"text": "a", "text": "b"}']
+    source = tmp_path / "a.jsonl"
+    for last in (1, 2):
+        source.write_text("\n".join([lines[0], lines[last]]))
+        with pytest.raises(stoker.CorruptError, match=r"a\.jsonl: line 2: .*more than once"):
+            stoker.pack(source, tmp_path / "out", tokenizer=tokenizer, eod=EOD)

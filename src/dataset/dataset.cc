@@ -51,6 +51,7 @@ Dataset::Dataset(std::unique_ptr<ShardSource> source, IndexFile index, const Opt
       index_(std::move(index.index)),
       index_path_(std::move(index.path)),
       index_refused_(std::move(index.refused)),
+      index_damage_(std::move(index.damage)),
       policy_(options.policy),
       open_files_(share_of_open_files(source_->shards().size(), options.open_shards_max)),
       open_(std::make_unique<std::atomic<const File*>[]>(open_files_.count())) {}

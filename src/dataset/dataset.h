@@ -73,6 +73,8 @@ class Dataset {
   const std::string& index_path() const noexcept { return index_path_; }
   /// Why the index is kept in memory; OK if it is not.
   const Status& index_refused() const noexcept { return index_refused_; }
+  /// What was wrong with the index file that this one replaced; OK if nothing was.
+  const Status& index_damage() const noexcept { return index_damage_; }
   const ShardSource& source() const noexcept { return *source_; }
 
   /// Reads one sample. `corrupt` names shard, offset and sample; `unavailable` if the shard was
@@ -108,6 +110,7 @@ class Dataset {
   Index index_;
   std::string index_path_;
   Status index_refused_;
+  Status index_damage_;
   CachePolicy policy_;
   /// Shards that stay open: installed once, never replaced, deleted with the dataset. Plain
   /// pointers, because atomic<shared_ptr> has a lock inside, and a fork in the middle of it would

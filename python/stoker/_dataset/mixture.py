@@ -34,6 +34,16 @@ def _weight(given: Any) -> float:
         raise TypeError(f"a weight is a number, not {given!r}") from None
 
 
+def _dtype_cure(one: Tokens, other: Tokens) -> str:
+    stored = one._reader.stored, other._reader.stored
+    if stored[0] == stored[1]:
+        return '; dtype="int64" fits all'
+    return (
+        f'; they are stored as {stored[0]} and {stored[1]}: dtype="int64" fits all that reads the '
+        "mixture itself, and a Loader needs one stored type: pack one dataset again"
+    )
+
+
 def _check_alike(tokens: Sequence[Tokens]) -> None:
     """ValueError for rows that would not come out as their own dataset gives them."""
     for number, one in enumerate(tokens):
@@ -46,7 +56,7 @@ def _check_alike(tokens: Sequence[Tokens]) -> None:
                 raise ValueError(
                     f"a mixture is one of Tokens that are cut alike: {name} is {here!r} in dataset "
                     f"{number} and {first!r} in dataset 0"
-                    + ('; dtype="int64" fits all' if name == "dtype" else "")
+                    + (_dtype_cure(one, tokens[0]) if name == "dtype" else "")
                 )
 
 

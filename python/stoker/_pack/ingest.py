@@ -53,11 +53,25 @@ def _list_dtype(value: Any) -> str:
     return "<f8" if any(isinstance(number, float) for number in value) else "<i8"
 
 
+def _check_keys(value: Any) -> None:
+    """ValueError for keys that are several in a dict, and one in JSON: 1 and "1"."""
+    if isinstance(value, dict):
+        names = [key if isinstance(key, str) else json.dumps(key) for key in value]
+        if len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise ValueError(f"the key {twice!r} would be there more than once")
+    for one in value.values() if isinstance(value, dict) else value:
+        if isinstance(one, (dict, list, tuple)):
+            _check_keys(one)
+
+
 def _json_field(name: str, value: Any) -> Field:
     is_told = isinstance(value, JsonValue)
     value = value.value if isinstance(value, JsonValue) else value
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        if isinstance(value, (dict, list, tuple)):
+            _check_keys(value)
     except (TypeError, ValueError, RecursionError) as error:
         raise ValueError(f"field {name!r}: {type(value).__name__} is no JSON: {error}") from None
     return name, "json", "" if is_told else _list_dtype(value), (), text.encode()

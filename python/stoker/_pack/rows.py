@@ -240,6 +240,11 @@ def _pack(
     packer = _RowPacker(source, session, plan)
     try:
         return packer.run(directory, staging)
+    except ValueError:  # what cannot be packed as it is: if no shard is, nothing is left behind
+        if len(session.find_pending()) == session.shard_count:
+            _remove_staged(directory, staging)
+            session.withdraw()
+        raise
     finally:
         packer.close()
 
@@ -256,6 +261,7 @@ def pack_rows(
     kind: str, path: str, directory: str, source_options: dict[str, object], plan: RowPack
 ) -> _native.PackReport:
     """Packs the files of an importer; raises as stoker.pack() does."""
+    _native.check_apart(path, directory)
     with open_source(kind, path, source_options) as source:
         _check(plan, kind, source)
         options = _native.ImportOptions()

@@ -104,12 +104,17 @@ Result<std::shared_ptr<const Dataset>> open_dataset(const std::vector<std::strin
   IndexProgressLine line(context, arguments.verbose);
   options.index.checksums = arguments.checksums;
   options.index.rebuild = arguments.rebuild;
+  options.index.check_all = arguments.check_index;
   options.index.cache_directory = index_cache_directory();
   options.index.in_memory = !arguments.needs_index_file;
   options.index.progress = [&line](const IndexProgress& now) { line.show(now); };
   options.index.stop = context.stop;
   options.policy = arguments.policy;
   Result<std::shared_ptr<const Dataset>> dataset = Dataset::open(patterns, options);
+  if (dataset.ok() && !(*dataset)->index_damage().ok())
+    context.err << fmt::format("warning: the index was damaged and has been rebuilt ({})",
+                               (*dataset)->index_damage().message())
+                << std::endl;
   if (dataset.ok() && !(*dataset)->index_refused().ok())
     context.err << fmt::format(
                        "warning: {}: the index is kept in memory and made again by every command, "

@@ -20,6 +20,7 @@ struct DatasetArguments {
   bool checksums = false;
   bool rebuild = false;
   bool needs_index_file = false;  ///< One in memory will not do.
+  bool check_index = false;       ///< Check all of the index, and rebuild it if it is damaged.
   CachePolicy policy = CachePolicy::automatic;
 };
 

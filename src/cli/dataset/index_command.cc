@@ -47,7 +47,6 @@ Status run(const IndexArguments& arguments, Context& context) {
   for (const std::vector<std::string>& patterns : group_datasets(arguments.dataset.uris)) {
     STOKER_ASSIGN(const std::shared_ptr<const Dataset> dataset,
                   open_dataset(patterns, arguments.dataset, context));
-    STOKER_TRY(dataset->index().verify());
     const std::string name = dataset_name(patterns, *dataset);
     STOKER_TRY(
         out.line(arguments.json ? render_json(name, *dataset) : render_text(name, *dataset)));
@@ -62,6 +61,7 @@ void add_index_command(Command& stoker, Context& context) {
       "index", "Build or show the index of a dataset, which locates every sample.");
   const auto arguments = std::make_shared<IndexArguments>();
   arguments->dataset.needs_index_file = true;
+  arguments->dataset.check_index = true;
   add_dataset_arguments(*command, arguments->dataset);
   command->add_flag(
       "--checksums", arguments->dataset.checksums,

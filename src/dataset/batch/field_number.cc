@@ -78,6 +78,25 @@ std::string integer_text(WideInteger value) {
   return fmt::format("{}", static_cast<std::uint64_t>(value));
 }
 
+/// Whether a real of that many bits of mantissa holds it. Small ones, which most are, at once.
+bool is_exact(WideInteger value, int mantissa_bits) {
+  WideInteger rest = value < 0 ? -value : value;
+  if (rest >> mantissa_bits == 0) return true;
+  while ((rest & 1) == 0) rest >>= 1;
+  return rest >> mantissa_bits == 0;
+}
+
+/// Real numbers are rounded to the nearest, as everywhere; an integer is an identifier more often
+/// than not, and another one is wrong.
+template <typename T>
+Status check_exact(const Number& number, Dtype dtype) {
+  if (!number.is_integer || is_exact(number.integer, std::numeric_limits<T>::digits)) return {};
+  return Status(Code::invalid_argument,
+                fmt::format("{} is an integer that {} would round: ask for an integer dtype{}",
+                            integer_text(number.integer), dtype_name(dtype),
+                            dtype == Dtype::float32 ? " or float64" : ""));
+}
+
 template <typename T>
 Status store_integer(const Number& number, Dtype dtype, std::span<std::byte> out) {
   if (!number.is_integer)
@@ -108,8 +127,15 @@ Result<Number> parse_integer(std::span<const std::byte> text) {
 }
 
 Result<Number> parse_real(std::span<const std::byte> text) {
+  const std::string_view digits = digits_of(text_of(text));
   double value = 0;
-  const std::errc error = parse_as(digits_of(text_of(text)), value);
+  const std::errc error = parse_as(digits, value);
+  // Below, every integer is a float32.
+  if (error == std::errc{} && std::fabs(value) < 0x1p24) return real_number(value);
+  std::int64_t integer = 0;
+  std::uint64_t large = 0;
+  if (parse_as(digits, integer) == std::errc{}) return integer_number(integer);
+  if (parse_as(digits, large) == std::errc{}) return integer_number(large);
   if (error == std::errc{}) return real_number(value);
   return refuse(text, error == std::errc::result_out_of_range ? "is more than a double holds"
                                                               : "is no number");
@@ -158,6 +184,7 @@ Status store_number(const Number& number, Dtype dtype, std::span<std::byte> out)
           Code::invalid_argument,
           fmt::format("numbers are not rounded to {} here: ask for float32", dtype_name(dtype)));
     case Dtype::float32: {
+      STOKER_TRY(check_exact<float>(number, dtype));
       const bool fits = !std::isfinite(number.real) ||
                         std::fabs(number.real) <= double{std::numeric_limits<float>::max()};
       if (!fits)
@@ -169,8 +196,14 @@ Status store_number(const Number& number, Dtype dtype, std::span<std::byte> out)
     }
     case Dtype::float64: break;
   }
+  STOKER_TRY(check_exact<double>(number, dtype));
   std::memcpy(out.data(), &number.real, sizeof number.real);
   return {};
+}
+
+Result<double> to_float64(const Number& number) {
+  STOKER_TRY(check_exact<double>(number, Dtype::float64));
+  return number.real;
 }
 
 Result<std::int64_t> to_int64(const Number& number) {

@@ -24,7 +24,8 @@ struct Number {
 
 /// Digits with a sign and white space around them, up to 64 bits.
 Result<Number> parse_integer(std::span<const std::byte> text);
-/// The same for real numbers; integers too.
+/// The same for real numbers; integers too, and one of 64 bits that a float32 may not hold is
+/// returned as an integer.
 Result<Number> parse_real(std::span<const std::byte> text);
 /// The one that `dtype` wants: an integer, or for float dtypes a real.
 Result<Number> parse_number_for(Dtype dtype, std::span<const std::byte> text);
@@ -32,11 +33,13 @@ Result<Number> parse_number_for(Dtype dtype, std::span<const std::byte> text);
 /// The element of `dtype` that `bytes` begin with.
 Number load_number(Dtype dtype, std::span<const std::byte> bytes) noexcept;
 
-/// Writes an element of `dtype` to the begin of `out`. Integers must fit; real numbers are rounded,
-/// go to real elements alone, and must not become infinite.
+/// Writes an element of `dtype` to the begin of `out`. Integers must fit exactly; real numbers are
+/// rounded, go to real elements alone, and must not become infinite.
 Status store_number(const Number& number, Dtype dtype, std::span<std::byte> out);
 
 /// Whether an int64 holds it; the failure says which dtype does.
 Result<std::int64_t> to_int64(const Number& number);
+/// Real numbers as they are; an integer must be one that a double holds.
+Result<double> to_float64(const Number& number);
 
 }  // namespace stoker::internal

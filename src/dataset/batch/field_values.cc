@@ -41,7 +41,7 @@ Result<std::int64_t> read_int64(const FieldView& field, ArrayReader& arrays) {
 Result<double> read_float64(const FieldView& field, ArrayReader& arrays) {
   STOKER_ASSIGN(const Number number,
                 is_typed(field) ? read_typed(field, arrays) : parse_real(field.bytes));
-  return number.real;
+  return to_float64(number);
 }
 
 Status check_text(const FieldView& field) {
@@ -101,6 +101,14 @@ Result<std::int64_t> json_int64(const Json& value) {
 }
 
 Result<double> json_float64(const Json& value) {
+  if (value.is_number_unsigned()) {
+    const std::uint64_t number = value.get_uint64();
+    return to_float64({.integer = number, .real = static_cast<double>(number)});
+  }
+  if (value.is_number_integer()) {
+    const std::int64_t number = value.get_int64();
+    return to_float64({.integer = number, .real = static_cast<double>(number)});
+  }
   if (value.is_number()) return value.get_double();
   return Status(Code::invalid_argument,
                 fmt::format("its JSON value is {}, not a number", value.type_name()));

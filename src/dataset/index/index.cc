@@ -158,6 +158,14 @@ Result<SampleLocation> Index::locate(std::uint64_t sample, std::uint32_t shard_h
   return SampleLocation{.shard = number, .record = record, .crc32c = entry.crc32c};
 }
 
+bool Index::claims_checksums(const PathAt& path) {
+  const Result<MappedFile> file = MappedFile::open(path, MapAdvice::random);
+  if (!file.ok() || file->bytes().size() < kHeaderBytes) return false;
+  const auto header = load<Header>(file->bytes());
+  return header.magic == kMagic && header.version_major == kVersionMajor &&
+         (header.flags & kFlagChecksums) != 0;
+}
+
 Status Index::verify() const {
   for (std::uint64_t block = 0; block < records_.count(); ++block) STOKER_TRY(check_block(block));
   return {};

@@ -107,6 +107,9 @@ class Index {
   /// Checks every block now.
   Status verify() const;
 
+  /// Whether a file that may be damaged says that it has checksums.
+  static bool claims_checksums(const PathAt& path);
+
  private:
   Index() = default;
   Status check_block(std::uint64_t block) const;

@@ -191,8 +191,20 @@ Result<std::vector<std::byte>> build_index(const ShardSource& source, const Inde
 
 Result<IndexFile> open_index_file(const ShardSource& source, const IndexOptions& options) {
   std::optional<Index> taken;
-  const auto take = [&](const PathAt& path) -> Status {
+  Status damage;
+  IndexOptions build = options;
+  const auto open_checked = [&](const PathAt& path) -> Result<Index> {
     STOKER_ASSIGN(Index index, Index::open(path));
+    if (options.check_all) STOKER_TRY(index.verify().with_context(path.text()));
+    return index;
+  };
+  const auto take = [&](const PathAt& path) -> Status {
+    Result<Index> opened = open_checked(path);
+    if (opened.status().code() == Code::corrupt) {
+      damage = opened.status();
+      if (Index::claims_checksums(path)) build.checksums = true;
+    }
+    STOKER_ASSIGN(Index index, std::move(opened));
     if (!fits(index, source)) return Status(Code::not_found, path.text() + ": of other shards");
     if (options.checksums && !index.has_checksums())
       return Status(Code::not_found, path.text() + ": without checksums");
@@ -208,13 +220,19 @@ Result<IndexFile> open_index_file(const ShardSource& source, const IndexOptions&
                          .in_memory = options.in_memory,
                          .stop = options.stop,
                          .ops = options.ops},
-                        take, [&] { return build_index(source, options); }));
+                        take, [&] { return build_index(source, build); }));
   if (file.path.empty()) {
     STOKER_ASSIGN(Index index, Index::adopt(std::move(file.bytes)));
-    return IndexFile{
-        .index = std::move(index), .path = {}, .is_new = true, .refused = std::move(file.refused)};
+    return IndexFile{.index = std::move(index),
+                     .path = {},
+                     .is_new = true,
+                     .refused = std::move(file.refused),
+                     .damage = std::move(damage)};
   }
-  return IndexFile{.index = *std::move(taken), .path = std::move(file.path), .is_new = file.is_new};
+  return IndexFile{.index = *std::move(taken),
+                   .path = std::move(file.path),
+                   .is_new = file.is_new,
+                   .damage = file.is_new ? std::move(damage) : Status()};
 }
 
 Result<Index> open_index(const ShardSource& source, const IndexOptions& options) {

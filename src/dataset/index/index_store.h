@@ -22,6 +22,7 @@ struct IndexProgress {
 struct IndexOptions {
   bool checksums = false;     ///< A CRC32C for each sample; reads every byte once.
   bool rebuild = false;       ///< Even if there is one that fits.
+  bool check_all = false;     ///< Check every block of the one that is there, not its frame alone.
   unsigned thread_count = 0;  ///< 0: two for each core, at most one for each shard.
   /// Where indexes go when the dataset's own directory cannot be written to; empty: nowhere.
   std::string cache_directory = {};
@@ -37,12 +38,14 @@ struct IndexFile {
   std::string path;     ///< Empty if it is kept in memory.
   bool is_new = false;  ///< Built by this call.
   Status refused = {};  ///< Why it is kept in memory.
+  Status damage = {};   ///< Of the file that this one replaces.
 };
 
 /// The index of a dataset: the one that is there if its shards are as they were indexed (names,
 /// sizes, times), else a new one, built in parallel and published by rename. One with checksums is
 /// kept whatever the times say: a copy has new ones, and each sample is held against its checksum
-/// when it is read, so that a shard which was changed is found out and not indexed anew. It lies in
+/// when it is read, so that a shard which was changed is found out and not indexed anew. One that
+/// is damaged is replaced, and has checksums again if it says that it had. It lies in
 /// `<dataset>/.stoker/`, or in the cache directory. One process builds, others wait for it.
 ///
 /// `denied` or `no_space`, with the way out, if neither place takes it, unless `in_memory` is set;

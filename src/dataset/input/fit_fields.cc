@@ -102,6 +102,17 @@ Result<float> narrow(double value) {
   return narrowed;
 }
 
+/// The same for an integer, which is not rounded.
+Result<float> narrow_integer(double value) {
+  STOKER_ASSIGN(const float narrowed, narrow(value));
+  if (double{narrowed} != value)
+    return Status(Code::invalid_argument,
+                  fmt::format("{} is an integer that a float32 would round, and the field has real "
+                              "numbers, for which TFRecord has nothing else; use mds or tar",
+                              value));
+  return narrowed;
+}
+
 Result<std::vector<std::byte>> narrow_all(std::span<const std::byte> bytes) {
   std::vector<std::byte> out(bytes.size() / sizeof(double) * sizeof(float));
   for (std::size_t i = 0; i < bytes.size() / sizeof(double); ++i) {
@@ -133,6 +144,10 @@ Result<std::vector<std::byte>> example_numbers(Dtype dtype, std::span<const std:
 Status fit_tfrecord(SampleView& sample, FieldView& field) {
   if (field.type == FieldType::int64 || field.type == FieldType::float32) return {};
   STOKER_ASSIGN(const Dtype dtype, dtype_of(field));
+  if (field.type == FieldType::float64 && field.dtype == dtype_descr(Dtype::int64)) {
+    const Result<float> number = narrow_integer(load_at<double>(field.bytes, 0));
+    if (!number.ok()) return number.status().with_context(name_for_message(field));
+  }
   Result<std::vector<std::byte>> numbers = example_numbers(dtype, field.bytes);
   if (!numbers.ok()) return numbers.status().with_context(name_for_message(field));
   const bool is_float = dtype == Dtype::float32 || dtype == Dtype::float64;
@@ -161,7 +176,9 @@ Status fit_tfrecord_list(SampleView& sample, FieldView& field) {
       add(is_bool ? std::int64_t{value.get_bool()} : value.get_int64());
       continue;
     }
-    const Result<float> number = narrow(is_bool ? value.get_bool() : value.get_double());
+    const Result<float> number = is_bool                     ? narrow(value.get_bool())
+                                 : value.is_number_integer() ? narrow_integer(value.get_double())
+                                                             : narrow(value.get_double());
     if (!number.ok()) return number.status().with_context(name_for_message(field));
     add(*number);
   }

@@ -225,9 +225,12 @@ class JsonlSource final : public PackInput {
           {.name = name, .bytes = internal::keep_number(view, &number), .type = FieldType::int64});
     } else if (kind == Kind::float64) {
       const double number = value.is_boolean() ? value.get_bool() : value.get_double();
-      view.fields.push_back({.name = name,
-                             .bytes = internal::keep_number(view, &number),
-                             .type = FieldType::float64});
+      // An integer among real numbers is told apart by its dtype: no format may round it.
+      view.fields.push_back(
+          {.name = name,
+           .bytes = internal::keep_number(view, &number),
+           .type = FieldType::float64,
+           .dtype = value.is_number_integer() ? dtype_descr(Dtype::int64) : std::string_view()});
     } else {
       const std::string text =
           kind == Kind::text ? value.get_string() : value.dump({.is_sorted = true});

@@ -136,8 +136,10 @@ Result<PackReport> pack(FileOps& ops, const PackInput& source, const std::string
   STOKER_ASSIGN(const std::unique_ptr<PackSession> session,
                 PackSession::open(ops, source, directory, options, TaskShare::every_nth));
   if (session->finished()) return *session->finished();
-  STOKER_ASSIGN(const std::uint64_t found, ParallelPack(ops, source, *session, options).run());
-  return session->close(found);
+  const Result<std::uint64_t> found = ParallelPack(ops, source, *session, options).run();
+  if (found.ok()) return session->close(*found);
+  if (found.status().code() != Code::cancelled) session->withdraw();
+  return found.status();
 }
 
 }  // namespace stoker

@@ -178,6 +178,10 @@ Result<PackJob> read_pack_job(const PathAt& directory) {
   return job;
 }
 
+void remove_pack_job(FileOps& ops, const PathAt& directory) {
+  static_cast<void>(ops.unlink(directory / kPlanName));
+}
+
 Status publish_pack_job(FileOps& ops, const PathAt& directory, const PackJob& job) {
   Json files = Json::array();
   for (const std::string& name : job.extra_files) files.push_back(name);

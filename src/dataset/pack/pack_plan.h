@@ -65,6 +65,8 @@ Result<PackPlan> make_pack_plan(const PackInput& source, const PackPlanOptions& 
 /// The job that a destination directory belongs to; `not_found` if to none.
 Result<PackJob> read_pack_job(const PathAt& directory);
 Status publish_pack_job(FileOps& ops, const PathAt& directory, const PackJob& job);
+/// Best effort.
+void remove_pack_job(FileOps& ops, const PathAt& directory);
 
 /// A permutation of 0 .. count-1 that depends on nothing but `seed`.
 std::vector<std::uint64_t> shuffled(std::uint64_t count, std::uint64_t seed);

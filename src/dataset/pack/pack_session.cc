@@ -151,6 +151,18 @@ Status PackSession::claim(const PackInput& source) {
   return {};
 }
 
+void PackSession::withdraw() {
+  if (!is_alone_ || finished_ || !lock_) return;
+  // Each packed shard has a part in there: then the directory is not empty, and stays.
+  if (!ops_.rmdir(pack_parts_directory(directory_)).ok()) return;
+  for (const std::string& name : plan_.job.extra_files)
+    static_cast<void>(ops_.unlink(directory_ / name));
+  remove_pack_job(ops_, directory_);
+  static_cast<void>(ops_.unlink(directory_ / ".stoker/pack.lock"));
+  static_cast<void>(ops_.rmdir(directory_ / ".stoker"));
+  lock_ = UniqueFd();
+}
+
 Result<PackReport> PackSession::close(std::uint64_t found) {
   if (is_alone_) {
     STOKER_ASSIGN(PackReport report, internal::merge_locked(ops_, directory_, plan_.job));

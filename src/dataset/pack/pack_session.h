@@ -48,6 +48,10 @@ class PackSession {
   /// of a job with one task, the report of what is there for others. Lets go of the directory.
   Result<PackReport> close(std::uint64_t found);
 
+  /// After a failure: if not one shard is packed, leaves nothing behind, so that another job may
+  /// have the directory. Does nothing for one of several tasks: others may be at work.
+  void withdraw();
+
  private:
   PackSession(FileOps& ops, PathAt directory, PackPlan plan, PackWriterOptions writer)
       : ops_(ops),

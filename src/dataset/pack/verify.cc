@@ -17,17 +17,23 @@
 namespace stoker {
 namespace {
 
+std::string index_path(const ShardSource& source) {
+  return source.directory() + "/.stoker/" + index_name(source);
+}
+
 /// The index, if it names these shards. Their times and sizes do not matter here: a damaged shard
-/// is to be held against the index of the whole one.
-std::optional<Index> find_index(const ShardSource& source) {
-  Result<Index> index = Index::open(source.directory() + "/.stoker/" + index_name(source));
-  if (!index.ok() || index->format() != source.format() || !index->verify().ok())
-    return std::nullopt;
+/// is to be held against the index of the whole one. `corrupt` if the index itself is damaged.
+Result<std::optional<Index>> find_index(const ShardSource& source) {
+  Result<Index> index = Index::open(index_path(source));
+  if (index.status().code() == Code::corrupt) return index.status();
+  if (!index.ok()) return std::optional<Index>();
+  STOKER_TRY(index->verify());
+  if (index->format() != source.format()) return std::optional<Index>();
   const bool same =
       std::equal(index->shards().begin(), index->shards().end(), source.shards().begin(),
                  source.shards().end(),
                  [](const IndexedShard& was, const ShardFile& is) { return was.name == is.name; });
-  return same ? std::optional<Index>(*std::move(index)) : std::nullopt;
+  return same ? std::optional<Index>(*std::move(index)) : std::optional<Index>();
 }
 
 /// One file to look at: a shard, or one that only the manifest knows.
@@ -75,22 +81,32 @@ class Verification {
       manifest_ = *std::move(manifest);
     else if (manifest.status().code() != Code::not_found && S_ISDIR(info.st_mode))
       add_problem(directory_ + "/" + std::string(kManifestName), manifest.status());
+    const Status finished = check_pack_finished(directory_);
+    if (!finished.ok()) add_problem(directory_, finished);
     ShardSourceOptions source_options = options_.source;
     source_options.check_files = false;  // a shard that is missing must not hide the others
     Result<std::unique_ptr<ShardSource>> source = open_shards({&directory_, 1}, source_options);
     if (source.ok())
       source_ = *std::move(source);
+    else if (!finished.ok())
+      return {};  // it may lack all that says what its shards are
     else if (manifest_ || is_damage(source.status()))
       add_problem(directory_, source.status());
     else if (report_.problems.empty())  // else the manifest, which says what they are, is damaged
       return source.status();
-    if (source_) index_ = find_index(*source_);
-    if (const Status finished = check_pack_finished(directory_); !finished.ok())
-      add_problem(directory_, finished);
+    if (source_) take_index();
     report_.has_manifest = manifest_.has_value();
     report_.has_checksums = index_ && index_->has_checksums();
     list_items();
     return {};
+  }
+
+  void take_index() STOKER_REQUIRES(mutex_) {
+    Result<std::optional<Index>> index = find_index(*source_);
+    if (index.ok())
+      index_ = *std::move(index);
+    else
+      add_problem(index_path(*source_), index.status());
   }
 
   /// Of a dataset, whereas what is none cannot be looked at.
@@ -102,7 +118,9 @@ class Verification {
   }
 
   void add_problem(const std::string& path, const Status& status) STOKER_REQUIRES(mutex_) {
-    report_.problems.push_back({.path = path, .message = std::string(status.message())});
+    std::string_view message = status.message();
+    if (message.starts_with(path + ": ")) message.remove_prefix(path.size() + 2);
+    report_.problems.push_back({.path = path, .message = std::string(message)});
   }
 
   void list_items() STOKER_REQUIRES(mutex_) {

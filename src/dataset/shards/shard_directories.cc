@@ -21,9 +21,12 @@ struct NamedFormat {
 };
 constexpr std::array kNamedFormats = {
     NamedFormat{"tar", [](std::string_view name) { return name.ends_with(".tar"); }},
-    NamedFormat{
-        "tfrecord",
-        [](std::string_view name) { return name.find(".tfrec") != std::string_view::npos; }},
+    NamedFormat{"tfrecord",
+                [](std::string_view name) {
+                  // Not what a killed pack left.
+                  return name.find(".tfrec") != std::string_view::npos &&
+                         name.find(".staged-") == std::string_view::npos;
+                }},
     NamedFormat{"megatron", [](std::string_view name) { return name.ends_with(".idx"); }},
     NamedFormat{"npy", [](std::string_view name) { return name.ends_with(".npy"); }},
     NamedFormat{"", [](std::string_view name) { return name.ends_with(".bin"); }},
@@ -137,7 +140,11 @@ Result<std::unique_ptr<ShardSource>> open_directories(const std::vector<std::str
                                                 "; name directories of one format");
     found.push_back(std::move(one));
   }
-  STOKER_ASSIGN(std::unique_ptr<ShardSource> source, open_found(directories, std::move(found)));
+  Result<std::unique_ptr<ShardSource>> opened = open_found(directories, std::move(found));
+  // Shards of a pack that was not finished lack what says what they are: that comes last.
+  for (std::size_t i = 0; !opened.ok() && i < directories.size(); ++i)
+    STOKER_TRY(check_pack_finished(directories[i]).with_context(directories[i]));
+  STOKER_ASSIGN(std::unique_ptr<ShardSource> source, std::move(opened));
   source->set_whole_directories(directories);
   return source;
 }

@@ -86,6 +86,23 @@ TEST_F(DatasetCliTest, index_is_reused_until_asked_to_rebuild) {
   EXPECT_EQ(stoker({"index", shards_ + "/*.tar", "-v"}).err, "") << "the same shards";
 }
 
+TEST_F(DatasetCliTest, a_damaged_index_fails_verify_and_is_rebuilt_by_index) {
+  const std::string path =
+      json::parse(stoker({"index", shards_, "--checksums", "--json"}).out)["index"];
+  testing::flip_bit(path, 4096 + 17);
+  const Ran verified = stoker({"verify", shards_});
+  EXPECT_EQ(verified.exit_code, 1);
+  EXPECT_NE(verified.out.find(path + ": index: the entries"), std::string::npos) << verified.out;
+
+  const Ran rebuilt = stoker({"index", shards_, "--json"});
+  EXPECT_EQ(rebuilt.exit_code, 0);
+  EXPECT_TRUE(is_one_line_with(rebuilt.err, {"warning", path, "damaged", "rebuilt"}))
+      << rebuilt.err;
+  EXPECT_EQ(json::parse(rebuilt.out)["checksums"], "index");
+  EXPECT_EQ(stoker({"verify", shards_}).exit_code, 0);
+  EXPECT_EQ(stoker({"index", shards_}).err, "");
+}
+
 TEST_F(DatasetCliTest, index_of_a_read_only_dataset_goes_to_the_cache) {
   const DatasetDir cache;
   ASSERT_EQ(::chmod(dir_.path().c_str(), 0755), 0);

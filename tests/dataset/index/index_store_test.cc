@@ -198,6 +198,26 @@ TEST_F(IndexStoreTest, opening_looks_at_no_entry_and_each_block_is_checked_when_
     EXPECT_EQ(index->locate(block * 4096).status().code(), Code::corrupt);
 }
 
+TEST_F(IndexStoreTest, damage_in_any_part_of_it_is_found_when_asked_for_and_replaced) {
+  for (const bool checksums : {false, true}) {
+    EXPECT_TRUE(builds({.checksums = checksums, .rebuild = true}));
+    const std::string good = contents_of(path());
+    for (std::size_t at = 0; at < good.size(); at += 997) {
+      SCOPED_TRACE(at);
+      flip_bit(path(), at);
+      const auto file = open_index_file(*source(), {.check_all = true});
+      ASSERT_TRUE(file.ok()) << file.status().message();
+      EXPECT_TRUE(file->is_new);
+      EXPECT_NE(file->damage.message().find(path()), std::string_view::npos);
+      if (at >= 16) {  // its mark and version say that it is an index at all
+        EXPECT_EQ(contents_of(path()), good) << "with its checksums";
+      }
+    }
+    EXPECT_TRUE(builds({.checksums = checksums, .rebuild = true}));
+    EXPECT_TRUE(open_index_file(*source(), {.check_all = true})->damage.ok());
+  }
+}
+
 TEST_F(IndexStoreTest, a_shard_that_cannot_be_scanned_leaves_no_index) {
   flip_bit(shard(1), 5);
   const auto index = open_index(*source());

@@ -118,6 +118,24 @@ INSTANTIATE_TEST_SUITE_P(Formats, VerifyFormatTest,
                          ::testing::Values("tar", "mds", "tfrecord", "tokens"),
                          [](const auto& test) { return test.param; });
 
+TEST(VerifyTest, a_damaged_index_is_a_problem_and_samples_are_still_checked) {
+  const PackDir dir;
+  make_dataset(dir, "tar");
+  const std::string path = (*Dataset::open(dir.file("d")))->index_path();
+  for (std::size_t at = 0; at < std::filesystem::file_size(path); at += 4999) {
+    SCOPED_TRACE(at);
+    flip(path, at);
+    const VerifyReport report = verify(dir);
+    flip(path, at);
+    ASSERT_EQ(report.problems.size(), 1U);
+    EXPECT_EQ(report.problems[0].path, path);
+    EXPECT_TRUE(report.problems[0].message.starts_with("index: ")) << report.problems[0].message;
+    EXPECT_EQ(report.sample_count, kSamples);
+    EXPECT_FALSE(report.has_checksums);
+  }
+  EXPECT_TRUE(verify(dir).problems.empty());
+}
+
 TEST(VerifyTest, missing_extra_and_changed_files_are_named) {
   const PackDir dir;
   make_dataset(dir, "tar");

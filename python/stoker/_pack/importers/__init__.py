@@ -77,6 +77,7 @@ def _ingest_all(
     options: dict[str, Any],
 ) -> _native.PackReport:
     given = {name: value for name, value in chosen.items() if value is not None}
+    _native.check_apart(path_text(path), path_text(dst))
     with open_source(kind, path_text(path), given) as source:
         rows = (row for batch in source.read(range(source.count)) for row in batch)
         report = _ingest.ingest(rows, dst, **options)

@@ -65,6 +65,24 @@ def choose_columns(
     return list(dict.fromkeys(chosen))
 
 
+def columns_of_filter(expression: Any, schema: Any) -> list[str]:
+    """The columns that an Arrow expression may name; it does not say them but in its text."""
+    if expression is None:
+        return []
+    text = str(expression)
+    by_number = "FieldPath(" in text
+    return [name for name in schema.names if by_number or name in text]
+
+
+def has_floats(kind: Any, types: Any) -> bool:
+    """Whether a value of this Arrow type may hold a NaN."""
+    if types.is_dictionary(kind):
+        return has_floats(kind.value_type, types)
+    return bool(types.is_floating(kind)) or any(
+        has_floats(kind.field(i).type, types) for i in range(kind.num_fields)
+    )
+
+
 def make_filter(where: Any, schema: Any, path: str) -> Any:
     """An Arrow expression from our grammar, pyarrow's lists, or an expression; None from None."""
     if where is None:

@@ -115,12 +115,23 @@ def check_plain(path: str | os.PathLike[str]) -> None:
         raise OSError(errno.EINVAL, "not a regular file", os.fspath(path))
 
 
-def fingerprint_of(files: Sequence[str | os.PathLike[str]], *choices: object) -> str:
-    """Of the files' names, sizes and times, and of what was chosen of them."""
+def fingerprint_of(
+    files: Sequence[str | os.PathLike[str]],
+    *choices: object,
+    folder: str | os.PathLike[str] | None = None,
+) -> str:
+    """Of the files' names, sizes and times, and of what was chosen of them.
+
+    Names are those below ``folder``, if that is one: the folders in it decide the order of the
+    files, and some are columns.
+    """
     digest = hashlib.sha256()
     for file in files:
         info = Path(file).stat()
-        digest.update(f"{Path(file).name}\0{info.st_size}\0{info.st_mtime_ns}\0".encode())
+        is_below = folder is not None and Path(folder).is_dir()
+        name = os.path.relpath(file, folder) if is_below else Path(file).name
+        digest.update(os.fsencode(name))
+        digest.update(f"\0{info.st_size}\0{info.st_mtime_ns}\0".encode())
     digest.update(repr(choices).encode())
     return digest.hexdigest()
 
@@ -131,7 +142,7 @@ def with_key(sample: Sample, key: str | None, row: int) -> Sample:
         return sample
     value = sample.get(key)
     if value is None:
-        raise ValueError(f"key={key!r}: there is no such column, or it is null")
+        raise ValueError(f"row {row}: key={key!r}: there is no such column, or it is null")
     if key != "__key__" and "__key__" in sample:
         raise ValueError(
             f"key={key!r}: there is a column '__key__' as well, which would be lost: leave it out "

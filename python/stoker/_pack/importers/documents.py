@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -53,6 +54,15 @@ def scan_lines(path: Path) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]
         sizes.append(np.array([position - line_begin]))
     none = np.empty(0, np.int64)
     return np.concatenate([none, *begins]), np.concatenate([none, *sizes])
+
+
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the key {twice!r} is there more than once")
+    return made
 
 
 def _is_document(file: Path, endings: tuple[str, ...]) -> bool:
@@ -202,7 +212,7 @@ class Documents:
         try:
             if not self._is_jsonl:
                 return data.decode().removesuffix("\r") if self._has_lines else data.decode()
-            value = json.loads(data)
+            value = json.loads(data, object_pairs_hook=_without_duplicates)
         except UnicodeDecodeError as error:
             what = f"not UTF-8: byte {error.start} of it is {data[error.start]:#04x}"
         except (ValueError, RecursionError) as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -39,11 +40,40 @@ def _passed_over(path: str) -> list[str]:
     return found
 
 
+def _check_folders(path: str, files: Sequence[str]) -> None:
+    """ValueError for folders NAME=VALUE that Arrow would read as other columns or values.
+
+    Where one file lies in k=1 and another does not, k would be null; k=01 and k=1 would be one
+    number.
+    """
+    first: tuple[str, list[str]] | None = None
+    texts: dict[tuple[str, int], tuple[str, str]] = {}
+    for file in files:
+        parts = [part.partition("=") for part in Path(os.path.relpath(file, path)).parent.parts]
+        names = [name for name, equals, _ in parts if equals]
+        first = first or (file, names)
+        if names != first[1]:
+            raise ValueError(
+                f"{file}: its folders are the columns {names}, and those of {first[0]} are "
+                f"{first[1]}; the files of a folder must have one schema: pack them apart"
+            )
+        for name, _, value in parts:
+            if not re.fullmatch(r"-?[0-9]+", value):
+                continue
+            seen = texts.setdefault((name, int(value)), (value, file))
+            if seen[0] != value:
+                raise ValueError(
+                    f"{file}: {name}={value} and {name}={seen[0]} ({seen[1]}) are one number; "
+                    "rename one of the folders"
+                )
+
+
 class ParquetRows(RowSource):
     """The rows of Parquet files that a filter lets through.
 
     Row groups are counted when it is opened: by their metadata, or, under a filter, by reading the
-    columns that the filter names in the row groups that their statistics do not rule out.
+    columns that the filter names in the row groups that their statistics do not rule out. The
+    statistics of floats know nothing of NaN: a filter that names such a column reads it everywhere.
     """
 
     is_sequential = True
@@ -76,15 +106,20 @@ class ParquetRows(RowSource):
                 path, format="parquet", partitioning=partitioning
             )
             files = sorted(dataset.get_fragments(), key=lambda f: os.fsencode(f.path))
+            if partitioning is not None:
+                _check_folders(path, [file.path for file in files])
             self._schema = dataset.schema
             self._columns = arrow_rows.choose_columns(self._schema, columns, key, path)
             self._filter = arrow_rows.make_filter(where, self._schema, path)
             self._schema = self._common_schema(files, is_all=columns is None)
+            self._own_filter = self._columns_without_statistics()
             self._readers = choose_readers(self._schema, self._columns, json_columns)
             self._groups = self._count(files, is_all=columns is None)
         self.fields = [name for name in self._columns if name != key]
         choices = (self._columns, str(self._filter), key, *json_columns)
-        self.fingerprint = fingerprint_of([file.path for file in files], "parquet", choices)
+        self.fingerprint = fingerprint_of(
+            [file.path for file in files], "parquet", choices, folder=path
+        )
         for name, decode in self.choose_decoders(self._schema).items():
             if name in self._readers:
                 self._readers[name] = arrow_rows.decoded(self._readers[name], decode)
@@ -108,9 +143,9 @@ class ParquetRows(RowSource):
         if is_all:
             wanted = None
         else:  # what a filter names is in its text
-            text = "" if self._filter is None else str(self._filter)
+            in_filter = arrow_rows.columns_of_filter(self._filter, self._schema)
             in_files = {name for _, schema in each for name in schema.names}
-            wanted = sorted(name for name in in_files if name in self._columns or name in text)
+            wanted = sorted(in_files & {*self._columns, *in_filter})
         merged = merge_schemas(each, wanted)
         fields = [merged.field(f.name) if f.name in merged.names else f for f in self._schema]
         return need("pyarrow", "parquet").schema(fields, self._schema.metadata)
@@ -124,8 +159,7 @@ class ParquetRows(RowSource):
             if self._filter is None:
                 counts = [group.row_groups[0].num_rows for group in groups]
             else:
-                options = {"schema": self._schema, "filter": self._filter, "columns": []}
-                counts = list(pool.map(lambda g: g.scanner(**options).count_rows(), groups))
+                counts = list(pool.map(self._count_passing, groups))
         self.size_bytes = sum(
             self._group_bytes(group, is_all) * count // max(1, group.row_groups[0].num_rows)
             for group, count in zip(groups, counts, strict=True)
@@ -134,6 +168,32 @@ class ParquetRows(RowSource):
         self.starts = self._first
         self.count = sum(counts)
         return [group for group, count in zip(groups, counts, strict=True) if count]
+
+    def _columns_without_statistics(self) -> list[str]:
+        """The columns of a filter that Arrow must not apply, because it names floats; else none."""
+        if self._filter is None:
+            return []
+        types = need("pyarrow", "parquet").types
+        names = arrow_rows.columns_of_filter(self._filter, self._schema)
+        kinds = [self._schema.field(name).type for name in names]
+        return names if any(arrow_rows.has_floats(kind, types) for kind in kinds) else []
+
+    def _passing(self, group: Any, columns: list[str], **options: Any) -> Iterator[Any]:
+        """Tables of the rows of a row group that the filter lets through."""
+        arrow = need("pyarrow", "parquet")
+        if not self._own_filter:
+            options["filter"] = self._filter
+        names = list(dict.fromkeys([*columns, *self._own_filter]))
+        for batch in group.to_batches(schema=self._schema, columns=names, **options):
+            table = arrow.Table.from_batches([batch])
+            yield table.filter(self._filter).select(columns) if self._own_filter else table
+
+    def _count_passing(self, group: Any) -> int:
+        if not self._own_filter:
+            options = {"schema": self._schema, "filter": self._filter, "columns": []}
+            return int(group.scanner(**options).count_rows())
+        tables = self._passing(group, self._own_filter, use_threads=False)
+        return sum(table.num_rows for table in tables)
 
     def _group_bytes(self, group: Any, is_all: bool) -> int:
         """Uncompressed. Columns one by one only where some are left out: there may be thousands."""
@@ -165,16 +225,15 @@ class ParquetRows(RowSource):
 
     def _batches(self, group: int, start: int, stop: int) -> Iterator[Any]:
         """Rows [start, stop) of a row group, as far as it has them."""
-        batches = self._groups[group].to_batches(
-            schema=self._schema,
-            columns=self._columns,
-            filter=self._filter,
+        tables = self._passing(
+            self._groups[group],
+            self._columns,
             batch_size=self.batch_rows,
             use_threads=False,  # shards are packed by threads of ours
         )
         at = 0
         with reading(self._groups[group].path, self._errors):
-            for batch in batches:
+            for batch in (batch for table in tables for batch in table.to_batches()):
                 first, last = max(start - at, 0), min(stop - at, batch.num_rows)
                 at += batch.num_rows
                 if first < last:

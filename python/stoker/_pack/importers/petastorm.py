@@ -62,6 +62,34 @@ def _array_decoder(dtype: np.dtype[Any] | None, shape: list[Any] | None) -> Call
     return decode
 
 
+def _fits(value: Any, dtype: np.dtype[Any]) -> bool:
+    if dtype.kind == "b":
+        return isinstance(value, bool)
+    if dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        return bool(type(value) is int and limits.min <= value <= limits.max)
+    if dtype.kind == "f":
+        if type(value) not in (int, float):
+            return False
+        with np.errstate(over="ignore"):
+            made = float(np.float64(value).astype(dtype))
+        return bool(made == value or value != value)
+    kinds = {"U": str, "S": bytes}
+    return dtype.kind not in kinds or isinstance(value, kinds[dtype.kind])
+
+
+def _scalar_decoder(dtype: np.dtype[Any]) -> Callable[[Any], Any]:
+    """Checks; what Arrow has of a column is stored as it is."""
+
+    def decode(value: Any) -> Any:
+        if not _fits(value, dtype):
+            shown = repr(value)[:40]
+            raise ValueError(f"{shown}, where the schema says {dtype}, which cannot hold it")
+        return value
+
+    return decode
+
+
 def _image(value: Any) -> Any:
     if not value.startswith(_IMAGE_MAGICS):
         raise ValueError("neither a PNG nor a JPEG, as the schema says")
@@ -90,7 +118,7 @@ def _decoder(column: str, entry: Any) -> Callable[[Any], Any] | None:
         return _array_decoder(dtype, None if shape is None else list(shape))
     if entry["codec"] == "compressed_image":
         return _image
-    return None if dtype is None else dtype.type
+    return None if dtype is None else _scalar_decoder(dtype)
 
 
 def read_schema(schema: Any) -> dict[str, Any]:

@@ -8,7 +8,8 @@ A grammar of its own, with nothing in it that could be run:
     column     a word (letters, digits, "_", "."), or any text in double or back quotes
     literal    a number, true, false, or a text in single or double quotes
 
-A null is neither less, equal, nor unequal to anything: rows that have one are left out.
+A null is neither less, equal, nor unequal to anything: rows that have one are left out. A NaN is
+unequal to every number, and neither less nor greater.
 """
 
 from __future__ import annotations

@@ -92,7 +92,9 @@ class TokenRows(RowSource):
         choices = (eod, lines, text_field, is_jsonl, tokens_per_byte)
         sha256 = hashlib.sha256(Path(tokenizer).read_bytes()).hexdigest()
         version = need("tokenizers", "tokenizers").__version__
-        self.fingerprint = fingerprint_of(self._documents.files, sha256, version, choices)
+        self.fingerprint = fingerprint_of(
+            self._documents.files, sha256, version, choices, folder=path
+        )
 
     def _look(self) -> float:
         """How many tokens a byte makes, from the first documents."""
