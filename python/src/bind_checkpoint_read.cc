@@ -211,21 +211,22 @@ void bind_notes(nb::module_& module) {
   module.def(
       "annotate_checkpoint",
       [](const nb::bytes& directory, std::uint64_t step, std::uint64_t generation,
-         const std::map<std::string, double>& values, const KillAt& kill_at) {
-        const CheckpointDirectory opened = open_directory(directory, ops_for_notes(kill_at));
-        raise_if_failed(
-            without_gil([&] { return annotate_checkpoint(opened, step, generation, values); }));
-      },
-      "directory"_a, "step"_a, "generation"_a, "values"_a, "kill_at"_a);
-  module.def(
-      "pin_checkpoint",
-      [](const nb::bytes& directory, std::uint64_t step, std::uint64_t generation, bool is_pinned,
+         const std::string& line, const std::map<std::string, double>& values,
          const KillAt& kill_at) {
         const CheckpointDirectory opened = open_directory(directory, ops_for_notes(kill_at));
-        raise_if_failed(
-            without_gil([&] { return pin_checkpoint(opened, step, generation, is_pinned); }));
+        raise_if_failed(without_gil(
+            [&] { return annotate_checkpoint(opened, step, generation, values, line); }));
       },
-      "directory"_a, "step"_a, "generation"_a, "is_pinned"_a, "kill_at"_a);
+      "directory"_a, "step"_a, "generation"_a, "line"_a, "values"_a, "kill_at"_a);
+  module.def(
+      "pin_checkpoint",
+      [](const nb::bytes& directory, std::uint64_t step, std::uint64_t generation,
+         const std::string& line, bool is_pinned, const KillAt& kill_at) {
+        const CheckpointDirectory opened = open_directory(directory, ops_for_notes(kill_at));
+        raise_if_failed(
+            without_gil([&] { return pin_checkpoint(opened, step, generation, is_pinned, line); }));
+      },
+      "directory"_a, "step"_a, "generation"_a, "line"_a, "is_pinned"_a, "kill_at"_a);
 }
 
 }  // namespace

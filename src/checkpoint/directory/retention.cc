@@ -68,6 +68,7 @@ void keep_exempt(const Catalog& catalog, const AllNotes& notes, const RetentionR
 std::optional<double> value_of(const CatalogStep& step, const AllNotes& notes,
                                const std::string& metric) {
   const CheckpointNote* note = notes.find(step.parsed.step, step.generation);
+  if (note != nullptr && !note->is_about(step.summary->line)) note = nullptr;
   for (const auto* values : {note == nullptr ? nullptr : &note->values, &step.summary->reference}) {
     if (values == nullptr) continue;
     if (const auto value = values->find(metric); value != values->end()) return value->second;
@@ -133,7 +134,8 @@ std::set<std::string> metrics_of(const Catalog& catalog, const AllNotes& notes) 
   std::set<std::string> names;
   for (const CatalogStep& step : catalog.steps) {
     if (!step.is_valid()) continue;
-    if (const CheckpointNote* note = notes.find(step.parsed.step, step.generation))
+    const CheckpointNote* note = notes.find(step.parsed.step, step.generation);
+    if (note != nullptr && note->is_about(step.summary->line))
       for (const auto& [name, ignored] : note->values) names.insert(name);
     for (const auto& [name, ignored] : step.summary->reference) names.insert(name);
   }

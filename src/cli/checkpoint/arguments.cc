@@ -100,8 +100,10 @@ Result<CheckpointReader> open_step(const std::string& directory, const std::stri
 }
 
 CheckpointNote note_of(const AllNotes& notes, const CatalogStep& step) {
-  const CheckpointNote* const note = notes.find(step.parsed.step, step.generation);
-  return note == nullptr ? CheckpointNote() : *note;
+  const CheckpointNote* const found = notes.find(step.parsed.step, step.generation);
+  CheckpointNote note = found == nullptr ? CheckpointNote() : *found;
+  if (step.is_valid() && !note.is_about(step.summary->line)) note.values.clear();
+  return note;
 }
 
 std::string shape_text(const std::vector<std::uint64_t>& shape) {
