@@ -1030,8 +1030,10 @@ def choose_checkpoint(directory: bytes, name: str, finite: bool, attempt: Any) -
     Calls `attempt` with checkpoints until one holds: its name, and those passed over.
     """
 
-def list_checkpoints(directory: bytes) -> list[tuple[str, int, bool, int, str | None, str]]:
-    """The newest first: name, step, superseded, generation, damage, line."""
+def list_checkpoints(directory: bytes, for_newest: bool = False) -> list[tuple[str, int, bool, int, str | None, str]]:
+    """
+    The newest first: name, step, superseded, generation, damage, line. With `for_newest` the first one's manifest was read.
+    """
 
 def checkpoint_metrics(directory: bytes) -> list[str]:
     """The names of the values that checkpoints have, for keep_best."""

@@ -93,13 +93,18 @@ struct NotedCheckpoint {
 
 /// Under its own name, or as one that was superseded. Without a line, any of that generation.
 Status find_checkpoint(const CheckpointDirectory& directory, const NotedCheckpoint& wanted) {
-  STOKER_ASSIGN(const Catalog catalog, list_checkpoints(directory));
-  const bool is_there = std::ranges::any_of(catalog.steps, [&](const CatalogStep& there) {
-    return there.is_valid() && there.parsed.step == wanted.step &&
-           there.generation == wanted.generation &&
-           (wanted.line.empty() || there.summary->line == wanted.line);
-  });
-  if (is_there) return {};
+  CatalogReader reader(directory);
+  for (;;) {  // ends: what is forgotten is read
+    STOKER_ASSIGN(const Catalog catalog, reader.list());
+    const auto found = std::ranges::find_if(catalog.steps, [&](const CatalogStep& there) {
+      return there.is_valid() && there.parsed.step == wanted.step &&
+             there.generation == wanted.generation &&
+             (wanted.line.empty() || there.summary->line == wanted.line);
+    });
+    if (found == catalog.steps.end()) break;
+    if (!found->is_hearsay) return {};
+    reader.forget(found->name);
+  }
   return Status(Code::not_found, directory.path() + "/" + step_name(wanted.step) + ": generation " +
                                      std::to_string(wanted.generation) + " is not there any more");
 }

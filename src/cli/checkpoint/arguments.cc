@@ -79,7 +79,7 @@ Result<CatalogStep> find_step(const Catalog& catalog, const std::string& directo
 
 Result<CatalogStep> find_step(const std::string& directory, const std::string& typed) {
   STOKER_ASSIGN(const CheckpointDirectory opened, open_directory(directory));
-  STOKER_ASSIGN(const Catalog catalog, list_checkpoints(opened));
+  STOKER_ASSIGN(const Catalog catalog, CatalogReader(opened).list_newest());
   return find_step(catalog, directory, typed);
 }
 
