@@ -170,9 +170,10 @@ nb::tuple choose(const nb::bytes& directory, const std::string& name, bool finit
   return nb::make_tuple(text_of(choice->name), passed_over);
 }
 
-nb::list list_steps(const nb::bytes& directory) {
-  const CheckpointDirectory opened = open_directory(directory);
-  const Catalog catalog = value_or_raise(without_gil([&] { return list_checkpoints(opened); }));
+nb::list list_steps(const nb::bytes& directory, bool for_newest) {
+  CatalogReader reader(open_directory(directory));
+  const Catalog catalog = value_or_raise(
+      without_gil([&] { return for_newest ? reader.list_newest() : reader.list(); }));
   nb::list out;
   for (const CatalogStep& step : catalog.steps) {
     nb::object damage = nb::none();
@@ -211,21 +212,22 @@ void bind_notes(nb::module_& module) {
   module.def(
       "annotate_checkpoint",
       [](const nb::bytes& directory, std::uint64_t step, std::uint64_t generation,
-         const std::map<std::string, double>& values, const KillAt& kill_at) {
-        const CheckpointDirectory opened = open_directory(directory, ops_for_notes(kill_at));
-        raise_if_failed(
-            without_gil([&] { return annotate_checkpoint(opened, step, generation, values); }));
-      },
-      "directory"_a, "step"_a, "generation"_a, "values"_a, "kill_at"_a);
-  module.def(
-      "pin_checkpoint",
-      [](const nb::bytes& directory, std::uint64_t step, std::uint64_t generation, bool is_pinned,
+         const std::string& line, const std::map<std::string, double>& values,
          const KillAt& kill_at) {
         const CheckpointDirectory opened = open_directory(directory, ops_for_notes(kill_at));
-        raise_if_failed(
-            without_gil([&] { return pin_checkpoint(opened, step, generation, is_pinned); }));
+        raise_if_failed(without_gil(
+            [&] { return annotate_checkpoint(opened, step, generation, values, line); }));
       },
-      "directory"_a, "step"_a, "generation"_a, "is_pinned"_a, "kill_at"_a);
+      "directory"_a, "step"_a, "generation"_a, "line"_a, "values"_a, "kill_at"_a);
+  module.def(
+      "pin_checkpoint",
+      [](const nb::bytes& directory, std::uint64_t step, std::uint64_t generation,
+         const std::string& line, bool is_pinned, const KillAt& kill_at) {
+        const CheckpointDirectory opened = open_directory(directory, ops_for_notes(kill_at));
+        raise_if_failed(
+            without_gil([&] { return pin_checkpoint(opened, step, generation, is_pinned, line); }));
+      },
+      "directory"_a, "step"_a, "generation"_a, "line"_a, "is_pinned"_a, "kill_at"_a);
 }
 
 }  // namespace
@@ -267,10 +269,12 @@ void bind_checkpoint_read(nb::module_& module) {
              nb::sig("def choose_checkpoint(directory: bytes, name: str, finite: bool, "
                      "attempt: Any) -> tuple[str, list[tuple[str, str]]]"),
              "Calls `attempt` with checkpoints until one holds: its name, and those passed over.");
-  module.def("list_checkpoints", &list_steps, "directory"_a,
-             nb::sig("def list_checkpoints(directory: bytes) -> "
-                     "list[tuple[str, int, bool, int, str | None, str]]"),
-             "The newest first: name, step, superseded, generation, damage, line.");
+  module.def(
+      "list_checkpoints", &list_steps, "directory"_a, "for_newest"_a = false,
+      nb::sig("def list_checkpoints(directory: bytes, for_newest: bool = False) -> "
+              "list[tuple[str, int, bool, int, str | None, str]]"),
+      "The newest first: name, step, superseded, generation, damage, line. With `for_newest` "
+      "the first one's manifest was read.");
   module.def("checkpoint_metrics", &list_metrics, "directory"_a,
              nb::sig("def checkpoint_metrics(directory: bytes) -> list[str]"),
              "The names of the values that checkpoints have, for keep_best.");

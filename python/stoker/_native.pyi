@@ -1032,15 +1032,17 @@ def choose_checkpoint(directory: bytes, name: str, finite: bool, attempt: Any) -
     Calls `attempt` with checkpoints until one holds: its name, and those passed over.
     """
 
-def list_checkpoints(directory: bytes) -> list[tuple[str, int, bool, int, str | None, str]]:
-    """The newest first: name, step, superseded, generation, damage, line."""
+def list_checkpoints(directory: bytes, for_newest: bool = False) -> list[tuple[str, int, bool, int, str | None, str]]:
+    """
+    The newest first: name, step, superseded, generation, damage, line. With `for_newest` the first one's manifest was read.
+    """
 
 def checkpoint_metrics(directory: bytes) -> list[str]:
     """The names of the values that checkpoints have, for keep_best."""
 
-def annotate_checkpoint(directory: bytes, step: int, generation: int, values: Mapping[str, float], kill_at: tuple[str, int]) -> None: ...
+def annotate_checkpoint(directory: bytes, step: int, generation: int, line: str, values: Mapping[str, float], kill_at: tuple[str, int]) -> None: ...
 
-def pin_checkpoint(directory: bytes, step: int, generation: int, is_pinned: bool, kill_at: tuple[str, int]) -> None: ...
+def pin_checkpoint(directory: bytes, step: int, generation: int, line: str, is_pinned: bool, kill_at: tuple[str, int]) -> None: ...
 
 def list_safetensors(path: bytes) -> list[tuple[str, str, tuple[int, ...], int]]:
     """Name, type, shape and offset of each tensor in a safetensors file."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,8 @@ import numpy as np
 import pytest
 
 import stoker
+
+_STOKER = Path(__file__).parents[2] / "build" / "release" / "stoker"
 
 
 def state(value: float) -> dict[str, Any]:
@@ -25,6 +29,12 @@ def run(directory: Path, *steps: int) -> None:
 def steps_in(directory: Path) -> list[int]:
     with stoker.Checkpointer(directory) as saver:
         return saver.steps()
+
+
+def stoker_command(*arguments: object) -> str:
+    command = [str(_STOKER), *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    return done.stdout
 
 
 def step_name(step: int) -> str:
@@ -149,3 +159,45 @@ def test_the_newest_finite_one_of_a_run_stays(tmp_path: Path) -> None:
             saver.save(step, state=state(np.nan)).wait()
         assert saver.restore(finite=True, state=state(0)) == 9
     assert sorted(steps_in(tmp_path)) == [9, 11, 1000]
+
+
+def with_foreign_copy(tmp_path: Path) -> Path:
+    """Step 10 was annotated, pinned and removed, and has another run's in its place by now."""
+    own = tmp_path / "own"
+    run(tmp_path / "other", 10)
+    with stoker.Checkpointer(tmp_path / "other") as other:
+        assert other.restore(state=state(0)) == 10
+        other.save(20, state=state(20), reference={"v": 0.5}).wait()
+    with stoker.Checkpointer(own) as saver:
+        saver.save(10, state=state(10)).wait()
+        saver.save(20, state=state(20)).wait()
+        saver.annotate(20, v=9.0)
+        saver.save(30, state=state(30), reference={"v": 1.0}).wait()
+    shutil.rmtree(own / step_name(20))
+    shutil.copytree(tmp_path / "other" / step_name(20), own / step_name(20))
+    return own
+
+
+def test_the_values_of_a_note_are_those_of_its_own_line(tmp_path: Path) -> None:
+    own = with_foreign_copy(tmp_path)
+    listed = json.loads(stoker_command("checkpoint", "ls", own, "--json"))
+    assert [one["annotations"] for one in listed["checkpoints"]] == [{}, {}, {}]
+    dry = stoker_command("checkpoint", "prune", own, "--keep-best", "v:min:1", "--dry-run")
+    assert "step-000000000020" not in dry
+    with stoker.Checkpointer(own) as saver:
+        saver.annotate(20, w=2.0)  # the note is that of the copy from here on
+    listed = json.loads(stoker_command("checkpoint", "ls", own, "--json"))
+    assert {"w": 2.0} in [one["annotations"] for one in listed["checkpoints"]]
+
+
+def test_the_pin_of_another_line_protects_until_it_is_removed(tmp_path: Path) -> None:
+    own = with_foreign_copy(tmp_path)
+    run(tmp_path / "third", 5, 20)  # the same step and generation once more
+    with stoker.Checkpointer(own) as saver:
+        saver.pin(20)
+    shutil.rmtree(own / step_name(20))
+    shutil.copytree(tmp_path / "third" / step_name(20), own / step_name(20))
+    rule = ("--keep-last", "1", "--dry-run")
+    assert "step-000000000020" not in stoker_command("checkpoint", "prune", own, *rule)
+    stoker_command("checkpoint", "unpin", own, "20")
+    assert "step-000000000020" in stoker_command("checkpoint", "prune", own, *rule)

@@ -196,7 +196,7 @@ class Listing:
         self.opened: list[str] = []
 
     def list_checkpoints(
-        self, directory: bytes
+        self, directory: bytes, for_newest: bool = False
     ) -> list[tuple[str, int, bool, int, str | None, str]]:
         """The next round; the last one again and again."""
         self._last = next(self._rounds, self._last)

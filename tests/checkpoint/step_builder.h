@@ -43,6 +43,7 @@ struct BuiltStep {
   std::vector<std::vector<BuiltTensor>> ranks;
   std::string name = {};    ///< The step's own if empty.
   bool has_digests = true;  ///< Of tensors; version 0.1 wrote none.
+  std::string line = {};
 };
 
 inline void must(const Status& status) {
@@ -121,6 +122,7 @@ inline CheckpointManifest write_built_step(FileOps& ops, const std::string& dire
   CheckpointManifest manifest;
   manifest.step = step.step;
   manifest.generation = step.generation;
+  manifest.line = step.line;
   manifest.world_size = static_cast<std::uint32_t>(step.ranks.size());
   manifest.parent = step.parent;
   manifest.tool = "test";

@@ -53,7 +53,7 @@ class Listing:
         """
         numbers = {name: number_of(name, value) for name, value in values.items()}
         step, where = step_number(step), os.fsencode(self.path)
-        _native.annotate_checkpoint(where, step, self._generation(step), numbers, self._kill_at)
+        _native.annotate_checkpoint(where, step, *self._find(step), numbers, self._kill_at)
 
     def pin(self, step: int, pinned: bool = True) -> None:
         """Keeps a checkpoint whatever the rules say; ``pinned=False`` lets it go.
@@ -63,7 +63,7 @@ class Listing:
             CorruptError: What has its name is damaged, or no checkpoint.
         """
         step, where = step_number(step), os.fsencode(self.path)
-        _native.pin_checkpoint(where, step, self._generation(step), pinned, self._kill_at)
+        _native.pin_checkpoint(where, step, *self._find(step), pinned, self._kill_at)
 
     def _list(self) -> list[tuple[str, int, bool, int, str | None, str]]:
         try:
@@ -71,16 +71,17 @@ class Listing:
         except FileNotFoundError:
             return []
 
-    def _generation(self, step: int) -> int:
+    def _find(self, step: int) -> tuple[int, str]:
+        """The generation and the line of a step."""
         for pending in self._in_flight():
             if pending.step == step:
                 pending.wait()
-        for name, number, is_superseded, generation, damage, _ in self._list():
+        for name, number, is_superseded, generation, damage, line in self._list():
             if number != step or is_superseded:
                 continue
             if damage is not None:
                 where = f"{self.path}/{name}"
                 _native.OpenCheckpoint(os.fsencode(where))  # raises: a right may be all it lacks
                 raise corrupt_error(damage, where)
-            return generation
+            return generation, line
         raise FileNotFoundError(f"{self.path} has no step {step}")

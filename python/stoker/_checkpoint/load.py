@@ -240,7 +240,7 @@ def _open(path: str) -> _native.OpenCheckpoint:
         is_run = any(name.startswith("step-") for name in names)
         if "manifest.json" in names or not (is_run or "latest" in names):
             break
-        found = _native.list_checkpoints(os.fsencode(directory))
+        found = _native.list_checkpoints(os.fsencode(directory), for_newest=True)
         opened, error = _open_first(directory, found)
         if opened is not None:
             return opened

@@ -54,7 +54,18 @@ const CatalogStep* Catalog::newest_finite() const noexcept {
 
 void CatalogReader::forget(const std::string& name) {
   lines_.erase(name);
+  hearsay_.erase(name);
   std::erase_if(known_, [&](const Known& known) { return known.step.name == name; });
+}
+
+void CatalogReader::forget_hearsay() {
+  has_read_file_ = true;
+  for (const std::string& name : std::set<std::string>(hearsay_)) forget(name);
+}
+
+void CatalogReader::learn(const CatalogLine& line) {
+  lines_.insert_or_assign(line.name, line);
+  hearsay_.erase(line.name);
 }
 
 std::string tell_others(const Catalog& catalog, std::string_view name) {
@@ -108,18 +119,21 @@ Result<CatalogStep> CatalogReader::look_at(const DirectoryName& name, const Step
   const auto line = lines_.find(name.name);
   if (file.ok() && line != lines_.end() && line->second.is_of(*file)) {
     step.summary = std::make_shared<const StepSummary>(line->second.summary);
+    step.is_hearsay = hearsay_.contains(name.name);
   } else if (const Result<CheckpointManifest> manifest = read_checkpoint_manifest(ops, path);
              manifest.ok()) {
     step.summary = std::make_shared<const StepSummary>(summarize(*manifest));
     if (file.ok())
-      lines_.insert_or_assign(name.name, CatalogLine{.name = name.name,
-                                                     .inode = file->inode,
-                                                     .size_bytes = file->size_bytes,
-                                                     .modified_ns = file->modified_ns,
-                                                     .summary = *step.summary});
+      learn({.name = name.name,
+             .inode = file->inode,
+             .size_bytes = file->size_bytes,
+             .modified_ns = file->modified_ns,
+             .summary = *step.summary});
   } else {
     step.problem = manifest.status();
-    if (line != lines_.end()) step.lost_generation = line->second.summary.generation;
+    if (line != lines_.end())
+      lost_[name.name] = std::make_shared<const StepSummary>(line->second.summary);
+    if (const auto lost = lost_.find(name.name); lost != lost_.end()) step.lost = lost->second;
     if (!is_gone(step.problem)) return step;
     // Without its manifest it is damaged; without its directory it is not there.
     STOKER_TRY(ops.info_of(path).status());
@@ -138,7 +152,10 @@ Result<Catalog> CatalogReader::list_once(Recheck recheck) {
   Catalog catalog;
   STOKER_ASSIGN(const std::vector<DirectoryName> names,
                 directory_.ops().list_names(directory_.self()));
-  if (!std::exchange(has_read_file_, true)) lines_ = read_catalog_file(directory_);
+  if (!std::exchange(has_read_file_, true)) {
+    lines_ = read_catalog_file(directory_);
+    for (const auto& [name, line] : lines_) hearsay_.insert(name);
+  }
   // Names come in order and known ones lie in it. A writer does this for every save, so that one
   // that it knows must cost next to nothing.
   std::vector<Known> found;
@@ -165,8 +182,10 @@ Result<Catalog> CatalogReader::list_once(Recheck recheck) {
   std::vector<const CatalogStep*> order;
   for (const Known& valid : known_) order.push_back(&valid.step);
   for (const CatalogStep& step : damaged) order.push_back(&step);
-  std::ranges::sort(order, [](const CatalogStep* a, const CatalogStep* b) {
-    return std::tie(b->generation, b->name) < std::tie(a->generation, a->name);
+  std::ranges::sort(order, [&](const CatalogStep* a, const CatalogStep* b) {
+    const bool is_latest[] = {a->name == catalog.latest, b->name == catalog.latest};
+    return std::tie(b->generation, is_latest[1], b->name) <
+           std::tie(a->generation, is_latest[0], a->name);
   });
   catalog.steps.reserve(order.size());
   for (const CatalogStep* step : order) catalog.steps.push_back(*step);
@@ -198,6 +217,20 @@ Result<Catalog> CatalogReader::list(Recheck recheck) {
   }
   return Status(Code::unavailable, directory_.path() + ": changes faster than it can be listed: " +
                                        std::string(last.message()));
+}
+
+// Ends: what was forgotten is read, and is no hearsay any more.
+Result<Catalog> CatalogReader::list_newest(Recheck recheck) {
+  for (;;) {
+    STOKER_ASSIGN(Catalog catalog, list(recheck));
+    bool is_read = true;
+    for (const CatalogStep* step : {catalog.newest(), catalog.find(catalog.latest)}) {
+      if (step == nullptr || !step->is_hearsay) continue;
+      forget(step->name);
+      is_read = false;
+    }
+    if (is_read) return catalog;
+  }
 }
 
 Result<Catalog> list_checkpoints(const CheckpointDirectory& directory) {

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -21,10 +23,12 @@ struct CatalogStep {
   StepName parsed = {};
   /// 0 where nobody can tell any more.
   std::uint64_t generation = 0;
-  std::uint64_t lost_generation = 0;  ///< Of one that is damaged: as the catalog file knows it.
-  std::shared_ptr<const StepSummary> summary;  ///< Null where its manifest cannot be had,
-  Status problem;                              ///< and why; is_damage() says of which kind.
-  bool has_new_nonfinite = false;              ///< mark_nonfinite() says what that is.
+  std::shared_ptr<const StepSummary> summary;    ///< Null where its manifest cannot be had,
+  Status problem;                                ///< and why; is_damage() says of which kind.
+  std::shared_ptr<const StepSummary> lost = {};  ///< Of one without: what the catalog file knows.
+  bool has_new_nonfinite = false;                ///< mark_nonfinite() says what that is.
+  /// The summary is what the catalog file says, and its manifest was not read.
+  bool is_hearsay = false;
 
   bool is_valid() const noexcept { return summary != nullptr; }
   bool is_superseded() const noexcept { return parsed.superseded_generation.has_value(); }
@@ -34,8 +38,9 @@ struct CatalogStep {
 ///
 /// Thread safety: const methods may be called from any thread.
 struct Catalog {
-  std::vector<CatalogStep> steps;  ///< The newest first: by generation, then by name.
-  std::string latest;              ///< What `latest` points to; empty if there is no such link.
+  /// The newest first: by generation; of equal ones what `latest` leads to, then by name.
+  std::vector<CatalogStep> steps;
+  std::string latest;  ///< What `latest` points to; empty if there is no such link.
 
   const CatalogStep* find(std::string_view name) const noexcept;
   /// The greatest generation of the valid ones; null if there is none.
@@ -73,13 +78,19 @@ class CatalogReader {
   /// begins anew, and answers `unavailable` only if that has no end.
   Result<Catalog> list(Recheck recheck = Recheck::manifests);
 
+  /// The same, for whoever takes the newest or numbers the next: the manifests of the newest and of
+  /// what `latest` leads to were read. What the catalog file says is not believed of these.
+  Result<Catalog> list_newest(Recheck recheck = Recheck::manifests);
+
   /// Has the next list() read the manifest of this checkpoint, whatever is known of it.
   void forget(const std::string& name);
+  /// Has it read all manifests that it has not read itself: the catalog file is not believed.
+  void forget_hearsay();
 
   /// What is known of the checkpoints that the last list() has found; for a new catalog file.
   const CatalogLines& lines() const noexcept { return lines_; }
   /// Of a checkpoint that the caller has just committed: its manifest need not be read.
-  void learn(const CatalogLine& line) { lines_.insert_or_assign(line.name, line); }
+  void learn(const CatalogLine& line);
 
  private:
   struct Known {
@@ -94,7 +105,9 @@ class CatalogReader {
   CheckpointDirectory directory_;
   bool has_read_file_ = false;
   CatalogLines lines_;
-  std::vector<Known> known_;  // by name
+  std::set<std::string> hearsay_;  // names whose lines are from the catalog file
+  std::map<std::string, std::shared_ptr<const StepSummary>> lost_;  // of those that are damaged
+  std::vector<Known> known_;                                        // by name
 };
 
 /// Lists the directory once.

@@ -8,11 +8,12 @@
 namespace stoker {
 
 Status History::refresh() {
-  STOKER_ASSIGN(Catalog catalog, reader_.list(CatalogReader::Recheck::names));
+  STOKER_ASSIGN(Catalog catalog, reader_.list_newest(CatalogReader::Recheck::names));
   for (const CatalogStep& step : catalog.steps) {
     if (!step.problem.ok() && !is_damage(step.problem) && step.generation == 0)
       return step.problem.with_context("its generation is not known, so no other can be numbered");
-    learn_generation(std::max(step.generation, step.lost_generation));
+    learn_generation(step.generation);
+    if (step.lost != nullptr) learn_generation(step.lost->generation);
     if (step.is_valid())
       ever_.insert_or_assign({step.generation, step.summary->line}, step.summary);
   }

@@ -36,6 +36,7 @@ Result<CheckpointNote> parse_note(const JsonView& view) {
   note.is_pinned = pinned.value().get_bool();
   STOKER_ASSIGN(const JsonView values, view.at("values"));
   STOKER_ASSIGN(note.values, internal::doubles_of(values));
+  STOKER_ASSIGN(note.line, internal::line_at(view));
   return note;
 }
 
@@ -83,25 +84,63 @@ Status make_notes_directory(const CheckpointDirectory& directory) {
   return directory.ops().fsync_dir(directory.self());
 }
 
-/// Under its own name, or as one that was superseded.
-Status find_checkpoint(const CheckpointDirectory& directory, std::uint64_t step,
-                       std::uint64_t generation) {
-  STOKER_ASSIGN(const Catalog catalog, list_checkpoints(directory));
-  const bool is_there = std::ranges::any_of(catalog.steps, [&](const CatalogStep& there) {
-    return there.is_valid() && there.parsed.step == step && there.generation == generation;
-  });
-  if (is_there) return {};
-  return Status(Code::not_found, directory.path() + "/" + step_name(step) + ": generation " +
-                                     std::to_string(generation) + " is not there any more");
+/// The checkpoint that a note is about.
+struct NotedCheckpoint {
+  std::uint64_t step = 0;
+  std::uint64_t generation = 0;
+  std::string line = {};
+};
+
+/// Under its own name, or as one that was superseded. Without a line, any of that generation.
+Status find_checkpoint(const CheckpointDirectory& directory, const NotedCheckpoint& wanted) {
+  CatalogReader reader(directory);
+  for (;;) {  // ends: what is forgotten is read
+    STOKER_ASSIGN(const Catalog catalog, reader.list());
+    const auto found = std::ranges::find_if(catalog.steps, [&](const CatalogStep& there) {
+      return there.is_valid() && there.parsed.step == wanted.step &&
+             there.generation == wanted.generation &&
+             (wanted.line.empty() || there.summary->line == wanted.line);
+    });
+    if (found == catalog.steps.end()) break;
+    if (!found->is_hearsay) return {};
+    reader.forget(found->name);
+  }
+  return Status(Code::not_found, directory.path() + "/" + step_name(wanted.step) + ": generation " +
+                                     std::to_string(wanted.generation) + " is not there any more");
 }
 
-Status change_note(const CheckpointDirectory& directory, std::uint64_t step,
-                   std::uint64_t generation, const std::function<void(CheckpointNote&)>& change) {
+/// Makes the note one about the checkpoint. If it was about one of another line, a copy from
+/// elsewhere has taken the place of that, and the values are not its own. The pin stays: a
+/// checkpoint too many does no harm.
+Status address_note(CheckpointNote& note, const CheckpointDirectory& directory,
+                    const NotedCheckpoint& about) {
+  const bool is_same = note.is_about(about.line);
+  if (!is_same) {
+    const Status other = find_checkpoint(
+        directory, {.step = about.step, .generation = about.generation, .line = note.line});
+    if (other.ok())
+      return Status(Code::already_exists,
+                    directory.path() + ": two checkpoints of different runs have step " +
+                        std::to_string(about.step) + " and generation " +
+                        std::to_string(about.generation) +
+                        ", and a note cannot tell them apart: move one to another directory");
+    if (other.code() != Code::not_found) return other;
+    note.values.clear();
+  }
+  note.line = about.line;
+  return {};
+}
+
+Status change_note(const CheckpointDirectory& directory, const NotedCheckpoint& about,
+                   const std::function<void(CheckpointNote&)>& change) {
+  const std::uint64_t step = about.step;
   constexpr nanoseconds kTimeout = std::chrono::seconds(10);
   STOKER_TRY(make_notes_directory(directory));
   STOKER_ASSIGN(const NotesLock lock, NotesLock::take(directory, kTimeout));
   STOKER_ASSIGN(StepNotes notes, read_step_notes(directory, step));
-  change(notes[generation]);
+  CheckpointNote& note = notes[about.generation];
+  STOKER_TRY(address_note(note, directory, about));
+  change(note);
   const std::string text = format_step_notes(step, notes);
   // What a reader would refuse must not be published: it would hide all that was said before.
   if (text.size() > kNoteBytesMax)
@@ -113,13 +152,13 @@ Status change_note(const CheckpointDirectory& directory, std::uint64_t step,
   STOKER_TRY(
       publish_file(directory.ops(), directory.at(note_path(step)), std::as_bytes(std::span(text))));
   // After the note, and not before: retention reads the note after it has put a checkpoint aside.
-  return find_checkpoint(directory, step, generation);
+  return find_checkpoint(directory, about);
 }
 
 }  // namespace
 
 bool operator==(const CheckpointNote& a, const CheckpointNote& b) {
-  return a.is_pinned == b.is_pinned &&
+  return a.is_pinned == b.is_pinned && a.line == b.line &&
          std::ranges::equal(a.values, b.values, [](const auto& one, const auto& other) {
            return one.first == other.first &&
                   (one.second == other.second ||
@@ -133,8 +172,10 @@ std::string format_step_notes(std::uint64_t step, const StepNotes& notes) {
   fmt::format_to(std::back_inserter(out), "\"step\": {},\n\"generations\": {{\n", step);
   std::string_view comma;
   for (const auto& [generation, note] : notes) {
-    fmt::format_to(std::back_inserter(out), "{}\"{}\": {{\"pinned\": {}, \"values\": {}}}", comma,
-                   generation, note.is_pinned, internal::doubles_text(note.values));
+    const std::string line =
+        note.line.empty() ? "" : fmt::format("\"line\": {}, ", internal::string_text(note.line));
+    fmt::format_to(std::back_inserter(out), "{}\"{}\": {{{}\"pinned\": {}, \"values\": {}}}", comma,
+                   generation, line, note.is_pinned, internal::doubles_text(note.values));
     comma = ",\n";
   }
   out += "\n},\n";
@@ -249,21 +290,23 @@ Result<NotesLock> NotesLock::take(const CheckpointDirectory& directory, nanoseco
 }
 
 Status annotate_checkpoint(const CheckpointDirectory& directory, std::uint64_t step,
-                           std::uint64_t generation, const std::map<std::string, double>& values) {
+                           std::uint64_t generation, const std::map<std::string, double>& values,
+                           const std::string& line) {
   for (const auto& [name, value] : values) {
     if (!name.empty() && name.size() <= kValueNameBytesMax && is_utf8(name)) continue;
     return Status(Code::invalid_argument,
                   fmt::format("{}: the name of a value is UTF-8 of 1 to {} bytes, not {}",
                               quote_for_message(name), kValueNameBytesMax, name.size()));
   }
-  return change_note(directory, step, generation, [&](CheckpointNote& note) {
-    for (const auto& [name, value] : values) note.values[name] = value;
-  });
+  return change_note(directory, {.step = step, .generation = generation, .line = line},
+                     [&](CheckpointNote& note) {
+                       for (const auto& [name, value] : values) note.values[name] = value;
+                     });
 }
 
 Status pin_checkpoint(const CheckpointDirectory& directory, std::uint64_t step,
-                      std::uint64_t generation, bool is_pinned) {
-  return change_note(directory, step, generation,
+                      std::uint64_t generation, bool is_pinned, const std::string& line) {
+  return change_note(directory, {.step = step, .generation = generation, .line = line},
                      [&](CheckpointNote& note) { note.is_pinned = is_pinned; });
 }
 

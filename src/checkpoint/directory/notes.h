@@ -18,15 +18,21 @@ namespace stoker {
 
 /// About one checkpoint.
 struct CheckpointNote {
-  bool is_pinned = false;  ///< Retention leaves it alone.
+  bool is_pinned = false;  ///< Retention leaves it alone, and any other of the same generation.
   std::map<std::string, double> values = {};
+  /// Of the checkpoint that it is about (lineage.h). Empty: nobody has said so, as in version 0.1.
+  std::string line = {};
+
+  /// Whether the values are those of a checkpoint of that line. Another run may have given the same
+  /// step the same generation, and its checkpoint may have been copied here.
+  bool is_about(std::string_view other) const noexcept { return line.empty() || line == other; }
 
   /// NaN is equal to NaN here: nobody has changed it.
   friend bool operator==(const CheckpointNote& a, const CheckpointNote& b);
 };
 
 /// About all checkpoints of one step, by generation: a rewound run saves a step again, and what was
-/// said of the old one does not hold for the new one.
+/// said of the old one does not hold for the new one. There is one note for each generation.
 using StepNotes = std::map<std::uint64_t, CheckpointNote>;
 
 /// The text of a note, sealed by its own checksum. Pure, like its inverse, which answers `corrupt`
@@ -49,7 +55,8 @@ struct AllNotes {
   std::map<std::uint64_t, StepNotes> by_step;
   std::vector<DamagedNote> damaged;
 
-  /// Null if nothing was said about that checkpoint.
+  /// Null if nothing was said about a checkpoint of that generation. Its values count only for the
+  /// line that it is about.
   const CheckpointNote* find(std::uint64_t step, std::uint64_t generation) const noexcept;
   /// Whether a file that cannot be read may have said something about the step.
   bool is_damaged(std::uint64_t step) const;
@@ -91,15 +98,18 @@ class NotesLock {
   UniqueFd fd_;
 };
 
-/// Adds values to the note of a checkpoint, or replaces those of the same name. Publishes the whole
-/// note by rename; then looks for the checkpoint: `not_found` if it is not there any more. A note
-/// that was damaged is `corrupt` and stays as it is; `invalid_argument` for a name of more than 256
-/// bytes, and for more values than a reader would take. Crash points: publish_file's.
+/// Adds values to the note of a checkpoint, or replaces those of the same name. `line` is the
+/// checkpoint's; empty where it has none. The note of a checkpoint of another line is replaced if
+/// that is gone; its pin stays. `already_exists` if it is still there. Publishes the whole note by
+/// rename; then looks for the checkpoint: `not_found` if it is not there any more. A note that was
+/// damaged is `corrupt` and stays as it is; `invalid_argument` for a name of more than 256 bytes,
+/// and for more values than a reader would take. Crash points: publish_file's.
 Status annotate_checkpoint(const CheckpointDirectory& directory, std::uint64_t step,
-                           std::uint64_t generation, const std::map<std::string, double>& values);
+                           std::uint64_t generation, const std::map<std::string, double>& values,
+                           const std::string& line = {});
 /// The same with a pin. Once it has returned OK retention leaves the checkpoint alone.
 Status pin_checkpoint(const CheckpointDirectory& directory, std::uint64_t step,
-                      std::uint64_t generation, bool is_pinned);
+                      std::uint64_t generation, bool is_pinned, const std::string& line = {});
 
 /// Removes what writers of notes have staged and not published. For the holder of the writer's
 /// lock.

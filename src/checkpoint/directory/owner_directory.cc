@@ -31,7 +31,7 @@ bool may_go(const CheckpointDirectory& directory, const PathAt& place, const Asi
   const Result<StepNotes> notes = read_step_notes(directory, aside.step.step);
   if (!notes.ok()) return false;
   const auto note = notes->find(aside.generation);
-  return note == notes->end() || note->second == CheckpointNote();
+  return note == notes->end() || (!note->second.is_pinned && note->second.values.empty());
 }
 
 }  // namespace

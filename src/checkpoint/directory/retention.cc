@@ -11,21 +11,39 @@ namespace {
 /// checkpoint there is.
 class Kept {
  public:
-  explicit Kept(const Catalog& catalog) : catalog_(catalog), is_kept_(catalog.steps.size()) {}
+  explicit Kept(const Catalog& catalog)
+      : catalog_(catalog), is_kept_(catalog.steps.size()), is_decisive_(catalog.steps.size()) {}
 
   void add(const CatalogStep* step) {
-    if (step != nullptr) is_kept_[static_cast<std::size_t>(step - catalog_.steps.data())] = true;
+    if (step != nullptr) is_kept_[place_of(step)] = true;
   }
-  std::vector<std::string> others() const {
-    std::vector<std::string> names;
+  /// Others go because this one stays.
+  void add_instead(const CatalogStep* step) {
+    add(step);
+    rely_on(step);
+  }
+  void rely_on(const CatalogStep* step) { is_decisive_[place_of(step)] = true; }
+  /// Each manifest may matter.
+  void suspect_all() { is_decisive_.assign(is_decisive_.size(), true); }
+
+  RetentionChoice choice() const {
+    RetentionChoice choice;
+    for (std::size_t i = is_kept_.size(); i-- > 0;)
+      if (!is_kept_[i]) choice.removals.push_back(catalog_.steps[i].name);
+    if (choice.removals.empty()) return choice;
     for (std::size_t i = 0; i < is_kept_.size(); ++i)
-      if (!is_kept_[i]) names.push_back(catalog_.steps[i].name);
-    return names;
+      if (!is_kept_[i] || is_decisive_[i]) choice.decisive.push_back(catalog_.steps[i].name);
+    return choice;
   }
 
  private:
+  std::size_t place_of(const CatalogStep* step) const {
+    return static_cast<std::size_t>(step - catalog_.steps.data());
+  }
+
   const Catalog& catalog_;
   std::vector<bool> is_kept_;
+  std::vector<bool> is_decisive_;
 };
 
 /// Whether one of the two continues the other, or both continue the same checkpoint and the run
@@ -38,29 +56,43 @@ bool is_of_family(const StepSummary& step, const RetentionRules& rules) {
          share_ancestor(step.lineage, family);
 }
 
-void keep_exempt(const Catalog& catalog, const AllNotes& notes, const RetentionRules& rules,
-                 Kept& kept) {
-  const auto is_sound = [&](const CatalogStep& step) {
-    return step.is_valid() && !rules.damaged.contains(step.generation);
+/// The valid ones whose data nobody has found damaged, newest first.
+struct SoundStep {
+  const CatalogStep* step;
+  bool is_own;  ///< Of the family.
+};
+
+std::vector<SoundStep> find_sound(const Catalog& catalog, const RetentionRules& rules) {
+  std::vector<SoundStep> sound;
+  for (const CatalogStep& step : catalog.steps)
+    if (step.is_valid() && !rules.damaged.contains(step.generation))
+      sound.push_back({.step = &step, .is_own = is_of_family(*step.summary, rules)});
+  return sound;
+}
+
+void keep_exempt(const Catalog& catalog, std::span<const SoundStep> sound, const AllNotes& notes,
+                 const RetentionRules& rules, Kept& kept) {
+  const auto keep_first = [&](auto is_wanted) {
+    const auto found = std::ranges::find_if(sound, is_wanted);
+    if (found != sound.end()) kept.add_instead(found->step);
   };
-  const auto newest = std::ranges::find_if(catalog.steps, is_sound);
-  if (newest != catalog.steps.end()) kept.add(&*newest);
-  const auto is_finite = [&](const CatalogStep& step) {
-    return is_sound(step) && !step.has_new_nonfinite;
-  };
-  const auto newest_finite = std::ranges::find_if(catalog.steps, is_finite);
-  if (newest_finite != catalog.steps.end()) kept.add(&*newest_finite);
-  const auto own_finite = std::ranges::find_if(catalog.steps, [&](const CatalogStep& step) {
-    return is_finite(step) && is_of_family(*step.summary, rules);
-  });
-  if (own_finite != catalog.steps.end()) kept.add(&*own_finite);
+  keep_first([](const SoundStep&) { return true; });
+  keep_first([](const SoundStep& one) { return !one.step->has_new_nonfinite; });
+  keep_first([](const SoundStep& one) { return one.is_own && !one.step->has_new_nonfinite; });
+  // Which is the newest finite one depends on all that came before, unless the newest has no such
+  // values at all.
+  if (sound.empty() || !sound.front().is_own || !sound.front().step->summary->nonfinite.empty())
+    kept.suspect_all();
   kept.add(catalog.find(catalog.latest));
   for (const std::string& name : rules.replicating) kept.add(catalog.find(name));
+  auto next = sound.begin();
   for (const CatalogStep& step : catalog.steps) {
+    const bool is_sound = next != sound.end() && next->step == &step;
+    const bool is_own = is_sound && (next++)->is_own;
     const CheckpointNote* note = notes.find(step.parsed.step, step.generation);
     const bool is_pinned =
         (note != nullptr && note->is_pinned) || notes.is_damaged(step.parsed.step);
-    if (is_pinned || !is_sound(step) || !is_of_family(*step.summary, rules)) kept.add(&step);
+    if (is_pinned || !is_own) kept.add(&step);
   }
 }
 
@@ -68,6 +100,7 @@ void keep_exempt(const Catalog& catalog, const AllNotes& notes, const RetentionR
 std::optional<double> value_of(const CatalogStep& step, const AllNotes& notes,
                                const std::string& metric) {
   const CheckpointNote* note = notes.find(step.parsed.step, step.generation);
+  if (note != nullptr && !note->is_about(step.summary->line)) note = nullptr;
   for (const auto* values : {note == nullptr ? nullptr : &note->values, &step.summary->reference}) {
     if (values == nullptr) continue;
     if (const auto value = values->find(metric); value != values->end()) return value->second;
@@ -91,25 +124,26 @@ void keep_best(std::span<const CatalogStep* const> steps, const AllNotes& notes,
   std::ranges::sort(ranked, [](const auto& a, const auto& b) {
     return a.first != b.first ? a.first < b.first : a.second->generation > b.second->generation;
   });
-  for (std::size_t i = 0; i < ranked.size() && i < rule.count; ++i) kept.add(ranked[i].second);
+  for (std::size_t i = 0; i < ranked.size() && i < rule.count; ++i)
+    kept.add_instead(ranked[i].second);
 }
 
 }  // namespace
 
-std::vector<std::string> choose_removals(const Catalog& catalog, const AllNotes& notes,
-                                         const RetentionRules& rules) {
+RetentionChoice choose_retention(const Catalog& catalog, const AllNotes& notes,
+                                 const RetentionRules& rules) {
   if (rules.keep_all()) return {};
   const std::uint64_t every = rules.keep_every.value_or(0);
   Kept kept(catalog);
-  keep_exempt(catalog, notes, rules, kept);
+  const std::vector<SoundStep> sound = find_sound(catalog, rules);
+  keep_exempt(catalog, sound, notes, rules, kept);
   std::vector<const CatalogStep*> candidates;  // newest first
-  for (const CatalogStep& step : catalog.steps)
-    if (step.is_valid() && !rules.damaged.contains(step.generation) &&
-        is_of_family(*step.summary, rules))
-      candidates.push_back(&step);
+  for (const SoundStep& one : sound)
+    if (one.is_own) candidates.push_back(one.step);
   // What the newest one continues comes before what was abandoned by going back. A name that was
   // superseded is one of those, unless another run has taken it.
   if (!candidates.empty()) {
+    kept.rely_on(candidates.front());
     const StepSummary& newest = *candidates.front()->summary;
     const auto is_own = [&](const CatalogStep* step) { return continues(newest, *step->summary); };
     std::erase_if(candidates,
@@ -118,22 +152,20 @@ std::vector<std::string> choose_removals(const Catalog& catalog, const AllNotes&
   }
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     const CatalogStep& step = *candidates[i];
-    const bool is_wanted =
-        (rules.keep_last && i < *rules.keep_last) || (every > 0 && step.parsed.step % every == 0);
-    if (is_wanted) kept.add(&step);
+    if (rules.keep_last && i < *rules.keep_last) kept.add_instead(&step);
+    if (every > 0 && step.parsed.step % every == 0) kept.add(&step);
   }
   if (rules.keep_best)
     keep_best(candidates, notes, *rules.keep_best, !rules.keep_last && every == 0, kept);
-  std::vector<std::string> removals = kept.others();
-  std::ranges::reverse(removals);
-  return removals;
+  return kept.choice();
 }
 
 std::set<std::string> metrics_of(const Catalog& catalog, const AllNotes& notes) {
   std::set<std::string> names;
   for (const CatalogStep& step : catalog.steps) {
     if (!step.is_valid()) continue;
-    if (const CheckpointNote* note = notes.find(step.parsed.step, step.generation))
+    const CheckpointNote* note = notes.find(step.parsed.step, step.generation);
+    if (note != nullptr && note->is_about(step.summary->line))
       for (const auto& [name, ignored] : note->values) names.insert(name);
     for (const auto& [name, ignored] : step.summary->reference) names.insert(name);
   }

@@ -48,7 +48,15 @@ struct RetentionRules {
   bool keep_all() const noexcept { return !keep_last && keep_every.value_or(0) == 0 && !keep_best; }
 };
 
-/// The names of the checkpoints that are to go, oldest first.
+/// What is to go, and why.
+struct RetentionChoice {
+  std::vector<std::string> removals = {};  ///< Names, oldest first.
+  /// The names of those whose manifests have decided it: the removals, and what is kept in their
+  /// place. Empty if nothing is to go.
+  std::vector<std::string> decisive = {};
+};
+
+/// Chooses the checkpoints that are to go.
 ///
 /// Never among them, whatever the rules say: the newest valid one; the newest without new values
 /// that are not finite (mark_nonfinite() must have been called); pinned ones; those that are being
@@ -58,8 +66,14 @@ struct RetentionRules {
 /// are kept by no rule, unless the newest continues them. Those
 /// without the metric of `keep_best`, or with one that is not a number, are for the other rules,
 /// and stay if there are none; of equal ones the newer is the better.
-std::vector<std::string> choose_removals(const Catalog& catalog, const AllNotes& notes,
-                                         const RetentionRules& rules);
+RetentionChoice choose_retention(const Catalog& catalog, const AllNotes& notes,
+                                 const RetentionRules& rules);
+
+/// The removals alone.
+inline std::vector<std::string> choose_removals(const Catalog& catalog, const AllNotes& notes,
+                                                const RetentionRules& rules) {
+  return choose_retention(catalog, notes, rules).removals;
+}
 
 /// The values that valid checkpoints have, by name: what `keep_best` could rank by.
 std::set<std::string> metrics_of(const Catalog& catalog, const AllNotes& notes);

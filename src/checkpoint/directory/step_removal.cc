@@ -58,6 +58,9 @@ Result<std::optional<std::string>> retire_checkpoint(const OwnerDirectory& owner
   return std::optional<std::string>(std::move(condemned));
 }
 
+namespace {
+
+/// The newest and the newest finite one are read, because others are removed for their sake.
 Result<Catalog> list_before_removal(const CheckpointDirectory& directory, CatalogReader& catalog) {
   for (;;) {  // ends: what is forgotten is read, and then no longer chosen if it is not valid
     STOKER_ASSIGN(Catalog steps, catalog.list(CatalogReader::Recheck::manifests));
@@ -74,22 +77,43 @@ Result<Catalog> list_before_removal(const CheckpointDirectory& directory, Catalo
   }
 }
 
+}  // namespace
+
+Result<RemovalDecision> decide_removals(const CheckpointDirectory& directory,
+                                        const RetentionRules& rules, CatalogReader& catalog,
+                                        NotesReader& notes) {
+  for (;;) {  // ends: each time manifests are read that were not read before
+    RemovalDecision decision;
+    STOKER_ASSIGN(decision.catalog, list_before_removal(directory, catalog));
+    STOKER_ASSIGN(decision.notes, notes.read());
+    RetentionChoice choice = choose_retention(decision.catalog, decision.notes, rules);
+    bool is_read = true;
+    for (const std::string& name : choice.decisive) {
+      if (!decision.catalog.find(name)->is_hearsay) continue;
+      catalog.forget(name);
+      is_read = false;
+    }
+    decision.names = std::move(choice.removals);
+    if (is_read) return decision;
+  }
+}
+
 RetentionReport retire_unwanted(const OwnerDirectory& owner, const RetentionRules& rules,
                                 CatalogReader& catalog, NotesReader& notes) {
   RetentionReport report;
   if (rules.keep_all()) return report;
   for (int decision = 0; decision < kDecisionsMax; ++decision) {
-    const Result<Catalog> steps = list_before_removal(owner.directory(), catalog);
-    const Result<AllNotes> said = steps.ok() ? notes.read() : steps.status();
-    if (!said.ok()) {
-      report.failure = said.status();
+    const Result<RemovalDecision> decided =
+        decide_removals(owner.directory(), rules, catalog, notes);
+    if (!decided.ok()) {
+      report.failure = decided.status();
       return report;
     }
     bool has_changed = false;
-    for (const std::string& name : choose_removals(*steps, *said, rules)) {
-      const CatalogStep& step = *steps->find(name);
+    for (const std::string& name : decided->names) {
+      const CatalogStep& step = *decided->catalog.find(name);
       Result<std::optional<std::string>> condemned =
-          retire_checkpoint(owner, step, said->find(step.parsed.step, step.generation));
+          retire_checkpoint(owner, step, decided->notes.find(step.parsed.step, step.generation));
       // In a lower layer of an overlay filesystem it cannot be moved, and costs nothing.
       if (condemned.status().os_error() == EXDEV) continue;
       if (!condemned.ok()) {  // one that cannot be removed does not keep the others

@@ -32,13 +32,22 @@ struct RetentionReport {
   Status failure = {};  ///< The first one; what has failed is tried again the next time.
 };
 
-/// Lists the directory before something is removed: the manifests of the newest valid checkpoint
-/// and of the newest finite one are read now, because others are removed for their sake. What the
-/// catalog file says is not believed of them.
-Result<Catalog> list_before_removal(const CheckpointDirectory& directory, CatalogReader& catalog);
+/// What is to go, and what it was decided from.
+struct RemovalDecision {
+  Catalog catalog = {};
+  AllNotes notes = {};
+  std::vector<std::string> names = {};  ///< Of those that are to go, oldest first.
+};
 
-/// Chooses what no rule keeps and retires it. What goes is decided from manifests that are looked
-/// at now. Decides anew when a note has changed meanwhile.
+/// Chooses what no rule keeps. The manifests of what goes, and of what stays in its place, are
+/// those that `catalog` has read itself; what the catalog file says of them is not believed. Those
+/// of the newest valid checkpoint and of the newest finite one are read now. What the rules keep
+/// anyhow, such as multiples of keep_every, is not read.
+Result<RemovalDecision> decide_removals(const CheckpointDirectory& directory,
+                                        const RetentionRules& rules, CatalogReader& catalog,
+                                        NotesReader& notes);
+
+/// Retires what decide_removals() has chosen. Decides anew when a note has changed meanwhile.
 RetentionReport retire_unwanted(const OwnerDirectory& owner, const RetentionRules& rules,
                                 CatalogReader& catalog, NotesReader& notes);
 

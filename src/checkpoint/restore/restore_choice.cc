@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -14,13 +15,18 @@ constexpr int kRoundsMax = 100;
 class Chooser {
  public:
   Chooser(const RestoreRequest& request, const TryCheckpoint& attempt)
-      : request_(request), attempt_(attempt), reader_(request.directory) {}
+      : request_(request), attempt_(attempt), reader_(request.directory) {
+    if (request.finite) reader_.forget_hearsay();  // each may be the one to compare with
+  }
 
   /// `not_found` if a step went away: list again.
   Result<RestoreChoice> round() {
-    STOKER_ASSIGN(const Catalog catalog, reader_.list());
-    choice_.passed_over.clear();
+    STOKER_ASSIGN(Catalog catalog, reader_.list_newest());
+    choice_ = {};
     if (!request_.name.empty()) return named(catalog);
+    if (!std::ranges::all_of(catalog.steps, &CatalogStep::is_valid)) {
+      STOKER_ASSIGN(catalog, list_after_damage(catalog));
+    }
     // One without a manifest may have been the newest of all: it is always told.
     for (const CatalogStep& step : catalog.steps) {
       if (step.is_valid()) continue;
@@ -36,9 +42,14 @@ class Chooser {
       if (status.ok()) status = try_step(step);
       if (status.ok()) {
         choice_.name = step.name;
+        tell_other_run(step, catalog);
         return choice_;
       }
       if (!is_damage(status)) return status;
+      if (std::ranges::any_of(catalog.steps, &CatalogStep::is_hearsay)) {
+        reader_.forget_hearsay();
+        return Status(Code::not_found, "the next one is chosen by manifests");  // another round
+      }
       choice_.passed_over.push_back({step.name, status});
     }
     if (choice_.passed_over.empty()) return choice_;
@@ -65,22 +76,55 @@ class Chooser {
       return known->second.second;
     Result<CheckpointReader> reader =
         CheckpointReader::open(request_.directory, step.name, request_.reader);
+    if (reader.ok() && reader->manifest().generation != step.generation) {
+      reader_.forget(step.name);  // it has changed since it was listed
+      return Status(Code::not_found, step.name + ": it is another checkpoint by now");
+    }
     Status status = reader.ok() ? attempt_(*reader) : reader.status();
     if (!reader.ok() && !is_damage(status) && !is_gone(status)) return unreadable(step, status);
     if (is_damage(status)) known_[step.name] = {step.generation, status};
     return status;
   }
 
+  /// Which one follows is not left to the catalog file. It only tells what the newest was that is
+  /// lost.
+  Result<Catalog> list_after_damage(const Catalog& catalog) {
+    for (const CatalogStep& step : catalog.steps)
+      if (step.lost != nullptr && (lost_ == nullptr || step.lost->generation > lost_->generation)) {
+        lost_ = step.lost;
+        lost_name_ = step.name;
+      }
+    reader_.forget_hearsay();
+    return reader_.list();
+  }
+
+  bool is_newest_lost(const Catalog& catalog) const {
+    const CatalogStep* const newest = catalog.newest();
+    return lost_ != nullptr && newest != nullptr && lost_->generation > newest->generation;
+  }
+
+  /// Says so if the checkpoint that is taken in place of the newest is another run's.
+  void tell_other_run(const CatalogStep& taken, const Catalog& catalog) {
+    if (!is_newest_lost(catalog) || continues(*lost_, *taken.summary)) return;
+    for (PassedOver& passed : choice_.passed_over)
+      if (passed.name == lost_name_)
+        passed.reason = Status(passed.reason.code(),
+                               std::string(passed.reason.message()) +
+                                   "; no checkpoint that it continues could be restored, and " +
+                                   taken.name + ", which is taken instead, is of another run");
+  }
+
   /// The valid ones. Those that the newest continues come before those that were abandoned by going
   /// back: if it is damaged, the run goes on from its own past.
-  static std::vector<const CatalogStep*> newest_first(const Catalog& catalog) {
+  std::vector<const CatalogStep*> newest_first(const Catalog& catalog) const {
     std::vector<const CatalogStep*> steps;
     for (const CatalogStep& step : catalog.steps)
       if (step.is_valid()) steps.push_back(&step);
-    if (!steps.empty())
-      std::ranges::stable_partition(steps, [&newest = *steps.front()->summary](const auto* step) {
-        return continues(newest, *step->summary);
-      });
+    if (steps.empty()) return steps;
+    const StepSummary* newest = steps.front()->summary.get();
+    if (is_newest_lost(catalog)) newest = lost_.get();
+    std::ranges::stable_partition(
+        steps, [&](const CatalogStep* step) { return continues(*newest, *step->summary); });
     return steps;
   }
 
@@ -109,6 +153,8 @@ class Chooser {
   const TryCheckpoint& attempt_;
   CatalogReader reader_;
   RestoreChoice choice_;
+  std::shared_ptr<const StepSummary> lost_;  // the newest whose manifest is damaged
+  std::string lost_name_;
   std::map<std::string, std::pair<std::uint64_t, Status>> known_;
 };
 

@@ -78,7 +78,7 @@ Result<CatalogStep> find_step(const Catalog& catalog, const std::string& directo
 
 Result<CatalogStep> find_step(const std::string& directory, const std::string& typed) {
   STOKER_ASSIGN(const CheckpointDirectory opened, open_directory(directory));
-  STOKER_ASSIGN(const Catalog catalog, list_checkpoints(opened));
+  STOKER_ASSIGN(const Catalog catalog, CatalogReader(opened).list_newest());
   return find_step(catalog, directory, typed);
 }
 
@@ -99,8 +99,10 @@ Result<CheckpointReader> open_step(const std::string& directory, const std::stri
 }
 
 CheckpointNote note_of(const AllNotes& notes, const CatalogStep& step) {
-  const CheckpointNote* const note = notes.find(step.parsed.step, step.generation);
-  return note == nullptr ? CheckpointNote() : *note;
+  const CheckpointNote* const found = notes.find(step.parsed.step, step.generation);
+  CheckpointNote note = found == nullptr ? CheckpointNote() : *found;
+  if (step.is_valid() && !note.is_about(step.summary->line)) note.values.clear();
+  return note;
 }
 
 std::string shape_text(const std::vector<std::uint64_t>& shape) {

@@ -60,7 +60,8 @@ nlohmann::ordered_json told_of(const CatalogStep& step) {
 Status pin(const Arguments& arguments, bool is_pinned, Context& context) {
   STOKER_ASSIGN(const CatalogStep step, find_whole_step(arguments));
   STOKER_ASSIGN(const CheckpointDirectory directory, open_directory(arguments.directory));
-  STOKER_TRY(pin_checkpoint(directory, step.parsed.step, step.generation, is_pinned));
+  STOKER_TRY(
+      pin_checkpoint(directory, step.parsed.step, step.generation, is_pinned, step.summary->line));
   if (arguments.json) {
     nlohmann::ordered_json told = told_of(step);
     told["pinned"] = is_pinned;
@@ -73,7 +74,8 @@ Status annotate(const Arguments& arguments, Context& context) {
   STOKER_ASSIGN(const auto values, parse_values(arguments.values));
   STOKER_ASSIGN(const CatalogStep step, find_whole_step(arguments));
   STOKER_ASSIGN(const CheckpointDirectory directory, open_directory(arguments.directory));
-  STOKER_TRY(annotate_checkpoint(directory, step.parsed.step, step.generation, values));
+  STOKER_TRY(annotate_checkpoint(directory, step.parsed.step, step.generation, values,
+                                 step.summary->line));
   if (arguments.json) {
     nlohmann::ordered_json told = told_of(step);
     told["values"] = values_json(values);

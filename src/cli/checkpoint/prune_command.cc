@@ -107,15 +107,17 @@ Status check_metric(const CheckpointDirectory& directory, const Catalog& catalog
 Result<Choice> choose(const CheckpointDirectory& directory, const RetentionRules& rules,
                       Context& context) {
   CatalogReader reader(directory);
-  STOKER_ASSIGN(const Catalog catalog, list_before_removal(directory, reader));
+  NotesReader notes_reader(directory);
+  STOKER_ASSIGN(const RemovalDecision decision,
+                decide_removals(directory, rules, reader, notes_reader));
+  const auto& [catalog, notes, names] = decision;
   if (catalog.steps.empty()) return no_checkpoints(directory.path());
-  STOKER_ASSIGN(const AllNotes notes, read_all_notes(directory));
   for (const DamagedNote& note : notes.damaged)
     context.err << fmt::format("{}: {}; its step counts as pinned\n", note.path,
                                printable(note.reason.message()));
   if (rules.keep_best) STOKER_TRY(check_metric(directory, catalog, notes, *rules.keep_best));
   Choice choice;
-  for (const std::string& name : choose_removals(catalog, notes, rules)) {
+  for (const std::string& name : names) {
     const CatalogStep& step = *catalog.find(name);
     choice.removals.push_back(
         {.step = step, .size_bytes = step.summary->size_bytes - step.summary->linked_bytes});

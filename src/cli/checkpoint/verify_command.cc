@@ -100,7 +100,7 @@ Result<CheckpointVerifyReport> verify_one(const Arguments& arguments,
   constexpr int kAttemptsMax = 1000;
   Result<CheckpointVerifyReport> report = CheckpointVerifyReport();
   for (int attempt = 1;; ++attempt) {
-    STOKER_ASSIGN(const Catalog catalog, list_checkpoints(directory));
+    STOKER_ASSIGN(const Catalog catalog, CatalogReader(directory).list_newest());
     Result<CatalogStep> step = find_step(catalog, arguments.directory, arguments.step);
     if (wants_latest && !step.ok() && !catalog.steps.empty()) step = catalog.steps.front();
     if (!step.ok()) return step.status();

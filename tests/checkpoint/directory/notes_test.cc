@@ -56,6 +56,36 @@ TEST_F(NotesTest, come_back_as_they_were_said) {
   EXPECT_FALSE(read_step_notes(run_, 7)->at(3).is_pinned);
 }
 
+constexpr const char* kLine = "8f14e45fceea167a5a36dedd4bea2543";
+constexpr const char* kOtherLine = "c9f0f895fb98ab9159f51fd0297e236d";
+
+TEST_F(NotesTest, say_which_line_they_are_about) {
+  // The example of docs/formats/checkpoint.md.
+  StepNotes notes;
+  notes[41] = {.values = {{"val_loss", 2.9}}};
+  notes[42] = {
+      .is_pinned = true, .values = {{"grad_norm", INFINITY}, {"val_loss", 2.2}}, .line = kLine};
+  const std::string text = format_step_notes(1000, notes);
+  EXPECT_NE(text.find("1723134ba80ee5dd037c9f6ef1f05973"), std::string::npos) << text;
+  EXPECT_EQ(*parse_step_notes(text, 1000, "notes"), notes);
+}
+
+TEST_F(NotesTest, of_another_line_lose_their_values_when_that_is_gone_and_keep_their_pin) {
+  BuiltStep copy = small_step(8, 3);
+  copy.line = kLine;
+  write_built_step(posix_file_ops(), dir_.path(), copy);
+  must(annotate_checkpoint(run_, 8, 3, {{"x", 1}}));  // as 0.1 did
+  must(pin_checkpoint(run_, 8, 3, true, kLine));
+  EXPECT_EQ(read_step_notes(run_, 8)->at(3), (CheckpointNote{true, {{"x", 1}}, kLine}));
+  EXPECT_EQ(pin_checkpoint(run_, 8, 3, true, kOtherLine).code(), Code::already_exists);
+  std::filesystem::remove_all(dir_.file(step_name(8)));
+  copy.line = kOtherLine;
+  write_built_step(posix_file_ops(), dir_.path(), copy);
+  EXPECT_EQ(pin_checkpoint(run_, 8, 3, true, kLine).code(), Code::not_found);
+  must(annotate_checkpoint(run_, 8, 3, {{"y", 2}}, kOtherLine));
+  EXPECT_EQ(read_step_notes(run_, 8)->at(3), (CheckpointNote{true, {{"y", 2}}, kOtherLine}));
+}
+
 TEST_F(NotesTest, that_no_reader_would_take_are_refused_and_leave_the_old_ones) {
   must(annotate_checkpoint(run_, 7, 9, {{std::string(256, 'x'), 1.0}}));
   must(pin_checkpoint(run_, 7, 9, true));

@@ -68,6 +68,17 @@ TEST(RetentionTest, rules_add_up) {
   EXPECT_FALSE(std::ranges::count(by_max, step_name(200)));
 }
 
+TEST(RetentionTest, values_of_another_line_do_not_count_and_pins_do) {
+  AllNotes notes;
+  notes.by_step[200][2] = {.values = {{"val_loss", 0.1}}, .line = std::string(32, 'a')};
+  notes.by_step[300][3] = {.values = {{"val_loss", 0.2}}};  // of 0.1: it does not say
+  notes.by_step[400][4] = {.is_pinned = true, .line = std::string(32, 'a')};
+  const Names removed = choose_removals(
+      ten_steps(), notes, {.keep_last = 6, .keep_best = KeepBest{.metric = "val_loss"}});
+  EXPECT_EQ(removed, (Names{step_name(100), step_name(200)}));
+  EXPECT_EQ(metrics_of(catalog_of({step_of(200, 2)}), notes), std::set<std::string>{});
+}
+
 TEST(RetentionTest, superseded_steps_go_unless_pinned) {
   Catalog catalog = ten_steps();
   CatalogStep old = step_of(1000, 9);
