@@ -1,7 +1,8 @@
 #include "cli/line_text.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
+
+#include "formats/json/json.h"
 
 namespace stoker::cli {
 namespace {
@@ -37,8 +38,8 @@ std::string printable(std::string_view text) {
   return safe;
 }
 
-std::string to_line(const nlohmann::ordered_json& value) {
-  return value.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+std::string to_line(const Json& value) {
+  return value.dump();
 }
 
 }  // namespace stoker::cli

@@ -2,9 +2,10 @@
 /// Text of anybody, made fit for one line on a terminal or in JSON.
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
+
+#include "formats/json/json.h"
 
 namespace stoker::cli {
 
@@ -12,6 +13,6 @@ namespace stoker::cli {
 std::string printable(std::string_view text);
 
 /// One line. Bytes that are not UTF-8 are replaced, for JSON has no others.
-std::string to_line(const nlohmann::ordered_json& value);
+std::string to_line(const Json& value);
 
 }  // namespace stoker::cli

@@ -116,13 +116,13 @@ std::string values_text(const std::map<std::string, double>& values) {
   return text;
 }
 
-nlohmann::ordered_json number_json(double value) {
+Json number_json(double value) {
   if (std::isfinite(value)) return value;
   return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
 }
 
-nlohmann::ordered_json values_json(const std::map<std::string, double>& values) {
-  nlohmann::ordered_json object = nlohmann::ordered_json::object();
+Json values_json(const std::map<std::string, double>& values) {
+  Json object = Json::object();
   for (const auto& [name, value] : values) object[name] = number_json(value);
   return object;
 }

@@ -4,13 +4,13 @@
 
 #include <cstdint>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <string>
 
 #include "checkpoint/directory/catalog.h"
 #include "checkpoint/directory/notes.h"
 #include "checkpoint/restore/reader.h"
 #include "cli/command.h"
+#include "formats/json/json.h"
 
 namespace stoker::cli {
 
@@ -56,7 +56,7 @@ std::string shape_text(const std::vector<std::uint64_t>& shape);
 /// "grad_norm=1 loss=2.31"
 std::string values_text(const std::map<std::string, double>& values);
 /// JSON has no NaN and no infinities: they are the strings "nan", "inf" and "-inf".
-nlohmann::ordered_json number_json(double value);
-nlohmann::ordered_json values_json(const std::map<std::string, double>& values);
+Json number_json(double value);
+Json values_json(const std::map<std::string, double>& values);
 
 }  // namespace stoker::cli

@@ -46,12 +46,12 @@ std::string render_text(const CheckpointDiff& diff) {
 
 std::string render_json(const CheckpointDiff& diff, const CheckpointReader& before,
                         const CheckpointReader& after) {
-  nlohmann::ordered_json changed = nlohmann::ordered_json::array();
+  Json changed = Json::array();
   for (const TensorChange& change : diff.changed) {
-    nlohmann::ordered_json entry = {{"name", change.name},
-                                    {"reshaped", change.is_reshaped},
-                                    {"elements", change.element_count},
-                                    {"changed", change.changed_count}};
+    Json entry = {{"name", change.name},
+                  {"reshaped", change.is_reshaped},
+                  {"elements", change.element_count},
+                  {"changed", change.changed_count}};
     if (change.has_norms) {
       entry["l2"] = number_json(change.l2);
       entry["max_abs"] = number_json(change.max_abs);
@@ -62,8 +62,8 @@ std::string render_json(const CheckpointDiff& diff, const CheckpointReader& befo
   return to_line({{"before", before.directory()},
                   {"after", after.directory()},
                   {"changed", std::move(changed)},
-                  {"added", diff.added},
-                  {"removed", diff.removed},
+                  {"added", Json::array_of(diff.added)},
+                  {"removed", Json::array_of(diff.removed)},
                   {"unchanged", diff.unchanged_count},
                   {"compared_bytes", diff.compared_bytes}}) +
          "\n";

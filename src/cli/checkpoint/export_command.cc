@@ -83,12 +83,12 @@ std::string render_text(const ExportReport& report, const std::vector<LeftOutTre
 }
 
 std::string render_json(const ExportReport& report, const std::vector<LeftOutTree>& left_out) {
-  nlohmann::ordered_json trees = nlohmann::ordered_json::array();
+  Json trees = Json::array();
   for (const LeftOutTree& tree : left_out)
     trees.push_back(
         {{"tree", tree.name}, {"tensors", tree.tensor_count}, {"size_bytes", tree.size_bytes}});
-  return to_line({{"files", report.files},
-                  {"sums", report.sums},
+  return to_line({{"files", Json::array_of(report.files)},
+                  {"sums", Json::array_of(report.sums)},
                   {"tensors", report.tensor_count},
                   {"size_bytes", report.size_bytes},
                   {"left_out", std::move(trees)}}) +

@@ -9,7 +9,6 @@
 #include <cerrno>
 #include <iterator>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <span>
 #include <stop_token>
 #include <string_view>
@@ -26,6 +25,7 @@
 #include "cli/line_text.h"
 #include "cli/work_progress.h"
 #include "formats/arrays/safetensors.h"
+#include "formats/json/json.h"
 #include "io/files/exact_transfer.h"
 #include "io/files/file_ops.h"
 #include "io/files/regular_file.h"
@@ -33,8 +33,6 @@
 
 namespace stoker::cli {
 namespace {
-
-using nlohmann::ordered_json;
 
 constexpr std::uint64_t kMemoryBytes = std::uint64_t{256} << 20;
 constexpr std::size_t kLengthBytes = 8;
@@ -140,22 +138,26 @@ Status check_tree(const std::string& tree) {
 std::string state_of(const SafetensorsHeader& header, const std::string& tree) {
   const bool is_plain = std::ranges::none_of(
       header.entries, [](const SafetensorsEntry& entry) { return entry.name.starts_with('!'); });
-  ordered_json members = is_plain ? ordered_json::object() : ordered_json::array();
+  Json members = is_plain ? Json::object() : Json::array();
   for (const SafetensorsEntry& entry : header.entries) {
-    ordered_json leaf = {{"!tensor", tree + "." + entry.name}};
-    if (is_plain)
+    Json leaf = {{"!tensor", tree + "." + entry.name}};
+    if (is_plain) {
       members[entry.name] = std::move(leaf);
-    else
-      members.push_back(ordered_json::array({entry.name, std::move(leaf)}));
+      continue;
+    }
+    Json& pair = members.push_back(Json::array());
+    pair.push_back(entry.name);
+    pair.push_back(std::move(leaf));
   }
-  if (!is_plain) members = ordered_json{{"!dict", std::move(members)}};
+  if (!is_plain) members = Json{{"!dict", std::move(members)}};
   return to_line({{tree, std::move(members)}});
 }
 
 std::string extra_of(const SafetensorsHeader& header, const std::string& file) {
-  ordered_json metadata = ordered_json::object();
+  Json metadata = Json::object();
   for (const auto& [key, value] : header.metadata) metadata[key] = value;
-  return to_line({{"imported_from", file.substr(file.rfind('/') + 1)}, {"metadata", metadata}});
+  return to_line(
+      {{"imported_from", file.substr(file.rfind('/') + 1)}, {"metadata", std::move(metadata)}});
 }
 
 /// Draws how far the writer is while the caller waits for it.

@@ -112,9 +112,9 @@ std::string render_text(const Listing& listing) {
   return table.render() + damages;
 }
 
-nlohmann::ordered_json step_json(const Listing& listing, const CatalogStep& step) {
+Json step_json(const Listing& listing, const CatalogStep& step) {
   const CheckpointNote note = note_of(listing.notes, step);
-  nlohmann::ordered_json object = {
+  Json object = {
       {"name", step.name},
       {"step", step.parsed.step},
       {"generation", step.generation},
@@ -146,9 +146,9 @@ nlohmann::ordered_json step_json(const Listing& listing, const CatalogStep& step
 }
 
 std::string render_json(const Listing& listing) {
-  nlohmann::ordered_json steps = nlohmann::ordered_json::array();
+  Json steps = Json::array();
   for (const CatalogStep& step : listing.catalog.steps) steps.push_back(step_json(listing, step));
-  nlohmann::ordered_json notes = nlohmann::ordered_json::array();
+  Json notes = Json::array();
   for (const DamagedNote& note : listing.notes.damaged)
     notes.push_back({{"path", note.path}, {"damage", note.reason.message()}});
   return to_line({{"directory", listing.directory},

@@ -53,7 +53,7 @@ Result<std::map<std::string, double>> parse_values(const std::vector<std::string
 }
 
 /// What was said about a checkpoint, for programs.
-nlohmann::ordered_json told_of(const CatalogStep& step) {
+Json told_of(const CatalogStep& step) {
   return {{"name", step.name}, {"step", step.parsed.step}, {"generation", step.generation}};
 }
 
@@ -63,7 +63,7 @@ Status pin(const Arguments& arguments, bool is_pinned, Context& context) {
   STOKER_TRY(
       pin_checkpoint(directory, step.parsed.step, step.generation, is_pinned, step.summary->line));
   if (arguments.json) {
-    nlohmann::ordered_json told = told_of(step);
+    Json told = told_of(step);
     told["pinned"] = is_pinned;
     return write_out(context, to_line(told) + "\n");
   }
@@ -77,7 +77,7 @@ Status annotate(const Arguments& arguments, Context& context) {
   STOKER_TRY(annotate_checkpoint(directory, step.parsed.step, step.generation, values,
                                  step.summary->line));
   if (arguments.json) {
-    nlohmann::ordered_json told = told_of(step);
+    Json told = told_of(step);
     told["values"] = values_json(values);
     return write_out(context, to_line(told) + "\n");
   }

@@ -150,7 +150,7 @@ Status remove_all(const OwnerDirectory& owner, Choice& choice, Context& context)
 
 std::string render(const Arguments& arguments, const Choice& choice) {
   std::uint64_t total_bytes = 0;
-  nlohmann::ordered_json names = nlohmann::ordered_json::array();
+  Json names = Json::array();
   std::string text;
   for (const Removal& removal : choice.removals) {
     total_bytes += removal.size_bytes;

@@ -17,8 +17,6 @@
 namespace stoker::cli {
 namespace {
 
-using nlohmann::ordered_json;
-
 constexpr std::size_t kStateLinesMax = 40;
 constexpr std::size_t kTextMax = 200;
 constexpr const char* kFooter =
@@ -122,24 +120,24 @@ std::string in_one_line(std::string tree) {
   return tree;
 }
 
-ordered_json tensors_json(const Shown& shown) {
-  ordered_json list = ordered_json::array();
+Json tensors_json(const Shown& shown) {
+  Json list = Json::array();
   for (const auto& [name, slices] : shown.tensors) {
     std::uint64_t size_bytes = 0;
     std::uint64_t nonfinite = 0;
-    ordered_json places = ordered_json::array();
+    Json places = Json::array();
     for (const CheckpointTensor* const slice : slices) {
       size_bytes += slice->end_bytes - slice->begin_bytes;
       nonfinite += slice->nonfinite_count;
       places.push_back({{"file", shown.file_of(*slice)},
-                        {"offsets", slice->offsets},
-                        {"shape", slice->shape},
+                        {"offsets", Json::array_of(slice->offsets)},
+                        {"shape", Json::array_of(slice->shape)},
                         {"begin_bytes", slice->begin_bytes},
                         {"end_bytes", slice->end_bytes}});
     }
     list.push_back({{"name", name},
                     {"dtype", tensor_type_name(slices.front()->type)},
-                    {"shape", slices.front()->global_shape},
+                    {"shape", Json::array_of(slices.front()->global_shape)},
                     {"size_bytes", size_bytes},
                     {"nonfinite_count", nonfinite},
                     {"slices", std::move(places)}});
@@ -149,11 +147,11 @@ ordered_json tensors_json(const Shown& shown) {
 
 std::string render_json(const Shown& shown, const std::string& directory) {
   const CheckpointManifest& manifest = shown.manifest;
-  ordered_json files = ordered_json::array();
+  Json files = Json::array();
   for (const CheckpointFile& file : manifest.files)
     files.push_back(
         {{"name", file.name}, {"size_bytes", file.size_bytes}, {"link_count", file.link_count}});
-  ordered_json parent;
+  Json parent;
   if (manifest.parent)
     parent = {{"step", manifest.parent->step}, {"generation", manifest.parent->generation}};
   std::string text = to_line({{"directory", directory},

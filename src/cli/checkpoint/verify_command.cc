@@ -70,16 +70,16 @@ std::string render_text(const CheckpointVerifyReport& report, const std::string&
 }
 
 std::string render_json(const CheckpointVerifyReport& report, const std::string& directory) {
-  nlohmann::ordered_json damages = nlohmann::ordered_json::array();
+  Json damages = Json::array();
   for (const CheckpointDamage& damage : report.damages)
     damages.push_back({{"kind", damage_kind_name(damage.kind)},
                        {"step", damage.step},
                        {"file", damage.file},
                        {"offset_bytes", damage.offset_bytes},
                        {"size_bytes", damage.size_bytes},
-                       {"tensors", damage.tensors},
+                       {"tensors", Json::array_of(damage.tensors)},
                        {"reason", damage.reason}});
-  nlohmann::ordered_json unchecked = nlohmann::ordered_json::array();
+  Json unchecked = Json::array();
   for (const auto& [name, why] : report.unchecked)
     unchecked.push_back({{"step", name}, {"reason", why.message()}});
   return to_line({{"directory", directory},

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <charconv>
 #include <memory>
-#include <nlohmann/json.hpp>
 
 #include "cli/dataset/dataset_arguments.h"
 #include "cli/dataset/sample_text.h"
@@ -12,6 +11,7 @@
 #include "cli/result_writer.h"
 #include "dataset/key_search.h"
 #include "dataset/shards/shard_names.h"
+#include "formats/json/json.h"
 #include "formats/webdataset/webdataset_names.h"
 
 namespace stoker::cli {
@@ -93,12 +93,13 @@ Status print_sample(const Dataset& dataset, const std::string& what, Context& co
   SampleRecord sample;
   STOKER_TRY(dataset.read(wanted.sample, sample));
   if (!wanted.field.empty()) return print_field(sample, wanted.field, context);
-  nlohmann::ordered_json fields = nlohmann::ordered_json::object();
+  Json fields = Json::object();
   for (const FieldView& field : sample.view().fields)
     fields[std::string(field.name)] = field_value(field);
   return write_out(
       context,
-      to_line({{"number", wanted.sample}, {"key", sample.key()}, {"fields", fields}}) + "\n");
+      to_line({{"number", wanted.sample}, {"key", sample.key()}, {"fields", std::move(fields)}}) +
+          "\n");
 }
 
 Status run(const CatArguments& arguments, Context& context) {

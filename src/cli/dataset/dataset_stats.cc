@@ -4,10 +4,10 @@
 #include <bit>
 #include <charconv>
 #include <cstring>
-#include <nlohmann/json.hpp>
 #include <string_view>
 
 #include "formats/dtype.h"
+#include "formats/json/json.h"
 #include "formats/json/strict_json.h"
 
 namespace stoker::cli {

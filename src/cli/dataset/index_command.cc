@@ -1,12 +1,12 @@
 #include <fmt/format.h>
 
 #include <memory>
-#include <nlohmann/json.hpp>
 
 #include "cli/dataset/dataset_arguments.h"
 #include "cli/line_text.h"
 #include "cli/registry.h"
 #include "cli/result_writer.h"
+#include "formats/json/json.h"
 
 namespace stoker::cli {
 namespace {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "base/units.h"
@@ -11,6 +10,7 @@
 #include "cli/line_text.h"
 #include "cli/registry.h"
 #include "cli/result_writer.h"
+#include "formats/json/json.h"
 
 namespace stoker::cli {
 namespace {
@@ -35,11 +35,13 @@ std::string render_text(std::uint64_t number, const SampleRecord& sample) {
 }
 
 std::string render_json(const std::string& name, std::uint64_t number, const SampleRecord& sample) {
-  nlohmann::ordered_json fields = nlohmann::ordered_json::object();
+  Json fields = Json::object();
   for (const FieldView& field : sample.view().fields)
     fields[std::string(field.name)] = describe_field(field);
-  return to_line(
-      {{"dataset", name}, {"number", number}, {"key", sample.key()}, {"fields", fields}});
+  return to_line({{"dataset", name},
+                  {"number", number},
+                  {"key", sample.key()},
+                  {"fields", std::move(fields)}});
 }
 
 Status list(const std::string& name, const Dataset& dataset, const LsArguments& arguments,

@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <charconv>
-#include <nlohmann/json.hpp>
 
 #include "base/shell_quote.h"
 #include "base/units.h"
 #include "cli/option_value.h"
+#include "formats/json/json.h"
 
 namespace stoker::cli {
 namespace {
@@ -93,12 +93,11 @@ Result<PackOptions> pack_options_from(const PackArguments& arguments, Context& c
 
 std::string render_pack_report(const PackReport& report, const std::string& directory, bool json) {
   if (json) {
-    const nlohmann::ordered_json document = {
-        {"directory", directory},          {"format", report.format},
-        {"shards", report.shard_count},    {"samples", report.sample_count},
-        {"size_bytes", report.size_bytes}, {"shards_found", report.shards_found},
-        {"complete", report.is_complete}};
-    return document.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+    const Json document = {{"directory", directory},          {"format", report.format},
+                           {"shards", report.shard_count},    {"samples", report.sample_count},
+                           {"size_bytes", report.size_bytes}, {"shards_found", report.shards_found},
+                           {"complete", report.is_complete}};
+    return document.dump() + "\n";
   }
   std::string text = fmt::format(
       "{}: {} in {} ({}), {}", directory, counted(report.sample_count, "sample"),

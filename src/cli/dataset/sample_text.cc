@@ -5,10 +5,10 @@
 #include <cstring>
 #include <vector>
 
+#include "formats/json/strict_json.h"
+
 namespace stoker::cli {
 namespace {
-
-using nlohmann::ordered_json;
 
 std::string_view text_of(const FieldView& field) {
   return {reinterpret_cast<const char*>(field.bytes.data()), field.bytes.size()};
@@ -16,11 +16,11 @@ std::string_view text_of(const FieldView& field) {
 
 /// One number as itself, none or several as a list.
 template <typename T>
-ordered_json numbers(std::span<const std::byte> bytes) {
+Json numbers(std::span<const std::byte> bytes) {
   std::vector<T> values(bytes.size() / sizeof(T));
   if (!values.empty()) std::memcpy(values.data(), bytes.data(), values.size() * sizeof(T));
   if (values.size() == 1) return values.front();
-  return values;
+  return Json::array_of(values);
 }
 
 }  // namespace
@@ -38,23 +38,22 @@ std::string_view field_type_name(FieldType type) noexcept {
   return "unknown";
 }
 
-ordered_json describe_field(const FieldView& field) {
-  ordered_json described = {{"size_bytes", field.bytes.size()},
-                            {"type", field_type_name(field.type)}};
+Json describe_field(const FieldView& field) {
+  Json described = {{"size_bytes", field.bytes.size()}, {"type", field_type_name(field.type)}};
   if (field.type == FieldType::array) {
     described["dtype"] = field.dtype;
-    described["shape"] = std::vector<std::uint64_t>(field.shape.begin(), field.shape.end());
+    described["shape"] = Json::array_of(field.shape);
   }
   return described;
 }
 
-ordered_json field_value(const FieldView& field) {
+Json field_value(const FieldView& field) {
   if (field.bytes.size() > kSmallFieldBytes) return describe_field(field);
   switch (field.type) {
-    case FieldType::text: return std::string(text_of(field));
+    case FieldType::text: return text_of(field);
     case FieldType::json: {
-      ordered_json parsed = ordered_json::parse(text_of(field), nullptr, false);
-      return parsed.is_discarded() ? ordered_json(std::string(text_of(field))) : parsed;
+      Result<Json> parsed = parse_strict_json(text_of(field), field.name);
+      return parsed.ok() ? *std::move(parsed) : Json(text_of(field));
     }
     case FieldType::int64: return numbers<std::int64_t>(field.bytes);
     case FieldType::float32: return numbers<float>(field.bytes);

@@ -2,10 +2,10 @@
 /// Samples and their fields as text and JSON, for the commands that print them.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 
+#include "formats/json/json.h"
 #include "formats/shard_format.h"
 
 namespace stoker::cli {
@@ -17,10 +17,10 @@ inline constexpr std::size_t kSmallFieldBytes = 64 << 10;
 std::string_view field_type_name(FieldType type) noexcept;
 
 /// {"size_bytes", "type"}, and "dtype" and "shape" of arrays.
-nlohmann::ordered_json describe_field(const FieldView& field);
+Json describe_field(const FieldView& field);
 
 /// The contents of a small field: a string, a number or a list of them, JSON as it is. Of a field
 /// that is large, or bytes that are nothing of the kind, describe_field().
-nlohmann::ordered_json field_value(const FieldView& field);
+Json field_value(const FieldView& field);
 
 }  // namespace stoker::cli

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <ranges>
 
 #include "base/units.h"
@@ -13,6 +12,7 @@
 #include "cli/registry.h"
 #include "cli/result_writer.h"
 #include "cli/work_progress.h"
+#include "formats/json/json.h"
 
 namespace stoker::cli {
 namespace {
@@ -101,7 +101,7 @@ std::string render_text(const std::string& name, const Dataset& dataset,
   return text + render_classes(stats.classes);
 }
 
-nlohmann::ordered_json to_json(const SizeStats& sizes) {
+Json to_json(const SizeStats& sizes) {
   return {{"count", sizes.count},
           {"min_bytes", sizes.min_bytes},
           {"mean_bytes", sizes.mean_bytes()},
@@ -111,26 +111,26 @@ nlohmann::ordered_json to_json(const SizeStats& sizes) {
 
 std::string render_json(const std::string& name, const Dataset& dataset,
                         const DatasetStats& stats) {
-  nlohmann::ordered_json fields = nlohmann::ordered_json::object();
+  Json fields = Json::object();
   for (const auto& [field, sizes] : stats.fields) fields[field] = to_json(sizes);
-  nlohmann::ordered_json histogram = nlohmann::ordered_json::array();
+  Json histogram = Json::array();
   for (std::size_t i = 0; i < stats.histogram.counts.size(); ++i)
     if (stats.histogram.counts[i] != 0)
       histogram.push_back(
           {{"from_bytes", SizeHistogram::lowest_in(i)}, {"count", stats.histogram.counts[i]}});
-  nlohmann::ordered_json document = {{"dataset", name},
-                                     {"format", dataset.index().format()},
-                                     {"samples", dataset.sample_count()},
-                                     {"shards", dataset.index().shards().size()},
-                                     {"size_bytes", shard_bytes_of(dataset)},
-                                     {"checks", checks_of(dataset)},
-                                     {"records", to_json(stats.records)},
-                                     {"histogram", histogram},
-                                     {"read_samples", stats.read_count},
-                                     {"is_sampled", stats.read_count != dataset.sample_count()},
-                                     {"fields", fields}};
+  Json document = {{"dataset", name},
+                   {"format", dataset.index().format()},
+                   {"samples", dataset.sample_count()},
+                   {"shards", dataset.index().shards().size()},
+                   {"size_bytes", shard_bytes_of(dataset)},
+                   {"checks", checks_of(dataset)},
+                   {"records", to_json(stats.records)},
+                   {"histogram", std::move(histogram)},
+                   {"read_samples", stats.read_count},
+                   {"is_sampled", stats.read_count != dataset.sample_count()},
+                   {"fields", std::move(fields)}};
   if (!stats.classes.counts.empty()) {
-    document["classes"] = nlohmann::ordered_json::array();
+    document["classes"] = Json::array();
     for (const auto& [number, count] : stats.classes.counts)
       document["classes"].push_back(
           {{"number", number}, {"name", stats.classes.name_of(number)}, {"count", count}});

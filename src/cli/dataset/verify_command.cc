@@ -1,13 +1,13 @@
 #include <fmt/format.h>
 
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <ostream>
 
 #include "base/units.h"
 #include "cli/registry.h"
 #include "cli/work_progress.h"
 #include "dataset/pack/verify.h"
+#include "formats/json/json.h"
 
 namespace stoker::cli {
 namespace {
@@ -28,9 +28,9 @@ struct Arguments {
 };
 
 std::string render_json(const VerifyReport& report, const std::string& directory) {
-  nlohmann::ordered_json problems = nlohmann::ordered_json::array();
+  Json problems = Json::array();
   for (const VerifyProblem& problem : report.problems) {
-    nlohmann::ordered_json entry = {{"path", problem.path}};
+    Json entry = {{"path", problem.path}};
     if (problem.offset_bytes) {
       entry["offset_bytes"] = *problem.offset_bytes;
       entry["key"] = problem.key;
@@ -38,12 +38,11 @@ std::string render_json(const VerifyReport& report, const std::string& directory
     entry["message"] = problem.message;
     problems.push_back(std::move(entry));
   }
-  const nlohmann::ordered_json document = {
-      {"directory", directory},          {"ok", report.problems.empty()},
-      {"manifest", report.has_manifest}, {"checksums", report.has_checksums},
-      {"shards", report.shard_count},    {"samples", report.sample_count},
-      {"size_bytes", report.size_bytes}, {"problems", std::move(problems)}};
-  return document.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  const Json document = {{"directory", directory},          {"ok", report.problems.empty()},
+                         {"manifest", report.has_manifest}, {"checksums", report.has_checksums},
+                         {"shards", report.shard_count},    {"samples", report.sample_count},
+                         {"size_bytes", report.size_bytes}, {"problems", std::move(problems)}};
+  return document.dump() + "\n";
 }
 
 std::string render_text(const VerifyReport& report, const std::string& directory) {

@@ -3,16 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "base/units.h"
 #include "cli/line_text.h"
 #include "cli/work_progress.h"
+#include "formats/json/strict_json.h"
 
 namespace stoker::cli {
 namespace {
-
-using nlohmann::ordered_json;
 
 double seconds_of(nanoseconds duration) {
   return std::chrono::duration<double>(duration).count();
@@ -42,7 +40,7 @@ std::string explain_wait(const LoaderSetup& plan, const LoaderStats& stats) {
                      : fmt::format("{:.1f} % of the time, mostly in {}", share, worst_stage(stats));
 }
 
-ordered_json fetch_json(const FetchCounters& fetch) {
+Json fetch_json(const FetchCounters& fetch) {
   return {{"page_cache_reads", fetch.page_cache_reads},
           {"page_cache_bytes", fetch.page_cache_bytes},
           {"buffered_reads", fetch.buffered_reads},
@@ -55,8 +53,8 @@ ordered_json fetch_json(const FetchCounters& fetch) {
           {"checked_bytes", fetch.checked_bytes}};
 }
 
-ordered_json waits_json(const LoaderStats& stats) {
-  ordered_json stages = ordered_json::object();
+Json waits_json(const LoaderStats& stats) {
+  Json stages = Json::object();
   for (std::size_t i = 0; i < kLoaderStages; ++i)
     stages[std::string(loader_stage_name(static_cast<LoaderStage>(i)))] =
         stats.waited_in[i].count();
@@ -122,33 +120,35 @@ std::string render_stream_json(const LoaderSetup& plan, const StreamReport& repo
   const auto rate = [&](std::uint64_t count) {
     return seconds > 0 ? static_cast<double>(count) / seconds : 0.0;
   };
-  ordered_json document = {{"dataset", plan.name},
-                           {"end", end_name(report.end)},
-                           {"batch_size", cut.global_batch_size / cut.world_size},
-                           {"rank", cut.rank},
-                           {"world_size", cut.world_size},
-                           {"step_ms", 1e3 * seconds_of(plan.step_time)},
-                           {"samples", stats.samples},
-                           {"batches", stats.batches},
-                           {"batch_count", nullptr},
-                           {"bytes", stats.bytes},
-                           {"seconds", seconds},
-                           {"samples_per_s", rate(stats.samples)},
-                           {"bytes_per_s", rate(stats.bytes)},
-                           {"wait_p50_ns", stats.wait.quantile(0.5).count()},
-                           {"wait_p99_ns", stats.wait.quantile(0.99).count()},
-                           {"wait_max_ns", stats.wait.max().count()},
-                           {"waited_ns", stats.waited.count()},
-                           {"stall_share", stats.stall_share()},
-                           {"waited_in_ns", waits_json(stats)},
-                           {"threads", stats.threads},
-                           {"depth", stats.depth},
-                           {"policy", cache_policy_name(plan.policy)},
-                           {"memory_bytes", stats.memory_bytes},
-                           {"blocks", stats.blocks},
-                           {"unchecked", stats.unchecked},
-                           {"fetch", fetch_json(stats.fetch)},
-                           {"cursor", ordered_json::parse(format_cursor(report.cursor))}};
+  Json document = {{"dataset", plan.name},
+                   {"end", end_name(report.end)},
+                   {"batch_size", cut.global_batch_size / cut.world_size},
+                   {"rank", cut.rank},
+                   {"world_size", cut.world_size},
+                   {"step_ms", 1e3 * seconds_of(plan.step_time)},
+                   {"samples", stats.samples},
+                   {"batches", stats.batches},
+                   {"batch_count", nullptr},
+                   {"bytes", stats.bytes},
+                   {"seconds", seconds},
+                   {"samples_per_s", rate(stats.samples)},
+                   {"bytes_per_s", rate(stats.bytes)},
+                   {"wait_p50_ns", stats.wait.quantile(0.5).count()},
+                   {"wait_p99_ns", stats.wait.quantile(0.99).count()},
+                   {"wait_max_ns", stats.wait.max().count()},
+                   {"waited_ns", stats.waited.count()},
+                   {"stall_share", stats.stall_share()},
+                   {"waited_in_ns", waits_json(stats)},
+                   {"threads", stats.threads},
+                   {"depth", stats.depth},
+                   {"policy", cache_policy_name(plan.policy)},
+                   {"memory_bytes", stats.memory_bytes},
+                   {"blocks", stats.blocks},
+                   {"unchecked", stats.unchecked},
+                   {"fetch", fetch_json(stats.fetch)},
+                   {"cursor", nullptr}};
+  if (Result<Json> cursor = parse_strict_json(format_cursor(report.cursor), "cursor"); cursor.ok())
+    document["cursor"] = *std::move(cursor);
   if (report.batch_count) document["batch_count"] = *report.batch_count;
   if (plan.rows.tokens != 0)
     document["rows"] = {{"kind", plan.rows.is_packs ? "packs" : "windows"},

@@ -3,16 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "base/shell_quote.h"
 #include "base/units.h"
 #include "cli/line_text.h"
+#include "formats/json/json.h"
 
 namespace stoker::cli {
 namespace {
-
-using nlohmann::ordered_json;
 
 constexpr double kMostlyCached = 0.5;
 
@@ -25,7 +23,7 @@ std::string count_of(double rate) {
 }
 
 std::string quote_for_python(const std::string& text) {
-  return ordered_json(text).dump(-1, ' ', true, ordered_json::error_handler_t::replace);
+  return Json(text).dump({.is_ascii = true});
 }
 
 std::uint64_t batch_size_of(const LoaderSetup& plan) {
@@ -119,10 +117,10 @@ std::string explain_cache(const TuneReport& report) {
              : "";
 }
 
-ordered_json setting_json(const TuneSetting& setting) {
-  ordered_json document = {{"policy", cache_policy_name(setting.policy)}};
-  document["threads"] = setting.threads == 0 ? ordered_json("auto") : ordered_json(setting.threads);
-  document["depth"] = setting.depth == 0 ? ordered_json("auto") : ordered_json(setting.depth);
+Json setting_json(const TuneSetting& setting) {
+  Json document = {{"policy", cache_policy_name(setting.policy)}};
+  document["threads"] = setting.threads == 0 ? Json("auto") : Json(setting.threads);
+  document["depth"] = setting.depth == 0 ? Json("auto") : Json(setting.depth);
   return document;
 }
 
@@ -146,15 +144,15 @@ std::string render_tune_text(const LoaderArguments& arguments, const LoaderSetup
 
 std::string render_tune_json(const LoaderArguments& arguments, const LoaderSetup& plan,
                              const TuneReport& report) {
-  ordered_json rows = ordered_json::array();
+  Json rows = Json::array();
   for (const TuneRow& row : report.rows) {
-    ordered_json document = setting_json(row.setting);
+    Json document = setting_json(row.setting);
     document["samples_per_s"] = median_of(row.samples_per_s);
-    document["runs"] = row.samples_per_s;
+    document["runs"] = Json::array_of(row.samples_per_s);
     document["bytes_per_sample"] = row.bytes_per_sample;
     document["page_cache_share"] = row.page_cache_share;
     document["failure"] =
-        row.failure.ok() ? ordered_json(nullptr) : ordered_json(std::string(row.failure.message()));
+        row.failure.ok() ? Json(nullptr) : Json(std::string(row.failure.message()));
     rows.push_back(std::move(document));
   }
   const PairedVerdict& verdict = report.verdict;
@@ -167,8 +165,8 @@ std::string render_tune_json(const LoaderArguments& arguments, const LoaderSetup
                   {"settings", std::move(rows)},
                   {"fastest", setting_json(report.best)},
                   {"comparison",
-                   {{"automatic", report.automatic_again},
-                    {"fastest", report.best_again},
+                   {{"automatic", Json::array_of(report.automatic_again)},
+                    {"fastest", Json::array_of(report.best_again)},
                     {"pairs", verdict.pairs},
                     {"wins", verdict.wins},
                     {"gain", verdict.gain},

@@ -58,6 +58,12 @@ class Json {
 
   static Json array();
   static Json object();
+  /// An array of the elements of a container.
+  static Json array_of(const auto& values) {
+    Json list = array();
+    for (const auto& value : values) list.push_back(value);
+    return list;
+  }
 
   bool is_null() const noexcept;
   bool is_boolean() const noexcept;
