@@ -176,3 +176,53 @@ def test_arrays_of_texts_come_back_to_the_byte(tmp_path: Path) -> None:
         assert [bytes(s) if isinstance(s, bytes) else str(s) for s in found["scalars"]] == [
             *(b"a\0b", "a\0b", b"", "")
         ]
+
+
+class TwoWay(dict[str, Any]):
+    """Knows the keys of its values; takes no negative ones."""
+
+    def __init__(self, *items: Any) -> None:
+        self.keys_of: dict[Any, str] = {}
+        super().__init__()
+        for key, value in items:
+            self[key] = value
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        if value < 0:
+            raise ValueError("negative")
+        super().__setitem__(key, value)
+        self.keys_of[value] = key
+
+
+class Itself(TwoWay):
+    """Has no copy."""
+
+    def __copy__(self) -> Itself:
+        return self
+
+
+class Logged(list[Any]):
+    """Tells what was done."""
+
+    def __init__(self, *items: Any) -> None:
+        super().__init__(items)
+        self.log: list[str] = []
+
+    def __setitem__(self, at: Any, value: Any) -> None:
+        self.log.append("set")
+        super().__setitem__(at, value)
+
+
+@pytest.mark.parametrize("kind", [TwoWay, Itself])
+def test_a_refused_restore_leaves_what_a_class_keeps_inside(tmp_path: Path, kind: Any) -> None:
+    with stoker.Checkpointer(tmp_path) as saver:
+        saver.save(1, state={"two": {"a": 5, "b": 6}, "log": [9], "bad": {"c": -1}}).wait()
+        into = {"two": kind(("a", 1), ("b", 2)), "log": Logged(3), "bad": kind(("c", 3))}
+        with pytest.raises(ValueError, match=r"refuses .*negative"):
+            saver.restore(state=into)
+        assert into["two"] == {"a": 1, "b": 2}
+        assert into["two"].keys_of == {1: "a", 2: "b"}
+        assert into["bad"].keys_of == {3: "c"}
+        assert (into["log"], into["log"].log) == ([3], [])
+        saver.restore(state={"two": (two := kind(("a", 1), ("b", 2)))}, partial=True)
+        assert two == {"a": 5, "b": 6}

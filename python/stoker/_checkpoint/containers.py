@@ -55,7 +55,20 @@ def may_refuse(have: Any) -> bool:
 
 
 def try_refill(have: Any, keys: Sequence[Any], items: Sequence[Any]) -> None:
-    """Raises what ``refill`` would, and changes nothing."""
-    into = have if isinstance(have, tuple) else copy.copy(have)
-    if into is not have or isinstance(have, tuple):
+    """Raises what ``refill`` would, and changes nothing that belongs to ``have``.
+
+    What its class keeps in attributes is copied too, its items are not: they may be large, and are
+    replaced as they are. If an attribute cannot be copied, a lock say, all attributes are shared.
+    What its methods do elsewhere, in a global list or a file, cannot be undone.
+    """
+    if isinstance(have, tuple):
+        refill(have, keys, items)
+        return
+    members = members_of(have)
+    shared = list(have) if members is None else list(members.values())
+    try:
+        into = copy.deepcopy(have, {id(item): item for item in shared})
+    except Exception:  # whatever the caller's class raises; a refusal is raised by this as well
+        into = copy.copy(have)
+    if into is not have:
         refill(into, keys, items)
