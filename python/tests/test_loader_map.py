@@ -326,7 +326,7 @@ def test_values_of_other_types_are_not_converted(shards: Path, even: Any, odd: A
     with (
         pytest.raises(
             stoker.MapError,
-            match=r"field 'x' is .* in sample 's000' and .* in 's001': give them one shape and type",
+            match=r"field 'x' is .* in sample 's000' and .* in 's001': give them one shape",
         ),
         stoker.Loader(shards, batch_size=4, shuffle="off", map=make, torch=False) as loader,
     ):
