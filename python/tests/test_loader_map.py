@@ -324,7 +324,10 @@ def test_values_of_other_types_are_not_converted(shards: Path, even: Any, odd: A
         return {"x": odd if int(sample["__key__"][1:]) % 2 else even}
 
     with (
-        pytest.raises(stoker.MapError, match=r"field 'x' is .* give them one shape and type"),
+        pytest.raises(
+            stoker.MapError,
+            match=r"field 'x' is .* in sample 's000' and .* in 's001': give them one shape",
+        ),
         stoker.Loader(shards, batch_size=4, shuffle="off", map=make, torch=False) as loader,
     ):
         list(loader)

@@ -176,3 +176,15 @@ def test_what_cannot_be_mixed_is_refused(parts: list[stoker.Dataset], tmp_path: 
         stoker.Mixture([(parts[0], 1)], epoch_samples=0)
     with pytest.raises(ValueError, match="order of its own"):
         load(stoker.Mixture([(parts[0], 1)]), order=[0])
+
+
+def test_tokens_of_several_stored_types_are_told_what_a_loader_needs(tmp_path: Path) -> None:
+    tokens = []
+    for name in ("uint16", "int32"):
+        np.save(tmp_path / f"{name}.npy", np.arange(32, dtype=name))
+        tokens.append(tmp_path / f"{name}.npy")
+    parts = [(stoker.Tokens(path, window=8), 1.0) for path in tokens]
+    with pytest.raises(ValueError, match=r"stored as int32 and uint16: .* a Loader needs one"):
+        stoker.Mixture(parts)
+    wide = stoker.Mixture([(stoker.Tokens(p, window=8, dtype="int64"), 1.0) for p in tokens])
+    assert {wide[i]["tokens"].dtype.name for i in range(len(wide))} == {"int64"}

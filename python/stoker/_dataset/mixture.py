@@ -35,7 +35,7 @@ def _weight(given: Any) -> float:
 
 
 def _dtype_cure(one: Tokens, other: Tokens) -> str:
-    stored = one._reader.stored, other._reader.stored
+    stored = one._stored_dtype(), other._stored_dtype()
     if stored[0] == stored[1]:
         return '; dtype="int64" fits all'
     return (

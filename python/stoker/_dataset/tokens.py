@@ -216,8 +216,11 @@ class Tokens(Dataset):
         )
         return f"{super().__repr__()[:-1]}, {how}, dtype={self._reader_dtype()!r})"
 
+    def _stored_dtype(self) -> str:
+        return (self._windows or self._packs).dtype  # type: ignore[union-attr]
+
     def _reader_dtype(self) -> str:
-        return self._cut.dtype or (self._windows or self._packs).dtype  # type: ignore[union-attr]
+        return self._cut.dtype or self._stored_dtype()
 
 
 def _checked_cut(

@@ -80,12 +80,14 @@ def _stacked(name: str, values: list[Any], keys: Sequence[str]) -> Any:
         return torch.stack(values)
     if isinstance(first, (bool, int, float, np.generic)):
         array = np.asarray(values)
-        if any(type(value) is not type(first) for value in values):
-            for value, key, made in zip(values, keys, array.tolist(), strict=True):
+        others = [i for i, value in enumerate(values) if type(value) is not type(first)]
+        if others:
+            for value, made in zip(values, array.tolist(), strict=True):
                 said = value.item() if isinstance(value, np.generic) else value
                 if not isinstance(said, (int, float)) or (made != said and said == said):
                     # It became text, or was rounded.
-                    raise _differing(name, (keys[0], first), (key, value))
+                    other = others[0]
+                    raise _differing(name, (keys[0], first), (keys[other], values[other]))
         return array
     return values
 
