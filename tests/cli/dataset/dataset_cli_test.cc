@@ -98,7 +98,7 @@ TEST_F(DatasetCliTest, a_damaged_index_fails_verify_and_is_rebuilt_by_index) {
   EXPECT_EQ(rebuilt.exit_code, 0);
   EXPECT_TRUE(is_one_line_with(rebuilt.err, {"warning", path, "damaged", "rebuilt"}))
       << rebuilt.err;
-  EXPECT_EQ(json::parse(rebuilt.out)["checksums"], "index");
+  EXPECT_EQ(json::parse(rebuilt.out)["checks"], "index");
   EXPECT_EQ(stoker({"verify", shards_}).exit_code, 0);
   EXPECT_EQ(stoker({"index", shards_}).err, "");
 }
