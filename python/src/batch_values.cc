@@ -52,7 +52,7 @@ nb::object batch_values(nb::handle_t<Batch> self, const Column& column) {
     const FieldView& field = column.fields[i];
     const std::string_view name = field.name.empty() ? column.name : field.name;
     const nb::object value =
-        value_or_raise_for(batch, i, make_value(field, name, batch.format(i), self));
+        value_or_raise_for(batch, i, make_value(field, name, batch.shard_format(i), self));
     const bool is_number = is_numbers(field) || nb::isinstance<nb::int_>(value);
     // JSON may be a number, too, and then it is one by chance.
     (is_number && field.type != FieldType::json ? has_numbers : has_others) = true;

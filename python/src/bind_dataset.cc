@@ -55,7 +55,7 @@ void raise_for_sample(const Dataset& dataset, std::uint64_t sample, const Status
 nb::dict to_sample(const Dataset& dataset, std::uint64_t sample,
                    std::unique_ptr<SampleRecord> record) {
   const std::string key(key_of(*record));
-  Result<nb::dict> made = make_sample(std::move(record), dataset.source().format());
+  Result<nb::dict> made = make_sample(std::move(record), dataset.source().shard_format());
   if (!made.ok())
     raise_for_sample(dataset, sample, made.status().with_context(dataset.describe(sample)), key);
   return *std::move(made);

@@ -7,6 +7,7 @@
 #include "dataset/pack/pack_merge.h"
 #include "dataset/pack/pack_part.h"
 #include "dataset/pack/pack_shard.h"
+#include "formats/table/shard_formats.h"
 #include "io/files/directories.h"
 
 namespace stoker::python {
@@ -26,17 +27,18 @@ Status check_empty(FileOps& ops, const PathAt& directory) {
 IngestWriter::IngestWriter(FileOps& ops, PathAt directory, std::string format)
     : ops_(ops), directory_(std::move(directory)) {
   job_.hash = "ingest";
-  job_.format = format;
+  job_.format = std::move(format);
   job_.prefix = "shard";
-  writer_.format = std::move(format);
 }
 
 Result<std::unique_ptr<IngestWriter>> IngestWriter::make(FileOps& ops, std::string directory,
                                                          std::string format) {
+  STOKER_ASSIGN(const ShardFormat* const written, parse_written_format(format));
   STOKER_TRY(make_directories(ops, directory));
   STOKER_ASSIGN(std::shared_ptr<const RootDirectory> root, open_root(ops, directory));
   std::unique_ptr<IngestWriter> writer(
       new IngestWriter(ops, {std::move(root), ""}, std::move(format)));
+  writer->writer_.format = written;
   const PathAt& place = writer->directory_;
   STOKER_TRY(check_empty(ops, place));  // before anything is left in what is not ours
   STOKER_TRY(make_own_directory(ops, place / ".stoker"));
@@ -70,16 +72,16 @@ void IngestWriter::abandon() {
 }
 
 Status IngestWriter::begin(const PackInput& source) {
-  if (writer_.format == "mds") {
-    STOKER_ASSIGN(writer_.mds_columns, source.mds_columns());
+  if (writer_.format->has_columns) {
+    STOKER_ASSIGN(writer_.shard.columns, source.mds_columns());
   }
-  if (is_token_format(writer_.format)) {
+  if (writer_.format->is_array) {
     if (!source.token_dtype())
       return Status(Code::invalid_argument,
-                    "format=\"" + writer_.format +
+                    "format=\"" + job_.format +
                         "\" is for samples of one field, an array; use tar, mds or tfrecord");
     STOKER_TRY(prepare_token_writer(source, writer_));
-    job_.dtype = dtype_name(writer_.token_dtype);
+    job_.dtype = dtype_name(writer_.shard.dtype);
   }
   return {};
 }

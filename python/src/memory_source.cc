@@ -1,7 +1,8 @@
 #include "memory_source.h"
 
-#include "dataset/input/fit_fields.h"
 #include "formats/mds/mds_encoding.h"
+#include "formats/mds/mds_format.h"
+#include "formats/table/shard_formats.h"
 
 namespace stoker::python {
 
@@ -44,7 +45,7 @@ Result<std::vector<std::pair<std::string, std::string>>> MemorySource::mds_colum
   std::vector<std::pair<std::string, std::string>> columns;
   InputSample first;
   STOKER_TRY(read(0, first));
-  STOKER_TRY(fit_fields("mds", first.view));
+  STOKER_TRY(fit_fields(mds_format(), first.view));
   for (const FieldView& field : first.view.fields) {
     Result<MdsEncoding> encoding = choose_mds_encoding(field);
     if (!encoding.ok())

@@ -23,12 +23,12 @@ Status bad_field(std::string_view what) {
 
 /// A field of numbers whose shape must agree with its bytes: a wrong one would be read past its
 /// end.
-Result<nb::object> make_typed(const FieldView& field, std::string_view format, nb::handle owner) {
+Result<nb::object> make_typed(const FieldView& field, const ShardFormat& format, nb::handle owner) {
   STOKER_ASSIGN(const Dtype dtype, dtype_from_descr(numpy_dtype(field)));
   const std::uint64_t count = field.bytes.size() / dtype_size_bytes(dtype);
   std::span<const std::uint64_t> shape = field.shape;
   // An Example has lists alone; elsewhere a number without a shape is one number.
-  if (field.type != FieldType::array && shape.empty() && (count != 1 || format == "tfrecord"))
+  if (field.type != FieldType::array && shape.empty() && (count != 1 || format.has_lists))
     shape = {&count, 1};
   std::uint64_t elements = 1;
   for (const std::uint64_t size : shape)
@@ -86,14 +86,14 @@ std::optional<std::int64_t> tar_integer(const FieldView& field, std::string_view
 }
 
 Result<nb::object> make_unnamed(const FieldView& field, std::string_view name,
-                                std::string_view format, nb::handle owner) {
+                                const ShardFormat& format, nb::handle owner) {
   if (field.type == FieldType::bytes) return make_bytes(field.bytes, owner);
   if (field.type == FieldType::text || field.type == FieldType::json) {
-    if (format == "tar")
+    if (format.has_name_types)
       if (const auto integer = tar_integer(field, name)) return nb::object(nb::int_(*integer));
     Result<nb::object> value = field.type == FieldType::text ? make_text(field) : make_json(field);
     // In a tar the type is only what the name's ending promised.
-    if (!value.ok() && format == "tar") return make_bytes(field.bytes, owner);
+    if (!value.ok() && format.has_name_types) return make_bytes(field.bytes, owner);
     return value;
   }
   if (field.dtype == kBytesListDtype) return make_bytes_list(field, owner);
@@ -103,7 +103,7 @@ Result<nb::object> make_unnamed(const FieldView& field, std::string_view name,
 }  // namespace
 
 Result<nb::object> make_value(const FieldView& field, std::string_view name,
-                              std::string_view format, nb::handle owner) {
+                              const ShardFormat& format, nb::handle owner) {
   Result<nb::object> value = make_unnamed(field, name, format, owner);
   if (value.ok()) return value;
   return value.status().with_context("field '" + std::string(name) + "'");
@@ -141,7 +141,7 @@ std::string_view numpy_dtype(const FieldView& field) noexcept {
   }
 }
 
-Result<nb::dict> make_sample(std::unique_ptr<SampleRecord> record, std::string_view format) {
+Result<nb::dict> make_sample(std::unique_ptr<SampleRecord> record, const ShardFormat& format) {
   const SampleRecord& sample = *record;
   const nb::capsule owner(record.release(),
                           [](void* held) noexcept { delete static_cast<SampleRecord*>(held); });

@@ -22,11 +22,11 @@ namespace stoker::python {
 ///
 /// `corrupt` for text that is not UTF-8, JSON that is none, and shapes that do not fit. The GIL
 /// must be held.
-Result<nanobind::dict> make_sample(std::unique_ptr<SampleRecord> record, std::string_view format);
+Result<nanobind::dict> make_sample(std::unique_ptr<SampleRecord> record, const ShardFormat& format);
 
 /// One field of a sample, as in make_sample(): `field` may have lost its name.
 Result<nanobind::object> make_value(const FieldView& field, std::string_view name,
-                                    std::string_view format, nanobind::handle owner);
+                                    const ShardFormat& format, nanobind::handle owner);
 
 /// Whether the format says that the field is numbers.
 bool is_numbers(const FieldView& field) noexcept;

@@ -86,7 +86,7 @@ Result<std::optional<std::uint64_t>> find_reading(const Dataset& dataset, std::s
 Result<std::uint64_t> find_key(const Dataset& dataset, std::string_view key,
                                const std::stop_token& stop) {
   std::optional<std::uint64_t> sample;
-  if (dataset.index().format() == "tar") {
+  if (dataset.source().shard_format().has_keys) {
     STOKER_ASSIGN(sample, find_scanning(dataset, key, stop));
   } else {
     const Result<std::optional<std::uint64_t>> found = find_reading(dataset, key, stop);

@@ -85,7 +85,9 @@ class Ranges final : public RangeFeed {
 
   Status came(const ReadPlan& plan, const Result<std::span<std::byte>>& result) override {
     EXPECT_EQ(in_use.erase(plan.request.tag), 1U);
-    if (result.ok()) EXPECT_EQ(result->size(), size_);
+    if (result.ok()) {
+      EXPECT_EQ(result->size(), size_);
+    }
     (result.ok() ? came_count : failed_count) += 1;
     return plan.request.tag == ends_at ? Status(Code::corrupt, "the feed has seen enough")
                                        : Status();

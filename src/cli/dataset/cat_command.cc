@@ -68,7 +68,7 @@ Result<Wanted> by_key(const Dataset& dataset, std::string_view what, const std::
   if (const auto name = split_member_name(what))  // KEY.FIELD is a member's name
     parts = {name->key, name->extension};
   Result<std::uint64_t> sample = find_key(dataset, parts.first, stop);
-  if (dataset.index().format() != "tar" && sample.status().code() == Code::not_found) {
+  if (!dataset.source().shard_format().has_keys && sample.status().code() == Code::not_found) {
     parts = split_numbered(dataset, what);
     sample = find_key(dataset, parts.first, stop);
   }

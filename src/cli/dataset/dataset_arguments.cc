@@ -131,7 +131,7 @@ std::string dataset_name(const std::vector<std::string>& patterns, const Dataset
 
 std::string_view checks_of(const Dataset& dataset) noexcept {
   if (dataset.index().has_checksums()) return "index";
-  return dataset.index().format() == "tfrecord" ? "format" : "unchecked";
+  return dataset.source().shard_format().has_checksums ? "format" : "unchecked";
 }
 
 std::string_view explain_checks(const Dataset& dataset) noexcept {

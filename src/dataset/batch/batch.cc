@@ -166,9 +166,10 @@ Batch::Place Batch::place(std::size_t i) const {
   return {.path = dataset.source().shards()[at->shard].path,
           .offset_bytes = at->record.offset_bytes};
 }
-std::string_view Batch::format(std::size_t i) const noexcept {
-  if (!data_->datasets) return {};
-  return (*data_->datasets)[data_->samples[i].dataset]->source().format();
+const ShardFormat& Batch::shard_format(std::size_t i) const noexcept {
+  static constexpr ShardFormat kNoFormat = {};
+  if (!data_->datasets) return kNoFormat;
+  return (*data_->datasets)[data_->samples[i].dataset]->source().shard_format();
 }
 std::span<const std::byte> Batch::record_memory() const noexcept {
   return data_->records.bytes();

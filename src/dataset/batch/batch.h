@@ -103,8 +103,8 @@ class Batch {
   };
   Place place(std::size_t i) const;
 
-  /// The format of the shards that a sample lies in: "tar"; empty for units of tokens.
-  std::string_view format(std::size_t i) const noexcept;
+  /// The format of the shards that a sample lies in; one without a name for units of tokens.
+  const ShardFormat& shard_format(std::size_t i) const noexcept;
   /// The memory that records were read into, in which most views lie; empty if it is not kept.
   std::span<const std::byte> record_memory() const noexcept;
 

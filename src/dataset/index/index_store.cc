@@ -83,13 +83,13 @@ Result<ScannedShard> scan_one(const ShardSource& source, std::size_t shard, Engi
 /// A shard that cannot be scanned may be one of another format among them, and that is the better
 /// message.
 Status explain(const Status& status, const ShardSource& source, const std::string& path) {
-  const bool by_content = source.format() == "tar" || source.format() == "tfrecord";
+  const bool by_content = source.shard_format().make_reader != nullptr;
   if (status.code() != Code::corrupt || !by_content) return status;
-  const Result<std::string> format = internal::recognise_shard(path);
+  const Result<const ShardFormat*> format = internal::recognise_shard(path);
   if (!format.ok() && format.status().code() == Code::unsupported) return format.status();
-  if (!format.ok() || *format == source.format()) return status;
-  return Status(Code::invalid_argument, path + ": its format is " + *format + ", the others are " +
-                                            std::string(source.format()) +
+  if (!format.ok() || *format == &source.shard_format()) return status;
+  return Status(Code::invalid_argument, path + ": its format is " + std::string((*format)->name) +
+                                            ", the others are " + std::string(source.format()) +
                                             "; name shards of one format");
 }
 

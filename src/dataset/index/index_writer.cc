@@ -4,6 +4,7 @@
 
 #include "dataset/index/index.h"
 #include "dataset/index/index_layout.h"
+#include "formats/table/shard_formats.h"
 
 namespace stoker {
 namespace {
@@ -19,10 +20,11 @@ void put(std::vector<std::byte>& out, const T& value) {
   std::memcpy(out.data() + at, &value, sizeof value);
 }
 
-/// Without directories, so that shards may be moved. MDS keeps them: several datasets that are read
-/// as one have shards of the same name, and often of the same size.
+/// Without directories, so that shards may be moved. Formats that keep them have several datasets
+/// that are read as one, with shards of the same name, and often of the same size.
 std::string_view identity_of(std::string_view name, std::string_view format) {
-  return format == "mds" ? name : name.substr(name.rfind('/') + 1);
+  const ShardFormat* const known = find_shard_format(format);
+  return known != nullptr && known->keeps_folders ? name : name.substr(name.rfind('/') + 1);
 }
 
 /// Names, sizes, counts, then every record without its checksum: adding checksums to an index must

@@ -86,18 +86,6 @@ std::vector<std::string> remarks_on(const PackInput& source) {
 
 namespace internal {
 
-std::string_view keep_text(SampleView& sample, std::string_view text) {
-  const auto bytes = std::as_bytes(std::span(text));
-  const std::vector<std::byte>& kept = sample.storage.emplace_back(bytes.begin(), bytes.end());
-  return {reinterpret_cast<const char*>(kept.data()), kept.size()};
-}
-
-std::span<const std::byte> keep_number(SampleView& sample, const void* value) {
-  std::vector<std::byte>& kept = sample.storage.emplace_back(8);
-  std::memcpy(kept.data(), value, kept.size());
-  return kept;
-}
-
 std::string mds_encoding_of_extension(std::string_view extension) {
   if (extension == "jpg" || extension == "jpeg") return "jpeg";
   if (extension == "png") return "png";

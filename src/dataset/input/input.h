@@ -118,11 +118,6 @@ Result<std::unique_ptr<PackInput>> open_jsonl(const std::string& path);
 Result<std::unique_ptr<PackInput>> open_token_arrays(const std::string& path,
                                                      const PackInputOptions& options);
 
-/// Copies `text` into the sample's storage.
-std::string_view keep_text(SampleView& sample, std::string_view text);
-/// The same for one number, little-endian.
-std::span<const std::byte> keep_number(SampleView& sample, const void* value);
-
 /// What MDS calls a field that is a file of that ending: "jpeg", "png", "str", "json", "bytes".
 std::string mds_encoding_of_extension(std::string_view extension);
 

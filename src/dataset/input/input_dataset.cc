@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <mutex>
 
-#include "dataset/input/fit_fields.h"
 #include "dataset/input/input.h"
 #include "dataset/shards/dataset_manifest.h"
+#include "formats/arrays/array_formats.h"
 #include "formats/json/strict_json.h"
 #include "formats/mds/mds_encoding.h"
+#include "formats/mds/mds_format.h"
 #include "formats/mds/mds_shard.h"
+#include "formats/table/shard_formats.h"
 
 namespace stoker {
 namespace {
@@ -33,7 +35,7 @@ class DatasetSource final : public PackInput {
     STOKER_TRY(dataset_->read(sample, out.record));
     for (const FieldView& field : out.record.view().fields)
       if (field.name != kKeyField) out.view.fields.push_back(field);
-    out.view.key = internal::keep_text(out.view, out.record.key());
+    out.view.key = out.view.keep(out.record.key());
     return {};
   }
 
@@ -71,7 +73,7 @@ class DatasetSource final : public PackInput {
     std::vector<std::pair<std::string, std::string>> columns;
     InputSample first;
     STOKER_TRY(read(0, first));
-    STOKER_TRY(fit_fields("mds", first.view));
+    STOKER_TRY(fit_fields(mds_format(), first.view));
     const std::vector<MdsColumn> known = own_columns();
     for (const FieldView& field : first.view.fields) {
       const auto column = std::ranges::find(known, field.name, &MdsColumn::name);
@@ -79,7 +81,7 @@ class DatasetSource final : public PackInput {
         columns.emplace_back(field.name, column->encoding.text);
         continue;
       }
-      if (dataset_->index().format() == "tar") {
+      if (dataset_->source().shard_format().has_name_types) {
         columns.emplace_back(field.name, internal::mds_encoding_of_extension(field.name));
         continue;
       }
@@ -94,8 +96,8 @@ class DatasetSource final : public PackInput {
 
   std::optional<Dtype> token_dtype() const override {
     InputSample first;
-    if (sample_count() == 0 || !read(0, first).ok() || !fit_fields("tokens", first.view).ok() ||
-        first.view.fields.size() != 1)
+    if (sample_count() == 0 || !read(0, first).ok() ||
+        !fit_fields(megatron_format(), first.view).ok() || first.view.fields.size() != 1)
       return std::nullopt;
     const FieldView& field = first.view.fields.front();
     if (field.type != FieldType::array) return std::nullopt;

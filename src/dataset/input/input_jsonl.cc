@@ -141,10 +141,10 @@ class JsonlSource final : public PackInput {
     STOKER_ASSIGN(const Json document, parse(text, line.number));
     SampleView& view = out.view;
     view.clear();
-    view.key = internal::keep_text(view, fmt::format("{:09}", line.number - 1));
+    view.key = view.keep(fmt::format("{:09}", line.number - 1));
     for (const auto& [name, value] : document.sorted_items()) {
       if (name == kKeyField) {
-        view.key = internal::keep_text(view, value.get_string());
+        view.key = view.keep(value.get_string());
         continue;
       }
       const auto column = columns_.find(name);
@@ -222,19 +222,19 @@ class JsonlSource final : public PackInput {
     if (kind == Kind::int64) {
       const std::int64_t number = value.is_boolean() ? value.get_bool() : value.get_int64();
       view.fields.push_back(
-          {.name = name, .bytes = internal::keep_number(view, &number), .type = FieldType::int64});
+          {.name = name, .bytes = view.keep_number(&number), .type = FieldType::int64});
     } else if (kind == Kind::float64) {
       const double number = value.is_boolean() ? value.get_bool() : value.get_double();
       // An integer among real numbers is told apart by its dtype: no format may round it.
       view.fields.push_back(
           {.name = name,
-           .bytes = internal::keep_number(view, &number),
+           .bytes = view.keep_number(&number),
            .type = FieldType::float64,
            .dtype = value.is_number_integer() ? dtype_descr(Dtype::int64) : std::string_view()});
     } else {
       const std::string text =
           kind == Kind::text ? value.get_string() : value.dump({.is_sorted = true});
-      const std::string_view kept = internal::keep_text(view, text);
+      const std::string_view kept = view.keep(text);
       view.fields.push_back({.name = name,
                              .bytes = std::as_bytes(std::span(kept)),
                              .type = kind == Kind::text ? FieldType::text : FieldType::json,

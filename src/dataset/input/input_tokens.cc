@@ -68,8 +68,8 @@ class TokenArraySource final : public PackInput {
     std::vector<std::byte>& bytes = view.storage.emplace_back(range.size_bytes);
     STOKER_TRY(internal::read_input(array.fd.get(), range.offset_bytes, bytes, array.path));
     const std::uint64_t count = range.size_bytes / array.layout.item_bytes();
-    const std::span<const std::byte> shape = internal::keep_number(view, &count);
-    view.key = internal::keep_text(view, fmt::format("{:012}", sample));
+    const std::span<const std::byte> shape = view.keep_number(&count);
+    view.key = view.keep(fmt::format("{:012}", sample));
     view.fields.push_back({.name = kTokensField,
                            .bytes = bytes,
                            .type = FieldType::array,

@@ -82,14 +82,13 @@ class TreeSource final : public PackInput {
       const MemberName name = *split_member_name(files[i].name);
       view.key = name.key;
       STOKER_ASSIGN(const std::span<const std::byte> bytes, read_file(files[i], out.files[i]));
-      const std::string_view field = internal::keep_text(view, lower(name.extension));
+      const std::string_view field = view.keep(lower(name.extension));
       view.fields.push_back({.name = field, .bytes = bytes, .type = type_of_extension(field)});
     }
     if (has_classes_) {
       const std::int64_t number = class_of(sample);
-      view.fields.push_back({.name = kClassField,
-                             .bytes = internal::keep_number(view, &number),
-                             .type = FieldType::int64});
+      view.fields.push_back(
+          {.name = kClassField, .bytes = view.keep_number(&number), .type = FieldType::int64});
     }
     return {};
   }

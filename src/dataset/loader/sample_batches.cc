@@ -19,7 +19,7 @@ class SampleBatches final : public BatchMaker {
       : plan_(plan), store_(blocks), fetcher_(std::move(fetcher)), columns_(plan.fields) {
     for (const auto& dataset : *plan.datasets)
       is_checked_.push_back(dataset->index().has_checksums() ||
-                            dataset->source().format() == "tfrecord");  // it has its own
+                            dataset->source().shard_format().has_checksums);
   }
 
   Result<LoaderPlan::BatchMemory> plan(std::uint64_t number, BatchData& out) override {

@@ -13,6 +13,7 @@
 #include "dataset/pack/shard_output.h"
 #include "dataset/shards/shard_names.h"
 #include "formats/decompress.h"
+#include "formats/table/shard_formats.h"
 #include "io/files/directories.h"
 #include "io/files/exact_transfer.h"
 #include "io/files/regular_file.h"
@@ -149,9 +150,10 @@ Result<PackReport> convert_files(FileOps& ops, const std::vector<std::string>& p
   open_options.index.stop = options.stop;
   Result<std::shared_ptr<const Dataset>> dataset = Dataset::open(paths, open_options);
   if (!dataset.ok()) return dataset.status();
-  const bool is_untold = (*dataset)->index().format() == "tfrecord";
+  const bool is_untold = (*dataset)->source().shard_format().has_lists;
+  STOKER_ASSIGN(const ShardFormat* const format, parse_written_format(options.plan.format));
   STOKER_ASSIGN(std::unique_ptr<PackInput> samples, make_dataset_input(*std::move(dataset)));
-  if (is_untold && (options.plan.format == "tar" || options.plan.format == "mds")) {
+  if (is_untold && !format->has_lists && !format->is_array) {
     STOKER_ASSIGN(samples, internal::with_number_lists(std::move(samples), options.thread_count,
                                                        options.stop));
   }

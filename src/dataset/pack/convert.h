@@ -11,7 +11,7 @@
 namespace stoker {
 
 /// Packs the samples of the shards that `patterns` name into `directory`, as pack() does:
-/// streaming, in parallel, resumable. Keys and fields stay; fit_fields.h says what becomes of
+/// streaming, in parallel, resumable. Keys and fields stay; ShardFormat::fit says what becomes of
 /// types that the new format lacks. Tars compressed with gzip or zstd, which cannot be read at
 /// random, are first inflated into `directory`'s `.stoker`, all of them, and removed from there at
 /// the end; a directory may hold nothing else.

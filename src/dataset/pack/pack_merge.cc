@@ -13,6 +13,7 @@
 #include "dataset/shards/dataset_manifest.h"
 #include "dataset/shards/shard_source.h"
 #include "formats/mds/mds_index.h"
+#include "formats/table/shard_formats.h"
 #include "io/files/directories.h"
 #include "io/files/lock_file.h"
 #include "io/files/publish.h"
@@ -64,15 +65,11 @@ Status publish_mds_index(FileOps& ops, const PathAt& directory,
   return publish_text(ops, directory / "index.json", format_mds_index(shards));
 }
 
-/// Formats whose files do not say what their numbers are.
-bool has_silent_dtype(std::string_view format) {
-  return format == "counted" || format == "shard001";
-}
-
 /// How the shards of a job are opened: arrays whose files do not say what they are by its word.
 Result<ShardSourceOptions> source_options(const PackJob& job) {
   ShardSourceOptions options;
-  if (!has_silent_dtype(job.format)) return options;
+  STOKER_ASSIGN(const ShardFormat* const format, parse_written_format(job.format));
+  if (!format->is_silent) return options;
   options.format = job.format;
   STOKER_ASSIGN(options.dtype, parse_dtype(job.dtype));
   return options;
@@ -164,12 +161,13 @@ Result<PackReport> merge_locked(FileOps& ops, const PathAt& directory, const Pac
   Manifest manifest;
   manifest.created_by = std::string("stoker ") + kVersion;
   std::vector<std::string> extra_files = job.extra_files;
-  if (job.format == "mds") {
+  STOKER_ASSIGN(const ShardFormat* const format, parse_written_format(job.format));
+  if (format->has_index_json) {
     STOKER_TRY(publish_mds_index(ops, directory, parts));
     extra_files.emplace_back("index.json");
   }
   STOKER_ASSIGN(manifest.format, publish_index(ops, directory, job, parts));
-  if (has_silent_dtype(job.format)) manifest.dtype = job.dtype;
+  if (format->is_silent) manifest.dtype = job.dtype;
   for (const PackPart& part : parts) {
     manifest.shards.push_back(part.shard);
     manifest.files.insert(manifest.files.end(), part.files.begin(), part.files.end());

@@ -2,12 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <numeric>
 
 #include "dataset/shards/dataset_manifest.h"
 #include "dataset/shards/shard_source.h"
 #include "formats/json/strict_json.h"
+#include "formats/table/shard_formats.h"
 #include "io/files/publish.h"
 
 namespace stoker {
@@ -15,7 +15,6 @@ namespace {
 
 constexpr std::string_view kPlanName = ".stoker/pack-plan.json";
 constexpr std::uint64_t kPlanVersion = 1;
-constexpr std::uint64_t kMdsShardBytesMax = (std::uint64_t{1} << 32) - (std::uint64_t{1} << 24);
 /// Six digits, so that names sort as numbers do.
 constexpr std::uint64_t kShardCountMax = 1'000'000;
 
@@ -41,17 +40,14 @@ class SplitMix {
 };
 
 Status check(const PackPlanOptions& options) {
-  constexpr std::array<std::string_view, 3> kFormats = {"tar", "mds", "tfrecord"};
-  if (std::find(kFormats.begin(), kFormats.end(), options.format) == kFormats.end() &&
-      !is_token_format(options.format))
-    return Status(Code::invalid_argument,
-                  "format " + quote_for_message(options.format) +
-                      " cannot be written: tar, mds, tfrecord, tokens, counted or shard001");
+  STOKER_ASSIGN(const ShardFormat* const format, parse_written_format(options.format));
   if (options.shard_bytes == 0)
     return Status(Code::invalid_argument, "--shard-size 0 holds no sample");
-  if (options.format == "mds" && options.shard_bytes > kMdsShardBytesMax)
-    return Status(Code::invalid_argument,
-                  "--shard-size: an MDS shard is smaller than 4 GiB; take 1GiB at most");
+  if (options.shard_bytes > format->shard_bytes_max)
+    return Status(
+        Code::invalid_argument,
+        fmt::format("--shard-size: a shard of {} is smaller than 4 GiB; take 1GiB at most",
+                    format->name));
   if (!is_plain_file_name(options.prefix) || options.prefix.size() > 200 ||
       options.prefix.starts_with('.'))
     return Status(Code::invalid_argument, "prefix " + quote_for_message(options.prefix) +
@@ -61,10 +57,8 @@ Status check(const PackPlanOptions& options) {
 
 /// At least what the sample takes in a shard: a tar member has a header and is padded, an MDS
 /// column has its length, an Example its tags.
-std::uint64_t planned_bytes(const std::string& format, const PackInput::Extent& extent) {
-  if (is_token_format(format)) return extent.size_bytes;
-  const std::uint64_t each = format == "tar" ? 1024 : 64;
-  return extent.size_bytes + (extent.field_count + 1) * each;
+std::uint64_t planned_bytes(const ShardFormat& format, const PackInput::Extent& extent) {
+  return extent.size_bytes + (extent.field_count + 1) * format.field_overhead_bytes;
 }
 
 std::string hash_of(const PackInput& source, const PackPlanOptions& options) {
@@ -79,12 +73,14 @@ std::string hash_of(const PackInput& source, const PackPlanOptions& options) {
 }  // namespace
 
 bool is_token_format(std::string_view format) noexcept {
-  return format == "tokens" || format == "counted" || format == "shard001";
+  const Result<const ShardFormat*> known = parse_written_format(format);
+  return known.ok() && (*known)->is_array;
 }
 
 std::string PackJob::shard_name(std::uint64_t shard) const {
-  if (format == "mds") return fmt::format("shard.{:05}.mds", shard);
-  const std::string_view ending = is_token_format(format) ? "bin" : std::string_view(format);
+  const Result<const ShardFormat*> known = parse_written_format(format);
+  if (known.ok() && (*known)->shard_name != nullptr) return (*known)->shard_name(shard);
+  const std::string_view ending = known.ok() ? (*known)->ending : std::string_view(format);
   return fmt::format("{}-{:06}.{}", prefix, shard, ending);
 }
 
@@ -102,6 +98,7 @@ std::vector<std::uint64_t> shuffled(std::uint64_t count, std::uint64_t seed) {
 
 Result<PackPlan> make_pack_plan(const PackInput& source, const PackPlanOptions& options) {
   STOKER_TRY(check(options));
+  STOKER_ASSIGN(const ShardFormat* const format, parse_written_format(options.format));
   PackPlan plan;
   const std::uint64_t count = source.sample_count();
   if (options.shuffle_seed) {
@@ -114,7 +111,7 @@ Result<PackPlan> make_pack_plan(const PackInput& source, const PackPlanOptions& 
   std::uint64_t bytes = 0;
   for (std::uint64_t i = 0; i < count; ++i) {
     STOKER_ASSIGN(const PackInput::Extent extent, source.extent(plan.order[i]));
-    const std::uint64_t size = planned_bytes(options.format, extent);
+    const std::uint64_t size = planned_bytes(*format, extent);
     const std::uint64_t in_shard = i - plan.cuts.back();
     const bool is_full = in_shard != 0 && (bytes + size > options.shard_bytes ||
                                            in_shard == options.samples_per_shard);
@@ -136,8 +133,7 @@ Result<PackPlan> make_pack_plan(const PackInput& source, const PackPlanOptions& 
               .shard_count = plan.cuts.size() - 1,
               .sample_count = count,
               .extra_files = {}};
-  const bool is_silent = options.format == "counted" || options.format == "shard001";
-  if (const auto dtype = source.token_dtype(); dtype && is_silent)
+  if (const auto dtype = source.token_dtype(); dtype && format->is_silent)
     plan.job.dtype = dtype_name(*dtype);
   for (const auto& [name, text] : source.extra_files()) plan.job.extra_files.push_back(name);
   return plan;

@@ -20,7 +20,7 @@ namespace stoker {
 inline constexpr std::uint64_t kShardBytesDefault = std::uint64_t{256} << 20;
 
 struct PackPlanOptions {
-  /// "tar", "mds", "tfrecord", "tokens" (Megatron), "counted", "shard001".
+  /// A name that ShardFormat::written_as has.
   std::string format = "tar";
   std::uint64_t samples_per_shard = 0;  ///< 0: by size alone.
   std::uint64_t shard_bytes = kShardBytesDefault;
@@ -56,7 +56,7 @@ struct PackPlan {
   }
 };
 
-/// Whether samples of that format are arrays of numbers: "tokens", "counted", "shard001".
+/// Whether samples of the format that is written under that name are arrays of numbers.
 bool is_token_format(std::string_view format) noexcept;
 
 /// `invalid_argument` for options that make no sense together.

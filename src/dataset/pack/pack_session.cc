@@ -9,6 +9,7 @@
 #include "dataset/pack/pack_part.h"
 #include "dataset/pack/shard_output.h"
 #include "dataset/shards/shard_source.h"
+#include "formats/table/shard_formats.h"
 #include "io/files/directories.h"
 #include "io/files/publish.h"
 
@@ -71,11 +72,12 @@ Status claim_directory(FileOps& ops, const PathAt& directory, const PackJob& job
 }
 
 Result<PackWriterOptions> writer_options(const PackInput& source, const PackPlanOptions& options) {
-  PackWriterOptions writer{.format = options.format, .mds_size_limit_bytes = options.shard_bytes};
-  if (options.format == "mds") {
-    STOKER_ASSIGN(writer.mds_columns, source.mds_columns());
+  STOKER_ASSIGN(const ShardFormat* const format, parse_written_format(options.format));
+  PackWriterOptions writer{.format = format, .shard = {.size_limit_bytes = options.shard_bytes}};
+  if (format->has_columns) {
+    STOKER_ASSIGN(writer.shard.columns, source.mds_columns());
   }
-  if (is_token_format(options.format)) STOKER_TRY(prepare_token_writer(source, writer));
+  if (format->is_array) STOKER_TRY(prepare_token_writer(source, writer));
   return writer;
 }
 

@@ -4,8 +4,8 @@
 #include <optional>
 #include <vector>
 
-#include "dataset/input/fit_fields.h"
 #include "dataset/pack/pack_prefetch.h"
+#include "formats/table/shard_formats.h"
 
 namespace stoker {
 namespace {
@@ -77,10 +77,11 @@ Status publish_all(FileOps& ops, const PathAt& path, ShardOutput& shard,
 Result<std::unique_ptr<ShardPacker>> ShardPacker::make(FileOps& ops,
                                                        const PackWriterOptions& writer,
                                                        Options options) {
-  std::unique_ptr<ShardPacker> packer(new ShardPacker(ops, writer.format, std::move(options)));
+  std::unique_ptr<ShardPacker> packer(new ShardPacker(ops, *writer.format, std::move(options)));
   const PathAt path = packer->options_.directory / packer->options_.name;
   STOKER_ASSIGN(packer->output_, ShardOutput::make(ops, path));
   STOKER_ASSIGN(packer->writer_, make_pack_writer(writer, packer->options_.name, *packer->output_));
+  packer->output_->checksums().skip_head();
   return packer;
 }
 

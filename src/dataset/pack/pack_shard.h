@@ -43,11 +43,11 @@ class ShardPacker {
   Status finish();
 
  private:
-  ShardPacker(FileOps& ops, std::string format, Options options)
-      : ops_(ops), format_(std::move(format)), options_(std::move(options)) {}
+  ShardPacker(FileOps& ops, const ShardFormat& format, Options options)
+      : ops_(ops), format_(format), options_(std::move(options)) {}
 
   FileOps& ops_;
-  const std::string format_;
+  const ShardFormat& format_;
   const Options options_;
   std::unique_ptr<ShardOutput> output_;
   PackWriter writer_;                 // writes to output_

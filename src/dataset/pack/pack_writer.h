@@ -1,13 +1,9 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "dataset/input/input.h"
-#include "formats/dtype.h"
 #include "formats/mds/mds_writer.h"
 #include "formats/shard_format.h"
 #include "stoker/status.h"
@@ -16,12 +12,8 @@ namespace stoker {
 
 /// What all shards of one pack have in common.
 struct PackWriterOptions {
-  std::string format;
-  std::vector<std::pair<std::string, std::string>> mds_columns = {};  ///< Without the key.
-  std::uint64_t mds_size_limit_bytes = 0;
-  Dtype token_dtype = Dtype::int32;
-  /// Of each row of "counted" and "shard001"; 0: of a shard's first.
-  std::uint64_t row_bytes = 0;
+  const ShardFormat* format = nullptr;
+  ShardWriterOptions shard = {};  ///< But for the name and the field for keys.
 };
 
 struct PackWriter {

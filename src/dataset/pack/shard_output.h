@@ -28,6 +28,11 @@ class RecordChecksums {
   /// The next record: behind the one before it, and not before bytes that were passed over.
   /// `invalid_argument` otherwise.
   Status add(ByteRange record);
+  /// What has passed so far is the head of the shard, and belongs to no record.
+  void skip_head() noexcept {
+    tail_begin_bytes_ = position_bytes_;
+    crc_.reset();
+  }
   /// The next bytes of the stream.
   void update(std::span<const std::byte> bytes);
 

@@ -1,5 +1,6 @@
 #include "dataset/shards/shard_source.h"
 #include "formats/litdata/litdata_chunk.h"
+#include "formats/litdata/litdata_format.h"
 #include "formats/litdata/litdata_index.h"
 #include "formats/litdata/litdata_inflate.h"
 
@@ -11,7 +12,7 @@ class LitdataSource final : public ShardSource {
  public:
   LitdataSource(const std::string& directory, std::vector<ShardFile> files, LitdataIndex index,
                 std::unique_ptr<LitdataReader> reader)
-      : ShardSource("litdata", directory, std::move(files)),
+      : ShardSource(litdata_format(), directory, std::move(files)),
         index_(std::move(index)),
         reader_(std::move(reader)) {}
 

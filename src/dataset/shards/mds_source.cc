@@ -2,6 +2,7 @@
 
 #include "dataset/shards/shard_source.h"
 #include "formats/mds/mds_compression.h"
+#include "formats/mds/mds_format.h"
 #include "formats/mds/mds_index.h"
 #include "formats/mds/mds_shard.h"
 
@@ -13,7 +14,7 @@ class MdsSource final : public ShardSource {
  public:
   MdsSource(const std::string& directory, std::vector<ShardFile> files,
             std::vector<MdsShard> shards, std::vector<MdsColumn> columns)
-      : ShardSource("mds", directory, std::move(files)),
+      : ShardSource(mds_format(), directory, std::move(files)),
         shards_(std::move(shards)),
         reader_(std::move(columns)) {}
 

@@ -1,43 +1,26 @@
 // Datasets that are opened by their directories: shard_source.h.
 #include <algorithm>
-#include <array>
 #include <filesystem>
 
 #include "base/shell_quote.h"
 #include "dataset/shards/dataset_manifest.h"
 #include "dataset/shards/shard_names.h"
 #include "dataset/shards/shard_source.h"
+#include "formats/litdata/litdata_format.h"
+#include "formats/table/shard_formats.h"
 
 namespace stoker {
 namespace {
 
 constexpr std::size_t kIndexJsonBytesMax = std::size_t{256} << 20;
 
-/// Names by which a directory's shards are found. TFRecords are often numbered behind their ending:
-/// "train.tfrecord-00000-of-01024".
-struct NamedFormat {
-  std::string_view format;  ///< Empty: whatever their contents show.
-  bool (*is_shard)(std::string_view name);
-};
-constexpr std::array kNamedFormats = {
-    NamedFormat{"tar", [](std::string_view name) { return name.ends_with(".tar"); }},
-    NamedFormat{"tfrecord",
-                [](std::string_view name) {
-                  // Not what a killed pack left.
-                  return name.find(".tfrec") != std::string_view::npos &&
-                         name.find(".staged-") == std::string_view::npos;
-                }},
-    NamedFormat{"megatron", [](std::string_view name) { return name.ends_with(".idx"); }},
-    NamedFormat{"npy", [](std::string_view name) { return name.ends_with(".npy"); }},
-    NamedFormat{"", [](std::string_view name) { return name.ends_with(".bin"); }},
-};
-
 /// Counted arrays have nothing to be recognised by but the manifest that was packed with them, and
 /// it alone says what their numbers are, and SHARD001's. What the caller says goes first.
 ShardSourceOptions as_packed(const std::string& directory, ShardSourceOptions options) {
   const Result<Manifest> manifest = read_manifest(directory);
-  if (!manifest.ok() || (manifest->format != "counted" && manifest->format != "shard001"))
-    return options;
+  if (!manifest.ok()) return options;
+  const ShardFormat* const format = find_shard_format(manifest->format);
+  if (format == nullptr || !format->is_silent) return options;
   if (options.format.empty()) options.format = manifest->format;
   const Result<Dtype> dtype = parse_dtype(manifest->dtype);
   if (options.format == manifest->format && !options.dtype && dtype.ok()) options.dtype = *dtype;
@@ -57,30 +40,36 @@ struct Found {
 
 /// The shards a directory holds, by the first kind of name that any of its files has.
 Result<Found> look_into(const std::string& directory, const ShardSourceOptions& options) {
-  const bool has_index_json = options.format == "mds" || options.format == "litdata";
+  const ShardFormat* const format = find_shard_format(options.format);
+  const bool has_index_json = format != nullptr && format->has_index_json;
   const std::string index = directory + "/index.json";
   if (has_index_json || (options.format.empty() && std::filesystem::exists(index))) {
     STOKER_ASSIGN(std::string text, internal::read_whole(index, kIndexJsonBytesMax));
-    const bool is_litdata =
-        options.format == "litdata" ||
-        (options.format.empty() && text.find("\"chunks\"") != std::string::npos &&
-         text.find("\"shards\"") == std::string::npos);
+    const bool is_litdata = format == &litdata_format() ||
+                            (format == nullptr && text.find("\"chunks\"") != std::string::npos &&
+                             text.find("\"shards\"") == std::string::npos);
     return Found{.kind = is_litdata ? Found::Kind::litdata : Found::Kind::mds,
                  .index = std::move(text),
                  .options = options};
   }
   STOKER_ASSIGN(const std::vector<std::string> names, posix_file_ops().list(directory));
-  for (const NamedFormat& named : kNamedFormats) {
-    if (!options.format.empty() && !named.format.empty() && named.format != options.format)
-      continue;
+  const auto paths_of = [&](auto&& is_shard) {
     std::vector<std::string> paths;
     for (const std::string& name : names)
-      if (named.is_shard(name) && !name.starts_with('.')) paths.push_back(directory + "/" + name);
+      if (is_shard(name) && !name.starts_with('.')) paths.push_back(directory + "/" + name);
+    return paths;
+  };
+  for (const ShardFormat* const named : shard_formats()) {
+    if (named->is_shard_name == nullptr || (format != nullptr && format != named)) continue;
+    std::vector<std::string> paths = paths_of(named->is_shard_name);
     if (!paths.empty())
-      return Found{.paths = std::move(paths),
-                   .format = named.format,
-                   .options = named.format.empty() ? as_packed(directory, options) : options};
+      return Found{.paths = std::move(paths), .format = named->name, .options = options};
   }
+  // Arrays of any kind, whatever their contents show.
+  std::vector<std::string> paths =
+      paths_of([](std::string_view name) { return name.ends_with(".bin"); });
+  if (!paths.empty())
+    return Found{.paths = std::move(paths), .options = as_packed(directory, options)};
   if (std::ranges::any_of(names, is_compressed_tar_name))
     return Status(Code::unsupported,
                   directory +

@@ -1,19 +1,17 @@
 #include "dataset/shards/shard_source.h"
 
+#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
 
-#include "base/checksum.h"
 #include "base/shell_quote.h"
 #include "dataset/shards/shard_names.h"
-#include "formats/tfrecord/tfrecord.h"
-#include "formats/webdataset/webdataset_reader.h"
+#include "formats/table/shard_formats.h"
 #include "io/files/regular_file.h"
 
 namespace stoker {
@@ -25,10 +23,9 @@ constexpr std::uint64_t kPackedBytesMax = (std::uint64_t{4} << 30) - 1;
 /// Formats whose shards say everything themselves.
 class PlainSource final : public ShardSource {
  public:
-  PlainSource(std::string format, std::string directory, std::vector<ShardFile> shards,
-              std::unique_ptr<ShardReader> reader)
-      : ShardSource(std::move(format), std::move(directory), std::move(shards)),
-        reader_(std::move(reader)) {}
+  PlainSource(const ShardFormat& format, std::string directory, std::vector<ShardFile> shards)
+      : ShardSource(format, std::move(directory), std::move(shards)),
+        reader_(format.make_reader()) {}
   const ShardReader& reader() const noexcept override { return *reader_; }
 
  private:
@@ -58,23 +55,17 @@ Result<std::vector<std::byte>> read_from(int fd, const std::string& path, std::s
   return bytes;
 }
 
-bool is_known_format(std::string_view format) {
-  constexpr std::array kFormats = {"tar", "tfrecord", "mds",     "litdata", "megatron",
-                                   "npy", "raw",      "counted", "shard001"};
-  return std::ranges::find(kFormats, format) != kFormats.end();
-}
-
 /// Endings differ where formats do, as a rule: opening ten thousand shards to look at each would
 /// cost what the index saves. A scan finds the rest.
-Status check_one_format(const std::vector<std::string>& paths, const std::string& format) {
+Status check_one_format(const std::vector<std::string>& paths, const ShardFormat& format) {
   const std::filesystem::path first_ending = std::filesystem::path(paths.front()).extension();
   for (const std::string& path : paths) {
     if (std::filesystem::path(path).extension() == first_ending) continue;
-    STOKER_ASSIGN(const std::string other, internal::recognise_shard(path));
-    if (other != format)
-      return Status(Code::invalid_argument, path + ": its format is " + other + ", that of " +
-                                                paths.front() + " is " + format +
-                                                "; name shards of one format");
+    STOKER_ASSIGN(const ShardFormat* const other, internal::recognise_shard(path));
+    if (other != &format)
+      return Status(Code::invalid_argument,
+                    fmt::format("{}: its format is {}, that of {} is {}; name shards of one format",
+                                path, other->name, paths.front(), format.name));
   }
   return {};
 }
@@ -102,23 +93,24 @@ namespace internal {
 
 Result<std::unique_ptr<ShardSource>> open_shard_files(const std::vector<std::string>& paths,
                                                       const ShardSourceOptions& options) {
-  std::string format = options.format;
-  if (format == "mds" || format == "litdata")
-    return Status(Code::invalid_argument, paths.front() + ": datasets of the format " + format +
-                                              " are opened by their directory: name that");
-  if (format.empty()) {
+  const ShardFormat* format = find_shard_format(options.format);
+  if (format != nullptr && format->has_index_json)
+    return Status(Code::invalid_argument,
+                  fmt::format("{}: datasets of the format {} are opened by their directory: name "
+                              "that",
+                              paths.front(), format->name));
+  if (format == nullptr) {
     STOKER_ASSIGN(format, recognise_shard(paths.front()));
-    STOKER_TRY(check_one_format(paths, format));
+    STOKER_TRY(check_one_format(paths, *format));
   }
   const std::string directory = common_directory(paths);
-  if (format != "tar" && format != "tfrecord") return open_tokens(format, paths, options.dtype);
+  if (format->is_array) return open_tokens(*format, paths, options.dtype);
   STOKER_ASSIGN(std::vector<ShardFile> shards, stat_shards(paths, directory));
-  auto reader = format == "tar" ? make_webdataset_reader() : make_tfrecord_reader();
-  return std::unique_ptr<ShardSource>(std::make_unique<PlainSource>(
-      std::move(format), directory, std::move(shards), std::move(reader)));
+  return std::unique_ptr<ShardSource>(
+      std::make_unique<PlainSource>(*format, directory, std::move(shards)));
 }
 
-Result<std::string> recognise_shard(const std::string& path) {
+Result<const ShardFormat*> recognise_shard(const std::string& path) {
   STOKER_ASSIGN(const std::vector<std::byte> head, read_head(path, kHeadBytes));
   const std::span<const std::byte> bytes(head);
   const bool is_mds = std::filesystem::path(path).filename().string().find(".mds") !=
@@ -134,20 +126,12 @@ Result<std::string> recognise_shard(const std::string& path) {
                                                "7zXZ"))
     return Status(Code::unsupported,
                   path + ": bzip2 and xz cannot be read at random; unpack it first");
-  if (starts_with(bytes, "\x93NUMPY")) return std::string("npy");
-  if (starts_with(bytes, "SHARD001")) return std::string("shard001");
-  if (starts_with(bytes, std::string_view("MMIDIDX\0\0", 9))) return std::string("megatron");
-  if (bytes.size() == kHeadBytes && std::memcmp(bytes.data() + 257, "ustar", 5) == 0)
-    return std::string("tar");
-  if (bytes.size() >= kTfRecordHeaderBytes) {
-    std::uint32_t crc = 0;
-    std::memcpy(&crc, bytes.data() + 8, sizeof crc);
-    if (crc == masked_crc32c(bytes.first(8))) return std::string("tfrecord");
-  }
+  if (const ShardFormat* const format = recognise_shard_head(bytes)) return format;
   const std::filesystem::path name = std::filesystem::path(path).filename();
-  // Before "ustar", tar had no magic; an archive without members is two blocks of zeros.
-  if (name.extension() == ".tar") return std::string("tar");
-  if (name.extension() == ".tfrecord") return std::string("tfrecord");
+  for (const ShardFormat* const format : shard_formats())
+    if (!format->ending.empty() && format->make_reader != nullptr &&
+        name.extension() == "." + std::string(format->ending))
+      return format;
   if (name == "index.json" || name.string().find(".mds") != std::string::npos)
     return Status(Code::invalid_argument,
                   path + ": datasets with an index.json are opened by their directory: name that");
@@ -244,11 +228,7 @@ Result<std::vector<ShardFile>> stat_shards(std::span<const std::string> paths,
 
 Result<std::unique_ptr<ShardSource>> open_shards(std::span<const std::string> patterns,
                                                  const ShardSourceOptions& options) {
-  if (!options.format.empty() && !is_known_format(options.format))
-    return Status(Code::invalid_argument,
-                  "format \"" + options.format +
-                      "\": tar, tfrecord, mds, litdata, megatron, npy, raw, counted and shard001 "
-                      "are known");
+  if (!options.format.empty()) STOKER_TRY(parse_shard_format(options.format).status());
   std::vector<std::string> paths;
   for (const std::string& pattern : patterns) {
     if (pattern.empty())

@@ -32,9 +32,9 @@ struct ShardFile {
 /// Thread safety: const methods from any thread.
 class ShardSource {
  public:
-  ShardSource(std::string format, std::string directory, std::vector<ShardFile> shards,
+  ShardSource(const ShardFormat& format, std::string directory, std::vector<ShardFile> shards,
               std::vector<ShardFile> sidecars = {})
-      : format_(std::move(format)),
+      : format_(format),
         directory_(std::move(directory)),
         shards_(std::move(shards)),
         sidecars_(std::move(sidecars)) {}
@@ -42,7 +42,8 @@ class ShardSource {
   ShardSource& operator=(const ShardSource&) = delete;
   virtual ~ShardSource() = default;
 
-  std::string_view format() const noexcept { return format_; }
+  std::string_view format() const noexcept { return format_.name; }
+  const ShardFormat& shard_format() const noexcept { return format_; }
   /// The directory that holds all shards; the index lives in its `.stoker`.
   const std::string& directory() const noexcept { return directory_; }
   /// Those that were opened as a whole, in their order; empty if shards were named.
@@ -85,7 +86,7 @@ class ShardSource {
   }
 
  private:
-  std::string format_;
+  const ShardFormat& format_;
   std::string directory_;
   std::vector<std::string> whole_directories_;
   std::vector<ShardFile> shards_;
@@ -93,8 +94,8 @@ class ShardSource {
 };
 
 struct ShardSourceOptions {
-  /// "tar", "tfrecord", "mds", "litdata", "megatron", "npy", "raw", "counted", "shard001"; empty:
-  /// by content. `raw` and `counted` have nothing to be recognised by and must be named.
+  /// The name of one in formats/table; empty: by content. `raw` and `counted` have nothing to be
+  /// recognised by and must be named.
   std::string format = {};
   std::optional<Dtype> dtype = {};  ///< For token arrays that do not say theirs.
   /// Whether a shard that index.json names and that is missing, or has another size than it says,
@@ -128,7 +129,7 @@ Result<std::unique_ptr<ShardSource>> open_mds(std::span<const IndexedDirectory> 
                                               bool check_files);
 Result<std::unique_ptr<ShardSource>> open_litdata(const std::string& directory,
                                                   std::string_view index, bool check_files);
-Result<std::unique_ptr<ShardSource>> open_tokens(std::string format,
+Result<std::unique_ptr<ShardSource>> open_tokens(const ShardFormat& format,
                                                  std::span<const std::string> paths,
                                                  std::optional<Dtype> dtype);
 
@@ -141,7 +142,7 @@ Result<std::vector<ShardFile>> stat_shards(std::span<const std::string> paths,
 std::string common_directory(std::span<const std::string> paths);
 /// The format that a file's first bytes show, or else its ending. `invalid_argument` if neither
 /// does; `unsupported` for gzip.
-Result<std::string> recognise_shard(const std::string& path);
+Result<const ShardFormat*> recognise_shard(const std::string& path);
 /// `unavailable` if the open file is not the one that was stat'ed, or was changed since.
 Status check_unchanged(int fd, const ShardFile& file);
 

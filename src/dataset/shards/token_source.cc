@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "dataset/shards/shard_source.h"
+#include "formats/arrays/array_formats.h"
 #include "formats/arrays/tokens.h"
 
 namespace stoker {
@@ -68,9 +69,9 @@ class LayoutScanner final : public ShardScanner {
 /// Files that are whole in themselves.
 class TokenSource final : public ShardSource {
  public:
-  TokenSource(std::string format, std::string directory, std::vector<ShardFile> files,
+  TokenSource(const ShardFormat& format, std::string directory, std::vector<ShardFile> files,
               std::vector<TokenLayout> layouts)
-      : ShardSource(std::move(format), std::move(directory), std::move(files)),
+      : ShardSource(format, std::move(directory), std::move(files)),
         layouts_(std::move(layouts)),
         reader_(layouts_.front().dtype) {}
 
@@ -93,7 +94,8 @@ class MegatronSource final : public ShardSource {
  public:
   MegatronSource(std::string directory, std::vector<ShardFile> files,
                  std::vector<ShardFile> idx_files, Dtype dtype)
-      : ShardSource("megatron", std::move(directory), std::move(files), std::move(idx_files)),
+      : ShardSource(megatron_format(), std::move(directory), std::move(files),
+                    std::move(idx_files)),
         reader_(dtype) {}
 
   const ShardReader& reader() const noexcept override { return reader_; }
@@ -168,11 +170,11 @@ Result<std::unique_ptr<ShardSource>> open_megatron(std::span<const std::string> 
 
 namespace internal {
 
-Result<std::unique_ptr<ShardSource>> open_tokens(std::string format,
+Result<std::unique_ptr<ShardSource>> open_tokens(const ShardFormat& format,
                                                  std::span<const std::string> paths,
                                                  std::optional<Dtype> dtype) {
-  if (format == "megatron") return open_megatron(paths, dtype);
-  STOKER_ASSIGN(const TokenFormat kind, parse_token_format(format));
+  if (&format == &megatron_format()) return open_megatron(paths, dtype);
+  STOKER_ASSIGN(const TokenFormat kind, parse_token_format(format.name));
   const std::string directory = common_directory(paths);
   STOKER_ASSIGN(std::vector<ShardFile> files, stat_shards(paths, directory));
   std::vector<TokenLayout> layouts;
@@ -185,8 +187,8 @@ Result<std::unique_ptr<ShardSource>> open_tokens(std::string format,
     if (layouts.back().dtype != layouts.front().dtype)
       return other_dtype(file.path, layouts.back().dtype, layouts.front().dtype);
   }
-  return std::unique_ptr<ShardSource>(std::make_unique<TokenSource>(
-      std::move(format), directory, std::move(files), std::move(layouts)));
+  return std::unique_ptr<ShardSource>(
+      std::make_unique<TokenSource>(format, directory, std::move(files), std::move(layouts)));
 }
 
 }  // namespace internal

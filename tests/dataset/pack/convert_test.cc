@@ -6,14 +6,15 @@
 #include <zlib.h>
 
 #include "dataset/dataset_support.h"
-#include "dataset/input/fit_fields.h"
 #include "dataset/key_search.h"
 #include "dataset/pack/shard_output.h"
 #include "dataset/pack/verify.h"
 #include "dataset/pack_support.h"
 #include "formats/mds/mds_encoding.h"
+#include "formats/mds/mds_format.h"
 #include "formats/mds/mds_index.h"
 #include "formats/mds/mds_writer.h"
+#include "formats/table/shard_formats.h"
 
 namespace stoker::testing {
 namespace {
@@ -130,7 +131,7 @@ TEST(ConvertTest, truth_values_become_numbers_in_an_mds) {
   sample.fields = {one, one};
   sample.fields[1].bytes = values;
   sample.fields[1].shape = shape;
-  ASSERT_TRUE(fit_fields("mds", sample).ok());
+  ASSERT_TRUE(fit_fields(mds_format(), sample).ok());
   EXPECT_EQ(choose_mds_encoding(sample.fields[0])->text, "int");
   EXPECT_EQ(text_of(sample.fields[0].bytes), int64_bytes(1));
   EXPECT_EQ(choose_mds_encoding(sample.fields[1])->text, "ndarray:uint8");

@@ -7,9 +7,10 @@
 #include <limits>
 #include <set>
 
-#include "dataset/input/fit_fields.h"
 #include "dataset/pack_support.h"
 #include "dataset/shards/dataset_manifest.h"
+#include "formats/table/shard_formats.h"
+#include "formats/tfrecord/tfrecord_format.h"
 
 namespace stoker::testing {
 namespace {
@@ -272,7 +273,7 @@ TEST(PackTest, a_number_too_large_for_a_tfrecord_is_refused_and_an_infinity_is_n
   SampleView sample;
   sample.fields = {
       {.name = "x", .bytes = std::as_bytes(std::span(&infinity, 1)), .type = FieldType::float64}};
-  EXPECT_TRUE(fit_fields("tfrecord", sample).ok());
+  EXPECT_TRUE(fit_fields(tfrecord_format(), sample).ok());
 }
 
 TEST(PackTest, samples_with_fields_are_no_tokens) {

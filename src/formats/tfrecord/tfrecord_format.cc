@@ -1,83 +1,19 @@
-#include "dataset/input/fit_fields.h"
+#include "formats/tfrecord/tfrecord_format.h"
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
 #include <cstring>
 
-#include "dataset/input/input.h"
-#include "formats/arrays/npy.h"
+#include "base/checksum.h"
+#include "formats/arrays/field_fit.h"
 #include "formats/json/strict_json.h"
-#include "formats/webdataset/webdataset_names.h"
+#include "formats/tfrecord/tfrecord.h"
 
 namespace stoker {
 namespace {
 
-template <typename T>
-T load_at(std::span<const std::byte> bytes, std::size_t index) {
-  T value;
-  std::memcpy(&value, bytes.data() + index * sizeof value, sizeof value);
-  return value;
-}
-
-Result<Dtype> dtype_of(const FieldView& field) {
-  switch (field.type) {
-    case FieldType::int64: return Dtype::int64;
-    case FieldType::float32: return Dtype::float32;
-    case FieldType::float64: return Dtype::float64;
-    default: break;
-  }
-  Result<Dtype> dtype = dtype_from_descr(field.dtype);
-  if (!dtype.ok())
-    return Status(Code::invalid_argument, fmt::format("field {}: {} has no form in this format",
-                                                      quote_for_message(field.name), field.dtype));
-  return dtype;
-}
-
-std::string name_for_message(const FieldView& field) {
-  return "field " + quote_for_message(field.name);
-}
-
-bool is_number(const FieldView& field) {
-  return field.type == FieldType::int64 || field.type == FieldType::float32 ||
-         field.type == FieldType::float64;
-}
-
-/// Digits enough to read the same number back.
-std::string text_of(const FieldView& field) {
-  if (field.type == FieldType::int64)
-    return fmt::format("{}", load_at<std::int64_t>(field.bytes, 0));
-  if (field.type == FieldType::float32) return fmt::format("{}", load_at<float>(field.bytes, 0));
-  return fmt::format("{}", load_at<double>(field.bytes, 0));
-}
-
-Status fit_tar(SampleView& sample, FieldView& field) {
-  STOKER_ASSIGN(const Dtype dtype, dtype_of(field));
-  if (is_number(field) && field.bytes.size() == dtype_size_bytes(dtype)) {
-    const std::string_view text = internal::keep_text(sample, text_of(field));
-    field = {.name = field.name, .bytes = std::as_bytes(std::span(text)), .type = FieldType::text};
-    return {};
-  }
-  const std::uint64_t count = field.bytes.size() / dtype_size_bytes(dtype);
-  const std::span<const std::uint64_t> shape =
-      field.type == FieldType::array ? field.shape : std::span(&count, 1);
-  STOKER_ASSIGN(std::vector<std::byte> npy, make_npy_head(dtype, shape));
-  npy.insert(npy.end(), field.bytes.begin(), field.bytes.end());
-  const std::vector<std::byte>& kept = sample.storage.emplace_back(std::move(npy));
-  std::string name(field.name);
-  if (!name.ends_with("npy")) name += ".npy";
-  field = {.name = internal::keep_text(sample, name), .bytes = kept, .type = FieldType::bytes};
-  return {};
-}
-
-/// Readers turn the names in a tar into lower case.
-void lower_name(SampleView& sample, FieldView& field) {
-  if (is_lower_case(field.name)) return;
-  std::string name(field.name);
-  std::transform(name.begin(), name.end(), name.begin(), to_lower_case);
-  field.name = internal::keep_text(sample, name);
-}
+using namespace internal;
 
 template <typename From, typename To>
 std::vector<std::byte> convert_all(std::span<const std::byte> bytes) {
@@ -141,7 +77,7 @@ Result<std::vector<std::byte>> example_numbers(Dtype dtype, std::span<const std:
                 fmt::format("TFRecord has no {}; convert to mds or tar", dtype_name(dtype)));
 }
 
-Status fit_tfrecord(SampleView& sample, FieldView& field) {
+Status fit_numbers(SampleView& sample, FieldView& field) {
   if (field.type == FieldType::int64 || field.type == FieldType::float32) return {};
   STOKER_ASSIGN(const Dtype dtype, dtype_of(field));
   if (field.type == FieldType::float64 && field.dtype == dtype_descr(Dtype::int64)) {
@@ -158,7 +94,7 @@ Status fit_tfrecord(SampleView& sample, FieldView& field) {
 }
 
 /// A list of numbers that came as JSON, and whose type its source knows.
-Status fit_tfrecord_list(SampleView& sample, FieldView& field) {
+Status fit_list(SampleView& sample, FieldView& field) {
   const std::string_view text(reinterpret_cast<const char*>(field.bytes.data()),
                               field.bytes.size());
   STOKER_ASSIGN(const Json list, parse_strict_json(text, field.name));
@@ -188,51 +124,42 @@ Status fit_tfrecord_list(SampleView& sample, FieldView& field) {
   return {};
 }
 
-/// MDS has no truth values: one is a number, an array of them one of bytes.
-void fit_mds(SampleView& sample, FieldView& field) {
-  if (field.type != FieldType::array || field.dtype != dtype_descr(Dtype::boolean)) return;
-  if (!field.shape.empty() || field.bytes.size() != 1) {
-    field.dtype = dtype_descr(Dtype::uint8);
-    return;
-  }
-  const std::int64_t value = std::to_integer<std::uint8_t>(field.bytes[0]) != 0 ? 1 : 0;
-  field = {
-      .name = field.name, .bytes = internal::keep_number(sample, &value), .type = FieldType::int64};
-}
-
-/// Rows and sequences have no shape.
-Status fit_tokens(FieldView& field) {
-  if (is_number(field)) {
-    STOKER_ASSIGN(const Dtype dtype, dtype_of(field));
-    field.type = FieldType::array;
-    field.dtype = dtype_descr(dtype);
-  }
-  const bool is_numpy = field.name == "npy" || field.name.ends_with(".npy");
-  if (field.type != FieldType::bytes || !is_numpy) return {};
-  const Result<NpyArray> array = parse_npy(field.bytes, field.bytes.size());
-  if (!array.ok()) return array.status().with_context(name_for_message(field));
-  field = {.name = field.name,
-           .bytes = field.bytes.subspan(array->data_offset_bytes),
-           .type = FieldType::array,
-           .dtype = dtype_descr(array->dtype)};
-  return {};
+Status fit(SampleView& sample, FieldView& field) {
+  if (field.type == FieldType::json && !field.dtype.empty()) STOKER_TRY(fit_list(sample, field));
+  if (!is_number(field) && field.type != FieldType::array) return {};
+  return fit_numbers(sample, field);
 }
 
 }  // namespace
 
-Status fit_fields(std::string_view format, SampleView& sample) {
-  const bool is_tokens = format == "tokens" || format == "counted" || format == "shard001";
-  for (FieldView& field : sample.fields) {
-    if (is_tokens) STOKER_TRY(fit_tokens(field));
-    if (format == "tar") lower_name(sample, field);
-    if (format == "mds") fit_mds(sample, field);
-    if (format == "tfrecord" && field.type == FieldType::json && !field.dtype.empty())
-      STOKER_TRY(fit_tfrecord_list(sample, field));
-    if (!is_number(field) && field.type != FieldType::array) continue;
-    if (format == "tar") STOKER_TRY(fit_tar(sample, field));
-    if (format == "tfrecord") STOKER_TRY(fit_tfrecord(sample, field));
-  }
-  return {};
+const ShardFormat& tfrecord_format() {
+  static constexpr ShardFormat kFormat = {
+      .name = "tfrecord",
+      .written_as = "tfrecord",
+      .has_checksums = true,
+      .has_lists = true,
+      // Often numbered behind their ending: "train.tfrecord-00000-of-01024". Not what a killed pack
+      // left.
+      .is_shard_name =
+          [](std::string_view name) {
+            return name.find(".tfrec") != std::string_view::npos &&
+                   name.find(".staged-") == std::string_view::npos;
+          },
+      .is_shard_head =
+          [](std::span<const std::byte> head) {
+            std::uint32_t crc = 0;
+            if (head.size() < kTfRecordHeaderBytes) return false;
+            std::memcpy(&crc, head.data() + 8, sizeof crc);
+            return crc == masked_crc32c(head.first(8));
+          },
+      .make_reader = [] { return make_tfrecord_reader(); },
+      .make_writer = [](const ShardWriterOptions& options,
+                        ByteSink& sink) -> Result<std::unique_ptr<ShardWriter>> {
+        return make_tfrecord_writer(sink, {.key_field = options.key_field});
+      },
+      .fit = fit,
+      .ending = "tfrecord"};
+  return kFormat;
 }
 
 }  // namespace stoker

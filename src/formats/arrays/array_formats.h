@@ -1,0 +1,14 @@
+#pragma once
+
+#include "formats/shard_format.h"
+
+namespace stoker {
+
+/// The rows of formats whose samples are arrays.
+const ShardFormat& megatron_format();
+const ShardFormat& npy_format();
+const ShardFormat& raw_format();
+const ShardFormat& counted_format();
+const ShardFormat& shard001_format();
+
+}  // namespace stoker

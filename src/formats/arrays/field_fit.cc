@@ -1,0 +1,26 @@
+#include "formats/arrays/field_fit.h"
+
+#include "formats/json/strict_json.h"
+
+namespace stoker::internal {
+
+Result<Dtype> dtype_of(const FieldView& field) {
+  switch (field.type) {
+    case FieldType::int64: return Dtype::int64;
+    case FieldType::float32: return Dtype::float32;
+    case FieldType::float64: return Dtype::float64;
+    default: break;
+  }
+  Result<Dtype> dtype = dtype_from_descr(field.dtype);
+  if (!dtype.ok())
+    return Status(
+        Code::invalid_argument,
+        name_for_message(field) + ": " + std::string(field.dtype) + " has no form in this format");
+  return dtype;
+}
+
+std::string name_for_message(const FieldView& field) {
+  return "field " + quote_for_message(field.name);
+}
+
+}  // namespace stoker::internal

@@ -1,0 +1,10 @@
+#pragma once
+
+#include "formats/shard_format.h"
+
+namespace stoker {
+
+/// The row of "mds".
+const ShardFormat& mds_format();
+
+}  // namespace stoker

@@ -1,0 +1,82 @@
+#include "formats/table/shard_formats.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "formats/arrays/array_formats.h"
+#include "formats/json/strict_json.h"
+#include "formats/litdata/litdata_format.h"
+#include "formats/mds/mds_format.h"
+#include "formats/tfrecord/tfrecord_format.h"
+#include "formats/webdataset/webdataset_format.h"
+
+namespace stoker {
+namespace {
+
+std::vector<const ShardFormat*>& table() {
+  static std::vector<const ShardFormat*> formats = {
+      &webdataset_format(), &tfrecord_format(), &mds_format(),
+      &litdata_format(),    &megatron_format(), &npy_format(),
+      &raw_format(),        &counted_format(),  &shard001_format()};
+  return formats;
+}
+
+/// "tar, mds or tfrecord": those that `name_of` has a name for.
+std::string names(std::string_view ShardFormat::* name_of, std::string_view last) {
+  std::vector<std::string_view> found;
+  for (const ShardFormat* const format : table())
+    if (!(format->*name_of).empty()) found.push_back(format->*name_of);
+  std::string text;
+  for (const std::string_view name : found) {
+    if (!text.empty()) text.append(name == found.back() ? last : ", ");
+    text.append(name);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::span<const ShardFormat* const> shard_formats() {
+  return table();
+}
+
+void add_shard_format(const ShardFormat& format) {
+  table().push_back(&format);
+}
+
+const ShardFormat* find_shard_format(std::string_view name) {
+  const auto found = std::ranges::find(table(), name, &ShardFormat::name);
+  return found == table().end() ? nullptr : *found;
+}
+
+Result<const ShardFormat*> parse_shard_format(std::string_view name) {
+  if (const ShardFormat* const format = find_shard_format(name)) return format;
+  return Status(Code::invalid_argument, "format " + quote_for_message(name) + ": " +
+                                            names(&ShardFormat::name, " and ") + " are known");
+}
+
+Result<const ShardFormat*> parse_written_format(std::string_view name) {
+  const auto found = std::ranges::find(table(), name, &ShardFormat::written_as);
+  if (found != table().end() && !name.empty()) return *found;
+  return Status(Code::invalid_argument,
+                "format " + quote_for_message(name) +
+                    " cannot be written: " + names(&ShardFormat::written_as, " or "));
+}
+
+const ShardFormat* recognise_shard_head(std::span<const std::byte> head) {
+  // What has no bytes of its own to begin with (TFRecord: a checksum) comes after what has.
+  for (const bool has_checksums : {false, true})
+    for (const ShardFormat* const format : table())
+      if (format->has_checksums == has_checksums && format->is_shard_head != nullptr &&
+          format->is_shard_head(head))
+        return format;
+  return nullptr;
+}
+
+Status fit_fields(const ShardFormat& format, SampleView& sample) {
+  if (format.fit == nullptr) return {};
+  for (FieldView& field : sample.fields) STOKER_TRY(format.fit(sample, field));
+  return {};
+}
+
+}  // namespace stoker

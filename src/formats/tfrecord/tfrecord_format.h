@@ -1,0 +1,10 @@
+#pragma once
+
+#include "formats/shard_format.h"
+
+namespace stoker {
+
+/// The row of "tfrecord".
+const ShardFormat& tfrecord_format();
+
+}  // namespace stoker
