@@ -54,12 +54,12 @@ Status run(const Typed& typed, Context& context) {
 void add_bench_checkpoint_command(Command& bench, Context& context) {
   const auto typed = std::make_shared<Typed>();
   Command* const command = bench.add_subcommand("checkpoint", kDescription);
-  add_bench_directory(*command, typed->path, "Directory to write in (default: the current one)");
-  command->add_option("--size", typed->size, "Size of all tensors together (default: 4GiB)");
-  command->add_option("--saves", typed->saves, "Number of saves (default: 3)")
+  add_bench_directory(*command, typed->path, "Directory to write in (default: the current one).");
+  command->add_option("--size", typed->size, "Size of all tensors together (default: 4GiB).");
+  command->add_option("--saves", typed->saves, "Number of saves (default: 3).")
       ->check(count_between(1U, 10'000U));
-  command->add_flag("--json", typed->json, "Print one JSON object instead of text");
-  command->add_flag("-v,--verbose", typed->verbose, "Print on stderr what is being measured");
+  command->add_flag("--json", typed->json, "Print one JSON object instead of text.");
+  command->add_flag("-v,--verbose", typed->verbose, "Print on stderr what is being measured.");
   command->footer(kFooter);
   on_chosen(*command, typed, context, run);
 }

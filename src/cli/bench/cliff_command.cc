@@ -63,16 +63,16 @@ Status run(const Typed& typed, Context& context) {
 void add_bench_cliff_command(Command& bench, Context& context) {
   const auto typed = std::make_shared<Typed>();
   Command* cliff = bench.add_subcommand("cliff", kDescription);
-  add_bench_directory(*cliff, typed->path, "Directory to write in (default: the current one)");
+  add_bench_directory(*cliff, typed->path, "Directory to write in (default: the current one).");
   cliff->add_option("--bytes", typed->bytes,
-                    "Most bytes to write (default: a quarter of the free space, up to 64GiB)");
+                    "Most bytes to write (default: a quarter of the free space, up to 64GiB).");
   cliff->add_option("--engine", typed->engine,
-                    "I/O engine: auto, uring, threads or sync (default: auto)");
+                    "I/O engine: auto, uring, threads or sync (default: auto).");
   cliff->add_option(
       "--policy", typed->policy,
-      "Cache policy: automatic, buffered, direct or drop_behind (default: automatic)");
-  cliff->add_flag("--json", typed->json, "Print one JSON object instead of text");
-  cliff->add_flag("-v,--verbose", typed->verbose, "Print on stderr what is being measured");
+      "Cache policy: automatic, buffered, direct or drop_behind (default: automatic).");
+  cliff->add_flag("--json", typed->json, "Print one JSON object instead of text.");
+  cliff->add_flag("-v,--verbose", typed->verbose, "Print on stderr what is being measured.");
   cliff->footer(kFooter);
   on_chosen(*cliff, typed, context, run);
 }

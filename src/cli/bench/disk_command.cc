@@ -93,31 +93,31 @@ Status run(const Typed& typed, Context& context) {
 void add_bench_disk_command(Command& bench, Context& context) {
   const auto typed = std::make_shared<Typed>();
   Command* disk = bench.add_subcommand("disk", kDescription);
-  add_bench_directory(*disk, typed->path, "Directory to measure in (default: the current one)");
+  add_bench_directory(*disk, typed->path, "Directory to measure in (default: the current one).");
   disk->add_option("--size", typed->size,
-                   "Size of the test file (default: 4GiB; 256MiB with --quick)");
-  disk->add_flag("--quick", typed->quick, "Take some seconds in all instead of a minute");
+                   "Size of the test file (default: 4GiB; 256MiB with --quick).");
+  disk->add_flag("--quick", typed->quick, "Take some seconds in all instead of a minute.");
   disk->add_option("--engine", typed->engine,
-                   "I/O engine: auto, uring, threads or sync (default: auto)");
+                   "I/O engine: auto, uring, threads or sync (default: auto).");
   disk->add_option("--policy", typed->policy,
                    "Measure one policy: automatic, buffered, direct, drop_behind or mmap\n"
-                   "(default: compare buffered, direct and mmap)");
-  disk->add_flag("--json", typed->json, "Print one JSON object instead of the table");
-  disk->add_flag("-v,--verbose", typed->verbose, "Print on stderr what is being measured");
+                   "(default: compare buffered, direct and mmap).");
+  disk->add_flag("--json", typed->json, "Print one JSON object instead of the table.");
+  disk->add_flag("-v,--verbose", typed->verbose, "Print on stderr what is being measured.");
   const std::string single = "Single cases";
   disk->add_option(
           "--only", typed->only,
           "Cases to measure, comma-separated: seq_write, seq_read, rand_read, fsync, fdatasync,\n"
-          "small_create, small_read")
+          "small_create, small_read.")
       ->delimiter(',')
       ->one_value_each()  // or it would take a directory after it
       ->group(single);
   disk->add_option("--block", typed->block, "Block size instead of the usual ones")->group(single);
-  disk->add_option("--depth", typed->depth, "Queue depth instead of the usual ones")
+  disk->add_option("--depth", typed->depth, "Queue depth instead of the usual ones.")
       ->check(count_between(std::uint32_t{1}, DiskBenchOptions::kDepthMax))
       ->group(single);
   disk->add_option("--time", typed->time,
-                   "Longest time per case (default: 1500ms; 120ms with --quick)")
+                   "Longest time per case (default: 1500ms; 120ms with --quick).")
       ->group(single);
   disk->footer(kFooter);
   on_chosen(*disk, typed, context, run);

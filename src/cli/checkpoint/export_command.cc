@@ -19,18 +19,20 @@ namespace stoker::cli {
 namespace {
 
 constexpr const char* kFooter =
-    R"(OUT.safetensors is one file, with OUT.safetensors.sha256 beside it. `sha256sum -c` takes that, in
-the directory of the file. Slices are put together; every byte is checked on the way; what is there
-is never replaced. What trees share is stored once, and every --only that it is part of exports it.
+    R"(OUT.safetensors is one file. Its checksum is written to OUT.safetensors.sha256; check it with
+`sha256sum -c` in the directory of the file. Slices of a tensor are joined, and every byte is checked.
+An existing file is never replaced. A tensor that several trees share is exported by every --only
+that matches one of its names.
 
-With --hf OUT is a directory as Hugging Face lays models out, with SHA256SUMS in it. It holds the
-weights alone: the tree `model`, under the names that the module itself has. What is left out is
-printed. --only chooses other tensors, and --strip other names. config.json and a tokenizer are not in
-a checkpoint: add them.
+With --hf, OUT is a directory in the layout of Hugging Face models, with checksums in SHA256SUMS. It
+contains the weights only: the tree `model`, under the module's own names. The command prints what it
+leaves out. Use --only to select other tensors and --strip to shorten names. A checkpoint contains no
+config.json and no tokenizer: add them.
 
-OUT.pt is written in Python by torch.save(), and torch.load() takes it with weights_only=True: the
-state as it was saved, or with --only or --strip a dict of tensors by name. It passes through memory
-whole. STOKER_PYTHON says by which Python, else it is the one beside this command or on the PATH.
+OUT.pt is written by torch.save() in Python, and can be read with torch.load(weights_only=True). It
+contains the state as it was saved, or, with --only or --strip, a dict of tensors by name. The whole
+state is held in memory. STOKER_PYTHON names the Python to use; the default is the one beside this
+command, or the one on the PATH.
 
 Examples:
   stoker checkpoint export run/checkpoints 1000 model.safetensors \

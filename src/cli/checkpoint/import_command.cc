@@ -17,17 +17,17 @@ namespace stoker::cli {
 namespace {
 
 constexpr const char* kFooter =
-    R"(The file becomes a committed checkpoint, and `latest` leads to it. Its tensors are a dict by name,
-which a program restores as restore(NAME=model); in the checkpoint their names begin with "NAME.",
-and `export --strip NAME.` gives the file's own back. DIR is made if it is not there. Nothing is left
-behind when it fails or is interrupted.
+    R"(The file becomes a committed checkpoint, and `latest` points to it. Its tensors become a dict by
+name, which a program restores with restore(NAME=model). In the checkpoint their names begin with
+"NAME."; `export --strip NAME.` restores the original names. DIR is created if it does not exist. An
+import that fails or is interrupted leaves nothing behind.
 
-torch's own files (.pt, .pth, .ckpt, .bin) and its distributed checkpoints, which are directories, are
-read in Python by torch: as tensors and plain values alone, with weights_only=True, so that no code in
-them runs. They pass through memory whole. A dict with dicts in it becomes trees by its keys, such as
-model and optimizer; a key that is a setting of save() or restore() gets a "_" behind it. With --as
-everything is one tree. STOKER_PYTHON says by which Python, else it is the one beside this command or
-on the PATH.
+Files of torch (.pt, .pth, .ckpt, .bin) and distributed checkpoints (directories) are read by torch in
+Python, with weights_only=True: only tensors and plain values are read, and no code in the file runs.
+The whole file is held in memory. A dict that contains dicts becomes one tree per key, such as model
+and optimizer; a key that is also a setting of save() or restore() gets a "_" appended. With --as,
+everything becomes one tree. STOKER_PYTHON names the Python to use; the default is the one beside this
+command, or the one on the PATH.
 
 Examples:
   stoker checkpoint import run/checkpoints base.safetensors --step 0 --as model

@@ -89,7 +89,7 @@ Command* add_command(Command& checkpoint, const std::string& name, const std::st
   Command* const command = checkpoint.add_subcommand(name, what);
   add_directory_argument(*command, arguments.directory);
   command->add_option("STEP", arguments.step, kStepHelp)->required();
-  command->add_flag("--json", arguments.json, "One JSON object, for programs.");
+  command->add_flag("--json", arguments.json, "Print one JSON object.");
   return command;
 }
 

@@ -220,7 +220,7 @@ TEST(PackCliTest, misuse_is_one_line_with_the_fix_and_exit_2) {
   const std::string dst = dir.file("dst");
   const std::vector<std::pair<std::vector<std::string>, std::string>> misuses = {
       {{"pack"}, "SRC and DST"},
-      {{"pack", src, dst, "--format", "zip"}, "tfrecord, tokens, counted or shard001"},
+      {{"pack", src, dst, "--format", "zip"}, "mds, tokens, counted or shard001"},
       {{"pack", src, dst, "--format", "tar", "--shard-size", "big"}, "--shard-size"},
       {{"pack", src, dst, "--format", "tar", "--samples-per-shard", "0"}, "from 1 on"},
       {{"pack", src, dst, "--format", "tar", "--task", "2/2"}, "0 to N - 1"},
