@@ -33,7 +33,8 @@ function(stoker_test name)
   list(TRANSFORM arg_LAYERS PREPEND stoker::)
   target_link_libraries(${name} PRIVATE ${arg_LAYERS} ${arg_LIBRARIES} stoker::warnings GTest::gtest_main)
   if(TARGET stoker_test_headers)
-    target_compile_options(${name} PRIVATE -O0 -fpch-preprocess)  # what it tests is optimized
+    # What it tests is optimized. Warnings are errors here, too: see CMakeLists.txt.
+    target_compile_options(${name} PRIVATE -O0 -fpch-preprocess -Wall -Wextra -Wconversion -Wshadow -Werror)
     target_precompile_headers(${name} REUSE_FROM stoker_test_headers)
   endif()
   set_target_properties(${name} PROPERTIES CXX_CLANG_TIDY "")  # .clang-tidy says why

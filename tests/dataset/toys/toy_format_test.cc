@@ -185,7 +185,7 @@ INSTANTIATE_TEST_SUITE_P(all, WrittenFormatTest, ::testing::ValuesIn([] {
                                names.emplace_back(format->written_as);
                            return names;
                          }()),
-                         [](const auto& info) { return info.param; });
+                         [](const auto& test) { return test.param; });
 
 }  // namespace
 }  // namespace stoker::testing
