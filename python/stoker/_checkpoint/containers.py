@@ -7,7 +7,12 @@ import copy
 from collections.abc import Sequence
 from typing import Any
 
-from stoker._checkpoint.values import is_torch_size, members_of
+import numpy as np
+
+from stoker._checkpoint.slice import Slice
+from stoker._checkpoint.tree import has_state_dict
+from stoker._checkpoint.values import is_torch_size, members_of, parts_of
+from stoker._common.torch import is_tensor
 
 # What refill() calls. A class that has its own may raise there.
 _METHODS: tuple[tuple[type, tuple[type, ...], tuple[str, ...]], ...] = (
@@ -72,3 +77,11 @@ def try_refill(have: Any, keys: Sequence[Any], items: Sequence[Any]) -> None:
         into = copy.copy(have)
     if into is not have:
         refill(into, keys, items)
+
+
+def holds_state(value: Any) -> bool:
+    """Whether something in it is filled by a restore: an array, or an object with a state."""
+    parts = parts_of(value)
+    if parts is not None:
+        return any(holds_state(part) for _, part in parts)
+    return isinstance(value, (np.ndarray, Slice)) or is_tensor(value) or has_state_dict(value)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from stoker import _native
-from stoker._checkpoint.containers import may_refuse, refill, try_refill
+from stoker._checkpoint.containers import holds_state, may_refuse, refill, try_refill
 from stoker._checkpoint.memory import (
     Memory,
     UnsupportedValueError,
@@ -29,7 +29,6 @@ from stoker._checkpoint.tree import TensorNode, has_state_dict, manifest_path
 from stoker._checkpoint.users import users_code
 from stoker._checkpoint.values import (
     Unresolved,
-    holds_arrays,
     members_of,
     parts_of,
     with_parts,
@@ -155,7 +154,7 @@ class TreeFit:
                     f"{len(saved)} are in {self._source}"
                 )
             for i, item in enumerate(have[len(saved) :], len(saved)):
-                if strict and holds_arrays(item):
+                if strict and holds_state(item):
                     self._misfits.append(f"{path}[{i}]: not in {self._source}")
             padded = [*have[: len(saved)], *[None] * (len(saved) - len(have))]
             pairs = list(zip(range(len(saved)), saved, padded, strict=True))
