@@ -26,3 +26,25 @@ def test_a_list_with_more_objects_than_were_saved_is_refused(tmp_path: Path) -> 
         with pytest.raises(ValueError, match=r"parts\[1\]: not in"):
             saver.restore(parts=parts)
         assert (len(nested), len(parts)) == (2, 2)
+
+
+def test_equal_values_of_other_types_are_not_one_object(tmp_path: Path) -> None:
+    saved = [
+        ({1, 2}, {3}, {0}),
+        ([0.0], [-0.0], [1.0]),
+        ([1], [True], [0]),
+        ({1}, {True}, {0}),
+        ({"k": [1]}, {"k": [1.0]}, {"k": [0]}),
+    ]
+    with stoker.Checkpointer(tmp_path) as saver:
+        for step, (a, b, have) in enumerate(saved, 1):
+            saver.save(step, t={"a": a, "b": b}).wait()
+            tree = {"a": have, "b": have}
+            saver.restore(step, t=tree)
+            assert (repr(tree["a"]), repr(tree["b"])) == (repr(a), repr(b))
+            assert tree["a"] is have
+        saver.save(9, t={"a": {1, 2}, "b": {1, 2}}).wait()
+        one: set[int] = set()
+        tree = {"a": one, "b": one}
+        saver.restore(9, t=tree)
+        assert tree["a"] is one and tree["b"] is one and one == {1, 2}

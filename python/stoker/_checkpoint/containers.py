@@ -85,3 +85,20 @@ def holds_state(value: Any) -> bool:
     if parts is not None:
         return any(holds_state(part) for _, part in parts)
     return isinstance(value, (np.ndarray, Slice)) or is_tensor(value) or has_state_dict(value)
+
+
+def is_same(one: Any, other: Any) -> bool:
+    """Whether two saved trees are equal to the bit: 1 is not True, and 0.0 is not -0.0."""
+    if one is other:
+        return True
+    if type(one) is not type(other):
+        return False
+    parts, others = parts_of(one), parts_of(other)
+    if parts is not None and others is not None:
+        return len(parts) == len(others) and all(
+            is_same(key, other_key) and is_same(part, other_part)
+            for (key, part), (other_key, other_part) in zip(parts, others, strict=True)
+        )
+    if isinstance(one, (set, frozenset)):
+        return sorted(map(repr, one)) == sorted(map(repr, other))
+    return repr(one) == repr(other)

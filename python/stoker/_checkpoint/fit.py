@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from stoker import _native
-from stoker._checkpoint.containers import holds_state, may_refuse, refill, try_refill
+from stoker._checkpoint.containers import holds_state, is_same, may_refuse, refill, try_refill
 from stoker._checkpoint.memory import (
     Memory,
     UnsupportedValueError,
@@ -70,7 +70,7 @@ class TreeFit:
         self._arrays: dict[TensorNode, Any] = {}
         self._made: dict[tuple[str, bool], tuple[str | None, Any]] = {}  # of each tensor one
         self._states: dict[int, tuple[Any, str]] = {}  # of objects, and where they are
-        self._refilled: dict[int, Any] = {}  # of containers, and with what
+        self._refilled: dict[int, tuple[Any, Any]] = {}  # containers, and with what
         self._checkpoint = checkpoint
         self._targets = Targets()
         self._resolved: list[tuple[Any, ...]] | None = None
@@ -350,21 +350,19 @@ class TreeFit:
             return type(have)(saved)
         parts = parts_of(saved)
         if parts is None:
-            return _set_leaf(saved, have)
+            is_set = isinstance(saved, set) and isinstance(have, set)
+            return self._refill(saved, have, [], list(saved)) if is_set else saved
         if _family(saved) is not _family(have):
             return with_parts(saved, [self.apply(item, None) for _, item in parts])
         keys = [key for key, _ in parts]
         items = [self.apply(item, _item_at(have, key)) for key, item in parts]
-        # One object in two places that were two: the second place gets an object of its own.
-        if self._refilled.setdefault(id(have), saved) != saved:
-            return with_parts(saved, items)
-        return refill(have, keys, items)
+        return self._refill(saved, have, keys, items)
 
-
-def _set_leaf(saved: Any, have: Any) -> Any:
-    if isinstance(saved, set) and isinstance(have, set):
-        return refill(have, [], list(saved))
-    return saved
+    def _refill(self, saved: Any, have: Any, keys: list[Any], items: list[Any]) -> Any:
+        """One object in two places that were two: the second place gets an object of its own."""
+        if is_same(self._refilled.setdefault(id(have), (have, saved))[1], saved):
+            return refill(have, keys, items)
+        return set(items) if isinstance(saved, set) else with_parts(saved, items)
 
 
 def _item_at(have: Any, key: Any) -> Any:
