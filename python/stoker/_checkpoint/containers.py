@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import copy
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 
 from stoker._checkpoint.slice import Slice
 from stoker._checkpoint.tree import has_state_dict
-from stoker._checkpoint.values import is_torch_size, members_of, parts_of
+from stoker._checkpoint.values import is_torch_size, members_of, parts_of, with_parts
 from stoker._common.torch import is_tensor
 
 # What refill() calls. A class that has its own may raise there.
@@ -102,3 +103,41 @@ def is_same(one: Any, other: Any) -> bool:
     if isinstance(one, (set, frozenset)):
         return sorted(map(repr, one)) == sorted(map(repr, other))
     return repr(one) == repr(other)
+
+
+def copy_array(array: Any) -> Any:
+    """An array or tensor of the same kind with memory of its own."""
+    if not is_tensor(array):
+        return array.copy(order="K")
+    made = array.detach().clone().requires_grad_(array.requires_grad)
+    parameter = sys.modules["torch"].nn.Parameter
+    return parameter(made.detach(), array.requires_grad) if type(array) is parameter else made
+
+
+class Applied:
+    """Puts values into containers and arrays, or, with ``is_apart``, into copies of them.
+
+    One container in two places gets what both have saved if that is the same, to the bit; else the
+    second place gets one of its own.
+    """
+
+    def __init__(self, *, is_apart: bool = False) -> None:
+        self._is_apart = is_apart
+        self._done: dict[int, tuple[Any, Any, Any]] = {}  # have, saved, what takes its place
+
+    def copy(self, array: Any) -> Any:
+        """Of an array that was filled: itself, or its copy."""
+        if not self._is_apart:
+            return array
+        if id(array) not in self._done:
+            self._done[id(array)] = array, None, copy_array(array)
+        return self._done[id(array)][2]
+
+    def refill(self, saved: Any, have: Any, keys: Sequence[Any], items: Sequence[Any]) -> Any:
+        """What takes the place of ``have``."""
+        if id(have) not in self._done:
+            into = copy.copy(have) if self._is_apart and not isinstance(have, tuple) else have
+            self._done[id(have)] = have, saved, refill(into, keys, items)
+        elif not is_same(self._done[id(have)][1], saved):
+            return set(items) if isinstance(saved, set) else with_parts(saved, items)
+        return self._done[id(have)][2]
