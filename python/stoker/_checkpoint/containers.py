@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import collections
 import copy
+import sys
 from collections.abc import Sequence
 from typing import Any
 
-from stoker._checkpoint.values import is_torch_size, members_of
+import numpy as np
+
+from stoker._checkpoint.slice import Slice
+from stoker._checkpoint.tree import has_state_dict
+from stoker._checkpoint.values import is_torch_size, members_of, parts_of, with_parts
+from stoker._common.torch import is_tensor
 
 # What refill() calls. A class that has its own may raise there.
 _METHODS: tuple[tuple[type, tuple[type, ...], tuple[str, ...]], ...] = (
@@ -72,3 +78,66 @@ def try_refill(have: Any, keys: Sequence[Any], items: Sequence[Any]) -> None:
         into = copy.copy(have)
     if into is not have:
         refill(into, keys, items)
+
+
+def holds_state(value: Any) -> bool:
+    """Whether something in it is filled by a restore: an array, or an object with a state."""
+    parts = parts_of(value)
+    if parts is not None:
+        return any(holds_state(part) for _, part in parts)
+    return isinstance(value, (np.ndarray, Slice)) or is_tensor(value) or has_state_dict(value)
+
+
+def is_same(one: Any, other: Any) -> bool:
+    """Whether two saved trees are equal to the bit: 1 is not True, and 0.0 is not -0.0."""
+    if one is other:
+        return True
+    if type(one) is not type(other):
+        return False
+    parts, others = parts_of(one), parts_of(other)
+    if parts is not None and others is not None:
+        return len(parts) == len(others) and all(
+            is_same(key, other_key) and is_same(part, other_part)
+            for (key, part), (other_key, other_part) in zip(parts, others, strict=True)
+        )
+    if isinstance(one, (set, frozenset)):
+        return sorted(map(repr, one)) == sorted(map(repr, other))
+    return repr(one) == repr(other)
+
+
+def copy_array(array: Any) -> Any:
+    """An array or tensor of the same kind with memory of its own."""
+    if not is_tensor(array):
+        return array.copy(order="K")
+    made = array.detach().clone().requires_grad_(array.requires_grad)
+    parameter = sys.modules["torch"].nn.Parameter
+    return parameter(made.detach(), array.requires_grad) if type(array) is parameter else made
+
+
+class Applied:
+    """Puts values into containers and arrays, or, with ``is_apart``, into copies of them.
+
+    One container in two places gets what both have saved if that is the same, to the bit; else the
+    second place gets one of its own.
+    """
+
+    def __init__(self, *, is_apart: bool = False) -> None:
+        self._is_apart = is_apart
+        self._done: dict[int, tuple[Any, Any, Any]] = {}  # have, saved, what takes its place
+
+    def copy(self, array: Any) -> Any:
+        """Of an array that was filled: itself, or its copy."""
+        if not self._is_apart:
+            return array
+        if id(array) not in self._done:
+            self._done[id(array)] = array, None, copy_array(array)
+        return self._done[id(array)][2]
+
+    def refill(self, saved: Any, have: Any, keys: Sequence[Any], items: Sequence[Any]) -> Any:
+        """What takes the place of ``have``."""
+        if id(have) not in self._done:
+            into = copy.copy(have) if self._is_apart and not isinstance(have, tuple) else have
+            self._done[id(have)] = have, saved, refill(into, keys, items)
+        elif not is_same(self._done[id(have)][1], saved):
+            return set(items) if isinstance(saved, set) else with_parts(saved, items)
+        return self._done[id(have)][2]

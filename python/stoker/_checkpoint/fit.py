@@ -9,7 +9,13 @@ from typing import Any
 import numpy as np
 
 from stoker import _native
-from stoker._checkpoint.containers import may_refuse, refill, try_refill
+from stoker._checkpoint.containers import (
+    Applied,
+    holds_state,
+    may_refuse,
+    refill,
+    try_refill,
+)
 from stoker._checkpoint.memory import (
     Memory,
     UnsupportedValueError,
@@ -20,7 +26,7 @@ from stoker._checkpoint.memory import (
     new_array,
     new_tensor,
 )
-from stoker._checkpoint.objects import is_module, is_optimizer, load_state
+from stoker._checkpoint.objects import is_module, is_optimizer, load_state, loads_as_torch
 from stoker._checkpoint.prefix import prefix_hint
 from stoker._checkpoint.ranks import Differs
 from stoker._checkpoint.slice import Box, Slice
@@ -29,7 +35,6 @@ from stoker._checkpoint.tree import TensorNode, has_state_dict, manifest_path
 from stoker._checkpoint.users import users_code
 from stoker._checkpoint.values import (
     Unresolved,
-    holds_arrays,
     members_of,
     parts_of,
     with_parts,
@@ -71,7 +76,7 @@ class TreeFit:
         self._arrays: dict[TensorNode, Any] = {}
         self._made: dict[tuple[str, bool], tuple[str | None, Any]] = {}  # of each tensor one
         self._states: dict[int, tuple[Any, str]] = {}  # of objects, and where they are
-        self._refilled: dict[int, Any] = {}  # of containers, and with what
+        self._applied = Applied()
         self._checkpoint = checkpoint
         self._targets = Targets()
         self._resolved: list[tuple[Any, ...]] | None = None
@@ -155,7 +160,7 @@ class TreeFit:
                     f"{len(saved)} are in {self._source}"
                 )
             for i, item in enumerate(have[len(saved) :], len(saved)):
-                if strict and holds_arrays(item):
+                if strict and holds_state(item):
                     self._misfits.append(f"{path}[{i}]: not in {self._source}")
             padded = [*have[: len(saved)], *[None] * (len(saved) - len(have))]
             pairs = list(zip(range(len(saved)), saved, padded, strict=True))
@@ -338,34 +343,49 @@ class TreeFit:
         """Fills what could not be read into its place, once everything was read."""
         self._targets.copy()
 
-    def apply(self, saved: Any, have: Any) -> Any:
-        """What is in ``have``'s place from now on: itself, changed, where it can be changed."""
+    def apply(self, saved: Any, have: Any, applied: Applied | None = None) -> Any:
+        """What is in ``have``'s place from now on: itself, changed, where it can be changed.
+
+        ``applied``: of the state of an object, if not that of the whole restore.
+        """
+        applied = applied or self._applied
         if isinstance(saved, TensorNode):
             array = self._arrays[saved]
-            return array[()] if saved.is_scalar else array
+            if saved.is_scalar:
+                return array[()]
+            return applied.copy(array) if array is have else array
         if id(have) in self._states:
             state, path = self._states[id(have)]
-            load_state(have, self.apply(saved, state), path)
+            load_state(have, self._state_of(saved, have, state), path)
             return have
         if isinstance(have, enum.Enum):
             return type(have)(saved)
         parts = parts_of(saved)
         if parts is None:
-            return _set_leaf(saved, have)
+            is_set = isinstance(saved, set) and isinstance(have, set)
+            return applied.refill(saved, have, [], list(saved)) if is_set else saved
         if _family(saved) is not _family(have):
-            return with_parts(saved, [self.apply(item, None) for _, item in parts])
+            return with_parts(saved, [self.apply(item, None, applied) for _, item in parts])
         keys = [key for key, _ in parts]
-        items = [self.apply(item, _item_at(have, key)) for key, item in parts]
-        # One object in two places that were two: the second place gets an object of its own.
-        if self._refilled.setdefault(id(have), saved) != saved:
-            return with_parts(saved, items)
-        return refill(have, keys, items)
+        items = [self.apply(item, _item_at(have, key), applied) for key, item in parts]
+        return applied.refill(saved, have, keys, items)
 
+    def _state_of(self, saved: Any, have: Any, state: Any) -> Any:
+        """What load_state_dict() is given.
 
-def _set_leaf(saved: Any, have: Any) -> Any:
-    if isinstance(saved, set) and isinstance(have, set):
-        return refill(have, [], list(saved))
-    return saved
+        It may clear what the object has before it reads what it is given: that must not be the
+        same. Torch's modules and optimizers do not, so that their tensors need not be copied.
+        """
+        if is_optimizer(have) and loads_as_torch(have):
+            return self.apply(saved, state)
+        applied = Applied(is_apart=True)
+        if not is_module(have) or not isinstance(saved, dict):
+            return self.apply(saved, state, applied)
+        items = []
+        for key, item in saved.items():
+            is_own = is_tensor(state[key]) and not key.endswith("_extra_state")
+            items.append(self.apply(item, state[key], None if is_own else applied))
+        return applied.refill(saved, state, list(saved), items)
 
 
 def _item_at(have: Any, key: Any) -> Any:

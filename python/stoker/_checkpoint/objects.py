@@ -32,7 +32,7 @@ def load_state(have: Any, state: Any, path: str) -> None:
     Torch trusts a state to have the form it has written, and stumbles over any other.
     """
     try:
-        if is_optimizer(have) and _loads_as_torch(have):
+        if is_optimizer(have) and loads_as_torch(have):
             _load_optimizer(have, state)
         else:
             have.load_state_dict(state)
@@ -43,7 +43,7 @@ def load_state(have: Any, state: Any, path: str) -> None:
         raise ValueError(f"{path}: {type(have).__name__} refuses its state: {what}") from error
 
 
-def _loads_as_torch(optimizer: Any) -> bool:
+def loads_as_torch(optimizer: Any) -> bool:
     """Whether load_state_dict() is torch's own. One that overrides it knows what it does."""
     loads = getattr(optimizer.load_state_dict, "__func__", None)
     return loads is sys.modules["torch.optim"].Optimizer.load_state_dict

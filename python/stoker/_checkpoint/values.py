@@ -20,8 +20,6 @@ from typing import Any
 
 import numpy as np
 
-from stoker._common.torch import is_tensor
-
 _INT_MAX = 2**53  # what every JSON parser reads exactly
 _DIGITS_MAX = 4000  # Python refuses to read more than 4300
 _FLOATS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
@@ -311,11 +309,3 @@ def with_parts(node: Any, parts: Iterable[Any]) -> Any:
     for key, part in zip(members, parts, strict=True):
         into[key] = part
     return made
-
-
-def holds_arrays(value: Any) -> bool:
-    """Whether there is an array or a tensor in it."""
-    parts = parts_of(value)
-    if parts is not None:
-        return any(holds_arrays(part) for _, part in parts)
-    return isinstance(value, np.ndarray) or is_tensor(value)

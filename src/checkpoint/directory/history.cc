@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -89,15 +90,25 @@ Lineage History::lineage_after(const std::optional<CheckpointParent>& head) cons
     if (!lineage.empty()) break;
     at = found->parent;  // of before there were lineages: as far as they can be followed
   }
-  const auto is_there = [this](const GenerationRange& range) {
-    return std::ranges::any_of(catalog_.steps, [&range](const CatalogStep& step) {
-      return step.is_valid() && is_in_lineage({&range, 1}, step.summary->line, step.generation);
+  const auto continued = [&newest_first](Lineage before) {
+    for (auto next = newest_first.rbegin(); next != newest_first.rend(); ++next)
+      before = continue_lineage(std::move(before), next->line, next->generation);
+    return before;
+  };
+  // Nobody will ask for a range that is gone, unless something that is there has left the run in
+  // it: by this range retention knows that it belongs to the run.
+  const auto is_needed = [this, run = continued(lineage)](const GenerationRange& range) {
+    const std::span<const GenerationRange> one{&range, 1};
+    return std::ranges::any_of(catalog_.steps, [&](const CatalogStep& step) {
+      if (!step.is_valid()) return false;
+      const StepSummary& there = *step.summary;
+      if (is_in_lineage(one, there.line, there.generation)) return true;
+      return !is_in_lineage(run, there.line, there.generation) &&
+             (is_line_of(one, there.line) || share_ancestor(there.lineage, one));
     });
   };
-  std::erase_if(lineage, std::not_fn(is_there));  // nobody will ask for what is gone
-  for (auto next = newest_first.rbegin(); next != newest_first.rend(); ++next)
-    lineage = continue_lineage(std::move(lineage), next->line, next->generation);
-  return lineage;
+  std::erase_if(lineage, std::not_fn(is_needed));
+  return continued(std::move(lineage));
 }
 
 }  // namespace stoker

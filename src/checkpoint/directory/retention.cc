@@ -46,14 +46,14 @@ class Kept {
   std::vector<bool> is_decisive_;
 };
 
-/// Whether one of the two continues the other, or both continue the same checkpoint and the run
-/// has seen it.
+/// Whether the run continues it; or the run has seen it, and it is of a line that the run continues
+/// or both continue the same checkpoint.
 bool is_of_family(const StepSummary& step, const RetentionRules& rules) {
   const Lineage& family = rules.family;
   if (family.empty() || is_in_lineage(family, step.line, step.generation)) return true;
   const auto seen = rules.seen.find(step.line);
   return seen != rules.seen.end() && step.generation <= seen->second &&
-         share_ancestor(step.lineage, family);
+         (is_line_of(family, step.line) || share_ancestor(step.lineage, family));
 }
 
 /// The valid ones whose data nobody has found damaged, newest first.
@@ -140,14 +140,12 @@ RetentionChoice choose_retention(const Catalog& catalog, const AllNotes& notes,
   std::vector<const CatalogStep*> candidates;  // newest first
   for (const SoundStep& one : sound)
     if (one.is_own) candidates.push_back(one.step);
-  // What the newest one continues comes before what was abandoned by going back. A name that was
-  // superseded is one of those, unless another run has taken it.
+  // What the newest one continues comes before what was abandoned by going back, whatever the
+  // names.
   if (!candidates.empty()) {
     kept.rely_on(candidates.front());
     const StepSummary& newest = *candidates.front()->summary;
     const auto is_own = [&](const CatalogStep* step) { return continues(newest, *step->summary); };
-    std::erase_if(candidates,
-                  [&](const CatalogStep* step) { return step->is_superseded() && !is_own(step); });
     std::ranges::stable_partition(candidates, is_own);
   }
   for (std::size_t i = 0; i < candidates.size(); ++i) {

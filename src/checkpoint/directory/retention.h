@@ -62,10 +62,10 @@ struct RetentionChoice {
 /// that are not finite (mark_nonfinite() must have been called); pinned ones; those that are being
 /// replicated; the one that `latest` leads to; damaged and unreadable ones, because nobody can tell
 /// what they are and their files may be all that is left; those of another `family`. A step whose
-/// note is damaged or unreadable counts as pinned. Rules look at the family alone; superseded ones
-/// are kept by no rule, unless the newest continues them. Those
-/// without the metric of `keep_best`, or with one that is not a number, are for the other rules,
-/// and stay if there are none; of equal ones the newer is the better.
+/// note is damaged or unreadable counts as pinned. Rules look at the family alone, and at
+/// superseded ones as at any other. Those without the metric of `keep_best`, or with one that is
+/// not a number, are for the other rules, and stay if there are none; of equal ones the newer is
+/// the better.
 RetentionChoice choose_retention(const Catalog& catalog, const AllNotes& notes,
                                  const RetentionRules& rules);
 

@@ -27,6 +27,10 @@ bool is_in_lineage(std::span<const GenerationRange> lineage, std::string_view li
   });
 }
 
+bool is_line_of(std::span<const GenerationRange> lineage, std::string_view line) {
+  return !line.empty() && std::ranges::find(lineage, line, &GenerationRange::line) != lineage.end();
+}
+
 bool share_ancestor(std::span<const GenerationRange> one, std::span<const GenerationRange> other) {
   return std::ranges::any_of(one, [&](const GenerationRange& a) {
     return std::ranges::any_of(other, [&](const GenerationRange& b) {

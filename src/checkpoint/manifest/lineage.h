@@ -42,6 +42,9 @@ bool is_lineage_of(std::span<const GenerationRange> lineage, std::uint64_t gener
 bool is_in_lineage(std::span<const GenerationRange> lineage, std::string_view line,
                    std::uint64_t generation);
 
+/// Whether some of it is of `line`. The empty one names no writer, and is never among them.
+bool is_line_of(std::span<const GenerationRange> lineage, std::string_view line);
+
 /// Whether both continue a checkpoint that is the same.
 bool share_ancestor(std::span<const GenerationRange> one, std::span<const GenerationRange> other);
 

@@ -163,6 +163,26 @@ TEST(HistoryTest, what_is_continued_is_known_after_retention_has_removed_what_la
   EXPECT_FALSE(history.is_ancestor(*history.find(130), head));
 }
 
+TEST(HistoryTest, a_run_remembers_where_something_that_is_still_there_has_left_it) {
+  const testing::TempDir dir;
+  const std::uint64_t first = save(dir.path(), 10, 1);
+  const std::string line = testing::manifest_in(dir.file(step_name(10))).line;
+  const CheckpointParent root{.step = 10, .generation = first};
+  save(dir.path(), 30, 1, root);  // abandoned by going back
+  CheckpointParent head{.step = 20, .generation = save(dir.path(), 20, 1, root)};
+  head = {.step = 40, .generation = save(dir.path(), 40, 1, head)};
+  std::filesystem::remove_all(dir.file(step_name(10)));
+  std::filesystem::remove_all(dir.file(step_name(20)));
+  History history(opened(dir.path()));
+  ASSERT_TRUE(history.refresh().ok());
+  const Lineage lineage = history.lineage_after(head);
+  ASSERT_EQ(lineage.size(), 2U) << "20 is gone, and nothing has left the run there";
+  EXPECT_EQ(lineage[0], (GenerationRange{line, first, first}));
+  std::filesystem::remove_all(dir.file(step_name(30)));
+  ASSERT_TRUE(history.refresh().ok());
+  EXPECT_EQ(history.lineage_after(head).size(), 1U);
+}
+
 TEST(HistoryTest, manifests_without_a_lineage_are_followed_by_their_parents) {
   const testing::TempDir dir;
   std::optional<CheckpointParent> head;

@@ -79,18 +79,41 @@ TEST(RetentionTest, values_of_another_line_do_not_count_and_pins_do) {
   EXPECT_EQ(metrics_of(catalog_of({step_of(200, 2)}), notes), std::set<std::string>{});
 }
 
-TEST(RetentionTest, superseded_steps_go_unless_pinned) {
-  Catalog catalog = ten_steps();
-  CatalogStep old = step_of(1000, 9);
-  old.generation = 9;
-  old.parsed.superseded_generation = 9;
-  old.name = superseded_name(1000, 9);
-  std::erase_if(catalog.steps, [](const CatalogStep& step) { return step.generation == 9; });
-  catalog.steps.insert(catalog.steps.begin() + 1, old);
-  EXPECT_EQ(choose_removals(catalog, {}, {.keep_last = 100, .keep_every = 100}), Names{old.name});
+/// Saves 10, 20 and 30, goes back to 10 and saves 20 again: the old one has another name.
+Catalog rewound() {
+  std::vector<CatalogStep> steps = {step_of(10, 1), step_of(20, 2), step_of(30, 3), step_of(20, 4)};
+  steps[1].parsed.superseded_generation = 2;
+  steps[1].name = superseded_name(20, 2);
+  StepSummary summary = *steps[3].summary;
+  summary.parent = CheckpointParent{.step = 10, .generation = 1};
+  summary.lineage = {{"", 1, 1}};
+  steps[3].summary = std::make_shared<const StepSummary>(std::move(summary));
+  return catalog_of(std::move(steps));
+}
+
+TEST(RetentionTest, rules_apply_to_superseded_steps) {
+  const std::string old = superseded_name(20, 2);
+  EXPECT_TRUE(choose_removals(rewound(), {}, {.keep_last = 4}).empty());
+  EXPECT_EQ(choose_removals(rewound(), {}, {.keep_last = 3}), Names{old});
+  EXPECT_EQ(choose_removals(rewound(), {}, {.keep_every = 20}),
+            (Names{step_name(10), step_name(30)}));
   AllNotes notes;
-  notes.by_step[1000][9].is_pinned = true;
-  EXPECT_TRUE(choose_removals(catalog, notes, {.keep_last = 100}).empty());
+  notes.by_step[20][2].is_pinned = true;
+  EXPECT_TRUE(choose_removals(rewound(), notes, {.keep_last = 3}).empty());
+}
+
+TEST(RetentionTest, a_superseded_step_may_be_the_best) {
+  AllNotes notes;
+  notes.by_step[10][1].values["loss"] = 0.9;
+  notes.by_step[20][4].values["loss"] = 0.7;
+  notes.by_step[30][3].values["loss"] = 0.8;
+  const RetentionRules rules{.keep_best = KeepBest{.metric = "loss"}};
+  EXPECT_EQ(choose_removals(rewound(), notes, rules), (Names{step_name(10), step_name(30)}))
+      << "one without a value may get one later";
+  notes.by_step[20][2].values["loss"] = 0.1;
+  EXPECT_EQ(choose_removals(rewound(), notes, rules), (Names{step_name(10), step_name(30)}));
+  notes.by_step[20][2].values["loss"] = 0.75;
+  EXPECT_EQ(choose_removals(rewound(), notes, rules).size(), 3U);
 }
 
 TEST(RetentionTest, the_last_finite_step_stays_however_old_it_is) {
@@ -230,6 +253,14 @@ TEST(RetentionTest, what_others_have_saved_since_the_restore_stays) {
   EXPECT_EQ(removals({{kOne, 3}}), (Names{step_name(100), step_name(200)}));
   EXPECT_EQ(removals({{kOne, 6}}), (Names{step_name(100), step_name(200), step_name(300)}));
   EXPECT_EQ(removals({{kTwo, 9}}), (Names{step_name(100)}));
+}
+
+TEST(RetentionTest, what_is_of_a_line_that_the_run_continues_is_its_own) {
+  // What 3 and the run of line two have both continued is gone, and 3 does not tell it.
+  const Catalog catalog = family_of({{1, {}}, {3, {{kOne, 2, 2}}}, {4, {{kOne, 1, 1}}}});
+  const RetentionRules rules{
+      .keep_last = 1, .family = {{kOne, 1, 1}, {kTwo, 4, 4}}, .seen = {{kOne, 3}}};
+  EXPECT_EQ(choose_removals(catalog, {}, rules), (Names{step_name(100), step_name(300)}));
 }
 
 TEST(RetentionTest, rules_look_at_their_own_run_alone) {
