@@ -1,0 +1,38 @@
+"""Names with braces, dots and control characters: the one that exists is the one that is meant."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import stoker
+
+COMMAND = Path(__file__).parents[2] / "build" / "release" / "stoker"
+
+
+def run(*arguments: Any) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run([COMMAND, *map(str, arguments)], capture_output=True, check=False)
+
+
+def test_an_existing_name_with_braces_is_opened_itself(tmp_path: Path, write_tar: Any) -> None:
+    for name in ("g{1..2}", "g1", "g2"):
+        write_tar(tmp_path / f"{name}.tar", {name.replace(".", "-"): {"txt": b"x"}})
+    assert [s["__key__"] for s in stoker.Dataset(tmp_path / "g{1..2}.tar")] == ["g{1--2}"]
+
+
+@pytest.mark.parametrize("name", ["e{1,2}", "f{1..2}"])
+def test_a_dataset_is_written_to_a_name_with_braces(tmp_path: Path, name: str) -> None:
+    for other in ("e1", "f1", "e2"):
+        stoker.ingest([{"__key__": other, "cls": 9}], tmp_path / other)
+    stoker.ingest([{"__key__": f"k{i}", "cls": i} for i in range(3)], tmp_path / name)
+    assert [s["cls"] for s in stoker.Dataset(tmp_path / name)] == [0, 1, 2]
+    packed = tmp_path / "more" / name
+    packed.parent.mkdir()
+    source = tmp_path / "a.jsonl"
+    source.write_text('{"n": 1}\n' * 3)
+    done = run("pack", source, packed)
+    assert done.returncode == 0, done.stderr
+    assert b"3 samples" in run("verify", packed).stdout
