@@ -36,3 +36,16 @@ def test_a_dataset_is_written_to_a_name_with_braces(tmp_path: Path, name: str) -
     done = run("pack", source, packed)
     assert done.returncode == 0, done.stderr
     assert b"3 samples" in run("verify", packed).stdout
+
+
+def test_verify_prints_no_control_characters_of_a_key(tmp_path: Path) -> None:
+    samples = [{"__key__": "k\x1b[31mred", "txt": "text" * 100}]
+    stoker.ingest(samples, tmp_path / "d", format="mds")
+    shard = next((tmp_path / "d").glob("*.mds"))
+    data = bytearray(shard.read_bytes())
+    data[-5] ^= 1
+    shard.write_bytes(data)
+    done = run("verify", tmp_path / "d")
+    assert done.returncode == 1
+    assert b"[31mred" in done.stdout
+    assert b"\x1b" not in done.stdout
