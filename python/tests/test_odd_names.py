@@ -38,6 +38,15 @@ def test_a_dataset_is_written_to_a_name_with_braces(tmp_path: Path, name: str) -
     assert b"3 samples" in run("verify", packed).stdout
 
 
+@pytest.mark.parametrize("format", ["mds", "tfrecord"])
+def test_an_error_has_the_samples_own_key(tmp_path: Path, format: Any) -> None:  # noqa: A002
+    samples = [{"__key__": f"img{i}", "label": 1.5} for i in range(2)]
+    stoker.ingest(samples, tmp_path / "d", format=format)
+    loader = stoker.Loader(tmp_path / "d", batch_size=2, shuffle="off", fields={"label": int})
+    with pytest.raises(ValueError, match='key "img0"'):
+        next(iter(loader))
+
+
 def test_verify_prints_no_control_characters_of_a_key(tmp_path: Path) -> None:
     samples = [{"__key__": "k\x1b[31mred", "txt": "text" * 100}]
     stoker.ingest(samples, tmp_path / "d", format="mds")
