@@ -47,6 +47,14 @@ def test_an_error_has_the_samples_own_key(tmp_path: Path, format: Any) -> None: 
         next(iter(loader))
 
 
+def test_cat_finds_a_key_with_a_dot_beside_one_without(tmp_path: Path) -> None:
+    samples = [{"__key__": "a", "x": 1, "b.x": 2}, {"__key__": "a.b", "x": 3, "b.x": 4}]
+    stoker.ingest(samples, tmp_path / "d", format="mds")
+    assert b'"key":"a.b"' in run("cat", tmp_path / "d", "a.b").stdout.replace(b" ", b"")
+    assert run("cat", tmp_path / "d", "a.x").returncode == 0
+    assert b"has no field" in run("cat", tmp_path / "d", "a.nope").stderr
+
+
 def test_verify_prints_no_control_characters_of_a_key(tmp_path: Path) -> None:
     samples = [{"__key__": "k\x1b[31mred", "txt": "text" * 100}]
     stoker.ingest(samples, tmp_path / "d", format="mds")
