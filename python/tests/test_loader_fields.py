@@ -40,7 +40,7 @@ def arrays(tmp_path: Path, write_tar: Any) -> Path:
     return write_tar(tmp_path / "arrays.tar", samples)  # type: ignore[no-any-return]
 
 
-def first(path: Path, fields: Any, **options: Any) -> stoker.Batch:
+def first(path: Any, fields: Any, **options: Any) -> stoker.Batch:
     settings: dict[str, Any] = {"batch_size": 4, "shuffle": "off", "torch": False}
     with stoker.Loader(path, fields=fields, **(settings | options)) as loader:
         return next(iter(loader))  # type: ignore[no-any-return]
@@ -198,7 +198,8 @@ def test_a_name_may_list_alternatives(tmp_path: Path, write_tar: Any) -> None:
     assert [bytes(one) for one in batch[name]] == [b"%d" % i for i in range(6)]
     assert batch["image"].tolist() == batch[name].tolist()
     assert batch["n"].tolist() == list(range(6))
-    assert first(tar, {"x": stoker.Array(np.uint8, field=name)}, batch_size=6)["x"].shape == (6, 1)
+    codes = stoker.Array(np.uint8, (1,), field=name)
+    assert first(tar, {"x": codes}, batch_size=6)["x"].tolist() == [[48 + i] for i in range(6)]
     assert len(first(tar, [name, "cls"], batch_size=6)[name]) == 6
     with pytest.raises(ValueError, match=r"no 'gif;bmp' in sample 'k0'; it has jpg, cls"):
         first(tar, {"gif;bmp": bytes})
@@ -228,6 +229,62 @@ def test_one_number_becomes_the_dtype_that_is_asked_for(tmp_path: Path, format: 
         assert (column.dtype, column.tolist()) == (np.dtype(np.float32), [0.25, 1.25, 2.25, 3.25])
         with pytest.raises(ValueError, match=r'"0.25" is no integer'):
             first(tmp_path / "data", {"w.txt": np.int64})
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        (list(range(10)), np.uint8),  # each digit could be an element too
+        (list(range(95, 105)), np.uint8),
+        ([1990, 1991, 1992, 2024], np.int32),
+        ([20240131, 20240201], np.int64),
+        ([1.25, 0.5, 2.75], np.float32),
+        ([1.25, 0.5, 2.75], "float64"),
+    ],
+)
+def test_a_dtype_reads_a_number_in_text_whatever_the_field_is_called(
+    tmp_path: Path, values: list[Any], kind: Any
+) -> None:
+    samples = ({"__key__": f"k{i}", "label": value} for i, value in enumerate(values))
+    stoker.ingest(samples, tmp_path / "tar")
+    for field in (kind, stoker.Array(kind), stoker.Array(kind, ())):
+        loader = stoker.Loader(
+            tmp_path / "tar",
+            batch_size=2,
+            shuffle="off",
+            torch=False,
+            fields={"label": field},
+        )
+        columns = [batch["label"] for batch in loader]
+        assert {column.dtype for column in columns} == {np.dtype(kind)}
+        assert np.concatenate(columns).tolist() == values
+
+
+def test_bytes_are_numbers_in_text_or_elements_in_all_samples(
+    tmp_path: Path, write_tar: Any
+) -> None:
+    def tar(*values: bytes) -> Path:
+        path = tmp_path / f"{len(list(tmp_path.iterdir()))}.tar"
+        return write_tar(path, {f"k{i}": {"v": v} for i, v in enumerate(values)})  # type: ignore[no-any-return]
+
+    elements = tar(b"\x07", b"5")
+    assert first(elements, {"v": np.uint8}, batch_size=2)["v"].tolist() == [[7], [53]]
+    with pytest.raises(ValueError, match=r'"k1".*is no integer'):
+        first(tar(b"5", b"\x07"), {"v": np.uint8}, batch_size=2)
+    with pytest.raises(ValueError, match=r"text and no number.*stoker.Array\(\"float32\", shape\)"):
+        first(tar(b"none", b"1.25"), {"v": np.float32}, batch_size=2)
+    told = first(tar(b"1990"), {"v": stoker.Array("int32", (1,))}, batch_size=1)["v"]
+    assert told.tolist() == [[int.from_bytes(b"1990", "little")]]
+
+
+@pytest.mark.parametrize("format", ["mds", "tfrecord"])
+def test_a_mixture_reads_a_number_in_text_beside_a_typed_one(tmp_path: Path, format: Any) -> None:  # noqa: A002
+    for name, kind in (("typed", format), ("text", "tar")):
+        samples = ({"__key__": f"{name}{i}", "year": 1990 + i} for i in range(4))
+        stoker.ingest(samples, tmp_path / name, format=kind)
+    both = stoker.Mixture([(tmp_path / "typed", 0.5), (tmp_path / "text", 0.5)])
+    years = first(both, {"year": np.int32}, batch_size=8)["year"]
+    assert set(years.ravel().tolist()) <= {1990, 1991, 1992, 1993}
 
 
 def same(sample: dict[str, Any], rng: Any) -> dict[str, Any]:

@@ -188,3 +188,9 @@ def test_tokens_of_several_stored_types_are_told_what_a_loader_needs(tmp_path: P
         stoker.Mixture(parts)
     wide = stoker.Mixture([(stoker.Tokens(p, window=8, dtype="int64"), 1.0) for p in tokens])
     assert {wide[i]["tokens"].dtype.name for i in range(len(wide))} == {"int64"}
+
+
+@pytest.mark.parametrize("weight", [True, "1", b"1", None])
+def test_a_weight_is_a_number(shards: Path, weight: Any) -> None:
+    with pytest.raises(TypeError, match="a weight is a number"):
+        stoker.Mixture([(shards, weight), (shards, 1)])

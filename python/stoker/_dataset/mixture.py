@@ -29,6 +29,8 @@ def _dataset(given: Any) -> Dataset:
 
 def _weight(given: Any) -> float:
     try:
+        if isinstance(given, (bool, str, bytes, bytearray)):
+            raise TypeError
         return float(given)
     except (TypeError, ValueError):
         raise TypeError(f"a weight is a number, not {given!r}") from None

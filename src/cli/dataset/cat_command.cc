@@ -73,6 +73,16 @@ Result<Wanted> by_key(const Dataset& dataset, std::string_view what, const std::
     sample = find_key(dataset, parts.first, stop);
   }
   STOKER_TRY(sample.status());
+  if (!dataset.source().shard_format().has_keys && !parts.second.empty()) {
+    // A key from a field __key__ may have dots of its own.
+    SampleRecord record;
+    STOKER_TRY(dataset.read(*sample, record));
+    if (record.view().find(parts.second) == nullptr) {
+      const Result<std::uint64_t> whole = find_key(dataset, what, stop);
+      if (whole.ok()) return Wanted{.sample = *whole};
+      if (whole.status().code() != Code::not_found) return whole.status();
+    }
+  }
   return Wanted{.sample = *sample, .field = std::string(parts.second)};
 }
 

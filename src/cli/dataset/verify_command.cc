@@ -4,6 +4,7 @@
 #include <ostream>
 
 #include "base/units.h"
+#include "cli/line_text.h"
 #include "cli/registry.h"
 #include "cli/work_progress.h"
 #include "dataset/pack/verify.h"
@@ -49,13 +50,15 @@ std::string render_text(const VerifyReport& report, const std::string& directory
   std::string text;
   for (const VerifyProblem& problem : report.problems) {
     if (problem.offset_bytes)
-      text += fmt::format("{}: sample {} at byte {}: {}\n", problem.path, problem.key,
-                          *problem.offset_bytes, problem.message);
+      text +=
+          fmt::format("{}: sample {} at byte {}: {}\n", printable(problem.path),
+                      printable(problem.key), *problem.offset_bytes, printable(problem.message));
     else
-      text += fmt::format("{}: {}\n", problem.path, problem.message);
+      text += fmt::format("{}: {}\n", printable(problem.path), printable(problem.message));
   }
-  text += fmt::format("{}: {} in {}, {}: {}", directory, counted(report.sample_count, "sample"),
-                      counted(report.shard_count, "shard"), format_bytes(report.size_bytes),
+  text += fmt::format("{}: {} in {}, {}: {}", printable(directory),
+                      counted(report.sample_count, "sample"), counted(report.shard_count, "shard"),
+                      format_bytes(report.size_bytes),
                       report.problems.empty() ? std::string("all is well")
                                               : counted(report.problems.size(), "problem"));
   if (!report.has_manifest) text += "; no manifest to compare with";

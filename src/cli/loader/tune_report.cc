@@ -38,8 +38,20 @@ std::string stream_command(const LoaderArguments& arguments, const LoaderSetup& 
                            const TuneSetting& setting) {
   std::string command = "stoker stream";
   for (const std::string& uri : arguments.dataset.uris) command += " " + shell_quote(uri);
+  const auto add = [&command](std::string_view option, const std::string& value) {
+    if (!value.empty()) command += fmt::format(" {} {}", option, shell_quote(value));
+  };
+  add("--format", arguments.dataset.format);
+  add("--dtype", arguments.dataset.dtype);
   command += fmt::format(" --batch-size {}", batch_size_of(plan));
   if (!is_global(plan)) command += " --shuffle " + arguments.shuffle;
+  if (arguments.seed != 0) command += fmt::format(" --seed {}", arguments.seed);
+  add("--tail", arguments.tail);
+  if (arguments.world_size != 1)
+    command += fmt::format(" --rank {} --world-size {}", arguments.rank, arguments.world_size);
+  if (arguments.step_ms != 0) command += fmt::format(" --step-ms {}", arguments.step_ms);
+  add("--memory", arguments.memory);
+  add("--engine", arguments.engine);
   if (setting.threads != 0) command += fmt::format(" --threads {}", setting.threads);
   if (setting.depth != 0) command += fmt::format(" --depth {}", setting.depth);
   if (setting.policy != CachePolicy::automatic)
@@ -53,9 +65,18 @@ std::string python_call(const LoaderArguments& arguments, const LoaderSetup& pla
   for (const std::string& uri : arguments.dataset.uris)
     data += (data.empty() ? "" : ", ") + quote_for_python(uri);
   if (arguments.dataset.uris.size() > 1) data = "[" + data + "]";
+  const DatasetArguments& told = arguments.dataset;
+  if (!told.format.empty() || !told.dtype.empty()) {
+    if (!told.format.empty()) data += ", format=" + quote_for_python(told.format);
+    if (!told.dtype.empty()) data += ", dtype=" + quote_for_python(told.dtype);
+    data = "stoker.Dataset(" + data + ")";
+  }
   std::string call = fmt::format("stoker.Loader({}, batch_size={}", data, batch_size_of(plan));
   if (!is_global(plan))
     call += fmt::format(", shuffle=\"{}\"", shuffle_name(plan.wanted.order.shuffle));
+  if (arguments.seed != 0) call += fmt::format(", seed={}", arguments.seed);
+  if (!arguments.tail.empty()) call += ", tail=" + quote_for_python(arguments.tail);
+  if (!arguments.memory.empty()) call += ", memory_bytes=" + quote_for_python(arguments.memory);
   if (setting.threads != 0) call += fmt::format(", threads={}", setting.threads);
   if (setting.depth != 0) call += fmt::format(", depth={}", setting.depth);
   if (setting.policy != CachePolicy::automatic)

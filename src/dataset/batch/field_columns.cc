@@ -204,7 +204,12 @@ Status FieldColumns::set_array(const PlannedColumn& column, std::size_t index, s
   const std::span<const std::uint64_t> wanted = column.shape;
   ArrayReader::Shape shape_if_flat;
   if (column.spec.kind == FieldKind::array) shape_if_flat = wanted;
-  STOKER_ASSIGN(const ArrayView view, arrays_.read(field, column.dtype, shape_if_flat));
+  FieldView as_text = field;
+  as_text.type = FieldType::text;
+  const bool is_number_text =
+      column.is_number && field.type == FieldType::bytes && !looks_like_npy(field.bytes);
+  STOKER_ASSIGN(const ArrayView view,
+                arrays_.read(is_number_text ? as_text : field, column.dtype, shape_if_flat));
   if (column.spec.kind == FieldKind::ragged) return set_ragged(column, index, row, view);
   if (column.spec.kind == FieldKind::pad) return set_padded(column, index, row, view);
   if (!std::ranges::equal(view.shape, wanted))

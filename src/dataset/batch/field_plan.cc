@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "dataset/batch/field_array.h"
+#include "dataset/batch/field_number.h"
 #include "formats/json/strict_json.h"
 
 namespace stoker::internal {
@@ -15,9 +16,14 @@ namespace {
 /// How many samples are tried for one that shows what the fields look like.
 constexpr std::uint64_t kTriesMax = 16;
 
+/// Whether it says that samples are plain elements, and how many.
+bool has_dimensions(const FieldSpec& spec) {
+  return spec.shape && !spec.shape->empty();
+}
+
 bool wants_sample(const FieldSpec& spec) {
   switch (spec.kind) {
-    case FieldKind::array: return !spec.dtype || !spec.shape;
+    case FieldKind::array: return !spec.dtype || !has_dimensions(spec);
     case FieldKind::ragged:
     case FieldKind::pad: return true;  // for the dimensions after the first
     default: return false;
@@ -69,6 +75,24 @@ Status settle_size(PlannedColumn& column) {
   return {};
 }
 
+/// Whether a field, of a column to which no dimensions were given, is a number written as text.
+/// Some numbers could be plain elements too, "1990" an int32. Text it is then, always: the tars
+/// that pack and ingest write have their numbers so. A number of several bytes never is an element
+/// just because its neighbour in the first sample is some other word.
+Result<bool> is_number_text(const FieldView& field, Dtype dtype) {
+  if (field.type != FieldType::bytes || looks_like_npy(field.bytes)) return false;
+  if (parse_real(field.bytes).ok()) return true;
+  const bool is_printable = std::ranges::all_of(field.bytes, [](std::byte byte) {
+    const auto c = std::to_integer<unsigned char>(byte);
+    return (c >= ' ' && c <= '~') || (c >= '\t' && c <= '\r');
+  });
+  if (field.bytes.empty() || !is_printable || dtype_size_bytes(dtype) == 1) return false;
+  return Status(Code::invalid_argument,
+                fmt::format("it is text and no number; if it is plain elements, give their shape, "
+                            "stoker.Array(\"{}\", shape)",
+                            dtype_name(dtype)));
+}
+
 Status settle_array(PlannedColumn& column, const SampleView& sample) {
   const FieldSpec& spec = column.spec;
   ArrayReader reader;
@@ -78,7 +102,14 @@ Status settle_array(PlannedColumn& column, const SampleView& sample) {
     if (field == nullptr)
       return missing_field(sample).with_context(fmt::format(
           "sample {}, field {}", quote_for_message(sample.key), quote_for_message(spec.source())));
-    STOKER_ASSIGN(view, reader.read(*field, spec.dtype));
+    FieldView seen = *field;
+    if (spec.kind == FieldKind::array && spec.dtype) {
+      STOKER_ASSIGN(const bool is_text, is_number_text(seen, *spec.dtype));
+      if (is_text) seen.type = FieldType::text;
+    }
+    STOKER_ASSIGN(view, reader.read(seen, spec.dtype));
+    column.is_number = spec.kind == FieldKind::array && !has_dimensions(spec) &&
+                       seen.type != FieldType::bytes && view.element_count() == 1;
   }
   column.dtype = spec.dtype ? *spec.dtype : view.dtype;
   if (spec.kind == FieldKind::array) {

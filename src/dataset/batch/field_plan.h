@@ -25,6 +25,9 @@ struct PlannedColumn {
   /// `array`: of a sample. `ragged`: of a row, that is of a sample without its first dimension.
   /// `pad`: of a sample when padded.
   std::vector<std::uint64_t> shape = {};
+  /// `array`: of one number for each sample. Bytes that do not say what they hold are then a number
+  /// written as text; of other columns they are plain elements.
+  bool is_number = false;
   std::size_t row_bytes = 0;  ///< What each sample (of `ragged`: each row) takes; 0 for views.
   std::vector<std::byte> pad_element = {};
 
@@ -63,7 +66,8 @@ constexpr std::size_t align_array(std::size_t size_bytes) noexcept {
   return (size_bytes + kArrayAlignBytes - 1) / kArrayAlignBytes * kArrayAlignBytes;
 }
 
-/// Settles what the specs leave open (the dtype and shape of arrays) by the first of a dataset's
+/// Settles what the specs leave open (the dtype and shape of arrays, and whether bytes are numbers
+/// written as text or plain elements) by the first of a dataset's
 /// samples that can be read: one shape for the whole run, so that memory is known and an odd sample
 /// is named, whichever batch it is in. `invalid_argument` if that sample lacks the field.
 Result<FieldPlan> make_field_plan(std::span<const FieldSpec> fields, const Dataset& dataset);

@@ -7,6 +7,7 @@
 #include "dataset/batch/field_columns.h"
 #include "dataset/fetch/record_fetch.h"
 #include "dataset/loader/batch_maker.h"
+#include "dataset/shards/sample_key.h"
 #include "formats/json/strict_json.h"
 
 namespace stoker::internal {
@@ -127,7 +128,7 @@ class SampleBatches final : public BatchMaker {
     if (is_split) status = columns_.set_row(row, view_, record.bytes);
     if (!status.ok()) {
       // What cannot be split may have shown its key before: a tar's first header has it.
-      std::string key(view_.key);
+      std::string key(key_of_sample(view_));
       if (key.empty() && is_split) key = dataset.numbered_key(ref.sample, record.shard);
       return status.with_context(
           dataset.describe(ref.sample) +

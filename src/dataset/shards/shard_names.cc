@@ -80,6 +80,12 @@ Result<std::optional<Brace>> next_brace(std::string_view pattern, std::size_t st
   }
 }
 
+/// A real name may contain braces and glob characters: it then stands for itself.
+bool exists(const std::string& name) {
+  struct stat info{};
+  return ::stat(name.c_str(), &info) == 0;
+}
+
 bool is_glob(std::string_view name) {
   return name.find_first_of("*?[") != std::string_view::npos;
 }
@@ -124,11 +130,11 @@ Result<std::vector<std::string>> find_shards(std::string_view pattern) {
     return Status(Code::unsupported, std::string(pattern) +
                                          ": only files are read in place; copy it to a local "
                                          "directory first");
+  if (exists(std::string(pattern))) return std::vector{std::string(pattern)};
   STOKER_ASSIGN(const std::vector<std::string> names, expand_braces(pattern));
   std::vector<std::string> shards;
   for (const std::string& name : names) {
-    struct stat info{};
-    if (::stat(name.c_str(), &info) == 0) {  // a real name may contain glob characters
+    if (exists(name)) {
       shards.push_back(name);
     } else if (is_glob(name)) {
       STOKER_ASSIGN(const std::vector<std::string> matches, match(name));

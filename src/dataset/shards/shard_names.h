@@ -18,10 +18,11 @@ inline constexpr std::size_t kShardNamesMax = 10'000'000;
 /// count backwards, or too many names.
 Result<std::vector<std::string>> expand_braces(std::string_view pattern);
 
-/// The files a pattern names: braces expanded, then "*", "?" and "[...]" matched in the filesystem,
-/// each glob's matches in bytewise order whatever the locale. `not_found` for a name or a glob that
-/// matches nothing, because a dataset that silently lost a shard is worse than an error. "file://"
-/// may precede a path; other schemes are `unsupported`.
+/// The files a pattern names: the one of exactly that name, if there is one, so that a dataset can
+/// be opened under the name it was written to. Else braces are expanded, then "*", "?" and "[...]"
+/// matched in the filesystem, each glob's matches in bytewise order whatever the locale.
+/// `not_found` for a name or a glob that matches nothing, because a dataset that silently lost a
+/// shard is worse than an error. "file://" may precede a path; other schemes are `unsupported`.
 Result<std::vector<std::string>> find_shards(std::string_view pattern);
 
 /// A shard's name without directories and endings: "shard.00000" of "shard.00000.mds", and of

@@ -49,6 +49,21 @@ TEST_F(TuneCliTest, json_recommends_only_what_was_clearly_faster) {
   EXPECT_NE(found["python"].get<std::string>().find("shuffle=\"block\""), std::string::npos);
 }
 
+TEST_F(TuneCliTest, the_command_has_every_option_of_the_samples_and_the_memory) {
+  const Ran ran = tune({"--time", "1s", "--batch-size", "6", "--seed", "7", "--tail", "keep",
+                        "--memory", "64MiB", "--rank", "1", "--world-size", "2", "--json"});
+  ASSERT_EQ(ran.exit_code, 0) << ran.err;
+  const json found = json::parse(ran.out, nullptr, false);
+  ASSERT_TRUE(found.is_object()) << ran.out;
+  const auto command = found["command"].get<std::string>();
+  EXPECT_NE(command.find(" --batch-size 6 --seed 7 --tail keep --rank 1 --world-size 2 "
+                         "--memory 64MiB"),
+            std::string::npos)
+      << command;
+  const auto call = found["python"].get<std::string>();
+  EXPECT_NE(call.find(R"(seed=7, tail="keep", memory_bytes="64MiB")"), std::string::npos) << call;
+}
+
 TEST_F(TuneCliTest, cold_runs_are_measured_too) {
   const Ran ran = tune({"--time", "1s", "--batch-size", "60", "--cold", "--json"});
   ASSERT_EQ(ran.exit_code, 0) << ran.err;

@@ -63,6 +63,14 @@ TEST_F(FindShardsTest, a_real_name_with_glob_characters_is_that_file) {
   EXPECT_EQ(*find_shards(dir_.file("odd[1].tar")), Names{dir_.file("odd[1].tar")});
 }
 
+TEST_F(FindShardsTest, a_real_name_with_braces_is_that_file_and_not_what_they_stand_for) {
+  for (const char* name : {"{a,b}.tar", "{1..2}", "open{"}) {
+    std::ofstream(dir_.file(name)) << "x";
+    EXPECT_EQ(*find_shards(dir_.file(name)), Names{dir_.file(name)});
+    EXPECT_EQ(*find_shards("file://" + dir_.file(name)), Names{dir_.file(name)});
+  }
+}
+
 TEST_F(FindShardsTest, a_missing_shard_is_an_error_and_not_a_smaller_dataset) {
   EXPECT_EQ(find_shards(dir_.file("{a,c}.tar")).status().code(), Code::not_found);
   EXPECT_EQ(find_shards(dir_.file("none*.tar")).status().code(), Code::not_found);

@@ -94,10 +94,12 @@ def make_filter(where: Any, schema: Any, path: str) -> Any:
             if condition.column not in schema.names:
                 names = ", ".join(map(repr, schema.names))
                 raise ValueError(f"{path}: no column {condition.column!r}; it has {names}")
-        expression = row_filter.to_arrow(conditions, need("pyarrow.compute", "parquet"))
-    elif isinstance(where, list):
-        expression = need("pyarrow.parquet", "parquet").filters_to_expression(where)
     try:
+        if isinstance(where, str):
+            arrow, compute = need("pyarrow", "parquet"), need("pyarrow.compute", "parquet")
+            expression = row_filter.to_arrow(conditions, schema, arrow, compute)
+        elif isinstance(where, list):
+            expression = need("pyarrow.parquet", "parquet").filters_to_expression(where)
         schema.empty_table().filter(expression)
     except Exception as error:  # Arrow has no base class for what an expression can do wrong
         message = str(error).partition("\n")[0]

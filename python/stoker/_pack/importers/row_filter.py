@@ -14,6 +14,7 @@ unequal to every number, and neither less nor greater.
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from typing import Any
@@ -99,11 +100,64 @@ def parse_row_filter(text: str) -> list[Condition]:
         tokens = tokens[1:]
 
 
-def to_arrow(conditions: list[Condition], compute: Any) -> Any:
-    """As an expression of pyarrow.compute."""
+def _for_integers(operator: str, value: float, least: int, most: int) -> tuple[str, int]:
+    """The same condition on integers from ``least`` to ``most``, with a literal that is one."""
+    whole = value if value in (math.inf, -math.inf) else math.floor(value)
+    if whole != value:  # a fraction: between two integers
+        if operator in ("==", "!="):
+            whole = math.inf
+        else:
+            operator = "<=" if operator in ("<", "<=") else ">"
+    if least <= whole <= most:
+        return operator, int(whole)
+    is_always = operator == "!=" or (operator in ("<", "<=")) == (whole > most)
+    if operator == "==" or not is_always:
+        return "<", least
+    return ">=", least
+
+
+def _for_floats(operator: str, value: float) -> tuple[str, float]:
+    """The same condition on doubles, of which an integer of many digits may be none."""
+    try:
+        nearest = float(value)
+    except OverflowError:
+        nearest = math.inf if value > 0 else -math.inf
+    if nearest == value:
+        return operator, nearest
+    if operator in ("==", "!="):
+        return operator, math.nan  # equal to nothing
+    if nearest > value:
+        return {"<=": "<", ">": ">="}.get(operator, operator), nearest
+    return {"<": "<=", ">=": ">"}.get(operator, operator), nearest
+
+
+def _fitted(condition: Condition, kind: Any, arrow: Any) -> tuple[str, Any]:
+    """Operator and scalar for a column of the Arrow type ``kind``.
+
+    Numbers are compared exactly, and not after a cast that some of them do not survive.
+    """
+    operator, value = condition.operator, condition.value
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        if arrow.types.is_integer(kind):
+            bits = kind.bit_width
+            is_signed = arrow.types.is_signed_integer(kind)
+            least, most = (
+                (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if is_signed else (0, 2**bits - 1)
+            )
+            operator, value = _for_integers(operator, value, least, most)
+            return operator, arrow.scalar(value, kind)
+        if arrow.types.is_floating(kind):
+            operator, value = _for_floats(operator, value)
+    return operator, arrow.scalar(value)
+
+
+def to_arrow(conditions: list[Condition], schema: Any, arrow: Any, compute: Any) -> Any:
+    """As an expression of pyarrow.compute on columns of ``schema``."""
     expression = None
     for condition in conditions:
         field = compute.field(condition.column)
+        kind = schema.types[schema.names.index(condition.column)]
+        operator, scalar = _fitted(condition, kind, arrow)
         one = {
             "<": field.__lt__,
             "<=": field.__le__,
@@ -111,6 +165,6 @@ def to_arrow(conditions: list[Condition], compute: Any) -> Any:
             ">=": field.__ge__,
             "==": field.__eq__,
             "!=": field.__ne__,
-        }[condition.operator](compute.scalar(condition.value))
+        }[operator](compute.scalar(scalar))
         expression = one if expression is None else expression & one
     return expression
