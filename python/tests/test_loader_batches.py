@@ -243,3 +243,10 @@ def test_statistics_have_a_table_for_notebooks(shards: Path) -> None:
     assert "<th>rate</th>" in table
     assert "<th>waited in read</th>" in table
     assert stoker.LoaderStats()._repr_html_()  # of a loader that has done nothing yet
+
+
+def test_a_column_that_is_not_there_is_refused_with_those_that_are(shards: Path) -> None:
+    batch = next(iter(stoker.Loader(shards, batch_size=4, fields={"cls;id": int}, torch=False)))
+    with pytest.raises(KeyError, match=r"'cls': no such column; the batch has .*'cls;id'"):
+        _ = batch["cls"]
+    assert batch.get("cls") is None

@@ -77,6 +77,65 @@ def test_a_total_that_is_none_is_refused(shards: Path) -> None:
         load(shards, total_epochs=1.5)
 
 
+# An iteration that was left early:
+
+
+@pytest.mark.parametrize("total", [4, None])
+def test_an_endless_run_continues_where_a_loop_was_left(
+    shards: Path, epochs: Any, total: int | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    expected = flat(epochs[:4])
+    for options in ({}, {"map": lambda sample, _: sample}):
+        loader = load(shards, epochs=None, total_epochs=total, **options)
+        assert next(iter(loader))["cls"].tolist() == expected[0]
+        seen = [(step, batch["cls"].tolist()) for step, batch in islice(loader.steps(), 5)]
+        assert seen == [(number + 1, expected[number]) for number in range(1, 6)]
+        assert loader.state_dict()["position"] == EPOCH * 8
+        assert [step for step, _ in islice(loader.steps(), 3)] == [7, 8, 9]
+        assert batches(islice(loader, 4 * EPOCH - 9)) == expected[9:]
+        if total is not None:
+            assert batches(loader) == []
+    assert not caplog.records
+
+
+def test_set_epoch_decides_after_an_endless_loop_was_left(shards: Path, epochs: Any) -> None:
+    for number in (0, 1, 3):
+        for is_begun in (False, True):
+            loader = load(shards, epochs=None)
+            list(islice(loader, 2))
+            stream = iter(loader) if is_begun else None
+            loader.set_epoch(number)
+            assert batches(islice(stream or loader, 2)) == epochs[number][:2]
+
+
+@pytest.mark.parametrize(("count", "left_out"), [(1, 5), (3, 17)])
+def test_epochs_that_were_left_early_are_named_once(
+    shards: Path, count: int, left_out: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    loader = load(shards, epochs=count)
+    for _ in range(3):
+        next(iter(loader))
+    (record,) = caplog.records
+    assert f"{left_out} of its batches are left out" in record.getMessage()
+    assert f"begins with epoch {count}" in record.getMessage()
+
+
+def test_what_leaves_nothing_out_is_not_warned_of(
+    shards: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    loader = load(shards)
+    for number in range(2):
+        loader.set_epoch(number)
+        next(iter(loader))
+    loader.load_state_dict(loader.state_dict())
+    assert len(batches(loader)) == EPOCH - 1
+    assert len(batches(loader)) == EPOCH
+    same = load(shards, shuffle="off")  # for validation: each epoch has the same batches
+    first = next(iter(same))["cls"].tolist()
+    assert batches(same)[0] == first
+    assert not caplog.records
+
+
 # set_epoch():
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import warnings
 from pathlib import Path
 
@@ -34,8 +35,10 @@ def test_classes_that_are_links_keep_their_numbers(tmp_path: Path) -> None:
 )
 def test_two_images_of_a_class_do_not_become_one_sample(tmp_path: Path, names: list[str]) -> None:
     source = write_tree(tmp_path / "in", [*names, "b/2.jpg"])
-    with pytest.raises(ValueError, match="two images would be one sample"):
+    with pytest.raises(ValueError, match="two images would be one sample") as refusal:
         stoker.pack(source, tmp_path / "out")
+    assert "photo_001.jpg" in str(refusal.value)
+    assert "--from tree" not in str(refusal.value)  # which would make one sample of both
     write_tree(tmp_path / "masks", ["a/1.jpg", "a/1.seg.png", "b/2.jpg"])
     stoker.pack(tmp_path / "masks", tmp_path / "three")
     assert len(stoker.Dataset(tmp_path / "three")) == 2
@@ -61,6 +64,44 @@ def test_splits_of_classes_are_told_and_packed_with_the_same_numbers(tmp_path: P
     assert int(stoker.Dataset(tmp_path / "val")[0]["cls"]) == 1
     classes = [(tmp_path / split / "classes.json").read_text() for split in ("train", "val")]
     assert classes[0] == classes[1]
+
+
+@pytest.mark.parametrize(
+    ("stray", "why"),
+    [
+        ("loose.jpg", "is an image in no directory"),
+        ("cat/sub/3.jpg", "is an image in a directory of a directory"),
+        ("cat/1.txt", "belongs to an image by its name"),
+    ],
+)
+def test_a_stray_file_that_costs_the_labels_is_told(tmp_path: Path, stray: str, why: str) -> None:
+    source = write_tree(tmp_path / "in", ["cat/1.jpg", "cat/2.jpg", "dog/1.jpg", stray])
+    expected = f'no "cls".*{re.escape(stray)} {why}; --from classes .kind="classes" in Python'
+    with pytest.warns(UserWarning, match=expected):
+        stoker.pack(source, tmp_path / "plain")
+    assert not (tmp_path / "plain" / "classes.json").exists()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        stoker.pack(source, tmp_path / "labelled", kind="classes")
+    assert int(stoker.Dataset(tmp_path / "labelled")[0]["cls"]) == 0
+
+
+def test_a_file_beside_a_single_class_is_told(tmp_path: Path) -> None:
+    source = write_tree(tmp_path / "in", ["cat/1.jpg", "cat/2.jpg", "README.md"])
+    with pytest.warns(UserWarning, match=r"README\.md lies beside one single directory"):
+        stoker.pack(source, tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    "names", [["1.jpg", "1.txt"], ["images/1.jpg", "images/1.txt"], ["a.txt", "b/c.txt"]]
+)
+def test_trees_that_are_no_classes_are_packed_without_a_word(
+    tmp_path: Path, names: list[str]
+) -> None:
+    source = write_tree(tmp_path / "in", names)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        stoker.pack(source, tmp_path / "out")
 
 
 def test_images_of_several_kinds_are_told(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -12,6 +13,7 @@ from stoker._dataset.mixture import Mixture
 from stoker._loader.cursors import State, check_cursor, cursor_of
 from stoker._loader.plan import LoaderPlan
 
+_log = logging.getLogger("stoker")
 _EPOCH_MAX = 2**63 - 1
 
 
@@ -35,20 +37,23 @@ class Place(NamedTuple):
         before: Without the last batch of it.
         next: Epoch and position that the next iter() begins with.
         is_loaded: Whether that is what load() said, and nothing was received since.
+        is_within: Whether batches were received, and nobody has said since where to continue.
     """
 
     at: _native.Cursor
     before: _native.Cursor
     next: tuple[int, int]
     is_loaded: bool = False
+    is_within: bool = False
 
 
 class Progress:
     """Counts epochs and positions.
 
     Iterations begin at multiples of ``epochs``, unless load() says otherwise, so a cursor alone
-    tells where the iteration that it is from would end. One that was broken off is not taken up
-    again: the next one begins after it. None goes beyond ``total``, where there is one.
+    tells where the iteration that it is from would end. After one that was left early, the next one
+    begins after it, and the log says what was left out; with ``is_endless`` it continues there.
+    None goes beyond ``total``, where there is one.
 
     Attributes:
         place: Where the run stands.
@@ -69,6 +74,7 @@ class Progress:
         self._total = total
         self.epochs = epochs
         self.is_ahead = False
+        self._has_warned = False
         self._shift = 0  # from its count of epochs to ours
         self._restored: tuple[int, int] | None = None  # batches done then, and the step
         self.place = self._at(0, 0)
@@ -127,7 +133,43 @@ class Progress:
 
     def after(self, cursor: _native.Cursor) -> Place:
         """Where the caller stands with the batch that has this cursor."""
-        return Place(cursor, self.place.at, (self._end_of(cursor.epoch), 0))
+        return Place(cursor, self.place.at, (self._end_of(cursor.epoch), 0), is_within=True)
+
+    def _following(self, cursor: _native.Cursor) -> tuple[int, int]:
+        """Epoch and position of the batch after ``cursor``."""
+        is_over = self._plan.cut.batches_from(cursor.position) == 0
+        return (cursor.epoch + 1, 0) if is_over else (cursor.epoch, cursor.position)
+
+    def take_up(self) -> None:
+        """An iter() begins: after one that was left early, it continues there, or the log warns."""
+        if not self.place.is_within:
+            return
+        self.place = self.place._replace(is_within=False)
+        epoch, position = self._following(self.used)
+        if self._numbered is None:
+            self.place = self.place._replace(next=(epoch, position))
+        elif not self._has_warned:
+            full_epochs = self.next[0] - epoch - (position > 0)
+            left_out = full_epochs * self._plan.batches_in_epoch()
+            if position > 0:
+                left_out += self._plan.cut.batches_from(position)
+            self._warn_of(left_out)
+
+    def _warn_of(self, left_out: int) -> None:
+        """The iteration before was left with so many batches still to come."""
+        is_same_again = self._plan.is_same_each_epoch and self._numbered == 1
+        if left_out <= 0 or (is_same_again and self._total is None):
+            return
+        self._has_warned = True
+        _log.warning(
+            "loader: the iteration before was left early: %d of its batches are left out, and a "
+            "new one begins with epoch %d. Each iter() has epochs=%d of its own. To continue where "
+            "the one before stopped, keep its iterator, or give epochs=None, with total_epochs= "
+            "for an end. To look at a batch, use another Loader. This is said once",
+            left_out,
+            self.next[0],
+            self._numbered,
+        )
 
     def is_over(self, epoch: int) -> bool:
         """Whether there is no such epoch any more."""
@@ -147,9 +189,7 @@ class Progress:
         self._plan.adopt(cursor)
         self._restored = None
         at = self._plan.cursor(cursor.epoch, cursor.position)
-        is_over = self._plan.cut.batches_from(cursor.position) == 0
-        following = (cursor.epoch + 1, 0) if is_over else (cursor.epoch, cursor.position)
-        self.place = Place(at, at, following, is_loaded=True)
+        self.place = Place(at, at, self._following(cursor), is_loaded=True)
         self.is_ahead = False
 
     def set_epoch(self, epoch: int, *, is_running: bool) -> None:
@@ -158,7 +198,9 @@ class Progress:
         ``is_running``: batches are being received, which the state is to tell.
         """
         epoch = whole_number("epoch", epoch, 0, _EPOCH_MAX)
-        if self._is_within(epoch, self.next[0]):
+        is_taken_up = self.next[1] > 0 and not self.place.is_loaded
+        self.place = self.place._replace(is_within=False)
+        if self._is_within(epoch, self.next[0]) and not is_taken_up:
             return
         begin = (epoch * (self._numbered or 1), 0)
         if is_running:

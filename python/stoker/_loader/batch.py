@@ -76,6 +76,10 @@ class Batch(dict[str, Any]):
         value = super().__getitem__(name)
         return self._made(name) if value is _PENDING else value
 
+    def __missing__(self, name: object) -> Any:
+        columns = ", ".join(repr(column) for column in super().__iter__())
+        raise KeyError(f"{name!r}: no such column; the batch has {columns}")
+
     # dict's own functions would hand out what stands for a column, so all that read are here. A
     # dict with an __iter__ of its own is also copied by these, in dict(batch) and f(**batch).
 

@@ -102,7 +102,8 @@ class Loader:
         TypeError: What is no number, function or dataset where one is wanted.
 
     A loader belongs to the process that made it. One iteration runs at a time: a new ``iter()``
-    ends the one before.
+    ends the one before. With ``epochs=None`` it continues where that one stopped; otherwise it
+    begins with the epochs after it, and the log warns once of what was left out.
     """
 
     _held_limits_s = (1.0, 30.0)  # of waiting for batches that the caller holds: warn, raise
@@ -214,6 +215,7 @@ class Loader:
 
         def begin() -> Iterator[tuple[int, Any]]:
             self._check_usable()
+            self._progress.take_up()
             first, before = self._progress.counted(every) if start is None else (done, 0)
             return self._runs.iterate(
                 self, lambda given, batch: (first + (before + given + 1) // every, batch)

@@ -249,6 +249,12 @@ class LoaderPlan:
         """Whether a run goes on from epoch to epoch."""
         return not self._line.is_per_epoch
 
+    @property
+    def is_same_each_epoch(self) -> bool:
+        """Whether every epoch has the same batches."""
+        is_mixed = self._line.is_mixed
+        return self.is_endless and not is_mixed and self.order_options.shuffle == "off"
+
     def batches_in_epoch(self) -> int:
         """Of this rank, which are as many on every rank."""
         return self.cut.batches_from(0)

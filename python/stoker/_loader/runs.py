@@ -48,6 +48,7 @@ class Runs:
     def iterate(self, owner: object, label: Label = lambda _, batch: batch) -> Iteration:
         """The next iter() of ``owner``; ends the one before."""
         self.end_iteration()
+        self._progress.take_up()
         self._plan.check_order()
         self._plan.ranks.warn_if_outdated()
         run = self._next_run()

@@ -188,8 +188,8 @@ class TreeSource final : public PackInput {
                  internal::are_rivals(name.extension, split_member_name(files_[k].name)->extension))
           return Status(Code::invalid_argument,
                         fmt::format("{}/{} and {}: two images would be one sample, because their "
-                                    "names are the same up to the first dot; rename one, or pack "
-                                    "with --from tree",
+                                    "names are the same up to the first dot; rename one, such "
+                                    "as photo.001.jpg to photo_001.jpg",
                                     root_, files_[k].path(), files_[i].path()));
       if (has_classes_ && lower(name.extension) == kClassField)
         return Status(Code::invalid_argument,
@@ -285,11 +285,14 @@ Result<std::unique_ptr<PackInput>> open_tree(const std::string& directory,
   }
   STOKER_ASSIGN(TreeFiles tree,
                 walk_tree(directory, options.excluded_directory, options.with_hidden));
-  const bool is_labelled = has_classes.value_or(given || looks_like_classes(tree.files));
+  const ClassLook look = look_at_classes(tree.files);
+  const bool is_labelled = has_classes.value_or(given || look.why_not.empty());
   auto source = std::make_unique<TreeSource>(directory, is_labelled, std::move(given));
   std::string splits =
       warn_of_splits(directory, tree.files, is_labelled, options.excluded_directory);
-  if (!splits.empty() && has_classes != false) source->add_note(std::move(splits));
+  std::string remark =
+      !splits.empty() || is_labelled ? std::move(splits) : warn_of_no_classes(look, tree.files);
+  if (!remark.empty() && has_classes != false) source->add_note(std::move(remark));
   STOKER_TRY(source->add_files(std::move(tree)));
   return std::unique_ptr<PackInput>(std::move(source));
 }

@@ -81,39 +81,62 @@ std::set<std::string_view> image_keys(const std::vector<TreeFile>& files) {
   return keys;
 }
 
-bool looks_like_classes(const std::vector<TreeFile>& files) {
+ClassLook look_at_classes(const std::vector<TreeFile>& files) {
   const std::set<std::string_view> images = image_keys(files);
   std::map<std::string_view, std::set<std::string_view>> folders;  // stems of files, not of images
   std::set<std::string_view> classes;
   std::set<std::string_view> stems;
   std::size_t image_count = 0;
   std::size_t other_count = 0;
+  std::string why_not;  // the first reason
+  std::string_view stray;
+  const auto refuse = [&](std::string_view name, std::string_view why) {
+    if (why_not.empty()) why_not = fmt::format("{} {}", name, why);
+  };
   for (const TreeFile& file : files) {
     const std::string_view name = file.name;
     const bool is_image = is_image_name(name);
     const auto depth = std::count(name.begin(), name.end(), '/');
-    if (is_image && depth != 1) return false;
-    if (!is_image && images.contains(tree_key_of(name))) return false;
+    if (is_image && depth == 0) refuse(file.path(), "is an image in no directory");
+    if (is_image && depth > 1) refuse(file.path(), "is an image in a directory of a directory");
+    if (!is_image && images.contains(tree_key_of(name)))
+      refuse(file.path(), "belongs to an image by its name");
     image_count += is_image ? 1 : 0;
     other_count += is_image ? 0 : 1;
+    if (!is_image && stray.empty()) stray = name;
     if (depth == 0) continue;
     const std::string_view folder = name.substr(0, name.find('/'));
-    const std::string_view stem = stem_of(name);
     if (is_image) {
       classes.insert(folder);
-      stems.insert(stem);
+      stems.insert(stem_of(name));
     } else {
-      folders[folder].insert(stem);
+      folders[folder].insert(stem_of(name));
     }
   }
-  if (other_count == 0) return !files.empty();
+  if (!why_not.empty()) return {.why_not = why_not, .class_count = classes.size()};
+  if (other_count == 0)
+    return {.why_not = files.empty() ? "there are no files" : "", .class_count = classes.size()};
   for (const auto& [folder, others] : folders) {
     if (classes.contains(folder)) continue;
-    if (describes_images(others, stems)) return false;
+    if (describes_images(others, stems)) refuse(folder, "has files with the names of images");
     for (const TreeFile& file : files)
       if (std::string_view(file.name).starts_with(std::string(folder) + "/")) --other_count;
   }
-  return classes.size() > 1 && other_count < image_count;
+  if (classes.size() == 1) refuse(stray, "lies beside one single directory of images");
+  if (other_count >= image_count) refuse(stray, "and others are at least as many as the images");
+  if (classes.empty()) refuse(stray, "and others are not images");
+  return {.why_not = why_not, .class_count = classes.size()};
+}
+
+std::string warn_of_no_classes(const ClassLook& look, const std::vector<TreeFile>& files) {
+  if (look.why_not.empty() || look.class_count == 0) return "";
+  const bool is_beside = std::ranges::any_of(
+      files, [](const TreeFile& file) { return file.name.find('/') == std::string::npos; });
+  if (look.class_count == 1 && !is_beside) return "";  // one folder of samples, images/ and labels/
+  return fmt::format(
+      "packed without labels (no \"cls\"), because {}; --from classes (kind=\"classes\" in Python) "
+      "packs each directory at the top as a class",
+      look.why_not);
 }
 
 std::string warn_of_splits(const std::string& root, const std::vector<TreeFile>& files,
@@ -124,7 +147,9 @@ std::string warn_of_splits(const std::string& root, const std::vector<TreeFile>&
   }
   const std::map<std::string, std::vector<TreeFile>> parts = by_top_directory(files);
   if (parts.empty()) return "";
-  const auto is_labelled = [](const auto& part) { return looks_like_classes(part.second); };
+  const auto is_labelled = [](const auto& part) {
+    return look_at_classes(part.second).why_not.empty();
+  };
   const bool are_labelled = std::all_of(parts.begin(), parts.end(), is_labelled);
   if (!has_classes && !are_labelled) return "";
   std::vector<std::string> names;
@@ -133,17 +158,19 @@ std::string warn_of_splits(const std::string& root, const std::vector<TreeFile>&
   if (!parts.contains(first)) first = parts.begin()->first;
   for (const auto& [name, ignored] : parts) names.push_back(name);
   std::stable_partition(names.begin(), names.end(), [&](const auto& n) { return n == first; });
-  const std::string target = destination.empty() ? "DST" : destination;
+  std::string target = destination.empty() ? "DST" : destination;
+  while (target.size() > 1 && target.ends_with('/')) target.pop_back();
   for (const std::string& name : names) {
     commands += fmt::format("\n  stoker pack {} {}", shell_quote(root + "/" + name),
-                            shell_quote(target + "/" + name));
+                            shell_quote(target + "-" + name));
     if (are_labelled && name != first)
-      commands += " --classes " + shell_quote(target + "/" + first + "/classes.json");
+      commands += " --classes " + shell_quote(target + "-" + first + "/classes.json");
   }
-  return fmt::format("{} in {} look like splits{}, and are packed {}; to pack each of them:{}",
-                     fmt::join(names, ", "), root, are_labelled ? " of labelled images" : "",
-                     has_classes ? "as the classes" : "as one dataset without labels (no \"cls\")",
-                     commands);
+  return fmt::format(
+      "{} in {} look like splits{}, and are packed {}; to pack each of them, into a "
+      "directory of its own:{}",
+      fmt::join(names, ", "), root, are_labelled ? " of labelled images" : "",
+      has_classes ? "as the classes" : "as one dataset without labels (no \"cls\")", commands);
 }
 
 std::string describe_image_fields(const std::vector<TreeFile>& files) {

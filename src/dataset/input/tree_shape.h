@@ -3,6 +3,7 @@
 /// several kinds.
 #pragma once
 
+#include <cstddef>
 #include <set>
 #include <string>
 #include <string_view>
@@ -27,7 +28,14 @@ std::set<std::string_view> image_keys(const std::vector<TreeFile>& files);
 /// belongs to an image by its name, as a caption does: then they are samples of several fields. A
 /// directory without a single image (notes/) is no class, and changes nothing, unless its files
 /// have the names of images, as annotations do.
-bool looks_like_classes(const std::vector<TreeFile>& files);
+struct ClassLook {
+  std::string why_not;          ///< the first file that speaks against it, and why; empty if none
+  std::size_t class_count = 0;  ///< directories at the top that have images
+};
+ClassLook look_at_classes(const std::vector<TreeFile>& files);
+
+/// A warning if directories of images are packed without labels; empty if that is no surprise.
+std::string warn_of_no_classes(const ClassLook& look, const std::vector<TreeFile>& files);
 
 /// A warning, with the commands that pack each split, if the directories at the top are called
 /// train, val and the like; empty if not. `has_classes`: they are packed as classes. `destination`

@@ -284,9 +284,10 @@ TEST(PackInputTest, splits_of_classes_are_told_with_the_commands_that_pack_them)
   EXPECT_EQ(source->notes()[0],
             "train, val in " + src +
                 " look like splits of labelled images, and are packed as one dataset without "
-                "labels (no \"cls\"); to pack each of them:\n  stoker pack " +
-                src + "/train 'out dir/train'\n  stoker pack " + src +
-                "/val 'out dir/val' --classes 'out dir/train/classes.json'");
+                "labels (no \"cls\"); to pack each of them, into a directory of its own:\n  stoker "
+                "pack " +
+                src + "/train 'out dir-train'\n  stoker pack " + src +
+                "/val 'out dir-val' --classes 'out dir-train/classes.json'");
   EXPECT_TRUE(open_source(src, {.kind = "tree"})->notes().empty()) << "asked for";
   EXPECT_NE(open_source(src, {.kind = "classes"})->notes()[0].find("as the classes"),
             std::string::npos);
