@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import time
 import types
 from collections.abc import Callable
@@ -15,6 +16,7 @@ import pytest
 import stoker
 from stoker._checkpoint import load as _checkpoint_load
 
+_STOKER = Path(__file__).parents[2] / "build" / "release" / "stoker"
 _CUBE = np.arange(4 * 5 * 6, dtype=np.int32).reshape(4, 5, 6)
 _INDICES: list[Any] = [
     ...,
@@ -238,3 +240,17 @@ def test_what_stays_away_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyP
     with pytest.raises(FileNotFoundError, match="step-2: gone"):
         _checkpoint_load._open(str(tmp_path))
     assert listing.opened == ["step-2", "step-1"] * 2
+
+
+@pytest.mark.skipif(not _STOKER.exists(), reason="the command is not built: make build")
+def test_a_dataset_is_no_checkpoint(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.txt").write_text("a")
+    data = tmp_path / "data"
+    stoker.pack(tmp_path / "in", data)
+    with pytest.raises(ValueError, match=r"it is a dataset: open it with stoker\.Dataset"):
+        stoker.load(data)
+    with pytest.raises(ValueError, match=r"is a dataset, .* Give another directory"):
+        stoker.Checkpointer(data)
+    listed = subprocess.run([_STOKER, "checkpoint", "ls", data], capture_output=True, text=True)
+    assert "it is a dataset; `stoker ls`" in listed.stderr

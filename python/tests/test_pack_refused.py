@@ -82,3 +82,9 @@ def test_an_unfinished_pack_is_called_that(
     assert ran.returncode == 1, ran.stderr
     assert f"{out}: packing was not finished" in ran.stdout
     assert not ran.stderr
+
+
+def test_text_is_refused_with_the_option_that_it_needs(tmp_path: Path) -> None:
+    (tmp_path / "corpus.txt").write_text("some text")
+    with pytest.raises(ValueError, match="Text needs a tokenizer: --tokenizer FILE"):
+        stoker.pack(tmp_path / "corpus.txt", tmp_path / "out")

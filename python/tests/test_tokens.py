@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -163,3 +164,13 @@ def test_an_array_without_a_header_is_told_how_to_be_opened(tmp_path: Path) -> N
     with pytest.raises(ValueError, match='dtype="uint16" in Python'):
         stoker.Dataset(file, format="raw")
     assert len(stoker.Tokens(stoker.Dataset(file, format="raw", dtype="uint16"), window=8)) == 12
+
+
+def test_stream_does_not_advise_checksums_for_windows(tmp_path: Path) -> None:
+    command = Path(__file__).parents[2] / "build" / "release" / "stoker"
+    if not command.exists():
+        pytest.skip("the command is not built: make build")
+    np.save(tmp_path / "t.npy", np.arange(4000, dtype=np.uint16))
+    words = [command, "stream", tmp_path / "t.npy", "--window", "64", "--batch-size", "8"]
+    ran = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert "rows unchecked: parts of documents have no checksum" in ran.stdout + ran.stderr

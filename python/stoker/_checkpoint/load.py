@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stoker import _native
-from stoker._checkpoint.foreign.files import foreign_directory, foreign_file
+from stoker._checkpoint.foreign.files import foreign_directory, foreign_file, is_dataset
 from stoker._checkpoint.foreign.safetensors_file import SafetensorsFile
 from stoker._checkpoint.memory import (
     UnsupportedValueError,
@@ -296,6 +296,8 @@ def load(path: str | os.PathLike[str]) -> Loaded:
     if os.path.isfile(path):  # noqa: PTH113
         return _load_file(path)
     path = _with_step(path)
+    if is_dataset(path):
+        raise ValueError(f"{path}: it is a dataset: open it with stoker.Dataset({path!r})")
     try:
         native = _open(path)
     except OSError:

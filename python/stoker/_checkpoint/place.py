@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from stoker._checkpoint.foreign.files import IMPORT, foreign_file
+from stoker._checkpoint.foreign.files import IMPORT, foreign_file, is_dataset
 
 _log = logging.getLogger("stoker")
 _MOUNTS = Path("/proc/self/mountinfo")
@@ -26,11 +26,15 @@ def refuse_place(directory: str) -> None:
     """Raises if it is a file, or a checkpoint itself: what is saved into one goes away with it."""
     if os.path.isfile(directory):  # noqa: PTH113
         raise NotADirectoryError(errno.ENOTDIR, _about_file(directory))
+    if is_dataset(directory):
+        raise ValueError(
+            f"{directory} is a dataset, and no directory of checkpoints. Give another directory"
+        )
     if os.path.isfile(f"{directory}/manifest.json"):  # noqa: PTH113
         above = os.path.dirname(os.path.realpath(directory))  # noqa: PTH120
         raise ValueError(
-            f"{directory} has a manifest.json: it is a checkpoint, or a dataset, and no directory "
-            f"of checkpoints. Give the one above it, {above}, and the step to restore()"
+            f"{directory} has a manifest.json: it is a checkpoint, and no directory of "
+            f"checkpoints. Give the one above it, {above}, and the step to restore()"
         )
 
 

@@ -107,8 +107,13 @@ std::string render_stream_text(const LoaderSetup& plan, const StreamReport& repo
                       counted(stats.threads, "thread"), stats.depth, cache_policy_name(plan.policy),
                       100 * page_cache_share(stats.fetch));
   if (stats.unchecked > 0)
-    text += fmt::format("  checks   {} unchecked (stoker index --checksums)\n",
-                        counted(stats.unchecked, "sample"));
+    text += plan.rows.tokens > 0
+                ? fmt::format(
+                      "  checks   {} unchecked: parts of documents have no checksum; "
+                      "`stoker verify` checks whole ones\n",
+                      counted(stats.unchecked, "row"))
+                : fmt::format("  checks   {} unchecked (stoker index --checksums)\n",
+                              counted(stats.unchecked, "sample"));
   return text + fmt::format("  cursor   epoch {}, position {} of {}\n", at.epoch, at.position,
                             at.order.sample_count);
 }

@@ -23,7 +23,8 @@ Result<std::string> kind_of(const std::string& path) {
   return Status(Code::invalid_argument,
                 path +
                     ": a directory, .jsonl, .npy or .bin can be packed; say --from jsonl or "
-                    "--from tokens if it is one under another name");
+                    "--from tokens if it is one under another name. Text needs a tokenizer: "
+                    "--tokenizer FILE");
 }
 
 constexpr std::size_t kNamesShown = 5;
