@@ -136,8 +136,7 @@ Status Dataset::read_and_split(std::uint64_t sample, const SampleLocation& at,
   STOKER_ASSIGN(const std::span<const std::byte> record, read_record(at, out));
   STOKER_TRY(check_record(at, record));
   STOKER_TRY(source_->reader().split(record, at.record.offset_bytes, out.view_));
-  out.key_ = key_of_sample(out.view_);
-  if (out.key_.empty()) out.key_ = numbered_key(sample, at.shard);
+  out.key_ = key_of(out.view_, sample, at.shard);
   return {};
 }
 
@@ -149,6 +148,11 @@ Status Dataset::read(std::uint64_t sample, SampleRecord& out) const {
   if (status.ok()) return {};
   out.view_.clear();
   return status.with_context(describe(sample));
+}
+
+std::string Dataset::key_of(const SampleView& view, std::uint64_t sample, std::size_t shard) const {
+  const std::string_view own = key_of_sample(view);
+  return own.empty() ? numbered_key(sample, shard) : std::string(own);
 }
 
 std::string Dataset::numbered_key(std::uint64_t sample, std::size_t shard) const {

@@ -96,6 +96,8 @@ class Dataset {
 
   /// The key of a sample whose format has none: "<shard stem>/<number in the shard>".
   std::string numbered_key(std::uint64_t sample, std::size_t shard) const;
+  /// What a sample that was split into `view` is called: its own key, or else that one.
+  std::string key_of(const SampleView& view, std::uint64_t sample, std::size_t shard) const;
 
   /// "shard.tar: sample 17 at byte 4096": for messages.
   std::string describe(std::uint64_t sample) const;

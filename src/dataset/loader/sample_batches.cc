@@ -7,7 +7,6 @@
 #include "dataset/batch/field_columns.h"
 #include "dataset/fetch/record_fetch.h"
 #include "dataset/loader/batch_maker.h"
-#include "dataset/shards/sample_key.h"
 #include "formats/json/strict_json.h"
 
 namespace stoker::internal {
@@ -128,8 +127,8 @@ class SampleBatches final : public BatchMaker {
     if (is_split) status = columns_.set_row(row, view_, record.bytes);
     if (!status.ok()) {
       // What cannot be split may have shown its key before: a tar's first header has it.
-      std::string key(key_of_sample(view_));
-      if (key.empty() && is_split) key = dataset.numbered_key(ref.sample, record.shard);
+      const std::string key =
+          is_split ? dataset.key_of(view_, ref.sample, record.shard) : std::string(view_.key);
       return status.with_context(
           dataset.describe(ref.sample) +
           (key.empty() ? "" : fmt::format(": key {}", quote_for_message(key))));
