@@ -85,7 +85,7 @@ class Meter:
         self.buffer.add_(state["buffer"])
 
 
-class Counted(torch.nn.Linear):
+class Counted(torch.nn.Linear):  # type: ignore[misc, name-defined]
     """A module with a state that is no tensor."""
 
     def __init__(self) -> None:

@@ -279,7 +279,8 @@ def test_bytes_are_numbers_in_text_or_elements_in_all_samples(
 
 @pytest.mark.parametrize("format", ["mds", "tfrecord"])
 def test_a_mixture_reads_a_number_in_text_beside_a_typed_one(tmp_path: Path, format: Any) -> None:  # noqa: A002
-    for name, kind in (("typed", format), ("text", "tar")):
+    kinds: dict[str, Any] = {"typed": format, "text": "tar"}
+    for name, kind in kinds.items():
         samples = ({"__key__": f"{name}{i}", "year": 1990 + i} for i in range(4))
         stoker.ingest(samples, tmp_path / name, format=kind)
     both = stoker.Mixture([(tmp_path / "typed", 0.5), (tmp_path / "text", 0.5)])

@@ -171,6 +171,6 @@ def test_stream_does_not_advise_checksums_for_windows(tmp_path: Path) -> None:
     if not command.exists():
         pytest.skip("the command is not built: make build")
     np.save(tmp_path / "t.npy", np.arange(4000, dtype=np.uint16))
-    words = [command, "stream", tmp_path / "t.npy", "--window", "64", "--batch-size", "8"]
+    words = [str(command), "stream", str(tmp_path / "t.npy"), "--window", "64", "--batch-size", "8"]
     ran = subprocess.run(words, capture_output=True, text=True, check=True)
     assert "rows unchecked: parts of documents have no checksum" in ran.stdout + ran.stderr
