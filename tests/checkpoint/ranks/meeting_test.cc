@@ -149,7 +149,7 @@ TEST_F(MeetingTest, goes_on_when_its_files_are_swept_or_are_nonsense) {
   leader.pause = [&](nanoseconds) -> Status {
     std::error_code file_just_written;  // by the other rank: then the folder stays
     if (++sweeps < 4) fs::remove_all(folder_, file_just_written);
-    std::this_thread::sleep_for(milliseconds(2));
+    std::this_thread::yield();
     return {};
   };
   const auto met = meet_all({leader, options(1, 2)}, in_the_end());
@@ -286,7 +286,7 @@ TEST_F(MeetingTest, what_dead_processes_have_left_does_not_matter) {
         if (entry.path().filename().string().starts_with(prefix)) return true;
       return false;
     };
-    while (!has("ready-1-")) std::this_thread::sleep_for(milliseconds(1));
+    while (!has("ready-1-")) std::this_thread::yield();
     for (const pid_t child : children) {
       ::kill(child, SIGKILL);
       ::waitpid(child, nullptr, 0);
@@ -324,7 +324,7 @@ TEST_F(MeetingTest, signs_of_life_are_given_while_it_lasts) {
   };
   const std::string before = claims();
   EXPECT_NE(before, "");
-  while (claims() == before) std::this_thread::sleep_for(milliseconds(1));
+  while (claims() == before) std::this_thread::yield();
 }
 
 TEST_F(MeetingTest, a_session_that_was_agreed_on_elsewhere_needs_no_meeting) {

@@ -3,78 +3,31 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
-#include <atomic>
 #include <filesystem>
 #include <limits>
 #include <set>
+#include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
-#include "checkpoint/directory/owner_directory.h"
+#include "checkpoint/gated_saves.h"
 #include "checkpoint/manifest/names.h"
 #include "checkpoint/save_support.h"
-#include "io/files/forwarding_file_ops.h"
-#include "support/faulty_file_ops.h"
-#include "support/in_child.h"
 
 namespace stoker {
 namespace {
 
 using testing::counted;
+using testing::exists;
+using testing::Gate;
+using testing::GatedFileOps;
 using testing::make_saver;
-using testing::opened;
 using testing::OwnedTensor;
 using testing::quiet_options;
 using testing::read_plainly;
 using testing::request_of;
-
-/// Saves and waits for the end.
-Status save_through(Checkpointer& saver, const SaveRequest& request) {
-  STOKER_ASSIGN(const Pending pending, saver.save(request));
-  EXPECT_TRUE(pending.is_staged());
-  return pending.wait();
-}
-
-bool exists(const std::string& path) {
-  return std::filesystem::exists(std::filesystem::symlink_status(path));
-}
-
-/// Holds the writer's thread at a crash point until it is let go.
-class Gate {
- public:
-  explicit Gate(std::string point) : point_(std::move(point)) {}
-  void pass(std::string_view point) {
-    if (point != point_) return;
-    MutexLock lock(mutex_);
-    is_reached_ = true;
-    changed_.notify_all();
-    while (!is_open_) changed_.wait(mutex_);
-  }
-  void await() {
-    MutexLock lock(mutex_);
-    while (!is_reached_) changed_.wait(mutex_);
-  }
-  void open() {
-    MutexLock lock(mutex_);
-    is_open_ = true;
-    changed_.notify_all();
-  }
-
- private:
-  const std::string point_;
-  Mutex mutex_;
-  Condition changed_;
-  bool is_reached_ STOKER_GUARDED_BY(mutex_) = false;
-  bool is_open_ STOKER_GUARDED_BY(mutex_) = false;
-};
-
-class GatedFileOps final : public testing::FaultyFileOps {
- public:
-  explicit GatedFileOps(Gate& gate) : FaultyFileOps(posix_file_ops(), kNever, 0), gate_(gate) {}
-  void reached(std::string_view point) override { gate_.pass(point); }
-
- private:
-  Gate& gate_;
-};
+using testing::save_through;
 
 TEST(CheckpointerTest, a_save_is_a_directory_of_plain_safetensors_with_a_manifest) {
   const testing::TempDir dir;
@@ -248,153 +201,6 @@ TEST(CheckpointerTest, replacing_needs_one_that_waits) {
   EXPECT_EQ(Checkpointer::make(std::move(options)).status().code(), Code::invalid_argument);
 }
 
-TEST(CheckpointerTest, an_error_is_told_once_by_the_next_call_and_always_by_its_own_pending) {
-  const testing::TempDir dir;
-  std::atomic<bool> is_broken{true};
-  CheckpointerOptions options = quiet_options(dir.path());
-  options.engine = [&]() -> Result<std::unique_ptr<Engine>> {
-    if (is_broken) return Status(Code::no_space, "no engine today");
-    return make_engine(EngineKind::sync, {});
-  };
-  const auto saver = make_saver(std::move(options));
-  const std::vector<OwnedTensor> tensors{counted("w", 10, 1)};
-  const Result<Pending> failing = saver->save(request_of(1, tensors));
-  ASSERT_TRUE(failing.ok());
-  EXPECT_EQ(failing->wait().code(), Code::no_space);
-  EXPECT_EQ(failing->outcome(), SaveOutcome::failed);
-  is_broken = false;
-  EXPECT_EQ(saver->save(request_of(2, tensors)).status().code(), Code::no_space);
-  EXPECT_TRUE(save_through(*saver, request_of(2, tensors)).ok());
-  EXPECT_TRUE(saver->wait().ok());
-  EXPECT_EQ(failing->wait().code(), Code::no_space);
-  EXPECT_TRUE(saver->close().ok());
-  EXPECT_EQ(saver->save(request_of(3, tensors)).status().code(), Code::invalid_argument);
-}
-
-TEST(CheckpointerTest, an_error_that_the_caller_has_is_not_told_again) {
-  const testing::TempDir dir;
-  std::atomic<bool> is_broken{true};
-  CheckpointerOptions options = quiet_options(dir.path());
-  options.engine = [&]() -> Result<std::unique_ptr<Engine>> {
-    if (is_broken) return Status(Code::no_space, "no engine today");
-    return make_engine(EngineKind::sync, {});
-  };
-  const auto saver = make_saver(std::move(options));
-  const std::vector<OwnedTensor> tensors{counted("w", 10, 1)};
-  const auto fail = [&](std::uint64_t step) {
-    const Result<Pending> failing = saver->save(request_of(step, tensors));
-    EXPECT_TRUE(failing.ok());
-    EXPECT_EQ(failing->wait().code(), Code::no_space);
-    failing->set_told();
-  };
-  fail(1);
-  fail(2);
-  const Result<Pending> untold = saver->save(request_of(3, tensors));
-  ASSERT_TRUE(untold.ok());
-  static_cast<void>(untold->wait());
-  const Status raised = saver->save(request_of(4, tensors)).status();
-  EXPECT_NE(raised.message().find("save step 3"), std::string::npos) << raised.message();
-  fail(4);
-  EXPECT_TRUE(saver->wait().ok());
-  is_broken = false;
-  EXPECT_TRUE(save_through(*saver, request_of(5, tensors)).ok());
-  EXPECT_TRUE(saver->close().ok());
-}
-
-TEST(CheckpointerTest, room_for_one_more_is_looked_for_before_the_copy) {
-  const testing::TempDir dir;
-  CheckpointerOptions options = quiet_options(dir.path());
-  options.free_bytes = [](const std::string&) -> Result<std::uint64_t> {
-    return std::uint64_t{4096 + 39};
-  };
-  const auto saver = make_saver(std::move(options));
-  EXPECT_EQ(saver->save(request_of(1, {counted("w", 10, 1)})).status().code(), Code::no_space);
-  EXPECT_TRUE(save_through(*saver, request_of(1, {counted("w", 9, 1)})).ok());
-}
-
-/// Fails to take checkpoints out of sight, or to remove them afterwards.
-class NoRetentionFileOps final : public ForwardingFileOps {
- public:
-  explicit NoRetentionFileOps(bool can_hide)
-      : ForwardingFileOps(posix_file_ops()), can_hide_(can_hide) {}
-
-  Status rename(const PathAt& from, const PathAt& to) override {
-    if (!can_hide_ && to.last().starts_with("retire-")) return Status(Code::io_error, "rename");
-    return ForwardingFileOps::rename(from, to);
-  }
-  Status unlink(const PathAt& path) override {
-    if (path.text().find("/remove-") != std::string::npos) return Status(Code::io_error, "unlink");
-    return ForwardingFileOps::unlink(path);
-  }
-
- private:
-  bool can_hide_;
-};
-
-TEST(CheckpointerTest, retention_can_fail_without_undoing_the_commit) {
-  for (const bool can_hide : {false, true}) {
-    const testing::TempDir dir;
-    NoRetentionFileOps ops(can_hide);
-    CheckpointerOptions options = quiet_options(dir.path());
-    options.ops = &ops;
-    options.retention = {.keep_last = 1};
-    const auto saver = make_saver(std::move(options));
-    ASSERT_TRUE(save_through(*saver, request_of(1, {counted("w", 9, 1)})).ok());
-    const Result<Pending> pending = saver->save(request_of(2, {counted("w", 9, 2)}));
-    ASSERT_TRUE(pending.ok());
-    // Blocks are freed after the save was acknowledged: the next call tells.
-    EXPECT_EQ(pending->wait().ok(), can_hide);
-    EXPECT_TRUE(pending->is_durable());
-    const Status told = saver->wait();
-    EXPECT_EQ(told.code(), Code::io_error);
-    EXPECT_NE(told.message().find("save step 2: it is committed, but retention failed"),
-              std::string_view::npos)
-        << told.message();
-    EXPECT_TRUE(saver->wait().ok()) << "told once";
-    EXPECT_EQ(exists(dir.file(step_name(1))), !can_hide);
-  }
-}
-
-TEST(CheckpointerTest, what_fails_behind_a_commit_does_not_cost_the_next_save) {
-  const testing::TempDir dir;
-  NoRetentionFileOps ops(/*can_hide=*/false);
-  CheckpointerOptions options = quiet_options(dir.path());
-  options.ops = &ops;
-  options.retention = {.keep_last = 1};
-  const auto saver = make_saver(std::move(options));
-  for (const std::uint64_t step : {1U, 2U, 3U, 4U}) {
-    const Result<Pending> pending = saver->save(request_of(step, {counted("w", 9, 1)}));
-    ASSERT_TRUE(pending.ok()) << pending.status().message();
-    EXPECT_EQ(pending->wait().ok(), step == 1) << "its own pending tells";
-    EXPECT_TRUE(pending->is_durable());
-  }
-  EXPECT_EQ(saver->wait().code(), Code::io_error) << "and so does this, once";
-  EXPECT_TRUE(saver->close().ok());
-  for (const std::uint64_t step : {1U, 2U, 3U, 4U})
-    testing::expect_whole(dir.file(step_name(step)));
-}
-
-TEST(CheckpointerTest, a_directory_that_is_replaced_gets_the_next_save) {
-  const testing::TempDir dir;
-  const std::string old = dir.file("old");
-  const std::string path = dir.file("run");
-  for (const bool is_removed : {false, true}) {
-    const auto saver = make_saver(quiet_options(path));
-    ASSERT_TRUE(save_through(*saver, request_of(1, {counted("w", 9, 1)})).ok());
-    if (is_removed)
-      std::filesystem::remove_all(path);
-    else
-      std::filesystem::rename(path, old);
-    ASSERT_TRUE(save_through(*saver, request_of(2, {counted("w", 9, 2)})).ok());
-    ASSERT_TRUE(save_through(*saver, request_of(3, {counted("w", 9, 3)})).ok());
-    EXPECT_TRUE(saver->close().ok());
-    testing::expect_whole(path + "/" + step_name(2));
-    testing::expect_whole(path + "/" + step_name(3));
-    EXPECT_FALSE(exists(old + "/" + step_name(2)));
-    std::filesystem::remove_all(path);
-  }
-}
-
 TEST(CheckpointerTest, a_save_is_durable_before_the_blocks_of_others_are_freed) {
   const testing::TempDir dir;
   Gate gate("owner.unlinked");
@@ -420,110 +226,6 @@ TEST(CheckpointerTest, a_save_is_durable_before_the_blocks_of_others_are_freed) 
   EXPECT_TRUE(save_through(*saver, request_of(3, {counted("w", 9, 3)})).ok());
   EXPECT_TRUE(saver->wait().ok());
   EXPECT_FALSE(exists(dir.file(step_name(2))));
-}
-
-TEST(CheckpointerTest, a_forked_child_can_neither_use_nor_harm_it) {
-  const testing::TempDir dir;
-  Gate gate("checkpoint.staged_dir");
-  GatedFileOps ops(gate);
-  CheckpointerOptions options = quiet_options(dir.path());
-  options.ops = &ops;
-  auto saver = make_saver(std::move(options));
-  const std::vector<OwnedTensor> tensors{counted("w", 10, 1)};
-  const Result<Pending> pending = saver->save(request_of(1, tensors));
-  ASSERT_TRUE(pending.ok());
-  gate.await();  // the fork comes in the middle of a save
-  const testing::ChildEnd end = testing::in_child([&] {
-    if (saver->save(request_of(2, tensors)).status().code() != Code::unsupported) return 1;
-    if (saver->wait().code() != Code::unsupported) return 2;
-    if (pending->wait().code() != Code::unsupported) return 3;
-    saver.reset();
-    return 0;
-  });
-  EXPECT_EQ(end.exit_code, 0);
-  gate.open();
-  EXPECT_TRUE(pending->wait().ok()) << pending->wait().message();
-  EXPECT_TRUE(saver->close().ok());
-}
-
-TEST(CheckpointerTest, close_gives_up_what_does_not_end_in_time) {
-  const testing::TempDir dir;
-  static Gate gate("checkpoint.staged_dir");  // outlives the writer's thread, which is given up
-  static GatedFileOps ops(gate);
-  CheckpointerOptions options = quiet_options(dir.path());
-  options.ops = &ops;
-  const auto saver = make_saver(std::move(options));
-  const Result<Pending> pending = saver->save(request_of(1, {counted("w", 10, 1)}));
-  ASSERT_TRUE(pending.ok());
-  gate.await();
-  EXPECT_EQ(saver->close(nanoseconds(1)).code(), Code::unavailable);
-  gate.open();
-  EXPECT_TRUE(pending->wait().ok());
-}
-
-TEST(CheckpointerTest, several_checkpointers_work_side_by_side_but_not_in_one_directory) {
-  const testing::TempDir dir;
-  const auto one = make_saver(quiet_options(dir.file("one")));
-  const auto two = make_saver(quiet_options(dir.file("two")));
-  const auto rival = make_saver(quiet_options(dir.file("one")));
-  const std::vector<OwnedTensor> tensors{counted("w", 10, 1)};
-  EXPECT_TRUE(save_through(*one, request_of(1, tensors)).ok());
-  EXPECT_TRUE(save_through(*two, request_of(1, tensors)).ok());
-  const Status refused = rival->save(request_of(2, tensors)).status();
-  EXPECT_EQ(refused.code(), Code::unavailable);
-  EXPECT_NE(refused.message().find("pid " + std::to_string(::getpid())), std::string_view::npos);
-  EXPECT_TRUE(one->close().ok());
-  EXPECT_TRUE(save_through(*rival, request_of(2, tensors)).ok());
-}
-
-TEST(CheckpointerTest, a_writer_that_was_presumed_dead_cannot_publish) {
-  for (const char* point : {"checkpoint.staged_dir", "checkpoint.directory_synced"}) {
-    const testing::TempDir dir;
-    Gate gate(point);
-    GatedFileOps ops(gate);
-    CheckpointerOptions options = quiet_options(dir.path());
-    options.ops = &ops;
-    const auto saver = make_saver(std::move(options));
-    const Result<Pending> pending = saver->save(request_of(1, {counted("w", 10, 1)}));
-    ASSERT_TRUE(pending.ok());
-    gate.await();
-    const OwnerDirectory successor(opened(dir.path()), "successor");  // on another host
-    ASSERT_TRUE(successor.make().ok());
-    ASSERT_TRUE(successor.take_over().ok());
-    ASSERT_TRUE(successor.sweep().ok());
-    gate.open();
-    EXPECT_EQ(pending->wait().code(), Code::unavailable) << pending->wait().message();
-    EXPECT_NE(pending->wait().message().find("another writer has taken over"),
-              std::string_view::npos);
-    EXPECT_EQ(pending->outcome(), SaveOutcome::failed);
-    EXPECT_FALSE(exists(dir.file("step-000000000001")));
-    EXPECT_FALSE(exists(dir.file("latest")));
-  }
-}
-
-TEST(CheckpointerTest, writers_that_race_for_a_directory_write_one_after_the_other) {
-  const testing::TempDir dir;
-  constexpr std::uint64_t kEach = 6;
-  {
-    std::vector<std::jthread> writers;
-    for (const std::uint64_t first : {std::uint64_t{0}, kEach})
-      writers.emplace_back([&dir, first] {
-        for (std::uint64_t step = first; step < first + kEach; ++step) {
-          CheckpointerOptions options = quiet_options(dir.path());
-          options.lock.timeout = std::chrono::minutes(5);
-          const auto saver = make_saver(std::move(options));
-          const Status saved = save_through(*saver, request_of(step, {counted("w", 50, 1)}));
-          EXPECT_TRUE(saved.ok()) << saved.message();
-        }
-      });
-  }
-  std::set<std::uint64_t> generations;
-  for (std::uint64_t step = 0; step < 2 * kEach; ++step) {
-    testing::expect_whole(dir.file(step_name(step)));
-    generations.insert(testing::manifest_in(dir.file(step_name(step))).generation);
-  }
-  EXPECT_EQ(generations.size(), 2 * kEach);
-  EXPECT_EQ(*generations.rbegin(), 2 * kEach);
 }
 
 }  // namespace
