@@ -46,7 +46,7 @@ help:
 	@echo "Stoker: no accelerator waits for storage, and no committed checkpoint is ever lost."
 	@echo
 	@echo "  make demo     build, look at this machine's storage, pack, stream, be killed and resume"
-	@echo "                (8 to 9 minutes the first time on two cores)"
+	@echo "                (5 to 6 minutes the first time on two cores)"
 	@echo "  make test     build and run every test; the last line counts them"
 	@echo
 	@echo "  make build    build/release/stoker, and the Python package in .venv"
@@ -95,7 +95,7 @@ build/%/build.ninja: CMakePresets.json Makefile $(VENV)
 
 .PHONY: build
 build: apt-build build/release/build.ninja
-	$(SAY) "compiling the command and the Python module (15 core-minutes the first time: 8 minutes on two cores)"
+	$(SAY) "compiling the command and the Python module (8 core-minutes the first time: 5 minutes on two cores)"
 	@cmake --build build/release --parallel $(JOBS) --target stoker_cli _native
 
 # The tests stand beside what they test, in the same tree: nothing is compiled twice.

@@ -383,8 +383,9 @@ class TreeFit:
             return self.apply(saved, state, applied)
         items = []
         for key, item in saved.items():
-            is_own = is_tensor(state[key]) and not key.endswith("_extra_state")
-            items.append(self.apply(item, state[key], None if is_own else applied))
+            there = _item_at(state, key)
+            is_own = is_tensor(there) and not key.endswith("_extra_state")
+            items.append(self.apply(item, there, None if is_own else applied))
         return applied.refill(saved, state, list(saved), items)
 
 

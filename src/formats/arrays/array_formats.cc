@@ -23,12 +23,11 @@ Status fit(SampleView& /*sample*/, FieldView& field) {
   }
   const bool is_numpy = field.name == "npy" || field.name.ends_with(".npy");
   if (field.type != FieldType::bytes || !is_numpy) return {};
-  const Result<NpyArray> array = parse_npy(field.bytes, field.bytes.size());
-  if (!array.ok()) return array.status().with_context(name_for_message(field));
+  STOKER_ASSIGN(const NpyArray array, parse_npy(field.bytes, field.bytes.size()));
   field = {.name = field.name,
-           .bytes = field.bytes.subspan(array->data_offset_bytes),
+           .bytes = field.bytes.subspan(array.data_offset_bytes),
            .type = FieldType::array,
-           .dtype = dtype_descr(array->dtype)};
+           .dtype = dtype_descr(array.dtype)};
   return {};
 }
 

@@ -1,7 +1,5 @@
 #include "formats/arrays/field_fit.h"
 
-#include "formats/json/strict_json.h"
-
 namespace stoker::internal {
 
 Result<Dtype> dtype_of(const FieldView& field) {
@@ -13,14 +11,8 @@ Result<Dtype> dtype_of(const FieldView& field) {
   }
   Result<Dtype> dtype = dtype_from_descr(field.dtype);
   if (!dtype.ok())
-    return Status(
-        Code::invalid_argument,
-        name_for_message(field) + ": " + std::string(field.dtype) + " has no form in this format");
+    return Status(Code::invalid_argument, std::string(field.dtype) + " has no form in this format");
   return dtype;
-}
-
-std::string name_for_message(const FieldView& field) {
-  return "field " + quote_for_message(field.name);
 }
 
 }  // namespace stoker::internal

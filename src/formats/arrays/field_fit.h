@@ -28,7 +28,4 @@ inline bool is_number(const FieldView& field) {
 /// Of the numbers of a field. `invalid_argument` for types that only NumPy knows.
 Result<Dtype> dtype_of(const FieldView& field);
 
-/// "field "x"".
-std::string name_for_message(const FieldView& field);
-
 }  // namespace stoker::internal

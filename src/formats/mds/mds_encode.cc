@@ -5,6 +5,7 @@
 #include <array>
 #include <string>
 
+#include "formats/arrays/field_fit.h"
 #include "formats/json/strict_json.h"
 #include "formats/mds/mds_encoding.h"
 #include "formats/mds/mds_ndarray.h"
@@ -12,6 +13,8 @@
 
 namespace stoker {
 namespace {
+
+using internal::dtype_of;
 
 Status cannot_hold(const MdsEncoding& encoding, std::string_view reason) {
   return {Code::invalid_argument,
@@ -60,19 +63,6 @@ Status check_readable(const MdsEncoding& encoding, const FieldView& field) {
   if (encoding.type == FieldType::json && !is_python_json(text))
     return cannot_hold(encoding, "the value is no JSON; a tar holds any bytes");
   return {};
-}
-
-/// What the elements of a field of numbers are.
-Result<Dtype> dtype_of(const FieldView& field) {
-  switch (field.type) {
-    case FieldType::int64: return Dtype::int64;
-    case FieldType::float32: return Dtype::float32;
-    case FieldType::float64: return Dtype::float64;
-    default: break;
-  }
-  Result<Dtype> dtype = dtype_from_descr(field.dtype);
-  if (!dtype.ok()) return Status(Code::invalid_argument, std::string(dtype.status().message()));
-  return dtype;
 }
 
 /// The shape of a field of numbers: that of an array, else one dimension. `flat` gives it room.

@@ -75,7 +75,9 @@ const ShardFormat* recognise_shard_head(std::span<const std::byte> head) {
 
 Status fit_fields(const ShardFormat& format, SampleView& sample) {
   if (format.fit == nullptr) return {};
-  for (FieldView& field : sample.fields) STOKER_TRY(format.fit(sample, field));
+  for (FieldView& field : sample.fields)
+    if (const Status status = format.fit(sample, field); !status.ok())
+      return status.with_context("field " + quote_for_message(field.name));
   return {};
 }
 

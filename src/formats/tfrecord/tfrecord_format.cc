@@ -81,14 +81,12 @@ Status fit_numbers(SampleView& sample, FieldView& field) {
   if (field.type == FieldType::int64 || field.type == FieldType::float32) return {};
   STOKER_ASSIGN(const Dtype dtype, dtype_of(field));
   if (field.type == FieldType::float64 && field.dtype == dtype_descr(Dtype::int64)) {
-    const Result<float> number = narrow_integer(load_at<double>(field.bytes, 0));
-    if (!number.ok()) return number.status().with_context(name_for_message(field));
+    STOKER_TRY(narrow_integer(load_at<double>(field.bytes, 0)).status());
   }
-  Result<std::vector<std::byte>> numbers = example_numbers(dtype, field.bytes);
-  if (!numbers.ok()) return numbers.status().with_context(name_for_message(field));
+  STOKER_ASSIGN(std::vector<std::byte> numbers, example_numbers(dtype, field.bytes));
   const bool is_float = dtype == Dtype::float32 || dtype == Dtype::float64;
   field = {.name = field.name,
-           .bytes = sample.storage.emplace_back(*std::move(numbers)),
+           .bytes = sample.storage.emplace_back(std::move(numbers)),
            .type = is_float ? FieldType::float32 : FieldType::int64};
   return {};
 }
@@ -97,7 +95,7 @@ Status fit_numbers(SampleView& sample, FieldView& field) {
 Status fit_list(SampleView& sample, FieldView& field) {
   const std::string_view text(reinterpret_cast<const char*>(field.bytes.data()),
                               field.bytes.size());
-  STOKER_ASSIGN(const Json list, parse_strict_json(text, field.name));
+  STOKER_ASSIGN(const Json list, parse_strict_json(text, "list"));
   const bool is_float = field.dtype == dtype_descr(Dtype::float64);
   std::vector<std::byte> numbers;
   const auto add = [&numbers](const auto value) {
@@ -107,16 +105,16 @@ Status fit_list(SampleView& sample, FieldView& field) {
   for (const Json& value : list.elements()) {
     const bool is_bool = value.is_boolean();
     if (!is_bool && !value.is_number())
-      return Status(Code::invalid_argument, name_for_message(field) + ": not a list of numbers");
+      return Status(Code::invalid_argument, "not a list of numbers");
     if (!is_float) {
       add(is_bool ? std::int64_t{value.get_bool()} : value.get_int64());
       continue;
     }
-    const Result<float> number = is_bool                     ? narrow(value.get_bool())
-                                 : value.is_number_integer() ? narrow_integer(value.get_double())
-                                                             : narrow(value.get_double());
-    if (!number.ok()) return number.status().with_context(name_for_message(field));
-    add(*number);
+    STOKER_ASSIGN(const float number, is_bool ? narrow(value.get_bool())
+                                      : value.is_number_integer()
+                                          ? narrow_integer(value.get_double())
+                                          : narrow(value.get_double()));
+    add(number);
   }
   field = {.name = field.name,
            .bytes = sample.storage.emplace_back(std::move(numbers)),
