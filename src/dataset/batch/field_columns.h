@@ -3,11 +3,13 @@
 #pragma once
 
 #include <cstddef>
-#include <span>
+#include <cstdint>
+#include <memory>
+#include <string_view>
 #include <vector>
 
 #include "dataset/batch/batch_data.h"
-#include "dataset/batch/field_array.h"
+#include "dataset/batch/field_decoder.h"
 #include "dataset/batch/field_plan.h"
 #include "dataset/batch/field_values.h"
 #include "formats/shard_format.h"
@@ -20,12 +22,12 @@ namespace stoker::internal {
 /// Thread safety: none.
 class FieldColumns {
  public:
-  /// `plan` outlives it.
-  explicit FieldColumns(const FieldPlan& plan) : plan_(&plan), places_(plan.columns.size()) {}
+  /// `plan` outlives it. `seed`: see DecodeContext.
+  FieldColumns(const FieldPlan& plan, std::uint64_t seed);
 
-  /// Begins a batch of `rows` samples, whose arrays go to the lease `batch.arrays`. `batch` stays
-  /// where it is until finish().
-  void begin(BatchData& batch, std::size_t rows);
+  /// Begins a batch of `rows` samples, whose arrays go to the lease `batch.arrays`: of
+  /// plan.arrays_bytes(rows, record_bytes). `batch` stays where it is until finish().
+  void begin(BatchData& batch, std::size_t rows, std::size_t record_bytes);
 
   /// Sets row `row`, the one after the last row that was set, or that one again: after a failure
   /// the row may be set from another sample. `record` is what `sample` was split from; views of it
@@ -36,35 +38,15 @@ class FieldColumns {
   void finish();
 
  private:
-  /// Where a column's values go.
-  struct Place {
-    std::span<std::byte> room;
-  };
-
-  Status set_field(std::size_t column, std::size_t row, const SampleView& sample,
-                   std::span<const std::byte> record);
-  Status set_json(const PlannedColumn& column, std::size_t index, std::size_t row,
-                  const FieldView& field);
-  Status set_array(const PlannedColumn& column, std::size_t index, std::size_t row,
-                   const FieldView& field);
-  Status set_ragged(const PlannedColumn& column, std::size_t index, std::size_t row,
-                    const ArrayView& view);
-  Status set_padded(const PlannedColumn& column, std::size_t index, std::size_t row,
-                    const ArrayView& view);
   void set_all_fields(std::size_t row, const SampleView& sample, std::span<const std::byte> record);
-  void set_own(ColumnStore& store, std::size_t row, const FieldView& field,
-               std::span<const std::byte> record);
-  FieldView lasting_field(const FieldView& field, std::span<const std::byte> record);
   std::size_t find_or_add_store(std::string_view name, std::size_t hint);
-  std::span<const std::byte> lasting(std::span<const std::byte> bytes,
-                                     std::span<const std::byte> record);
 
   const FieldPlan* plan_;
+  const std::uint64_t seed_;
+  std::vector<std::unique_ptr<FieldDecoder>> decoders_;  // of the plan's columns
   BatchData* batch_ = nullptr;
   std::size_t rows_ = 0;
   std::size_t store_count_ = 0;  // of all_fields: columns found so far
-  std::vector<Place> places_;
-  ArrayReader arrays_;
   JsonFields json_;
 };
 

@@ -6,8 +6,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "dataset/batch/field_array.h"
-#include "dataset/batch/field_number.h"
+#include "dataset/batch/field_decoders.h"
 #include "formats/json/strict_json.h"
 
 namespace stoker::internal {
@@ -15,20 +14,6 @@ namespace {
 
 /// How many samples are tried for one that shows what the fields look like.
 constexpr std::uint64_t kTriesMax = 16;
-
-/// Whether it says that samples are plain elements, and how many.
-bool has_dimensions(const FieldSpec& spec) {
-  return spec.shape && !spec.shape->empty();
-}
-
-bool wants_sample(const FieldSpec& spec) {
-  switch (spec.kind) {
-    case FieldKind::array: return !spec.dtype || !has_dimensions(spec);
-    case FieldKind::ragged:
-    case FieldKind::pad: return true;  // for the dimensions after the first
-    default: return false;
-  }
-}
 
 Status read_first(const Dataset& dataset, SampleRecord& out) {
   Status first;
@@ -62,94 +47,6 @@ bool put_exact(double value, std::vector<std::byte>& out) {
   out.resize(sizeof exact);
   std::memcpy(out.data(), &exact, sizeof exact);
   return static_cast<double>(exact) == value || std::isnan(value);
-}
-
-Status settle_size(PlannedColumn& column) {
-  const auto count = element_count_of(column.shape);
-  std::uint64_t bytes = 0;
-  if (!count || __builtin_mul_overflow(*count, dtype_size_bytes(column.dtype), &bytes) ||
-      bytes >= std::uint64_t{1} << 63)
-    return Status(Code::invalid_argument,
-                  fmt::format("a sample of shape {} is too large", shape_text(column.shape)));
-  column.row_bytes = bytes;
-  return {};
-}
-
-/// Whether a field, of a column to which no dimensions were given, is a number written as text.
-/// Some numbers could be plain elements too, "1990" an int32. Text it is then, always: the tars
-/// that pack and ingest write have their numbers so. A number of several bytes never is an element
-/// just because its neighbour in the first sample is some other word.
-Result<bool> is_number_text(const FieldView& field, Dtype dtype) {
-  if (field.type != FieldType::bytes || looks_like_npy(field.bytes)) return false;
-  if (parse_real(field.bytes).ok()) return true;
-  const bool is_printable = std::ranges::all_of(field.bytes, [](std::byte byte) {
-    const auto c = std::to_integer<unsigned char>(byte);
-    return (c >= ' ' && c <= '~') || (c >= '\t' && c <= '\r');
-  });
-  if (field.bytes.empty() || !is_printable || dtype_size_bytes(dtype) == 1) return false;
-  return Status(Code::invalid_argument,
-                fmt::format("it is text and no number; if it is plain elements, give their shape, "
-                            "stoker.Array(\"{}\", shape)",
-                            dtype_name(dtype)));
-}
-
-Status settle_array(PlannedColumn& column, const SampleView& sample) {
-  const FieldSpec& spec = column.spec;
-  ArrayReader reader;
-  ArrayView view;
-  if (wants_sample(spec)) {
-    const FieldView* field = column.find_in(sample);
-    if (field == nullptr)
-      return missing_field(sample).with_context(fmt::format(
-          "sample {}, field {}", quote_for_message(sample.key), quote_for_message(spec.source())));
-    FieldView seen = *field;
-    if (spec.kind == FieldKind::array && spec.dtype) {
-      STOKER_ASSIGN(const bool is_text, is_number_text(seen, *spec.dtype));
-      if (is_text) seen.type = FieldType::text;
-    }
-    STOKER_ASSIGN(view, reader.read(seen, spec.dtype));
-    column.is_number = spec.kind == FieldKind::array && !has_dimensions(spec) &&
-                       seen.type != FieldType::bytes && view.element_count() == 1;
-  }
-  column.dtype = spec.dtype ? *spec.dtype : view.dtype;
-  if (spec.kind == FieldKind::array) {
-    column.shape =
-        spec.shape ? *spec.shape : std::vector<std::uint64_t>(view.shape.begin(), view.shape.end());
-    return settle_size(column);
-  }
-  if (view.shape.empty())
-    return Status(Code::invalid_argument, "it is a single number: it has no dimension to vary");
-  column.shape.assign(view.shape.begin(), view.shape.end());
-  if (spec.kind == FieldKind::ragged) {
-    column.shape.erase(column.shape.begin());
-    return settle_size(column);
-  }
-  column.shape[0] = spec.pad_length;
-  if (!put_pad(column.dtype, spec.pad_value, column.pad_element))
-    return Status(Code::invalid_argument,
-                  fmt::format("the padding {} is no {}", spec.pad_value, dtype_name(column.dtype)));
-  return settle_size(column);
-}
-
-Status settle(PlannedColumn& column, const SampleView& sample) {
-  switch (column.spec.kind) {
-    case FieldKind::int64: column.dtype = Dtype::int64; break;
-    case FieldKind::float64: column.dtype = Dtype::float64; break;
-    case FieldKind::json:
-      column.dtype = column.spec.json_type == JsonType::float64 ? Dtype::float64 : Dtype::int64;
-      break;
-    case FieldKind::array:
-    case FieldKind::ragged:
-    case FieldKind::pad: return settle_array(column, sample);
-    case FieldKind::tokens:
-      return Status(Code::invalid_argument,
-                    "it is to be a token window, and no windows were given: see TokenWindows");
-    case FieldKind::own:
-    case FieldKind::bytes:
-    case FieldKind::text: break;
-  }
-  if (!column.is_views()) column.row_bytes = dtype_size_bytes(column.dtype);
-  return {};
 }
 
 /// "jpg;jpeg;png" as webdataset writes alternatives. A field may be called so, too.
@@ -203,20 +100,35 @@ bool put_pad(Dtype dtype, double value, std::vector<std::byte>& out) {
 
 bool FieldPlan::keeps_records() const noexcept {
   return all_fields || std::ranges::any_of(columns, [](const PlannedColumn& column) {
-           return column.is_views() && !column.is_json_text();
+           return column.decoder->keeps_records();
          });
 }
 
 std::size_t FieldPlan::arrays_bytes(std::size_t rows, std::size_t record_bytes) const noexcept {
   std::size_t total = 0;
-  for (const PlannedColumn& column : columns) {
-    if (column.is_views()) continue;
-    // Elements of ragged columns lie in the records too; lists of varints, which do not, have the
-    // spare memory to go to.
-    total +=
-        align_array(column.spec.kind == FieldKind::ragged ? record_bytes : rows * column.row_bytes);
-  }
+  for (const PlannedColumn& column : columns)
+    total += column.decoder->array_bytes(rows, record_bytes);
   return total;
+}
+
+Result<std::unique_ptr<FieldDecoder>> make_decoder(const FieldSpec& spec, const FieldView& seen) {
+  switch (spec.kind) {
+    case FieldKind::own:
+    case FieldKind::bytes:
+    case FieldKind::text: return make_view_decoder(spec.kind);
+    case FieldKind::int64:
+    case FieldKind::float64: return make_number_decoder(spec);
+    case FieldKind::json:
+      return spec.json_type == JsonType::text ? make_json_text_decoder(spec)
+                                              : make_number_decoder(spec);
+    case FieldKind::array:
+    case FieldKind::ragged:
+    case FieldKind::pad: return make_array_decoder(spec, seen);
+    case FieldKind::decoded: return spec.decoder->clone();
+    case FieldKind::tokens: break;
+  }
+  return Status(Code::invalid_argument,
+                "it is to be a token window, and no windows were given: see TokenWindows");
 }
 
 Result<FieldPlan> make_field_plan(std::span<const FieldSpec> fields, const Dataset& dataset) {
@@ -228,9 +140,18 @@ Result<FieldPlan> make_field_plan(std::span<const FieldSpec> fields, const Datas
     STOKER_TRY(read_first(dataset, first).with_context("looking at the first sample's fields"));
   for (const FieldSpec& spec : fields) {
     PlannedColumn& column = plan.columns.emplace_back(
-        PlannedColumn{.spec = spec, .sources = alternatives_of(spec.source())});
-    STOKER_TRY(settle(column, first.view())
-                   .with_context(fmt::format("column {}", quote_for_message(spec.name))));
+        PlannedColumn{.name = spec.name, .sources = alternatives_of(spec.source())});
+    const auto settle = [&]() -> Result<std::unique_ptr<FieldDecoder>> {
+      if (!wants_sample(spec)) return make_decoder(spec, {});
+      if (const FieldView* seen = column.find_in(first.view())) return make_decoder(spec, *seen);
+      return missing_field(first.view())
+          .with_context(fmt::format("sample {}, field {}", quote_for_message(first.view().key),
+                                    quote_for_message(spec.source())));
+    };
+    Result<std::unique_ptr<FieldDecoder>> decoder = settle();
+    if (!decoder.ok())
+      return decoder.status().with_context(fmt::format("column {}", quote_for_message(spec.name)));
+    column.decoder = *std::move(decoder);
   }
   return plan;
 }

@@ -3,11 +3,12 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "dataset/batch/field_decoder.h"
 #include "dataset/batch/field_spec.h"
 #include "dataset/dataset.h"
 #include "formats/dtype.h"
@@ -17,30 +18,13 @@
 namespace stoker::internal {
 
 struct PlannedColumn {
-  FieldSpec spec;
+  std::string name;
   /// The names of the field, the first of which that a sample has is taken.
   std::vector<std::string> sources = {};
-  /// Of arrays, ragged and padded ones.
-  Dtype dtype = Dtype::uint8;
-  /// `array`: of a sample. `ragged`: of a row, that is of a sample without its first dimension.
-  /// `pad`: of a sample when padded.
-  std::vector<std::uint64_t> shape = {};
-  /// `array`: of one number for each sample. Bytes that do not say what they hold are then a number
-  /// written as text; of other columns they are plain elements.
-  bool is_number = false;
-  std::size_t row_bytes = 0;  ///< What each sample (of `ragged`: each row) takes; 0 for views.
-  std::vector<std::byte> pad_element = {};
+  std::shared_ptr<const FieldDecoder> decoder = {};
 
   /// The sample's field; null if it has none of these names.
   const FieldView* find_in(const SampleView& sample) const noexcept;
-
-  bool is_views() const noexcept {
-    return spec.kind == FieldKind::own || spec.kind == FieldKind::bytes ||
-           spec.kind == FieldKind::text || is_json_text();
-  }
-  bool is_json_text() const noexcept {
-    return spec.kind == FieldKind::json && spec.json_type == JsonType::text;
-  }
 };
 
 /// Thread safety: immutable.
@@ -66,10 +50,9 @@ constexpr std::size_t align_array(std::size_t size_bytes) noexcept {
   return (size_bytes + kArrayAlignBytes - 1) / kArrayAlignBytes * kArrayAlignBytes;
 }
 
-/// Settles what the specs leave open (the dtype and shape of arrays, and whether bytes are numbers
-/// written as text or plain elements) by the first of a dataset's
-/// samples that can be read: one shape for the whole run, so that memory is known and an odd sample
-/// is named, whichever batch it is in. `invalid_argument` if that sample lacks the field.
+/// Makes the decoders, which settle what the specs leave open by the first of a dataset's samples
+/// that can be read: one shape for the whole run, so that memory is known and an odd sample is
+/// named, whichever batch it is in. `invalid_argument` if that sample lacks the field.
 Result<FieldPlan> make_field_plan(std::span<const FieldSpec> fields, const Dataset& dataset);
 
 }  // namespace stoker::internal

@@ -23,6 +23,8 @@ Status check_field_spec(const FieldSpec& spec) {
     return Status(Code::invalid_argument, "its shape is too large");
   if (spec.kind == FieldKind::pad && spec.pad_length == 0)
     return Status(Code::invalid_argument, "a length to pad to is missing");
+  if ((spec.kind == FieldKind::decoded) != (spec.decoder != nullptr))
+    return Status(Code::invalid_argument, "a decoder is for columns of the kind decoded");
   if (spec.kind == FieldKind::tokens && spec.dtype && *spec.dtype != Dtype::int64)
     return Status(Code::invalid_argument,
                   "token windows come in the dtype of their file, or as int64");
@@ -43,6 +45,7 @@ std::string_view field_kind_name(FieldKind kind) noexcept {
     case FieldKind::ragged: return "ragged";
     case FieldKind::pad: return "pad";
     case FieldKind::tokens: return "tokens";
+    case FieldKind::decoded: return "decoded";
   }
   return "unknown";
 }

@@ -14,9 +14,11 @@
 ///     ragged   the same, the first dimension of any length            values and offsets
 ///     pad      the same, padded to `pad_length`                       array [B, pad_length, ...]
 ///     tokens   a token window (see TokenWindows)                      array [B, window + extra]
+///     decoded  what `decoder` takes                                   what it makes of it
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -27,6 +29,8 @@
 #include "stoker/status.h"
 
 namespace stoker {
+
+class FieldDecoder;
 
 enum class FieldKind : std::uint8_t {
   own,  ///< Whatever its format says: see Column::fields.
@@ -39,6 +43,7 @@ enum class FieldKind : std::uint8_t {
   ragged,
   pad,
   tokens,
+  decoded,
 };
 
 /// "bytes", "float64": for messages.
@@ -70,6 +75,8 @@ struct FieldSpec {
   std::uint64_t pad_length = 0;  ///< `pad`: of the first dimension.
   double pad_value = 0;          ///< `pad`, `tokens` of packs: must be exact in the dtype.
   bool pad_cut = false;          ///< `pad`: a longer one is cut; else it is an error.
+
+  std::shared_ptr<const FieldDecoder> decoder = {};  ///< `decoded`: each thread has a clone.
 
   std::string_view source() const noexcept { return field.empty() ? name : field; }
 };

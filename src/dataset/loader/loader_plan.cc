@@ -37,46 +37,40 @@ bool is_integer(Dtype dtype) {
 }
 
 /// A column of the same shape as the tokens', which says something of each.
-PlannedColumn id_column(std::string_view name, const TokenUnits& units) {
-  PlannedColumn column;
-  column.spec = {.name = std::string(name), .kind = FieldKind::tokens};
-  column.dtype = Dtype::int32;
-  column.shape = {units.tokens_per_row()};
-  column.row_bytes = units.tokens_per_row() * sizeof(std::int32_t);
-  return column;
+TokenColumn id_column(std::string_view name, const TokenUnits& units) {
+  return {.name = std::string(name),
+          .dtype = Dtype::int32,
+          .length = units.tokens_per_row(),
+          .row_bytes = units.tokens_per_row() * sizeof(std::int32_t)};
 }
 
 /// The tokens first; of packs also what tells documents apart.
-Result<FieldPlan> token_plan(const LoaderOptions& options, const TokenUnits& units) {
+Result<std::vector<TokenColumn>> plan_token_columns(const LoaderOptions& options,
+                                                    const TokenUnits& units) {
   if (options.fields.size() > 1 ||
       (options.fields.size() == 1 && options.fields[0].kind != FieldKind::tokens))
     return Status(Code::invalid_argument,
                   fmt::format("token {} have one column, of the kind \"tokens\"",
                               units.is_packs() ? "packs" : "windows"));
   STOKER_TRY(check_fields(options.fields));
-  FieldPlan plan;
-  PlannedColumn& column = plan.columns.emplace_back();
-  if (!options.fields.empty()) column.spec = options.fields.front();
-  if (column.spec.name.empty()) column.spec.name = "tokens";
-  column.spec.kind = FieldKind::tokens;
-  if (column.spec.dtype && !is_integer(units.dtype()))
+  const FieldSpec spec = options.fields.empty() ? FieldSpec{.name = "tokens"} : options.fields[0];
+  if (spec.dtype && !is_integer(units.dtype()))
     return Status(Code::invalid_argument, fmt::format("tokens of {} cannot be widened to int64",
                                                       dtype_name(units.dtype())));
-  column.dtype = column.spec.dtype.value_or(units.dtype());
-  column.shape = {units.tokens_per_row()};
-  column.row_bytes = units.tokens_per_row() * dtype_size_bytes(column.dtype);
-  if (!units.is_packs()) return plan;
-  if (column.spec.name == kPositionIds || column.spec.name == kDocumentIds)
+  TokenColumn column{.name = spec.name,
+                     .dtype = spec.dtype.value_or(units.dtype()),
+                     .length = units.tokens_per_row()};
+  column.row_bytes = column.length * dtype_size_bytes(column.dtype);
+  if (!units.is_packs()) return std::vector{std::move(column)};
+  if (column.name == kPositionIds || column.name == kDocumentIds)
     return Status(Code::invalid_argument,
                   fmt::format("packs have a column {} beside that of the tokens: name it otherwise",
-                              column.spec.name));
-  if (!put_pad(column.dtype, column.spec.pad_value, column.pad_element))
-    return Status(
-        Code::invalid_argument,
-        fmt::format("the padding {} is no {}", column.spec.pad_value, dtype_name(column.dtype)));
-  plan.columns.push_back(id_column(kPositionIds, units));
-  plan.columns.push_back(id_column(kDocumentIds, units));
-  return plan;
+                              column.name));
+  if (!put_pad(column.dtype, spec.pad_value, column.pad_element))
+    return Status(Code::invalid_argument,
+                  fmt::format("the padding {} is no {}", spec.pad_value, dtype_name(column.dtype)));
+  return std::vector{std::move(column), id_column(kPositionIds, units),
+                     id_column(kDocumentIds, units)};
 }
 
 }  // namespace
@@ -94,8 +88,9 @@ Result<LoaderPlan> LoaderPlan::make(LoaderOptions options) {
   options.cursor.global_batch_size = options.cut.global_batch_size;
   STOKER_ASSIGN(TokenUnits tokens, TokenUnits::make(options));
   FieldPlan fields;
+  std::vector<TokenColumn> token_columns;
   if (tokens.is_any()) {
-    STOKER_ASSIGN(fields, token_plan(options, tokens));
+    STOKER_ASSIGN(token_columns, plan_token_columns(options, tokens));
   } else {
     STOKER_ASSIGN(fields, make_field_plan(options.fields, *options.datasets.front()));
   }
@@ -103,6 +98,7 @@ Result<LoaderPlan> LoaderPlan::make(LoaderOptions options) {
   return LoaderPlan{.options = std::move(options),
                     .cut = cut,
                     .fields = std::move(fields),
+                    .token_columns = std::move(token_columns),
                     .tokens = std::move(tokens),
                     .datasets = std::move(datasets)};
 }
@@ -160,7 +156,7 @@ LoaderPlan::BatchMemory LoaderPlan::batch_memory_max() const {
     const std::uint64_t pieces = std::min<std::uint64_t>(rows * tokens.pieces_max(), kPiecesAtOnce);
     return {.records_bytes = RecordFetcher::rows_memory_bytes_max(rows * tokens.row_bytes(), pieces,
                                                                   options.fetch),
-            .arrays_bytes = fields.arrays_bytes(rows, 0)};
+            .arrays_bytes = token_arrays_bytes(rows)};
   }
   // Of a mixture any split is possible: all of a batch from each, or the largest sample in every
   // slot, whichever is less, is never exceeded.
@@ -169,6 +165,12 @@ LoaderPlan::BatchMemory LoaderPlan::batch_memory_max() const {
     from_each += RecordFetcher::memory_bytes_max(*dataset, rows, options.fetch);
   const std::size_t records = std::min(from_each, rows * largest_sample_bytes());
   return {.records_bytes = records, .arrays_bytes = fields.arrays_bytes(rows, records)};
+}
+
+std::size_t LoaderPlan::token_arrays_bytes(std::size_t rows) const noexcept {
+  std::size_t total = 0;
+  for (const TokenColumn& column : token_columns) total += align_array(rows * column.row_bytes);
+  return total;
 }
 
 std::size_t LoaderPlan::largest_sample_bytes() const {

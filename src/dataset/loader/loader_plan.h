@@ -17,6 +17,15 @@
 
 namespace stoker::internal {
 
+/// A column of tokens, or of what is said of each: an array of `length` for each row.
+struct TokenColumn {
+  std::string name;
+  Dtype dtype = Dtype::int32;
+  std::uint64_t length = 0;
+  std::size_t row_bytes = 0;
+  std::vector<std::byte> pad_element = {};
+};
+
 /// Thread safety: immutable.
 struct LoaderPlan {
   /// Checks the options and settles what they leave open. Reads at most one sample.
@@ -58,9 +67,13 @@ struct LoaderPlan {
   /// Three worst-case batches and the largest sample.
   std::size_t memory_needed() const;
 
+  /// Of a batch of `rows` units of tokens.
+  std::size_t token_arrays_bytes(std::size_t rows) const noexcept;
+
   LoaderOptions options;
   BatchCut cut;
-  FieldPlan fields;
+  FieldPlan fields;                        ///< Of samples.
+  std::vector<TokenColumn> token_columns;  ///< Of tokens: these first; of packs also what follows.
   TokenUnits tokens;
   std::shared_ptr<const DatasetList> datasets;
 };

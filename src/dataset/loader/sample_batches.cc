@@ -16,7 +16,10 @@ namespace {
 class SampleBatches final : public BatchMaker {
  public:
   SampleBatches(const LoaderPlan& plan, BlockStore* blocks, std::unique_ptr<RecordFetcher> fetcher)
-      : plan_(plan), store_(blocks), fetcher_(std::move(fetcher)), columns_(plan.fields) {
+      : plan_(plan),
+        store_(blocks),
+        fetcher_(std::move(fetcher)),
+        columns_(plan.fields, plan.options.seed) {
     for (const auto& dataset : *plan.datasets)
       is_checked_.push_back(dataset->index().has_checksums() ||
                             dataset->source().shard_format().has_checksums);
@@ -44,7 +47,7 @@ class SampleBatches final : public BatchMaker {
       STOKER_TRY(read_with_blocks(out, stop));
     }
     out.times.enter(LoaderStage::decode);
-    columns_.begin(out, rows);
+    columns_.begin(out, rows, record_room_bytes_);
     for (std::size_t row = 0; row < rows; ++row) {
       Status status = set_row(row, records_[row], out);
       if (!status.ok() && plan_.options.on_error == OnError::skip)
@@ -71,10 +74,11 @@ class SampleBatches final : public BatchMaker {
   static std::size_t aligned(std::size_t size_bytes) {
     return (size_bytes + kCopyAlignBytes - 1) / kCopyAlignBytes * kCopyAlignBytes;
   }
-  LoaderPlan::BatchMemory memory_of(const BatchData& out, std::size_t copies) const {
+  LoaderPlan::BatchMemory memory_of(const BatchData& out, std::size_t copies) {
     const std::size_t read = aligned(fetch_.memory_bytes);
+    record_room_bytes_ = read + copies;
     return {.records_bytes = plan_.fields.keeps_records() ? read + copies : read,
-            .arrays_bytes = plan_.fields.arrays_bytes(out.samples.size(), read + copies)};
+            .arrays_bytes = plan_.fields.arrays_bytes(out.samples.size(), record_room_bytes_)};
   }
   const FetchedRecord& block_record(std::size_t row, const BatchData& out) const {
     return blocks_[row]->records[out.samples[row].sample - blocks_[row]->first];
@@ -174,6 +178,7 @@ class SampleBatches final : public BatchMaker {
   std::vector<std::size_t> rest_rows_;
   std::vector<FetchedRecord> rest_records_;
   std::vector<BlockStore::Load> loads_;
+  std::size_t record_room_bytes_ = 0;  // of the batch that was planned last
   SampleView view_;
   FieldColumns columns_;
 };

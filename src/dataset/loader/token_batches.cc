@@ -24,7 +24,7 @@ class TokenBatches final : public BatchMaker {
   TokenBatches(const LoaderPlan& plan, std::unique_ptr<RecordFetcher> fetcher)
       : plan_(plan),
         fetcher_(std::move(fetcher)),
-        column_(plan.fields.columns.front()),
+        column_(plan.token_columns.front()),
         stored_bytes_(dtype_size_bytes(plan.tokens.dtype())),
         row_bytes_(plan.tokens.row_bytes()) {}
 
@@ -43,7 +43,7 @@ class TokenBatches final : public BatchMaker {
     }
     STOKER_TRY(plan_pieces(rows, fetch_));
     return LoaderPlan::BatchMemory{.records_bytes = fetch_.memory_bytes,
-                                   .arrays_bytes = plan_.fields.arrays_bytes(rows, 0)};
+                                   .arrays_bytes = plan_.token_arrays_bytes(rows)};
   }
 
   Status fill(BatchData& out, const std::stop_token& stop) override {
@@ -144,17 +144,17 @@ class TokenBatches final : public BatchMaker {
     if (!is_checked) ++out.unchecked;
   }
 
-  /// One behind the other in the batch's arrays, as FieldPlan::arrays_bytes() counts them.
+  /// One behind the other in the batch's arrays, as token_arrays_bytes() counts them.
   void make_columns(BatchData& out) const {
     const std::size_t rows = out.samples.size();
     std::size_t at = 0;
     out.columns.clear();
-    for (std::size_t i = 0; i < plan_.fields.columns.size(); ++i) {
-      const PlannedColumn& column = plan_.fields.columns[i];
+    for (std::size_t i = 0; i < plan_.token_columns.size(); ++i) {
+      const TokenColumn& column = plan_.token_columns[i];
       if (out.stores.size() == i) out.stores.push_back(std::make_unique<ColumnStore>());
       ColumnStore& store = *out.stores[i];
-      store.name = column.spec.name;
-      store.shape.assign({rows, column.shape.front()});
+      store.name = column.name;
+      store.shape.assign({rows, column.length});
       store.lengths.clear();
       const std::size_t size = rows * column.row_bytes;
       out.columns.push_back(Column{.name = store.name,
@@ -190,7 +190,7 @@ class TokenBatches final : public BatchMaker {
 
   const LoaderPlan& plan_;
   std::unique_ptr<RecordFetcher> fetcher_;
-  const PlannedColumn& column_;  ///< Of the tokens.
+  const TokenColumn& column_;  ///< Of the tokens.
   const std::size_t stored_bytes_;
   const std::size_t row_bytes_;                  ///< As stored.
   std::vector<std::vector<PackPiece>> located_;  ///< Of each row.
