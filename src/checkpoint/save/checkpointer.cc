@@ -21,6 +21,7 @@ Result<std::unique_ptr<Checkpointer>> Checkpointer::make(CheckpointerOptions opt
   if (options.ops == nullptr) options.ops = &posix_file_ops();
   if (options.copy_threads == 0)
     options.copy_threads = std::clamp(std::thread::hardware_concurrency(), 1U, 16U);
+  if (options.copier == nullptr) options.copier = make_host_copier(options.copy_threads);
   auto core = std::make_unique<Core>(std::move(options));
   STOKER_TRY(core->start());
   return std::unique_ptr<Checkpointer>(new Checkpointer(std::move(core)));

@@ -17,6 +17,8 @@
 #include "checkpoint/save/pending.h"
 #include "checkpoint/staging/dedup.h"
 #include "checkpoint/staging/layout.h"
+#include "checkpoint/staging/tensor_copier.h"
+#include "io/engine/arena.h"
 #include "io/engine/engine_factory.h"
 #include "io/files/file.h"
 #include "io/files/file_ops.h"
@@ -42,7 +44,10 @@ struct CheckpointerOptions {
   /// fails it.
   nanoseconds deadline = std::chrono::minutes(30);
   std::uint32_t copy_threads = 0;  ///< 0: one per core, at most 16.
-  bool dedup = true;               ///< Link what has not changed.
+  /// What brings tensors into staging memory; nothing: make_host_copier(copy_threads).
+  std::shared_ptr<TensorCopier> copier = {};
+  ArenaMaker staging_arena = {};  ///< Where staging memory comes from; nothing: mapped pages.
+  bool dedup = true;              ///< Link what has not changed.
   GroupPlanner::Limits group_limits = {};
   std::optional<CheckpointParent> parent = {};  ///< What this run was restored from.
   LockOptions lock = {};

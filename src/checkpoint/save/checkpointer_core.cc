@@ -21,7 +21,7 @@ Checkpointer::Core::Core(CheckpointerOptions options)
       writer_ops_(*options_.ops),
       coordinator_(*options_.coordinator),
       limiter_(options_.rate_limit_bytes_per_s, kBurstBytes),
-      memory_(options_.memory_bytes),
+      memory_(options_.memory_bytes, options_.staging_arena),
       learned_(options_.group_limits) {
   if (coordinator_.rank() == 0)
     leader_ = std::make_unique<SaveLeader>(options_, coordinator_, writer_ops_);
@@ -53,11 +53,13 @@ Status Checkpointer::Core::start() {
 Status Checkpointer::Core::plan(SaveJob& job) const {
   STOKER_TRY(job.request.refusal);
   const std::span<const SaveTensor> tensors = job.request.tensors;
+  STOKER_TRY(options_.copier->check(tensors));
   STOKER_ASSIGN(job.layout, plan_layout(coordinator_.rank(), tensors));
   // A group is linked once all of it was looked at; in a ring most of it would be gone by then.
   const std::uint64_t whole = staging_bytes(job.layout);
   if (!options_.dedup || memory_.grant_bytes(whole) < whole) return {};
-  const std::vector<std::uint32_t> groups = learned_.plan(tensors, job.layout);
+  const std::vector<std::uint32_t> groups =
+      learned_.plan(tensors, job.layout, options_.copier->is_of_host_memory());
   STOKER_ASSIGN(job.layout, plan_layout(coordinator_.rank(), tensors, groups));
   return {};
 }
@@ -281,8 +283,7 @@ Result<Pending> Checkpointer::Core::enter(const Job& job) {
   if (!job->failure.ok())
     return job->failure.with_context("save step " + std::to_string(job->request.step));
   // If the writer fails meanwhile the copy ends early, and the Pending says why.
-  static_cast<void>(
-      fill_staging(*job->staging, job->layout, job->request.tensors, options_.copy_threads));
+  static_cast<void>(options_.copier->copy(job->layout, job->request.tensors, *job->staging));
   job->pending->set_staged();
   {
     MutexLock lock(mutex_);

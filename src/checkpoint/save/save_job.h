@@ -28,7 +28,7 @@ struct SaveJob {
   SaveRequest request;
   CheckpointLayout layout;
   std::string staging_name;  ///< Of this attempt, in the checkpoint directory: "owner-<token>/...".
-  std::unique_ptr<MappedArena> arena;
+  std::unique_ptr<Arena> arena;
   std::unique_ptr<Staging> staging;
   Deadline deadline = Deadline::max();
   std::shared_ptr<PendingState> pending;
@@ -48,9 +48,9 @@ class SaveMemory {
   explicit SaveMemory(const GroupPlanner::Limits& limits) : planner_(limits) {}
 
   std::vector<std::uint32_t> plan(std::span<const SaveTensor> tensors,
-                                  const CheckpointLayout& plain) {
+                                  const CheckpointLayout& plain, bool may_look) {
     MutexLock lock(mutex_);
-    return planner_.plan(tensors, plain);
+    return planner_.plan(tensors, plain, may_look);
   }
   void record(const CheckpointLayout& layout, std::span<const SaveTensor> tensors,
               std::span<const TensorScan> scans) {

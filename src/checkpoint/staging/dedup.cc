@@ -50,7 +50,7 @@ void GroupPlanner::look_again(std::span<const SaveTensor> tensors, const Checkpo
 }
 
 std::vector<std::uint32_t> GroupPlanner::plan(std::span<const SaveTensor> tensors,
-                                              const CheckpointLayout& plain) {
+                                              const CheckpointLayout& plain, bool may_look) {
   // A group holds only as a whole: its file has room for exactly its members.
   std::map<std::uint32_t, std::size_t> present;
   for (const SaveTensor& tensor : tensors) {
@@ -67,7 +67,7 @@ std::vector<std::uint32_t> GroupPlanner::plan(std::span<const SaveTensor> tensor
     if (found == present.end() || found->second != count) dissolve(group);
   }
 
-  look_again(tensors, plain);
+  if (may_look) look_again(tensors, plain);
   std::vector<std::uint32_t> candidates;
   std::uint64_t candidate_bytes = 0;
   const auto bytes_of = [&](std::uint32_t i) {

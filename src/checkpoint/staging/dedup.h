@@ -48,8 +48,9 @@ class GroupPlanner {
   /// For each tensor its group, or kNoGroup: those that were equal in the last two saves, those
   /// that are likely unchanged and were not caught changing, and in the second save those that look
   /// as in the first, so that the third can link them. `plain` is the layout without groups.
+  /// `may_look`: the tensors' data is memory that can be read now.
   std::vector<std::uint32_t> plan(std::span<const SaveTensor> tensors,
-                                  const CheckpointLayout& plain);
+                                  const CheckpointLayout& plain, bool may_look = true);
 
   /// What a save has found, for the plans to come.
   void record(const CheckpointLayout& layout, std::span<const SaveTensor> tensors,

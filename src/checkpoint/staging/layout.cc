@@ -28,8 +28,6 @@ Status check(const SaveTensor& tensor, std::uint64_t size_bytes) {
         return bad(tensor, "the slice lies outside of the tensor");
     }
   }
-  if (size_bytes > 0 && tensor.data == nullptr && !tensor.read)
-    return bad(tensor, "it has no data");
   if (tensor.strides_bytes.empty()) return {};
   if (tensor.strides_bytes.size() != tensor.shape.size())
     return bad(tensor, "it has as many strides as dimensions, or none");

@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -24,14 +23,12 @@ struct SaveTensor {
   /// Of the whole tensor, and where the slice begins in it. Empty: the slice is the whole.
   std::vector<std::uint64_t> global_shape = {};
   std::vector<std::uint64_t> offsets = {};
-  const std::byte* data = nullptr;  ///< Borrowed until it is copied.
+  /// Borrowed until it is copied. In this process's memory, unless the save has a TensorCopier that
+  /// takes it for something else.
+  const std::byte* data = nullptr;
   /// Distance between neighbours of each dimension, negative ones allowed. Empty: no gaps, last
   /// dimension fastest. Types of less than a byte must have none.
   std::vector<std::int64_t> strides_bytes = {};
-  /// In place of `data`: fills memory with the tensor's bytes from an offset on, for what lies in
-  /// no memory. Called by several threads at once. Whoever gives it sees to its errors: they must
-  /// keep the save from being committed.
-  std::function<void(std::uint64_t offset_bytes, std::span<std::byte> out)> read = {};
   bool likely_unchanged = false;  ///< `requires_grad=False`: worth a file that can be linked.
 };
 

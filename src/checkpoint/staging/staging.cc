@@ -1,12 +1,7 @@
 #include "checkpoint/staging/staging.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <new>
 #include <utility>
-
-#include "base/work_together.h"
-#include "checkpoint/staging/tensor_copy.h"
 
 namespace stoker {
 namespace {
@@ -121,24 +116,6 @@ Status Staging::status() const {
 std::uint64_t Staging::filled_bytes() const {
   MutexLock lock(mutex_);
   return filled_bytes_;
-}
-
-Status fill_staging(Staging& staging, const CheckpointLayout& layout,
-                    std::span<const SaveTensor> tensors, std::size_t thread_count) {
-  const auto work = [&] {
-    try {
-      while (const std::optional<Staging::Chunk> chunk = staging.next_to_fill()) {
-        const ChunkRef ref = layout.chunks[chunk->index];
-        fill_chunk(layout.files[ref.file], tensors, ref.chunk,
-                   chunk->memory.first(chunk->size_bytes));
-        staging.filled(*chunk);
-      }
-    } catch (const std::bad_alloc&) {
-      staging.fail(Status::from_errno(ENOMEM, "copy a checkpoint", ""));
-    }
-  };
-  work_together(std::min(thread_count, layout.chunks.size()), work);
-  return staging.status();
 }
 
 }  // namespace stoker

@@ -75,9 +75,4 @@ class Staging {
   Status failure_ STOKER_GUARDED_BY(mutex_);
 };
 
-/// Copies all tensors into `staging` with `thread_count` threads, the caller's among them, and
-/// returns when the last byte was copied or the writer has given up.
-Status fill_staging(Staging& staging, const CheckpointLayout& layout,
-                    std::span<const SaveTensor> tensors, std::size_t thread_count);
-
 }  // namespace stoker

@@ -13,7 +13,16 @@ constexpr std::size_t kRingChunksMin = 2;   // one is filled while the other is 
 constexpr std::size_t kRingChunksMax = 64;  // more would only be more memory to touch
 constexpr std::size_t kHugePageBytes = std::size_t{2} << 20;
 
+Result<std::unique_ptr<Arena>> map_arena(std::size_t size_bytes) {
+  STOKER_ASSIGN(MappedArena arena,
+                MappedArena::map(size_bytes, size_bytes >= kHugePageBytes, /*touch=*/true));
+  return std::unique_ptr<Arena>(std::make_unique<MappedArena>(std::move(arena)));
+}
+
 }  // namespace
+
+StagingMemory::StagingMemory(std::optional<std::uint64_t> budget_bytes, ArenaMaker make)
+    : budget_(budget_bytes), make_(make ? std::move(make) : map_arena) {}
 
 std::size_t StagingMemory::grant_bytes(std::uint64_t save_bytes) const noexcept {
   if (!budget_ || save_bytes <= *budget_) return static_cast<std::size_t>(save_bytes);
@@ -32,9 +41,8 @@ bool StagingMemory::is_short_of(std::size_t size_bytes) const {
   return !fits(size_bytes);
 }
 
-Result<std::unique_ptr<MappedArena>> StagingMemory::take(std::size_t size_bytes,
-                                                         Deadline deadline) {
-  std::vector<std::unique_ptr<MappedArena>> unmapped;  // outside of the lock
+Result<std::unique_ptr<Arena>> StagingMemory::take(std::size_t size_bytes, Deadline deadline) {
+  std::vector<std::unique_ptr<Arena>> unmapped;  // outside of the lock
   {
     MutexLock lock(mutex_);
     while (!fits(size_bytes)) {
@@ -50,7 +58,7 @@ Result<std::unique_ptr<MappedArena>> StagingMemory::take(std::size_t size_bytes,
         best = it;
     }
     if (best != free_.end()) {
-      std::unique_ptr<MappedArena> arena = std::move(*best);
+      std::unique_ptr<Arena> arena = std::move(*best);
       free_.erase(best);
       lent_bytes_ += arena->bytes().size();
       return arena;
@@ -59,20 +67,17 @@ Result<std::unique_ptr<MappedArena>> StagingMemory::take(std::size_t size_bytes,
     unmapped.swap(free_);  // all too small: the next save will be as large as this one
   }
   unmapped.clear();
-  Result<MappedArena> mapped =
-      MappedArena::map(size_bytes, size_bytes >= kHugePageBytes, /*touch=*/true);
-  if (!mapped.ok()) {
-    {
-      MutexLock lock(mutex_);
-      lent_bytes_ -= size_bytes;
-    }
-    returned_.notify_all();
-    return mapped.status();
+  Result<std::unique_ptr<Arena>> made = make_(size_bytes);
+  {
+    MutexLock lock(mutex_);
+    lent_bytes_ -= size_bytes;
+    if (made.ok()) lent_bytes_ += (*made)->bytes().size();  // which may be more
   }
-  return std::make_unique<MappedArena>(*std::move(mapped));
+  if (!made.ok()) returned_.notify_all();
+  return made;
 }
 
-void StagingMemory::give_back(std::unique_ptr<MappedArena> arena) {
+void StagingMemory::give_back(std::unique_ptr<Arena> arena) {
   if (arena == nullptr) return;
   {
     MutexLock lock(mutex_);
@@ -82,7 +87,7 @@ void StagingMemory::give_back(std::unique_ptr<MappedArena> arena) {
   returned_.notify_all();
 }
 
-void StagingMemory::set_aside(const MappedArena& arena) {
+void StagingMemory::set_aside(const Arena& arena) {
   {
     MutexLock lock(mutex_);
     aside_bytes_ += arena.bytes().size();
@@ -90,7 +95,7 @@ void StagingMemory::set_aside(const MappedArena& arena) {
   returned_.notify_all();
 }
 
-void StagingMemory::give_back_late(std::unique_ptr<MappedArena> arena) {
+void StagingMemory::give_back_late(std::unique_ptr<Arena> arena) {
   {
     MutexLock lock(mutex_);
     aside_bytes_ -= arena->bytes().size();

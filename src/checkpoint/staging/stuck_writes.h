@@ -16,7 +16,7 @@ namespace stoker {
 /// still reach for.
 struct StuckWrite {
   std::unique_ptr<Engine> engine;
-  std::unique_ptr<MappedArena> arena;
+  std::unique_ptr<Arena> arena;
   std::vector<File> files;
 };
 

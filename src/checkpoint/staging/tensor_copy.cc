@@ -61,7 +61,6 @@ const std::byte* run_at(const SaveTensor& tensor, std::size_t dimensions, std::u
 void copy_tensor_bytes(const SaveTensor& tensor, std::uint64_t begin_bytes,
                        std::span<std::byte> out) {
   if (out.empty()) return;
-  if (tensor.read) return tensor.read(begin_bytes, out);
   if (tensor.strides_bytes.empty()) {
     std::memcpy(out.data(), tensor.data + begin_bytes, out.size());
     return;
@@ -91,22 +90,6 @@ void copy_tensor_bytes(const SaveTensor& tensor, std::uint64_t begin_bytes,
                 size);
     out = out.subspan(size);
     begin_bytes += size;
-  }
-}
-
-void fill_chunk(const LayoutFile& file, std::span<const SaveTensor> tensors, std::size_t chunk,
-                std::span<std::byte> out) {
-  const std::uint64_t begin = chunk * kCheckpointChunkBytes;
-  const std::uint64_t end = begin + out.size();
-  if (begin < file.header.size()) {
-    const std::size_t size = std::min<std::uint64_t>(end, file.header.size()) - begin;
-    std::memcpy(out.data(), file.header.data() + begin, size);
-  }
-  for (const PlacedTensor& placed : file.overlapping(begin, end)) {
-    const std::uint64_t from = std::max(begin, placed.begin_bytes);
-    const std::uint64_t to = std::min(end, placed.end_bytes);
-    copy_tensor_bytes(tensors[placed.tensor], from - placed.begin_bytes,
-                      out.subspan(from - begin, to - from));
   }
 }
 

@@ -15,8 +15,4 @@ namespace stoker {
 void copy_tensor_bytes(const SaveTensor& tensor, std::uint64_t begin_bytes,
                        std::span<std::byte> out);
 
-/// Fills `out`, one chunk of a file, from the file's header and its tensors.
-void fill_chunk(const LayoutFile& file, std::span<const SaveTensor> tensors, std::size_t chunk,
-                std::span<std::byte> out);
-
 }  // namespace stoker

@@ -13,6 +13,7 @@
 #include <stop_token>
 #include <string_view>
 #include <thread>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -36,6 +37,7 @@ namespace {
 
 constexpr std::uint64_t kMemoryBytes = std::uint64_t{256} << 20;
 constexpr std::size_t kLengthBytes = 8;
+constexpr std::size_t kReadThreads = 8;  // they wait for the disk most of the time
 
 /// Whoever writes checkpoints sweeps directories with the names of ours: not in just any directory.
 Status check_directory(const ImportRequest& request) {
@@ -60,7 +62,7 @@ Status check_directory(const ImportRequest& request) {
 /// The file while it is imported. Reads, and does not map: a map kills whoever touches what is gone
 /// when somebody shortens the file.
 ///
-/// Thread safety: every method may be called from any thread.
+/// Thread safety: const methods from any thread.
 class Source {
  public:
   static Result<std::unique_ptr<Source>> open(const std::string& path) {
@@ -84,30 +86,14 @@ class Source {
     return parse_safetensors(bytes, size_bytes_);
   }
 
-  /// Fills `out`. After a failure nothing that was read can be committed: `failed()` fires, which
-  /// ends the writes.
-  void read(std::uint64_t offset_bytes, std::span<std::byte> out) {
-    Status status = read_exactly(fd_.get(), offset_bytes, out, path_);
-    if (status.ok()) return;
-    {
-      const MutexLock lock(mutex_);
-      if (failure_.ok()) failure_ = std::move(status);
-    }
-    failed_.request_stop();
-  }
-  std::stop_source& failed() { return failed_; }
-  Status failure() const {
-    const MutexLock lock(mutex_);
-    return failure_;
+  Status read(std::uint64_t offset_bytes, std::span<std::byte> out) const {
+    return read_exactly(fd_.get(), offset_bytes, out, path_);
   }
 
  private:
   const std::string path_;
   const UniqueFd fd_;
   const std::uint64_t size_bytes_;
-  std::stop_source failed_;
-  mutable Mutex mutex_;
-  Status failure_ STOKER_GUARDED_BY(mutex_);
 };
 
 /// The word before '=' in a Python call, so nothing else will do.
@@ -197,17 +183,15 @@ class SaveProgress {
   std::jthread drawer_;  // last: it uses the members above
 };
 
-Result<std::uint64_t> save(const ImportRequest& request, SaveRequest contents, Source& source,
+Result<std::uint64_t> save(const ImportRequest& request, SaveRequest contents, TensorRead read,
                            Context& context) {
   STOKER_ASSIGN(const EngineKind engine, try_engine());
-  // One stop for both: the user's, and that of a file which cannot be read.
-  const std::stop_callback on_interrupt(context.stop, [&] { source.failed().request_stop(); });
-  STOKER_ASSIGN(
-      const std::unique_ptr<Checkpointer> saver,
-      Checkpointer::make({.directory = request.directory,
-                          .memory_bytes = kMemoryBytes,
-                          .tool = std::string("stoker ") + kVersion,
-                          .engine = make_stoppable_writes(source.failed().get_token(), engine)}));
+  STOKER_ASSIGN(const std::unique_ptr<Checkpointer> saver,
+                Checkpointer::make({.directory = request.directory,
+                                    .memory_bytes = kMemoryBytes,
+                                    .copier = make_reading_copier(kReadThreads, std::move(read)),
+                                    .tool = std::string("stoker ") + kVersion,
+                                    .engine = make_stoppable_writes(context.stop, engine)}));
   const SaveProgress progress(*saver, context);
   const Result<Pending> pending = saver->save(std::move(contents));
   const Status saved = pending.ok() ? pending->wait() : pending.status();
@@ -215,7 +199,6 @@ Result<std::uint64_t> save(const ImportRequest& request, SaveRequest contents, S
   const bool is_durable = pending.ok() && pending->is_durable();
   if (!is_durable && context.stop.stop_requested())
     return Status(Code::cancelled, "interrupted; nothing was committed");
-  if (!is_durable) STOKER_TRY(source.failure());
   STOKER_TRY(saved);
   STOKER_TRY(closed);
   return pending->generation();
@@ -261,18 +244,17 @@ Result<ImportReport> import_safetensors(const ImportRequest& request, Context& c
                        .state_json = state_of(*header, tree),
                        .extra_json = extra_of(*header, request.file)};
   ImportReport report{.name = step_name(request.step), .tensor_count = header->entries.size()};
+  std::unordered_map<std::string, std::uint64_t> begins;  // in the file, by the tensor's name
   for (const SafetensorsEntry& entry : header->entries) {
-    const std::uint64_t begin = header->data_offset_bytes + entry.begin_bytes;
-    contents.tensors.push_back(
-        {.name = tree + "." + entry.name,
-         .type = entry.type,
-         .shape = entry.shape,
-         .read = [&source, begin](std::uint64_t at, std::span<std::byte> out) {
-           source->read(begin + at, out);
-         }});
+    const std::string name = tree + "." + entry.name;
+    begins[name] = header->data_offset_bytes + entry.begin_bytes;
+    contents.tensors.push_back({.name = name, .type = entry.type, .shape = entry.shape});
     report.size_bytes += entry.end_bytes - entry.begin_bytes;
   }
-  STOKER_ASSIGN(report.generation, save(request, std::move(contents), *source, context));
+  const auto read = [&](const SaveTensor& tensor, std::uint64_t at, std::span<std::byte> out) {
+    return source->read(begins.at(tensor.name) + at, out);
+  };
+  STOKER_ASSIGN(report.generation, save(request, std::move(contents), read, context));
   return report;
 }
 

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -8,18 +10,30 @@
 
 namespace stoker {
 
+/// A piece of memory that its destructor frees: mapped, or pinned for a device.
+///
+/// Thread safety: immutable.
+class Arena {
+ public:
+  virtual ~Arena() = default;
+  virtual std::span<std::byte> bytes() const noexcept = 0;
+};
+
+/// Makes one of at least so many bytes, aligned to 4096, whose pages are there already.
+using ArenaMaker = std::function<Result<std::unique_ptr<Arena>>(std::size_t size_bytes)>;
+
 /// Anonymous memory from mmap, on huge pages when they are granted.
 ///
 /// Thread safety: immutable after map(). The destructor unmaps.
-class MappedArena {
+class MappedArena final : public Arena {
  public:
   static Result<MappedArena> map(std::size_t size_bytes, bool huge_pages, bool touch);
   MappedArena(MappedArena&& other) noexcept
       : bytes_(std::exchange(other.bytes_, {})), pages_(other.pages_) {}
   MappedArena& operator=(MappedArena&&) = delete;
-  ~MappedArena();
+  ~MappedArena() override;
 
-  std::span<std::byte> bytes() const noexcept { return bytes_; }
+  std::span<std::byte> bytes() const noexcept override { return bytes_; }
   ArenaPages pages() const noexcept { return pages_; }
 
  private:

@@ -7,6 +7,7 @@
 
 #include "checkpoint/save_support.h"
 #include "checkpoint/staging/staging_memory.h"
+#include "checkpoint/staging/tensor_copier.h"
 
 namespace stoker {
 namespace {
@@ -33,7 +34,7 @@ TEST(StagingTest, an_arena_holds_the_file_as_it_will_be) {
   std::vector<std::byte> memory(staging_bytes(save.layout));
   Staging staging(save.layout, memory);
   EXPECT_FALSE(staging.is_ring());
-  ASSERT_TRUE(fill_staging(staging, save.layout, save.tensors, 3).ok());
+  ASSERT_TRUE(make_host_copier(3)->copy(save.layout, save.tensors, staging).ok());
   const LayoutFile& file = save.layout.files[0];
   EXPECT_EQ(std::memcmp(memory.data(), file.header.data(), file.header.size()), 0);
   EXPECT_EQ(std::memcmp(memory.data() + file.header.size(), save.owned[0].values.data(),
@@ -57,7 +58,7 @@ TEST(StagingTest, a_ring_of_two_passes_any_number_of_chunks) {
       staging.release(*chunk);
     }
   });
-  ASSERT_TRUE(fill_staging(staging, save.layout, save.tensors, 4).ok());
+  ASSERT_TRUE(make_host_copier(4)->copy(save.layout, save.tensors, staging).ok());
   writer.join();
   EXPECT_EQ(staging.filled_bytes(), file.size());
   EXPECT_EQ(std::memcmp(file.data() + save.layout.files[0].header.size(),
@@ -74,7 +75,7 @@ TEST(StagingTest, a_writer_that_gives_up_ends_the_copy) {
     staging.fail(Status(Code::io_error, "first"));
     staging.fail(Status(Code::no_space, "second"));
   });
-  EXPECT_EQ(fill_staging(staging, save.layout, save.tensors, 4).message(), "first");
+  EXPECT_EQ(make_host_copier(4)->copy(save.layout, save.tensors, staging).message(), "first");
   EXPECT_FALSE(staging.take(Deadline::max()).has_value());
 }
 

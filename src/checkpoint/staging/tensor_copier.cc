@@ -1,0 +1,99 @@
+#include "checkpoint/staging/tensor_copier.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <new>
+#include <optional>
+#include <utility>
+
+#include "base/work_together.h"
+#include "checkpoint/staging/tensor_copy.h"
+
+namespace stoker {
+namespace {
+
+/// Copies with threads that wait for what they read.
+class ThreadedCopier final : public TensorCopier {
+ public:
+  ThreadedCopier(std::size_t thread_count, TensorRead read)
+      : thread_count_(thread_count), read_(std::move(read)) {}
+
+  Status copy(const CheckpointLayout& layout, std::span<const SaveTensor> tensors,
+              Staging& staging) override {
+    const auto work = [&] {
+      try {
+        while (const std::optional<Staging::Chunk> chunk = staging.next_to_fill()) {
+          const ChunkRef ref = layout.chunks[chunk->index];
+          const Status filled = fill(layout.files[ref.file], tensors, ref.offset_bytes(),
+                                     chunk->memory.first(chunk->size_bytes));
+          if (!filled.ok()) return staging.fail(filled);
+          staging.filled(*chunk);
+        }
+      } catch (const std::bad_alloc&) {
+        staging.fail(Status::from_errno(ENOMEM, "copy a checkpoint", ""));
+      }
+    };
+    work_together(std::min(thread_count_, layout.chunks.size()), work);
+    return staging.status();
+  }
+
+ private:
+  /// The bytes of a file from `begin` on: its header and its tensors.
+  Status fill(const LayoutFile& file, std::span<const SaveTensor> tensors, std::uint64_t begin,
+              std::span<std::byte> out) const {
+    const std::uint64_t end = begin + out.size();
+    if (begin < file.header.size()) {
+      const std::size_t size = std::min<std::uint64_t>(end, file.header.size()) - begin;
+      std::memcpy(out.data(), file.header.data() + begin, size);
+    }
+    for (const PlacedTensor& placed : file.overlapping(begin, end)) {
+      const std::uint64_t from = std::max(begin, placed.begin_bytes);
+      const std::uint64_t to = std::min(end, placed.end_bytes);
+      STOKER_TRY(read_(tensors[placed.tensor], from - placed.begin_bytes,
+                       out.subspan(from - begin, to - from)));
+    }
+    return {};
+  }
+
+  const std::size_t thread_count_;
+  const TensorRead read_;
+};
+
+/// Tensors in this process's memory.
+class HostCopier final : public TensorCopier {
+ public:
+  explicit HostCopier(std::size_t thread_count)
+      : copier_(thread_count,
+                [](const SaveTensor& tensor, std::uint64_t offset_bytes, std::span<std::byte> out) {
+                  copy_tensor_bytes(tensor, offset_bytes, out);
+                  return Status();
+                }) {}
+
+  Status check(std::span<const SaveTensor> tensors) const override {
+    for (const SaveTensor& tensor : tensors)
+      if (tensor.data == nullptr && std::ranges::count(tensor.shape, 0U) == 0)
+        return Status(Code::invalid_argument, "tensor " + tensor.name + ": it has no data");
+    return {};
+  }
+  bool is_of_host_memory() const noexcept override { return true; }
+  Status copy(const CheckpointLayout& layout, std::span<const SaveTensor> tensors,
+              Staging& staging) override {
+    return copier_.copy(layout, tensors, staging);
+  }
+
+ private:
+  ThreadedCopier copier_;
+};
+
+}  // namespace
+
+std::shared_ptr<TensorCopier> make_host_copier(std::size_t thread_count) {
+  return std::make_shared<HostCopier>(thread_count);
+}
+
+std::shared_ptr<TensorCopier> make_reading_copier(std::size_t thread_count, TensorRead read) {
+  return std::make_shared<ThreadedCopier>(thread_count, std::move(read));
+}
+
+}  // namespace stoker
