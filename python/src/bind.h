@@ -18,6 +18,7 @@ void bind_pack(nanobind::module_& module);
 void bind_checkpoint(nanobind::module_& module);
 void bind_checkpoint_ranks(nanobind::module_& module);
 void bind_checkpoint_read(nanobind::module_& module);
+void bind_checkpoint_restore(nanobind::module_& module);
 void bind_safetensors(nanobind::module_& module);
 
 }  // namespace stoker::python

@@ -6,8 +6,6 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
-#include <cerrno>
-#include <exception>
 #include <map>
 #include <memory>
 #include <optional>
@@ -22,12 +20,12 @@
 #include "checkpoint/directory/notes.h"
 #include "checkpoint/directory/retention.h"
 #include "checkpoint/restore/reader.h"
-#include "checkpoint/restore/restore_choice.h"
 #include "checkpoint/restore/tensor_names.h"
 #include "checkpoint_arguments.h"
 #include "engine_setting.h"
 #include "io/files/publish.h"
 #include "killing_file_ops.h"
+#include "open_checkpoint.h"
 #include "raise.h"
 
 namespace nb = nanobind;
@@ -35,33 +33,6 @@ using namespace nb::literals;
 
 namespace stoker::python {
 namespace {
-
-using Reader = std::shared_ptr<const CheckpointReader>;
-
-/// A reader as Python holds it; null where it was lent for a call that is over.
-struct OpenCheckpoint {
-  Reader reader;
-};
-
-const CheckpointReader& reader_of(const OpenCheckpoint& self) {
-  if (self.reader == nullptr) throw nb::value_error("this checkpoint is not open any more");
-  return *self.reader;
-}
-
-const CheckpointManifest& manifest_of(const OpenCheckpoint& self) {
-  return reader_of(self).manifest();
-}
-
-/// Raises with the file that the message names.
-void raise_if_damaged(const Status& status, const std::string& directory) {
-  const std::optional<CorruptPlace> place = place_under(directory, status.message());
-  raise_if_failed(status, place ? &*place : nullptr);
-}
-
-CheckpointDirectory open_directory(const nb::bytes& directory, FileOps& ops = posix_file_ops()) {
-  const std::string path = path_of(directory);
-  return value_or_raise(without_gil([&] { return CheckpointDirectory::open(ops, path); }));
-}
 
 OpenCheckpoint open_checkpoint(const nb::bytes& directory) {
   const std::string path = path_of(directory);
@@ -121,53 +92,6 @@ void read_all(const OpenCheckpoint& self, const nb::list& targets) {
   raise_if_damaged(
       interruptible([&](std::stop_token stop) { return reader.read_all(wanted, {.stop = stop}); }),
       reader.directory());
-}
-
-/// What an exception of `attempt` means to the choice: `corrupt` and `io_error` pass a checkpoint
-/// over; `not_found` makes it list again; anything else ends it and is raised again.
-Status status_of(const nb::python_error& error, nb::handle corrupt_error) {
-  const std::string message = nb::cast<std::string>(nb::str(error.value()));
-  if (error.matches(corrupt_error)) return Status(Code::corrupt, message);
-  if (error.matches(PyExc_FileNotFoundError)) return Status(Code::not_found, message);
-  if (error.matches(PyExc_OSError)) {
-    const nb::object number = error.value().attr("errno");
-    if (!number.is_none() && nb::cast<int>(number) == EIO) return Status(Code::io_error, message);
-  }
-  return Status(Code::cancelled, "stopped");
-}
-
-nb::tuple choose(const nb::bytes& directory, const std::string& name, bool finite,
-                 const nb::callable& attempt) {
-  const nb::object corrupt_error = nb::module_::import_("stoker._native").attr("CorruptError");
-  std::exception_ptr raised;
-  // On the thread that called us, which had the GIL: our own threads never take it.
-  const TryCheckpoint try_one = [&](const CheckpointReader& reader) -> Status {
-    const TakenGil gil;
-    // Lent: it is the choice's, and whoever keeps the object longer finds it closed.
-    const nb::object lent = nb::cast(OpenCheckpoint{Reader(Reader(), &reader)});
-    Status status;
-    try {
-      attempt(lent);
-    } catch (const nb::python_error& error) {
-      status = status_of(error, corrupt_error);
-      if (status.code() == Code::cancelled) raised = std::current_exception();
-    }
-    nb::cast<OpenCheckpoint&>(lent).reader.reset();
-    return status;
-  };
-  const RestoreRequest request{.directory = open_directory(directory),
-                               .name = name,
-                               .finite = finite,
-                               .reader = {.engine = make_engine_factory(engine_setting())}};
-  const Result<RestoreChoice> choice =
-      without_gil([&] { return choose_checkpoint(request, try_one); });
-  if (raised) std::rethrow_exception(raised);
-  raise_if_damaged(choice.status(), request.directory.path());
-  nb::list passed_over;
-  for (const PassedOver& passed : choice->passed_over)
-    passed_over.append(
-        nb::make_tuple(text_of(passed.name), text_of(std::string(passed.reason.message()))));
-  return nb::make_tuple(text_of(choice->name), passed_over);
 }
 
 nb::list list_steps(const nb::bytes& directory, bool for_newest) {
@@ -265,10 +189,6 @@ void bind_checkpoint_read(nb::module_& module) {
            nb::sig("def read_all(self, targets: list[tuple[Any, ...]]) -> None"),
            "Fills memory: name, box or None, address, strides or None, address and size of all "
            "memory.");
-  module.def("choose_checkpoint", &choose, "directory"_a, "name"_a, "finite"_a, "attempt"_a,
-             nb::sig("def choose_checkpoint(directory: bytes, name: str, finite: bool, "
-                     "attempt: Any) -> tuple[str, list[tuple[str, str]]]"),
-             "Calls `attempt` with checkpoints until one holds: its name, and those passed over.");
   module.def(
       "list_checkpoints", &list_steps, "directory"_a, "for_newest"_a = false,
       nb::sig("def list_checkpoints(directory: bytes, for_newest: bool = False) -> "

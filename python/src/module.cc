@@ -28,5 +28,6 @@ NB_MODULE(_native, module) {
   stoker::python::bind_checkpoint(module);
   stoker::python::bind_checkpoint_ranks(module);
   stoker::python::bind_checkpoint_read(module);
+  stoker::python::bind_checkpoint_restore(module);
   stoker::python::bind_safetensors(module);
 }

@@ -1027,11 +1027,6 @@ class OpenCheckpoint:
         Fills memory: name, box or None, address, strides or None, address and size of all memory.
         """
 
-def choose_checkpoint(directory: bytes, name: str, finite: bool, attempt: Any) -> tuple[str, list[tuple[str, str]]]:
-    """
-    Calls `attempt` with checkpoints until one holds: its name, and those passed over.
-    """
-
 def list_checkpoints(directory: bytes, for_newest: bool = False) -> list[tuple[str, int, bool, int, str | None, str]]:
     """
     The newest first: name, step, superseded, generation, damage, line. With `for_newest` the first one's manifest was read.
@@ -1043,6 +1038,14 @@ def checkpoint_metrics(directory: bytes) -> list[str]:
 def annotate_checkpoint(directory: bytes, step: int, generation: int, line: str, values: Mapping[str, float], kill_at: tuple[str, int]) -> None: ...
 
 def pin_checkpoint(directory: bytes, step: int, generation: int, line: str, is_pinned: bool, kill_at: tuple[str, int]) -> None: ...
+
+def restore_checkpoint(directory: bytes, name: str, finite: bool, session: Session | None, trial: tuple[Any, Any], timeout: float | None) -> tuple[str, list[tuple[str, str]], tuple[bool, str, str] | None]:
+    """
+    Lets every rank check, then read, checkpoints until one is valid on all of them.
+    """
+
+def refuse_restore(session: Session, report: tuple[str, str, str, bool], timeout: float | None) -> None:
+    """Ends a restore on every rank: this one cannot even ask for it."""
 
 def list_safetensors(path: bytes) -> list[tuple[str, str, tuple[int, ...], int]]:
     """Name, type, shape and offset of each tensor in a safetensors file."""

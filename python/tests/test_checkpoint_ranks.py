@@ -200,7 +200,8 @@ def test_what_one_rank_cannot_save_is_refused_on_all_at_once(tmp_path: Path) -> 
     "error", [PermissionError(13, "no"), OSError(28, "full"), TypeError("odd"), KeyError("odd")]
 )
 def test_an_error_of_another_rank_is_of_the_same_kind(error: Exception) -> None:
-    told = _checkpoint_together._error_of({"rank": 3, **_checkpoint_together._describe(error)})
+    _, message, detail, _ = _checkpoint_together._report(error)
+    told = _checkpoint_together._error_of(f"rank 3: {message}", json.loads(detail))
     assert type(told) is (RuntimeError if isinstance(error, KeyError) else type(error))
     assert "rank 3: " in str(told)
     assert getattr(told, "errno", None) == getattr(error, "errno", None)

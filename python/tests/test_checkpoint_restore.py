@@ -282,7 +282,8 @@ def test_a_file_without_its_name_is_not_needed_any_more(tmp_path: Path) -> None:
 def test_a_checkpoint_lent_to_an_attempt_is_closed_afterwards(tmp_path: Path) -> None:
     save_steps(tmp_path, 1)
     kept: list[Any] = []
-    stoker._native.choose_checkpoint(os.fsencode(tmp_path), "", False, kept.append)
+    trial = (kept.append, lambda checkpoint: None)
+    stoker._native.restore_checkpoint(os.fsencode(tmp_path), "", False, None, trial, None)
     with pytest.raises(ValueError, match="not open any more"):
         kept[0].tensors()
     with pytest.raises(ValueError, match="not open any more"):

@@ -1,0 +1,177 @@
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+
+#include <exception>
+#include <memory>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "bind.h"
+#include "checkpoint/restore/restore_agreement.h"
+#include "engine_setting.h"
+#include "interrupts.h"
+#include "open_checkpoint.h"
+#include "session.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace stoker::python {
+namespace {
+
+/// How a try went wrong, in Python: "damaged", "gone" or "failed", the message, what else the other
+/// ranks are to know, and whether the caller's own code has failed.
+using Report = std::tuple<std::string, std::string, std::string, bool>;
+
+RestoreReport report_of(const Report& report) {
+  const auto& [kind, message, detail, is_callers] = report;
+  Code code = Code::invalid_argument;
+  if (kind == "damaged") code = Code::corrupt;
+  if (kind == "gone") code = Code::not_found;
+  return {.status = Status(code, message), .detail = detail, .is_callers = is_callers};
+}
+
+/// Calls Python with checkpoints, on the thread that has called us: our own never take the GIL.
+///
+/// Thread safety: none.
+class PythonTrial {
+ public:
+  PythonTrial(nb::callable check, nb::callable read)
+      : check_(std::move(check)), read_(std::move(read)) {}
+
+  RestoreTrial trial() {
+    return {.check =
+                [this](const CheckpointReader& reader) {
+                  lend(&reader);
+                  return call(check_);
+                },
+            .read =
+                [this](const CheckpointReader&) {
+                  const RestoreReport report = call(read_);
+                  lend(nullptr);
+                  return report;
+                }};
+  }
+  /// Raises what is no report: Ctrl-C. Nothing is lent any more.
+  void end() {
+    take_back();
+    if (raised_) std::rethrow_exception(raised_);
+  }
+
+ private:
+  /// The same object for a check and for the reading that follows. It is the restore's, and whoever
+  /// keeps the object longer finds it closed.
+  void lend(const CheckpointReader* reader) {
+    const TakenGil gil;
+    take_back();
+    if (reader != nullptr)
+      lent_ = nb::cast(OpenCheckpoint{{std::shared_ptr<const CheckpointReader>(), reader}});
+  }
+  void take_back() {
+    if (lent_.is_valid()) nb::cast<OpenCheckpoint&>(lent_).reader.reset();
+    lent_.reset();
+  }
+
+  RestoreReport call(const nb::callable& act) {
+    const TakenGil gil;
+    try {
+      const nb::object answer = act(lent_);
+      return answer.is_none() ? RestoreReport() : report_of(nb::cast<Report>(answer));
+    } catch (const nb::python_error& error) {
+      raised_ = std::current_exception();
+      return {.status = Status(Code::cancelled, "it was interrupted"), .is_callers = true};
+    }
+  }
+
+  nb::callable check_;
+  nb::callable read_;
+  nb::object lent_;
+  std::exception_ptr raised_;
+};
+
+/// Who did not hear the end still needs the session's messages.
+void keep(const Session& session) {
+  static auto& kept = *new std::vector<Session>();
+  kept.push_back(session);
+}
+
+/// `session`: none for a process that is alone. Gives the name of what was restored, empty if there
+/// is nothing, those that were passed over, and the failure that a rank has reported: whether it is
+/// that of this rank's last try, the message and the detail.
+nb::tuple restore(const nb::bytes& directory, const std::string& name, bool finite,
+                  const std::optional<Session>& session,
+                  const std::tuple<nb::callable, nb::callable>& trial,
+                  std::optional<double> timeout) {
+  const std::string path = path_of(directory);
+  const RestoreWish wish{
+      .path = path,
+      .open = [&path] { return CheckpointDirectory::open(posix_file_ops(), path); },
+      .name = name,
+      .finite = finite,
+      .reader = {.engine = make_engine_factory(engine_setting())}};
+  PythonTrial python(std::get<0>(trial), std::get<1>(trial));
+  const std::shared_ptr<Coordinator> coordinator =
+      session ? session->coordinator : std::shared_ptr<Coordinator>(make_single_coordinator());
+  RestoreAgreement agreement(*coordinator, deadline_after(timeout_of(timeout)), Interrupts::pause);
+  const Interrupts interrupts;
+  bool is_heard = false;
+  const Result<RestoreAgreement::Outcome> outcome = without_gil([&] {
+    Result<RestoreAgreement::Outcome> restored = agreement.restore(wish, python.trial());
+    is_heard = agreement.take_leave();
+    return restored;
+  });
+  if (!is_heard && session) keep(*session);
+  python.end();
+  interrupts.raise();
+  raise_if_failed(outcome.status());
+  nb::object failure = nb::none();
+  if (outcome->failure) {
+    const RestoreReport& report = outcome->failure->report;
+    const std::uint32_t rank = outcome->failure->rank;
+    const bool is_own = rank == coordinator->rank();
+    const Status status =
+        is_own ? report.status : report.status.with_context("rank " + std::to_string(rank));
+    if (report.detail.empty()) raise_if_damaged(status, path);  // rank 0's, outside of a trial
+    failure = nb::make_tuple(is_own && outcome->failure->is_of_trial,
+                             text_of(std::string(status.message())), text_of(report.detail));
+  }
+  nb::list passed_over;
+  for (const PassedOver& passed : outcome->choice.passed_over)
+    passed_over.append(
+        nb::make_tuple(text_of(passed.name), text_of(std::string(passed.reason.message()))));
+  return nb::make_tuple(text_of(outcome->choice.name), passed_over, failure);
+}
+
+void refuse(const Session& session, const Report& report, std::optional<double> timeout) {
+  RestoreAgreement agreement(*session.coordinator, deadline_after(timeout_of(timeout)),
+                             Interrupts::pause);
+  const Interrupts interrupts;
+  bool is_heard = false;
+  const Status status = without_gil([&] {
+    const Status refused = agreement.refuse(report_of(report));
+    is_heard = agreement.take_leave();
+    return refused;
+  });
+  if (!is_heard) keep(session);
+  interrupts.raise();
+  raise_if_failed(status);
+}
+
+}  // namespace
+
+void bind_checkpoint_restore(nb::module_& module) {
+  module.def("restore_checkpoint", &restore, "directory"_a, "name"_a, "finite"_a,
+             "session"_a.none(), "trial"_a, "timeout"_a.none(),
+             nb::sig("def restore_checkpoint(directory: bytes, name: str, finite: bool, "
+                     "session: Session | None, trial: tuple[Any, Any], timeout: float | None) -> "
+                     "tuple[str, list[tuple[str, str]], tuple[bool, str, str] | None]"),
+             "Lets every rank check, then read, checkpoints until one is valid on all of them.");
+  module.def("refuse_restore", &refuse, "session"_a, "report"_a, "timeout"_a.none(),
+             "Ends a restore on every rank: this one cannot even ask for it.");
+}
+
+}  // namespace stoker::python

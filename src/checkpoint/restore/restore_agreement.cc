@@ -1,0 +1,318 @@
+#include "checkpoint/restore/restore_agreement.h"
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "checkpoint/manifest/manifest_file.h"
+#include "checkpoint/ranks/message_json.h"
+
+namespace stoker {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+/// Other machines may see a new name, or what it leads to, some seconds later.
+constexpr nanoseconds kSeenAfter = seconds(5);
+constexpr nanoseconds kLookEvery = milliseconds(100);
+constexpr nanoseconds kFarewell = seconds(10);
+constexpr std::uint64_t kFirstTry = 2;  // the round after the comparison
+
+/// Ends a choice in which nothing is to be tried again: what has happened is known elsewhere.
+Status over() {
+  return Status(Code::cancelled, "the ranks have agreed");
+}
+
+Json report_json(const RestoreReport& report) {
+  return {{"failure", failure_json(report.status)},
+          {"detail", report.detail},
+          {"is_callers", report.is_callers ? 1U : 0U}};
+}
+
+RestoreReport report_of(MessageMembers& members) {
+  return {.status = members.failure(),
+          .detail = members.text("detail"),
+          .is_callers = members.number("is_callers") != 0};
+}
+
+Result<RestoreReport> parse_report(std::string_view text) {
+  MessageMembers members(text);
+  RestoreReport report = report_of(members);
+  STOKER_TRY(members.check());
+  return report;
+}
+
+std::string format_failure(const std::optional<RestoreFailure>& failure) {
+  if (!failure) return message_text({{"rank", "none"}});
+  Json message = report_json(failure->report);
+  message["rank"] = failure->rank;
+  message["is_of_trial"] = failure->is_of_trial ? 1U : 0U;
+  return message_text(message);
+}
+
+Result<std::optional<RestoreFailure>> parse_failure(std::string_view text) {
+  MessageMembers none(text);
+  if (none.text("rank") == "none") return std::optional<RestoreFailure>();
+  MessageMembers members(text);
+  RestoreFailure failure{.rank = static_cast<std::uint32_t>(members.number("rank")),
+                         .report = report_of(members),
+                         .is_of_trial = members.number("is_of_trial") != 0};
+  STOKER_TRY(members.check(!failure.report.status.ok()));
+  return std::optional(std::move(failure));
+}
+
+std::string asked_for(std::string_view name, bool finite) {
+  return (name.empty() ? "the newest checkpoint" : std::string(name)) +
+         (finite ? " that is finite" : "");
+}
+
+Result<RestoreChoice> choose(const RestoreWish& wish, const TryCheckpoint& attempt) {
+  STOKER_ASSIGN(CheckpointDirectory directory, wish.open());
+  return choose_checkpoint({.directory = std::move(directory),
+                            .name = wish.name,
+                            .finite = wish.finite,
+                            .reader = wish.reader},
+                           attempt);
+}
+
+/// The one that decides: what ends the restore, then what is gone, then damage.
+std::optional<RestoreFailure> worst_of(std::vector<RestoreReport> reports) {
+  const auto weight = [](const RestoreReport& report) {
+    if (!report.passes_over()) return 0;
+    return is_damage(report.status) ? 2 : 1;
+  };
+  std::optional<RestoreFailure> worst;
+  for (std::uint32_t rank = 0; rank < reports.size(); ++rank) {
+    RestoreReport& report = reports[rank];
+    if (report.status.ok() || (worst && weight(worst->report) <= weight(report))) continue;
+    worst = RestoreFailure{.rank = rank, .report = std::move(report), .is_of_trial = true};
+  }
+  return worst;
+}
+
+}  // namespace
+
+bool RestoreReport::passes_over() const noexcept {
+  return !is_callers && (is_damage(status) || is_gone(status));
+}
+
+RestoreAgreement::RestoreAgreement(Coordinator& coordinator, Deadline deadline,
+                                   std::function<Status(nanoseconds)> pause)
+    : coordinator_(coordinator), deadline_(deadline), pause_(std::move(pause)) {
+  if (pause_) return;
+  pause_ = [](nanoseconds duration) {
+    std::this_thread::sleep_for(duration);
+    return Status();
+  };
+}
+
+Status RestoreAgreement::lost(const Status& status) {
+  if (lost_.ok()) lost_ = status;
+  return status;
+}
+
+/// Rank 0's text, on every rank.
+Result<std::string> RestoreAgreement::tell(const char* what, const std::string& text) {
+  Result<std::string> told =
+      coordinator_.broadcast(what + ("-" + std::to_string(round_)), text, deadline_);
+  if (!told.ok()) return lost(told.status());
+  return told;
+}
+
+/// Everybody's texts, on rank 0; on others nothing.
+Result<std::vector<std::string>> RestoreAgreement::hear(const std::string& text) {
+  Result<std::vector<std::string>> heard =
+      coordinator_.gather("tried-" + std::to_string(round_), text, deadline_);
+  if (!heard.ok()) return lost(heard.status());
+  return heard;
+}
+
+Result<RestoreAgreement::Outcome> RestoreAgreement::restore(const RestoreWish& wish,
+                                                            const RestoreTrial& trial) {
+  const std::string own = message_text({{"name", wish.name}, {"finite", wish.finite ? 1U : 0U}});
+  STOKER_ASSIGN(std::optional<RestoreFailure> failure, compare(own, &wish));
+  if (failure) return Outcome{.failure = std::move(failure)};
+  return coordinator_.rank() == 0 ? lead(wish, trial) : follow(wish, trial);
+}
+
+Status RestoreAgreement::refuse(const RestoreReport& why) {
+  return compare(message_text(report_json(why)), nullptr).status();
+}
+
+/// `wish`: null on a rank that refuses.
+Result<std::optional<RestoreFailure>> RestoreAgreement::compare(const std::string& own,
+                                                                const RestoreWish* wish) {
+  ++round_;
+  STOKER_ASSIGN(const std::vector<std::string> said, hear(own));
+  std::optional<RestoreFailure> found;
+  std::optional<std::uint32_t> other;
+  for (std::uint32_t rank = 0; rank < said.size() && !found; ++rank) {
+    MessageMembers members(said[rank]);
+    if (!members.has("name")) {
+      STOKER_ASSIGN(RestoreReport report, parse_report(said[rank]));
+      found = RestoreFailure{.rank = rank, .report = std::move(report)};
+    } else if (said[rank] != own && !other) {
+      other = rank;
+    }
+  }
+  if (!found && other && wish != nullptr) {
+    MessageMembers members(said[*other]);
+    const std::string theirs = asked_for(members.text("name"), members.number("finite") != 0);
+    STOKER_TRY(members.check());
+    found = RestoreFailure{
+        .report = {.status = Status(Code::invalid_argument,
+                                    wish->path + ": rank 0 restores " +
+                                        asked_for(wish->name, wish->finite) + " and rank " +
+                                        std::to_string(*other) + " restores " + theirs +
+                                        ": all ranks restore the same")}};
+  }
+  STOKER_ASSIGN(const std::string told, tell("compared", format_failure(found)));
+  return parse_failure(told);
+}
+
+Result<RestoreAgreement::Outcome> RestoreAgreement::lead(const RestoreWish& wish,
+                                                         const RestoreTrial& trial) {
+  Result<RestoreChoice> choice =
+      choose(wish, [&](const CheckpointReader& reader) { return lead_one(reader, trial); });
+  STOKER_TRY(lost_);
+  if (failure_) return Outcome{.failure = std::move(failure_)};
+  const bool is_tried = ++round_ > kFirstTry;
+  if (is_gone(choice.status()) && wish.name.empty() && !is_tried) choice = RestoreChoice();
+  if (!choice.ok()) {
+    RestoreFailure failure{.report = {.status = choice.status()}};
+    if (damage_ && !wish.name.empty()) failure = *damage_;
+    if (damage_) failure.report.detail = damage_->report.detail;
+    STOKER_TRY(tell("try", format_failure(failure)).status());
+    return Outcome{.failure = std::move(failure)};
+  }
+  Json passed_over = Json::array();
+  for (const PassedOver& passed : choice->passed_over) {
+    Json& pair = passed_over.push_back(Json::array());
+    pair.push_back(passed.name);
+    pair.push_back(passed.reason.message());
+  }
+  Json end{{"chosen", choice->name}};
+  end["passed_over"] = std::move(passed_over);
+  STOKER_TRY(tell("try", message_text(end)).status());
+  return Outcome{.choice = *std::move(choice)};
+}
+
+Status RestoreAgreement::lead_one(const CheckpointReader& reader, const RestoreTrial& trial) {
+  ++round_;
+  const std::string name = reader.directory().substr(reader.directory().rfind('/') + 1);
+  STOKER_TRY(tell("try", message_text({{"name", name},
+                                       {"generation", reader.manifest().generation},
+                                       {"line", reader.manifest().line}}))
+                 .status());
+  STOKER_TRY(lead_in(trial.check(reader)));
+  ++round_;
+  return lead_in(trial.read(reader));
+}
+
+/// Hears how it went on the others and says what follows. What is returned is for the choice:
+/// damage passes the checkpoint over.
+Status RestoreAgreement::lead_in(const RestoreReport& own) {
+  STOKER_ASSIGN(const std::vector<std::string> said, hear(message_text(report_json(own))));
+  std::vector<RestoreReport> reports;
+  for (const std::string& text : said) {
+    Result<RestoreReport> report = parse_report(text);
+    if (!report.ok()) return lost(report.status());
+    reports.push_back(*std::move(report));
+  }
+  std::optional<RestoreFailure> failure = worst_of(std::move(reports));
+  STOKER_TRY(tell("said", format_failure(failure)).status());
+  if (!failure) return {};
+  const Status& status = failure->report.status;
+  if (!failure->report.passes_over()) {
+    failure_ = std::move(failure);
+    return over();
+  }
+  if (!damage_) damage_ = failure;
+  return failure->rank == 0 ? status : status.with_context("rank " + std::to_string(failure->rank));
+}
+
+Result<std::optional<RestoreFailure>> RestoreAgreement::agree(const RestoreReport& own) {
+  STOKER_TRY(hear(message_text(report_json(own))).status());
+  STOKER_ASSIGN(const std::string told, tell("said", ""));
+  return parse_failure(told);
+}
+
+Result<RestoreAgreement::Outcome> RestoreAgreement::follow(const RestoreWish& wish,
+                                                           const RestoreTrial& trial) {
+  for (;;) {
+    ++round_;
+    STOKER_ASSIGN(const std::string told, tell("try", ""));
+    MessageMembers members(told);
+    if (members.has("failure")) {
+      STOKER_ASSIGN(std::optional<RestoreFailure> failure, parse_failure(told));
+      return Outcome{.failure = std::move(failure)};
+    }
+    if (members.has("chosen")) {
+      Outcome outcome;
+      outcome.choice.name = members.text("chosen");
+      for (auto& [name, reason] : members.pairs("passed_over"))
+        outcome.choice.passed_over.push_back({name, Status(Code::corrupt, reason)});
+      STOKER_TRY(members.check());
+      return outcome;
+    }
+    RestoreWish named = wish;
+    named.name = members.text("name");
+    named.finite = false;
+    const std::uint64_t generation = members.number("generation");
+    const std::string line = members.text("line");
+    STOKER_TRY(members.check());
+    STOKER_ASSIGN(std::optional<RestoreFailure> failure,
+                  follow_one(named, trial, generation, line));
+    if (failure && !failure->report.passes_over()) return Outcome{.failure = std::move(failure)};
+  }
+}
+
+/// Tries the checkpoint that rank 0 tries, and hears what follows for all.
+Result<std::optional<RestoreFailure>> RestoreAgreement::follow_one(const RestoreWish& wish,
+                                                                   const RestoreTrial& trial,
+                                                                   std::uint64_t generation,
+                                                                   const std::string& line) {
+  RestoreReport own;                      // of what has been done last
+  std::optional<RestoreFailure> refused;  // by some rank, when it was checked
+  const auto try_one = [&](const CheckpointReader& reader) -> Status {
+    const CheckpointManifest& manifest = reader.manifest();
+    if (manifest.generation != generation || manifest.line != line) {
+      own.status =
+          Status(Code::not_found, reader.directory() + ": generation " +
+                                      std::to_string(manifest.generation) + " of " + manifest.line +
+                                      ", not " + std::to_string(generation) + " of " + line);
+      return over();
+    }
+    own = trial.check(reader);
+    if (!own.status.ok()) return own.is_callers ? over() : own.status;
+    Result<std::optional<RestoreFailure>> checked = agree({});
+    if (!checked.ok()) return checked.status();
+    refused = *std::move(checked);
+    if (refused) return over();
+    ++round_;
+    own = trial.read(reader);
+    return own.status.ok() ? Status() : over();
+  };
+  const Deadline seen = std::min(deadline_, deadline_after(kSeenAfter));
+  const std::uint64_t round = round_;
+  for (;;) {
+    own = {};
+    const Result<RestoreChoice> choice = choose(wish, try_one);
+    STOKER_TRY(lost_);
+    if (refused) return refused;
+    if (!choice.ok() && own.status.ok()) own.status = choice.status();
+    const bool is_unseen = round_ == round && !own.is_callers && is_gone(own.status);
+    if (!is_unseen || Clock::now() >= seen) return agree(own);
+    if (const Status paused = pause_(kLookEvery); !paused.ok()) return lost(paused);
+  }
+}
+
+bool RestoreAgreement::take_leave() {
+  ++round_;
+  deadline_ = std::min(deadline_, deadline_after(kFarewell));
+  return lost_.ok() && hear("").ok();
+}
+
+}  // namespace stoker
