@@ -18,7 +18,7 @@ max_len_of() {
     cursor_fuzz) echo 8192 ;;
     checkpoint_manifest_fuzz | litdata_fuzz | mds_fuzz) echo 2048 ;;
     catalog_fuzz | lock_record_fuzz | step_notes_fuzz | tfrecord_fuzz | units_fuzz) echo 1024 ;;
-    machine_text_fuzz | meeting_fuzz) echo 512 ;;
+    machine_text_fuzz | meeting_fuzz | rank_messages_fuzz) echo 512 ;;
     checkpoint_names_fuzz) echo 256 ;;  # what a filesystem takes
     *) echo 4096 ;;
   esac
