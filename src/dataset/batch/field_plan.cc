@@ -106,6 +106,7 @@ Status settle_array(PlannedColumn& column, const SampleView& sample) {
     if (spec.kind == FieldKind::array && spec.dtype) {
       STOKER_ASSIGN(const bool is_text, is_number_text(seen, *spec.dtype));
       if (is_text) seen.type = FieldType::text;
+      column.is_plain = seen.type == FieldType::bytes && !looks_like_npy(seen.bytes);
     }
     STOKER_ASSIGN(view, reader.read(seen, spec.dtype));
     column.is_number = spec.kind == FieldKind::array && !has_dimensions(spec) &&
@@ -233,6 +234,24 @@ Result<FieldPlan> make_field_plan(std::span<const FieldSpec> fields, const Datas
                    .with_context(fmt::format("column {}", quote_for_message(spec.name))));
   }
   return plan;
+}
+
+Status check_field_plan(const FieldPlan& plan, const Dataset& other) {
+  if (std::ranges::none_of(plan.columns, &PlannedColumn::is_plain)) return {};
+  SampleRecord first;
+  STOKER_TRY(read_first(other, first).with_context("looking at the first sample's fields"));
+  for (const PlannedColumn& column : plan.columns) {
+    const FieldView* field = column.is_plain ? column.find_in(first.view()) : nullptr;
+    if (field == nullptr) continue;
+    const Result<bool> is_text = is_number_text(*field, column.dtype);
+    if (is_text.ok() && !*is_text) continue;
+    return Status(Code::invalid_argument,
+                  fmt::format("column {}: it has text, where the first dataset has plain elements. "
+                              "Convert one of them; if both are plain elements, give their shape, "
+                              "stoker.Array(\"{}\", shape)",
+                              quote_for_message(column.spec.name), dtype_name(column.dtype)));
+  }
+  return {};
 }
 
 }  // namespace stoker::internal

@@ -28,6 +28,8 @@ struct PlannedColumn {
   /// `array`: of one number for each sample. Bytes that do not say what they hold are then a number
   /// written as text; of other columns they are plain elements.
   bool is_number = false;
+  /// `array`: of plain elements, as which numbers written as text could be read without an error.
+  bool is_plain = false;
   std::size_t row_bytes = 0;  ///< What each sample (of `ragged`: each row) takes; 0 for views.
   std::vector<std::byte> pad_element = {};
 
@@ -71,5 +73,9 @@ constexpr std::size_t align_array(std::size_t size_bytes) noexcept {
 /// samples that can be read: one shape for the whole run, so that memory is known and an odd sample
 /// is named, whichever batch it is in. `invalid_argument` if that sample lacks the field.
 Result<FieldPlan> make_field_plan(std::span<const FieldSpec> fields, const Dataset& dataset);
+
+/// `invalid_argument` if another dataset of the same loader has numbers written as text where the
+/// plan's dataset has plain elements. What else differs is an error where it is read.
+Status check_field_plan(const FieldPlan& plan, const Dataset& other);
 
 }  // namespace stoker::internal

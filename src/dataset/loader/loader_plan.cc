@@ -59,10 +59,11 @@ Result<FieldPlan> token_plan(const LoaderOptions& options, const TokenUnits& uni
   if (!options.fields.empty()) column.spec = options.fields.front();
   if (column.spec.name.empty()) column.spec.name = "tokens";
   column.spec.kind = FieldKind::tokens;
-  if (column.spec.dtype && !is_integer(units.dtype()))
-    return Status(Code::invalid_argument, fmt::format("tokens of {} cannot be widened to int64",
-                                                      dtype_name(units.dtype())));
-  column.dtype = column.spec.dtype.value_or(units.dtype());
+  for (std::uint32_t i = 0; i < options.datasets.size() && column.spec.dtype; ++i)
+    if (!is_integer(units.dtype(i)))
+      return Status(Code::invalid_argument, fmt::format("tokens of {} cannot be widened to int64",
+                                                        dtype_name(units.dtype(i))));
+  column.dtype = column.spec.dtype.value_or(units.dtype(0));
   column.shape = {units.tokens_per_row()};
   column.row_bytes = units.tokens_per_row() * dtype_size_bytes(column.dtype);
   if (!units.is_packs()) return plan;
@@ -98,6 +99,9 @@ Result<LoaderPlan> LoaderPlan::make(LoaderOptions options) {
     STOKER_ASSIGN(fields, token_plan(options, tokens));
   } else {
     STOKER_ASSIGN(fields, make_field_plan(options.fields, *options.datasets.front()));
+    for (std::size_t i = 1; i < options.datasets.size(); ++i)
+      STOKER_TRY(check_field_plan(fields, *options.datasets[i])
+                     .with_context(fmt::format("dataset {} of the mixture", i)));
   }
   auto datasets = std::make_shared<const DatasetList>(options.datasets);
   return LoaderPlan{.options = std::move(options),
@@ -158,8 +162,8 @@ LoaderPlan::BatchMemory LoaderPlan::batch_memory_max() const {
   const std::uint64_t rows = cut.rank_batch_size();
   if (is_tokens()) {
     const std::uint64_t pieces = std::min<std::uint64_t>(rows * tokens.pieces_max(), kPiecesAtOnce);
-    return {.records_bytes = RecordFetcher::rows_memory_bytes_max(rows * tokens.row_bytes(), pieces,
-                                                                  options.fetch),
+    return {.records_bytes = RecordFetcher::rows_memory_bytes_max(rows * tokens.row_bytes_max(),
+                                                                  pieces, options.fetch),
             .arrays_bytes = fields.arrays_bytes(rows, 0)};
   }
   // Of a mixture any split is possible: all of a batch from each, or the largest sample in every
