@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import copy
 import enum
 from typing import Any
 
@@ -14,9 +15,10 @@ from stoker._checkpoint.containers import (
     holds_state,
     may_refuse,
     refill,
+    set_apart,
     try_refill,
 )
-from stoker._checkpoint.fit_tensors import Misfit, TensorFit
+from stoker._checkpoint.fit_tensors import PART_ADVICE, Misfit, TensorFit
 from stoker._checkpoint.objects import is_module, is_optimizer, load_state, loads_as_torch
 from stoker._checkpoint.optimizer_fit import check_groups
 from stoker._checkpoint.prefix import prefix_hint
@@ -51,6 +53,7 @@ class TreeFit:
         self._states: dict[int, tuple[Any, str]] = {}  # of objects, and where they are
         self._applied = Applied()
         self._misfits: list[str] = []
+        self._advice: list[str] = []
 
     @property
     def fills_arrays(self) -> bool:
@@ -67,6 +70,7 @@ class TreeFit:
             self._check(saved, have, path, strict)
         except Misfit as misfit:
             self._misfits.append(str(misfit))
+            self._advise(misfit.advice)
 
     def refuse(self, what: str) -> None:
         """Notes something else that is wrong."""
@@ -82,12 +86,16 @@ class TreeFit:
         if not self._misfits:
             return
         if len(self._misfits) == 1:
-            raise ValueError(self._misfits[0])
+            raise ValueError(". ".join([*self._misfits, *self._advice]))
         lines = [f"{len(self._misfits)} places do not fit {self._source}:"]
         lines += self._misfits[:_MISFITS_TOLD]
         if len(self._misfits) > _MISFITS_TOLD:
             lines.append(f"and {len(self._misfits) - _MISFITS_TOLD} more")
-        raise ValueError("\n  ".join(lines))
+        raise ValueError("\n".join(["\n  ".join(lines), *self._advice]))
+
+    def _advise(self, advice: str) -> None:
+        if advice and advice not in self._advice:
+            self._advice.append(advice)
 
     def _check(self, saved: Any, have: Any, path: str, strict: bool) -> None:
         if isinstance(saved, (Differs, Unresolved)):
@@ -185,6 +193,8 @@ class TreeFit:
             lacking = [key for key in saved if key not in have]
             text = f"in {self._source}, but the module has none"
             self._misfits += [f"{path}[{key!r}]: {text}" for key in lacking]
+            if missing or lacking:
+                self._advise(PART_ADVICE)
 
     def _check_member(self, saved: Any, have: enum.Enum, path: str) -> None:
         try:
@@ -199,7 +209,7 @@ class TreeFit:
 
     def _check_object(self, saved: Any, have: Any, path: str) -> None:
         with users_code():
-            state = have.state_dict()
+            state = _state_to_load(have)
         self._states[id(have)] = state, path
         if is_module(have) and isinstance(saved, dict):
             self._check_names(saved, state, path, of_module=True)
@@ -231,50 +241,45 @@ class TreeFit:
         """Fills what could not be read into its place, once everything was read."""
         self._tensors.copy()
 
-    def apply(self, saved: Any, have: Any, applied: Applied | None = None) -> Any:
-        """What is in ``have``'s place from now on: itself, changed, where it can be changed.
-
-        ``applied``: of the state of an object, if not that of the whole restore.
-        """
-        applied = applied or self._applied
+    def apply(self, saved: Any, have: Any) -> Any:
+        """What is in ``have``'s place from now on: itself, changed, where it can be changed."""
         if isinstance(saved, TensorNode):
             array = self._tensors.arrays[saved]
-            if saved.is_scalar:
-                return array[()]
-            return applied.copy(array) if array is have else array
+            return array[()] if saved.is_scalar else array
         if id(have) in self._states:
             state, path = self._states[id(have)]
-            load_state(have, self._state_of(saved, have, state), path)
+            load_state(have, self.apply(saved, state), path)
             return have
         if isinstance(have, enum.Enum):
             return type(have)(saved)
         parts = parts_of(saved)
         if parts is None:
             is_set = isinstance(saved, set) and isinstance(have, set)
-            return applied.refill(saved, have, [], list(saved)) if is_set else saved
+            return self._applied.refill(saved, have, [], list(saved)) if is_set else saved
         if _family(saved) is not _family(have):
-            return with_parts(saved, [self.apply(item, None, applied) for _, item in parts])
+            return with_parts(saved, [self.apply(item, None) for _, item in parts])
         keys = [key for key, _ in parts]
-        items = [self.apply(item, _item_at(have, key), applied) for key, item in parts]
-        return applied.refill(saved, have, keys, items)
+        items = [self.apply(item, _item_at(have, key)) for key, item in parts]
+        return self._applied.refill(saved, have, keys, items)
 
-    def _state_of(self, saved: Any, have: Any, state: Any) -> Any:
-        """What load_state_dict() is given.
 
-        It may clear what the object has before it reads what it is given: that must not be the
-        same. Torch's modules and optimizers do not, so that their tensors need not be copied.
-        """
-        if is_optimizer(have) and loads_as_torch(have):
-            return self.apply(saved, state)
-        applied = Applied(is_apart=True)
-        if not is_module(have) or not isinstance(saved, dict):
-            return self.apply(saved, state, applied)
-        items = []
-        for key, item in saved.items():
-            there = _item_at(state, key)
-            is_own = is_tensor(there) and not key.endswith("_extra_state")
-            items.append(self.apply(item, there, None if is_own else applied))
-        return applied.refill(saved, state, list(saved), items)
+def _state_to_load(have: Any) -> Any:
+    """Of an object: what is filled, and then given to its load_state_dict().
+
+    That may clear what the object has before it reads what it is given, or add to it: it gets
+    values of its own. Tensors of torch's modules and optimizers, which do neither, are filled where
+    they are.
+    """
+    state = have.state_dict()
+    if not loads_as_torch(have):
+        return set_apart(state)
+    if is_optimizer(have):
+        return state
+    apart = copy.copy(state)
+    for key, item in state.items():
+        if not is_tensor(item) or key.endswith("_extra_state"):
+            apart[key] = set_apart(item)
+    return apart
 
 
 def _item_at(have: Any, key: Any) -> Any:

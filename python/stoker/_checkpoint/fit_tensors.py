@@ -20,9 +20,22 @@ from stoker._checkpoint.targets import Place, Targets
 from stoker._checkpoint.tree import TensorNode, manifest_path
 from stoker._common.corrupt import corrupt_error
 
+PART_ADVICE = 'To restore what fits, see "A part of a model" in docs/checkpoints.md'
+_TYPE_ADVICE = (
+    "Types are never converted: restore into the type that was saved, and convert afterwards"
+)
+
 
 class Misfit(ValueError):  # noqa: N818 (its message is one of a list)
-    """A place in memory that cannot take what was saved."""
+    """A place in memory that cannot take what was saved.
+
+    Attributes:
+        advice: What to do, the same for all places of a kind; may be empty.
+    """
+
+    def __init__(self, message: str, advice: str = "") -> None:
+        super().__init__(message)
+        self.advice = advice
 
 
 class TensorFit:
@@ -75,7 +88,8 @@ class TensorFit:
         memory = self._memory(have, path)
         if (memory.type, memory.shape, memory.element) != (kind, shape, node.element):
             stored = describe(kind, shape, node.element)
-            raise Misfit(f"{path}: {memory.describe()}, but {stored} in {self._source}")
+            advice = PART_ADVICE if memory.shape != shape else _TYPE_ADVICE
+            raise Misfit(f"{path}: {memory.describe()}, but {stored} in {self._source}", advice)
         self.arrays[node] = have
         self.fills_arrays = self.fills_arrays or memory.device is None
         self._add(path, node, None, have, memory)
