@@ -1,3 +1,29 @@
+# What nearly every source includes, parsed once; a fifth of the time that a build takes. In release
+# builds alone: in the others, which lint and the sanitizers use, a source that forgets an include
+# does not compile.
+set(STOKER_STD_HEADERS <algorithm> <array> <atomic> <chrono> <condition_variable> <cstdint> <cstring>
+  <filesystem> <functional> <map> <memory> <mutex> <optional> <span> <stop_token> <string> <string_view>
+  <thread> <utility> <variant> <vector>)
+if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+  # The first is for ccache. GCC 12 warns of its own std::string where that is precompiled.
+  set(STOKER_PCH_OPTIONS -fpch-preprocess -Wno-stringop-overflow)
+endif()
+if(CMAKE_BUILD_TYPE STREQUAL Release)
+  file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/std_headers.cc CONTENT "")
+  add_library(stoker_std_headers OBJECT ${CMAKE_BINARY_DIR}/std_headers.cc)
+  set_target_properties(stoker_std_headers PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  target_compile_options(stoker_std_headers PRIVATE ${STOKER_PCH_OPTIONS})
+  target_precompile_headers(stoker_std_headers PRIVATE ${STOKER_STD_HEADERS})
+endif()
+
+# stoker_precompile(<target> header...): the same for a target whose options are its own.
+function(stoker_precompile target)
+  if(CMAKE_BUILD_TYPE STREQUAL Release)
+    target_compile_options(${target} PRIVATE ${STOKER_PCH_OPTIONS})
+    target_precompile_headers(${target} PRIVATE ${STOKER_STD_HEADERS} ${ARGN})
+  endif()
+endfunction()
+
 # stoker_layer(<name> [PUBLIC_HEADERS h...] SOURCES s... [DEPS layer...] [LIBRARIES target...])
 #
 # One architectural layer. DEPS is the whole list of layers it may include, the same list that
@@ -16,6 +42,10 @@ function(stoker_layer name)
   list(TRANSFORM arg_DEPS PREPEND stoker::)
   target_link_libraries(stoker_${name} PUBLIC ${arg_DEPS}
     PRIVATE ${arg_LIBRARIES} $<BUILD_INTERFACE:stoker::warnings>)
+  if(TARGET stoker_std_headers)
+    target_compile_options(stoker_${name} PRIVATE ${STOKER_PCH_OPTIONS})
+    target_precompile_headers(stoker_${name} REUSE_FROM stoker_std_headers)
+  endif()
   set_property(GLOBAL APPEND PROPERTY STOKER_LAYERS stoker_${name})
 endfunction()
 

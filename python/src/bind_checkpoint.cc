@@ -119,10 +119,12 @@ std::unique_ptr<Checkpointer> make_checkpointer(const nb::bytes& directory,
   return value_or_raise(without_gil([&] { return Checkpointer::make(std::move(options)); }));
 }
 
-Pending save(Checkpointer& self, std::uint64_t step, const nb::list& tensors,
-             const std::tuple<std::string, std::string, std::string>& texts,
-             const std::map<std::string, double>& reference,
-             const std::optional<std::string>& refusal) {
+/// The pending goes into a list of the caller's, because an exception of a signal handler may come
+/// before the caller could store what is returned.
+void save(Checkpointer& self, std::uint64_t step, const nb::list& tensors,
+          const std::tuple<std::string, std::string, std::string>& texts,
+          const std::map<std::string, double>& reference, nb::list begun,
+          const std::optional<std::string>& refusal) {
   SaveRequest request{.step = step,
                       .tensors = save_tensors_of(tensors),
                       .state_json = std::get<0>(texts),
@@ -140,8 +142,9 @@ Pending save(Checkpointer& self, std::uint64_t step, const nb::list& tensors,
     request.refusal = check();
     return self.save(std::move(request));
   });
+  if (pending.ok()) begun.append(nb::cast(*pending));
   interrupts.raise();
-  return value_or_raise(std::move(pending));
+  raise_if_failed(pending.status());
 }
 
 void bind_settings(nb::module_& module) {
@@ -207,12 +210,14 @@ void bind_checkpoint(nb::module_& module) {
   bind_pending(module);
   nb::class_<Checkpointer>(module, "Checkpointer", "Use stoker.Checkpointer.")
       .def(nb::new_(&make_checkpointer), "directory"_a, "settings"_a)
-      .def("save", &save, "step"_a, "tensors"_a, "texts"_a, "reference"_a, "refusal"_a = nb::none(),
+      .def("save", &save, "step"_a, "tensors"_a, "texts"_a, "reference"_a, "begun"_a,
+           "refusal"_a = nb::none(),
            nb::sig("def save(self, step: int, tensors: list[tuple[Any, ...]], "
                    "texts: tuple[str, str, str], reference: dict[str, float], "
-                   "refusal: str | None = None) -> PendingSave"),
-           "Texts: state, extra, cursor. The tensors' memory may change when it returns. With a "
-           "refusal it fails on every rank.")
+                   "begun: list[PendingSave], refusal: str | None = None) -> None"),
+           "Texts: state, extra, cursor. The tensors' memory may change when it returns. Appends "
+           "the save to `begun`, whatever a signal handler raises. With a refusal it fails on "
+           "every rank.")
       .def(
           "wait",
           [](Checkpointer& self, std::optional<double> timeout) {

@@ -94,3 +94,8 @@ __all__ = [
     "profile",
     "sweep_workers",
 ]
+
+for _name in __all__:  # tracebacks say stoker.MapError, by which programs catch it
+    if isinstance(_kind := globals()[_name], type) and issubclass(_kind, Exception):
+        _kind.__module__ = "stoker"
+del _name, _kind

@@ -928,9 +928,9 @@ class Checkpointer:
 
     def __init__(self, directory: bytes, settings: CheckpointerSettings) -> None: ...
 
-    def save(self, step: int, tensors: list[tuple[Any, ...]], texts: tuple[str, str, str], reference: dict[str, float], refusal: str | None = None) -> PendingSave:
+    def save(self, step: int, tensors: list[tuple[Any, ...]], texts: tuple[str, str, str], reference: dict[str, float], begun: list[PendingSave], refusal: str | None = None) -> None:
         """
-        Texts: state, extra, cursor. The tensors' memory may change when it returns. With a refusal it fails on every rank.
+        Texts: state, extra, cursor. The tensors' memory may change when it returns. Appends the save to `begun`, whatever a signal handler raises. With a refusal it fails on every rank.
         """
 
     def wait(self, timeout: float | None) -> None: ...

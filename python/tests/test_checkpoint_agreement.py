@@ -133,8 +133,8 @@ said.append(own.state)
     [
         ("saver.save, 1, state=a, reference={1: 1.0}", "reference: the name 1 is no str"),
         ("saver.save, 1, state=a, reference={'\\ud800': 1.0}", "reference: the name"),
-        ("saver.save, -1, state=a", "step=-1: at least 0"),
-        ("saver.save, 1.5, state=a", "step=1.5: a whole number"),
+        ("saver.save, -1, state=a", "step=-1: must be at least 0"),
+        ("saver.save, 1.5, state=a", "step=1.5: must be a whole number"),
         ("saver.save, 1, **{'\\ud800': a}", "the name '\\ud800': "),
         ("saver.save, 1, state={'a': 10**5000}", "more than 4000 digits"),
         ("saver.save, 1, state=interrupted", "KeyboardInterrupt"),
@@ -189,7 +189,7 @@ attempt(saver.restore, state={{"a": a}})
         "ValueError: allow= is about the loader",
         "TypeError: allow is a set of names",
         'ValueError: step="": "latest", a number',
-        "ValueError: step=-1: at least 0",
+        "ValueError: step=-1: must be at least 0",
     ]
     own, other = both[rank], both[1 - rank]
     for i, message in enumerate(messages):

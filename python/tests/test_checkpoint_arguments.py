@@ -16,21 +16,21 @@ import stoker
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ({"keep_last": -1}, ValueError, "keep_last=-1: at least 1"),
-        ({"keep_last": 0}, ValueError, "keep_last=0: at least 1"),
-        ({"keep_last": 1.5}, TypeError, r"keep_last=1\.5: a whole number"),
-        ({"keep_every": 0}, ValueError, "keep_every=0: at least 1"),
+        ({"keep_last": -1}, ValueError, "keep_last=-1: must be at least 1"),
+        ({"keep_last": 0}, ValueError, "keep_last=0: must be at least 1"),
+        ({"keep_last": 1.5}, TypeError, r"keep_last=1\.5: must be a whole number"),
+        ({"keep_every": 0}, ValueError, "keep_every=0: must be at least 1"),
         ({"keep_best": ("v",)}, ValueError, r"keep_best=\('v',\): \(metric, \"min\" or \"max\""),
         ({"keep_best": "v"}, ValueError, "keep_best='v'"),
-        ({"keep_best": ("v", "min", 0)}, ValueError, "keep_best: count=0: at least 1"),
-        ({"in_flight": 1.5}, TypeError, r"in_flight=1\.5: a whole number"),
-        ({"in_flight": 0}, ValueError, "in_flight=0: at least 1"),
+        ({"keep_best": ("v", "min", 0)}, ValueError, "keep_best: count=0: must be at least 1"),
+        ({"in_flight": 1.5}, TypeError, r"in_flight=1\.5: must be a whole number"),
+        ({"in_flight": 0}, ValueError, "in_flight=0: must be at least 1"),
         ({"in_flight": 1, "late": "replace"}, ValueError, "at least 2 with late='replace'"),
-        ({"memory_bytes": -1}, ValueError, "memory_bytes=-1: at least 1"),
-        ({"memory_bytes": 0}, ValueError, "memory_bytes=0: at least 1"),
-        ({"rate_limit": -5}, ValueError, "rate_limit=-5: None for no limit, or at least 1"),
-        ({"rate_limit": 0}, ValueError, "rate_limit=0: None for no limit, or at least 1"),
-        ({"keep_last": True}, TypeError, "keep_last=True: a whole number"),
+        ({"memory_bytes": -1}, ValueError, "memory_bytes=-1: must be at least 1"),
+        ({"memory_bytes": 0}, ValueError, "memory_bytes=0: must be at least 1"),
+        ({"rate_limit": -5}, ValueError, "rate_limit=-5: must be None for no limit, or at least 1"),
+        ({"rate_limit": 0}, ValueError, "rate_limit=0: must be None for no limit, or at least 1"),
+        ({"keep_last": True}, TypeError, "keep_last=True: must be a whole number"),
         ({"lock": "x"}, ValueError, 'lock=\'x\': "wait", "fail", or a time such as'),
         ({"lock": None}, TypeError, 'lock=None: "wait", "fail", or a time such as'),
         ({"deadline": None}, TypeError, "deadline: None is no time"),
@@ -50,10 +50,10 @@ def test_a_step_is_a_whole_number(tmp_path: Path) -> None:
         uses: tuple[Any, ...] = (saver.save, saver.restore, saver.annotate, saver.pin)
         for use in uses:
             for step in (1.5, True):
-                with pytest.raises(TypeError, match=rf"step={step}: a whole number"):
+                with pytest.raises(TypeError, match=rf"step={step}: must be a whole number"):
                     use(step)
         for number in (-1, 2**64):
-            with pytest.raises(ValueError, match=r"step=.*: at (least|most)"):
+            with pytest.raises(ValueError, match=r"step=.*: must be at (least|most)"):
                 saver.save(number, state=1)
         assert saver.steps() == [1]
         for every, error in ((0, ValueError), (-5, ValueError), (2.5, TypeError)):

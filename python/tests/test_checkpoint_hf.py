@@ -139,3 +139,18 @@ with stoker.Checkpointer(sys.argv[1], rank=int(sys.argv[2]), world_size=2) as sa
     assert json.loads(ran.stdout)["left_out"] == []
     found = stoker.load(tmp_path / "out" / "model.safetensors")
     assert {name: tensor[...].tolist() for name, tensor in found.items()} == {"w": [0, 1, 2]}
+    refused = export(tmp_path / "run", tmp_path / "no", "--only", "model.", "--strip", "model.")
+    advice = '--only "rank-00000.model." --strip "rank-00000.model.", or --hf for the model'
+    assert f"Each rank has saved its own: give {advice}" in refused.stderr
+
+
+def test_an_export_names_what_it_has_under_another_name(tmp_path: Path) -> None:
+    with stoker.Checkpointer(tmp_path / "run") as saver:
+        saver.save(1, model=Tied())
+    out = tmp_path / "out.safetensors"
+    command = [str(_STOKER), "checkpoint", "export", str(tmp_path / "run"), "1", str(out)]
+    command += ["--only", "model.", "--strip", "model."]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    assert "left out: head.weight, the same as embedding.weight\n" in ran.stdout
+    told = export(tmp_path / "run", tmp_path / "hf", "--json")
+    assert json.loads(told.stdout)["same"] == {"head.weight": "embedding.weight"}

@@ -131,3 +131,62 @@ def test_a_module_may_clear_its_extra_state_before_it_loads(tmp_path: Path) -> N
     assert other.total.tolist() == [2, 2]
     assert other.weight is weight
     assert torch.equal(other.weight, one.weight)
+
+
+class Sum:
+    """Adds to what it has, as a metric does that merges the states of others."""
+
+    def __init__(self) -> None:
+        self.total = torch.zeros(2)
+        self.parts = {"n": [np.zeros(2)]}
+
+    def state_dict(self) -> dict[str, Any]:
+        """What it has, not a copy."""
+        return {"total": self.total, "parts": self.parts}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """In place."""
+        self.total += state["total"]
+        self.parts["n"][0] += state["parts"]["n"][0]
+
+
+class Upgrading(torch.nn.Linear):  # type: ignore[misc, name-defined]
+    """A module with a load_state_dict() of its own."""
+
+    def load_state_dict(self, state_dict: Any, *_: Any, **__: Any) -> None:
+        """Clears, then adds."""
+        with torch.no_grad():
+            for name, parameter in self.named_parameters():
+                parameter.zero_()
+                parameter += state_dict[name]
+
+
+def test_an_object_that_adds_what_it_loads_counts_it_once(tmp_path: Path) -> None:
+    one, other = Sum(), Sum()
+    one.total += 3
+    one.parts["n"][0] += 4
+    net, restored = Upgrading(2, 2), Upgrading(2, 2)
+    weight = restored.weight
+    with stoker.Checkpointer(tmp_path) as saver:
+        saver.save(1, sums=[one], net=net).wait()
+        saver.restore(sums=[other], net=restored)
+    assert other.total.tolist() == [3, 3]
+    assert other.parts["n"][0].tolist() == [4, 4]
+    assert restored.weight is weight
+    assert torch.equal(restored.weight, net.weight)
+
+
+def test_an_object_may_have_slices_in_its_state(tmp_path: Path) -> None:
+    class Part(Sum):
+        def state_dict(self) -> dict[str, Any]:
+            return {"total": stoker.Slice(self.total, [2], [0])}
+
+        def load_state_dict(self, state: dict[str, Any]) -> None:
+            self.total = state["total"].array
+
+    one, other = Part(), Part()
+    one.total += 3
+    with stoker.Checkpointer(tmp_path) as saver:
+        saver.save(1, part=one).wait()
+        saver.restore(part=other)
+    assert other.total.tolist() == [3, 3]

@@ -277,7 +277,7 @@ def test_due_counts_steps_and_time(tmp_path: Path) -> None:
     ("options", "message"),
     [
         ({"late": "never"}, "late='never': it is \"block\""),
-        ({"late": "replace"}, "in_flight=1: at least 2 with"),
+        ({"late": "replace"}, "in_flight=1: must be at least 2 with"),
         ({"in_flight": 0}, "in_flight=0"),
         ({"lock_ttl": "soon"}, "lock_ttl: 'soon' is no time"),
         ({"lock": "maybe"}, "lock='maybe': "),

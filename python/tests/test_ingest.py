@@ -157,7 +157,7 @@ def test_arguments_are_checked(tmp_path: Path) -> None:
         stoker.ingest([{}], tmp_path / "x", format="zip")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="at least 1"):
         stoker.ingest([{}], tmp_path / "x", samples_per_shard=0)
-    with pytest.raises(TypeError, match=r"^samples_per_shard=1\.5: a whole number$"):
+    with pytest.raises(TypeError, match=r"^samples_per_shard=1\.5: must be a whole number$"):
         stoker.ingest([{}], tmp_path / "x", samples_per_shard=1.5)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="give dicts"):
         stoker.ingest([b"x"], tmp_path / "y")  # type: ignore[list-item]
@@ -270,7 +270,7 @@ def test_pack_refuses_what_is_no_whole_number(tmp_path: Path, name: str, value: 
     with pytest.raises(TypeError, match=rf"^{name}=.*whole number") as raised:
         stoker.pack(tmp_path, tmp_path / "out", **{name: value})  # type: ignore[arg-type]
     assert "\n" not in str(raised.value)
-    with pytest.raises(ValueError, match=r"^shard_size=0: at least 1$"):
+    with pytest.raises(ValueError, match=r"^shard_size=0: must be at least 1$"):
         stoker.pack(tmp_path, tmp_path / "out", shard_size=0)
 
 

@@ -23,27 +23,35 @@ def load(data: Any, **options: Any) -> stoker.Loader:
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ({"batch_size": 2.5}, TypeError, r"batch_size=2\.5: a whole number"),
-        ({"batch_size": "8"}, TypeError, "batch_size='8': a whole number"),
-        ({"batch_size": 0}, ValueError, "batch_size=0: at least 1"),
-        ({"batch_size": 2**70}, ValueError, "batch_size=.*: at most"),
+        ({"batch_size": 2.5}, TypeError, r"batch_size=2\.5: must be a whole number"),
+        ({"batch_size": "8"}, TypeError, "batch_size='8': must be a whole number"),
+        ({"batch_size": 0}, ValueError, "batch_size=0: must be at least 1"),
+        ({"batch_size": 2**70}, ValueError, "batch_size=.*: must be at most"),
         ({"batch_size": None, "global_batch_size": 2.5}, TypeError, "global_batch_size"),
-        ({"seed": "a"}, TypeError, "seed='a': a whole number"),
-        ({"seed": -1}, ValueError, "seed=-1: at least 0"),
-        ({"seed": 2**64}, ValueError, "seed=.*: at most 18446744073709551615"),
-        ({"epochs": 1.5}, TypeError, r"epochs=1\.5: None for endlessly many, or a whole number"),
-        ({"threads": 2.5}, TypeError, r'threads=2\.5: "auto", or a whole number'),
-        ({"threads": 100_000}, ValueError, 'threads=100000: "auto", or at most 256'),
-        ({"depth": 10**9}, ValueError, 'depth=1000000000: "auto", or at most 4096'),
-        ({"memory_bytes": 1e9}, TypeError, "memory_bytes=1000000000.0: a whole number"),
+        ({"seed": "a"}, TypeError, "seed='a': must be a whole number"),
+        ({"seed": -1}, ValueError, "seed=-1: must be at least 0"),
+        ({"seed": 2**64}, ValueError, "seed=.*: must be at most 18446744073709551615"),
+        (
+            {"epochs": 1.5},
+            TypeError,
+            r"epochs=1\.5: must be None for .*, or a whole number",
+        ),
+        ({"threads": 2.5}, TypeError, r'threads=2\.5: must be "auto", or a whole number'),
+        ({"threads": 100_000}, ValueError, 'threads=100000: must be "auto", or at most 256'),
+        ({"depth": 10**9}, ValueError, 'depth=1000000000: must be "auto", or at most 4096'),
+        ({"memory_bytes": 1e9}, TypeError, "memory_bytes=1000000000.0: must be a whole number"),
         ({"rank": 0.5, "world_size": 2}, TypeError, r"rank=0\.5"),
         ({"shuffle": 0}, TypeError, 'shuffle=0: "global", "block" or a BlockShuffle, "off"'),
         ({"shuffle": 3.5}, TypeError, r"shuffle=3\.5"),
         ({"shuffle": []}, TypeError, r"shuffle=\[\]"),
         ({"shuffle": "sorted"}, ValueError, "sorted"),
         ({"shuffle": 0, "order": range(10)}, TypeError, "shuffle=0"),
-        ({"shuffle": stoker.BlockShuffle(lanes=HALF)}, TypeError, r"lanes=2\.5: a whole number"),
-        ({"shuffle": stoker.BlockShuffle(-1)}, ValueError, "block_samples=-1: at least 0"),
+        (
+            {"shuffle": stoker.BlockShuffle(lanes=HALF)},
+            TypeError,
+            r"lanes=2\.5: must be a whole",
+        ),
+        ({"shuffle": stoker.BlockShuffle(-1)}, ValueError, "block_samples=-1: must be at least 0"),
         ({"map": 3}, TypeError, "map is a function, not 3"),
         ({"collate": "stack"}, TypeError, "collate is a function, not 'stack'"),
         ({"map_in": "x"}, ValueError, 'map_in=\'x\': "thread" or "process"'),
@@ -78,10 +86,10 @@ def test_numbers_of_any_kind_are_numbers(shards: Path) -> None:
 def test_places_that_are_none_are_refused_in_words(shards: Path) -> None:
     loader = load(shards)
     for epoch in (1.5, "1"):
-        with pytest.raises(TypeError, match=r"epoch=.*: a whole number"):
+        with pytest.raises(TypeError, match=r"epoch=.*: must be a whole number"):
             loader.set_epoch(epoch)  # type: ignore[arg-type]
     for number in (-1, 2**64):
-        with pytest.raises(ValueError, match=r"epoch=.*: at"):
+        with pytest.raises(ValueError, match=r"epoch=.*: must be at"):
             loader.set_epoch(number)
     for state in (None, 3):
         with pytest.raises(TypeError, match=r"a state is what state_dict\(\) gave.*not"):
@@ -91,7 +99,7 @@ def test_places_that_are_none_are_refused_in_words(shards: Path) -> None:
     for start in (1.5, "a"):
         with pytest.raises(TypeError, match=r"start=.*a whole number"):
             next(loader.steps(start=start))  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="start=-3: at least 0"):
+    with pytest.raises(ValueError, match="start=-3: must be at least 0"):
         next(loader.steps(start=-3))
 
 
@@ -126,16 +134,16 @@ def test_a_mixture_and_tokens_say_which_argument_is_wrong(shards: Path) -> None:
     with pytest.raises(TypeError, match=r"epoch_samples=1\.5"):
         stoker.Mixture([(data, 1)], epoch_samples=1.5)  # type: ignore[arg-type]
     for arguments, message in (
-        ({"window": 0}, "window=0: at least 1"),
-        ({"window": 4, "stride": 0}, "stride=0: at least 1"),
-        ({"window": 4, "extra": -1}, "extra=-1: at least 0"),
-        ({"pack": 0}, "pack=0: at least 1"),
+        ({"window": 0}, "window=0: must be at least 1"),
+        ({"window": 4, "stride": 0}, "stride=0: must be at least 1"),
+        ({"window": 4, "extra": -1}, "extra=-1: must be at least 0"),
+        ({"pack": 0}, "pack=0: must be at least 1"),
     ):
         with pytest.raises(ValueError, match=message):
             stoker.Tokens(shards, **arguments)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"dtype='foo': no dtype"):
         stoker.Tokens(shards, window=4, dtype="foo")
-    with pytest.raises(TypeError, match=r"window=1\.5: a whole number"):
+    with pytest.raises(TypeError, match=r"window=1\.5: must be a whole number"):
         stoker.Tokens(shards, window=1.5)  # type: ignore[arg-type]
 
 

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import stoker
@@ -155,3 +156,29 @@ def test_keys_in_a_field_are_the_keys(tmp_path: Path) -> None:
         batches = list(load(data, batch_size=3, fields=fields))
         assert [key for batch in batches for key in batch["__key__"]] == keys
         assert list(batches[0]) == ["cls", "__key__"]
+
+
+def test_errors_say_the_next_step(shards: Path, tmp_path: Path) -> None:
+    one_argument: Any = lambda sample: sample  # noqa: E731
+    with pytest.raises(TypeError, match=r"map is called as map\(sample, rng\).*lambda sample, rng"):
+        stoker.Loader(shards, batch_size=2, map=one_argument)
+    loader = stoker.Loader(shards, batch_size=2, torch=False)
+    with pytest.raises(ValueError, match="no state of a Loader: it has 'epoch', 'step'"):
+        loader.load_state_dict({"epoch": 1, "step": 3})
+    state = stoker.Loader(shards, batch_size=2, tail="pad").state_dict()
+    with pytest.raises(stoker.CursorMismatch, match=r'does not fit .* pass allow=\{"tail"\}$'):
+        stoker.Loader(shards, batch_size=2, tail="drop").load_state_dict(state)
+    np.save(tmp_path / "t.npy", np.arange(64, dtype=np.uint16))
+    part = stoker.Dataset(tmp_path / "t.npy").select([])
+    with pytest.raises(ValueError, match=r"train, val = Tokens\(source, window=1024\).split"):
+        stoker.Tokens(part, window=8)
+    for kind in (stoker.MapError, stoker.CursorMismatch, stoker.LateError, stoker.CorruptError):
+        assert kind.__module__ == "stoker"
+
+
+def test_an_encoded_file_that_is_asked_for_as_numbers_says_what_to_do(
+    tmp_path: Path, write_tar: Any
+) -> None:
+    data = write_tar(tmp_path / "a.tar", {"a": {"jpg": b"\xff\xd8\xff\xe0 file"}})
+    with pytest.raises(ValueError, match="an encoded file, such as an image, ask for bytes"):
+        next(iter(stoker.Loader(data, batch_size=1, fields={"jpg": np.float32})))

@@ -115,7 +115,7 @@ def test_batch_sizes_that_make_no_sense_are_refused(shards: Path) -> None:
     for options in ({"batch_size": None}, {"batch_size": 2, "global_batch_size": 2}):
         with pytest.raises(ValueError, match="give batch_size"):
             stoker.Loader(shards, torch=False, **options)
-    with pytest.raises(ValueError, match="batch_size=0: at least 1"):
+    with pytest.raises(ValueError, match="batch_size=0: must be at least 1"):
         load(shards, batch_size=0)
     with pytest.raises(ValueError, match="global_batch_size=9 cannot be divided among 2 ranks"):
         load(shards, global_batch_size=9, rank=0, world_size=2)

@@ -142,7 +142,7 @@ def test_tokens_that_are_cut_in_other_ways_do_not_mix(tmp_path: Path) -> None:
     narrow, wide = (stoker.Tokens(tmp_path / "b.npy", pack=5, dtype=d) for d in (None, "int64"))
     with pytest.raises(ValueError, match="pad is 9 in dataset 1 and 0 in dataset 0"):
         stoker.Mixture([(packs, 1), (filled, 1)])
-    with pytest.raises(ValueError, match=r"dtype is 'uint16' in dataset 1 .*dtype=\"int64\" fits"):
+    with pytest.raises(ValueError, match=r"dtype is 'uint16' in dataset 1 .*give each of them"):
         stoker.Mixture([(packs, 1), (narrow, 1)])
     with pytest.raises(ValueError, match="dtype is 'int64' in dataset 1"):
         stoker.Mixture([(narrow, 1), (wide, 1)])
@@ -178,16 +178,52 @@ def test_what_cannot_be_mixed_is_refused(parts: list[stoker.Dataset], tmp_path: 
         load(stoker.Mixture([(parts[0], 1)]), order=[0])
 
 
-def test_tokens_of_several_stored_types_are_told_what_a_loader_needs(tmp_path: Path) -> None:
-    tokens = []
-    for name in ("uint16", "int32"):
-        np.save(tmp_path / f"{name}.npy", np.arange(32, dtype=name))
-        tokens.append(tmp_path / f"{name}.npy")
-    parts = [(stoker.Tokens(path, window=8), 1.0) for path in tokens]
-    with pytest.raises(ValueError, match=r"stored as int32 and uint16: .* a Loader needs one"):
-        stoker.Mixture(parts)
-    wide = stoker.Mixture([(stoker.Tokens(p, window=8, dtype="int64"), 1.0) for p in tokens])
-    assert {wide[i]["tokens"].dtype.name for i in range(len(wide))} == {"int64"}
+def test_a_loader_widens_tokens_of_several_stored_types(tmp_path: Path) -> None:
+    paths = []
+    for base, name in ((0, "uint16"), (100_000, "int32"), (2**40, "int64"), (-90, "int8")):
+        np.save(tmp_path / f"{name}.npy", np.arange(base, base + 64).astype(name))
+        paths.append(tmp_path / f"{name}.npy")
+    with pytest.raises(ValueError, match=r'stored as int32 and uint16: give each .*dtype="int64"'):
+        stoker.Mixture([(stoker.Tokens(path, window=8), 1.0) for path in paths])
+    wide = stoker.Mixture([(stoker.Tokens(p, window=8, dtype="int64"), 1.0) for p in paths])
+    loader = stoker.Loader(wide, batch_size=5, shuffle=False, torch=False)
+    seen = np.concatenate([batch["tokens"].copy() for batch in loader])
+    assert seen.dtype == np.int64
+    assert (seen == np.stack([wide[i]["tokens"] for i in range(len(seen))])).all()
+    assert {row[0] // 1000 for row in seen} == {0, 100, 2**40 // 1000, -1}
+
+
+def test_a_loader_widens_packs_of_several_stored_types(tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    for base, name in ((1, "uint16"), (100_000, "int32")):
+        documents = [base + np.arange(n, dtype=name) for n in rng.integers(2, 9, 30)]
+        stoker.ingest(({"tokens": one} for one in documents), tmp_path / name, format="tokens")
+    parts = [stoker.Tokens(tmp_path / n, pack=16, dtype="int64") for n in ("uint16", "int32")]
+    mix = stoker.Mixture([(part, 1.0) for part in parts])
+    names = ("tokens", "position_ids", "document_ids")
+    rows = [
+        [batch[name][i].tolist() for name in names]
+        for batch in stoker.Loader(mix, batch_size=3, shuffle=False, torch=False)
+        for i in range(len(batch["tokens"]))
+    ]
+    assert rows == [[mix[i][name].tolist() for name in names] for i in range(len(rows))]
+    assert {row[0][0] >= 100_000 for row in rows} == {False, True}
+
+
+def test_numbers_as_text_are_not_read_as_the_plain_elements_of_another_dataset(
+    tmp_path: Path, write_tar: Any
+) -> None:
+    plain = {f"a{i}": {"year": np.int32(70000 + i).tobytes()} for i in range(8)}
+    text = {f"b{i}": {"year": b"199%d" % i} for i in range(8)}
+    parts = [
+        stoker.Dataset(write_tar(tmp_path / f"{name}.tar", samples))
+        for name, samples in (("plain", plain), ("text", text))
+    ]
+    mix = stoker.Mixture([(part, 1.0) for part in parts])
+    with pytest.raises(ValueError, match=r'dataset 1 .*"year": it has text.*stoker.Array\("int32"'):
+        next(iter(load(mix, fields={"year": np.int32})))
+    with pytest.raises(ValueError, match="year"):
+        next(iter(load(stoker.Mixture([(p, 1.0) for p in parts[::-1]]), fields={"year": np.int32})))
 
 
 @pytest.mark.parametrize("weight", [True, "1", b"1", None])

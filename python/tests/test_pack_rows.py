@@ -274,7 +274,7 @@ def test_hostile_column_names_are_fields_or_errors(
         ({"field": "jpg"}, "parquet has no option field; it has columns, where, key"),
         ({"dtype": "uint16"}, "for arrays of tokens"),
         ({"task": (3, 3)}, "counts from 0"),
-        ({"shard_size": 0}, "shard_size=0: at least 1"),
+        ({"shard_size": 0}, "shard_size=0: must be at least 1"),
     ],
 )
 def test_what_is_wrong_is_said(tmp_path: Path, options: dict[str, Any], message: str) -> None:

@@ -134,7 +134,7 @@ def test_empty_documents_are_their_end_alone_and_are_counted(
     [
         (b'{"text": "w1"}\n\n{"text": "w\xff"}\n', r"a\.jsonl: line 3: not UTF-8"),
         (b'{"text": "w1"}\n{"text": 7}\n', "line 2: no text in a field 'text'"),
-        (b'{"body": "w1"}\n', "line 1: no text in a field 'text'"),
+        (b'{"body": "w1"}\n', "line 1: no text in a field 'text'; there is text in 'body': name"),
         (b'["w1"]\n', "line 1: no text in a field 'text'"),
         (b'{"text": "w1"\n', "line 1: not JSON"),
         (b"[" * 100_000 + b"\n", "line 1: not JSON"),

@@ -124,7 +124,7 @@ def test_what_cannot_be_cut_is_refused(corpus: Path, shards: Path) -> None:
     with pytest.raises(ValueError, match="token"):
         stoker.Tokens(shards, window=8)
     for cut in ({"window": 0}, {"window": 8, "stride": 0}, {"window": 8, "extra": -1}):
-        with pytest.raises(ValueError, match=r"(window|stride|extra)=-?\d: at least"):
+        with pytest.raises(ValueError, match=r"(window|stride|extra)=-?\d: must be at least"):
             stoker.Tokens(corpus, **cut)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="window"):
         stoker.Tokens(corpus, window=1001)

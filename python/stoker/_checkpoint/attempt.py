@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,7 +17,6 @@ from stoker._checkpoint.users import users_code
 from stoker._checkpoint.values import is_fixed, parts_of
 from stoker._common.corrupt import corrupt_error, tensor_in
 from stoker._common.ranks import Ranks
-from stoker._loader.cursors import CursorMismatch
 
 _log = logging.getLogger("stoker")
 
@@ -96,7 +93,7 @@ class Attempt:
         for name, have in wanted.trees.items():
             if name not in self._saved:
                 there = ", ".join(self._saved) or "nothing"
-                self._fit.refuse(f"{name}: not in {source}, which has {there}")
+                self._fit.refuse(f"{source} has no tree {name!r}; it has {there}")
             elif is_fixed(have):
                 fixed.append(
                     f"{name}: a value of type {type(have).__name__} cannot be changed where it is: "
@@ -111,7 +108,10 @@ class Attempt:
             self._fit.refuse(text)
         if wanted.loader is not None:
             if self._cursor is None:
-                raise ValueError(f"loader: {source} was saved without one")
+                raise ValueError(
+                    f"loader: {source} was saved without one: leave loader= out of this restore(). "
+                    "The data start from the beginning, and the next save() has the loader"
+                )
             check_loader(wanted.loader, "load_state_dict")
             self._fit.check(self._cursor, None, "loader")
         self._fit.raise_misfits()
@@ -120,7 +120,7 @@ class Attempt:
     def _check_cursor(self, loader: Any) -> None:
         """Whether a stoker.Loader will take its state, before any array is touched."""
         if hasattr(loader, "_check_state") and not _has_tensors(self._cursor):
-            with users_code(), _advising():
+            with users_code():
                 loader._check_state(self._cursor, self._wanted.allow)
 
     def read(self, checkpoint: _native.OpenCheckpoint) -> None:
@@ -189,23 +189,9 @@ class Attempt:
 
     def _load_loader(self, loader: Any, allow: list[str]) -> None:
         settings = {"allow": allow} if allow else {}  # other loaders than ours take none
-        with _advising():
-            loader.load_state_dict(self._fit.apply(self._cursor, None), **settings)
+        loader.load_state_dict(self._fit.apply(self._cursor, None), **settings)
         if hasattr(loader, "_count_from"):  # a stoker.Loader
             loader._count_from(self._step)
-
-
-@contextlib.contextmanager
-def _advising() -> Iterator[None]:
-    """Says how to go on with a loader that differs, where that can be."""
-    try:
-        yield
-    except CursorMismatch as error:
-        if not all(one.may_be_allowed for one in error.differences):
-            raise
-        advice = ", ".join(f'"{name}"' for name in sorted({d.field for d in error.differences}))
-        message = f"{error}: restore(..., allow={{{advice}}})"
-        raise CursorMismatch(message, error.differences) from None
 
 
 def _has_tensors(node: Any) -> bool:

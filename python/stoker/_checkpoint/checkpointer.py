@@ -128,8 +128,6 @@ class Checkpointer(Listing):
         super().__init__(whole, self._writer.in_flight, _kill_at)
         self._end = weakref.finalize(self, self._writer.close_at_end, self._close_timeout)
         end_with_worker(self._end)
-        self._last_step: int | None = None
-        self._last_time = time.monotonic()
         self._empty = EmptyTrees()
 
     # Saving:
@@ -179,11 +177,7 @@ class Checkpointer(Listing):
                 note = TreeEncoder(arrays=False).encode(extra, "extra")
                 numbers = numbers_of(reference)
             self._empty.tell(number, trees, has_loader=loader is not None)
-            native, watcher = self._writer.save(number, encoder, (state, note, cursor), numbers)
-            pending = Pending(native, sum(m.size_bytes for m in encoder.tensors.values()))
-            self._writer.add(pending, watcher)
-            self._last_step, self._last_time = number, time.monotonic()
-            return pending
+            return self._writer.save(number, encoder, (state, note, cursor), numbers)
 
     def due(
         self, step: int, *, every_steps: int | None = None, every: float | str | None = None
@@ -201,11 +195,12 @@ class Checkpointer(Listing):
         if every is not None and self._ranks.world_size > 1:
             raise ValueError("due: every= is by each rank's own clock; several say every_steps=")
         seconds = None if every is None else parse_duration(every, "every")
-        if step == self._last_step:
+        self._writer.in_flight()  # learns of a save in which a signal handler has raised
+        if step == self._writer.last_step:
             return False
         if every_steps is not None and step > 0 and step % every_steps == 0:
             return True
-        return seconds is not None and time.monotonic() - self._last_time >= seconds
+        return seconds is not None and time.monotonic() - self._writer.last_time >= seconds
 
     def wait(self, timeout: float | None = None) -> None:
         """Waits for all saves; raises an error that nobody was told yet, or LateError."""
@@ -279,7 +274,7 @@ class Checkpointer(Listing):
             _log.info("restored step %d from %s", done, done.source)
             damaged = [] if finite else [name for name, _ in done.skipped]
             self._writer.release((int(done), done.generation, done.line), damaged, seen)
-            self._last_step, self._last_time = int(done), time.monotonic()
+            self._writer.last_step, self._writer.last_time = int(done), time.monotonic()
             return done
 
     def _restore(self, name: str, finite: bool, wanted: Wanted) -> Restored | None:

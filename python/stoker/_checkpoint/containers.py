@@ -114,30 +114,48 @@ def copy_array(array: Any) -> Any:
     return parameter(made.detach(), array.requires_grad) if type(array) is parameter else made
 
 
+def set_apart(value: Any, done: dict[int, tuple[Any, Any]] | None = None) -> Any:
+    """The same with containers, arrays and slices of its own; objects in it are the same.
+
+    What was one in two places is one there. ``done``: what was copied, and the copy, by id.
+    """
+    done = {} if done is None else done
+    if id(value) in done:
+        return done[id(value)][1]
+    made = value
+    members = members_of(value)
+    if isinstance(value, np.ndarray) or is_tensor(value):
+        made = copy_array(value)
+    elif isinstance(value, Slice):
+        made = Slice(set_apart(value.array, done), value.global_shape, value.offsets)
+    elif members is not None or isinstance(value, (list, set)):
+        made = copy.copy(value)
+    done[id(value)] = value, made
+    if members is not None:
+        for key, item in members.items():  # past what the caller's class does for an item
+            dict.__setitem__(members_of(made) or {}, key, set_apart(item, done))
+    elif isinstance(value, list):
+        list.__setitem__(made, slice(None), [set_apart(item, done) for item in value])
+    elif isinstance(value, tuple) and not is_torch_size(value):
+        made = refill(value, [], [set_apart(item, done) for item in value])
+        done[id(value)] = value, made
+    return made
+
+
 class Applied:
-    """Puts values into containers and arrays, or, with ``is_apart``, into copies of them.
+    """Puts values into containers.
 
     One container in two places gets what both have saved if that is the same, to the bit; else the
     second place gets one of its own.
     """
 
-    def __init__(self, *, is_apart: bool = False) -> None:
-        self._is_apart = is_apart
+    def __init__(self) -> None:
         self._done: dict[int, tuple[Any, Any, Any]] = {}  # have, saved, what takes its place
-
-    def copy(self, array: Any) -> Any:
-        """Of an array that was filled: itself, or its copy."""
-        if not self._is_apart:
-            return array
-        if id(array) not in self._done:
-            self._done[id(array)] = array, None, copy_array(array)
-        return self._done[id(array)][2]
 
     def refill(self, saved: Any, have: Any, keys: Sequence[Any], items: Sequence[Any]) -> Any:
         """What takes the place of ``have``."""
         if id(have) not in self._done:
-            into = copy.copy(have) if self._is_apart and not isinstance(have, tuple) else have
-            self._done[id(have)] = have, saved, refill(into, keys, items)
+            self._done[id(have)] = have, saved, refill(have, keys, items)
         elif not is_same(self._done[id(have)][1], saved):
             return set(items) if isinstance(saved, set) else with_parts(saved, items)
         return self._done[id(have)][2]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import copy
 import enum
 from typing import Any
 
@@ -14,24 +15,16 @@ from stoker._checkpoint.containers import (
     holds_state,
     may_refuse,
     refill,
+    set_apart,
     try_refill,
 )
-from stoker._checkpoint.memory import (
-    Memory,
-    UnsupportedValueError,
-    array_layout,
-    check_writable,
-    describe,
-    memory_of,
-    new_array,
-    new_tensor,
-)
+from stoker._checkpoint.fit_tensors import PART_ADVICE, Misfit, TensorFit
 from stoker._checkpoint.objects import is_module, is_optimizer, load_state, loads_as_torch
+from stoker._checkpoint.optimizer_fit import check_groups
 from stoker._checkpoint.prefix import prefix_hint
 from stoker._checkpoint.ranks import Differs
-from stoker._checkpoint.slice import Box, Slice
-from stoker._checkpoint.targets import Place, Targets
-from stoker._checkpoint.tree import TensorNode, has_state_dict, manifest_path
+from stoker._checkpoint.slice import Slice
+from stoker._checkpoint.tree import TensorNode, has_state_dict
 from stoker._checkpoint.users import users_code
 from stoker._checkpoint.values import (
     Unresolved,
@@ -39,22 +32,10 @@ from stoker._checkpoint.values import (
     parts_of,
     with_parts,
 )
-from stoker._common.corrupt import corrupt_error
 from stoker._common.torch import is_tensor
 
 _MISFITS_TOLD = 10
-# Of torch's optimizers; others are everybody's, a scheduler's, or the caller's own.
-_OPTIMIZER_SETTINGS = {
-    *("alpha", "amsgrad", "beta2_decay", "betas", "centered", "d", "dampening", "eps", "etas"),
-    *("history_size", "initial_accumulator_value", "lambd", "line_search_fn", "lr_decay"),
-    *("max_eval", "max_iter", "momentum", "momentum_decay", "nesterov", "ns_steps", "rho"),
-    *("step_sizes", "t0", "tolerance_change", "tolerance_grad"),
-}
 _CONTAINERS = (dict, list, tuple, set, frozenset, argparse.Namespace)
-
-
-class Misfit(ValueError):  # noqa: N818 (its message is one of a list)
-    """A place in memory that cannot take what was saved."""
 
 
 class TreeFit:
@@ -64,24 +45,20 @@ class TreeFit:
     are filled where they are, and new ones are made where there are none. ``raise_misfits`` raises
     all that was found. When the tensors have been read, ``copy`` fills what was read beside its
     place, and ``apply`` sets everything else.
-
-    Attributes:
-        fills_arrays: Whether memory of the caller's is read into, which damage leaves half filled.
     """
 
     def __init__(self, checkpoint: _native.OpenCheckpoint, source: str) -> None:
         self._source = source
-        self._manifest = manifest_path(checkpoint)
-        self._stored = {name: (kind, shape) for name, kind, shape in checkpoint.tensors()}
-        self._arrays: dict[TensorNode, Any] = {}
-        self._made: dict[tuple[str, bool], tuple[str | None, Any]] = {}  # of each tensor one
+        self._tensors = TensorFit(checkpoint, source)
         self._states: dict[int, tuple[Any, str]] = {}  # of objects, and where they are
         self._applied = Applied()
-        self._checkpoint = checkpoint
-        self._targets = Targets()
-        self._resolved: list[tuple[Any, ...]] | None = None
         self._misfits: list[str] = []
-        self.fills_arrays = False
+        self._advice: list[str] = []
+
+    @property
+    def fills_arrays(self) -> bool:
+        """Whether memory of the caller's is read into, which damage leaves half filled."""
+        return self._tensors.fills_arrays
 
     def check(self, saved: Any, have: Any, path: str, *, strict: bool = True) -> None:
         """Notes what is wrong with putting ``saved`` where ``have`` is; changes nothing.
@@ -93,6 +70,7 @@ class TreeFit:
             self._check(saved, have, path, strict)
         except Misfit as misfit:
             self._misfits.append(str(misfit))
+            self._advise(misfit.advice)
 
     def refuse(self, what: str) -> None:
         """Notes something else that is wrong."""
@@ -108,12 +86,16 @@ class TreeFit:
         if not self._misfits:
             return
         if len(self._misfits) == 1:
-            raise ValueError(self._misfits[0])
+            raise ValueError(". ".join([*self._misfits, *self._advice]))
         lines = [f"{len(self._misfits)} places do not fit {self._source}:"]
         lines += self._misfits[:_MISFITS_TOLD]
         if len(self._misfits) > _MISFITS_TOLD:
             lines.append(f"and {len(self._misfits) - _MISFITS_TOLD} more")
-        raise ValueError("\n  ".join(lines))
+        raise ValueError("\n".join(["\n  ".join(lines), *self._advice]))
+
+    def _advise(self, advice: str) -> None:
+        if advice and advice not in self._advice:
+            self._advice.append(advice)
 
     def _check(self, saved: Any, have: Any, path: str, strict: bool) -> None:
         if isinstance(saved, (Differs, Unresolved)):
@@ -127,11 +109,11 @@ class TreeFit:
         elif isinstance(have, Slice):
             if not isinstance(saved, TensorNode) or saved.is_scalar:
                 raise Misfit(f"{path}: a slice, but {_kind(saved)} in {self._source}")
-            self._fill_slice(saved, have, path)
+            self._tensors.fill_slice(saved, have, path)
         elif isinstance(have, np.ndarray) or is_tensor(have):
             if not isinstance(saved, TensorNode) or saved.is_scalar:
                 raise Misfit(f"{path}: an array, but {_kind(saved)} in {self._source}")
-            self._fill(saved, have, path)
+            self._tensors.fill(saved, have, path)
         elif isinstance(have, _CONTAINERS):
             if _family(have) is not _family(saved):
                 raise Misfit(f"{path}: {_kind(have)}, but {_kind(saved)} in {self._source}")
@@ -185,7 +167,7 @@ class TreeFit:
     def _stand_in(self, saved: Any, have: Any) -> Any:
         """What ``apply`` will give, but for values that are still to be read."""
         if isinstance(saved, TensorNode):
-            array = self._arrays[saved]
+            array = self._tensors.arrays[saved]
             return np.zeros_like(array)[()] if saved.is_scalar else array
         if isinstance(have, enum.Enum):
             return type(have)(saved)
@@ -211,6 +193,8 @@ class TreeFit:
             lacking = [key for key in saved if key not in have]
             text = f"in {self._source}, but the module has none"
             self._misfits += [f"{path}[{key!r}]: {text}" for key in lacking]
+            if missing or lacking:
+                self._advise(PART_ADVICE)
 
     def _check_member(self, saved: Any, have: enum.Enum, path: str) -> None:
         try:
@@ -225,7 +209,7 @@ class TreeFit:
 
     def _check_object(self, saved: Any, have: Any, path: str) -> None:
         with users_code():
-            state = have.state_dict()
+            state = _state_to_load(have)
         self._states[id(have)] = state, path
         if is_module(have) and isinstance(saved, dict):
             self._check_names(saved, state, path, of_module=True)
@@ -235,24 +219,8 @@ class TreeFit:
             return
         # An optimizer has no state before its first step, and a rewound one has too much.
         if is_optimizer(have):
-            self._check_groups(saved, state, path, type(have).__name__)
+            check_groups(saved, state, path, type(have).__name__, self._source)
         self.check(saved, state, path, strict=not is_optimizer(have))
-
-    def _check_groups(self, saved: Any, state: Any, path: str, optimizer: str) -> None:
-        """What load_state_dict() of an optimizer would refuse, after others were restored."""
-        counts = [_group_sizes(one) for one in (state, saved)]
-        if counts[0] != counts[1]:
-            raise Misfit(
-                f"{path}: groups of {counts[0]} parameters, but of {counts[1]} in {self._source}"
-            )
-        mine, theirs = (_settings_in(one) for one in (state, saved))
-        if mine - theirs and theirs - mine:  # one way alone is another version of torch
-            raise Misfit(
-                f"{path}: another optimizer has saved it: {optimizer} has "
-                f"{', '.join(sorted(mine - theirs))} in its param_groups, and {self._source} has "
-                f"{', '.join(sorted(theirs - mine))}; restore into an optimizer of the same class, "
-                f"or leave {path} out and start it anew"
-            )
 
     def _check_new(self, saved: Any, path: str) -> None:
         if isinstance(saved, Differs):
@@ -260,133 +228,58 @@ class TreeFit:
         if isinstance(saved, Unresolved):
             raise Misfit(f"{path}: {saved!r} cannot be restored: this needs torch that has it")
         if isinstance(saved, TensorNode):
-            self._make(saved, path)
+            self._tensors.make(saved, path)
         for key, item in parts_of(saved) or ():
             self.check(item, None, f"{path}[{key!r}]")
-
-    def _find(self, node: TensorNode, path: str) -> tuple[str, tuple[int, ...]]:
-        if node.name not in self._stored:
-            message = f"{path}: {self._source} has no tensor {node.name}"
-            raise corrupt_error(message, self._manifest, 0)
-        if node.element is not None:
-            try:
-                array_layout(*self._stored[node.name], node.element)
-            except UnsupportedValueError as error:
-                raise Misfit(f"{path}: cannot be restored: {error}") from None
-        return self._stored[node.name]
-
-    def _memory(self, have: Any, path: str) -> Memory:
-        try:
-            memory = memory_of(have)
-            assert memory is not None
-            check_writable(memory, have)
-        except UnsupportedValueError as error:
-            raise Misfit(f"{path}: cannot be restored into: {error}") from None
-        return memory
-
-    def _add(
-        self, path: str, node: TensorNode, box: Box | None, array: Any, memory: Memory
-    ) -> None:
-        self._targets.add(Place(path, node.name, box, array, memory))
-
-    def _fill(self, node: TensorNode, have: Any, path: str) -> None:
-        kind, shape = self._find(node, path)
-        memory = self._memory(have, path)
-        if (memory.type, memory.shape, memory.element) != (kind, shape, node.element):
-            stored = describe(kind, shape, node.element)
-            raise Misfit(f"{path}: {memory.describe()}, but {stored} in {self._source}")
-        self._arrays[node] = have
-        self.fills_arrays = self.fills_arrays or memory.device is None
-        self._add(path, node, None, have, memory)
-
-    def _fill_slice(self, node: TensorNode, have: Slice, path: str) -> None:
-        self._arrays[node] = have
-        if have.is_empty:
-            return  # whoever has elements of it knows whether it fits
-        kind, shape = self._find(node, path)
-        memory = self._memory(have.array, path)
-        offsets, whole = have.place(memory)
-        if (memory.type, whole, memory.element) != (kind, shape, node.element):
-            mine = describe(memory.type, whole, memory.element)
-            stored = describe(kind, shape, node.element)
-            raise Misfit(f"{path}: a slice of {mine}, but {stored} in {self._source}")
-        self.fills_arrays = self.fills_arrays or memory.device is None
-        self._add(path, node, (offsets, memory.shape), have.array, memory)
-
-    def _make(self, node: TensorNode, path: str) -> None:
-        if node.is_slice:
-            raise Misfit(f"{path}: a slice, which is restored into a stoker.Slice alone")
-        kind, shape = self._find(node, path)
-        element, made = self._made.get((node.name, node.is_torch), (node.element, None))
-        if element != node.element:
-            raise Misfit(f"{path}: cannot be restored: elements of two types in one tensor")
-        if made is None:
-            make = new_tensor if node.is_torch else new_array
-            try:
-                made = make(kind, shape, node.element)
-            except (UnsupportedValueError, ImportError) as error:
-                raise Misfit(f"{path}: cannot be restored: {error}") from None
-            self._made[node.name, node.is_torch] = element, made
-            memory = memory_of(made)
-            assert memory is not None
-            self._add(path, node, None, made, memory)
-        self._arrays[node] = made
 
     @property
     def targets(self) -> list[tuple[Any, ...]]:
         """What to read, once everything was checked; asked for while the checkpoint is open."""
-        if self._resolved is None:
-            self._resolved = self._targets.resolve(self._checkpoint)
-        return self._resolved
+        return self._tensors.targets
 
     def copy(self) -> None:
         """Fills what could not be read into its place, once everything was read."""
-        self._targets.copy()
+        self._tensors.copy()
 
-    def apply(self, saved: Any, have: Any, applied: Applied | None = None) -> Any:
-        """What is in ``have``'s place from now on: itself, changed, where it can be changed.
-
-        ``applied``: of the state of an object, if not that of the whole restore.
-        """
-        applied = applied or self._applied
+    def apply(self, saved: Any, have: Any) -> Any:
+        """What is in ``have``'s place from now on: itself, changed, where it can be changed."""
         if isinstance(saved, TensorNode):
-            array = self._arrays[saved]
-            if saved.is_scalar:
-                return array[()]
-            return applied.copy(array) if array is have else array
+            array = self._tensors.arrays[saved]
+            return array[()] if saved.is_scalar else array
         if id(have) in self._states:
             state, path = self._states[id(have)]
-            load_state(have, self._state_of(saved, have, state), path)
+            load_state(have, self.apply(saved, state), path)
             return have
         if isinstance(have, enum.Enum):
             return type(have)(saved)
         parts = parts_of(saved)
         if parts is None:
             is_set = isinstance(saved, set) and isinstance(have, set)
-            return applied.refill(saved, have, [], list(saved)) if is_set else saved
+            return self._applied.refill(saved, have, [], list(saved)) if is_set else saved
         if _family(saved) is not _family(have):
-            return with_parts(saved, [self.apply(item, None, applied) for _, item in parts])
+            return with_parts(saved, [self.apply(item, None) for _, item in parts])
         keys = [key for key, _ in parts]
-        items = [self.apply(item, _item_at(have, key), applied) for key, item in parts]
-        return applied.refill(saved, have, keys, items)
+        items = [self.apply(item, _item_at(have, key)) for key, item in parts]
+        return self._applied.refill(saved, have, keys, items)
 
-    def _state_of(self, saved: Any, have: Any, state: Any) -> Any:
-        """What load_state_dict() is given.
 
-        It may clear what the object has before it reads what it is given: that must not be the
-        same. Torch's modules and optimizers do not, so that their tensors need not be copied.
-        """
-        if is_optimizer(have) and loads_as_torch(have):
-            return self.apply(saved, state)
-        applied = Applied(is_apart=True)
-        if not is_module(have) or not isinstance(saved, dict):
-            return self.apply(saved, state, applied)
-        items = []
-        for key, item in saved.items():
-            there = _item_at(state, key)
-            is_own = is_tensor(there) and not key.endswith("_extra_state")
-            items.append(self.apply(item, there, None if is_own else applied))
-        return applied.refill(saved, state, list(saved), items)
+def _state_to_load(have: Any) -> Any:
+    """Of an object: what is filled, and then given to its load_state_dict().
+
+    That may clear what the object has before it reads what it is given, or add to it: it gets
+    values of its own. Tensors of torch's modules and optimizers, which do neither, are filled where
+    they are.
+    """
+    state = have.state_dict()
+    if not loads_as_torch(have):
+        return set_apart(state)
+    if is_optimizer(have):
+        return state
+    apart = copy.copy(state)
+    for key, item in state.items():
+        if not is_tensor(item) or key.endswith("_extra_state"):
+            apart[key] = set_apart(item)
+    return apart
 
 
 def _item_at(have: Any, key: Any) -> Any:
@@ -395,21 +288,6 @@ def _item_at(have: Any, key: Any) -> Any:
     if members is not None:
         return members.get(key)  # not by [key]: a defaultdict would make what it lacks
     return have[key] if key < len(have) else None
-
-
-def _group_sizes(state: Any) -> list[int]:
-    try:
-        return [len(group["params"]) for group in state["param_groups"]]
-    except (KeyError, TypeError):
-        return []
-
-
-def _settings_in(state: Any) -> set[str]:
-    """What tells the optimizer of a state apart from others, of the settings of its groups."""
-    try:
-        return {name for group in state["param_groups"] for name in group} & _OPTIMIZER_SETTINGS
-    except (KeyError, TypeError):
-        return set()
 
 
 def _family(value: Any) -> type | None:

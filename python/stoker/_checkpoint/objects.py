@@ -43,10 +43,15 @@ def load_state(have: Any, state: Any, path: str) -> None:
         raise ValueError(f"{path}: {type(have).__name__} refuses its state: {what}") from error
 
 
-def loads_as_torch(optimizer: Any) -> bool:
-    """Whether load_state_dict() is torch's own. One that overrides it knows what it does."""
-    loads = getattr(optimizer.load_state_dict, "__func__", None)
-    return loads is sys.modules["torch.optim"].Optimizer.load_state_dict
+def loads_as_torch(value: Any) -> bool:
+    """Whether it is a module or an optimizer whose load_state_dict() is torch's own.
+
+    One that overrides it knows what it does.
+    """
+    loads = getattr(value.load_state_dict, "__func__", None)
+    if is_optimizer(value):
+        return loads is sys.modules["torch.optim"].Optimizer.load_state_dict
+    return is_module(value) and loads is sys.modules["torch.nn"].Module.load_state_dict
 
 
 class _Hidden:

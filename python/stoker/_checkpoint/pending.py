@@ -119,6 +119,11 @@ class Pending(concurrent.futures.Future[str]):
         self._await_end(timeout)
         return super().exception()
 
+    @property
+    def error(self) -> BaseException | None:
+        """Its error if it is over. Unlike ``exception()``, this does not count as read."""
+        return super().exception() if self.done() else None
+
     def _await_end(self, timeout: float | None) -> None:
         if not self.await_end(timeout):
             raise LateError(f"save step {self.step}: not over after {timeout} s")

@@ -68,7 +68,7 @@ def make_settings(
     if policy not in ("block", "skip", "replace"):
         raise ValueError(f'late={policy!r}: it is "block", "skip" or "replace"')
     if policy == "replace" and in_flight == 1:
-        raise ValueError("in_flight=1: at least 2 with late='replace'")
+        raise ValueError("in_flight=1: must be at least 2 with late='replace'")
     settings.late, settings.in_flight = policy, whole_number("in_flight", in_flight, 1, 2**16)
     settings.memory_bytes = _size("memory_bytes", memory_bytes)
     limit = rate_limit.removesuffix("/s") if isinstance(rate_limit, str) else rate_limit

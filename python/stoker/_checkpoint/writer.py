@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 import weakref
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
@@ -34,6 +35,7 @@ os.register_at_fork(
 
 _log = logging.getLogger("stoker")
 Seen: TypeAlias = dict[str, int]  # of each line of checkpoints the greatest generation
+_FAILED_KNOWN = 100  # failures whose pendings are asked whether the caller has read them
 _EXIT_SECONDS = 5.0  # for threads that are still in save(), which has promised nothing yet
 
 
@@ -76,6 +78,8 @@ class Writer:
 
     Attributes:
         turns: Whose turn it is.
+        last_step: That was saved or restored last.
+        last_time: When that was, on the monotonic clock; at first when this was made.
     """
 
     def __init__(
@@ -94,9 +98,12 @@ class Writer:
         self._pid = os.getpid()
         self._native: _native.Checkpointer | None = None
         self._watcher: Watcher | None = None
-        self._pendings_lock = threading.Lock()
+        self._pendings_lock = threading.RLock()  # a signal handler may save, in here as well
         self._pendings: list[Pending] = []
-        self._last: Pending | None = None  # that is over
+        self._begun: list[_native.PendingSave] = []  # by the core, and not in _pendings yet
+        self._begun_bytes = 0
+        self._newest: Pending | None = None  # that was begun
+        self._failed: deque[Pending] = deque(maxlen=_FAILED_KNOWN)
         self._error: BaseException | None = None
         self._in_flight = settings.in_flight
         self._waits = settings.late == "block"
@@ -104,6 +111,8 @@ class Writer:
         self.is_told = False  # of checkpoints that it does not continue
         self._best = BestWatch(directory, settings)
         self._seen: Seen | None = None  # what was there at a restore
+        self.last_step: int | None = None
+        self.last_time = time.monotonic()
 
     @property
     def is_here(self) -> bool:
@@ -132,7 +141,7 @@ class Writer:
                 text = text.encode(errors="backslashreplace").decode()
                 number = step if type(step) is int and 0 <= step < 2**64 else 0
                 with contextlib.suppress(OSError, ValueError):  # this one's error is the cause
-                    self._begin().save(number, [], ("null", "null", "null"), {}, text)
+                    self._begin().save(number, [], ("null", "null", "null"), {}, [], text)
             raise
 
     def save(
@@ -141,8 +150,11 @@ class Writer:
         encoder: TreeEncoder,
         texts: tuple[str, str, str],
         reference: dict[str, float],
-    ) -> tuple[_native.PendingSave, Watcher]:
-        """Copies and returns; raises the error of an earlier save instead, once."""
+    ) -> Pending:
+        """Copies and returns; raises the error of an earlier save instead, once.
+
+        If a signal handler raises in here, the save may have begun. Then ``in_flight`` has it.
+        """
         self.raise_error()
         tensors = [
             (name, m.type, m.shape, m.address, m.strides, encoder.slices.get(name))
@@ -155,12 +167,17 @@ class Writer:
         native = self._begin()
         if self._watcher is None:
             self._watcher = Watcher(self._meetings.notices)
+        self._learn_begun()
+        self._begun_bytes = sum(m.size_bytes for m in encoder.tensors.values())
         with telling_late():
-            pending = native.save(step, tensors, texts, reference)
+            native.save(step, tensors, texts, reference, self._begun)
+        self._learn_begun()
+        pending = self._newest
+        assert pending is not None
         if self._ranks.rank == 0:
             self._tell_others(pending)  # now that it has the lock
             self._best.saved()
-        return pending, self._watcher
+        return pending
 
     def _begin(self) -> _native.Checkpointer:
         if self._native is None:
@@ -175,7 +192,7 @@ class Writer:
                 tell_place(self.directory)
         return self._native
 
-    def _tell_others(self, own: _native.PendingSave) -> None:
+    def _tell_others(self, own: Pending) -> None:
         """Warns of checkpoints that this run does not continue."""
         seen, self._seen = self._seen, None
         if self.is_told and seen is None:
@@ -214,16 +231,29 @@ class Writer:
                     _holders[key] = self
                     return
 
-    def add(self, pending: Pending, watcher: Watcher) -> None:
-        """One that was begun."""
+    def _learn_begun(self) -> None:
+        """Makes pendings of the saves that the core has begun.
+
+        A signal handler may raise in here as well: a save stays in the list until all is done.
+        """
         with self._pendings_lock:
-            self._pendings.append(pending)
-        watcher.watch(pending)
+            while self._begun:
+                native = self._begun[0]
+                if self._newest is None or self._newest._native is not native:
+                    self._newest = Pending(native, self._begun_bytes)
+                if self._newest not in self._pendings:
+                    self._pendings.append(self._newest)
+                self.last_step, self.last_time = native.step, time.monotonic()
+                if self._watcher is not None:
+                    self._watcher.watch(self._newest)
+                if native in self._begun:  # else a signal handler that saves has done all this
+                    self._begun.remove(native)
 
     def in_flight(self) -> list[Pending]:
         """Saves that are not over, oldest first. Learns from those that are."""
         if not self.is_here:
             return []  # they are the parent's
+        self._learn_begun()
         over = [pending for pending in list(self._pendings) if pending.done()]
         if over:
             with self._pendings_lock:
@@ -234,7 +264,8 @@ class Writer:
 
     def _forget(self, pending: Pending) -> None:
         self._pendings.remove(pending)
-        self._last = pending
+        if pending.error is not None:
+            self._failed.append(pending)
         if pending.durable:
             self._settings.parent = pending.step, pending.generation, pending.line
 
@@ -251,11 +282,13 @@ class Writer:
     def raise_error(self) -> None:
         """The error of a writer that was ended meanwhile."""
         error, self._error = self._error, None
-        if error is None:
-            return
-        last = self._last  # its pending may have told the caller since
-        if last is None or not last.is_read or str(last.exception()) != str(error):
+        if error is not None and not self._was_read(error):
             raise error
+
+    def _was_read(self, error: BaseException) -> bool:
+        """Whether the caller has it from the pending of the save that failed with it."""
+        same = [pending for pending in self._failed if str(pending.error) == str(error)]
+        return bool(same) and all(pending.is_read for pending in same)
 
     def wait(self, timeout: float | None) -> None:
         """Waits for all; raises an error that nobody was told yet, and if some are not over."""
@@ -338,8 +371,11 @@ class Writer:
         try:
             self.close(timeout, _EXIT_SECONDS)
         except (OSError, ValueError) as error:
+            is_known = False
             if not self.turns.is_closed:  # a thread waits in save(), for the lock of others say
-                self.await_all(timeout)
-            self.in_flight()
-            if self._last is None or not self._last.is_read:
+                is_over, newest = self.await_all(timeout), self._newest
+                is_known = is_over and newest is not None and newest.is_read
+            self.in_flight()  # learns of those that have failed
+            is_known = is_known and all(pending.is_read for pending in self._failed)
+            if not is_known and not self._was_read(error):
                 print(f"stoker.Checkpointer({self.directory!r}): {error}", file=sys.stderr)

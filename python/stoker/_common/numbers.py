@@ -11,7 +11,7 @@ _MOST = 2**64 - 1  # what the core has room for
 def whole_number(name: str, given: Any, least: int = 0, most: int = _MOST, hint: str = "") -> int:
     """``given`` as an int, which it must be: of 2.5 nothing is cut off, and True is not 1.
 
-    ``hint`` is put before what is said of the limits.
+    ``hint`` says what else it may be, before what is said of the limits.
 
     Raises:
         TypeError: It is no whole number.
@@ -22,8 +22,8 @@ def whole_number(name: str, given: Any, least: int = 0, most: int = _MOST, hint:
             raise TypeError  # which Python counts as 0 and 1, and no caller means as that
         number = operator.index(given)
     except TypeError:
-        raise TypeError(f"{name}={given!r}: {hint}a whole number") from None
+        raise TypeError(f"{name}={given!r}: must be {hint}a whole number") from None
     if not least <= number <= most:
         limit = f"at least {least}" if number < least else f"at most {most}"
-        raise ValueError(f"{name}={number}: {hint}{limit}")
+        raise ValueError(f"{name}={number}: must be {hint}{limit}")
     return number

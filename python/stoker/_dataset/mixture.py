@@ -39,10 +39,10 @@ def _weight(given: Any) -> float:
 def _dtype_cure(one: Tokens, other: Tokens) -> str:
     stored = one._stored_dtype(), other._stored_dtype()
     if stored[0] == stored[1]:
-        return '; dtype="int64" fits all'
+        return '; give each the same, such as dtype="int64"'
     return (
-        f'; they are stored as {stored[0]} and {stored[1]}: dtype="int64" fits all that reads the '
-        "mixture itself, and a Loader needs one stored type: pack one dataset again"
+        f"; they are stored as {stored[0]} and {stored[1]}: give each of them "
+        'Tokens(..., dtype="int64")'
     )
 
 

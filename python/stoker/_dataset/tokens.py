@@ -158,7 +158,10 @@ class Tokens(Dataset):
         cut = _checked_cut(window, stride, extra, pack, pad)
         if isinstance(source, Dataset):
             if isinstance(source, Tokens) or not source._is_whole():
-                raise ValueError("Tokens are cut from a whole dataset: select windows instead")
+                raise ValueError(
+                    "Tokens are cut from a whole dataset. Select or split the Tokens instead: "
+                    "train, val = Tokens(source, window=1024).split([0.9, 0.1])"
+                )
             self._arguments, self._native = source._arguments, source._native
         else:
             super().__init__(source)

@@ -49,6 +49,12 @@ def cursor_of(state: State) -> _native.Cursor:
     if isinstance(state, (bytes, bytearray, memoryview)):
         return _native.Cursor.decode(bytes(state))
     if isinstance(state, Mapping):
+        if "version" not in state:
+            names = ", ".join(map(repr, state)) or "nothing"
+            raise ValueError(
+                f"this is no state of a Loader: it has {names}. Give what state_dict() of a "
+                "stoker.Loader returned"
+            )
         state = json.dumps({name: _plain(value) for name, value in state.items()})
     if not isinstance(state, str):
         raise TypeError(
@@ -74,4 +80,7 @@ def check_cursor(cursor: _native.Cursor, run: _native.Cursor, allow: Iterable[st
         raise TypeError(f"allow is a set of names: {{{allow!r}}}")
     if message := cursor.check(run, list(allow)):
         differences = [CursorDifference(*found) for found in cursor.differences(run)]
+        if all(one.may_be_allowed for one in differences):
+            names = ", ".join(f'"{name}"' for name in sorted({one.field for one in differences}))
+            message += f"; to continue all the same, pass allow={{{names}}}"
         raise CursorMismatch(message, differences)

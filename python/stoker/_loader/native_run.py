@@ -81,8 +81,8 @@ class NativeRun:
         self._warned = stats["held_warnings"]
         _log.warning(
             "loader: waiting for memory that batches hold which were handed out before: %d of %d "
-            "bytes. Let go of a batch before asking for the next but one (Batch.clone() is for "
-            "what is to stay), or raise memory_bytes",
+            "bytes. Let go of a batch before asking for the next but one (use Batch.clone() "
+            "to keep one), or raise memory_bytes",
             stats["leased_bytes"],
             stats["memory_bytes"],
         )

@@ -65,7 +65,7 @@ def _count_of(name: str, given: int | str, most: int) -> int:
     if given == "auto":
         return 0
     if isinstance(given, str):
-        raise ValueError(f'{name}={given!r}: "auto", or a whole number')
+        raise ValueError(f'{name}={given!r}: must be "auto", or a whole number')
     return whole_number(name, given, 1, most, '"auto", or ')
 
 

@@ -105,8 +105,9 @@ Status check_sums_name(std::string_view name) {
 
 Status fill_directory(Export& job, const PathAt& directory) {
   FileOps& ops = job.ops;
-  STOKER_ASSIGN(std::vector<ExportFile> files,
-                plan_export(name_tensors(job.reader), job.options, /*is_split=*/true));
+  const std::vector<NamedTensor> named = name_tensors(job.reader);
+  STOKER_ASSIGN(std::vector<ExportFile> files, plan_export(named, job.options, /*is_split=*/true));
+  job.report.same = same_tensors(named, job.options);
   job.count(files);
   STOKER_TRY(ops.mkdir(directory));
   std::string sums;
@@ -149,8 +150,9 @@ Result<ExportReport> export_safetensors(const CheckpointReader& reader, FileOps&
                     taken +
                         ": there is such a file, and an export replaces none; remove it, or name "
                         "another");
-  STOKER_ASSIGN(std::vector<ExportFile> files,
-                plan_export(name_tensors(reader), options, /*is_split=*/false));
+  const std::vector<NamedTensor> named = name_tensors(reader);
+  STOKER_ASSIGN(std::vector<ExportFile> files, plan_export(named, options, /*is_split=*/false));
+  report.same = same_tensors(named, options);
   job.count(files);
   STOKER_ASSIGN(const PathAt place, place_of(ops, path));
   const PathAt staged = place.parent() / (name + ".staged-" + make_token());

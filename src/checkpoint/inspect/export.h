@@ -23,11 +23,19 @@ struct ExportOptions {
   std::function<void(std::uint64_t, std::uint64_t)> progress = {};
 };
 
+/// A tensor is exported once. A name that the checkpoint has for it beside the one it is exported
+/// by, as of tied weights.
+struct SameTensor {
+  std::string name;
+  std::string exported;
+};
+
 struct ExportReport {
   std::vector<std::string> files;  ///< Of tensors.
   std::string sums;                ///< The file that `sha256sum -c` takes.
   std::uint64_t tensor_count = 0;
   std::uint64_t size_bytes = 0;
+  std::vector<SameTensor> same;
 };
 
 /// Writes a checkpoint's tensors, each whole, into one safetensors file, which appears at once and

@@ -147,10 +147,17 @@ Status check_copies(const CheckpointReader& reader, const ByName& by_name, const
 Status check_only(std::span<const NamedTensor> named, std::span<const std::string> only) {
   for (const std::string& prefix : only) {
     if (some_begin_with(named, prefix)) continue;
-    return Status(
-        Code::invalid_argument,
-        fmt::format("--only {}: no tensor's name begins so; there are {}",
-                    quote_for_message(prefix), beginnings(named, known_part(named, prefix))));
+    std::string advice;
+    const std::string of_rank = "rank-00000." + prefix;
+    if (some_begin_with(named, of_rank))
+      advice = fmt::format(
+          ". Each rank has saved its own: give --only {0} --strip {0}{1}",
+          quote_for_message(of_rank),
+          prefix.starts_with(kModel) ? ", or --hf for the model that all ranks share" : "");
+    return Status(Code::invalid_argument,
+                  fmt::format("--only {}: no tensor name begins with that; there are {}{}",
+                              quote_for_message(prefix),
+                              beginnings(named, known_part(named, prefix)), advice));
   }
   return {};
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -59,6 +60,27 @@ Result<std::vector<ExportFile>> plan_export(std::span<const NamedTensor> named,
                         ? "model.safetensors"
                         : fmt::format("model-{:05}-of-{:05}.safetensors", i + 1, files.size());
   return files;
+}
+
+std::vector<SameTensor> same_tensors(std::span<const NamedTensor> named,
+                                     const ExportOptions& options) {
+  std::map<const TensorInfo*, std::string> exported;
+  std::set<std::string_view> names;
+  const std::vector<NamedTensor> chosen = choose_tensors(named, options.only);
+  for (const NamedTensor& one : chosen) {
+    exported.emplace(one.tensor, stripped(one.name, options));
+    names.insert(one.name);
+  }
+  std::vector<SameTensor> same;
+  for (const NamedTensor& one : named) {
+    const bool is_wanted =
+        options.only.empty() || std::ranges::any_of(options.only, [&](const std::string& prefix) {
+          return one.name.starts_with(prefix);
+        });
+    if (is_wanted && !names.contains(one.name))
+      same.push_back({.name = stripped(one.name, options), .exported = exported.at(one.tensor)});
+  }
+  return same;
 }
 
 std::string format_export_index(std::span<const ExportFile> files) {

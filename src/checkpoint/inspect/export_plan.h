@@ -23,6 +23,11 @@ struct ExportFile {
 Result<std::vector<ExportFile>> plan_export(std::span<const NamedTensor> named,
                                             const ExportOptions& options, bool is_split);
 
+/// The names that `options.only` matches and that plan_export() leaves out, because it has their
+/// tensors under other names. All as they are exported.
+std::vector<SameTensor> same_tensors(std::span<const NamedTensor> named,
+                                     const ExportOptions& options);
+
 /// The text of model.safetensors.index.json.
 std::string format_export_index(std::span<const ExportFile> files);
 

@@ -39,6 +39,8 @@ Examples:
     --only model. --strip model.
   stoker checkpoint export run/checkpoints latest my-model --hf)";
 
+constexpr std::size_t kSameNamed = 8;
+
 struct Arguments {
   std::string directory;
   std::string step;
@@ -81,6 +83,12 @@ std::string render_text(const ExportReport& report, const std::vector<LeftOutTre
   for (const LeftOutTree& tree : left_out)
     text += fmt::format("left out: {} ({}, {})\n", printable(tree.name),
                         counted(tree.tensor_count, "tensor"), format_bytes(tree.size_bytes));
+  for (std::size_t i = 0; i < report.same.size() && i < kSameNamed; ++i)
+    text += fmt::format("left out: {}, the same as {}\n", printable(report.same[i].name),
+                        printable(report.same[i].exported));
+  if (report.same.size() > kSameNamed)
+    text += fmt::format("left out: {} more names of tensors that are exported under another\n",
+                        report.same.size() - kSameNamed);
   return text;
 }
 
@@ -89,11 +97,14 @@ std::string render_json(const ExportReport& report, const std::vector<LeftOutTre
   for (const LeftOutTree& tree : left_out)
     trees.push_back(
         {{"tree", tree.name}, {"tensors", tree.tensor_count}, {"size_bytes", tree.size_bytes}});
+  Json same = Json::object();
+  for (const SameTensor& one : report.same) same[one.name] = one.exported;
   return to_line({{"files", Json::array_of(report.files)},
                   {"sums", Json::array_of(report.sums)},
                   {"tensors", report.tensor_count},
                   {"size_bytes", report.size_bytes},
-                  {"left_out", std::move(trees)}}) +
+                  {"left_out", std::move(trees)},
+                  {"same", std::move(same)}}) +
          "\n";
 }
 

@@ -62,7 +62,7 @@ std::string render_text(const CheckpointVerifyReport& report, const std::string&
   for (const CheckpointDamage& damage : report.damages) text += damage_text(damage);
   for (const auto& [name, why] : report.unchecked)
     text += fmt::format("{}: not checked: {}\n", printable(name), printable(why.message()));
-  std::string end = report.damages.empty() ? "" : counted(report.damages.size(), "damage");
+  std::string end = report.damages.empty() ? "" : counted(report.damages.size(), "damaged piece");
   if (!report.unchecked.empty())
     end += fmt::format("{}{} not checked", end.empty() ? "" : ", ", report.unchecked.size());
   return text + fmt::format("{}: {}, {}: {}\n", directory, counted(report.step_count, "checkpoint"),

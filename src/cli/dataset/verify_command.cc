@@ -4,6 +4,7 @@
 #include <ostream>
 
 #include "base/units.h"
+#include "cli/dataset/dataset_arguments.h"
 #include "cli/line_text.h"
 #include "cli/registry.h"
 #include "cli/work_progress.h"
@@ -70,6 +71,7 @@ Status run(const Arguments& arguments, Context& context) {
   WorkProgress progress(context, "verifying", "bytes");
   VerifyOptions options{
       .source = {.format = arguments.format},
+      .cache_directory = index_cache_directory(),
       .thread_count = arguments.threads,
       .progress =
           [&progress](const VerifyProgress& now) {

@@ -175,24 +175,6 @@ bool has_dimensions(const FieldSpec& spec) {
   return spec.shape && !spec.shape->empty();
 }
 
-/// Whether a field, of a column to which no dimensions were given, is a number written as text.
-/// Some numbers could be plain elements too, "1990" an int32. Text it is then, always: the tars
-/// that pack and ingest write have their numbers so. A number of several bytes never is an element
-/// just because its neighbour in the first sample is some other word.
-Result<bool> is_number_text(const FieldView& field, Dtype dtype) {
-  if (field.type != FieldType::bytes || looks_like_npy(field.bytes)) return false;
-  if (parse_real(field.bytes).ok()) return true;
-  const bool is_printable = std::ranges::all_of(field.bytes, [](std::byte byte) {
-    const auto c = std::to_integer<unsigned char>(byte);
-    return (c >= ' ' && c <= '~') || (c >= '\t' && c <= '\r');
-  });
-  if (field.bytes.empty() || !is_printable || dtype_size_bytes(dtype) == 1) return false;
-  return Status(Code::invalid_argument,
-                fmt::format("it is text and no number; if it is plain elements, give their shape, "
-                            "stoker.Array(\"{}\", shape)",
-                            dtype_name(dtype)));
-}
-
 Result<Layout> settle(const FieldSpec& spec, const FieldView& seen) {
   Layout layout;
   ArrayReader reader;
@@ -221,6 +203,26 @@ Result<Layout> settle(const FieldSpec& spec, const FieldView& seen) {
 }
 
 }  // namespace
+
+Result<bool> is_number_text(const FieldView& field, Dtype dtype) {
+  if (field.type != FieldType::bytes || looks_like_npy(field.bytes)) return false;
+  if (parse_real(field.bytes).ok()) return true;
+  const bool is_printable = std::ranges::all_of(field.bytes, [](std::byte byte) {
+    const auto c = std::to_integer<unsigned char>(byte);
+    return (c >= ' ' && c <= '~') || (c >= '\t' && c <= '\r');
+  });
+  if (field.bytes.empty() || !is_printable || dtype_size_bytes(dtype) == 1) return false;
+  return Status(Code::invalid_argument,
+                fmt::format("it is text and no number; if it is plain elements, give their shape, "
+                            "stoker.Array(\"{}\", shape)",
+                            dtype_name(dtype)));
+}
+
+bool is_plain_elements(const FieldSpec& spec, const FieldView& seen) {
+  if (spec.kind != FieldKind::array || !spec.dtype || seen.type != FieldType::bytes) return false;
+  const Result<bool> is_text = is_number_text(seen, *spec.dtype);
+  return is_text.ok() && !*is_text && !looks_like_npy(seen.bytes);
+}
 
 bool wants_sample(const FieldSpec& spec) noexcept {
   switch (spec.kind) {

@@ -90,10 +90,11 @@ Result<ArrayView> ArrayReader::read_own(const FieldView& field, std::optional<Dt
     return Status(Code::invalid_argument,
                   "its bytes do not say what they hold: give the field a dtype");
   if (field.bytes.size() % dtype_size_bytes(*own) != 0)
-    return Status(Code::invalid_argument,
-                  fmt::format("its {} bytes are not a whole number of {}; give the field another "
-                              "type",
-                              field.bytes.size(), dtype_name(*own)));
+    return Status(
+        Code::invalid_argument,
+        fmt::format("its {} bytes are not a whole number of {}; if they are an encoded file, "
+                    "such as an image, ask for bytes and decode them in map=",
+                    field.bytes.size(), dtype_name(*own)));
   return flat(*own, field, shape_if_flat);
 }
 

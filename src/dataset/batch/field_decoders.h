@@ -30,6 +30,14 @@ std::unique_ptr<FieldDecoder> make_json_text_decoder(const FieldSpec& spec);
 Result<std::unique_ptr<FieldDecoder>> make_array_decoder(const FieldSpec& spec,
                                                          const FieldView& seen);
 
+/// Whether a field, of a column to which no dimensions were given, is a number written as text.
+/// Some numbers could be plain elements too, "1990" an int32. Text it is then, always: the tars
+/// that pack and ingest write have their numbers so. A number of several bytes never is an element
+/// just because its neighbour in the first sample is some other word.
+Result<bool> is_number_text(const FieldView& field, Dtype dtype);
+/// Whether a column of this dtype reads the field as plain elements: as bytes in memory.
+bool is_plain_elements(const FieldSpec& spec, const FieldView& seen);
+
 /// `bytes` if they lie in the record that is kept with the batch, else a copy of them that is.
 std::span<const std::byte> lasting_bytes(std::span<const std::byte> bytes,
                                          std::span<const std::byte> record, SpareMemory& spare);

@@ -143,7 +143,10 @@ Result<FieldPlan> make_field_plan(std::span<const FieldSpec> fields, const Datas
         PlannedColumn{.name = spec.name, .sources = alternatives_of(spec.source())});
     const auto settle = [&]() -> Result<std::unique_ptr<FieldDecoder>> {
       if (!wants_sample(spec)) return make_decoder(spec, {});
-      if (const FieldView* seen = column.find_in(first.view())) return make_decoder(spec, *seen);
+      if (const FieldView* seen = column.find_in(first.view())) {
+        if (is_plain_elements(spec, *seen)) column.plain_dtype = spec.dtype;
+        return make_decoder(spec, *seen);
+      }
       return missing_field(first.view())
           .with_context(fmt::format("sample {}, field {}", quote_for_message(first.view().key),
                                     quote_for_message(spec.source())));
@@ -154,6 +157,26 @@ Result<FieldPlan> make_field_plan(std::span<const FieldSpec> fields, const Datas
     column.decoder = *std::move(decoder);
   }
   return plan;
+}
+
+Status check_field_plan(const FieldPlan& plan, const Dataset& other) {
+  if (std::ranges::none_of(plan.columns,
+                           [](const PlannedColumn& c) { return c.plain_dtype.has_value(); }))
+    return {};
+  SampleRecord first;
+  STOKER_TRY(read_first(other, first).with_context("looking at the first sample's fields"));
+  for (const PlannedColumn& column : plan.columns) {
+    const FieldView* field = column.plain_dtype ? column.find_in(first.view()) : nullptr;
+    if (field == nullptr) continue;
+    const Result<bool> is_text = is_number_text(*field, *column.plain_dtype);
+    if (is_text.ok() && !*is_text) continue;
+    return Status(Code::invalid_argument,
+                  fmt::format("column {}: it has text, where the first dataset has plain elements. "
+                              "Convert one of them; if both are plain elements, give their shape, "
+                              "stoker.Array(\"{}\", shape)",
+                              quote_for_message(column.name), dtype_name(*column.plain_dtype)));
+  }
+  return {};
 }
 
 }  // namespace stoker::internal

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -22,6 +23,8 @@ struct PlannedColumn {
   /// The names of the field, the first of which that a sample has is taken.
   std::vector<std::string> sources = {};
   std::shared_ptr<const FieldDecoder> decoder = {};
+  /// Of plain elements, as which numbers written as text could be read without an error.
+  std::optional<Dtype> plain_dtype = {};
 
   /// The sample's field; null if it has none of these names.
   const FieldView* find_in(const SampleView& sample) const noexcept;
@@ -54,5 +57,9 @@ constexpr std::size_t align_array(std::size_t size_bytes) noexcept {
 /// that can be read: one shape for the whole run, so that memory is known and an odd sample is
 /// named, whichever batch it is in. `invalid_argument` if that sample lacks the field.
 Result<FieldPlan> make_field_plan(std::span<const FieldSpec> fields, const Dataset& dataset);
+
+/// `invalid_argument` if another dataset of the same loader has numbers written as text where the
+/// plan's dataset has plain elements. What else differs is an error where it is read.
+Status check_field_plan(const FieldPlan& plan, const Dataset& other);
 
 }  // namespace stoker::internal

@@ -2,8 +2,10 @@
 
 #include <sys/file.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <span>
 #include <system_error>
@@ -89,6 +91,23 @@ Result<DerivedFile> build_in(const PathAt& directory, const DerivedFileOptions& 
   return DerivedFile{.path = path.text(), .is_new = true};
 }
 
+/// The files that are there. One that was written later has replaced one in a place that cannot be
+/// written to, which may be damaged where nobody has looked yet.
+std::vector<PathAt> newest_first(FileOps& ops, const DerivedFileOptions& options) {
+  std::vector<std::pair<std::int64_t, PathAt>> found;
+  for (const DerivedPlace& place : options.places) {
+    Result<std::shared_ptr<const RootDirectory>> root = open_root(ops, place.root);
+    if (!root.ok()) continue;
+    PathAt path = PathAt(*std::move(root), place.name) / options.name;
+    const Result<FileInfo> info = ops.info_of(path);
+    if (info.ok()) found.emplace_back(info->modified_ns, std::move(path));
+  }
+  std::ranges::stable_sort(found, std::greater<>(), [](const auto& file) { return file.first; });
+  std::vector<PathAt> paths;
+  for (auto& [time, path] : found) paths.push_back(std::move(path));
+  return paths;
+}
+
 }  // namespace
 
 std::vector<DerivedPlace> derived_places(const std::string& dataset_directory,
@@ -107,13 +126,9 @@ std::vector<DerivedPlace> derived_places(const std::string& dataset_directory,
 Result<DerivedFile> open_derived_file(const DerivedFileOptions& options, const Take& take,
                                       const Build& build) {
   FileOps& ops = options.ops != nullptr ? *options.ops : posix_file_ops();
-  for (const DerivedPlace& place : options.places) {
-    if (options.rebuild) break;
-    Result<std::shared_ptr<const RootDirectory>> root = open_root(ops, place.root);
-    if (!root.ok()) continue;
-    const PathAt path = PathAt(*std::move(root), place.name) / options.name;
-    if (take(path).ok()) return DerivedFile{.path = path.text()};
-  }
+  if (!options.rebuild)
+    for (const PathAt& path : newest_first(ops, options))
+      if (take(path).ok()) return DerivedFile{.path = path.text()};
   Status refused;
   for (const DerivedPlace& place : options.places) {
     const Result<PathAt> directory = make_place(ops, place);

@@ -49,7 +49,7 @@ struct DerivedFile {
 /// `take` opens the file of that path and keeps it, or says why it is of no use: not there,
 /// damaged, out of date. `build` makes its bytes.
 ///
-/// 1. Each place is asked for a file that can be taken.
+/// 1. Each place is asked for a file that can be taken, the one with the newest file first.
 /// 2. Else, in the first place that can be written to: the builder's flock is waited for, what
 ///    another process has built meanwhile is taken, what killed builders left is removed, the
 ///    bytes are built and published by rename, and taken.

@@ -229,6 +229,14 @@ Result<IndexFile> open_index_file(const ShardSource& source, const IndexOptions&
                      .refused = std::move(file.refused),
                      .damage = std::move(damage)};
   }
+  if (options.check_all && !file.is_new && !damage.ok() && !options.rebuild) {
+    // One is damaged, and an older one is not. Readers, who check no more than they use, would take
+    // the damaged one.
+    build.rebuild = true;
+    STOKER_ASSIGN(IndexFile made, open_index_file(source, build));
+    made.damage = std::move(damage);
+    return made;
+  }
   return IndexFile{.index = *std::move(taken),
                    .path = std::move(file.path),
                    .is_new = file.is_new,

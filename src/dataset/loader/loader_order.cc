@@ -29,7 +29,7 @@ Result<OrderOptions> resolve_order(const LoaderOptions& options) {
   STOKER_ASSIGN(OrderOptions resolved, resolve_order(wish));
   resolved.block_samples = choose_block_samples(
       {.sample_count = resolved.sample_count,
-       .sample_bytes = units.is_any() ? units.row_bytes() : mean_sample_bytes(dataset),
+       .sample_bytes = units.is_any() ? units.row_bytes_max() : mean_sample_bytes(dataset),
        .lanes = resolved.lanes});
   return resolved;
 }

@@ -54,13 +54,15 @@ Result<std::vector<TokenColumn>> plan_token_columns(const LoaderOptions& options
                               units.is_packs() ? "packs" : "windows"));
   STOKER_TRY(check_fields(options.fields));
   const FieldSpec spec = options.fields.empty() ? FieldSpec{.name = "tokens"} : options.fields[0];
-  if (spec.dtype && !is_integer(units.dtype()))
-    return Status(Code::invalid_argument, fmt::format("tokens of {} cannot be widened to int64",
-                                                      dtype_name(units.dtype())));
+  for (std::uint32_t i = 0; i < options.datasets.size() && spec.dtype; ++i)
+    if (!is_integer(units.dtype(i)))
+      return Status(Code::invalid_argument, fmt::format("tokens of {} cannot be widened to int64",
+                                                        dtype_name(units.dtype(i))));
   TokenColumn column{.name = spec.name,
-                     .dtype = spec.dtype.value_or(units.dtype()),
+                     .dtype = spec.dtype.value_or(units.dtype(0)),
                      .length = units.tokens_per_row()};
   column.row_bytes = column.length * dtype_size_bytes(column.dtype);
+  column.is_widened = spec.dtype.has_value();
   if (!units.is_packs()) return std::vector{std::move(column)};
   if (column.name == kPositionIds || column.name == kDocumentIds)
     return Status(Code::invalid_argument,
@@ -93,6 +95,9 @@ Result<LoaderPlan> LoaderPlan::make(LoaderOptions options) {
     STOKER_ASSIGN(token_columns, plan_token_columns(options, tokens));
   } else {
     STOKER_ASSIGN(fields, make_field_plan(options.fields, *options.datasets.front()));
+    for (std::size_t i = 1; i < options.datasets.size(); ++i)
+      STOKER_TRY(check_field_plan(fields, *options.datasets[i])
+                     .with_context(fmt::format("dataset {} of the mixture", i)));
   }
   auto datasets = std::make_shared<const DatasetList>(options.datasets);
   return LoaderPlan{.options = std::move(options),
@@ -154,8 +159,8 @@ LoaderPlan::BatchMemory LoaderPlan::batch_memory_max() const {
   const std::uint64_t rows = cut.rank_batch_size();
   if (is_tokens()) {
     const std::uint64_t pieces = std::min<std::uint64_t>(rows * tokens.pieces_max(), kPiecesAtOnce);
-    return {.records_bytes = RecordFetcher::rows_memory_bytes_max(rows * tokens.row_bytes(), pieces,
-                                                                  options.fetch),
+    return {.records_bytes = RecordFetcher::rows_memory_bytes_max(rows * tokens.row_bytes_max(),
+                                                                  pieces, options.fetch),
             .arrays_bytes = token_arrays_bytes(rows)};
   }
   // Of a mixture any split is possible: all of a batch from each, or the largest sample in every

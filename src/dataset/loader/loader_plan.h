@@ -23,6 +23,7 @@ struct TokenColumn {
   Dtype dtype = Dtype::int32;
   std::uint64_t length = 0;
   std::size_t row_bytes = 0;
+  bool is_widened = false;  ///< A dtype was asked for, which rows are converted to.
   std::vector<std::byte> pad_element = {};
 };
 

@@ -25,8 +25,7 @@ class TokenBatches final : public BatchMaker {
       : plan_(plan),
         fetcher_(std::move(fetcher)),
         column_(plan.token_columns.front()),
-        stored_bytes_(dtype_size_bytes(plan.tokens.dtype())),
-        row_bytes_(plan.tokens.row_bytes()) {}
+        row_bytes_(plan.tokens.row_bytes_max()) {}
 
   Result<LoaderPlan::BatchMemory> plan(std::uint64_t number, BatchData& out) override {
     plan_.begin_batch(number, out);
@@ -60,8 +59,7 @@ class TokenBatches final : public BatchMaker {
       count_row(located_[row], out);
     }
     out.times.enter(LoaderStage::collate);
-    if (column_.dtype != plan_.tokens.dtype())
-      widen_tokens(plan_.tokens.dtype(), tokens, rows * plan_.tokens.tokens_per_row());
+    if (column_.is_widened) widen_rows(out, tokens);
     make_columns(out);
     if (plan_.tokens.is_packs()) finish_packs(out);
     return {};
@@ -70,12 +68,15 @@ class TokenBatches final : public BatchMaker {
   FetchCounters counters() const override { return fetcher_->counters(); }
 
  private:
+  /// A row that is stored in fewer bytes than the widest lies at the end of its room, from where it
+  /// is widened in place.
   void add_pieces(std::uint32_t dataset, std::size_t row, std::span<const PackPiece> pieces) {
+    const std::size_t begin = (row + 1) * row_bytes_ - plan_.tokens.row_bytes(dataset);
     for (const PackPiece& piece : pieces)
       pieces_.push_back({.dataset = dataset,
                          .shard = piece.shard,
                          .range = piece.range,
-                         .at_bytes = row * row_bytes_ + piece.at_bytes,
+                         .at_bytes = begin + piece.at_bytes,
                          .row = static_cast<std::uint32_t>(row),
                          .crc32c = piece.crc32c});
   }
@@ -105,6 +106,17 @@ class TokenBatches final : public BatchMaker {
         if (out[row].ok()) out[row] = std::move(group_[row]);
     }
     return {};
+  }
+
+  /// Row by row, forward: a row that is widened ends before the next one that is not begins.
+  void widen_rows(const BatchData& out, std::span<std::byte> tokens) const {
+    const std::size_t rows = out.samples.size();
+    for (std::size_t row = 0; row < rows; ++row) {
+      const std::size_t begin = row * column_.row_bytes;
+      const std::size_t end = tokens.size() - (rows - row - 1) * row_bytes_;
+      widen_tokens(plan_.tokens.dtype(out.samples[row].dataset), tokens.subspan(begin, end - begin),
+                   plan_.tokens.tokens_per_row());
+    }
   }
 
   /// Fails, or replaces the row.
@@ -180,19 +192,19 @@ class TokenBatches final : public BatchMaker {
     auto* documents = reinterpret_cast<std::int32_t*>(place(2).data());
     std::vector<std::uint64_t>& lengths = out.stores.front()->lengths;
     for (std::size_t row = 0; row < out.samples.size(); ++row)
-      lengths.push_back(
-          finish_pack_row(located_[row], stored_bytes_, column_.pad_element,
-                          {.tokens = arrays.subspan(row * column_.row_bytes, column_.row_bytes),
-                           .position_ids = {positions + row * length, length},
-                           .document_ids = {documents + row * length, length}}));
+      lengths.push_back(finish_pack_row(
+          located_[row], dtype_size_bytes(plan_.tokens.dtype(out.samples[row].dataset)),
+          column_.pad_element,
+          {.tokens = arrays.subspan(row * column_.row_bytes, column_.row_bytes),
+           .position_ids = {positions + row * length, length},
+           .document_ids = {documents + row * length, length}}));
     out.columns.front().lengths = lengths;
   }
 
   const LoaderPlan& plan_;
   std::unique_ptr<RecordFetcher> fetcher_;
-  const TokenColumn& column_;  ///< Of the tokens.
-  const std::size_t stored_bytes_;
-  const std::size_t row_bytes_;                  ///< As stored.
+  const TokenColumn& column_;                    ///< Of the tokens.
+  const std::size_t row_bytes_;                  ///< The most that a row has as it is stored.
   std::vector<std::vector<PackPiece>> located_;  ///< Of each row.
   std::vector<RowPiece> pieces_;
   std::vector<Status> statuses_;

@@ -18,7 +18,9 @@ std::uint64_t tokens_of(const TokenBins& packs) {
 /// `what`: "windows" or "packs".
 template <typename Units>
 Status check_alike(std::string_view what, const std::vector<std::shared_ptr<const Units>>& all,
-                   std::size_t dataset_count) {
+                   const LoaderOptions& options) {
+  const std::size_t dataset_count = options.datasets.size();
+  const bool is_widened = !options.fields.empty() && options.fields.front().dtype.has_value();
   if (all.size() != dataset_count)
     return Status(Code::invalid_argument,
                   fmt::format("{} datasets need as many token {}, and {} were given", dataset_count,
@@ -27,12 +29,16 @@ Status check_alike(std::string_view what, const std::vector<std::shared_ptr<cons
     if (!units)
       return Status(Code::invalid_argument, fmt::format("token {} are missing (null)", what));
     const Units& first = *all.front();
-    if (tokens_of(*units) != tokens_of(first) || units->dtype() != first.dtype())
+    if (tokens_of(*units) != tokens_of(first))
       return Status(Code::invalid_argument,
-                    fmt::format("the datasets of a mixture need {} alike: {} tokens of {} in one, "
-                                "{} of {} in another",
-                                what, tokens_of(first), dtype_name(first.dtype()),
-                                tokens_of(*units), dtype_name(units->dtype())));
+                    fmt::format("the datasets of a mixture need {} of one length: {} tokens in "
+                                "one, {} in another",
+                                what, tokens_of(first), tokens_of(*units)));
+    if (units->dtype() != first.dtype() && !is_widened)
+      return Status(Code::invalid_argument,
+                    fmt::format("the datasets of a mixture store tokens of {} and {}: give each "
+                                "the dtype int64",
+                                dtype_name(first.dtype()), dtype_name(units->dtype())));
   }
   return {};
 }
@@ -44,16 +50,17 @@ Result<TokenUnits> TokenUnits::make(const LoaderOptions& options) {
   if (!options.windows.empty() && !options.packs.empty())
     return Status(Code::invalid_argument, "token windows or packs: not both");
   if (!options.windows.empty()) {
-    STOKER_TRY(check_alike("windows", options.windows, options.datasets.size()));
+    STOKER_TRY(check_alike("windows", options.windows, options));
     units.tokens_per_row_ = options.windows.front()->tokens_per_row();
-    units.dtype_ = options.windows.front()->dtype();
   } else if (!options.packs.empty()) {
-    STOKER_TRY(check_alike("packs", options.packs, options.datasets.size()));
+    STOKER_TRY(check_alike("packs", options.packs, options));
     units.tokens_per_row_ = options.packs.front()->length();
-    units.dtype_ = options.packs.front()->dtype();
   }
   units.windows_ = options.windows;
   units.packs_ = options.packs;
+  const std::size_t count = std::max(units.windows_.size(), units.packs_.size());
+  for (std::uint32_t i = 0; i < count; ++i)
+    units.row_bytes_max_ = std::max(units.row_bytes_max_, units.row_bytes(i));
   return units;
 }
 

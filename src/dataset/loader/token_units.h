@@ -22,8 +22,8 @@ namespace stoker::internal {
 /// Thread safety: immutable.
 class TokenUnits {
  public:
-  /// Of `options.windows` or `options.packs`: one for each dataset, all of one length and dtype
-  /// (`invalid_argument`).
+  /// Of `options.windows` or `options.packs`: one for each dataset, all of one length
+  /// (`invalid_argument`). Dtypes may differ if `options.fields` asks for int64.
   static Result<TokenUnits> make(const LoaderOptions& options);
 
   bool is_any() const noexcept { return !windows_.empty() || !packs_.empty(); }
@@ -31,8 +31,14 @@ class TokenUnits {
 
   std::uint64_t count(std::uint32_t dataset) const noexcept;
   std::uint64_t tokens_per_row() const noexcept { return tokens_per_row_; }
-  Dtype dtype() const noexcept { return dtype_; }  ///< As stored.
-  std::uint64_t row_bytes() const noexcept { return tokens_per_row_ * dtype_size_bytes(dtype_); }
+  /// As stored, in one of the datasets.
+  Dtype dtype(std::uint32_t dataset) const noexcept {
+    return is_packs() ? packs_[dataset]->dtype() : windows_[dataset]->dtype();
+  }
+  std::uint64_t row_bytes(std::uint32_t dataset) const noexcept {
+    return tokens_per_row_ * dtype_size_bytes(dtype(dataset));
+  }
+  std::uint64_t row_bytes_max() const noexcept { return row_bytes_max_; }
   /// The most pieces that any row has: for budgets.
   std::uint64_t pieces_max() const noexcept;
 
@@ -43,7 +49,7 @@ class TokenUnits {
   std::vector<std::shared_ptr<const TokenWindows>> windows_;
   std::vector<std::shared_ptr<const TokenBins>> packs_;
   std::uint64_t tokens_per_row_ = 0;
-  Dtype dtype_ = Dtype::int32;
+  std::uint64_t row_bytes_max_ = 0;
 };
 
 }  // namespace stoker::internal

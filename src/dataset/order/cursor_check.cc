@@ -80,11 +80,12 @@ Status check_cursor(const Cursor& cursor, const Cursor& run,
   }
   if (message.empty()) return {};
   const std::string_view advice =
-      all_may    ? "; allow it to go on all the same"
+      all_may    ? ""
       : some_may ? "; the others cannot be allowed: they make another order"
                  : "; that makes another order, in which the position means nothing";
-  return Status(Code::invalid_argument,
-                fmt::format("the cursor is not one of this run: {}{}", message, advice));
+  return Status(
+      Code::invalid_argument,
+      fmt::format("the saved loader position does not fit this loader: {}{}", message, advice));
 }
 
 }  // namespace stoker

@@ -127,16 +127,33 @@ void remove_parts(FileOps& ops, const PathAt& directory, const PackJob& job) {
 
 namespace internal {
 
+constexpr int kLockTries = 16;
+
+// A pack that withdraws removes the file while it has it locked. Who has opened it before then gets
+// the lock of a file without a name, which keeps nobody out: the name must still be that file's.
 Result<UniqueFd> lock_pack(FileOps& ops, const PathAt& directory, LockMode mode) {
-  STOKER_ASSIGN(UniqueFd lock, open_lock_file(ops, directory / ".stoker/pack.lock"));
-  const Status status = ops.try_lock(lock.get(), mode);
-  if (status.code() == Code::unavailable)
-    return Status(Code::unavailable,
-                  directory.text() +
-                      ": another stoker works on it; wait for it to end, or choose another "
-                      "directory");
-  STOKER_TRY(status);
-  return lock;
+  const PathAt path = directory / ".stoker/pack.lock";
+  for (int attempt = 0; attempt < kLockTries; ++attempt) {
+    Result<UniqueFd> lock = open_lock_file(ops, path);
+    if (lock.status().code() == Code::not_found) {  // its directory was removed with it
+      STOKER_TRY(make_own_directory(ops, directory / ".stoker"));
+      continue;
+    }
+    STOKER_TRY(lock.status());
+    const Status status = ops.try_lock(lock->get(), mode);
+    if (status.code() == Code::unavailable) break;
+    STOKER_TRY(status);
+    const Result<FileInfo> named = ops.info_of(path);
+    if (!named.ok() && named.status().code() != Code::not_found) return named.status();
+    struct stat info{};
+    if (named.ok() && ::fstat(lock->get(), &info) == 0 && named->device == info.st_dev &&
+        named->inode == info.st_ino)
+      return lock;
+  }
+  return Status(Code::unavailable,
+                directory.text() +
+                    ": another stoker works on it; wait for it to end, or choose another "
+                    "directory");
 }
 
 Result<PackReport> find_finished(FileOps& ops, const PathAt& directory, const PackJob& job) {

@@ -110,12 +110,14 @@ Result<std::unique_ptr<PackSession>> PackSession::open(FileOps& ops, const PackI
   if (source.sample_count() == 0) return Status(Code::invalid_argument, "no samples to pack");
   STOKER_ASSIGN(PackPlan plan, make_pack_plan(source, options.plan));
   STOKER_ASSIGN(PackWriterOptions writer, writer_options(source, options.plan));
+  const bool is_new = ops.info_of(directory).status().code() == Code::not_found;
   STOKER_TRY(make_directories(ops, directory));
   STOKER_ASSIGN(std::shared_ptr<const RootDirectory> root, open_root(ops, directory));
   std::unique_ptr<PackSession> session(
       new PackSession(ops, {std::move(root), ""}, std::move(plan), std::move(writer)));
   session->shards_ = shards_of(session->plan_.job.shard_count, options, share);
   session->is_alone_ = options.task_count == 1;
+  if (is_new) session->made_ = directory;
   STOKER_TRY(session->claim(source));
   return session;
 }
@@ -162,6 +164,7 @@ void PackSession::withdraw() {
   remove_pack_job(ops_, directory_);
   static_cast<void>(ops_.unlink(directory_ / ".stoker/pack.lock"));
   static_cast<void>(ops_.rmdir(directory_ / ".stoker"));
+  if (!made_.empty()) static_cast<void>(ops_.rmdir(made_));  // stays if others have come
   lock_ = UniqueFd();
 }
 

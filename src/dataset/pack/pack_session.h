@@ -49,7 +49,8 @@ class PackSession {
   Result<PackReport> close(std::uint64_t found);
 
   /// After a failure: if not one shard is packed, leaves nothing behind, so that another job may
-  /// have the directory. Does nothing for one of several tasks: others may be at work.
+  /// have the directory. One that was made for the job is removed. Does nothing for one of several
+  /// tasks: others may be at work.
   void withdraw();
 
  private:
@@ -67,6 +68,7 @@ class PackSession {
   std::vector<std::uint64_t> shards_;
   std::optional<PackReport> finished_;
   bool is_alone_ = true;
+  std::string made_;  // the directory, if it was not there before; else empty
   UniqueFd lock_;
 };
 

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "base/mutex.h"
+#include "dataset/index/derived_file.h"
 #include "dataset/index/index_store.h"
 #include "dataset/pack/verify_shard.h"
 #include "dataset/shards/dataset_manifest.h"
@@ -17,14 +18,10 @@
 namespace stoker {
 namespace {
 
-std::string index_path(const ShardSource& source) {
-  return source.directory() + "/.stoker/" + index_name(source);
-}
-
 /// The index, if it names these shards. Their times and sizes do not matter here: a damaged shard
 /// is to be held against the index of the whole one. `corrupt` if the index itself is damaged.
-Result<std::optional<Index>> find_index(const ShardSource& source) {
-  Result<Index> index = Index::open(index_path(source));
+Result<std::optional<Index>> find_index(const ShardSource& source, const std::string& path) {
+  Result<Index> index = Index::open(path);
   if (index.status().code() == Code::corrupt) return index.status();
   if (!index.ok()) return std::optional<Index>();
   STOKER_TRY(index->verify());
@@ -101,12 +98,17 @@ class Verification {
     return {};
   }
 
+  /// The first that is whole, of those in the dataset's directory and in the cache.
   void take_index() STOKER_REQUIRES(mutex_) {
-    Result<std::optional<Index>> index = find_index(*source_);
-    if (index.ok())
-      index_ = *std::move(index);
-    else
-      add_problem(index_path(*source_), index.status());
+    for (const DerivedPlace& place :
+         derived_places(source_->directory(), options_.cache_directory)) {
+      const std::string path = place.root + "/" + place.name + "/" + index_name(*source_);
+      Result<std::optional<Index>> index = find_index(*source_, path);
+      if (!index.ok())
+        add_problem(path, index.status());
+      else if (!index_)
+        index_ = *std::move(index);
+    }
   }
 
   /// Of a dataset, whereas what is none cannot be looked at.

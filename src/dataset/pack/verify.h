@@ -31,7 +31,8 @@ struct VerifyProgress {
 
 struct VerifyOptions {
   ShardSourceOptions source = {};
-  unsigned thread_count = 0;  ///< Shards at a time; 0: one for each core.
+  std::string cache_directory = {};  ///< Where an index of a dataset that is read-only may be.
+  unsigned thread_count = 0;         ///< Shards at a time; 0: one for each core.
   std::function<void(const VerifyProgress&)> progress = {};  ///< From any thread, one at a time.
   std::stop_token stop = {};
 };

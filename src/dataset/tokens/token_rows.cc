@@ -15,7 +15,7 @@ void widen(std::span<std::byte> room, std::size_t count) {
   constexpr std::size_t kStep = 512;
   std::array<T, kStep> narrow{};
   std::array<std::int64_t, kStep> wide{};
-  const std::byte* from = room.data() + count * (sizeof(std::int64_t) - sizeof(T));
+  const std::byte* from = room.data() + room.size() - count * sizeof(T);
   std::byte* to = room.data();
   while (count > 0) {
     const std::size_t step = std::min(count, kStep);
@@ -40,7 +40,7 @@ void widen_tokens(Dtype dtype, std::span<std::byte> room, std::size_t count) {
     case Dtype::int16: return widen<std::int16_t>(room, count);
     case Dtype::uint32: return widen<std::uint32_t>(room, count);
     case Dtype::int32: return widen<std::int32_t>(room, count);
-    default: return;  // 64 bits already; LoaderPlan refuses real numbers
+    default: return;  // 64 bits already, and the room is full; LoaderPlan refuses real numbers
   }
 }
 

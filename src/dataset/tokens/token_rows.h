@@ -12,7 +12,8 @@
 
 namespace stoker::internal {
 
-/// Turns the `count` elements of `dtype` at the end of `room` into as many int64 that fill it.
+/// Turns the `count` elements of `dtype` at the end of `room` into as many int64 at its begin.
+/// Those of 64 bits fill the room, and stay.
 void widen_tokens(Dtype dtype, std::span<std::byte> room, std::size_t count);
 
 /// One row of a batch of packs, as it is given out.

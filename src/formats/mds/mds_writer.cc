@@ -128,7 +128,10 @@ Status MdsWriter::encode(const SampleView& sample) {
     used += field != nullptr ? 1 : 0;
     if (column.name == options_.key_field) field = &key;
     if (field == nullptr) {
-      return invalid(fmt::format("the sample has no field {}", quote_for_message(column.name)));
+      return invalid(
+          fmt::format("the sample has no field {}, which others have; the samples of an MDS "
+                      "dataset have the same fields: write tar or tfrecord instead",
+                      quote_for_message(column.name)));
     }
     const std::size_t before = scratch_.size();
     const Status status = encode_mds_value(column.encoding, *field, scratch_);

@@ -182,7 +182,7 @@ TEST_F(CheckpointCliTest, verify_names_file_offset_and_tensor_of_flipped_bytes) 
   const Ran ran = run({"verify", run_dir()});
   EXPECT_EQ(ran.exit_code, 1);
   for (const char* part : {"step-000000000020/rank-00000.safetensors: offset 4194304",
-                           "offset 8388608", "tensor model.w", "bad_bytes", "2 damages"})
+                           "offset 8388608", "tensor model.w", "bad_bytes", "2 damaged pieces"})
     EXPECT_NE(ran.out.find(part), std::string::npos) << part << "\n" << ran.out;
   const json report = run_json({"verify", run_dir(), "--all"}, 1);
   EXPECT_FALSE(report["ok"]);

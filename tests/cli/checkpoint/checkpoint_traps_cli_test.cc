@@ -177,7 +177,7 @@ TEST_F(CheckpointTrapsCliTest, only_that_matches_nothing_gets_suggestions) {
     return ran.err;
   };
   EXPECT_NE(refused({"modle."}, "o.safetensors")
-                .find(R"(--only "modle.": no tensor's name begins so; there are )"
+                .find(R"(--only "modle.": no tensor name begins with that; there are )"
                       R"("model.", "optimizer.")"),
             std::string::npos);
   // One of several, and for torch as well.

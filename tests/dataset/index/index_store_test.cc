@@ -6,9 +6,11 @@
 #include <sys/stat.h>
 
 #include <atomic>
+#include <chrono>
 
 #include "dataset/dataset_support.h"
 #include "support/faulty_file_ops.h"
+#include "support/hooked_file_ops.h"
 #include "support/in_child.h"
 
 namespace stoker::testing {
@@ -214,6 +216,39 @@ TEST_F(IndexStoreTest, damage_in_any_part_of_it_is_found_when_asked_for_and_repl
     }
     EXPECT_TRUE(builds({.checksums = checksums, .rebuild = true}));
     EXPECT_TRUE(open_index_file(*source(), {.check_all = true})->damage.ok());
+  }
+}
+
+TEST_F(IndexStoreTest, readers_take_the_one_in_the_cache_that_has_replaced_a_damaged_one) {
+  const DatasetDir cache;
+  HookedFileOps read_only(posix_file_ops(), [](std::string_view op, const PathAt* path) -> Status {
+    const bool is_lock = op == "open" && path->text().ends_with(".lock");
+    return is_lock && path->text().find("/.stoker/") != std::string::npos
+               ? Status(Code::denied, "read-only")
+               : Status();
+  });
+  IndexOptions options{.cache_directory = cache.path(), .ops = &read_only};
+  const auto age = [](const std::string& path) {
+    const auto time = std::filesystem::last_write_time(path);
+    std::filesystem::last_write_time(path, time - std::chrono::seconds(9));
+  };
+  EXPECT_TRUE(builds());
+  for (int time = 0; time < 2; ++time) {  // the second time an older one in the cache is whole
+    flip_bit(path(), 4096 + 40);
+    options.check_all = true;
+    const auto replaced = open_index_file(*source(), options);
+    ASSERT_TRUE(replaced.ok()) << replaced.status().message();
+    EXPECT_TRUE(replaced->is_new);
+    EXPECT_FALSE(replaced->damage.ok());
+    options.check_all = false;
+    age(path());
+    const auto found = open_index_file(*source(), options);
+    ASSERT_TRUE(found.ok());
+    EXPECT_EQ(found->path, replaced->path);
+    EXPECT_TRUE(found->index.verify().ok());
+    flip_bit(path(), 4096 + 40);
+    age(replaced->path);
+    age(replaced->path);
   }
 }
 

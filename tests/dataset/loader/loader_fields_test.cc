@@ -263,12 +263,14 @@ TEST_F(FieldsTest, plain_elements_need_a_dtype_and_take_a_shape) {
   EXPECT_EQ(failure({{.name = "bin", .kind = FieldKind::array}}),
             "column \"bin\": its bytes do not say what they hold: give the field a dtype");
   open_tar({one("bin", "abc")});
-  EXPECT_EQ(failure({{.name = "bin",
-                      .kind = FieldKind::array,
-                      .dtype = Dtype::int16,
-                      .shape = std::vector<std::uint64_t>{2}}}),
-            "a.tar: sample 0 at byte 0: key \"k0\": field \"bin\": its 3 bytes are not a whole "
-            "number of int16; give the field another type");
+  EXPECT_EQ(
+      failure({{.name = "bin",
+                .kind = FieldKind::array,
+                .dtype = Dtype::int16,
+                .shape = std::vector<std::uint64_t>{2}}}),
+      "a.tar: sample 0 at byte 0: key \"k0\": field \"bin\": its 3 bytes are not a whole "
+      "number of int16; if they are an encoded file, such as an image, ask for bytes and decode "
+      "them in map=");
 }
 
 TEST_F(FieldsTest, ragged_columns_have_values_and_offsets) {

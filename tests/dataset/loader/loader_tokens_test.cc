@@ -113,8 +113,7 @@ TEST_F(LoaderTokensTest, what_is_no_window_is_refused) {
       {.order = {},
        .parts = {{loader_options.windows[0]->count()}, {loader_options.windows[1]->count()}}});
   EXPECT_EQ(Loader::start(loader_options).status().message(),
-            "the datasets of a mixture need windows alike: 16 tokens of uint16 in one, 8 of uint16 "
-            "in another");
+            "the datasets of a mixture need windows of one length: 16 tokens in one, 8 in another");
   loader_options = options({.window = 16});
   loader_options.windows.clear();
   loader_options.fields = {{.name = "ids", .kind = FieldKind::tokens}};

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "dataset/pack_support.h"
+#include "support/hooked_file_ops.h"
 
 namespace stoker::testing {
 namespace {
@@ -67,6 +68,32 @@ TEST(PackSessionTest, a_mount_point_for_its_own_files_is_refused_at_the_start) {
   EXPECT_NE(refused.message().find(own + ": something is mounted there"), std::string::npos)
       << refused.message();
   EXPECT_TRUE(std::filesystem::is_empty(dir.file("elsewhere")));
+}
+
+TEST(PackSessionTest, a_lock_whose_file_was_removed_meanwhile_is_not_held) {
+  const PackDir dir;
+  write_images(dir.file("src"), 3);
+  const auto source = open_source(dir.file("src"));
+  const auto open = [&](FileOps& ops) {
+    return PackSession::open(ops, *source, dir.file("dst"), small_shards("tar", 1),
+                             TaskShare::adjacent);
+  };
+  auto first = open(posix_file_ops());
+  ASSERT_TRUE(first.ok());
+  bool is_removed = false;
+  // Between opening the file and locking it, the first one withdraws.
+  HookedFileOps ops(posix_file_ops(), [&](std::string_view op, const PathAt*) -> Status {
+    if (op == "try_lock" && !std::exchange(is_removed, true)) {
+      std::filesystem::create_directories(dir.file("dst/kept"));
+      (*first)->withdraw();
+      std::filesystem::remove(dir.file("dst/kept"));
+    }
+    return {};
+  });
+  auto second = open(ops);
+  ASSERT_TRUE(second.ok()) << second.status().message();
+  EXPECT_TRUE(is_removed);
+  EXPECT_EQ(open(posix_file_ops()).status().code(), Code::unavailable);
 }
 
 TEST(PackSessionTest, closing_before_all_is_packed_is_refused) {

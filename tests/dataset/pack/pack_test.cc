@@ -397,7 +397,11 @@ TEST(PackTest, a_sample_that_does_not_fit_the_format_is_named) {
   EXPECT_EQ(report.status().code(), Code::invalid_argument);
   EXPECT_NE(report.status().message().find("t/b.json"), std::string::npos)
       << report.status().message();
-  EXPECT_TRUE(visible_files(dir.file("dst")).empty());
+  EXPECT_FALSE(std::filesystem::exists(dir.file("dst")));
+  std::filesystem::create_directories(dir.file("there"));
+  EXPECT_FALSE(
+      pack_into(*open_source(dir.file("src")), dir.file("there"), small_shards("mds")).ok());
+  EXPECT_TRUE(std::filesystem::is_empty(dir.file("there")));
 }
 
 TEST(PackTest, files_that_mds_readers_would_stumble_over_are_named) {

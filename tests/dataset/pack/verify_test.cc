@@ -6,6 +6,7 @@
 #include <set>
 
 #include "dataset/dataset_support.h"
+#include "dataset/index/derived_file.h"
 #include "dataset/index/index_store.h"
 #include "dataset/pack_support.h"
 #include "dataset/shards/dataset_manifest.h"
@@ -246,6 +247,29 @@ TEST(VerifyTest, a_damaged_megatron_index_is_named) {
                           [&](const VerifyProblem& problem) {
                             return problem.path == dir.file("d/shard-000001.idx");
                           }));
+}
+
+TEST(VerifyTest, an_index_in_the_cache_is_looked_at_and_used) {
+  const PackDir dir;
+  make_dataset(dir, "tar");
+  const std::string pattern = dir.file("d");
+  const auto source = open_shards({&pattern, 1});
+  ASSERT_TRUE(source.ok());
+  const DerivedPlace place = derived_places((*source)->directory(), dir.file("cache"))[1];
+  const std::string cached = place.root + "/" + place.name + "/" + index_name(**source);
+  std::filesystem::create_directories(place.root + "/" + place.name);
+  std::filesystem::rename(dir.file("d/.stoker/" + index_name(**source)), cached);
+  const VerifyOptions options{.cache_directory = dir.file("cache")};
+  EXPECT_FALSE(verify(dir).has_checksums);
+  auto report = verify_dataset(dir.file("d"), options);
+  ASSERT_TRUE(report.ok());
+  EXPECT_TRUE(report->has_checksums);
+  EXPECT_TRUE(report->problems.empty());
+  flip(cached, 4096 + 40);
+  report = verify_dataset(dir.file("d"), options);
+  ASSERT_TRUE(report.ok());
+  ASSERT_EQ(report->problems.size(), 1U);
+  EXPECT_EQ(report->problems[0].path, cached);
 }
 
 TEST(VerifyTest, what_is_not_there_is_not_found) {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from typing import Any, Literal
 
@@ -27,6 +28,20 @@ def _worker_count(given: int | None) -> int:
     return whole_number("map_workers", given, 1)
 
 
+def _check_parameters(function: MapFunction) -> None:
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # some of those in C have none
+        return
+    try:
+        signature.bind(None, None)
+    except TypeError as error:
+        raise TypeError(
+            f"map is called as map(sample, rng), with the random generator of the sample: {error}. "
+            "Write map=lambda sample, rng: ..."
+        ) from None
+
+
 class Mapping:
     """Runs functions over batches, in threads of this process or in processes that stay."""
 
@@ -42,6 +57,8 @@ class Mapping:
         for name, given in (("map", function), ("collate", collate)):
             if given is not None and not callable(given):
                 raise TypeError(f"{name} is a function, not {given!r}")
+        if function is not None:
+            _check_parameters(function)
         self._functions = (function, collate, seed)
         self._fresh = fresh
         self._has_collate = collate is not None

@@ -18,6 +18,7 @@ from stoker._pack.importers.contract import Rows
 _BLOCK_BYTES = 8 << 20
 _DOCUMENT_BYTES_MAX = 1 << 30
 _READ_BYTES = 1 << 20  # of neighbours, at once
+_FIELDS_TOLD = 8
 _BOM = b"\xef\xbb\xbf"
 JSONL = (".jsonl", ".ndjson")
 
@@ -221,4 +222,14 @@ class Documents:
             if isinstance(value, dict) and isinstance(value.get(self._text_field), str):
                 return str(value[self._text_field])
             what = f"no text in a field {self._text_field!r}"
+            what += _other_fields(value)
         raise _native.CorruptError(f"{self.describe(document)}: {what}")
+
+
+def _other_fields(value: Any) -> str:
+    """Which field may have been meant."""
+    fields = value.items() if isinstance(value, dict) else ()
+    names = [repr(name) for name, item in fields if isinstance(item, str)][:_FIELDS_TOLD]
+    if not names:
+        return ""
+    return f"; there is text in {', '.join(names)}: name the field by --text-field, or text_field="

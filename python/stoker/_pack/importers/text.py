@@ -29,7 +29,11 @@ _UINT16_ENTRIES = 1 << 16
 def _load_tokenizer(path: str) -> Any:
     """As its file has it, but for what would cut or fill documents."""
     tokenizers = need("tokenizers", "tokenizers")
-    text = Path(path).read_text(encoding="utf-8")
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (FileNotFoundError, IsADirectoryError) as error:
+        why = f"{error.strerror}: a tokenizer is given by the path of its tokenizer.json"
+        raise type(error)(error.errno, why, path) from None
     try:
         tokenizer = tokenizers.Tokenizer.from_str(text)
     except Exception as error:  # tokenizers raises Exception itself

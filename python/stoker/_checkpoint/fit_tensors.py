@@ -1,0 +1,141 @@
+"""The tensors of saved trees and the arrays in memory: which is read into which."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stoker import _native
+from stoker._checkpoint.memory import (
+    Memory,
+    UnsupportedValueError,
+    array_layout,
+    check_writable,
+    describe,
+    memory_of,
+    new_array,
+    new_tensor,
+)
+from stoker._checkpoint.slice import Box, Slice
+from stoker._checkpoint.targets import Place, Targets
+from stoker._checkpoint.tree import TensorNode, manifest_path
+from stoker._common.corrupt import corrupt_error
+
+PART_ADVICE = 'To restore what fits, see "A part of a model" in docs/checkpoints.md'
+_TYPE_ADVICE = (
+    "Types are never converted: restore into the type that was saved, and convert afterwards"
+)
+
+
+class Misfit(ValueError):  # noqa: N818 (its message is one of a list)
+    """A place in memory that cannot take what was saved.
+
+    Attributes:
+        advice: What to do, the same for all places of a kind; may be empty.
+    """
+
+    def __init__(self, message: str, advice: str = "") -> None:
+        super().__init__(message)
+        self.advice = advice
+
+
+class TensorFit:
+    """Collects where tensors are read to, each checked first.
+
+    Attributes:
+        arrays: What each place of a tree that holds a tensor is read into.
+        fills_arrays: Whether memory of the caller's is read into, which damage leaves half filled.
+    """
+
+    def __init__(self, checkpoint: _native.OpenCheckpoint, source: str) -> None:
+        self._source = source
+        self._manifest = manifest_path(checkpoint)
+        self._stored = {name: (kind, shape) for name, kind, shape in checkpoint.tensors()}
+        self._made: dict[tuple[str, bool], tuple[str | None, Any]] = {}  # of each tensor one
+        self._checkpoint = checkpoint
+        self._targets = Targets()
+        self._resolved: list[tuple[Any, ...]] | None = None
+        self.arrays: dict[TensorNode, Any] = {}
+        self.fills_arrays = False
+
+    def _find(self, node: TensorNode, path: str) -> tuple[str, tuple[int, ...]]:
+        if node.name not in self._stored:
+            message = f"{path}: {self._source} has no tensor {node.name}"
+            raise corrupt_error(message, self._manifest, 0)
+        if node.element is not None:
+            try:
+                array_layout(*self._stored[node.name], node.element)
+            except UnsupportedValueError as error:
+                raise Misfit(f"{path}: cannot be restored: {error}") from None
+        return self._stored[node.name]
+
+    def _memory(self, have: Any, path: str) -> Memory:
+        try:
+            memory = memory_of(have)
+            assert memory is not None
+            check_writable(memory, have)
+        except UnsupportedValueError as error:
+            raise Misfit(f"{path}: cannot be restored into: {error}") from None
+        return memory
+
+    def _add(
+        self, path: str, node: TensorNode, box: Box | None, array: Any, memory: Memory
+    ) -> None:
+        self._targets.add(Place(path, node.name, box, array, memory))
+
+    def fill(self, node: TensorNode, have: Any, path: str) -> None:
+        """Into an array or tensor that is there. Misfit if it is of another type or shape."""
+        kind, shape = self._find(node, path)
+        memory = self._memory(have, path)
+        if (memory.type, memory.shape, memory.element) != (kind, shape, node.element):
+            stored = describe(kind, shape, node.element)
+            advice = PART_ADVICE if memory.shape != shape else _TYPE_ADVICE
+            raise Misfit(f"{path}: {memory.describe()}, but {stored} in {self._source}", advice)
+        self.arrays[node] = have
+        self.fills_arrays = self.fills_arrays or memory.device is None
+        self._add(path, node, None, have, memory)
+
+    def fill_slice(self, node: TensorNode, have: Slice, path: str) -> None:
+        """Into the part of it that this rank has."""
+        self.arrays[node] = have
+        if have.is_empty:
+            return  # whoever has elements of it knows whether it fits
+        kind, shape = self._find(node, path)
+        memory = self._memory(have.array, path)
+        offsets, whole = have.place(memory)
+        if (memory.type, whole, memory.element) != (kind, shape, node.element):
+            mine = describe(memory.type, whole, memory.element)
+            stored = describe(kind, shape, node.element)
+            raise Misfit(f"{path}: a slice of {mine}, but {stored} in {self._source}")
+        self.fills_arrays = self.fills_arrays or memory.device is None
+        self._add(path, node, (offsets, memory.shape), have.array, memory)
+
+    def make(self, node: TensorNode, path: str) -> None:
+        """Into a new one: of each tensor one, however many places have it."""
+        if node.is_slice:
+            raise Misfit(f"{path}: a slice, which is restored into a stoker.Slice alone")
+        kind, shape = self._find(node, path)
+        element, made = self._made.get((node.name, node.is_torch), (node.element, None))
+        if element != node.element:
+            raise Misfit(f"{path}: cannot be restored: elements of two types in one tensor")
+        if made is None:
+            make = new_tensor if node.is_torch else new_array
+            try:
+                made = make(kind, shape, node.element)
+            except (UnsupportedValueError, ImportError) as error:
+                raise Misfit(f"{path}: cannot be restored: {error}") from None
+            self._made[node.name, node.is_torch] = element, made
+            memory = memory_of(made)
+            assert memory is not None
+            self._add(path, node, None, made, memory)
+        self.arrays[node] = made
+
+    @property
+    def targets(self) -> list[tuple[Any, ...]]:
+        """What to read, once everything was checked; asked for while the checkpoint is open."""
+        if self._resolved is None:
+            self._resolved = self._targets.resolve(self._checkpoint)
+        return self._resolved
+
+    def copy(self) -> None:
+        """Fills what could not be read into its place, once everything was read."""
+        self._targets.copy()
