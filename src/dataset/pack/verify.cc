@@ -1,9 +1,6 @@
 #include "dataset/pack/verify.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <map>
 #include <optional>
 #include <set>
@@ -13,6 +10,7 @@
 #include "dataset/index/index_store.h"
 #include "dataset/pack/verify_shard.h"
 #include "dataset/shards/dataset_manifest.h"
+#include "store/local_store.h"
 
 namespace stoker {
 namespace {
@@ -24,6 +22,7 @@ std::string index_path(const ShardSource& source) {
 /// The index, if it names these shards. Their times and sizes do not matter here: a damaged shard
 /// is to be held against the index of the whole one. `corrupt` if the index itself is damaged.
 Result<std::optional<Index>> find_index(const ShardSource& source) {
+  if (!source.store().is_local()) return std::optional<Index>();
   Result<Index> index = Index::open(index_path(source));
   if (index.status().code() == Code::corrupt) return index.status();
   if (!index.ok()) return std::optional<Index>();
@@ -46,7 +45,9 @@ struct Item {
 class Verification {
  public:
   Verification(std::string directory, const VerifyOptions& options)
-      : directory_(std::move(directory)), options_(options) {
+      : directory_(std::move(directory)),
+        options_(options),
+        store_(options.source.store ? options.source.store : local_store()) {
     counter_.stop = options.stop;
   }
 
@@ -73,15 +74,17 @@ class Verification {
   /// Finds manifest, shards and index, and what is to be looked at. No thread runs yet.
   Status look_around() {
     MutexLock lock(mutex_);
-    struct stat info{};
-    if (::stat(directory_.c_str(), &info) != 0)
-      return Status::from_errno(errno, "open", directory_);
-    Result<Manifest> manifest = read_manifest(directory_);
+    const Result<ObjectStore::Entry> entry = store_->look(directory_);
+    if (entry.status().os_error() != 0)
+      return Status::from_errno(entry.status().os_error(), "open", directory_);
+    STOKER_TRY(entry.status());
+    Result<Manifest> manifest = read_manifest(directory_, *store_);
     if (manifest.ok())
       manifest_ = *std::move(manifest);
-    else if (manifest.status().code() != Code::not_found && S_ISDIR(info.st_mode))
+    else if (manifest.status().code() != Code::not_found &&
+             entry->kind == ObjectStore::Kind::folder)
       add_problem(directory_ + "/" + std::string(kManifestName), manifest.status());
-    const Status finished = check_pack_finished(directory_);
+    const Status finished = check_pack_finished(directory_, *store_);
     if (!finished.ok()) add_problem(directory_, finished);
     ShardSourceOptions source_options = options_.source;
     source_options.check_files = false;  // a shard that is missing must not hide the others
@@ -111,10 +114,8 @@ class Verification {
 
   /// Of a dataset, whereas what is none cannot be looked at.
   bool is_damage(const Status& status) const {
-    struct stat index{};
     return status.code() == Code::corrupt ||
-           (status.code() == Code::not_found &&
-            ::stat((directory_ + "/index.json").c_str(), &index) == 0);
+           (status.code() == Code::not_found && store_->look(directory_ + "/index.json").ok());
   }
 
   void add_problem(const std::string& path, const Status& status) STOKER_REQUIRES(mutex_) {
@@ -167,7 +168,8 @@ class Verification {
       internal::ShardVerdict verdict;
       if (item.expected != nullptr)
         STOKER_TRY(
-            internal::verify_file(item.path, *item.expected, counter_, verdict.problems).status());
+            internal::verify_file(*store_, item.path, *item.expected, counter_, verdict.problems)
+                .status());
       if (item.shard)
         STOKER_TRY(internal::verify_samples(*source_, *item.shard, index_ ? &*index_ : nullptr,
                                             counter_, verdict));
@@ -186,6 +188,7 @@ class Verification {
 
   const std::string directory_;
   const VerifyOptions& options_;
+  const std::shared_ptr<ObjectStore> store_;
   std::optional<Manifest> manifest_;
   std::unique_ptr<ShardSource> source_;
   std::optional<Index> index_;
