@@ -146,6 +146,7 @@ lint: apt-lint $(VENV) build/tidy/build.ninja
 	$(SAY) "format, layers, ruff, mypy"
 	@tools/check_format.sh
 	@$(VENV_PYTHON) tools/check_layers.py
+	@$(VENV_PYTHON) tools/check_store_seam.py
 	@$(VENV_PYTHON) -m ruff check --quiet .
 	@$(VENV_PYTHON) -m ruff format --quiet --check .
 	@$(VENV_PYTHON) -m mypy

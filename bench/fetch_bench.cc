@@ -158,10 +158,10 @@ void plain_pread(benchmark::State& state) {
     std::byte* to = memory.get();
     for (const SampleRef& ref : samples) {
       const auto at = dataset->index().locate(ref.sample);
-      const auto file = dataset->lend_shard(at->shard);
+      const auto object = dataset->lend_shard(at->shard);
       const auto size = static_cast<std::size_t>(at->record.size_bytes);
-      if (::pread((*file)->buffered_fd(), to, size, static_cast<off_t>(at->record.offset_bytes)) !=
-          static_cast<ssize_t>(size))
+      if (::pread((*object)->file()->buffered_fd(), to, size,
+                  static_cast<off_t>(at->record.offset_bytes)) != static_cast<ssize_t>(size))
         return state.SkipWithError("pread");
       to += size;
     }

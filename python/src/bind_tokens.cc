@@ -39,14 +39,12 @@ Status read_span(const Dataset& dataset, const TokenSpan& at, std::span<std::byt
     std::memcpy(out.data(), plain->data() + offset, out.size());
     return {};
   }
-  STOKER_ASSIGN(const std::shared_ptr<const File> file, dataset.lend_shard(at.shard));
-  STOKER_ASSIGN(const std::unique_ptr<Engine> engine, make_sync_engine({.depth = 1}));
+  STOKER_ASSIGN(const std::shared_ptr<const Object> object, dataset.lend_shard(at.shard));
   STOKER_ASSIGN(BufferPool pool, BufferPool::make({.budget_bytes = BufferPool::size_class_bytes(
-                                                       file->scratch_bytes(offset, out.size())),
+                                                       object->scratch_bytes(offset, out.size())),
                                                    .touch = false}));
-  STOKER_ASSIGN(const Lease lease, pool.try_lease(file->scratch_bytes(offset, out.size())));
-  STOKER_ASSIGN(const std::span<std::byte> bytes,
-                file->read(*engine, offset, out.size(), lease.bytes()));
+  STOKER_ASSIGN(const Lease lease, pool.try_lease(object->scratch_bytes(offset, out.size())));
+  STOKER_ASSIGN(const std::span<std::byte> bytes, object->read(offset, out.size(), lease.bytes()));
   if (bytes.size() != out.size()) return Status(Code::corrupt, path + ": ends inside the tokens");
   std::memcpy(out.data(), bytes.data(), out.size());
   return {};

@@ -8,7 +8,6 @@
 #include "dataset/shards/sample_key.h"
 #include "dataset/shards/shard_names.h"
 #include "formats/json/strict_json.h"
-#include "io/engine/engine.h"
 
 namespace stoker {
 namespace {
@@ -54,7 +53,7 @@ Dataset::Dataset(std::unique_ptr<ShardSource> source, IndexFile index, const Opt
       index_damage_(std::move(index.damage)),
       policy_(options.policy),
       open_files_(share_of_open_files(source_->shards().size(), options.open_shards_max)),
-      open_(std::make_unique<std::atomic<const File*>[]>(open_files_.count())) {}
+      open_(std::make_unique<std::atomic<const Object*>[]>(open_files_.count())) {}
 
 Dataset::~Dataset() {
   for (std::size_t i = 0; i < open_shards_max(); ++i)
@@ -69,20 +68,18 @@ Result<std::shared_ptr<const Dataset>> Dataset::open(std::span<const std::string
   return std::shared_ptr<const Dataset>(new Dataset(std::move(source), std::move(index), options));
 }
 
-Result<std::shared_ptr<const File>> Dataset::lend_shard(std::size_t shard) const {
-  const auto lent = [](const File* file) {
-    return std::shared_ptr<const File>(std::shared_ptr<const void>(), file);  // owns nothing
+Result<std::shared_ptr<const Object>> Dataset::lend_shard(std::size_t shard) const {
+  const auto lent = [](const Object* object) {
+    return std::shared_ptr<const Object>(std::shared_ptr<const void>(), object);  // owns nothing
   };
   const bool stays_open = shard < open_shards_max();
   if (stays_open) {
-    if (const File* file = open_[shard].load(std::memory_order_acquire)) return lent(file);
+    if (const Object* object = open_[shard].load(std::memory_order_acquire)) return lent(object);
   }
-  const ShardFile& info = source_->shards()[shard];
-  STOKER_ASSIGN(File opened, File::open(posix_file_ops(), info.path, {.policy = policy_}));
-  STOKER_TRY(internal::check_unchanged(opened.buffered_fd(), info));
-  auto mine = std::make_unique<const File>(std::move(opened));
-  if (!stays_open) return std::shared_ptr<const File>(std::move(mine));
-  const File* seen = nullptr;
+  STOKER_ASSIGN(std::unique_ptr<const Object> mine,
+                internal::open_shard(source_->store(), source_->shards()[shard], policy_));
+  if (!stays_open) return std::shared_ptr<const Object>(std::move(mine));
+  const Object* seen = nullptr;
   if (open_[shard].compare_exchange_strong(seen, mine.get(), std::memory_order_acq_rel,
                                            std::memory_order_acquire))
     return lent(mine.release());
@@ -92,7 +89,7 @@ Result<std::shared_ptr<const File>> Dataset::lend_shard(std::size_t shard) const
 Result<InflatedCache::Bytes> Dataset::inflate_shard(std::size_t shard) const {
   if (InflatedCache::Bytes bytes = inflated_.find(shard)) return bytes;
   const ShardFile& info = source_->shards()[shard];
-  STOKER_ASSIGN(const std::vector<std::byte> packed, internal::read_packed(info));
+  STOKER_ASSIGN(const std::vector<std::byte> packed, internal::read_packed(source_->store(), info));
   STOKER_ASSIGN(std::vector<std::byte> plain, source_->inflate(shard, packed));
   auto bytes = std::make_shared<const std::vector<std::byte>>(std::move(plain));
   inflated_.put(shard, bytes);
@@ -110,12 +107,11 @@ Result<std::span<const std::byte>> Dataset::read_record(const SampleLocation& at
                       memory.begin());
     return std::span<const std::byte>(memory);
   }
-  STOKER_ASSIGN(const std::shared_ptr<const File> file, lend_shard(at.shard));
-  STOKER_ASSIGN(const std::unique_ptr<Engine> engine, make_sync_engine({.depth = 1}));
+  STOKER_ASSIGN(const std::shared_ptr<const Object> object, lend_shard(at.shard));
   const std::span<std::byte> memory =
-      out.room(file->scratch_bytes(at.record.offset_bytes, at.record.size_bytes));
+      out.room(object->scratch_bytes(at.record.offset_bytes, at.record.size_bytes));
   STOKER_ASSIGN(const std::span<const std::byte> bytes,
-                file->read(*engine, at.record.offset_bytes, at.record.size_bytes, memory));
+                object->read(at.record.offset_bytes, at.record.size_bytes, memory));
   if (bytes.size() != at.record.size_bytes)
     return Status(Code::corrupt, "the shard ends inside the record");
   return bytes;

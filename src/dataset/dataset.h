@@ -16,8 +16,8 @@
 #include "dataset/shards/open_files.h"
 #include "dataset/shards/shard_source.h"
 #include "formats/shard_format.h"
-#include "io/files/file.h"
 #include "stoker/status.h"
+#include "store/object_store.h"
 
 namespace stoker {
 
@@ -43,8 +43,8 @@ class SampleRecord {
 
 /// Opens shards and reads samples from them, checked where the index has checksums.
 ///
-/// Thread safety: const methods from any thread, also in a forked child: it holds descriptors and
-/// maps, no threads and no rings.
+/// Thread safety: const methods from any thread, also in a forked child: it holds objects and maps,
+/// no threads and no rings.
 class Dataset {
  public:
   struct Options {
@@ -85,7 +85,7 @@ class Dataset {
   /// A shard, open for reading and unchanged since the dataset was opened, else `unavailable`.
   /// The first open_shards_max() stay open as long as the dataset, and their pointer owns nothing;
   /// others close with their pointer.
-  Result<std::shared_ptr<const File>> lend_shard(std::size_t shard) const;
+  Result<std::shared_ptr<const Object>> lend_shard(std::size_t shard) const;
   std::size_t open_shards_max() const noexcept { return open_files_.count(); }
 
   /// All of a compressed shard, inflated; the last few are kept.
@@ -117,9 +117,9 @@ class Dataset {
   /// Shards that stay open: installed once, never replaced, deleted with the dataset. Plain
   /// pointers, because atomic<shared_ptr> has a lock inside, and a fork in the middle of it would
   /// leave the child waiting for ever. Shards past the share are opened for each read. Acquire and
-  /// release: whoever sees the pointer sees the File.
+  /// release: whoever sees the pointer sees the Object.
   OpenFilesShare open_files_;
-  std::unique_ptr<std::atomic<const File*>[]> open_;
+  std::unique_ptr<std::atomic<const Object*>[]> open_;
   mutable InflatedCache inflated_;
 };
 

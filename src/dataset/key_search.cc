@@ -50,15 +50,14 @@ std::optional<std::uint64_t> find_numbered(const Index& index, std::string_view 
 
 Result<std::optional<std::uint64_t>> find_scanning(const Dataset& dataset, std::string_view key,
                                                    const std::stop_token& stop) {
-  STOKER_ASSIGN(const std::unique_ptr<Engine> engine, make_sync_engine({.depth = 1}));
   STOKER_ASSIGN(const MappedArena memory, MappedArena::map(kScanBytes, false, true));
   for (std::size_t i = 0; i < dataset.source().shards().size(); ++i) {
     const ShardFile& shard = dataset.source().shards()[i];
-    STOKER_ASSIGN(const File file, File::open(posix_file_ops(), shard.path, {}));
-    STOKER_TRY(internal::check_unchanged(file.buffered_fd(), shard));
-    STOKER_ASSIGN(const auto scanner, dataset.source().scan(i, file.size_bytes()));
+    STOKER_ASSIGN(const std::unique_ptr<const Object> object,
+                  internal::open_shard(dataset.source().store(), shard));
+    STOKER_ASSIGN(const auto scanner, dataset.source().scan(i, object->info().size_bytes));
     KeySink sink(key);
-    const Status status = scan_shard(file, *scanner, *engine, memory.bytes(), sink, stop);
+    const Status status = scan_shard(*object, *scanner, memory.bytes(), sink, stop);
     if (sink.found())
       return std::optional(dataset.index().shards()[i].first_sample + sink.before());
     STOKER_TRY(status);

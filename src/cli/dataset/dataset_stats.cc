@@ -38,10 +38,10 @@ std::optional<std::int64_t> class_number(const FieldView& field) {
 }
 
 /// What it says is for people: one that cannot be read is passed over.
-std::map<std::int64_t, std::string> read_class_names(const std::string& directory) {
+std::map<std::int64_t, std::string> read_class_names(const ShardSource& source) {
   std::map<std::int64_t, std::string> names;
-  const std::string path = directory + "/classes.json";
-  const Result<std::string> text = internal::read_whole(path, kClassesBytesMax);
+  const std::string path = source.directory() + "/classes.json";
+  const Result<std::string> text = internal::read_whole(source.store(), path, kClassesBytesMax);
   if (!text.ok()) return names;
   const Result<Json> document = parse_strict_json(*text, path);
   if (!document.ok() || !document->is_object()) return names;
@@ -108,8 +108,7 @@ Result<DatasetStats> gather_stats(const Dataset& dataset, std::uint64_t read_max
     }
   }
   stats.tokens = token_stats(dataset, stats.records);
-  if (!stats.classes.counts.empty())
-    stats.classes.names = read_class_names(dataset.source().directory());
+  if (!stats.classes.counts.empty()) stats.classes.names = read_class_names(dataset.source());
   return stats;
 }
 

@@ -92,9 +92,9 @@ Status FetchDelivery::isolate(const Run& run, const std::stop_token& stop) {
 
 /// In memory of its own: a read that fails may leave anything in the blocks that neighbours share.
 Status FetchDelivery::read_alone(const Run& run, const Item& item, const std::stop_token& stop) {
-  const Result<const File*> file = shards_.file(run.dataset, run.shard);
-  if (!file.ok()) {
-    fail(run, item, file.status());
+  const Result<OpenShard> shard = shards_.open(run.dataset, run.shard);
+  if (!shard.ok()) {
+    fail(run, item, shard.status());
     return {};
   }
   Run alone = run;
@@ -104,8 +104,8 @@ Status FetchDelivery::read_alone(const Run& run, const Item& item, const std::st
   alone.skip_bytes = 0;
   if (run.path == IoPath::direct)
     alone.skip_bytes =
-        static_cast<std::uint32_t>(item.offset_bytes % (*file)->alignment().offset_bytes);
-  const std::size_t size = (*file)->scratch_bytes(item.offset_bytes, item.size_bytes);
+        static_cast<std::uint32_t>(item.offset_bytes % shard->file->alignment().offset_bytes);
+  const std::size_t size = shard->object->scratch_bytes(item.offset_bytes, item.size_bytes);
   const AlignedMemory memory = make_aligned(size);
   const std::span<std::byte> room(memory.get(), size);
   OneRun one;
@@ -116,7 +116,7 @@ Status FetchDelivery::read_alone(const Run& run, const Item& item, const std::st
   }
   const std::uint64_t at = item.offset_bytes - run.offset_bytes + run.skip_bytes + run.room_at;
   const std::span<std::byte> place =
-      (run.way == Way::engine ? target_.memory : packed()).subspan(at, item.size_bytes);
+      (FetchPlan::is_batched(run.way) ? target_.memory : packed()).subspan(at, item.size_bytes);
   std::ranges::copy(one.bytes, place.begin());
   deliver(run, item, place);
   return {};
@@ -134,7 +134,7 @@ void FetchDelivery::deliver(const Run& run, const Item& item, std::span<const st
   }
   counters_.record_bytes.add(bytes.size());
   if (plan_->is_rows_) {
-    if (run.way == Way::engine)
+    if (FetchPlan::is_batched(run.way))
       std::memcpy(target_.rows.data() + item.row_at, bytes.data(), bytes.size());
     return;
   }

@@ -50,6 +50,8 @@ struct FetchCounters {
   std::uint64_t direct_bytes = 0;
   std::uint64_t drop_behind_reads = 0;  ///< Through the page cache, and dropped from it again.
   std::uint64_t drop_behind_bytes = 0;
+  std::uint64_t store_reads = 0;  ///< Of objects that are no local files.
+  std::uint64_t store_bytes = 0;
   std::uint64_t inflated_bytes = 0;   ///< Copied out of compressed shards.
   std::uint64_t residency_looks = 0;  ///< cachestat(2), of whole shards and of single ranges.
   nanoseconds plan_time{0};
@@ -74,7 +76,13 @@ class FetchPlan {
     page_cache,  ///< They are there: read by the thread itself, tightly packed.
     engine,      ///< From the device, by the path of `Run::path`, many at a time.
     inflated,    ///< Copied out of a shard that is compressed as a whole.
+    store,       ///< From a store that is not local, many at a time.
   };
+  /// Whether a run is read into the memory, many at a time, and cut out of it; else it goes
+  /// straight to its place.
+  static constexpr bool is_batched(Way way) noexcept {
+    return way == Way::engine || way == Way::store;
+  }
 
   /// Neighbours in a file that are read at once.
   struct Run {

@@ -153,10 +153,10 @@ bool FetchPlanner::try_merge(Place place, const FetchShards::Choice& choice,
     return false;
   const std::uint64_t size = end - run.offset_bytes;
   bool fits = false;
-  if (out.is_rows_ && run.way != Way::engine) {  // goes straight to its place
+  if (out.is_rows_ && !FetchPlan::is_batched(run.way)) {  // goes straight to its place
     fits = item.offset_bytes == run_end && item.row_at == run.room_at + run.size_bytes &&
            size <= kWarmRunBytes;
-  } else if (run.way == Way::engine) {
+  } else if (FetchPlan::is_batched(run.way)) {
     fits = end == run_end ||
            (item.offset_bytes <= run_end + options_.gap_bytes && size <= options_.piece_bytes);
   } else {
@@ -173,13 +173,14 @@ bool FetchPlanner::try_merge(Place place, const FetchShards::Choice& choice,
 void FetchPlanner::lay_out(FetchPlan& out) {
   std::uint64_t at = 0;
   for (FetchPlan::Run& run : out.runs_) {
-    if (out.is_rows_ && run.way != Way::engine) continue;  // their room is their row
+    if (out.is_rows_ && !FetchPlan::is_batched(run.way)) continue;  // their room is their row
     std::uint64_t room = run.size_bytes;
     std::uint64_t align = kPackedAlignBytes;
     if (run.path == IoPath::direct) {
-      const Result<const File*> file = shards_.file(run.dataset, run.shard);
+      const Result<OpenShard> shard = shards_.open(run.dataset, run.shard);
       // One that can no longer be opened fails when it is read, in whatever room it has.
-      const std::uint64_t unit = file.ok() ? (*file)->alignment().offset_bytes : kDirectAlignBytes;
+      const std::uint64_t unit =
+          shard.ok() ? shard->file->alignment().offset_bytes : kDirectAlignBytes;
       const std::uint64_t first = round_down(run.offset_bytes, unit);
       run.skip_bytes = static_cast<std::uint32_t>(run.offset_bytes - first);
       room = round_up(run.offset_bytes + run.size_bytes, unit) - first;

@@ -47,11 +47,11 @@ FetchShards::FetchShards(std::vector<std::shared_ptr<const Dataset>> datasets,
     shards_.emplace_back(dataset->source().shards().size());
 }
 
-Result<const File*> FetchShards::file(std::uint32_t dataset, std::uint32_t shard) {
+Result<OpenShard> FetchShards::open(std::uint32_t dataset, std::uint32_t shard) {
   Shard& state = shard_of(dataset, shard);
-  if (state.file == nullptr) return open(dataset, shard);
+  if (state.open.object == nullptr) return open_now(dataset, shard);
   if (state.owned != kNotOwned) owned_[state.owned].used_at = ++clock_;
-  return state.file;
+  return state.open;
 }
 
 /// Closes the file that was not used for longest; false if all are pinned.
@@ -62,7 +62,7 @@ bool FetchShards::close_oldest() {
   if (oldest == owned_.end() || oldest->pins > 0) return false;
   Shard& closed = shard_of(oldest->dataset, oldest->shard);
   const std::uint32_t slot = std::exchange(closed.owned, kNotOwned);
-  closed.file = nullptr;
+  closed.open = {};
   if (slot + 1 < owned_.size()) {
     *oldest = std::move(owned_.back());
     shard_of(oldest->dataset, oldest->shard).owned = slot;
@@ -72,36 +72,36 @@ bool FetchShards::close_oldest() {
 }
 
 /// Makes room before it opens. If the process has no descriptor left all the same, ours go first.
-Result<std::shared_ptr<const File>> FetchShards::lend(std::uint32_t dataset, std::uint32_t shard) {
+Result<std::shared_ptr<const Object>> FetchShards::lend(std::uint32_t dataset,
+                                                        std::uint32_t shard) {
   const bool stays_open = shard < datasets_[dataset]->open_shards_max();
   // Past the limit only for who did not ask has_room_for(): a pinned file is being read.
   if (!stays_open && owned_.size() >= share_.count()) static_cast<void>(close_oldest());
   for (;;) {
-    Result<std::shared_ptr<const File>> lent = datasets_[dataset]->lend_shard(shard);
+    Result<std::shared_ptr<const Object>> lent = datasets_[dataset]->lend_shard(shard);
     if (lent.ok() || !is_out_of_descriptors(lent.status()) || !close_oldest()) return lent;
   }
 }
 
-Result<const File*> FetchShards::open(std::uint32_t dataset, std::uint32_t shard) {
-  STOKER_ASSIGN(std::shared_ptr<const File> lent, lend(dataset, shard));
+Result<OpenShard> FetchShards::open_now(std::uint32_t dataset, std::uint32_t shard) {
+  STOKER_ASSIGN(std::shared_ptr<const Object> lent, lend(dataset, shard));
   Shard& state = shard_of(dataset, shard);
-  const File* file = lent.get();
   if (!state.was_opened) {
     state.was_opened = true;
     // A small shard is looked at once and for all; a large one when enough of it was wanted.
     state.look_in_bytes =
-        file->size_bytes() <= options_.look_after_bytes ? 0 : options_.look_after_bytes;
+        lent->info().size_bytes <= options_.look_after_bytes ? 0 : options_.look_after_bytes;
   }
-  state.file = file;
-  if (lent.use_count() == 0) return file;
+  state.open = {.object = lent.get(), .file = lent->file()};
+  if (lent.use_count() == 0) return state.open;
   state.owned = static_cast<std::uint32_t>(owned_.size());
   owned_.push_back(
-      {.file = std::move(lent), .dataset = dataset, .shard = shard, .used_at = ++clock_});
-  return file;
+      {.object = std::move(lent), .dataset = dataset, .shard = shard, .used_at = ++clock_});
+  return state.open;
 }
 
 bool FetchShards::has_room_for(std::uint32_t dataset, std::uint32_t shard) {
-  if (shard_of(dataset, shard).file != nullptr) return true;
+  if (shard_of(dataset, shard).open.object != nullptr) return true;
   const auto pinned =
       std::ranges::count_if(owned_, [](const Owned& owned) { return owned.pins > 0; });
   if (pinned == 0) return true;
@@ -109,7 +109,7 @@ bool FetchShards::has_room_for(std::uint32_t dataset, std::uint32_t shard) {
   const bool is_any_idle = static_cast<std::size_t>(pinned) < owned_.size();
   if (!stays_open && !is_any_idle && owned_.size() >= share_.count()) return false;
   // The last descriptors of the process may be those of our pinned files.
-  return !is_out_of_descriptors(open(dataset, shard).status());
+  return !is_out_of_descriptors(open_now(dataset, shard).status());
 }
 
 void FetchShards::pin(std::uint32_t dataset, std::uint32_t shard) {
@@ -124,7 +124,7 @@ void FetchShards::unpin(std::uint32_t dataset, std::uint32_t shard) {
 
 void FetchShards::look(Shard& shard) {
   looks_.add();
-  const Result<Residency> cached = residency(shard.file->buffered_fd());
+  const Result<Residency> cached = residency(shard.open.file->buffered_fd());
   if (!cached.ok()) {  // a sandbox that hides it: take everything for cold, and never ask again
     shard.held = Held::none;
     shard.look_in_bytes = std::numeric_limits<std::uint64_t>::max();
@@ -141,12 +141,12 @@ void FetchShards::look(Shard& shard) {
 }
 
 FetchShards::Choice FetchShards::choose_part(const Shard& shard, ByteRange range) {
-  const IoPath cold = shard.file->read_path(false);
+  const IoPath cold = shard.open.file->read_path(false);
   // The kernel serves what it has and fetches the rest; a look would only come on top.
   if (cold == IoPath::buffered) return {FetchPlan::Way::engine, cold};
   looks_.add();
   const Result<Residency> cached =
-      residency(shard.file->buffered_fd(), range.offset_bytes, range.size_bytes);
+      residency(shard.open.file->buffered_fd(), range.offset_bytes, range.size_bytes);
   const bool is_resident = cached.ok() && cached->resident_bytes * 2 > cached->size_bytes;
   const bool is_others = cached.ok() && cached->resident_bytes > 0;
   if (is_resident || (cold == IoPath::fadvise_drop && is_others))
@@ -158,7 +158,9 @@ Result<FetchShards::Choice> FetchShards::choose(std::uint32_t dataset, std::uint
                                                 ByteRange range) {
   if (datasets_[dataset]->source().is_compressed(shard))
     return Choice{FetchPlan::Way::inflated, IoPath::buffered};
-  STOKER_ASSIGN(const File* file, this->file(dataset, shard));
+  STOKER_ASSIGN(const OpenShard opened, open(dataset, shard));
+  const File* const file = opened.file;
+  if (file == nullptr) return Choice{FetchPlan::Way::store, IoPath::buffered};
   const IoPath warm = file->read_path(true);
   if (warm != IoPath::buffered) return Choice{FetchPlan::Way::engine, warm};
   Shard& state = shard_of(dataset, shard);

@@ -12,10 +12,18 @@
 #include "dataset/shards/open_files.h"
 #include "io/files/file.h"
 #include "stoker/status.h"
+#include "store/object_store.h"
 
 namespace stoker {
 
-/// What a fetcher knows of each shard: its open file, and how much of it the page cache holds.
+/// A shard that is open.
+struct OpenShard {
+  const Object* object = nullptr;
+  const File* file = nullptr;  ///< The object's, where it is a local file: looked up once.
+};
+
+/// What a fetcher knows of each shard: its open object, and how much of a file the page cache
+/// holds.
 ///
 /// A shard is looked at as a whole, with cachestat(2), once some bytes of it were read, and again
 /// after several times those that the page cache held, because the look costs time for each page
@@ -43,13 +51,13 @@ class FetchShards {
   std::size_t dataset_count() const noexcept { return datasets_.size(); }
   const Dataset& dataset(std::uint32_t dataset) const noexcept { return *datasets_[dataset]; }
 
-  /// The shard's file, opened if it is not; why not, if it cannot be. The pointer holds until the
-  /// next call, or as long as the file is pinned.
-  Result<const File*> file(std::uint32_t dataset, std::uint32_t shard);
-  /// Whether file() has no need to wait for a pinned one to be closed; found by opening it, where
+  /// The shard, opened if it is not; why not, if it cannot be. The pointers are valid until the
+  /// next call, or as long as the shard is pinned.
+  Result<OpenShard> open(std::uint32_t dataset, std::uint32_t shard);
+  /// Whether open() has no need to wait for a pinned one to be closed; found by opening it, where
   /// descriptors may be what is lacking.
   bool has_room_for(std::uint32_t dataset, std::uint32_t shard);
-  /// Keeps an open file open until it is unpinned as often.
+  /// Keeps an open shard open until it is unpinned as often.
   void pin(std::uint32_t dataset, std::uint32_t shard);
   void unpin(std::uint32_t dataset, std::uint32_t shard);
 
@@ -67,7 +75,7 @@ class FetchShards {
   enum class Held : std::uint8_t { none, part, whole };
 
   struct Shard {
-    const File* file = nullptr;  // the dataset's, or that of owned_[owned]
+    OpenShard open;  // the dataset's, or that of owned_[owned]
     std::uint32_t owned = kNotOwned;
     Held held = Held::part;
     bool was_opened = false;
@@ -75,9 +83,9 @@ class FetchShards {
     std::uint64_t look_period_bytes = 0;
   };
 
-  /// A file that the dataset does not keep open.
+  /// A shard that the dataset does not keep open.
   struct Owned {
-    std::shared_ptr<const File> file;
+    std::shared_ptr<const Object> object;
     std::uint32_t dataset = 0;
     std::uint32_t shard = 0;
     std::uint32_t pins = 0;
@@ -85,8 +93,8 @@ class FetchShards {
   };
 
   Shard& shard_of(std::uint32_t dataset, std::uint32_t shard) { return shards_[dataset][shard]; }
-  Result<const File*> open(std::uint32_t dataset, std::uint32_t shard);
-  Result<std::shared_ptr<const File>> lend(std::uint32_t dataset, std::uint32_t shard);
+  Result<OpenShard> open_now(std::uint32_t dataset, std::uint32_t shard);
+  Result<std::shared_ptr<const Object>> lend(std::uint32_t dataset, std::uint32_t shard);
   bool close_oldest();
   void look(Shard& shard);
   Choice choose_part(const Shard& shard, ByteRange range);

@@ -152,6 +152,8 @@ FetchCounters RecordFetcher::counters() const {
           .direct_bytes = read.direct_bytes.value(),
           .drop_behind_reads = read.drop_behind_reads.value(),
           .drop_behind_bytes = read.drop_behind_bytes.value(),
+          .store_reads = read.store_reads.value(),
+          .store_bytes = read.store_bytes.value(),
           .inflated_bytes = had.inflated_bytes.value(),
           .residency_looks = parts_->shards.looks(),
           .plan_time = time_of(parts_->plan_ns),

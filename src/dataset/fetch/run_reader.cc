@@ -42,6 +42,18 @@ Status RunReader::start_engine() {
   return {};
 }
 
+Result<std::optional<RangeReader>*> RunReader::start_source(ObjectStore& store) {
+  auto found = std::ranges::find(store_readers_, &store, &StoreReader::store);
+  if (found == store_readers_.end())
+    found = store_readers_.insert(found, {.store = &store, .reader = std::nullopt});
+  if (!found->reader) {
+    Result<std::unique_ptr<RangeSource>> made = store.make_source(options_.engine_options.depth);
+    if (!made.ok()) return made.status().with_context("a source to read shards with");
+    found->reader.emplace(*std::move(made));
+  }
+  return &found->reader;
+}
+
 Status RunReader::register_memory(std::span<std::byte> memory) {
   STOKER_TRY(start_engine());
   return engine_->register_buffers(memory);
@@ -57,21 +69,47 @@ Status RunReader::read(std::span<const Run> runs, const Places& places, RunSink&
   make_room(warm_, runs.size());
   cold_.clear();
   warm_.clear();
-  next_cold_ = 0;
+  far_.clear();
   next_warm_ = 0;
   for (std::uint32_t i = 0; i < runs.size(); ++i) {
     if (runs[i].way == Way::page_cache) warm_.push_back(i);
     if (runs[i].way == Way::engine) cold_.push_back(i);
+    if (runs[i].way == Way::store) far_.push_back(i);
   }
-  if (cold_.empty()) return read_warm_runs(sink, stop);
-  STOKER_TRY(start_engine());
+  if (!cold_.empty()) {
+    STOKER_TRY(start_engine());
+    STOKER_TRY(read_cold_runs(reader_));
+  }
+  STOKER_TRY(read_store_runs());
+  cold_.clear();
+  return read_warm_runs(sink, stop);
+}
+
+/// Store by store: `cold_` gets the runs of each in turn.
+Status RunReader::read_store_runs() {
+  while (!far_.empty()) {
+    ObjectStore& store = store_of(runs_[far_.front()]);
+    cold_.clear();
+    std::erase_if(far_, [&](std::uint32_t i) {
+      const bool is_here = &store_of(runs_[i]) == &store;
+      if (is_here) cold_.push_back(i);
+      return is_here;
+    });
+    STOKER_ASSIGN(std::optional<RangeReader>* const reader, start_source(store));
+    STOKER_TRY(read_cold_runs(*reader));
+  }
+  return {};
+}
+
+Status RunReader::read_cold_runs(std::optional<RangeReader>& reader) {
+  next_cold_ = 0;
   const auto check = [this] {
     return stop_.stop_requested() ? Status(Code::cancelled, "stopped while reading samples")
                                   : Status();
   };
-  const Status status = reader_->read(
+  const Status status = reader->read(
       *this, {.piece_bytes = options_.piece_bytes, .check = check, .wait_ns = &counters_.wait_ns});
-  if (!reader_->is_usable()) reader_.reset();  // the next read makes another
+  if (!reader->is_usable()) reader.reset();  // the next read makes another
   return status;
 }
 
@@ -94,13 +132,13 @@ RangeFeed::Next RunReader::next(ReadPlan& plan) {
 
 Status RunReader::came(const ReadPlan& plan, const Result<std::span<std::byte>>& bytes) {
   const Run& run = runs_[plan.request.tag];
-  const File& file = **shards_.file(run.dataset, run.shard);  // it is pinned, and so open
+  const OpenShard shard = *shards_.open(run.dataset, run.shard);  // it is pinned, and so open
   if (bytes.ok()) {
     count(run, plan.request.buffer.size(), options_.piece_bytes);
-    file.settle(plan);
+    if (shard.file != nullptr) shard.file->settle(plan);
     sink_->run_done(run, *bytes);
   } else {
-    sink_->run_failed(run, bytes.status().with_context(file.path()));
+    sink_->run_failed(run, bytes.status().with_context(shard.object->key()));
   }
   shards_.unpin(run.dataset, run.shard);
   return {};
@@ -137,9 +175,13 @@ Status RunReader::read_warm_runs(RunSink& sink, const std::stop_token& stop) {
 }
 
 Result<ReadPlan> RunReader::plan_of(const Run& run) {
-  STOKER_ASSIGN(const File* file, shards_.file(run.dataset, run.shard));
-  return file->plan_read(run.offset_bytes, run.size_bytes, places_.memory.subspan(run.room_at),
-                         run.path);
+  STOKER_ASSIGN(const OpenShard shard, shards_.open(run.dataset, run.shard));
+  const std::span<std::byte> room = places_.memory.subspan(run.room_at);
+  if (shard.file != nullptr)
+    return shard.file->plan_read(run.offset_bytes, run.size_bytes, room, run.path);
+  return ReadPlan{
+      .request = request_of(*shard.object, run.offset_bytes, room.first(run.size_bytes)),
+      .size_bytes = run.size_bytes};
 }
 
 std::int64_t RunReader::transfer(const Request& request) const {
@@ -154,12 +196,14 @@ std::int64_t RunReader::transfer(const Request& request) const {
 /// Fails only if it was stopped.
 Status RunReader::read_warm(const Run& run, RunSink& sink, const std::stop_token& stop) {
   const std::span<std::byte> room = places_.packed.subspan(run.room_at, run.size_bytes);
-  const Result<const File*> file = shards_.file(run.dataset, run.shard);
-  if (!file.ok()) {
-    sink.run_failed(run, file.status());
+  const Result<OpenShard> shard = shards_.open(run.dataset, run.shard);
+  if (!shard.ok()) {
+    sink.run_failed(run, shard.status());
     return {};
   }
-  ReadPlan plan{.request = {.fd = (*file)->buffered_fd(), .offset_bytes = run.offset_bytes},
+  // Of what is no file, only records of no bytes are planned for the page cache.
+  const int fd = shard->file == nullptr ? -1 : shard->file->buffered_fd();
+  ReadPlan plan{.request = {.fd = fd, .offset_bytes = run.offset_bytes},
                 .size_bytes = run.size_bytes};
   for (std::uint64_t at = 0; at < run.size_bytes;) {
     if (at > 0 && stop.stop_requested())
@@ -171,7 +215,7 @@ Status RunReader::read_warm(const Run& run, RunSink& sink, const std::stop_token
     const std::int64_t result = transfer(request);
     if (result < static_cast<std::int64_t>(request.buffer.size())) {
       const std::int64_t whole = result < 0 ? result : static_cast<std::int64_t>(at) + result;
-      sink.run_failed(run, plan.slice(whole).status().with_context((*file)->path()));
+      sink.run_failed(run, plan.slice(whole).status().with_context(shard->object->key()));
       return {};
     }
     at += request.buffer.size();
@@ -190,6 +234,7 @@ void RunReader::count(const Run& run, std::size_t size_bytes, std::size_t piece_
   };
   if (run.way == Way::page_cache)
     return add(counters_.page_cache_reads, counters_.page_cache_bytes);
+  if (run.way == Way::store) return add(counters_.store_reads, counters_.store_bytes);
   switch (run.path) {
     case IoPath::direct: return add(counters_.direct_reads, counters_.direct_bytes);
     case IoPath::buffered: return add(counters_.buffered_reads, counters_.buffered_bytes);

@@ -14,6 +14,7 @@
 #include "io/files/file.h"
 #include "io/range_reader.h"
 #include "stoker/status.h"
+#include "store/object_store.h"
 
 namespace stoker {
 
@@ -26,9 +27,10 @@ class RunSink {
   virtual void run_failed(const FetchPlan::Run& run, const Status& status) = 0;
 };
 
-/// Reads runs: those that the page cache holds on the calling thread, the others through an engine,
-/// which is made when it is first needed. While the device works, the thread reads the page cache
-/// and the sink looks at what has come.
+/// Reads runs: those that the page cache holds on the calling thread, others of local files through
+/// an engine, and those of other stores through a source of each, one store after the other.
+/// Engines and sources are made when they are first needed. While they work, the thread reads the
+/// page cache and the sink looks at what has come.
 ///
 /// Thread safety: none, but the counters from any thread.
 class RunReader final : private RangeFeed {
@@ -39,7 +41,8 @@ class RunReader final : private RangeFeed {
     std::uint32_t piece_bytes = 0;
   };
 
-  /// Where runs have their rooms: those of Way::engine in `memory`, the others in `packed`.
+  /// Where runs have their rooms: those of FetchPlan::is_batched() in `memory`, the others in
+  /// `packed`.
   struct Places {
     std::span<std::byte> memory;
     std::span<std::byte> packed;
@@ -51,6 +54,7 @@ class RunReader final : private RangeFeed {
     Counter buffered_reads, buffered_bytes;
     Counter direct_reads, direct_bytes;
     Counter drop_behind_reads, drop_behind_bytes;
+    Counter store_reads, store_bytes;
     Counter wait_ns;
   };
 
@@ -66,7 +70,19 @@ class RunReader final : private RangeFeed {
   const Counters& counters() const noexcept { return counters_; }
 
  private:
+  /// What reads the ranges of one store's objects.
+  struct StoreReader {
+    ObjectStore* store;
+    std::optional<RangeReader> reader;
+  };
+
   Status start_engine();
+  Result<std::optional<RangeReader>*> start_source(ObjectStore& store);
+  ObjectStore& store_of(const FetchPlan::Run& run) const {
+    return shards_.dataset(run.dataset).source().store();
+  }
+  Status read_cold_runs(std::optional<RangeReader>& reader);
+  Status read_store_runs();
   Status read_warm_runs(RunSink& sink, const std::stop_token& stop);
   Status read_warm(const FetchPlan::Run& run, RunSink& sink, const std::stop_token& stop);
   Result<ReadPlan> plan_of(const FetchPlan::Run& run);
@@ -86,6 +102,7 @@ class RunReader final : private RangeFeed {
   const Options options_;
   Engine* engine_ = nullptr;  // the reader's
   std::optional<RangeReader> reader_;
+  std::vector<StoreReader> store_readers_;
   Counters counters_;
 
   // Of the read that goes on; the vectors are kept for their memory.
@@ -93,7 +110,8 @@ class RunReader final : private RangeFeed {
   Places places_;
   RunSink* sink_ = nullptr;
   std::stop_token stop_;
-  std::vector<std::uint32_t> cold_;  // runs that the engine reads
+  std::vector<std::uint32_t> cold_;  // runs that the engine or a source reads now
+  std::vector<std::uint32_t> far_;   // runs of other stores
   std::vector<std::uint32_t> warm_;  // runs that the page cache holds
   std::size_t next_cold_ = 0;
   std::size_t next_warm_ = 0;

@@ -110,15 +110,19 @@ std::vector<PathAt> newest_first(FileOps& ops, const DerivedFileOptions& options
 
 }  // namespace
 
-std::vector<DerivedPlace> derived_places(const std::string& dataset_directory,
+std::vector<DerivedPlace> derived_places(const ShardSource& source,
                                          const std::string& cache_directory) {
-  std::vector<DerivedPlace> places = {{.root = dataset_directory, .name = ".stoker"}};
+  std::vector<DerivedPlace> places;
+  const bool is_local = source.store().is_local();
+  if (is_local) places.push_back({.root = source.directory(), .name = ".stoker"});
   if (!cache_directory.empty()) {
     std::error_code ignored;
-    const std::string absolute =
-        std::filesystem::weakly_canonical(dataset_directory, ignored).string();
+    // No absolute path begins as the others do.
+    const std::string name =
+        is_local ? std::filesystem::weakly_canonical(source.directory(), ignored).string()
+                 : "object:" + source.directory();
     places.push_back(
-        {.root = cache_directory, .name = xxh3_128(std::as_bytes(std::span(absolute))).hex()});
+        {.root = cache_directory, .name = xxh3_128(std::as_bytes(std::span(name))).hex()});
   }
   return places;
 }
@@ -130,6 +134,10 @@ Result<DerivedFile> open_derived_file(const DerivedFileOptions& options, const T
     for (const PathAt& path : newest_first(ops, options))
       if (take(path).ok()) return DerivedFile{.path = path.text()};
   Status refused;
+  if (options.places.empty())
+    refused = Status(Code::unsupported, options.what +
+                                            " is kept in memory: the dataset is no local "
+                                            "directory; name a cache directory to keep it");
   for (const DerivedPlace& place : options.places) {
     const Result<PathAt> directory = make_place(ops, place);
     Result<BuilderLock> lock =
@@ -146,7 +154,7 @@ Result<DerivedFile> open_derived_file(const DerivedFileOptions& options, const T
     if (made.ok() || !is_refused(made.status())) return made;
     refused = made.status();
   }
-  if (options.in_memory) {
+  if (options.in_memory || options.places.empty()) {
     STOKER_ASSIGN(std::vector<std::byte> bytes, build());
     return DerivedFile{.is_new = true, .bytes = std::move(bytes), .refused = refused};
   }

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "dataset/shards/shard_source.h"
 #include "io/files/file_ops.h"
 #include "stoker/status.h"
 
@@ -20,9 +21,10 @@ struct DerivedPlace {
   std::string name;  ///< Of the directory in it.
 };
 
-/// Where such files may lie, the best place first: `<dataset>/.stoker`, then, if there is a cache
-/// directory, a directory in it named by the hash of the dataset's.
-std::vector<DerivedPlace> derived_places(const std::string& dataset_directory,
+/// Where such files may lie, the best place first: `<dataset>/.stoker`, if its store is local,
+/// then, if there is a cache directory, a directory in it named by the hash of the dataset's. They
+/// are mapped, so they are local files whatever the store.
+std::vector<DerivedPlace> derived_places(const ShardSource& source,
                                          const std::string& cache_directory);
 
 struct DerivedFileOptions {
@@ -30,7 +32,7 @@ struct DerivedFileOptions {
   std::string name;
   std::string what;      ///< "the index", "the packs": for messages.
   bool rebuild = false;  ///< Even if there is one that fits.
-  /// Whether it is built in memory where no place takes it.
+  /// Whether it is built in memory where no place takes it. Without any place it always is.
   bool in_memory = false;
   std::stop_token stop = {};
   FileOps* ops = nullptr;  ///< What publishes it; null: posix_file_ops(). For crash tests.

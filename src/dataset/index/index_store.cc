@@ -40,7 +40,7 @@ Status with_path(const Status& status, const ShardSource& source, const std::str
 Result<ScannedShard> scan_compressed(const ShardSource& source, std::size_t shard,
                                      const IndexOptions& options) {
   const ShardFile& file = source.shards()[shard];
-  STOKER_ASSIGN(const std::vector<std::byte> packed, internal::read_packed(file));
+  STOKER_ASSIGN(const std::vector<std::byte> packed, internal::read_packed(source.store(), file));
   Result<std::vector<std::byte>> plain = source.inflate(shard, packed);
   if (!plain.ok()) return plain.status().with_context(file.path);
   const Result<std::unique_ptr<ShardScanner>> made = source.scan(shard, plain->size());
@@ -59,24 +59,25 @@ Result<ScannedShard> scan_compressed(const ShardSource& source, std::size_t shar
   return scanned;
 }
 
-Result<ScannedShard> scan_one(const ShardSource& source, std::size_t shard, Engine& engine,
+Result<ScannedShard> scan_one(const ShardSource& source, std::size_t shard,
                               std::span<std::byte> memory, const IndexOptions& options) {
   if (source.is_compressed(shard)) return scan_compressed(source, shard, options);
   const ShardFile& info = source.shards()[shard];
-  STOKER_ASSIGN(const File file, File::open(posix_file_ops(), info.path, {}));
-  STOKER_TRY(internal::check_unchanged(file.buffered_fd(), info));
-  const Result<std::unique_ptr<ShardScanner>> scanner = source.scan(shard, file.size_bytes());
+  STOKER_ASSIGN(const std::unique_ptr<const Object> object,
+                internal::open_shard(source.store(), info));
+  const Result<std::unique_ptr<ShardScanner>> scanner = source.scan(shard, info.size_bytes);
   if (!scanner.ok()) return with_path(scanner.status(), source, info.path);
-  ScannedShard scanned{.plain_size_bytes = file.size_bytes()};
-  STOKER_ASSIGN(scanned.records, scan_shard(file, **scanner, engine, memory, options.stop));
+  ScannedShard scanned{.plain_size_bytes = info.size_bytes};
+  STOKER_ASSIGN(scanned.records, scan_shard(*object, **scanner, memory, options.stop));
   if (options.checksums) {
     // Checksums over bytes that are wrong already would vouch for them.
     STOKER_TRY(internal::check_digests(source, shard));
     STOKER_ASSIGN(scanned.checksums,
-                  checksum_records(file, scanned.records, engine, memory, options.stop));
+                  checksum_records(*object, scanned.records, memory, options.stop));
   }
   // Looked at last, so that a shard rewritten during the scan is not indexed as a mix.
-  STOKER_TRY(internal::check_unchanged(file.buffered_fd(), info));
+  STOKER_ASSIGN(const ObjectInfo now, object->info_now());
+  STOKER_TRY(internal::check_unchanged(now, info));
   return scanned;
 }
 
@@ -85,7 +86,7 @@ Result<ScannedShard> scan_one(const ShardSource& source, std::size_t shard, Engi
 Status explain(const Status& status, const ShardSource& source, const std::string& path) {
   const bool by_content = source.shard_format().make_reader != nullptr;
   if (status.code() != Code::corrupt || !by_content) return status;
-  const Result<const ShardFormat*> format = internal::recognise_shard(path);
+  const Result<const ShardFormat*> format = internal::recognise_shard(source.store(), path);
   if (!format.ok() && format.status().code() == Code::unsupported) return format.status();
   if (!format.ok() || *format == &source.shard_format()) return status;
   return Status(Code::invalid_argument, path + ": its format is " + std::string((*format)->name) +
@@ -117,7 +118,6 @@ class ParallelScan {
   }
 
   Status scan_until_done() {
-    STOKER_ASSIGN(const std::unique_ptr<Engine> engine, make_sync_engine({.depth = 1}));
     STOKER_ASSIGN(const MappedArena memory, MappedArena::map(kScanBytes, false, true));
     for (;;) {
       // relaxed: the number is all that is shared; results are read after the threads are joined.
@@ -128,7 +128,7 @@ class ParallelScan {
         MutexLock lock(mutex_);
         if (!failure_.ok()) return {};
       }
-      Result<ScannedShard> result = scan_one(source_, shard, *engine, memory.bytes(), options_);
+      Result<ScannedShard> result = scan_one(source_, shard, memory.bytes(), options_);
       if (!result.ok()) return explain(result.status(), source_, source_.shards()[shard].path);
       ScannedShard scanned = *std::move(result);
       MutexLock lock(mutex_);
@@ -211,16 +211,15 @@ Result<IndexFile> open_index_file(const ShardSource& source, const IndexOptions&
     taken.emplace(std::move(index));
     return {};
   };
-  STOKER_ASSIGN(
-      DerivedFile file,
-      open_derived_file({.places = derived_places(source.directory(), options.cache_directory),
-                         .name = index_name(source),
-                         .what = "the index",
-                         .rebuild = options.rebuild,
-                         .in_memory = options.in_memory,
-                         .stop = options.stop,
-                         .ops = options.ops},
-                        take, [&] { return build_index(source, build); }));
+  STOKER_ASSIGN(DerivedFile file,
+                open_derived_file({.places = derived_places(source, options.cache_directory),
+                                   .name = index_name(source),
+                                   .what = "the index",
+                                   .rebuild = options.rebuild,
+                                   .in_memory = options.in_memory,
+                                   .stop = options.stop,
+                                   .ops = options.ops},
+                                  take, [&] { return build_index(source, build); }));
   if (file.path.empty()) {
     STOKER_ASSIGN(Index index, Index::adopt(std::move(file.bytes)));
     return IndexFile{.index = std::move(index),

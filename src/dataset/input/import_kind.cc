@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "dataset/shards/shard_source.h"
+#include "store/local_store.h"
 
 namespace stoker {
 namespace {
@@ -31,7 +32,8 @@ std::string kind_of_name(const fs::path& path) {
 
 /// The first bytes of a file; none if it is not there or no regular file.
 std::string head_of(const fs::path& path, std::size_t size_max) {
-  const Result<std::vector<std::byte>> head = internal::read_head(path.string(), size_max);
+  const Result<std::vector<std::byte>> head =
+      internal::read_head(*local_store(), path.string(), size_max);
   if (!head.ok()) return "";
   return {reinterpret_cast<const char*>(head->data()), head->size()};
 }

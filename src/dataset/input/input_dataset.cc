@@ -55,12 +55,13 @@ class DatasetSource final : public PackInput {
   /// Reads the files that go along.
   Status read_files() {
     const std::string& directory = dataset_->source().directory();
-    const Result<Manifest> manifest = read_manifest(directory);
+    ObjectStore& store = dataset_->source().store();
+    const Result<Manifest> manifest = read_manifest(directory, store);
     if (!manifest.ok()) return {};  // none, or a file of that name that is somebody else's
     for (const ManifestFile& file : manifest->files) {
       if (file.name == "index.json" || file.name.ends_with(".idx")) continue;
       STOKER_ASSIGN(std::string text,
-                    internal::read_whole(directory + "/" + file.name, kFileBytesMax));
+                    internal::read_whole(store, directory + "/" + file.name, kFileBytesMax));
       files_.emplace_back(file.name, std::move(text));
     }
     return {};

@@ -11,6 +11,7 @@
 #include "dataset/input/input.h"
 #include "formats/arrays/tokens.h"
 #include "io/files/regular_file.h"
+#include "store/local_store.h"
 
 namespace stoker {
 namespace {
@@ -130,7 +131,7 @@ class TokenArraySource final : public PackInput {
 /// As it was named, else by the first bytes; counted arrays have nothing to be recognised by.
 Result<TokenFormat> format_of(const std::string& path, const std::string& kind) {
   if (!kind.empty() && kind != "tokens") return parse_token_format(kind);
-  STOKER_ASSIGN(const std::vector<std::byte> head, internal::read_head(path, 8));
+  STOKER_ASSIGN(const std::vector<std::byte> head, internal::read_head(*local_store(), path, 8));
   const std::string_view text(reinterpret_cast<const char*>(head.data()), head.size());
   if (path.ends_with(".npy") || text.starts_with("\x93NUMPY")) return TokenFormat::npy;
   return text == "SHARD001" ? TokenFormat::shard001 : TokenFormat::raw;
@@ -148,7 +149,7 @@ Result<TokenArray> open_array(const std::string& path, const PackInputOptions& o
   if (::fstat(array.fd.get(), &info) != 0) return Status::from_errno(errno, "stat", path);
   array.mtime_ns = info.st_mtim.tv_sec * 1'000'000'000 + info.st_mtim.tv_nsec;
   STOKER_ASSIGN(const std::vector<std::byte> head,
-                internal::read_head(path, token_head_bytes_max(format)));
+                internal::read_head(*local_store(), path, token_head_bytes_max(format)));
   Result<TokenLayout> layout =
       parse_tokens(format, head, static_cast<std::uint64_t>(info.st_size), dtype);
   if (!layout.ok()) return layout.status().with_context(path);

@@ -12,6 +12,7 @@
 #include "formats/json/strict_json.h"
 #include "formats/utf8.h"
 #include "formats/webdataset/webdataset_names.h"
+#include "store/local_store.h"
 
 namespace stoker {
 namespace {
@@ -254,7 +255,8 @@ class TreeSource final : public PackInput {
 
 /// A classes.json: numbers by name, each once.
 Result<Classes> read_classes(const std::string& path) {
-  STOKER_ASSIGN(const std::string text, internal::read_whole(path, kClassesBytesMax));
+  STOKER_ASSIGN(const std::string text,
+                internal::read_whole(*local_store(), path, kClassesBytesMax));
   STOKER_ASSIGN(const Json document, parse_strict_json(text, path));
   Classes classes;
   std::set<std::int64_t> numbers;

@@ -31,6 +31,8 @@ void add_counters(FetchCounters& sum, const FetchCounters& more) noexcept {
   sum.direct_bytes += more.direct_bytes;
   sum.drop_behind_reads += more.drop_behind_reads;
   sum.drop_behind_bytes += more.drop_behind_bytes;
+  sum.store_reads += more.store_reads;
+  sum.store_bytes += more.store_bytes;
   sum.inflated_bytes += more.inflated_bytes;
   sum.residency_looks += more.residency_looks;
   sum.plan_time += more.plan_time;

@@ -17,6 +17,7 @@
 #include "io/files/directories.h"
 #include "io/files/exact_transfer.h"
 #include "io/files/regular_file.h"
+#include "store/local_store.h"
 
 namespace stoker {
 namespace {
@@ -25,12 +26,17 @@ namespace {
 constexpr std::uint64_t kInflatedBytesMax = std::uint64_t{1} << 50;
 constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
 
+bool is_folder(ObjectStore& store, const std::string& path) {
+  const Result<ObjectStore::Entry> entry = store.look(path);
+  return entry.ok() && entry->kind == ObjectStore::Kind::folder;
+}
+
 /// What a file is compressed with as a whole; nothing if it is not.
-Result<std::optional<Codec>> codec_of(const std::string& path) {
+Result<std::optional<Codec>> codec_of(ObjectStore& store, const std::string& path) {
   const std::filesystem::path name = std::filesystem::path(path).filename();
-  if (std::filesystem::is_directory(path) || name.string().find(".mds") != std::string::npos)
+  if (is_folder(store, path) || name.string().find(".mds") != std::string::npos)
     return std::optional<Codec>();  // what is wrong with one shard of an MDS is said elsewhere
-  STOKER_ASSIGN(const std::vector<std::byte> head, internal::read_head(path, 4));
+  STOKER_ASSIGN(const std::vector<std::byte> head, internal::read_head(store, path, 4));
   const std::string_view text(reinterpret_cast<const char*>(head.data()), head.size());
   if (text.starts_with("\x1f\x8b")) return std::optional(Codec::gzip);
   if (text == "\x28\xb5\x2f\xfd") return std::optional(Codec::zstd);
@@ -39,16 +45,16 @@ Result<std::optional<Codec>> codec_of(const std::string& path) {
 
 /// A directory whose only shards are compressed stands for them, in the order of their names; any
 /// other name for itself.
-Result<std::vector<std::string>> compressed_shards(FileOps& ops, const std::string& path) {
-  if (!std::filesystem::is_directory(path)) return std::vector<std::string>{path};
-  STOKER_ASSIGN(std::vector<std::string> names, ops.list(path));
-  std::sort(names.begin(), names.end());
+Result<std::vector<std::string>> compressed_shards(ObjectStore& store, const std::string& path) {
+  if (!is_folder(store, path)) return std::vector<std::string>{path};
   std::vector<std::string> shards;
-  for (const std::string& name : names) {
-    if (name == "index.json" || name.ends_with(".tar")) return std::vector<std::string>{path};
+  bool has_others = false;
+  STOKER_TRY(store.list(path, [&](const std::string& name, ObjectStore::Kind /*kind*/) {
+    has_others = name == "index.json" || name.ends_with(".tar");
     if (is_compressed_tar_name(name)) shards.push_back(path + "/" + name);
-  }
-  return shards.empty() ? std::vector<std::string>{path} : shards;
+    return !has_others;
+  }));
+  return has_others || shards.empty() ? std::vector<std::string>{path} : shards;
 }
 
 /// The plan of a conversion includes the times of its shards, so a later run must see the same one
@@ -165,19 +171,24 @@ Result<PackReport> convert_files(FileOps& ops, const std::vector<std::string>& p
 Result<PackReport> convert(FileOps& ops, std::span<const std::string> patterns,
                            const std::string& directory, const Dataset::Options& source,
                            const PackOptions& options) {
+  const std::shared_ptr<ObjectStore> store =
+      source.source.store ? source.source.store : local_store();
   std::vector<std::string> paths;
   for (const std::string& pattern : patterns) {
-    STOKER_ASSIGN(const std::vector<std::string> found, find_shards(pattern));
+    STOKER_ASSIGN(const std::vector<std::string> found, find_shards(pattern, *store));
     for (const std::string& path : found) {
-      STOKER_ASSIGN(const std::vector<std::string> shards, compressed_shards(ops, path));
+      STOKER_ASSIGN(const std::vector<std::string> shards, compressed_shards(*store, path));
       paths.insert(paths.end(), shards.begin(), shards.end());
     }
   }
   std::optional<PathAt> scratch;
   std::vector<Inflated> inflated;
   for (std::string& path : paths) {
-    STOKER_ASSIGN(const std::optional<Codec> codec, codec_of(path));
+    STOKER_ASSIGN(const std::optional<Codec> codec, codec_of(*store, path));
     if (!codec) continue;
+    if (!store->is_local())
+      return Status(Code::unsupported,
+                    path + ": a compressed tar is converted from a local file; copy it first");
     if (!scratch) {
       STOKER_ASSIGN(scratch, make_inflated_directory(ops, directory));
     }

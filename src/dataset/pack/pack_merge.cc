@@ -9,6 +9,7 @@
 #include "dataset/index/index.h"
 #include "dataset/index/index_store.h"
 #include "dataset/pack/pack_part.h"
+#include "dataset/pack/pack_paths.h"
 #include "dataset/pack/pack_shard.h"
 #include "dataset/shards/dataset_manifest.h"
 #include "dataset/shards/shard_source.h"
@@ -102,7 +103,7 @@ Result<std::string> publish_index(FileOps& ops, const PathAt& directory, const P
 }
 
 Result<ManifestFile> describe_file(const PathAt& directory, const std::string& name) {
-  STOKER_ASSIGN(const std::string text, internal::read_whole(directory / name, kExtraBytesMax));
+  STOKER_ASSIGN(const std::string text, read_own_file(directory / name, kExtraBytesMax));
   ManifestFile file{.name = name, .size_bytes = text.size()};
   STOKER_ASSIGN(file.sha256, sha256(std::as_bytes(std::span(text))));
   return file;
@@ -157,13 +158,16 @@ Result<UniqueFd> lock_pack(FileOps& ops, const PathAt& directory, LockMode mode)
 }
 
 Result<PackReport> find_finished(FileOps& ops, const PathAt& directory, const PackJob& job) {
-  STOKER_ASSIGN(const Manifest manifest, read_manifest(directory));
+  STOKER_ASSIGN(const std::string text,
+                read_own_file(directory / kManifestName, kManifestBytesMax));
+  const Result<Manifest> parsed = parse_manifest(text);
+  if (!parsed.ok()) return parsed.status().with_context(directory.text());
+  const Manifest& manifest = *parsed;
   for (const ManifestShard& shard : manifest.shards) {
     // Through links too: a finished shard may have been moved to another disk.
-    struct stat info{};
     const std::string path = (directory / shard.file.name).text();
-    if (::stat(path.c_str(), &info) != 0 ||
-        static_cast<std::uint64_t>(info.st_size) != shard.file.size_bytes)
+    const Result<ObjectStore::Entry> entry = local_store()->look(path);
+    if (!entry.ok() || entry->info.size_bytes != shard.file.size_bytes)
       return Status(Code::corrupt, path +
                                        ": missing or of another size than the manifest says; "
                                        "remove the directory and pack again");

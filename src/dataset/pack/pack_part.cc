@@ -1,6 +1,7 @@
 #include "dataset/pack/pack_part.h"
 
 #include "dataset/index/index.h"
+#include "dataset/pack/pack_paths.h"
 #include "dataset/shards/dataset_manifest_json.h"
 #include "dataset/shards/shard_source.h"
 #include "formats/json/strict_json.h"
@@ -44,7 +45,7 @@ Status publish_pack_part(FileOps& ops, const PathAt& directory, const PackPart& 
 Result<PackPart> read_pack_part(const PathAt& directory, const std::string& shard_name) {
   const PathAt file = part_path(directory, shard_name);
   const std::string& path = file.text();
-  STOKER_ASSIGN(const std::string text, internal::read_whole(file, kPartBytesMax));
+  STOKER_ASSIGN(const std::string text, read_own_file(file, kPartBytesMax));
   STOKER_ASSIGN(const Json document, parse_strict_json(text, path));
   const JsonView root(document, path);
   PackPart part;

@@ -4,6 +4,9 @@
 #include <filesystem>
 #include <system_error>
 
+#include "dataset/shards/shard_files.h"
+#include "store/local_store.h"
+
 namespace stoker {
 namespace {
 
@@ -36,6 +39,12 @@ Status check_apart(const std::string& source, const std::string& destination) {
                 destination + ": the directory for the shards " + relation + source +
                     "; give one outside of it, such as " +
                     (from.parent_path() / (from.filename().string() + "-shards")).string());
+}
+
+Result<std::string> read_own_file(const PathAt& path, std::size_t size_max) {
+  STOKER_ASSIGN(const std::unique_ptr<const Object> object,
+                open_local_object(posix_file_ops(), path, CachePolicy::buffered));
+  return internal::read_whole(*object, size_max);
 }
 
 }  // namespace stoker

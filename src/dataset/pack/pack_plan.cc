@@ -4,6 +4,7 @@
 
 #include <numeric>
 
+#include "dataset/pack/pack_paths.h"
 #include "dataset/shards/dataset_manifest.h"
 #include "dataset/shards/shard_source.h"
 #include "formats/json/strict_json.h"
@@ -143,7 +144,7 @@ Result<PackJob> read_pack_job(const PathAt& directory) {
   constexpr std::size_t kBytesMax = std::size_t{1} << 20;
   const PathAt file = directory / kPlanName;
   const std::string& path = file.text();
-  STOKER_ASSIGN(const std::string text, internal::read_whole(file, kBytesMax));
+  STOKER_ASSIGN(const std::string text, read_own_file(file, kBytesMax));
   STOKER_ASSIGN(const Json document, parse_strict_json(text, path));
   const JsonView root(document, path);
   PackJob job;

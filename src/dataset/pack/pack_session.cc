@@ -7,6 +7,7 @@
 
 #include "dataset/pack/pack_merge.h"
 #include "dataset/pack/pack_part.h"
+#include "dataset/pack/pack_paths.h"
 #include "dataset/pack/shard_output.h"
 #include "dataset/shards/shard_source.h"
 #include "formats/table/shard_formats.h"
@@ -148,7 +149,7 @@ Status PackSession::claim(const PackInput& source) {
   }
   for (const auto& [name, text] : source.extra_files()) {
     const PathAt path = directory_ / name;
-    const Result<std::string> found = internal::read_whole(path, text.size());
+    const Result<std::string> found = read_own_file(path, text.size());
     if (found.ok() && *found == text) continue;  // another task was here
     STOKER_TRY(publish_file(ops_, path, std::as_bytes(std::span(text))));
   }

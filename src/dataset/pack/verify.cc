@@ -1,9 +1,6 @@
 #include "dataset/pack/verify.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <map>
 #include <optional>
 #include <set>
@@ -14,6 +11,7 @@
 #include "dataset/index/index_store.h"
 #include "dataset/pack/verify_shard.h"
 #include "dataset/shards/dataset_manifest.h"
+#include "store/local_store.h"
 
 namespace stoker {
 namespace {
@@ -43,7 +41,9 @@ struct Item {
 class Verification {
  public:
   Verification(std::string directory, const VerifyOptions& options)
-      : directory_(std::move(directory)), options_(options) {
+      : directory_(std::move(directory)),
+        options_(options),
+        store_(options.source.store ? options.source.store : local_store()) {
     counter_.stop = options.stop;
   }
 
@@ -70,15 +70,17 @@ class Verification {
   /// Finds manifest, shards and index, and what is to be looked at. No thread runs yet.
   Status look_around() {
     MutexLock lock(mutex_);
-    struct stat info{};
-    if (::stat(directory_.c_str(), &info) != 0)
-      return Status::from_errno(errno, "open", directory_);
-    Result<Manifest> manifest = read_manifest(directory_);
+    const Result<ObjectStore::Entry> entry = store_->look(directory_);
+    if (entry.status().os_error() != 0)
+      return Status::from_errno(entry.status().os_error(), "open", directory_);
+    STOKER_TRY(entry.status());
+    Result<Manifest> manifest = read_manifest(directory_, *store_);
     if (manifest.ok())
       manifest_ = *std::move(manifest);
-    else if (manifest.status().code() != Code::not_found && S_ISDIR(info.st_mode))
+    else if (manifest.status().code() != Code::not_found &&
+             entry->kind == ObjectStore::Kind::folder)
       add_problem(directory_ + "/" + std::string(kManifestName), manifest.status());
-    const Status finished = check_pack_finished(directory_);
+    const Status finished = check_pack_finished(directory_, *store_);
     if (!finished.ok()) add_problem(directory_, finished);
     ShardSourceOptions source_options = options_.source;
     source_options.check_files = false;  // a shard that is missing must not hide the others
@@ -100,8 +102,7 @@ class Verification {
 
   /// The first that is whole, of those in the dataset's directory and in the cache.
   void take_index() STOKER_REQUIRES(mutex_) {
-    for (const DerivedPlace& place :
-         derived_places(source_->directory(), options_.cache_directory)) {
+    for (const DerivedPlace& place : derived_places(*source_, options_.cache_directory)) {
       const std::string path = place.root + "/" + place.name + "/" + index_name(*source_);
       Result<std::optional<Index>> index = find_index(*source_, path);
       if (!index.ok())
@@ -113,10 +114,8 @@ class Verification {
 
   /// Of a dataset, whereas what is none cannot be looked at.
   bool is_damage(const Status& status) const {
-    struct stat index{};
     return status.code() == Code::corrupt ||
-           (status.code() == Code::not_found &&
-            ::stat((directory_ + "/index.json").c_str(), &index) == 0);
+           (status.code() == Code::not_found && store_->look(directory_ + "/index.json").ok());
   }
 
   void add_problem(const std::string& path, const Status& status) STOKER_REQUIRES(mutex_) {
@@ -169,7 +168,8 @@ class Verification {
       internal::ShardVerdict verdict;
       if (item.expected != nullptr)
         STOKER_TRY(
-            internal::verify_file(item.path, *item.expected, counter_, verdict.problems).status());
+            internal::verify_file(*store_, item.path, *item.expected, counter_, verdict.problems)
+                .status());
       if (item.shard)
         STOKER_TRY(internal::verify_samples(*source_, *item.shard, index_ ? &*index_ : nullptr,
                                             counter_, verdict));
@@ -188,6 +188,7 @@ class Verification {
 
   const std::string directory_;
   const VerifyOptions& options_;
+  const std::shared_ptr<ObjectStore> store_;
   std::optional<Manifest> manifest_;
   std::unique_ptr<ShardSource> source_;
   std::optional<Index> index_;

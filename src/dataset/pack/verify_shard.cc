@@ -1,19 +1,14 @@
 #include "dataset/pack/verify_shard.h"
 
 #include <fmt/format.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 
 #include "base/hex.h"
 #include "dataset/shards/sample_key.h"
 #include "dataset/shards/shard_names.h"
 #include "dataset/shards/shard_scan.h"
 #include "io/engine/arena.h"
-#include "io/files/exact_transfer.h"
-#include "io/files/regular_file.h"
 
 namespace stoker::internal {
 namespace {
@@ -61,12 +56,12 @@ Result<Records> records_by_scan(const ShardSource& source, std::size_t shard,
       STOKER_TRY(scanner->feed(inflated.subspan(wanted.offset_bytes), found));
     return Records{.ranges = std::move(found.ranges), .checksums = {}};
   }
-  STOKER_ASSIGN(const File file, File::open(posix_file_ops(), source.shards()[shard].path, {}));
-  STOKER_ASSIGN(const std::unique_ptr<ShardScanner> scanner, source.scan(shard, file.size_bytes()));
-  STOKER_ASSIGN(const std::unique_ptr<Engine> engine, make_sync_engine({.depth = 1}));
+  STOKER_ASSIGN(const std::unique_ptr<const Object> object,
+                source.store().open(source.shards()[shard].path));
+  STOKER_ASSIGN(const std::unique_ptr<ShardScanner> scanner,
+                source.scan(shard, object->info().size_bytes));
   STOKER_ASSIGN(const MappedArena memory, MappedArena::map(kScanBytes, false, true));
-  STOKER_ASSIGN(std::vector<ByteRange> ranges,
-                scan_shard(file, *scanner, *engine, memory.bytes(), stop));
+  STOKER_ASSIGN(std::vector<ByteRange> ranges, scan_shard(*object, *scanner, memory.bytes(), stop));
   return Records{.ranges = std::move(ranges), .checksums = {}};
 }
 
@@ -75,12 +70,13 @@ class ShardBytes {
  public:
   static Result<ShardBytes> open(const ShardSource& source, std::size_t shard) {
     const ShardFile& file = source.shards()[shard];
-    ShardBytes bytes(file.path);
+    ShardBytes bytes;
     if (source.is_compressed(shard)) {
-      STOKER_ASSIGN(const std::vector<std::byte> packed, read_head(file.path, file.size_bytes));
+      STOKER_ASSIGN(const std::vector<std::byte> packed,
+                    read_head(source.store(), file.path, file.size_bytes));
       STOKER_ASSIGN(bytes.inflated_, source.inflate(shard, packed));
     } else {
-      STOKER_ASSIGN(bytes.fd_, open_regular(posix_file_ops(), file.path));
+      STOKER_ASSIGN(bytes.object_, source.store().open(file.path, CachePolicy::buffered));
     }
     return bytes;
   }
@@ -89,24 +85,23 @@ class ShardBytes {
 
   /// Valid until the next call.
   Result<std::span<const std::byte>> get(ByteRange range) {
-    if (!fd_) {
+    if (object_ == nullptr) {
       if (range.end_bytes() > inflated_.size())
         return Status(Code::corrupt, "lies past the end of its shard");
       return std::span<const std::byte>(inflated_).subspan(range.offset_bytes, range.size_bytes);
     }
     memory_.resize(range.size_bytes);
-    const Status status = read_exactly(fd_.get(), range.offset_bytes, memory_, path_);
-    if (status.code() == Code::corrupt)
+    STOKER_ASSIGN(const std::span<const std::byte> bytes,
+                  object_->read(range.offset_bytes, range.size_bytes, memory_));
+    if (bytes.size() < range.size_bytes)
       return Status(Code::corrupt, "lies past the end of its shard");
-    STOKER_TRY(status);
-    return std::span<const std::byte>(memory_);
+    return bytes;
   }
 
  private:
-  explicit ShardBytes(std::string path) : path_(std::move(path)) {}
+  ShardBytes() = default;
 
-  std::string path_;
-  UniqueFd fd_;
+  std::unique_ptr<const Object> object_;
   std::vector<std::byte> inflated_;
   std::vector<std::byte> memory_;
 };
@@ -118,14 +113,13 @@ std::string key_of(const SampleView& view, const std::string& shard_name, std::u
 
 }  // namespace
 
-Result<bool> verify_file(const std::string& path, const ManifestFile& expected,
+Result<bool> verify_file(ObjectStore& store, const std::string& path, const ManifestFile& expected,
                          VerifyCounter& counter, std::vector<VerifyProblem>& problems) {
   const std::size_t before = problems.size();
   const auto compare = [&]() -> Status {
-    STOKER_ASSIGN(const UniqueFd fd, open_regular(posix_file_ops(), path));
-    struct stat info{};
-    if (::fstat(fd.get(), &info) != 0) return Status::from_errno(errno, "stat", path);
-    const auto size_bytes = static_cast<std::uint64_t>(info.st_size);
+    STOKER_ASSIGN(const std::unique_ptr<const Object> object,
+                  store.open(path, CachePolicy::buffered));
+    const std::uint64_t size_bytes = object->info().size_bytes;
     if (size_bytes != expected.size_bytes) {
       problems.push_back({.path = path,
                           .message = fmt::format("has {} bytes, the manifest says {}", size_bytes,
@@ -136,9 +130,8 @@ Result<bool> verify_file(const std::string& path, const ManifestFile& expected,
     std::vector<std::byte> piece(std::min<std::uint64_t>(kPieceBytes, size_bytes));
     for (std::uint64_t at = 0; at < size_bytes;) {
       if (counter.stop.stop_requested()) return Status(Code::cancelled, "stopped while verifying");
-      const auto bytes =
-          std::span(piece).first(std::min<std::uint64_t>(piece.size(), size_bytes - at));
-      STOKER_TRY(read_exactly(fd.get(), at, bytes, path));
+      const std::size_t wanted = std::min<std::uint64_t>(piece.size(), size_bytes - at);
+      STOKER_ASSIGN(const std::span<const std::byte> bytes, object->read(at, wanted, piece));
       stream.update(bytes);
       at += bytes.size();
       counter.bytes.fetch_add(bytes.size(), std::memory_order_relaxed);

@@ -27,7 +27,7 @@ struct VerifyCounter {
 };
 
 /// Compares a file with what the manifest says. True if it is the same. A Status only if stopped.
-Result<bool> verify_file(const std::string& path, const ManifestFile& expected,
+Result<bool> verify_file(ObjectStore& store, const std::string& path, const ManifestFile& expected,
                          VerifyCounter& counter, std::vector<VerifyProblem>& problems);
 
 /// Checks every sample of one shard: where the index says they are, with their checksums, or

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <cerrno>
-#include <filesystem>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -89,9 +87,9 @@ Status check_names(const JsonView& root, const Manifest& manifest) {
 /// The shards of one directory.
 Status check_directory(const std::string& directory, const ShardSource& source) {
   const std::string path = directory + "/" + std::string(kManifestName);
-  const Result<std::string> text = internal::read_whole(path, kManifestBytesMax);
+  const Result<std::string> text = internal::read_whole(source.store(), path, kManifestBytesMax);
   if (text.status().code() == Code::not_found)
-    return check_pack_finished(directory).with_context(directory);
+    return check_pack_finished(directory, source.store()).with_context(directory);
   STOKER_TRY(text.status());
   if (is_foreign(*text)) return {};
   const Result<Manifest> manifest = parse_manifest(*text);
@@ -218,11 +216,12 @@ std::string format_manifest(const Manifest& manifest) {
   return document.dump({.indent_spaces = 1}) + "\n";
 }
 
-Result<Manifest> read_manifest(const PathAt& directory) {
-  STOKER_ASSIGN(const std::string text,
-                internal::read_whole(directory / kManifestName, kManifestBytesMax));
+Result<Manifest> read_manifest(const std::string& directory, ObjectStore& store) {
+  STOKER_ASSIGN(
+      const std::string text,
+      internal::read_whole(store, directory + "/" + std::string(kManifestName), kManifestBytesMax));
   Result<Manifest> manifest = parse_manifest(text);
-  if (!manifest.ok()) return manifest.status().with_context(directory.text());
+  if (!manifest.ok()) return manifest.status().with_context(directory);
   return manifest;
 }
 
@@ -230,10 +229,10 @@ PathAt pack_parts_directory(const PathAt& directory) {
   return directory / ".stoker/pack";
 }
 
-Status check_pack_finished(const std::string& directory) {
-  std::error_code ignored;  // what cannot be looked at is not there
-  if (std::filesystem::exists(directory + "/" + std::string(kManifestName), ignored) ||
-      !std::filesystem::exists(pack_parts_directory(directory).text(), ignored))
+Status check_pack_finished(const std::string& directory, ObjectStore& store) {
+  // What cannot be looked at is not there.
+  if (store.look(directory + "/" + std::string(kManifestName)).ok() ||
+      !store.look(pack_parts_directory(directory).text()).ok())
     return {};
   return Status(Code::invalid_argument,
                 "packing was not finished: run the same stoker pack again, or stoker pack --merge "

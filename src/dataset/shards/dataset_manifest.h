@@ -12,6 +12,8 @@
 #include "formats/plain_name.h"
 #include "io/files/file_ops.h"
 #include "stoker/status.h"
+#include "store/local_store.h"
+#include "store/object_store.h"
 
 namespace stoker {
 
@@ -54,7 +56,7 @@ Result<Manifest> parse_manifest(std::string_view text);
 std::string format_manifest(const Manifest& manifest);
 
 /// Reads "<directory>/manifest.json"; `not_found` if there is none.
-Result<Manifest> read_manifest(const PathAt& directory);
+Result<Manifest> read_manifest(const std::string& directory, ObjectStore& store = *local_store());
 
 /// Where what is known of finished shards lies until there is a manifest (pack_part.h).
 PathAt pack_parts_directory(const PathAt& directory);
@@ -68,7 +70,7 @@ Status check_against_manifest(const ShardSource& source);
 
 /// `invalid_argument` if a pack or an ingest has left its records in the directory, and no
 /// manifest.
-Status check_pack_finished(const std::string& directory);
+Status check_pack_finished(const std::string& directory, ObjectStore& store);
 
 /// Atomically and durably.
 Status publish_manifest(FileOps& ops, const PathAt& directory, const Manifest& manifest);

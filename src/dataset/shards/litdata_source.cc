@@ -10,9 +10,8 @@ namespace {
 /// LitData: index.json knows the chunks and the shape of their samples.
 class LitdataSource final : public ShardSource {
  public:
-  LitdataSource(const std::string& directory, std::vector<ShardFile> files, LitdataIndex index,
-                std::unique_ptr<LitdataReader> reader)
-      : ShardSource(litdata_format(), directory, std::move(files)),
+  LitdataSource(ShardFiles files, LitdataIndex index, std::unique_ptr<LitdataReader> reader)
+      : ShardSource(litdata_format(), std::move(files)),
         index_(std::move(index)),
         reader_(std::move(reader)) {}
 
@@ -42,7 +41,8 @@ class LitdataSource final : public ShardSource {
 namespace internal {
 
 Result<std::unique_ptr<ShardSource>> open_litdata(const std::string& directory,
-                                                  std::string_view index, bool check_files) {
+                                                  std::string_view index,
+                                                  const ShardSourceOptions& options) {
   Result<LitdataIndex> parsed = parse_litdata_index(index);
   if (!parsed.ok()) return parsed.status().with_context(directory + "/index.json");
   if (parsed->chunks.empty())
@@ -50,10 +50,11 @@ Result<std::unique_ptr<ShardSource>> open_litdata(const std::string& directory,
   std::vector<std::string> paths;
   for (const LitdataChunk& chunk : parsed->chunks)
     paths.push_back(directory + "/" + chunk.filename);
-  STOKER_ASSIGN(std::vector<ShardFile> files, stat_shards(paths, directory, !check_files));
+  ShardFiles files{.store = options.store, .directory = directory, .shards = {}};
+  STOKER_ASSIGN(files.shards, stat_shards(*files.store, paths, directory, !options.check_files));
   STOKER_ASSIGN(std::unique_ptr<LitdataReader> reader, LitdataReader::make(*parsed));
-  return std::unique_ptr<ShardSource>(std::make_unique<LitdataSource>(
-      directory, std::move(files), *std::move(parsed), std::move(reader)));
+  return std::unique_ptr<ShardSource>(
+      std::make_unique<LitdataSource>(std::move(files), *std::move(parsed), std::move(reader)));
 }
 
 }  // namespace internal

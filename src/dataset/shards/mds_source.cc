@@ -1,5 +1,3 @@
-#include <filesystem>
-
 #include "dataset/shards/shard_source.h"
 #include "formats/mds/mds_compression.h"
 #include "formats/mds/mds_format.h"
@@ -12,9 +10,8 @@ namespace {
 /// MDS: index.json knows the shards, their columns and their digests.
 class MdsSource final : public ShardSource {
  public:
-  MdsSource(const std::string& directory, std::vector<ShardFile> files,
-            std::vector<MdsShard> shards, std::vector<MdsColumn> columns)
-      : ShardSource(mds_format(), directory, std::move(files)),
+  MdsSource(ShardFiles files, std::vector<MdsShard> shards, std::vector<MdsColumn> columns)
+      : ShardSource(mds_format(), std::move(files)),
         shards_(std::move(shards)),
         reader_(std::move(columns)) {}
 
@@ -39,7 +36,8 @@ class MdsSource final : public ShardSource {
 };
 
 /// The shards that a directory's index.json names, each as it lies there.
-Result<std::vector<MdsShard>> shards_of(const internal::IndexedDirectory& directory) {
+Result<std::vector<MdsShard>> shards_of(ObjectStore& store,
+                                        const internal::IndexedDirectory& directory) {
   Result<std::vector<MdsShard>> shards = parse_mds_index(directory.index);
   // The parser's messages begin with the file's name, and the place in it follows.
   if (!shards.ok())
@@ -49,8 +47,7 @@ Result<std::vector<MdsShard>> shards_of(const internal::IndexedDirectory& direct
     return Status(Code::not_found, directory.path + ": index.json names no shards");
   for (MdsShard& shard : *shards) {
     // The peer keeps the plain shard beside the compressed one if asked to; then that one is read.
-    if (shard.zip && std::filesystem::exists(directory.path + "/" + shard.raw.basename))
-      shard.zip.reset();
+    if (shard.zip && store.look(directory.path + "/" + shard.raw.basename).ok()) shard.zip.reset();
   }
   return shards;
 }
@@ -60,11 +57,11 @@ Result<std::vector<MdsShard>> shards_of(const internal::IndexedDirectory& direct
 namespace internal {
 
 Result<std::unique_ptr<ShardSource>> open_mds(std::span<const IndexedDirectory> directories,
-                                              bool check_files) {
+                                              const ShardSourceOptions& options) {
   std::vector<MdsShard> shards;
   std::vector<std::string> paths;
   for (const IndexedDirectory& directory : directories) {
-    STOKER_ASSIGN(std::vector<MdsShard> found, shards_of(directory));
+    STOKER_ASSIGN(std::vector<MdsShard> found, shards_of(*options.store, directory));
     for (MdsShard& shard : found) {
       const std::string& name = shard.zip ? shard.zip->basename : shard.raw.basename;
       paths.push_back(directory.path + "/" + name);
@@ -79,18 +76,22 @@ Result<std::unique_ptr<ShardSource>> open_mds(std::span<const IndexedDirectory> 
                         ", the first shard; open datasets of other columns one by one");
   }
   // One directory is its own, whatever its shards' directories have in common.
-  const std::string directory =
-      directories.size() == 1 ? directories.front().path : common_directory(paths);
-  STOKER_ASSIGN(std::vector<ShardFile> files, stat_shards(paths, directory, !check_files));
-  for (std::size_t i = 0; check_files && i < files.size(); ++i) {
+  ShardFiles files{
+      .store = options.store,
+      .directory = directories.size() == 1 ? directories.front().path : common_directory(paths),
+      .shards = {}};
+  STOKER_ASSIGN(files.shards,
+                stat_shards(*files.store, paths, files.directory, !options.check_files));
+  for (std::size_t i = 0; options.check_files && i < files.shards.size(); ++i) {
+    const ShardFile& file = files.shards[i];
     const MdsFile& said = shards[i].zip ? *shards[i].zip : shards[i].raw;
-    if (files[i].size_bytes != said.size_bytes)
-      return Status(Code::corrupt, files[i].path + ": has " + std::to_string(files[i].size_bytes) +
+    if (file.size_bytes != said.size_bytes)
+      return Status(Code::corrupt, file.path + ": has " + std::to_string(file.size_bytes) +
                                        " bytes, index.json says " +
                                        std::to_string(said.size_bytes) + "; copy it again");
   }
   return std::unique_ptr<ShardSource>(
-      std::make_unique<MdsSource>(directory, std::move(files), std::move(shards), columns));
+      std::make_unique<MdsSource>(std::move(files), std::move(shards), columns));
 }
 
 }  // namespace internal

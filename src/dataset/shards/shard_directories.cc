@@ -1,6 +1,5 @@
 // Datasets that are opened by their directories: shard_source.h.
 #include <algorithm>
-#include <filesystem>
 
 #include "base/shell_quote.h"
 #include "dataset/shards/dataset_manifest.h"
@@ -17,7 +16,7 @@ constexpr std::size_t kIndexJsonBytesMax = std::size_t{256} << 20;
 /// Counted arrays have nothing to be recognised by but the manifest that was packed with them, and
 /// it alone says what their numbers are, and SHARD001's. What the caller says goes first.
 ShardSourceOptions as_packed(const std::string& directory, ShardSourceOptions options) {
-  const Result<Manifest> manifest = read_manifest(directory);
+  const Result<Manifest> manifest = read_manifest(directory, *options.store);
   if (!manifest.ok()) return options;
   const ShardFormat* const format = find_shard_format(manifest->format);
   if (format == nullptr || !format->is_silent) return options;
@@ -41,10 +40,11 @@ struct Found {
 /// The shards a directory holds, by the first kind of name that any of its files has.
 Result<Found> look_into(const std::string& directory, const ShardSourceOptions& options) {
   const ShardFormat* const format = find_shard_format(options.format);
+  ObjectStore& store = *options.store;
   const bool has_index_json = format != nullptr && format->has_index_json;
   const std::string index = directory + "/index.json";
-  if (has_index_json || (options.format.empty() && std::filesystem::exists(index))) {
-    STOKER_ASSIGN(std::string text, internal::read_whole(index, kIndexJsonBytesMax));
+  if (has_index_json || (options.format.empty() && store.look(index).ok())) {
+    STOKER_ASSIGN(std::string text, internal::read_whole(store, index, kIndexJsonBytesMax));
     const bool is_litdata = format == &litdata_format() ||
                             (format == nullptr && text.find("\"chunks\"") != std::string::npos &&
                              text.find("\"shards\"") == std::string::npos);
@@ -52,7 +52,11 @@ Result<Found> look_into(const std::string& directory, const ShardSourceOptions& 
                  .index = std::move(text),
                  .options = options};
   }
-  STOKER_ASSIGN(const std::vector<std::string> names, posix_file_ops().list(directory));
+  std::vector<std::string> names;
+  STOKER_TRY(store.list(directory, [&names](const std::string& name, ObjectStore::Kind /*kind*/) {
+    names.push_back(name);
+    return true;
+  }));
   const auto paths_of = [&](auto&& is_shard) {
     std::vector<std::string> paths;
     for (const std::string& name : names)
@@ -77,7 +81,7 @@ Result<Found> look_into(const std::string& directory, const ShardSourceOptions& 
                       "stoker convert " +
                       shell_quote(directory) + " OUT --format tar");
   // Killed before its first shard.
-  if (const Status finished = check_pack_finished(directory); !finished.ok())
+  if (const Status finished = check_pack_finished(directory, store); !finished.ok())
     return finished.with_context(directory);
   return Status(Code::not_found,
                 directory +
@@ -100,12 +104,12 @@ Result<std::unique_ptr<ShardSource>> open_found(const std::vector<std::string>& 
                       directories[1] +
                           ": several LitData datasets are not opened as one; open them one by one");
       return internal::open_litdata(directories.front(), found.front().index,
-                                    found.front().options.check_files);
+                                    found.front().options);
     case Found::Kind::mds: {
       std::vector<internal::IndexedDirectory> indexed;
       for (std::size_t i = 0; i < found.size(); ++i)
         indexed.push_back({.path = directories[i], .index = std::move(found[i].index)});
-      return internal::open_mds(indexed, found.front().options.check_files);
+      return internal::open_mds(indexed, found.front().options);
     }
     case Found::Kind::files: break;
   }
@@ -132,7 +136,7 @@ Result<std::unique_ptr<ShardSource>> open_directories(const std::vector<std::str
   Result<std::unique_ptr<ShardSource>> opened = open_found(directories, std::move(found));
   // Shards of a pack that was not finished lack what says what they are: that comes last.
   for (std::size_t i = 0; !opened.ok() && i < directories.size(); ++i)
-    STOKER_TRY(check_pack_finished(directories[i]).with_context(directories[i]));
+    STOKER_TRY(check_pack_finished(directories[i], *options.store).with_context(directories[i]));
   STOKER_ASSIGN(std::unique_ptr<ShardSource> source, std::move(opened));
   source->set_whole_directories(directories);
   return source;

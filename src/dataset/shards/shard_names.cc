@@ -1,14 +1,10 @@
 #include "dataset/shards/shard_names.h"
 
-#include <glob.h>
-#include <sys/stat.h>
-
-#include <algorithm>
-#include <cerrno>
 #include <charconv>
 #include <filesystem>
-#include <memory>
 #include <optional>
+
+#include "dataset/shards/shard_glob.h"
 
 namespace stoker {
 namespace {
@@ -80,27 +76,6 @@ Result<std::optional<Brace>> next_brace(std::string_view pattern, std::size_t st
   }
 }
 
-/// A real name may contain braces and glob characters: it then stands for itself.
-bool exists(const std::string& name) {
-  struct stat info{};
-  return ::stat(name.c_str(), &info) == 0;
-}
-
-bool is_glob(std::string_view name) {
-  return name.find_first_of("*?[") != std::string_view::npos;
-}
-
-Result<std::vector<std::string>> match(const std::string& pattern) {
-  glob_t found{};
-  const int result = ::glob(pattern.c_str(), GLOB_NOSORT | GLOB_ERR, nullptr, &found);
-  const std::unique_ptr<glob_t, void (*)(glob_t*)> guard(&found, ::globfree);
-  if (result == GLOB_NOMATCH) return Status(Code::not_found, pattern + ": no file matches");
-  if (result != 0) return Status::from_errno(errno != 0 ? errno : EIO, "glob", pattern);
-  std::vector<std::string> names(found.gl_pathv, found.gl_pathv + found.gl_pathc);
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
 }  // namespace
 
 Result<std::vector<std::string>> expand_braces(std::string_view pattern) {
@@ -123,24 +98,27 @@ Result<std::vector<std::string>> expand_braces(std::string_view pattern) {
   }
 }
 
-Result<std::vector<std::string>> find_shards(std::string_view pattern) {
+Result<std::vector<std::string>> find_shards(std::string_view pattern, ObjectStore& store) {
   constexpr std::string_view kFileScheme = "file://";
-  if (pattern.starts_with(kFileScheme)) pattern.remove_prefix(kFileScheme.size());
-  if (pattern.find("://") != std::string_view::npos)
+  if (store.is_local() && pattern.starts_with(kFileScheme))
+    pattern.remove_prefix(kFileScheme.size());
+  if (store.is_local() && pattern.find("://") != std::string_view::npos)
     return Status(Code::unsupported, std::string(pattern) +
                                          ": only files are read in place; copy it to a local "
                                          "directory first");
-  if (exists(std::string(pattern))) return std::vector{std::string(pattern)};
+  // A real name may contain braces and glob characters: it then stands for itself.
+  if (store.look(std::string(pattern)).ok()) return std::vector{std::string(pattern)};
   STOKER_ASSIGN(const std::vector<std::string> names, expand_braces(pattern));
   std::vector<std::string> shards;
   for (const std::string& name : names) {
-    if (exists(name)) {
+    const Status looked = store.look(name).status();
+    if (looked.ok()) {
       shards.push_back(name);
-    } else if (is_glob(name)) {
-      STOKER_ASSIGN(const std::vector<std::string> matches, match(name));
+    } else if (internal::is_glob(name)) {
+      STOKER_ASSIGN(const std::vector<std::string> matches, internal::match_glob(store, name));
       shards.insert(shards.end(), matches.begin(), matches.end());
     } else {
-      return Status::from_errno(errno, "shard", name);
+      return looked.os_error() != 0 ? Status::from_errno(looked.os_error(), "shard", name) : looked;
     }
   }
   return shards;

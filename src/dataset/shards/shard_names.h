@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "stoker/status.h"
+#include "store/local_store.h"
+#include "store/object_store.h"
 
 namespace stoker {
 
@@ -18,12 +20,14 @@ inline constexpr std::size_t kShardNamesMax = 10'000'000;
 /// count backwards, or too many names.
 Result<std::vector<std::string>> expand_braces(std::string_view pattern);
 
-/// The files a pattern names: the one of exactly that name, if there is one, so that a dataset can
+/// The keys a pattern names: the one of exactly that name, if there is one, so that a dataset can
 /// be opened under the name it was written to. Else braces are expanded, then "*", "?" and "[...]"
-/// matched in the filesystem, each glob's matches in bytewise order whatever the locale.
+/// matched in the store, each glob's matches in bytewise order whatever the locale.
 /// `not_found` for a name or a glob that matches nothing, because a dataset that silently lost a
-/// shard is worse than an error. "file://" may precede a path; other schemes are `unsupported`.
-Result<std::vector<std::string>> find_shards(std::string_view pattern);
+/// shard is worse than an error. Before a local path "file://" may stand; other schemes are
+/// `unsupported` there.
+Result<std::vector<std::string>> find_shards(std::string_view pattern,
+                                             ObjectStore& store = *local_store());
 
 /// A shard's name without directories and endings: "shard.00000" of "shard.00000.mds", and of
 /// "shard.00000.mds.zstd" as well, because compression changes no key. Of MDS the directories stay,

@@ -15,19 +15,18 @@ constexpr std::uint64_t kNearBytes = 128 << 10;   // closer headers are fetched 
 /// The part of the shard that was read last.
 class Window {
  public:
-  Window(const File& file, Engine& engine, std::span<std::byte> memory)
-      : file_(file), engine_(engine), memory_(memory) {}
+  Window(const Object& object, std::span<std::byte> memory) : object_(object), memory_(memory) {}
 
   /// Bytes from `wanted.offset_bytes` on: at least `wanted`, as many as are at hand.
   Result<std::span<const std::byte>> get(ByteRange wanted, std::size_t read_ahead_bytes) {
     if (!holds(wanted)) {
       const std::uint64_t size = std::max<std::uint64_t>(wanted.size_bytes, read_ahead_bytes);
-      if (file_.scratch_bytes(wanted.offset_bytes, size) > memory_.size())
-        STOKER_TRY(grow(file_.scratch_bytes(wanted.offset_bytes, size)));
-      STOKER_ASSIGN(bytes_, file_.read(engine_, wanted.offset_bytes, size, memory_));
+      if (object_.scratch_bytes(wanted.offset_bytes, size) > memory_.size())
+        STOKER_TRY(grow(object_.scratch_bytes(wanted.offset_bytes, size)));
+      STOKER_ASSIGN(bytes_, object_.read(wanted.offset_bytes, size, memory_));
       offset_bytes_ = wanted.offset_bytes;
       if (bytes_.size() < wanted.size_bytes)
-        return Status(Code::corrupt, file_.path() + ": ends at byte " +
+        return Status(Code::corrupt, object_.key() + ": ends at byte " +
                                          std::to_string(offset_bytes_ + bytes_.size()) +
                                          ", inside a header");
     }
@@ -49,8 +48,7 @@ class Window {
     return {};
   }
 
-  const File& file_;
-  Engine& engine_;
+  const Object& object_;
   std::span<std::byte> memory_;
   std::optional<MappedArena> larger_;
   std::uint64_t offset_bytes_ = 0;
@@ -68,9 +66,9 @@ class Collect final : public RecordSink {
 
 }  // namespace
 
-Status scan_shard(const File& file, ShardScanner& scanner, Engine& engine,
-                  std::span<std::byte> memory, RecordSink& sink, const std::stop_token& stop) {
-  Window window(file, engine, memory);
+Status scan_shard(const Object& object, ShardScanner& scanner, std::span<std::byte> memory,
+                  RecordSink& sink, const std::stop_token& stop) {
+  Window window(object, memory);
   std::uint64_t last_offset = 0;
   for (ByteRange wanted = scanner.wants(); wanted.size_bytes > 0; wanted = scanner.wants()) {
     if (stop.stop_requested()) return Status(Code::cancelled, "stopped while indexing");
@@ -79,27 +77,27 @@ Status scan_shard(const File& file, ShardScanner& scanner, Engine& engine,
     // Half the memory, so that widening to the alignment always fits.
     STOKER_ASSIGN(const std::span<const std::byte> bytes,
                   window.get(wanted, is_near ? kScanBytes / 2 : kSmallReadBytes));
-    STOKER_TRY(scanner.feed(bytes, sink).with_context(file.path()));
+    STOKER_TRY(scanner.feed(bytes, sink).with_context(object.key()));
     if (const ByteRange next = scanner.wants(); next.size_bytes > 0 && next == wanted)
-      return Status(Code::corrupt, file.path() + ": the scan makes no progress at byte " +
+      return Status(Code::corrupt, object.key() + ": the scan makes no progress at byte " +
                                        std::to_string(wanted.offset_bytes));
   }
   return {};
 }
 
-Result<std::vector<ByteRange>> scan_shard(const File& file, ShardScanner& scanner, Engine& engine,
+Result<std::vector<ByteRange>> scan_shard(const Object& object, ShardScanner& scanner,
                                           std::span<std::byte> memory,
                                           const std::stop_token& stop) {
   Collect found;
-  STOKER_TRY(scan_shard(file, scanner, engine, memory, found, stop));
+  STOKER_TRY(scan_shard(object, scanner, memory, found, stop));
   return std::move(found.records);
 }
 
-Result<std::vector<std::uint32_t>> checksum_records(const File& file,
+Result<std::vector<std::uint32_t>> checksum_records(const Object& object,
                                                     std::span<const ByteRange> records,
-                                                    Engine& engine, std::span<std::byte> memory,
+                                                    std::span<std::byte> memory,
                                                     const std::stop_token& stop) {
-  Window window(file, engine, memory);
+  Window window(object, memory);
   std::vector<std::uint32_t> checksums;
   checksums.reserve(records.size());
   for (const ByteRange& record : records) {

@@ -6,9 +6,8 @@
 #include <vector>
 
 #include "formats/shard_format.h"
-#include "io/engine/engine.h"
-#include "io/files/file.h"
 #include "stoker/status.h"
+#include "store/object_store.h"
 
 namespace stoker {
 
@@ -18,16 +17,16 @@ inline constexpr std::size_t kScanBytes = std::size_t{1} << 20;
 /// Lets `scanner` find the records of a shard, reading no more than it wants: headers alone where
 /// samples are large, long runs where they are small. `memory` is at least kScanBytes.
 /// Records go to `sink`, whose failure ends the scan.
-Status scan_shard(const File& file, ShardScanner& scanner, Engine& engine,
-                  std::span<std::byte> memory, RecordSink& sink, const std::stop_token& stop = {});
-Result<std::vector<ByteRange>> scan_shard(const File& file, ShardScanner& scanner, Engine& engine,
+Status scan_shard(const Object& object, ShardScanner& scanner, std::span<std::byte> memory,
+                  RecordSink& sink, const std::stop_token& stop = {});
+Result<std::vector<ByteRange>> scan_shard(const Object& object, ShardScanner& scanner,
                                           std::span<std::byte> memory,
                                           const std::stop_token& stop = {});
 
 /// The CRC32C of each record. Reads all of them, in the order given.
-Result<std::vector<std::uint32_t>> checksum_records(const File& file,
+Result<std::vector<std::uint32_t>> checksum_records(const Object& object,
                                                     std::span<const ByteRange> records,
-                                                    Engine& engine, std::span<std::byte> memory,
+                                                    std::span<std::byte> memory,
                                                     const std::stop_token& stop = {});
 
 }  // namespace stoker

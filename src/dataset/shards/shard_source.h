@@ -11,20 +11,13 @@
 #include <string_view>
 #include <vector>
 
+#include "dataset/shards/shard_files.h"
 #include "formats/dtype.h"
 #include "formats/shard_format.h"
-#include "io/files/file_ops.h"
 #include "stoker/status.h"
+#include "store/object_store.h"
 
 namespace stoker {
-
-/// A shard as it lies in the filesystem now.
-struct ShardFile {
-  std::string name;  ///< Relative to the dataset's directory.
-  std::string path;
-  std::uint64_t size_bytes = 0;
-  std::int64_t mtime_ns = 0;
-};
 
 /// Reads the shards of one dataset: which files they are, and how records are found in them.
 /// An implementation adds what its format keeps outside the shards (index.json, .idx).
@@ -32,29 +25,27 @@ struct ShardFile {
 /// Thread safety: const methods from any thread.
 class ShardSource {
  public:
-  ShardSource(const ShardFormat& format, std::string directory, std::vector<ShardFile> shards,
-              std::vector<ShardFile> sidecars = {})
-      : format_(format),
-        directory_(std::move(directory)),
-        shards_(std::move(shards)),
-        sidecars_(std::move(sidecars)) {}
+  ShardSource(const ShardFormat& format, ShardFiles files)
+      : format_(format), files_(std::move(files)) {}
   ShardSource(const ShardSource&) = delete;
   ShardSource& operator=(const ShardSource&) = delete;
   virtual ~ShardSource() = default;
 
   std::string_view format() const noexcept { return format_.name; }
   const ShardFormat& shard_format() const noexcept { return format_; }
-  /// The directory that holds all shards; the index lives in its `.stoker`.
-  const std::string& directory() const noexcept { return directory_; }
+  /// What all files of the dataset are read from.
+  ObjectStore& store() const noexcept { return *files_.store; }
+  /// The directory that holds all shards; the index lives in its `.stoker`, if the store is local.
+  const std::string& directory() const noexcept { return files_.directory; }
   /// Those that were opened as a whole, in their order; empty if shards were named.
   const std::vector<std::string>& whole_directories() const noexcept { return whole_directories_; }
   void set_whole_directories(std::vector<std::string> directories) {
     whole_directories_ = std::move(directories);
   }
-  const std::vector<ShardFile>& shards() const noexcept { return shards_; }
+  const std::vector<ShardFile>& shards() const noexcept { return files_.shards; }
   /// Files beside the shards that decide where samples lie (.idx): when one of them changes, so
   /// does the dataset.
-  const std::vector<ShardFile>& sidecars() const noexcept { return sidecars_; }
+  const std::vector<ShardFile>& sidecars() const noexcept { return files_.sidecars; }
 
   virtual const ShardReader& reader() const noexcept = 0;
 
@@ -87,10 +78,8 @@ class ShardSource {
 
  private:
   const ShardFormat& format_;
-  std::string directory_;
+  ShardFiles files_;
   std::vector<std::string> whole_directories_;
-  std::vector<ShardFile> shards_;
-  std::vector<ShardFile> sidecars_;
 };
 
 struct ShardSourceOptions {
@@ -101,6 +90,7 @@ struct ShardSourceOptions {
   /// Whether a shard that index.json names and that is missing, or has another size than it says,
   /// is an error at once. Else it is opened with the others, and fails when it is read.
   bool check_files = true;
+  std::shared_ptr<ObjectStore> store = nullptr;  ///< Where the names are keys; null: local_store().
 };
 
 /// Opens what the patterns name (see find_shards()), in that order, as one dataset: shard files, or
@@ -111,6 +101,8 @@ Result<std::unique_ptr<ShardSource>> open_shards(std::span<const std::string> pa
                                                  const ShardSourceOptions& options = {});
 
 namespace internal {
+
+// In the options of these a store is set.
 
 /// Several directories, or one, each of which holds shards of the same format.
 Result<std::unique_ptr<ShardSource>> open_directories(const std::vector<std::string>& directories,
@@ -126,33 +118,17 @@ struct IndexedDirectory {
 
 // One for each family that keeps something outside its shards.
 Result<std::unique_ptr<ShardSource>> open_mds(std::span<const IndexedDirectory> directories,
-                                              bool check_files);
+                                              const ShardSourceOptions& options);
 Result<std::unique_ptr<ShardSource>> open_litdata(const std::string& directory,
-                                                  std::string_view index, bool check_files);
+                                                  std::string_view index,
+                                                  const ShardSourceOptions& options);
 Result<std::unique_ptr<ShardSource>> open_tokens(const ShardFormat& format,
                                                  std::span<const std::string> paths,
-                                                 std::optional<Dtype> dtype);
+                                                 const ShardSourceOptions& options);
 
-/// Stats `paths`, which get names relative to their common directory. One that is not there is an
-/// error, or has a size of 0 if it `may_be_missing`.
-Result<std::vector<ShardFile>> stat_shards(std::span<const std::string> paths,
-                                           const std::string& directory,
-                                           bool may_be_missing = false);
-/// The longest directory that holds all of them.
-std::string common_directory(std::span<const std::string> paths);
-/// The format that a file's first bytes show, or else its ending. `invalid_argument` if neither
+/// The format that an object's first bytes show, or else its ending. `invalid_argument` if neither
 /// does; `unsupported` for gzip.
-Result<const ShardFormat*> recognise_shard(const std::string& path);
-/// `unavailable` if the open file is not the one that was stat'ed, or was changed since.
-Status check_unchanged(int fd, const ShardFile& file);
-
-/// At most `size_max` bytes from the start of a file.
-Result<std::vector<std::byte>> read_head(const std::string& path, std::size_t size_max);
-/// All of a file; `unsupported` if it is larger than `size_max`.
-Result<std::string> read_whole(const PathAt& path, std::size_t size_max);
-/// All of a shard's file, as it lies there and unchanged: of one that is compressed as a whole, or
-/// that has digests. `unsupported` for 4 GiB and more.
-Result<std::vector<std::byte>> read_packed(const ShardFile& shard);
+Result<const ShardFormat*> recognise_shard(ObjectStore& store, const std::string& path);
 /// Reads a plain shard that has digests and holds it against them; OK at once for others.
 Status check_digests(const ShardSource& source, std::size_t shard);
 

@@ -69,9 +69,8 @@ class LayoutScanner final : public ShardScanner {
 /// Files that are whole in themselves.
 class TokenSource final : public ShardSource {
  public:
-  TokenSource(const ShardFormat& format, std::string directory, std::vector<ShardFile> files,
-              std::vector<TokenLayout> layouts)
-      : ShardSource(format, std::move(directory), std::move(files)),
+  TokenSource(const ShardFormat& format, ShardFiles files, std::vector<TokenLayout> layouts)
+      : ShardSource(format, std::move(files)),
         layouts_(std::move(layouts)),
         reader_(layouts_.front().dtype) {}
 
@@ -92,18 +91,15 @@ class TokenSource final : public ShardSource {
 /// and not when the dataset is opened; afterwards the index knows what it said.
 class MegatronSource final : public ShardSource {
  public:
-  MegatronSource(std::string directory, std::vector<ShardFile> files,
-                 std::vector<ShardFile> idx_files, Dtype dtype)
-      : ShardSource(megatron_format(), std::move(directory), std::move(files),
-                    std::move(idx_files)),
-        reader_(dtype) {}
+  MegatronSource(ShardFiles files, Dtype dtype)
+      : ShardSource(megatron_format(), std::move(files)), reader_(dtype) {}
 
   const ShardReader& reader() const noexcept override { return reader_; }
   std::optional<Dtype> token_dtype() const noexcept override { return reader_.dtype(); }
   Result<std::unique_ptr<ShardScanner>> scan(std::size_t shard,
                                              std::uint64_t size_bytes) const override {
     const std::string& path = sidecars()[shard].path;
-    STOKER_ASSIGN(std::string idx, internal::read_whole(path, kIdxBytesMax));
+    STOKER_ASSIGN(std::string idx, internal::read_whole(store(), path, kIdxBytesMax));
     // A longer string never lives inside its object, so moving it leaves its bytes in place.
     if (idx.size() < kIdxHeadBytes)
       return Status(Code::corrupt, path + ": shorter than its header");
@@ -120,8 +116,9 @@ class MegatronSource final : public ShardSource {
 };
 
 /// The dtype in an .idx's header. What else is in it is checked when it is scanned.
-Result<Dtype> megatron_dtype(const std::string& idx_path) {
-  STOKER_ASSIGN(const std::vector<std::byte> head, internal::read_head(idx_path, kIdxHeadBytes));
+Result<Dtype> megatron_dtype(ObjectStore& store, const std::string& idx_path) {
+  STOKER_ASSIGN(const std::vector<std::byte> head,
+                internal::read_head(store, idx_path, kIdxHeadBytes));
   constexpr std::array kDtypes = {Dtype::uint8, Dtype::int8,    Dtype::int16,   Dtype::int32,
                                   Dtype::int64, Dtype::float64, Dtype::float32, Dtype::uint16};
   if (head.size() == kIdxHeadBytes && std::memcmp(head.data(), "MMIDIDX\0\0", 9) == 0) {
@@ -144,26 +141,27 @@ Status other_dtype(const std::string& path, Dtype dtype, Dtype first) {
 }
 
 Result<std::unique_ptr<ShardSource>> open_megatron(std::span<const std::string> paths,
-                                                   std::optional<Dtype> dtype) {
+                                                   const ShardSourceOptions& options) {
+  ObjectStore& store = *options.store;
   std::vector<std::string> bin_paths;
   std::vector<std::string> idx_paths;
   for (const std::string& path : paths) {  // either of the pair may have been named
     bin_paths.push_back(with_extension(path, ".bin"));
     idx_paths.push_back(with_extension(path, ".idx"));
   }
-  STOKER_ASSIGN(const Dtype first, megatron_dtype(idx_paths.front()));
+  STOKER_ASSIGN(const Dtype first, megatron_dtype(store, idx_paths.front()));
   for (const std::string& path : idx_paths) {
-    STOKER_ASSIGN(const Dtype found, megatron_dtype(path));
+    STOKER_ASSIGN(const Dtype found, megatron_dtype(store, path));
     if (found != first) return other_dtype(path, found, first);
-    if (dtype && found != *dtype)
+    if (options.dtype && found != *options.dtype)
       return Status(Code::invalid_argument, path + ": holds " + std::string(dtype_name(found)) +
-                                                ", not " + std::string(dtype_name(*dtype)));
+                                                ", not " + std::string(dtype_name(*options.dtype)));
   }
-  const std::string directory = internal::common_directory(bin_paths);
-  STOKER_ASSIGN(std::vector<ShardFile> bins, internal::stat_shards(bin_paths, directory));
-  STOKER_ASSIGN(std::vector<ShardFile> idxs, internal::stat_shards(idx_paths, directory));
-  return std::unique_ptr<ShardSource>(
-      std::make_unique<MegatronSource>(directory, std::move(bins), std::move(idxs), first));
+  ShardFiles files{
+      .store = options.store, .directory = internal::common_directory(bin_paths), .shards = {}};
+  STOKER_ASSIGN(files.shards, internal::stat_shards(store, bin_paths, files.directory));
+  STOKER_ASSIGN(files.sidecars, internal::stat_shards(store, idx_paths, files.directory));
+  return std::unique_ptr<ShardSource>(std::make_unique<MegatronSource>(std::move(files), first));
 }
 
 }  // namespace
@@ -172,23 +170,23 @@ namespace internal {
 
 Result<std::unique_ptr<ShardSource>> open_tokens(const ShardFormat& format,
                                                  std::span<const std::string> paths,
-                                                 std::optional<Dtype> dtype) {
-  if (&format == &megatron_format()) return open_megatron(paths, dtype);
+                                                 const ShardSourceOptions& options) {
+  if (&format == &megatron_format()) return open_megatron(paths, options);
   STOKER_ASSIGN(const TokenFormat kind, parse_token_format(format.name));
-  const std::string directory = common_directory(paths);
-  STOKER_ASSIGN(std::vector<ShardFile> files, stat_shards(paths, directory));
+  ShardFiles files{.store = options.store, .directory = common_directory(paths), .shards = {}};
+  STOKER_ASSIGN(files.shards, stat_shards(*files.store, paths, files.directory));
   std::vector<TokenLayout> layouts;
-  for (const ShardFile& file : files) {
+  for (const ShardFile& file : files.shards) {
     STOKER_ASSIGN(const std::vector<std::byte> head,
-                  read_head(file.path, token_head_bytes_max(kind)));
-    Result<TokenLayout> layout = parse_tokens(kind, head, file.size_bytes, dtype);
+                  read_head(*files.store, file.path, token_head_bytes_max(kind)));
+    Result<TokenLayout> layout = parse_tokens(kind, head, file.size_bytes, options.dtype);
     if (!layout.ok()) return layout.status().with_context(file.path);
     layouts.push_back(*std::move(layout));
     if (layouts.back().dtype != layouts.front().dtype)
       return other_dtype(file.path, layouts.back().dtype, layouts.front().dtype);
   }
   return std::unique_ptr<ShardSource>(
-      std::make_unique<TokenSource>(format, directory, std::move(files), std::move(layouts)));
+      std::make_unique<TokenSource>(format, std::move(files), std::move(layouts)));
 }
 
 }  // namespace internal

@@ -103,7 +103,7 @@ Result<TokenBins> TokenBins::open(std::shared_ptr<const Dataset> dataset, const 
   STOKER_ASSIGN(
       DerivedFile file,
       open_derived_file(
-          {.places = derived_places(dataset->source().directory(), options.cache_directory),
+          {.places = derived_places(dataset->source(), options.cache_directory),
            .name = "packs-" + std::to_string(options.length) + "-" + shards,
            .what = "the packs",
            .rebuild = options.rebuild,

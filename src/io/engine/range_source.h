@@ -11,6 +11,8 @@
 
 namespace stoker {
 
+class Object;  // store/object_store.h
+
 enum class Op : std::uint8_t { read, write, fsync, fdatasync };
 
 /// One transfer. Plain data: the caller fills it, the source copies it.
@@ -20,6 +22,8 @@ struct Request {
   Op op = Op::read;
   int fd = -1;
   int file_slot = kNoSlot;  ///< From Engine::register_file; `fd` must be given as well.
+  /// What a store's source reads from where there is no descriptor; engines do not look at it.
+  const Object* object = nullptr;
   std::uint64_t offset_bytes = 0;
   std::span<std::byte> buffer = {};  ///< Borrowed until its Completion is reaped.
   /// Scatter or gather: used instead of `buffer` when not empty. The array and what it points to

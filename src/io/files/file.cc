@@ -13,6 +13,7 @@
 #include "base/rounding.h"
 #include "io/engine/kernel_api.h"
 #include "io/engine/residency.h"
+#include "io/engine/transfer.h"
 #include "io/files/filesystem.h"
 #include "io/files/regular_file.h"
 
@@ -117,6 +118,7 @@ Result<File> File::open(FileOps& ops, const PathAt& path, const Options& options
   if (::fstat(file.buffered_.get(), &info) != 0)
     return Status::from_errno(errno, "fstat", path.text());
   file.size_bytes_ = static_cast<std::uint64_t>(info.st_size);
+  file.modified_ns_ = file_info_of(info).modified_ns;
   STOKER_TRY(file.open_direct(O_RDONLY, options, /*for_writes=*/false));
   if (options.policy == CachePolicy::drop_behind)
     file.dont_cache_ =
@@ -218,7 +220,24 @@ Result<std::span<std::byte>> File::read(Engine& engine, std::uint64_t offset_byt
                                         std::size_t size_bytes, std::span<std::byte> memory) const {
   STOKER_ASSIGN(const ReadPlan plan, plan_read(offset_bytes, size_bytes, memory));
   if (plan.size_bytes == 0) return std::span<std::byte>();
-  const Result<std::size_t> moved = perform(engine, plan.request);
+  return finish_read(plan, perform(engine, plan.request));
+}
+
+Result<std::span<std::byte>> File::read(std::uint64_t offset_bytes, std::size_t size_bytes,
+                                        std::span<std::byte> memory) const {
+  STOKER_ASSIGN(const ReadPlan plan, plan_read(offset_bytes, size_bytes, memory));
+  if (plan.size_bytes == 0) return std::span<std::byte>();
+  Transfer transfer(plan.request);
+  while (!transfer.advance(call_once(transfer))) {
+  }
+  const std::int64_t result = transfer.completion().result;
+  if (result < 0)
+    return finish_read(plan, Status::from_errno(static_cast<int>(-result), "transfer", ""));
+  return finish_read(plan, static_cast<std::size_t>(result));
+}
+
+Result<std::span<std::byte>> File::finish_read(const ReadPlan& plan,
+                                               const Result<std::size_t>& moved) const {
   if (!moved.ok()) return moved.status().with_context("read " + path_.text());
   Result<std::span<std::byte>> bytes = plan.slice(static_cast<std::int64_t>(*moved));
   if (!bytes.ok()) return bytes.status().with_context(path_.text());

@@ -62,7 +62,8 @@ class File {
   static Result<File> create(FileOps& ops, const PathAt& path, const Options& options);
 
   const std::string& path() const noexcept { return path_.text(); }
-  std::uint64_t size_bytes() const noexcept { return size_bytes_; }  ///< When opened or finished.
+  std::uint64_t size_bytes() const noexcept { return size_bytes_; }   ///< When opened or finished.
+  std::int64_t modified_ns() const noexcept { return modified_ns_; }  ///< When opened.
   DirectAlignment alignment() const noexcept { return alignment_; }
   int buffered_fd() const noexcept { return buffered_.get(); }
   int direct_fd() const noexcept { return direct_.get(); }  ///< -1 where there is none.
@@ -94,6 +95,9 @@ class File {
   /// Reads a range and waits. The bytes lie in `memory`.
   Result<std::span<std::byte>> read(Engine& engine, std::uint64_t offset_bytes,
                                     std::size_t size_bytes, std::span<std::byte> memory) const;
+  /// The same on the calling thread, without an engine: also in a forked child.
+  Result<std::span<std::byte>> read(std::uint64_t offset_bytes, std::size_t size_bytes,
+                                    std::span<std::byte> memory) const;
 
   /// Reserves blocks, so that parallel writes do not wait for allocation and a full disk shows now.
   /// A filesystem without fallocate is not an error.
@@ -120,6 +124,8 @@ class File {
   File(FileOps& ops, PathAt path, const Options& options)
       : ops_(&ops), path_(std::move(path)), policy_(options.policy) {}
 
+  Result<std::span<std::byte>> finish_read(const ReadPlan& plan,
+                                           const Result<std::size_t>& moved) const;
   Status open_direct(int flags, const Options& options, bool for_writes);
 
   FileOps* ops_;
@@ -130,6 +136,7 @@ class File {
   std::array<ClosedInChildren, 2> in_children_;  // destroyed before the descriptors
   DirectAlignment alignment_;
   std::uint64_t size_bytes_ = 0;
+  std::int64_t modified_ns_ = 0;
   bool direct_pays_ = false;
   bool dont_cache_ = false;
   IoPath write_path_ = IoPath::buffered;

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <string>
+#include <utility>
 
 #include "io/files/exact_transfer.h"
 
@@ -31,16 +32,7 @@ Result<UniqueFd> create_staged(FileOps& ops, const PathAt& path, PathAt& staged)
   }
 }
 
-// Steps 1 and 2 of publish_file, from the open staging file on.
-Status stage(FileOps& ops, UniqueFd fd, std::span<const std::byte> data) {
-  STOKER_TRY(write_exactly(ops, fd.get(), 0, data));
-  ops.reached("publish_file.staged");
-  STOKER_TRY(ops.fsync(fd.get()));
-  ops.reached("publish_file.synced");
-  return ops.close(std::move(fd));
-}
-
-// Step 3.
+/// Step 3 of StagedFile::commit.
 Status switch_name(FileOps& ops, const PathAt& staged, const PathAt& path, IfExists if_exists) {
   if (if_exists == IfExists::replace) return ops.rename(staged, path);
   Status status = ops.rename_noreplace(staged, path);
@@ -85,26 +77,64 @@ std::string parent_of(const std::string& path) {
   return PathAt(path).parent().text();
 }
 
-// 1. Write the bytes under a private name.  2. fsync them.  3. Rename over `path`, or without
+Result<StagedFile> StagedFile::create(FileOps& ops, const PathAt& path) {
+  StagedFile file(ops, path);
+  Result<UniqueFd> fd = create_staged(ops, path, file.staged_);
+  if (!fd.ok()) return fd.status();
+  file.fd_ = *std::move(fd);
+  file.is_staged_ = true;
+  return file;
+}
+
+StagedFile::StagedFile(StagedFile&& other) noexcept
+    : ops_(other.ops_),
+      path_(std::move(other.path_)),
+      staged_(std::move(other.staged_)),
+      fd_(std::move(other.fd_)),
+      size_bytes_(other.size_bytes_),
+      is_staged_(std::exchange(other.is_staged_, false)) {}
+
+StagedFile::~StagedFile() {
+  fd_ = UniqueFd();
+  // Best effort: the error that led here is the one to report.
+  if (is_staged_) static_cast<void>(ops_->unlink(staged_));
+}
+
+Status StagedFile::append(std::span<const std::byte> data) {
+  STOKER_TRY(write_exactly(*ops_, fd_.get(), size_bytes_, data));
+  size_bytes_ += data.size();
+  return {};
+}
+
+Status StagedFile::sync() {
+  ops_->reached("publish_file.staged");
+  STOKER_TRY(ops_->fsync(fd_.get()));
+  ops_->reached("publish_file.synced");
+  return ops_->close(std::move(fd_));
+}
+
+// 1. The bytes are there, under a private name.  2. fsync them.  3. Rename over `path`, or without
 // replacing.  4. fsync the parent. A crash between any two leaves the old file or the new one,
 // never a mix (docs/durability.md). An error returns at once: fsync is never retried, because the
 // kernel may have dropped the dirty pages when it reported the first failure.
+Status StagedFile::commit(IfExists if_exists) && {
+  STOKER_TRY(sync());
+  STOKER_TRY(switch_name(*ops_, staged_, path_, if_exists));
+  is_staged_ = false;
+  ops_->reached("publish_file.switched");
+  STOKER_TRY(ops_->fsync_dir(path_.parent()));
+  ops_->reached("publish_file.durable");
+  return {};
+}
+
 Status publish_file(FileOps& ops, const PathAt& path, std::span<const std::byte> data,
                     IfExists if_exists) {
-  const std::string context = "publish " + path.text();
-  PathAt staged = path;
-  Result<UniqueFd> fd = create_staged(ops, path, staged);
-  if (!fd.ok()) return fd.status().with_context(context);
-  Status status = stage(ops, *std::move(fd), data);
-  if (status.ok()) status = switch_name(ops, staged, path, if_exists);
-  if (!status.ok()) {
-    static_cast<void>(ops.unlink(staged));  // best effort: the first error is the one to report
-    return status.with_context(context);
-  }
-  ops.reached("publish_file.switched");
-  STOKER_TRY(ops.fsync_dir(path.parent()).with_context(context));
-  ops.reached("publish_file.durable");
-  return {};
+  const auto publish = [&]() -> Status {
+    STOKER_ASSIGN(StagedFile file, StagedFile::create(ops, path));
+    STOKER_TRY(file.append(data));
+    return std::move(file).commit(if_exists);
+  };
+  return publish().with_context("publish " + path.text());
 }
 
 // 1. fsync every file, then every directory, bottom up.  2. Rename without replacing.  3. fsync the

@@ -12,8 +12,36 @@ namespace stoker {
 /// What publish_file() does when there is a file of that name.
 enum class IfExists : std::uint8_t { replace, fail };
 
-/// Makes `data` the file `path`, atomically and durably. Crash points: publish_file.staged,
-/// .synced, .switched, .durable.
+/// A file that is written piece by piece under a private name beside its own, and then published.
+/// Crash points of commit(): publish_file.staged, .synced, .switched, .durable.
+///
+/// Thread safety: none.
+class StagedFile {
+ public:
+  static Result<StagedFile> create(FileOps& ops, const PathAt& path);
+  StagedFile(StagedFile&& other) noexcept;
+  StagedFile& operator=(StagedFile&&) = delete;
+  ~StagedFile();  ///< Removes what was not committed.
+
+  int fd() const noexcept { return fd_.get(); }
+  /// After a failure the file is to be abandoned.
+  Status append(std::span<const std::byte> data);
+  /// Makes the bytes durable and gives them the name, atomically and durably: see publish_file().
+  Status commit(IfExists if_exists) &&;
+
+ private:
+  StagedFile(FileOps& ops, PathAt path) : ops_(&ops), path_(path), staged_(std::move(path)) {}
+  Status sync();
+
+  FileOps* ops_;
+  PathAt path_;
+  PathAt staged_;
+  UniqueFd fd_;
+  std::uint64_t size_bytes_ = 0;
+  bool is_staged_ = false;  // whether there is something to remove
+};
+
+/// Makes `data` the file `path`, atomically and durably, as a StagedFile does.
 ///
 /// On failure `path` holds the old bytes, or the new ones if only the last step failed; nothing is
 /// left beside it unless the disk refuses the clean-up too. With IfExists::fail a name that is

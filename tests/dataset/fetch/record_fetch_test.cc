@@ -87,7 +87,7 @@ TEST_F(RecordFetchTest, cold_records_come_past_the_page_cache_and_warm_ones_from
   EXPECT_GT(cold.direct_reads, 0U);
   EXPECT_EQ(cold.page_cache_reads, 0U);
   EXPECT_EQ(cold.record_count, samples.size());
-  EXPECT_EQ(residency((*dataset->lend_shard(0))->buffered_fd())->resident_bytes, 0U);
+  EXPECT_EQ(residency((*dataset->lend_shard(0))->file()->buffered_fd())->resident_bytes, 0U);
   make_warm(dir_.path());
   ASSERT_TRUE(fetch(*fetcher, samples).status.ok());
   const FetchCounters warm = fetcher->counters();
@@ -98,7 +98,7 @@ TEST_F(RecordFetchTest, cold_records_come_past_the_page_cache_and_warm_ones_from
 TEST_F(RecordFetchTest, a_shard_that_is_half_there_is_read_both_ways) {
   if (!has_direct_reads(dir_.path())) GTEST_SKIP() << "no direct reads on this filesystem";
   const auto dataset = open_tar(600);
-  const File& file = **dataset->lend_shard(0);
+  const File& file = *(*dataset->lend_shard(0))->file();
   make_cold(dir_.path());
   // Random access: no read-ahead beyond what is asked for.
   ASSERT_EQ(::posix_fadvise(file.buffered_fd(), 0, 0, POSIX_FADV_RANDOM), 0);

@@ -255,7 +255,7 @@ TEST(VerifyTest, an_index_in_the_cache_is_looked_at_and_used) {
   const std::string pattern = dir.file("d");
   const auto source = open_shards({&pattern, 1});
   ASSERT_TRUE(source.ok());
-  const DerivedPlace place = derived_places((*source)->directory(), dir.file("cache"))[1];
+  const DerivedPlace place = derived_places(**source, dir.file("cache"))[1];
   const std::string cached = place.root + "/" + place.name + "/" + index_name(**source);
   std::filesystem::create_directories(place.root + "/" + place.name);
   std::filesystem::rename(dir.file("d/.stoker/" + index_name(**source)), cached);

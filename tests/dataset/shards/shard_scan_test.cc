@@ -5,10 +5,31 @@
 #include "dataset/dataset_support.h"
 #include "formats/webdataset/webdataset_reader.h"
 #include "io/engine/arena.h"
+#include "store/local_store.h"
 #include "support/faulty_engine.h"
 
 namespace stoker::testing {
 namespace {
+
+/// A local object that is read through an engine of the test's.
+class EngineObject final : public Object {
+ public:
+  EngineObject(std::unique_ptr<const Object> object, Engine& engine)
+      : object_(std::move(object)), engine_(engine) {}
+  const std::string& key() const noexcept override { return object_->key(); }
+  const ObjectInfo& info() const noexcept override { return object_->info(); }
+  std::size_t scratch_bytes(std::uint64_t offset_bytes, std::size_t size_bytes) const override {
+    return object_->scratch_bytes(offset_bytes, size_bytes);
+  }
+  Result<std::span<std::byte>> read(std::uint64_t offset_bytes, std::size_t size_bytes,
+                                    std::span<std::byte> memory) const override {
+    return object_->file()->read(engine_, offset_bytes, size_bytes, memory);
+  }
+
+ private:
+  const std::unique_ptr<const Object> object_;
+  Engine& engine_;
+};
 
 class ShardScanTest : public ::testing::Test {
  protected:
@@ -16,9 +37,9 @@ class ShardScanTest : public ::testing::Test {
 
   Result<std::vector<ByteRange>> scan(const ShardReader& reader, CachePolicy policy,
                                       const std::stop_token& stop = {}) {
-    STOKER_ASSIGN(const File file, File::open(posix_file_ops(), path_, {.policy = policy}));
-    STOKER_ASSIGN(const auto scanner, reader.scan(file.size_bytes()));
-    return scan_shard(file, *scanner, **make_sync_engine({}), memory_.bytes(), stop);
+    STOKER_ASSIGN(const auto object, local_store()->open(path_, policy));
+    STOKER_ASSIGN(const auto scanner, reader.scan(object->info().size_bytes));
+    return scan_shard(*object, *scanner, memory_.bytes(), stop);
   }
   std::vector<ByteRange> found_in_memory(const ShardReader& reader) const {
     const std::string shard = contents_of(path_);
@@ -69,13 +90,13 @@ TEST_F(ShardScanTest, reads_headers_only_where_samples_are_large) {
     read_bytes += static_cast<std::uint64_t>(std::max<std::int64_t>(raw, 0));
     return raw;
   }});
-  const auto file = File::open(posix_file_ops(), path_, {.policy = CachePolicy::buffered});
+  const EngineObject object(*local_store()->open(path_, CachePolicy::buffered), **engine);
+  const std::uint64_t size_bytes = object.info().size_bytes;
   const auto reader = make_webdataset_reader();
-  const auto found =
-      scan_shard(*file, **reader->scan(file->size_bytes()), **engine, memory_.bytes());
+  const auto found = scan_shard(object, **reader->scan(size_bytes), memory_.bytes());
   ASSERT_TRUE(found.ok());
   EXPECT_EQ(found->size(), 20U);
-  EXPECT_LT(read_bytes, file->size_bytes() / 20) << "of " << file->size_bytes();
+  EXPECT_LT(read_bytes, size_bytes / 20) << "of " << size_bytes;
 }
 
 TEST_F(ShardScanTest, a_damaged_shard_is_named_with_the_offset) {
@@ -104,11 +125,11 @@ TEST_F(ShardScanTest, a_shard_that_was_cut_off_is_corrupt) {
 TEST_F(ShardScanTest, a_failed_read_is_the_answer) {
   write_tar(path_, samples_of_all_sizes());
   const auto reader = make_webdataset_reader();
-  const auto file = File::open(posix_file_ops(), path_, {});
   for (int fail_at = 0;; ++fail_at) {
     FaultyEngine engine(*make_sync_engine({}), fail_at, -EIO);
+    const EngineObject object(*local_store()->open(path_), engine);
     const auto found =
-        scan_shard(*file, **reader->scan(file->size_bytes()), engine, memory_.bytes());
+        scan_shard(object, **reader->scan(object.info().size_bytes), memory_.bytes());
     if (!engine.fired()) {
       EXPECT_TRUE(found.ok());
       EXPECT_GT(fail_at, 3);
@@ -132,8 +153,8 @@ TEST_F(ShardScanTest, checksums_are_those_of_the_records_whatever_their_size) {
   write_tar(path_, samples_of_all_sizes());
   const std::string shard = contents_of(path_);
   const std::vector<ByteRange> records = found_in_memory(*make_webdataset_reader());
-  const auto file = File::open(posix_file_ops(), path_, {});
-  const auto checksums = checksum_records(*file, records, **make_sync_engine({}), memory_.bytes());
+  const auto object = local_store()->open(path_);
+  const auto checksums = checksum_records(**object, records, memory_.bytes());
   ASSERT_TRUE(checksums.ok()) << checksums.status().message();
   ASSERT_EQ(checksums->size(), records.size());
   for (std::size_t i = 0; i < records.size(); ++i)

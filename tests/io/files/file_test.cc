@@ -78,6 +78,12 @@ TEST_F(FileTest, every_policy_reads_the_same_bytes_at_any_offset_and_length) {
         ASSERT_EQ(std::string(reinterpret_cast<const char*>(bytes->data()), bytes->size()),
                   expected)
             << cache_policy_name(policy) << " at " << offset;
+        const auto again =
+            file->read(offset, size, memory_.bytes().first(file->scratch_bytes(offset, size)));
+        ASSERT_TRUE(again.ok()) << again.status().message();
+        ASSERT_EQ(std::string(reinterpret_cast<const char*>(again->data()), again->size()),
+                  expected)
+            << "without an engine, at " << offset;
       }
     }
   }

@@ -1,0 +1,106 @@
+#include "dataset/shards/shard_files.h"
+
+#include <algorithm>
+#include <filesystem>
+
+namespace stoker::internal {
+namespace {
+
+constexpr std::uint64_t kPackedBytesMax = (std::uint64_t{4} << 30) - 1;
+
+/// At most `size_max` bytes from the start of an object that was opened with
+/// CachePolicy::buffered, which reads into any memory.
+Result<std::vector<std::byte>> read_from(const Object& object, std::size_t size_max) {
+  std::vector<std::byte> bytes(std::min<std::uint64_t>(size_max, object.info().size_bytes));
+  STOKER_ASSIGN(const std::span<std::byte> read, object.read(0, bytes.size(), bytes));
+  bytes.resize(read.size());
+  return bytes;
+}
+
+}  // namespace
+
+Result<std::vector<ShardFile>> stat_shards(ObjectStore& store, std::span<const std::string> paths,
+                                           const std::string& directory, bool may_be_missing) {
+  std::vector<ShardFile> shards;
+  shards.reserve(paths.size());
+  const std::string prefix = directory + "/";
+  for (const std::string& path : paths) {
+    const std::string name = path.starts_with(prefix) ? path.substr(prefix.size()) : path;
+    const Result<ObjectStore::Entry> entry = store.look(path);
+    if (entry.status().code() == Code::not_found && may_be_missing) {
+      shards.push_back({.name = name, .path = path});
+      continue;
+    }
+    STOKER_TRY(entry.status());
+    if (entry->kind != ObjectStore::Kind::object)
+      return Status(Code::invalid_argument, path + ": not a regular file");
+    shards.push_back({.name = name,
+                      .path = path,
+                      .size_bytes = entry->info.size_bytes,
+                      .mtime_ns = entry->info.version});
+  }
+  return shards;
+}
+
+std::string common_directory(std::span<const std::string> paths) {
+  std::filesystem::path common = std::filesystem::path(paths.front()).parent_path();
+  const auto holds = [&common](const std::string& path) {
+    const std::string prefix = common.empty() ? "" : common.string() + "/";
+    return path.starts_with(prefix);
+  };
+  while (!common.empty() && common.has_relative_path() &&
+         !std::all_of(paths.begin(), paths.end(), holds))
+    common = common.parent_path();
+  return common.empty() ? "." : common.string();
+}
+
+Status check_unchanged(const ObjectInfo& now, const ShardFile& file) {
+  if (now.size_bytes == file.size_bytes && now.version == file.mtime_ns) return {};
+  return Status(Code::unavailable,
+                file.path + ": changed since the dataset was opened; open it again");
+}
+
+Result<std::unique_ptr<const Object>> open_shard(ObjectStore& store, const ShardFile& file,
+                                                 CachePolicy policy) {
+  STOKER_ASSIGN(std::unique_ptr<const Object> object, store.open(file.path, policy));
+  STOKER_TRY(check_unchanged(object->info(), file));
+  return object;
+}
+
+Result<std::vector<std::byte>> read_head(ObjectStore& store, const std::string& key,
+                                         std::size_t size_max) {
+  STOKER_ASSIGN(const std::unique_ptr<const Object> object, store.open(key, CachePolicy::buffered));
+  return read_from(*object, size_max);
+}
+
+Result<std::string> read_whole(const Object& object, std::size_t size_max) {
+  const std::uint64_t size_bytes = object.info().size_bytes;
+  if (size_bytes > size_max)
+    return Status(Code::unsupported, object.key() + ": " + std::to_string(size_bytes) +
+                                         " bytes are more than an index file may have (" +
+                                         std::to_string(size_max) + "); split the dataset");
+  std::string text(size_bytes, '\0');
+  STOKER_ASSIGN(const std::span<std::byte> read,
+                object.read(0, text.size(), std::as_writable_bytes(std::span(text))));
+  text.resize(read.size());
+  return text;
+}
+
+Result<std::string> read_whole(ObjectStore& store, const std::string& key, std::size_t size_max) {
+  STOKER_ASSIGN(const std::unique_ptr<const Object> object, store.open(key, CachePolicy::buffered));
+  return read_whole(*object, size_max);
+}
+
+Result<std::vector<std::byte>> read_packed(ObjectStore& store, const ShardFile& shard) {
+  if (shard.size_bytes > kPackedBytesMax)
+    return Status(Code::unsupported,
+                  shard.path + ": 4 GiB or more to be read as a whole; write smaller shards");
+  STOKER_ASSIGN(const std::unique_ptr<const Object> object,
+                open_shard(store, shard, CachePolicy::buffered));
+  STOKER_ASSIGN(std::vector<std::byte> bytes, read_from(*object, shard.size_bytes));
+  STOKER_ASSIGN(const ObjectInfo now, object->info_now());  // it may have changed meanwhile
+  STOKER_TRY(check_unchanged(now, shard));
+  return bytes;
+}
+
+}  // namespace stoker::internal
