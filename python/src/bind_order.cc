@@ -161,6 +161,17 @@ void bind_orders(nb::module_& module) {
       "dataset"_a, "items"_a,
       nb::sig("def explicit_order_fingerprint(dataset: str, items: NDArray[numpy.uint64]) "
               "-> str"));
+  module.def(
+      "selection_fingerprint",
+      [](const std::string& whole, const nb::object& selection) {
+        const Selection chosen = selection_of(selection);
+        const Digest128 dataset = digest_of(whole);
+        return without_gil([&] { return selection_fingerprint(dataset, chosen); }).hex();
+      },
+      "whole"_a, "selection"_a,
+      nb::sig("def selection_fingerprint(whole: str, selection: tuple[int, int, int] | "
+              "NDArray[numpy.uint64]) -> str"),
+      "Of some samples, (first, step, count) or an array, of the dataset that `whole` identifies.");
   module.def("make_selected_order", &select_order, "order"_a, "selections"_a, "sample_counts"_a,
              nb::sig("def make_selected_order(order: Order, selections: list[tuple[int, int, int] "
                      "| NDArray[numpy.uint64]], sample_counts: Sequence[int]) -> Order"),

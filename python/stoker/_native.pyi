@@ -179,6 +179,11 @@ class TokenBins:
         Packs into rows, in the file's own dtype and filled up with 0; how long each is.
         """
 
+def token_fingerprint(dataset: str, cut: Sequence[int]) -> str:
+    """
+    Of rows of tokens: how the dataset is cut, as (window, stride, extra) or (length, pad).
+    """
+
 class TokenWindows:
     """Use stoker.Tokens."""
 
@@ -268,6 +273,11 @@ def mixture_fingerprint(fingerprints: Sequence[str], counts: Sequence[int], weig
 def make_explicit_order(items: NDArray[numpy.uint64], sample_count: int) -> Order: ...
 
 def explicit_order_fingerprint(dataset: str, items: NDArray[numpy.uint64]) -> str: ...
+
+def selection_fingerprint(whole: str, selection: tuple[int, int, int] | NDArray[numpy.uint64]) -> str:
+    """
+    Of some samples, (first, step, count) or an array, of the dataset that `whole` identifies.
+    """
 
 def make_selected_order(order: Order, selections: list[tuple[int, int, int] | NDArray[numpy.uint64]], sample_counts: Sequence[int]) -> Order:
     """

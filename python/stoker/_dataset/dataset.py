@@ -271,7 +271,9 @@ class Dataset:
         return self._selected_fingerprint(self._old_whole_fingerprint())
 
     def _selected_fingerprint(self, whole: str) -> str:
-        return whole if self._is_whole() else _select.fingerprint(whole, self._ids)
+        if self._is_whole():
+            return whole
+        return _native.selection_fingerprint(whole, _select.selection_of(self._ids))
 
     def _is_whole(self) -> bool:
         return isinstance(self._ids, range) and self._ids == range(len(self._reader))

@@ -6,19 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-import numpy as np
-import numpy.typing as npt
-
 from stoker import _native
 from stoker._common.policies import policy_name
 from stoker._dataset.columns import KEY
 from stoker._dataset.dataset import Dataset, Source, are_paths
 from stoker._dataset.mixture import Mixture
 from stoker._dataset.sample_reader import Sample
+from stoker._dataset.select import Selection, selection_of
 from stoker._dataset.tokens import Tokens
 
 Data: TypeAlias = Dataset | Mixture | Source | Sequence[Source]
-Selection: TypeAlias = tuple[int, int, int] | npt.NDArray[np.uint64]
 
 
 def dataset_of(data: Data) -> Dataset | Mixture:
@@ -82,13 +79,6 @@ def _mean_bytes(datasets: Sequence[Dataset]) -> int:
     return sum(dataset._native.plain_size_bytes for dataset in datasets) // max(count, 1)
 
 
-def _selection_of(dataset: Dataset) -> Selection:
-    ids = dataset._ids
-    if isinstance(ids, range):
-        return (ids.start if len(ids) > 0 else 0), ids.step, len(ids)
-    return np.ascontiguousarray(ids).astype(np.uint64)
-
-
 @dataclass(frozen=True)
 class Parts:
     """The datasets of a loader, as its core wants them."""
@@ -119,7 +109,7 @@ class Parts:
             dtype=tokens[0]._cut.dtype if tokens else "",
             pad=tokens[0]._cut.pad if tokens else 0,
             sample_bytes=tokens[0]._row_bytes if tokens else _mean_bytes(datasets),
-            selections=[_selection_of(dataset) for dataset in datasets],
+            selections=[selection_of(dataset._ids) for dataset in datasets],
             whole_counts=[len(dataset._reader) for dataset in datasets],
             is_whole=all(dataset._is_whole() for dataset in datasets),
         )

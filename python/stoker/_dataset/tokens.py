@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -195,9 +194,7 @@ class Tokens(Dataset):
         return self._cut_fingerprint((self._cut.pack,))  # without the pad
 
     def _cut_fingerprint(self, numbers: tuple[int, ...]) -> str:
-        digest = hashlib.blake2b(bytes.fromhex(self._native.fingerprint), digest_size=16)
-        digest.update(np.array(numbers, "<u8").tobytes())
-        return digest.hexdigest()
+        return _native.token_fingerprint(self._native.fingerprint, numbers)
 
     def __getstate__(self) -> Any:
         return super().__getstate__(), self._cut
