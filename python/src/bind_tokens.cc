@@ -2,7 +2,6 @@
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
-#include <nanobind/stl/vector.h>
 
 #include <cstring>
 #include <memory>
@@ -13,7 +12,6 @@
 #include "array_object.h"
 #include "bind.h"
 #include "dataset/tokens/token_bins.h"
-#include "dataset/tokens/token_fingerprint.h"
 #include "dataset/tokens/token_rows.h"
 #include "dataset/tokens/token_windows.h"
 #include "io/engine/buffer_pool.h"
@@ -143,13 +141,6 @@ void bind_packs(nb::module_& module) {
 
 void bind_tokens(nb::module_& module) {
   bind_packs(module);
-  module.def(
-      "token_fingerprint",
-      [](const std::string& dataset, const std::vector<std::uint64_t>& cut) {
-        return token_fingerprint(value_or_raise(Digest128::from_hex(dataset)), cut).hex();
-      },
-      "dataset"_a, "cut"_a,
-      "Of rows of tokens: how the dataset is cut, as (window, stride, extra) or (length, pad).");
   nb::class_<TokenWindows>(module, "TokenWindows", "Use stoker.Tokens.")
       .def_static(
           "make",
