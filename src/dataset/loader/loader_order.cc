@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "dataset/loader/token_units.h"
 #include "dataset/order/block_samples.h"
 
 namespace stoker {
@@ -30,12 +29,14 @@ Result<OrderOptions> resolve_order(const OrderOptions& wish, const OrderSource& 
   return resolved;
 }
 
-std::uint64_t mean_sample_bytes(const std::vector<std::shared_ptr<const Dataset>>& datasets) {
+std::uint64_t mean_sample_bytes(std::span<const LoaderPart> parts) {
+  if (!parts.empty() && parts.front().row_bytes() != 0) return parts.front().row_bytes();
   std::uint64_t total = 0;
   std::uint64_t count = 0;
-  for (const auto& dataset : datasets) {
-    for (const IndexedShard& shard : dataset->index().shards()) total += shard.plain_size_bytes;
-    count += dataset->sample_count();
+  for (const LoaderPart& part : parts) {
+    for (const IndexedShard& shard : part.dataset->index().shards())
+      total += shard.plain_size_bytes;
+    count += part.dataset->sample_count();
   }
   return total / std::max<std::uint64_t>(count, 1);
 }
@@ -43,15 +44,13 @@ std::uint64_t mean_sample_bytes(const std::vector<std::shared_ptr<const Dataset>
 Result<OrderOptions> resolve_order(const LoaderOptions& options) {
   if (options.datasets.size() != 1 || !options.datasets.front())
     return Status(Code::invalid_argument, "order: from the data of one dataset, and there is none");
-  STOKER_ASSIGN(const internal::TokenUnits units, internal::TokenUnits::make(options));
-  const std::uint64_t count =
-      units.is_any() ? units.count(0) : options.datasets.front()->sample_count();
-  return resolve_order(
-      options.cursor.order,
-      {.sample_count = count,
-       .global_batch_size = options.cut.global_batch_size,
-       .sample_bytes = units.is_any() ? units.row_bytes() : mean_sample_bytes(options.datasets),
-       .whole_count_min = count});
+  LoaderPart part{.dataset = options.datasets.front()};
+  if (!options.windows.empty()) part.windows = options.windows.front();
+  if (!options.packs.empty()) part.packs = options.packs.front();
+  return resolve_order(options.cursor.order, {.sample_count = part.whole_count(),
+                                              .global_batch_size = options.cut.global_batch_size,
+                                              .sample_bytes = mean_sample_bytes({&part, 1}),
+                                              .whole_count_min = part.whole_count()});
 }
 
 }  // namespace stoker

@@ -3,9 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "dataset/loader/loader.h"
+#include "dataset/loader/loader_part.h"
 #include "dataset/order/mixture.h"
 #include "dataset/order/order.h"
 #include "stoker/status.h"
@@ -28,8 +30,8 @@ struct OrderSource {
 /// the mean sample. The same on every rank; what a cursor has kept stays as it is.
 Result<OrderOptions> resolve_order(const OrderOptions& wish, const OrderSource& source);
 
-/// The bytes of the mean sample of all of them.
-std::uint64_t mean_sample_bytes(const std::vector<std::shared_ptr<const Dataset>>& datasets);
+/// The bytes of the mean sample of all parts, selected or not; of tokens those of a row.
+std::uint64_t mean_sample_bytes(std::span<const LoaderPart> parts);
 
 /// `options.cursor.order` for the one dataset of `options`: 0 for `sample_count` is the number of
 /// its samples, windows or packs. `options.order` is not looked at.

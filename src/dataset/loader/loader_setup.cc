@@ -93,18 +93,14 @@ Result<LoaderSetup> LoaderSetup::make(LoaderWish wish) {
 }
 
 Status LoaderSetup::set_data() {
-  std::vector<std::shared_ptr<const Dataset>> datasets;
   for (const LoaderPart& part : wish_.parts) {
-    datasets.push_back(part.dataset);
     whole_counts_.push_back(part.whole_count());
     if (part.weight)
       source_.mixture.push_back({.sample_count = part.selected_count(), .weight = *part.weight});
   }
-  const LoaderPart& first = wish_.parts.front();
   source_.global_batch_size = wish_.global_batch_size;
   source_.whole_count_min = *std::ranges::min_element(whole_counts_);
-  source_.sample_bytes = first.row_bytes();
-  if (source_.sample_bytes == 0) source_.sample_bytes = mean_sample_bytes(datasets);
+  source_.sample_bytes = mean_sample_bytes(wish_.parts);
   STOKER_ASSIGN(data_prints_, prints_of_data());
   prints_ = data_prints_;
   return {};

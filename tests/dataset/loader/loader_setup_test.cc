@@ -157,9 +157,8 @@ TEST(LoaderSetupTest, a_resumed_run_takes_lanes_deal_and_blocks_of_its_cursor) {
 
   LoaderSetup other = make_setup(wish_for(data.dataset(), Shuffle::block, 16));
   EXPECT_NE(other.order_options(), began.order_options());
-  EXPECT_EQ(other.resume(at).message(),
-            "the cursor is not one of this run: global_batch_size was 8 and is 16 (may be "
-            "allowed); allow it to go on all the same");
+  EXPECT_NE(other.resume(at).message().find("global_batch_size was 8 and is 16 (may be allowed)"),
+            std::string::npos);
   EXPECT_NE(other.order_options(), began.order_options());
   const std::array<std::string_view, 1> allow = {"global_batch_size"};
   ASSERT_TRUE(other.resume(at, allow).ok());
