@@ -51,16 +51,6 @@ void bind_cursor(nb::module_& module) {
   nb::class_<Cursor>(module, "Cursor",
                      "Where a run stands in its data, and which data that was; the same on every "
                      "rank. Made by batches; `bytes()` and `str()` of it are what to keep.")
-      .def(
-          "__init__",
-          [](Cursor* self, const OrderOptions& order, const std::string& fingerprint,
-             const std::string& tail, std::uint64_t global_batch_size) {
-            new (self) Cursor{.order = order,
-                              .fingerprint = value_or_raise(Digest128::from_hex(fingerprint)),
-                              .tail = value_or_raise(parse_tail(tail)),
-                              .global_batch_size = global_batch_size};
-          },
-          "order"_a, "fingerprint"_a, "tail"_a, "global_batch_size"_a)
       .def_static("decode", &decode, "encoded"_a, "Of what bytes() gave.")
       .def_static(
           "parse", [](const std::string& json) { return value_or_raise(parse_cursor(json)); },

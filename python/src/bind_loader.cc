@@ -149,76 +149,6 @@ void bind_field_spec(nb::module_& module) {
       .def_rw("pad_cut", &FieldSpec::pad_cut);
 }
 
-void set_on_error(LoaderOptions& options, const std::string& name) {
-  if (name != "raise" && name != "skip") throw nb::value_error(R"(on_error is "raise" or "skip")");
-  options.on_error = name == "skip" ? OnError::skip : OnError::raise;
-}
-
-/// Names and meanings are those of LoaderOptions in loader.h.
-void bind_loader_options(nb::module_& module) {
-  using SharedDatasets = std::vector<std::shared_ptr<Dataset>>;
-  using SharedWindows = std::vector<std::shared_ptr<TokenWindows>>;
-  using SharedPacks = std::vector<std::shared_ptr<TokenBins>>;
-  nb::class_<LoaderOptions>(module, "LoaderOptions", "What a loader is made from.")
-      .def(
-          "__init__",
-          [](LoaderOptions* self, const SharedDatasets& datasets,
-             const std::shared_ptr<SampleOrder>& order, const BatchCut& cut) {
-            new (self) LoaderOptions{.datasets = {datasets.begin(), datasets.end()},
-                                     .order = order,
-                                     .cut = cut.options()};
-          },
-          "datasets"_a, "order"_a, "cut"_a)
-      .def(
-          "set_windows",
-          [](LoaderOptions& self, const SharedWindows& windows) {
-            self.windows.assign(windows.begin(), windows.end());
-          },
-          "windows"_a)
-      .def(
-          "set_packs",
-          [](LoaderOptions& self, const SharedPacks& packs) {
-            self.packs.assign(packs.begin(), packs.end());
-          },
-          "packs"_a)
-      .def_rw("fields", &LoaderOptions::fields)
-      .def_rw("cursor", &LoaderOptions::cursor)
-      .def_rw("end_epoch", &LoaderOptions::end_epoch, nb::arg().none())
-      .def_prop_rw(
-          "on_error",
-          [](const LoaderOptions& self) {
-            return std::string(self.on_error == OnError::skip ? "skip" : "raise");
-          },
-          &set_on_error)
-      .def_prop_rw(
-          "engine",
-          [](const LoaderOptions& self) {
-            return std::string(engine_kind_name(self.fetch.engine));
-          },
-          [](LoaderOptions& self, const std::string& name) {
-            self.fetch.engine = value_or_raise(parse_engine_kind(name));
-          })
-      .def_rw("seed", &LoaderOptions::seed)
-      .def_rw("memory_bytes", &LoaderOptions::memory_bytes)
-      .def_rw("threads", &LoaderOptions::threads)
-      .def_rw("depth", &LoaderOptions::depth)
-      .def(
-          "set_held_limits",
-          [](LoaderOptions& self, double warning_s, double limit_s) {
-            self.held_warning = seconds_of(warning_s);
-            self.held_limit = seconds_of(limit_s);
-          },
-          "warning_s"_a, "limit_s"_a)
-      .def(
-          "memory_needed",
-          [](const LoaderOptions& self) {
-            const auto needed = without_gil([&] { return Loader::memory_needed(self); });
-            raise_for_batch(needed.status());
-            return *needed;
-          },
-          "The least memory_bytes. Checks the options, and may read a sample.");
-}
-
 Batch read_extra(const ExtraSamples& extra, std::uint64_t epoch,
                  const std::vector<std::uint64_t>& positions,
                  const std::vector<std::uint32_t>& datasets,
@@ -254,7 +184,7 @@ void bind_extra_samples(nb::module_& module) {
 
 void bind_loader(nb::module_& module) {
   bind_field_spec(module);
-  bind_loader_options(module);
+  nb::class_<LoaderOptions>(module, "LoaderOptions", "What a run is made from: see LoaderSetup.");
   bind_extra_samples(module);
   nb::enum_<NoBatch>(module, "NoBatch", "What Loader.next() gives when it has no batch to give.")
       .value("end", NoBatch::end)

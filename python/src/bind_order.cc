@@ -1,5 +1,4 @@
 #include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
 #include <nanobind/operators.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
@@ -13,12 +12,8 @@
 #include "array_object.h"
 #include "bind.h"
 #include "dataset/order/batch_cut.h"
-#include "dataset/order/block_samples.h"
-#include "dataset/order/cursor.h"
-#include "dataset/order/explicit_order.h"
 #include "dataset/order/mixture.h"
 #include "dataset/order/order.h"
-#include "dataset/order/selected_order.h"
 #include "raise.h"
 
 namespace nb = nanobind;
@@ -27,12 +22,7 @@ using namespace nb::literals;
 namespace stoker::python {
 namespace {
 
-using Items = nb::ndarray<const std::uint64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using SharedOrder = std::shared_ptr<SampleOrder>;
-
-std::vector<std::uint64_t> vector_of(const Items& items) {
-  return {items.data(), items.data() + items.size()};
-}
 
 Digest128 digest_of(const std::string& hex) {
   return value_or_raise(Digest128::from_hex(hex));
@@ -44,22 +34,6 @@ MixtureOptions mixture_of(const OrderOptions& order, const std::vector<std::uint
   MixtureOptions options{.order = order, .parts = {}};
   for (std::size_t i = 0; i < counts.size(); ++i) options.parts.push_back({counts[i], weights[i]});
   return options;
-}
-
-/// A tuple (first, step, count), or an array of samples.
-Selection selection_of(nb::handle selection) {
-  if (!nb::isinstance<nb::tuple>(selection)) return vector_of(nb::cast<Items>(selection));
-  const auto slice = nb::borrow<nb::tuple>(selection);
-  return SampleSlice{.first = nb::cast<std::uint64_t>(slice[0]),
-                     .step = nb::cast<std::int64_t>(slice[1]),
-                     .count = nb::cast<std::uint64_t>(slice[2])};
-}
-
-SharedOrder select_order(const SharedOrder& order, const nb::list& selections,
-                         const std::vector<std::uint64_t>& sample_counts) {
-  std::vector<Selection> chosen;
-  for (const nb::handle selection : selections) chosen.push_back(selection_of(selection));
-  return value_or_raise(make_selected_order(order, std::move(chosen), sample_counts));
 }
 
 nb::tuple fill(const SampleOrder& order, std::uint64_t epoch, std::uint64_t position,
@@ -93,21 +67,10 @@ void bind_order_options(nb::module_& module) {
       .def_rw("block_samples", &OrderOptions::block_samples)
       .def_rw("window_blocks", &OrderOptions::window_blocks)
       .def_rw("lanes", &OrderOptions::lanes)
-      .def_rw("deal_samples", &OrderOptions::deal_samples)
-      .def(
-          "resolve", [](const OrderOptions& self) { return value_or_raise(resolve_order(self)); },
-          "With every default put in.");
+      .def_rw("deal_samples", &OrderOptions::deal_samples);
 }
 
 void bind_orders(nb::module_& module) {
-  module.def(
-      "choose_block_samples",
-      [](std::uint64_t sample_count, std::uint64_t sample_bytes, std::uint64_t lanes) {
-        return choose_block_samples(
-            {.sample_count = sample_count, .sample_bytes = sample_bytes, .lanes = lanes});
-      },
-      "sample_count"_a, "sample_bytes"_a, "lanes"_a,
-      "Samples of a block where nobody says so, from the bytes of the mean sample.");
   nb::class_<SampleOrder>(module, "Order", "Which sample comes at which position: a function.")
       .def_prop_ro("epoch_samples", &SampleOrder::epoch_samples)
       .def_prop_ro("dataset_count", &SampleOrder::dataset_count)
@@ -116,23 +79,10 @@ void bind_orders(nb::module_& module) {
                    "tuple[NDArray[numpy.int64], NDArray[numpy.int64]]"),
            "Dataset and sample of each position from this one on.");
   module.def(
-      "make_order",
-      [](const OrderOptions& options) -> SharedOrder {
-        return value_or_raise(make_order(options));
-      },
-      "options"_a);
-  module.def(
       "make_mixture_order",
       [](const OrderOptions& order, const std::vector<std::uint64_t>& counts,
          const std::vector<double>& weights) -> SharedOrder {
         return value_or_raise(make_mixture_order(mixture_of(order, counts, weights)));
-      },
-      "order"_a, "counts"_a, "weights"_a);
-  module.def(
-      "resolve_mixture",
-      [](const OrderOptions& order, const std::vector<std::uint64_t>& counts,
-         const std::vector<double>& weights) {
-        return value_or_raise(resolve_mixture(mixture_of(order, counts, weights)));
       },
       "order"_a, "counts"_a, "weights"_a);
   module.def(
@@ -145,41 +95,10 @@ void bind_orders(nb::module_& module) {
         return value_or_raise(mixture_fingerprint(digests, options.parts)).hex();
       },
       "fingerprints"_a, "counts"_a, "weights"_a);
-  module.def(
-      "make_explicit_order",
-      [](const Items& items, std::uint64_t sample_count) -> SharedOrder {
-        return value_or_raise(make_explicit_order(vector_of(items), sample_count));
-      },
-      "items"_a, "sample_count"_a,
-      nb::sig("def make_explicit_order(items: NDArray[numpy.uint64], sample_count: int) -> "
-              "Order"));
-  module.def(
-      "explicit_order_fingerprint",
-      [](const std::string& dataset, const Items& items) {
-        return explicit_order_fingerprint(digest_of(dataset), {items.data(), items.size()}).hex();
-      },
-      "dataset"_a, "items"_a,
-      nb::sig("def explicit_order_fingerprint(dataset: str, items: NDArray[numpy.uint64]) "
-              "-> str"));
-  module.def("make_selected_order", &select_order, "order"_a, "selections"_a, "sample_counts"_a,
-             nb::sig("def make_selected_order(order: Order, selections: list[tuple[int, int, int] "
-                     "| NDArray[numpy.uint64]], sample_counts: Sequence[int]) -> Order"),
-             "The order over some samples of its datasets: (first, step, count), or an array.");
 }
 
 void bind_batch_cut(nb::module_& module) {
   nb::class_<BatchCut>(module, "BatchCut", "Which positions of an epoch are whose.")
-      .def_static(
-          "make",
-          [](std::uint64_t global_batch_size, std::uint64_t rank, std::uint64_t world_size,
-             const std::string& tail, std::uint64_t epoch_samples) {
-            return value_or_raise(BatchCut::make({.global_batch_size = global_batch_size,
-                                                  .rank = rank,
-                                                  .world_size = world_size,
-                                                  .tail = value_or_raise(parse_tail(tail)),
-                                                  .epoch_samples = epoch_samples}));
-          },
-          "global_batch_size"_a, "rank"_a, "world_size"_a, "tail"_a, "epoch_samples"_a)
       .def("batches_from", &BatchCut::batches_from, "position"_a)
       .def_prop_ro("global_batch_size",
                    [](const BatchCut& self) { return self.options().global_batch_size; })

@@ -237,14 +237,6 @@ class OrderOptions:
     @deal_samples.setter
     def deal_samples(self, arg: int, /) -> None: ...
 
-    def resolve(self) -> OrderOptions:
-        """With every default put in."""
-
-def choose_block_samples(sample_count: int, sample_bytes: int, lanes: int) -> int:
-    """
-    Samples of a block where nobody says so, from the bytes of the mean sample.
-    """
-
 class Order:
     """Which sample comes at which position: a function."""
 
@@ -257,28 +249,12 @@ class Order:
     def fill(self, epoch: int, position: int, count: int) -> tuple[NDArray[numpy.int64], NDArray[numpy.int64]]:
         """Dataset and sample of each position from this one on."""
 
-def make_order(options: OrderOptions) -> Order: ...
-
 def make_mixture_order(order: OrderOptions, counts: Sequence[int], weights: Sequence[float]) -> Order: ...
-
-def resolve_mixture(order: OrderOptions, counts: Sequence[int], weights: Sequence[float]) -> OrderOptions: ...
 
 def mixture_fingerprint(fingerprints: Sequence[str], counts: Sequence[int], weights: Sequence[float]) -> str: ...
 
-def make_explicit_order(items: NDArray[numpy.uint64], sample_count: int) -> Order: ...
-
-def explicit_order_fingerprint(dataset: str, items: NDArray[numpy.uint64]) -> str: ...
-
-def make_selected_order(order: Order, selections: list[tuple[int, int, int] | NDArray[numpy.uint64]], sample_counts: Sequence[int]) -> Order:
-    """
-    The order over some samples of its datasets: (first, step, count), or an array.
-    """
-
 class BatchCut:
     """Which positions of an epoch are whose."""
-
-    @staticmethod
-    def make(global_batch_size: int, rank: int, world_size: int, tail: str, epoch_samples: int) -> BatchCut: ...
 
     def batches_from(self, position: int) -> int: ...
 
@@ -301,8 +277,6 @@ class Cursor:
     """
     Where a run stands in its data, and which data that was; the same on every rank. Made by batches; `bytes()` and `str()` of it are what to keep.
     """
-
-    def __init__(self, order: OrderOptions, fingerprint: str, tail: str, global_batch_size: int) -> None: ...
 
     @staticmethod
     def decode(encoded: bytes) -> Cursor:
@@ -509,72 +483,7 @@ class FieldSpec:
     def pad_cut(self, arg: bool, /) -> None: ...
 
 class LoaderOptions:
-    """What a loader is made from."""
-
-    def __init__(self, datasets: Sequence[Dataset], order: Order, cut: BatchCut) -> None: ...
-
-    def set_windows(self, windows: Sequence[TokenWindows]) -> None: ...
-
-    def set_packs(self, packs: Sequence[TokenBins]) -> None: ...
-
-    @property
-    def fields(self) -> list[FieldSpec]: ...
-
-    @fields.setter
-    def fields(self, arg: Sequence[FieldSpec], /) -> None: ...
-
-    @property
-    def cursor(self) -> Cursor: ...
-
-    @cursor.setter
-    def cursor(self, arg: Cursor, /) -> None: ...
-
-    @property
-    def end_epoch(self) -> int | None: ...
-
-    @end_epoch.setter
-    def end_epoch(self, arg: int | None) -> None: ...
-
-    @property
-    def on_error(self) -> str: ...
-
-    @on_error.setter
-    def on_error(self, arg: str, /) -> None: ...
-
-    @property
-    def engine(self) -> str: ...
-
-    @engine.setter
-    def engine(self, arg: str, /) -> None: ...
-
-    @property
-    def seed(self) -> int: ...
-
-    @seed.setter
-    def seed(self, arg: int, /) -> None: ...
-
-    @property
-    def memory_bytes(self) -> int: ...
-
-    @memory_bytes.setter
-    def memory_bytes(self, arg: int, /) -> None: ...
-
-    @property
-    def threads(self) -> int: ...
-
-    @threads.setter
-    def threads(self, arg: int, /) -> None: ...
-
-    @property
-    def depth(self) -> int: ...
-
-    @depth.setter
-    def depth(self, arg: int, /) -> None: ...
-
-    def set_held_limits(self, warning_s: float, limit_s: float) -> None: ...
-
-    def memory_needed(self) -> int:
-        """The least memory_bytes. Checks the options, and may read a sample."""
+    """What a run is made from: see LoaderSetup."""
 
 class ExtraSamples:
     """Samples that stand in for others."""
@@ -613,6 +522,127 @@ class Loader:
         """Ends the run. Batches stay valid."""
 
     def stats(self) -> dict[str, Any]: ...
+
+class LoaderPart:
+    """A dataset that a loader reads."""
+
+    def __init__(self, dataset: Dataset, windows: TokenWindows | None, packs: TokenBins | None, pad: int, selection: tuple[int, int, int] | NDArray[numpy.uint64] | None, weight: float | None) -> None: ...
+
+    @property
+    def fingerprint(self) -> str:
+        """Identifies the samples and their order."""
+
+    @property
+    def old_fingerprint(self) -> str:
+        """As version 0.1 made it."""
+
+class LoaderWish:
+    """What a loader is asked for."""
+
+    def __init__(self, parts: Sequence[LoaderPart], order: OrderOptions) -> None: ...
+
+    def set_items(self, items: NDArray[numpy.uint64], per_epoch: bool) -> None: ...
+
+    @property
+    def batch_size(self) -> int: ...
+
+    @batch_size.setter
+    def batch_size(self, arg: int, /) -> None: ...
+
+    @property
+    def global_batch_size(self) -> int: ...
+
+    @global_batch_size.setter
+    def global_batch_size(self, arg: int, /) -> None: ...
+
+    @property
+    def rank(self) -> int: ...
+
+    @rank.setter
+    def rank(self, arg: int, /) -> None: ...
+
+    @property
+    def world_size(self) -> int: ...
+
+    @world_size.setter
+    def world_size(self, arg: int, /) -> None: ...
+
+    @property
+    def local_world_size(self) -> int: ...
+
+    @local_world_size.setter
+    def local_world_size(self, arg: int, /) -> None: ...
+
+    def set_tail(self, name: str | None) -> None: ...
+
+    @property
+    def memory_bytes(self) -> int | None: ...
+
+    @memory_bytes.setter
+    def memory_bytes(self, arg: int | None) -> None: ...
+
+    @property
+    def fields(self) -> list[FieldSpec]: ...
+
+    @fields.setter
+    def fields(self, arg: Sequence[FieldSpec], /) -> None: ...
+
+    def set_on_error(self, name: str) -> None: ...
+
+    @property
+    def threads(self) -> int: ...
+
+    @threads.setter
+    def threads(self, arg: int, /) -> None: ...
+
+    @property
+    def depth(self) -> int: ...
+
+    @depth.setter
+    def depth(self, arg: int, /) -> None: ...
+
+    def set_engine(self, name: str) -> None: ...
+
+    def set_held_limits(self, warning_s: float, limit_s: float) -> None: ...
+
+class LoaderSetup:
+    """A loader that can be run, from any cursor of it."""
+
+    @staticmethod
+    def make(wish: LoaderWish) -> LoaderSetup:
+        """Checks what was asked for and fills in the rest. May read a sample."""
+
+    def cursor(self, epoch: int, position: int) -> Cursor:
+        """A cursor of this run."""
+
+    def wanted(self, saved: Cursor) -> Cursor:
+        """
+        A cursor of this run that leaves open what was not asked for, and what `saved` does not say.
+        """
+
+    def resume(self, saved: Cursor, allow: Sequence[str]) -> None:
+        """Takes what was left open from a cursor."""
+
+    def set_items(self, items: NDArray[numpy.uint64]) -> None:
+        """Another list, for another epoch."""
+
+    def options_at(self, cursor: Cursor) -> LoaderOptions:
+        """The options of a run from there on."""
+
+    @property
+    def order(self) -> Order: ...
+
+    @property
+    def cut(self) -> BatchCut: ...
+
+    @property
+    def memory_needed(self) -> int: ...
+
+    @property
+    def memory_bytes(self) -> int: ...
+
+    memory_default_bytes: int = ...
+    """(arg: object, /) -> int"""
 
 class PackReport:
     """What pack() and ingest() have written."""

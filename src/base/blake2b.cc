@@ -46,12 +46,43 @@ void mix(Words& v, std::array<std::size_t, 4> at, std::uint64_t x, std::uint64_t
   v[b] = std::rotr(v[b] ^ v[c], 63);
 }
 
-void compress(std::array<std::uint64_t, 8>& h, const Words& m, std::uint64_t bytes_so_far,
-              bool is_last) {
+}  // namespace
+
+Blake2b128::Blake2b128(std::string_view person) noexcept : state_(kStart) {
+  state_[0] ^= 0x01010000 ^ kDigestBytes;  // fanout and depth 1, no key
+  std::array<std::uint64_t, 2> words{};
+  std::memcpy(words.data(), person.data(), std::min(person.size(), sizeof(words)));
+  state_[6] ^= words[0];
+  state_[7] ^= words[1];
+}
+
+void Blake2b128::update(std::span<const std::byte> data) noexcept {
+  while (!data.empty()) {
+    if (held_bytes_ == kBlockBytes) compress(false);
+    const std::size_t taken = std::min(data.size(), kBlockBytes - held_bytes_);
+    std::memcpy(block_.data() + held_bytes_, data.data(), taken);
+    held_bytes_ += taken;
+    data = data.subspan(taken);
+  }
+}
+
+std::array<std::byte, 16> Blake2b128::digest() noexcept {
+  std::fill(block_.begin() + static_cast<std::ptrdiff_t>(held_bytes_), block_.end(), std::byte{0});
+  compress(true);
+  std::array<std::byte, kDigestBytes> bytes{};
+  std::memcpy(bytes.data(), state_.data(), bytes.size());
+  return bytes;
+}
+
+void Blake2b128::compress(bool is_last) noexcept {
+  done_bytes_ += held_bytes_;
+  held_bytes_ = 0;
+  Words m{};
+  std::memcpy(m.data(), block_.data(), sizeof(m));
   Words v{};
-  std::copy(h.begin(), h.end(), v.begin());
+  std::copy(state_.begin(), state_.end(), v.begin());
   std::copy(kStart.begin(), kStart.end(), v.begin() + 8);
-  v[12] ^= bytes_so_far;
+  v[12] ^= done_bytes_;
   if (is_last) v[14] = ~v[14];
   for (std::size_t round = 0; round < 12; ++round) {
     const auto& s = kSchedule[round % kSchedule.size()];
@@ -61,25 +92,13 @@ void compress(std::array<std::uint64_t, 8>& h, const Words& m, std::uint64_t byt
       mix(v, {i, 4 + (i + 1) % 4, 8 + (i + 2) % 4, 12 + (i + 3) % 4}, m[s[8 + 2 * i]],
           m[s[9 + 2 * i]]);
   }
-  for (std::size_t i = 0; i < 8; ++i) h[i] ^= v[i] ^ v[i + 8];
+  for (std::size_t i = 0; i < 8; ++i) state_[i] ^= v[i] ^ v[i + 8];
 }
 
-}  // namespace
-
 std::array<std::byte, 16> blake2b_128(std::span<const std::byte> data) noexcept {
-  std::array<std::uint64_t, 8> h = kStart;
-  h[0] ^= 0x01010000 ^ kDigestBytes;  // fanout and depth 1, no key
-  std::uint64_t done = 0;
-  do {
-    const auto piece = data.subspan(done, std::min<std::size_t>(kBlockBytes, data.size() - done));
-    Words block{};
-    if (!piece.empty()) std::memcpy(block.data(), piece.data(), piece.size());
-    done += piece.size();
-    compress(h, block, done, done == data.size());
-  } while (done < data.size());
-  std::array<std::byte, kDigestBytes> bytes{};
-  std::memcpy(bytes.data(), h.data(), bytes.size());
-  return bytes;
+  Blake2b128 hash;
+  hash.update(data);
+  return hash.digest();
 }
 
 }  // namespace stoker

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 import stoker
-from stoker._loader import plan as _loader_plan
 from stoker._loader.map import mapping as _mapping
 
 ROOT = Path(__file__).parents[2]
@@ -82,5 +81,5 @@ def test_the_tables_have_what_the_loader_has() -> None:
     assert stages <= rows
     settings = set(inspect.signature(stoker.Loader).parameters)
     assert rows - stages - settings == set()
-    assert f"{_loader_plan._MEMORY_DEFAULT >> 20} MiB" in text
+    assert f"{stoker._native.LoaderSetup.memory_default_bytes >> 20} MiB" in text
     assert f"up to {_mapping._WORKERS_MAX} " in text

@@ -10,7 +10,7 @@ from stoker import _native
 from stoker._common.numbers import whole_number
 from stoker._dataset.dataset import Dataset
 from stoker._dataset.mixture import Mixture
-from stoker._loader.cursors import State, check_cursor, cursor_of
+from stoker._loader.cursors import State, cursor_of
 from stoker._loader.plan import LoaderPlan
 
 _log = logging.getLogger("stoker")
@@ -113,7 +113,7 @@ class Progress:
     def batches_done(self) -> int:
         """Before the next iter(), had all been cut as they are now."""
         epoch, position = self.next
-        in_epoch = -(-position // self._plan.settings.global_batch_size)
+        in_epoch = -(-position // self._plan.cut.global_batch_size)
         return epoch * self._plan.batches_in_epoch() + in_epoch
 
     def counted(self, every: int) -> tuple[int, int]:
@@ -178,15 +178,13 @@ class Progress:
     def check(self, state: State, allow: Iterable[str]) -> None:
         """Raises what load() would, and changes nothing; a sampler is not asked for its order."""
         if self._plan.is_endless:
-            cursor = cursor_of(state)
-            check_cursor(cursor, self._plan.wanted_cursor(cursor), allow)
+            self._plan.check(cursor_of(state), allow)
 
     def load(self, state: State, allow: Iterable[str]) -> None:
         """Goes to a saved state; CursorMismatch if it is another run's."""
         cursor = cursor_of(state)
         self._plan.go_to_epoch(cursor.epoch)
-        check_cursor(cursor, self._plan.wanted_cursor(cursor), allow)
-        self._plan.adopt(cursor)
+        self._plan.resume(cursor, allow)
         self._restored = None
         at = self._plan.cursor(cursor.epoch, cursor.position)
         self.place = Place(at, at, self._following(cursor), is_loaded=True)
@@ -245,16 +243,16 @@ class Progress:
 
 def figures_of(data: Dataset | Mixture, plan: LoaderPlan, progress: Progress) -> dict[str, str]:
     """What people want to see of a loader."""
-    ranks, settings, epochs = plan.ranks, plan.settings, progress.epochs
+    ranks, cut, epochs = plan.ranks, plan.cut, progress.epochs
     at = progress.place.at
     batches = "endless" if epochs is None else f"{epochs * plan.batches_in_epoch():,}"
     return {
         "data": repr(data),
-        "global_batch_size": str(settings.global_batch_size),
+        "global_batch_size": str(cut.global_batch_size),
         "rank": f"{ranks.rank} of {ranks.world_size}",
         "shuffle": at.shuffle,
-        "seed": str(settings.seed),
-        "tail": settings.tail,
+        "seed": str(plan.seed),
+        "tail": cut.tail,
         "epochs": str(epochs),
         "batches": batches,
         "memory_bytes": f"{plan.memory_bytes:,}",

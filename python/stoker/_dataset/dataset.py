@@ -129,6 +129,10 @@ class Dataset:
         CorruptError: A shard is damaged.
     """
 
+    _windows: _native.TokenWindows | None = None  # rows of tokens instead of samples: see Tokens
+    _packs: _native.TokenBins | None = None
+    _pad = 0
+
     def __init__(
         self,
         source: Source | Sequence[Source],
@@ -263,24 +267,23 @@ class Dataset:
     @property
     def fingerprint(self) -> str:
         """Identifies the samples and their order, whatever machine and directory they are on."""
-        return self._selected_fingerprint(self._whole_fingerprint())
+        return self._part().fingerprint
 
-    @property
-    def _old_fingerprint(self) -> str:
-        """What version 0.1 had for it, and its cursors have."""
-        return self._selected_fingerprint(self._old_whole_fingerprint())
-
-    def _selected_fingerprint(self, whole: str) -> str:
-        return whole if self._is_whole() else _select.fingerprint(whole, self._ids)
+    def _part(
+        self, native: _native.Dataset | None = None, weight: float | None = None
+    ) -> _native.LoaderPart:
+        """As the core reads it; ``native``: opened again, with another policy."""
+        return _native.LoaderPart(
+            self._native if native is None else native,
+            self._windows,
+            self._packs,
+            self._pad,
+            None if self._is_whole() else _select.selection_of(self._ids),
+            weight,
+        )
 
     def _is_whole(self) -> bool:
         return isinstance(self._ids, range) and self._ids == range(len(self._reader))
-
-    def _whole_fingerprint(self) -> str:
-        return self._native.fingerprint
-
-    def _old_whole_fingerprint(self) -> str:
-        return self._whole_fingerprint()
 
     @property
     def format(self) -> str:

@@ -106,16 +106,10 @@ class Mixture:
     def _counts(self) -> list[int]:
         return [len(dataset) for dataset in self.datasets]
 
-    def _options(self, options: _native.OrderOptions) -> _native.OrderOptions:
-        """With defaults put in."""
-        return _native.resolve_mixture(options, self._counts(), self.weights)
-
-    def _make_order(self, options: _native.OrderOptions) -> _native.Order:
-        return _native.make_mixture_order(options, self._counts(), self.weights)
-
     @cached_property
     def _order(self) -> _native.Order:
-        return self._make_order(_native.OrderOptions("off", 0, self._epoch_samples))
+        options = _native.OrderOptions("off", 0, self._epoch_samples)
+        return _native.make_mixture_order(options, self._counts(), self.weights)
 
     def __len__(self) -> int:
         return self._length
@@ -145,13 +139,7 @@ class Mixture:
     @property
     def fingerprint(self) -> str:
         """Identifies the datasets, their samples, and their shares."""
-        return self._mixed([dataset.fingerprint for dataset in self.datasets])
-
-    @property
-    def _old_fingerprint(self) -> str:
-        return self._mixed([dataset._old_fingerprint for dataset in self.datasets])
-
-    def _mixed(self, fingerprints: list[str]) -> str:
+        fingerprints = [dataset.fingerprint for dataset in self.datasets]
         return _native.mixture_fingerprint(fingerprints, self._counts(), self.weights)
 
     @property

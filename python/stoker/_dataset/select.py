@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 Int64s = npt.NDArray[np.int64]
+Selection: TypeAlias = tuple[int, int, int] | npt.NDArray[np.uint64]
 
 
 def take(ids: range | Int64s, positions: Sequence[int] | npt.NDArray[np.integer[Any]]) -> Int64s:
@@ -69,13 +69,11 @@ def split_ids(total: int, counts: Sequence[int], seed: int | None) -> list[range
     return [np.sort(order[start:end]) for start, end in zip(starts, ends, strict=True)]
 
 
-def fingerprint(whole: str, ids: range | Int64s) -> str:
-    """Identifies some samples, in their order, of the dataset that ``whole`` identifies."""
-    digest = hashlib.blake2b(bytes.fromhex(whole), digest_size=16, person=b"stoker.select")
-    step = 1 << 20
-    for start in range(0, len(ids), step):
-        digest.update(np.asarray(ids[start : start + step], dtype="<i8").tobytes())
-    return digest.hexdigest()
+def selection_of(ids: range | Int64s) -> Selection:
+    """The ids as the core takes them: (first, step, count), or an array."""
+    if isinstance(ids, range):
+        return (ids.start if len(ids) > 0 else 0), ids.step, len(ids)
+    return np.ascontiguousarray(ids).astype(np.uint64)
 
 
 def only_array(sample: dict[str, Any], field: str | None) -> tuple[str, npt.NDArray[Any]]:

@@ -6,19 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-import numpy as np
-import numpy.typing as npt
-
 from stoker import _native
 from stoker._common.policies import policy_name
 from stoker._dataset.columns import KEY
 from stoker._dataset.dataset import Dataset, Source, are_paths
+from stoker._dataset.fields import Columns
 from stoker._dataset.mixture import Mixture
 from stoker._dataset.sample_reader import Sample
+from stoker._dataset.select import Selection, selection_of
 from stoker._dataset.tokens import Tokens
 
 Data: TypeAlias = Dataset | Mixture | Source | Sequence[Source]
-Selection: TypeAlias = tuple[int, int, int] | npt.NDArray[np.uint64]
 
 
 def dataset_of(data: Data) -> Dataset | Mixture:
@@ -76,56 +74,50 @@ def is_packed(data: Dataset | Mixture) -> bool:
     return isinstance(first, Tokens) and first._packs is not None
 
 
-def _mean_bytes(datasets: Sequence[Dataset]) -> int:
-    """Of all samples of the shards, selected or not."""
-    count = sum(len(dataset._reader) for dataset in datasets)
-    return sum(dataset._native.plain_size_bytes for dataset in datasets) // max(count, 1)
-
-
-def _selection_of(dataset: Dataset) -> Selection:
-    ids = dataset._ids
-    if isinstance(ids, range):
-        return (ids.start if len(ids) > 0 else 0), ids.step, len(ids)
-    return np.ascontiguousarray(ids).astype(np.uint64)
+def _tokens_column(tokens: Tokens) -> _native.FieldSpec:
+    spec = _native.FieldSpec("tokens", "tokens")
+    spec.pad_value = tokens._cut.pad
+    if tokens._cut.dtype:
+        spec.dtype = tokens._cut.dtype
+    return spec
 
 
 @dataclass(frozen=True)
 class Parts:
     """The datasets of a loader, as its core wants them."""
 
-    natives: list[_native.Dataset]
-    windows: list[_native.TokenWindows]
-    packs: list[_native.TokenBins]
-    dtype: str  # of tokens
-    pad: int  # of packs
-    sample_bytes: int  # of the mean sample
+    natives: list[_native.LoaderPart]
     selections: list[Selection]
-    whole_counts: list[int]
-    is_whole: bool
+    is_mixed: bool
+    has_key_field: bool
+    tokens: _native.FieldSpec | None  # the column of Tokens
 
     @staticmethod
     def of(data: Dataset | Mixture, policy: str) -> Parts:
         """Opens datasets again where ``policy`` asks for another treatment of the page cache."""
+        is_mixed = isinstance(data, Mixture)
         datasets = data.datasets if isinstance(data, Mixture) else (data,)
-        tokens = [dataset for dataset in datasets if isinstance(dataset, Tokens)]
+        weights = data.weights if isinstance(data, Mixture) else (None,)
         name = policy_name(policy)
+        opened = [one._native if name == "auto" else one._arguments.open(name) for one in datasets]
         return Parts(
             natives=[
-                dataset._native if name == "auto" else dataset._arguments.open(name)
-                for dataset in datasets
+                dataset._part(native, weight)
+                for dataset, native, weight in zip(datasets, opened, weights, strict=True)
             ],
-            windows=[one._windows for one in tokens if one._windows is not None],
-            packs=[one._packs for one in tokens if one._packs is not None],
-            dtype=tokens[0]._cut.dtype if tokens else "",
-            pad=tokens[0]._cut.pad if tokens else 0,
-            sample_bytes=tokens[0]._row_bytes if tokens else _mean_bytes(datasets),
-            selections=[_selection_of(dataset) for dataset in datasets],
-            whole_counts=[len(dataset._reader) for dataset in datasets],
-            is_whole=all(dataset._is_whole() for dataset in datasets),
+            selections=[selection_of(dataset._ids) for dataset in datasets],
+            is_mixed=is_mixed,
+            has_key_field=all(native.has_key_field for native in opened),
+            tokens=_tokens_column(datasets[0]) if isinstance(datasets[0], Tokens) else None,
         )
 
-    def selected(self, order: _native.Order) -> _native.Order:
-        """``order``, whose samples are those of the selections, over the datasets' own."""
-        if self.is_whole:
-            return order
-        return _native.make_selected_order(order, self.selections, self.whole_counts)
+    def fields(self, columns: Columns) -> list[_native.FieldSpec]:
+        """The columns to read."""
+        if self.tokens is not None:
+            if columns.specs:
+                raise ValueError("Tokens have one column, tokens: leave fields out; Tokens(dtype=)")
+            return [self.tokens]
+        specs = list(columns.specs)
+        if specs and self.has_key_field:
+            specs.append(_native.FieldSpec("__key__", "text"))
+        return specs

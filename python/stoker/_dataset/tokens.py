@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -178,29 +177,13 @@ class Tokens(Dataset):
             )
         self._windows = None if isinstance(reader, _PackReader) else reader.windows
         self._packs = reader.packs if isinstance(reader, _PackReader) else None
-        self._row_bytes = reader.row_tokens * np.dtype(_storage_dtype(reader.stored)).itemsize
+        self._pad = cut.pad % 2**64
 
     @property
     def token_count(self) -> int:
         """Tokens of all shards, those in no window included."""
         windows = self._windows or _native.TokenWindows.make(self._native, 1, 1, 0)
         return windows.token_count
-
-    def _whole_fingerprint(self) -> str:
-        cut = self._cut
-        return self._cut_fingerprint(
-            (cut.pack, cut.pad % 2**64) if cut.pack else (cut.window, cut.stride, cut.extra)
-        )
-
-    def _old_whole_fingerprint(self) -> str:
-        if not self._cut.pack:
-            return self._whole_fingerprint()
-        return self._cut_fingerprint((self._cut.pack,))  # without the pad
-
-    def _cut_fingerprint(self, numbers: tuple[int, ...]) -> str:
-        digest = hashlib.blake2b(bytes.fromhex(self._native.fingerprint), digest_size=16)
-        digest.update(np.array(numbers, "<u8").tobytes())
-        return digest.hexdigest()
 
     def __getstate__(self) -> Any:
         return super().__getstate__(), self._cut

@@ -74,13 +74,15 @@ def state_of(cursor: _native.Cursor) -> dict[str, Any]:
     return state
 
 
-def check_cursor(cursor: _native.Cursor, run: _native.Cursor, allow: Iterable[str]) -> None:
-    """Raises CursorMismatch if ``run`` cannot go on from ``cursor``."""
+def check_cursor(cursor: _native.Cursor, run: _native.Cursor, allow: Iterable[str]) -> list[str]:
+    """Raises CursorMismatch if ``run`` cannot go on from ``cursor``; gives what was allowed."""
     if isinstance(allow, str):
         raise TypeError(f"allow is a set of names: {{{allow!r}}}")
-    if message := cursor.check(run, list(allow)):
+    allowed = list(allow)
+    if message := cursor.check(run, allowed):
         differences = [CursorDifference(*found) for found in cursor.differences(run)]
         if all(one.may_be_allowed for one in differences):
             names = ", ".join(f'"{name}"' for name in sorted({one.field for one in differences}))
             message += f"; to continue all the same, pass allow={{{names}}}"
         raise CursorMismatch(message, differences)
+    return allowed

@@ -5,12 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 
-import numpy as np
-import numpy.typing as npt
-
 from stoker import _native
-
-Selection = tuple[int, int, int] | npt.NDArray[np.uint64]
+from stoker._dataset.select import Selection
 
 
 class Extras:

@@ -24,11 +24,11 @@ from stoker._loader.device import placer_of
 from stoker._loader.hints import HINTS
 from stoker._loader.host_memory import Allocator, FreshMemory, allocator_of
 from stoker._loader.iteration import OTHER_PROCESS
-from stoker._loader.line import line_of
+from stoker._loader.line import order_of
 from stoker._loader.map.job import Collate, MapFunction
 from stoker._loader.map.mapping import mapping_of
 from stoker._loader.out import Out, batch_finisher
-from stoker._loader.plan import LoaderPlan, Settings, Tail, global_batch, tail_of
+from stoker._loader.plan import LoaderPlan, Settings, Tail
 from stoker._loader.runs import Runs
 from stoker._loader.sampler import EpochSampler
 from stoker._loader.stats import LoaderStats
@@ -149,22 +149,22 @@ class Loader:
         columns = columns_of(fields, packs=is_packed(self._data))
         ranks = find_ranks(rank, world_size, mesh)
         parts = Parts.of(self._data, policy)
-        line, wanted = line_of(self._data, parts, shuffle, seed, order)
+        wanted, given = order_of(self._data, shuffle, seed, order)
         settings = Settings(
-            global_batch_size=global_batch(batch_size, global_batch_size, ranks),
-            tail=tail_of(tail, wanted.shuffle != "off"),
-            seed=seed,
+            batch_size=batch_size,
+            global_batch_size=global_batch_size,
+            tail=tail,
             on_error=on_error,
             memory_bytes=memory_bytes,
             threads=threads,
             depth=depth,
             held_limits_s=self._held_limits_s,
         )
-        self._plan = LoaderPlan(parts, line, wanted, columns, ranks, settings)
+        self._plan = LoaderPlan(parts, wanted, given, columns, ranks, settings)
         if columns.sources and on_error == "raise" and order is None:  # others may pass over some
             check_fields(self._data, columns.sources)
         module = torch_if_wanted(torch)
-        maker = ColumnMaker(module, columns, has_valid=settings.tail == "pad")
+        maker = ColumnMaker(module, columns, has_valid=tail == "pad")
         if out is not None and pin_memory:
             raise ValueError("out= is memory that is given, and pin_memory= takes it: one")
         if out is not None and device is not None:

@@ -49,7 +49,6 @@ class Runs:
         """The next iter() of ``owner``; ends the one before."""
         self.end_iteration()
         self._progress.take_up()
-        self._plan.check_order()
         self._plan.ranks.warn_if_outdated()
         run = self._next_run()
         iteration = Iteration(

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <chrono>
 #include <cmath>
@@ -13,14 +12,11 @@
 #include "cli/engine_choice.h"
 #include "cli/option_value.h"
 #include "cli/work_progress.h"
-#include "dataset/loader/loader_order.h"
-#include "dataset/tokens/token_fingerprint.h"
 
 namespace stoker::cli {
 namespace {
 
 constexpr std::uint64_t kBatchDefault = 64;
-constexpr std::size_t kMemoryDefault = std::size_t{512} << 20;
 constexpr double kStepMsMax = 86'400'000;  // a day
 
 Status misuse(const std::string& message) {
@@ -45,28 +41,36 @@ Result<Shuffle> shuffle_from(const std::string& text) {
   return misuse(fmt::format("--shuffle {}: global, block, off or resampled", text));
 }
 
-Result<BatchCutOptions> cut_from(const LoaderArguments& arguments, Shuffle shuffle) {
-  if (arguments.batch_size != 0 && arguments.global_batch_size != 0)
-    return misuse("--batch-size is of each rank, --global-batch-size of all together: give one");
-  const std::uint64_t world = arguments.world_size;
-  if (world == 0 || arguments.rank >= world)
+/// Everything but the data. Nothing is opened yet: a misuse is told at once.
+Result<LoaderWish> wish_from(const LoaderArguments& arguments) {
+  LoaderWish wish{.batch_size = arguments.batch_size,
+                  .global_batch_size = arguments.global_batch_size,
+                  .rank = arguments.rank,
+                  .world_size = arguments.world_size,
+                  .names = {.batch_size = "--batch-size",
+                            .global_batch_size = "--global-batch-size",
+                            .memory_bytes = "--memory"}};
+  STOKER_ASSIGN(wish.order.shuffle, shuffle_from(arguments.shuffle));
+  wish.order.seed = arguments.seed;
+  if (wish.world_size == 0 || wish.rank >= wish.world_size)
     return misuse(fmt::format("--rank {} --world-size {}: ranks go from 0 to the world size less 1",
-                              arguments.rank, world));
-  const std::uint64_t each = arguments.batch_size != 0 ? arguments.batch_size : kBatchDefault;
-  if (each > BatchCut::kGlobalBatchMax / world)
-    return misuse(fmt::format("--batch-size {}: at most {} samples over all ranks", each,
-                              BatchCut::kGlobalBatchMax));
-  BatchCutOptions cut{.global_batch_size = each * world,
-                      .rank = arguments.rank,
-                      .world_size = world,
-                      .tail = shuffle == Shuffle::off ? Tail::keep : Tail::drop};
-  if (arguments.global_batch_size != 0) cut.global_batch_size = arguments.global_batch_size;
+                              wish.rank, wish.world_size));
+  if (wish.batch_size == 0 && wish.global_batch_size == 0) wish.batch_size = kBatchDefault;
+  STOKER_TRY(global_batch_of(wish).status());
   if (!arguments.tail.empty()) {
     const Result<Tail> tail = parse_tail(arguments.tail);
     if (!tail.ok()) return tail.status().with_context("--tail");
-    cut.tail = *tail;
+    wish.tail = *tail;
   }
-  return cut;
+  STOKER_ASSIGN(wish.threads, parse_count("--threads", arguments.threads));
+  STOKER_ASSIGN(wish.depth, parse_count("--depth", arguments.depth));
+  STOKER_ASSIGN(wish.engine, choose_engine(arguments.engine));
+  if (!arguments.memory.empty()) {
+    STOKER_ASSIGN(wish.memory_bytes, parse_size_option("--memory", arguments.memory));
+  }
+  wish.end_epoch.reset();
+  if (arguments.epochs != 0) wish.end_epoch = arguments.epochs;
+  return wish;
 }
 
 Result<nanoseconds> step_time_from(double milliseconds) {
@@ -76,43 +80,15 @@ Result<nanoseconds> step_time_from(double milliseconds) {
       std::chrono::duration<double, std::milli>(milliseconds));
 }
 
-/// Settles the order and what depends on it.
-Status set_order(LoaderSetup& plan, const OrderOptions& wish) {
-  LoaderOptions& options = plan.options;
-  options.cursor.order = wish;
-  STOKER_ASSIGN(options.cursor.order, resolve_order(options));
-  STOKER_ASSIGN(std::unique_ptr<SampleOrder> made, make_order(options.cursor.order));
-  options.order = std::move(made);
-  options.cut.epoch_samples = options.cursor.order.sample_count;
-  const BatchCutOptions& cut = options.cut;
-  if (cut.tail == Tail::drop && cut.epoch_samples < cut.global_batch_size)
-    return misuse(
-        fmt::format("{}: {} do not fill one batch of {}, and --tail drop leaves out what "
-                    "fills none; give a --batch-size of at most {}, or --tail keep",
-                    plan.name, counted(cut.epoch_samples, "sample"), cut.global_batch_size,
-                    std::max<std::uint64_t>(1, cut.epoch_samples / cut.world_size)));
-  STOKER_ASSIGN(const BatchCut checked, BatchCut::make(options.cut));
-  options.cursor.tail = options.cut.tail;
-  options.cursor.global_batch_size = checked.options().global_batch_size;
-  return {};
-}
-
-Status open_into(LoaderSetup& plan, const LoaderArguments& arguments, Context& context) {
-  const auto groups = group_datasets(arguments.dataset.uris);
-  if (groups.size() != 1)
-    return misuse("one dataset at a time: a directory, or files of which all are one dataset");
-  DatasetArguments dataset = arguments.dataset;
-  dataset.policy = plan.policy;
-  STOKER_ASSIGN(plan.dataset, open_dataset(groups.front(), dataset, context));
-  plan.name = dataset_name(groups.front(), *plan.dataset);
-  if (plan.dataset->sample_count() == 0)
-    return Status(Code::not_found, plan.name + ": there are no samples in it");
-  plan.options.datasets = {plan.dataset};
-  plan.options.cursor.fingerprint = plan.dataset->index().fingerprint();
-  Result<TokenRows> rows = cut_tokens(arguments.tokens, plan.options, context);
-  if (!rows.ok()) return rows.status().with_context(plan.name);
-  plan.rows = *rows;
-  return {};
+/// As the core checks it, in the words of the command.
+Status check_full_batch(const std::string& name, const LoaderWish& wish) {
+  STOKER_ASSIGN(const std::uint64_t batch, global_batch_of(wish));
+  const std::uint64_t count = wish.parts.front().selected_count();
+  if (tail_of(wish) != Tail::drop || count >= batch) return {};
+  return misuse(fmt::format(
+      "{}: {} do not fill one batch of {}, and --tail drop leaves out what "
+      "fills none; give a --batch-size of at most {}, or --tail keep",
+      name, counted(count, "sample"), batch, std::max<std::uint64_t>(1, count / wish.world_size)));
 }
 
 }  // namespace
@@ -162,70 +138,57 @@ void add_loader_settings(Command& command, LoaderArguments& arguments) {
       "Cache policy: automatic, buffered, direct or drop_behind (default: automatic).");
 }
 
-Result<LoaderSetup> plan_loader(const LoaderArguments& arguments, Context& context) {
-  LoaderSetup plan;
-  LoaderOptions& options = plan.options;
-  STOKER_ASSIGN(const Shuffle shuffle, shuffle_from(arguments.shuffle));
-  STOKER_ASSIGN(options.cut, cut_from(arguments, shuffle));
-  STOKER_ASSIGN(options.threads, parse_count("--threads", arguments.threads));
-  STOKER_ASSIGN(options.depth, parse_count("--depth", arguments.depth));
-  STOKER_ASSIGN(options.fetch.engine, choose_engine(arguments.engine));
-  STOKER_ASSIGN(plan.step_time, step_time_from(arguments.step_ms));
+Result<PlannedRun> plan_loader(const LoaderArguments& arguments, Context& context) {
+  STOKER_ASSIGN(LoaderWish wish, wish_from(arguments));
+  STOKER_ASSIGN(const nanoseconds step_time, step_time_from(arguments.step_ms));
   const Result<CachePolicy> policy = parse_cache_policy(arguments.policy);
   if (!policy.ok()) return policy.status().with_context("--policy");
-  plan.policy = *policy;
-  std::uint64_t memory_bytes = 0;
-  if (!arguments.memory.empty()) {
-    STOKER_ASSIGN(memory_bytes, parse_size_option("--memory", arguments.memory));
-  }
-  options.seed = arguments.seed;
-  if (arguments.epochs == 0)
-    options.end_epoch.reset();
-  else
-    options.end_epoch = arguments.epochs;
+  const auto groups = group_datasets(arguments.dataset.uris);
+  if (groups.size() != 1)
+    return misuse("one dataset at a time: a directory, or files of which all are one dataset");
 
-  STOKER_TRY(open_into(plan, arguments, context));
-  const OrderOptions order{
-      .shuffle = shuffle,
-      .seed = arguments.seed,
-      .sample_count = plan.rows.tokens != 0 ? plan.rows.count : plan.dataset->sample_count()};
-  plan.wanted = {.order = order,
-                 .fingerprint = options.cursor.fingerprint,
-                 .tail = options.cut.tail,
-                 .global_batch_size = options.cut.global_batch_size};
-  STOKER_TRY(set_order(plan, order));
-  STOKER_ASSIGN(const std::size_t needed, Loader::memory_needed(options));
-  options.memory_bytes =
-      arguments.memory.empty() ? std::max(kMemoryDefault, needed) : std::size_t{memory_bytes};
-  return plan;
+  DatasetArguments told = arguments.dataset;
+  told.policy = *policy;
+  LoaderPart part;
+  STOKER_ASSIGN(part.dataset, open_dataset(groups.front(), told, context));
+  const std::shared_ptr<const Dataset> dataset = part.dataset;
+  const std::string name = dataset_name(groups.front(), *dataset);
+  if (dataset->sample_count() == 0)
+    return Status(Code::not_found, name + ": there are no samples in it");
+  const Result<TokenRows> rows = cut_tokens(arguments.tokens, part, context);
+  if (!rows.ok()) return rows.status().with_context(name);
+  wish.parts = {std::move(part)};
+  STOKER_TRY(check_full_batch(name, wish));
+  STOKER_ASSIGN(LoaderSetup setup, LoaderSetup::make(std::move(wish)));
+  STOKER_ASSIGN(LoaderOptions options, setup.options_at(setup.cursor(0, 0)));
+  return PlannedRun{.name = name,
+                    .dataset = dataset,
+                    .rows = *rows,
+                    .setup = std::move(setup),
+                    .options = std::move(options),
+                    .policy = *policy,
+                    .step_time = step_time};
 }
 
-Status resume_at(LoaderSetup& plan, const Cursor& cursor, std::span<const std::string> allow) {
+Status resume_at(PlannedRun& plan, const Cursor& cursor, std::span<const std::string> allow) {
   const std::vector<std::string_view> allowed(allow.begin(), allow.end());
-  Cursor run = plan.wanted;
-  const std::array<std::uint64_t, 1> length = {plan.rows.tokens};
-  if (plan.rows.is_packs &&  // cursors of 0.1 do not say what fills packs up
-      cursor.fingerprint == token_fingerprint(plan.dataset->index().fingerprint(), length))
-    run.fingerprint = cursor.fingerprint;
-  if (const Status checked = check_cursor(cursor, run, allowed); !checked.ok())
-    return checked.with_context("CursorMismatch");
-  STOKER_TRY(set_order(plan, cursor.order));
-  plan.options.cursor.epoch = cursor.epoch;
-  plan.options.cursor.position = cursor.position;
+  if (const Status resumed = plan.setup.resume(cursor, allowed); !resumed.ok())
+    return resumed.with_context("CursorMismatch");
+  STOKER_ASSIGN(plan.options,
+                plan.setup.options_at(plan.setup.cursor(cursor.epoch, cursor.position)));
   return {};
 }
 
-std::uint64_t samples_before(const LoaderSetup& plan, const Cursor& cursor) {
-  const Result<BatchCut> cut = BatchCut::make(plan.options.cut);
-  if (!cut.ok()) return 0;
-  const std::uint64_t global = cut->options().global_batch_size;
+std::uint64_t samples_before(const PlannedRun& plan, const Cursor& cursor) {
+  const BatchCut& cut = plan.setup.cut();
+  const std::uint64_t global = cut.options().global_batch_size;
   const auto until = [&](std::uint64_t position) {
     const std::uint64_t rest = position % global;
-    return position / global * cut->rank_batch_size() +
-           (rest != 0 ? cut->part(position - rest).count : 0);
+    return position / global * cut.rank_batch_size() +
+           (rest != 0 ? cut.part(position - rest).count : 0);
   };
-  const std::uint64_t all = cut->options().epoch_samples;
-  const std::uint64_t used = cut->options().tail == Tail::drop ? all - all % global : all;
+  const std::uint64_t all = cut.options().epoch_samples;
+  const std::uint64_t used = cut.options().tail == Tail::drop ? all - all % global : all;
   return cursor.epoch * until(used) + until(cursor.position);
 }
 

@@ -12,7 +12,7 @@
 #include "cli/command.h"
 #include "cli/dataset/dataset_arguments.h"
 #include "cli/loader/token_arguments.h"
-#include "dataset/loader/loader.h"
+#include "dataset/loader/loader_setup.h"
 
 namespace stoker::cli {
 
@@ -42,27 +42,25 @@ void add_loader_arguments(Command& command, LoaderArguments& arguments);
 void add_loader_settings(Command& command, LoaderArguments& arguments);
 
 /// A run that can be started.
-struct LoaderSetup {
+struct PlannedRun {
   std::string name;  ///< What the dataset is called in results.
   std::shared_ptr<const Dataset> dataset;
   TokenRows rows;  ///< In place of its samples, if any.
-  LoaderOptions options;
+  LoaderSetup setup;
+  LoaderOptions options;  ///< From the beginning, or where resume_at() has set it.
   CachePolicy policy = CachePolicy::automatic;
   nanoseconds step_time{0};  ///< Of the training step that is simulated.
-  /// A cursor of this run that leaves open what was not asked for: see check_cursor().
-  Cursor wanted;
 };
 
-/// Checks the arguments, opens the dataset and settles order, batches and memory. Without --memory
-/// it is 512 MiB, or what is needed if that is more.
-Result<LoaderSetup> plan_loader(const LoaderArguments& arguments, Context& context);
+/// Checks the arguments, opens the dataset and assembles the loader.
+Result<PlannedRun> plan_loader(const LoaderArguments& arguments, Context& context);
 
-/// Lets the run go on from `cursor`. `invalid_argument` begins with "CursorMismatch" and names
+/// Lets the run continue from `cursor`. `invalid_argument` begins with "CursorMismatch" and names
 /// every difference that `allow` does not.
-Status resume_at(LoaderSetup& plan, const Cursor& cursor, std::span<const std::string> allow);
+Status resume_at(PlannedRun& plan, const Cursor& cursor, std::span<const std::string> allow);
 
 /// Samples that this rank has received when its run stands at `cursor`, from the run's beginning.
-std::uint64_t samples_before(const LoaderSetup& plan, const Cursor& cursor);
+std::uint64_t samples_before(const PlannedRun& plan, const Cursor& cursor);
 
 /// Waits as for a training step on an accelerator. Ends early when `stop` fires.
 void simulate_step(nanoseconds duration, const std::stop_token& stop);

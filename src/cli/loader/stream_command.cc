@@ -74,7 +74,7 @@ std::string keys_of(const Batch& batch) {
 /// Thread safety: none.
 class Stream {
  public:
-  Stream(const StreamArguments& arguments, const LoaderSetup& plan, CursorFile& cursor_file,
+  Stream(const StreamArguments& arguments, const PlannedRun& plan, CursorFile& cursor_file,
          Context& context)
       : arguments_(arguments),
         plan_(plan),
@@ -151,7 +151,7 @@ class Stream {
   }
 
   const StreamArguments& arguments_;
-  const LoaderSetup& plan_;
+  const PlannedRun& plan_;
   CursorFile& cursor_file_;
   Context& context_;
   WorkProgress progress_;
@@ -174,7 +174,7 @@ Status run(const StreamArguments& arguments, Context& context) {
     return Status(Code::invalid_argument, "--allow is about a cursor: give --cursor-file too");
   CursorFile cursor_file(posix_file_ops(), arguments.cursor_file, arguments.cursor_every);
   STOKER_ASSIGN(const std::optional<Cursor> start, cursor_file.load());
-  STOKER_ASSIGN(LoaderSetup plan, plan_loader(arguments.loader, context));
+  STOKER_ASSIGN(PlannedRun plan, plan_loader(arguments.loader, context));
   if (start) {
     if (const Status resumed = resume_at(plan, *start, arguments.allow); !resumed.ok())
       return Status(resumed.code(),

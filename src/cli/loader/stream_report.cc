@@ -31,7 +31,7 @@ std::string_view worst_stage(const LoaderStats& stats) {
 }
 
 /// How much of the time went by in waiting, and what that means.
-std::string explain_wait(const LoaderSetup& plan, const LoaderStats& stats) {
+std::string explain_wait(const PlannedRun& plan, const LoaderStats& stats) {
   if (plan.step_time.count() == 0)
     return fmt::format("mostly in {} (taken as fast as they came: --step-ms shows stalls)",
                        worst_stage(stats));
@@ -73,7 +73,7 @@ std::uint64_t samples_per_second(const LoaderStats& stats) noexcept {
   return bytes_per_second(stats.samples, stats.elapsed);  // a rate is a rate
 }
 
-std::string render_stream_text(const LoaderSetup& plan, const StreamReport& report) {
+std::string render_stream_text(const PlannedRun& plan, const StreamReport& report) {
   const LoaderStats& stats = report.stats;
   const Cursor& at = report.cursor;
   std::string text = fmt::format("{}: {}\n", plan.name, describe_dataset(*plan.dataset));
@@ -118,7 +118,7 @@ std::string render_stream_text(const LoaderSetup& plan, const StreamReport& repo
                             at.order.sample_count);
 }
 
-std::string render_stream_json(const LoaderSetup& plan, const StreamReport& report) {
+std::string render_stream_json(const PlannedRun& plan, const StreamReport& report) {
   const LoaderStats& stats = report.stats;
   const BatchCutOptions& cut = plan.options.cut;
   const double seconds = seconds_of(stats.elapsed);

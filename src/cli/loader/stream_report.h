@@ -26,8 +26,8 @@ double page_cache_share(const FetchCounters& fetch) noexcept;
 std::uint64_t samples_per_second(const LoaderStats& stats) noexcept;
 
 /// Some lines, each with its end.
-std::string render_stream_text(const LoaderSetup& plan, const StreamReport& report);
+std::string render_stream_text(const PlannedRun& plan, const StreamReport& report);
 /// One object on one line.
-std::string render_stream_json(const LoaderSetup& plan, const StreamReport& report);
+std::string render_stream_json(const PlannedRun& plan, const StreamReport& report);
 
 }  // namespace stoker::cli

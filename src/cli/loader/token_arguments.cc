@@ -2,10 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <array>
+#include <memory>
+#include <utility>
 
 #include "cli/dataset/dataset_arguments.h"
-#include "dataset/tokens/token_fingerprint.h"
 
 namespace stoker::cli {
 namespace {
@@ -20,31 +20,27 @@ Status check(const TokenArguments& arguments) {
   return {};
 }
 
-Result<TokenRows> cut_windows(const TokenArguments& arguments, LoaderOptions& options) {
-  const TokenWindows::Options cut{
-      .window = arguments.window, .stride = arguments.stride, .extra = arguments.extra};
-  STOKER_ASSIGN(TokenWindows windows, TokenWindows::make(*options.datasets.front(), cut));
-  const std::array<std::uint64_t, 3> numbers = {
-      cut.window, cut.stride != 0 ? cut.stride : cut.window, cut.extra};
-  options.cursor.fingerprint = token_fingerprint(options.cursor.fingerprint, numbers);
+Result<TokenRows> cut_windows(const TokenArguments& arguments, LoaderPart& part) {
+  STOKER_ASSIGN(TokenWindows windows,
+                TokenWindows::make(*part.dataset, {.window = arguments.window,
+                                                   .stride = arguments.stride,
+                                                   .extra = arguments.extra}));
   const TokenRows rows{
       .tokens = windows.tokens_per_row(), .count = windows.count(), .dtype = windows.dtype()};
-  options.windows = {std::make_shared<const TokenWindows>(std::move(windows))};
+  part.windows = std::make_shared<const TokenWindows>(std::move(windows));
   return rows;
 }
 
-Result<TokenRows> cut_packs(const TokenArguments& arguments, LoaderOptions& options,
+Result<TokenRows> cut_packs(const TokenArguments& arguments, LoaderPart& part,
                             const Context& context) {
-  STOKER_ASSIGN(TokenBins packs, TokenBins::open(options.datasets.front(),
-                                                 {.length = arguments.pack,
-                                                  .cache_directory = index_cache_directory(),
-                                                  .in_memory = true,
-                                                  .stop = context.stop}));
-  const std::array<std::uint64_t, 2> numbers = {arguments.pack, 0};  // and what fills rows up
-  options.cursor.fingerprint = token_fingerprint(options.cursor.fingerprint, numbers);
+  STOKER_ASSIGN(TokenBins packs,
+                TokenBins::open(part.dataset, {.length = arguments.pack,
+                                               .cache_directory = index_cache_directory(),
+                                               .in_memory = true,
+                                               .stop = context.stop}));
   const TokenRows rows{
       .tokens = packs.length(), .count = packs.count(), .is_packs = true, .dtype = packs.dtype()};
-  options.packs = {std::make_shared<const TokenBins>(std::move(packs))};
+  part.packs = std::make_shared<const TokenBins>(std::move(packs));
   return rows;
 }
 
@@ -70,11 +66,11 @@ void add_token_arguments(Command& command, TokenArguments& arguments) {
       ->check(count_from(1));
 }
 
-Result<TokenRows> cut_tokens(const TokenArguments& arguments, LoaderOptions& options,
+Result<TokenRows> cut_tokens(const TokenArguments& arguments, LoaderPart& part,
                              const Context& context) {
   STOKER_TRY(check(arguments));
-  if (arguments.window != 0) return cut_windows(arguments, options);
-  if (arguments.pack != 0) return cut_packs(arguments, options, context);
+  if (arguments.window != 0) return cut_windows(arguments, part);
+  if (arguments.pack != 0) return cut_packs(arguments, part, context);
   return TokenRows();
 }
 

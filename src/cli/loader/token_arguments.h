@@ -6,7 +6,7 @@
 #include <string>
 
 #include "cli/command.h"
-#include "dataset/loader/loader.h"
+#include "dataset/loader/loader_part.h"
 
 namespace stoker::cli {
 
@@ -28,10 +28,10 @@ struct TokenRows {
   Dtype dtype = Dtype::int32;  ///< As stored.
 };
 
-/// Cuts the one dataset of `options`, if it was asked for: sets its windows or packs, and the
-/// fingerprint of its cursor. Packs are computed now if there are none yet. `invalid_argument` for
-/// arguments that do not go together, and for a dataset that is no tokens.
-Result<TokenRows> cut_tokens(const TokenArguments& arguments, LoaderOptions& options,
+/// Cuts the dataset of `part`, if it was asked for: sets its windows or packs. Packs are computed
+/// now if there are none yet. `invalid_argument` for arguments that do not go together, and for a
+/// dataset that is no tokens.
+Result<TokenRows> cut_tokens(const TokenArguments& arguments, LoaderPart& part,
                              const Context& context);
 
 /// "1234 windows of 2048 tokens (uint16)".

@@ -45,7 +45,7 @@ Status run(const TuneArguments& arguments, Context& context) {
   options.time = *time;
   options.threads_max =
       std::clamp<std::size_t>(std::thread::hardware_concurrency(), 1, kThreadsMax);
-  STOKER_ASSIGN(const LoaderSetup plan, plan_loader(arguments.loader, context));
+  STOKER_ASSIGN(const PlannedRun plan, plan_loader(arguments.loader, context));
   STOKER_ASSIGN(const TuneReport report, search_settings(arguments.loader, plan, options, context));
   return write_out(context, arguments.json ? render_tune_json(arguments.loader, plan, report)
                                            : render_tune_text(arguments.loader, plan, report));

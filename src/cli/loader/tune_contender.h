@@ -14,7 +14,7 @@ namespace stoker::cli {
 class Contender {
  public:
   /// `plan` outlives it, and has the setting's policy.
-  Contender(const LoaderSetup& plan, const TuneSetting& setting) : plan_(plan) {
+  Contender(const PlannedRun& plan, const TuneSetting& setting) : plan_(plan) {
     row_.setting = setting;
   }
 
@@ -33,7 +33,7 @@ class Contender {
   Status start();
   Status take(nanoseconds slice, Deadline limit, const std::stop_token& stop);
 
-  const LoaderSetup& plan_;
+  const PlannedRun& plan_;
   TuneRow row_;
   std::unique_ptr<Loader> loader_;
   std::optional<Cursor> at_;

@@ -26,15 +26,15 @@ std::string quote_for_python(const std::string& text) {
   return Json(text).dump({.is_ascii = true});
 }
 
-std::uint64_t batch_size_of(const LoaderSetup& plan) {
+std::uint64_t batch_size_of(const PlannedRun& plan) {
   return plan.options.cut.global_batch_size / plan.options.cut.world_size;
 }
 
-bool is_global(const LoaderSetup& plan) {
-  return plan.wanted.order.shuffle == Shuffle::global;
+bool is_global(const PlannedRun& plan) {
+  return plan.options.cursor.order.shuffle == Shuffle::global;
 }
 
-std::string stream_command(const LoaderArguments& arguments, const LoaderSetup& plan,
+std::string stream_command(const LoaderArguments& arguments, const PlannedRun& plan,
                            const TuneSetting& setting) {
   std::string command = "stoker stream";
   for (const std::string& uri : arguments.dataset.uris) command += " " + shell_quote(uri);
@@ -59,7 +59,7 @@ std::string stream_command(const LoaderArguments& arguments, const LoaderSetup& 
   return command;
 }
 
-std::string python_call(const LoaderArguments& arguments, const LoaderSetup& plan,
+std::string python_call(const LoaderArguments& arguments, const PlannedRun& plan,
                         const TuneSetting& setting) {
   std::string data;
   for (const std::string& uri : arguments.dataset.uris)
@@ -73,7 +73,7 @@ std::string python_call(const LoaderArguments& arguments, const LoaderSetup& pla
   }
   std::string call = fmt::format("stoker.Loader({}, batch_size={}", data, batch_size_of(plan));
   if (!is_global(plan))
-    call += fmt::format(", shuffle=\"{}\"", shuffle_name(plan.wanted.order.shuffle));
+    call += fmt::format(", shuffle=\"{}\"", shuffle_name(plan.options.cursor.order.shuffle));
   if (arguments.seed != 0) call += fmt::format(", seed={}", arguments.seed);
   if (!arguments.tail.empty()) call += ", tail=" + quote_for_python(arguments.tail);
   if (!arguments.memory.empty()) call += ", memory_bytes=" + quote_for_python(arguments.memory);
@@ -147,7 +147,7 @@ Json setting_json(const TuneSetting& setting) {
 
 }  // namespace
 
-std::string render_tune_text(const LoaderArguments& arguments, const LoaderSetup& plan,
+std::string render_tune_text(const LoaderArguments& arguments, const PlannedRun& plan,
                              const TuneReport& report) {
   std::string text = fmt::format("{}: {}\n  batches of {}, {} short runs in {}\n\n", plan.name,
                                  describe_dataset(*plan.dataset), batch_size_of(plan),
@@ -163,7 +163,7 @@ std::string render_tune_text(const LoaderArguments& arguments, const LoaderSetup
                             python_call(arguments, plan, report.recommended));
 }
 
-std::string render_tune_json(const LoaderArguments& arguments, const LoaderSetup& plan,
+std::string render_tune_json(const LoaderArguments& arguments, const PlannedRun& plan,
                              const TuneReport& report) {
   Json rows = Json::array();
   for (const TuneRow& row : report.rows) {

@@ -31,7 +31,7 @@ std::vector<std::size_t> thread_counts(std::size_t most) {
 /// Thread safety: none.
 class Search {
  public:
-  Search(const LoaderArguments& arguments, const LoaderSetup& plan, const TuneOptions& options,
+  Search(const LoaderArguments& arguments, const PlannedRun& plan, const TuneOptions& options,
          Context& context)
       : arguments_(arguments),
         plan_(plan),
@@ -89,7 +89,7 @@ class Search {
   Status step(const std::vector<TuneSetting>& candidates) {
     std::vector<Contender> contenders;
     for (const TuneSetting& setting : candidates) {
-      STOKER_ASSIGN(const LoaderSetup* const plan, plan_for(setting.policy));
+      STOKER_ASSIGN(const PlannedRun* const plan, plan_for(setting.policy));
       contenders.emplace_back(*plan, setting);
     }
     Status status;
@@ -116,7 +116,7 @@ class Search {
 
   /// Automatic and the best in turns, each first every other time.
   Status confirm() {
-    STOKER_ASSIGN(const LoaderSetup* const plan, plan_for(report_.best.policy));
+    STOKER_ASSIGN(const PlannedRun* const plan, plan_for(report_.best.policy));
     Contender automatic(plan_, {});
     Contender best(*plan, report_.best);
     Status status;
@@ -158,13 +158,13 @@ class Search {
   }
 
   /// The plan with that policy, which is a dataset's own.
-  Result<const LoaderSetup*> plan_for(CachePolicy policy) {
+  Result<const PlannedRun*> plan_for(CachePolicy policy) {
     if (policy == plan_.policy) return &plan_;
     const auto found = plans_.find(policy);
     if (found != plans_.end()) return &found->second;
     LoaderArguments arguments = arguments_;
     arguments.policy = cache_policy_name(policy);
-    STOKER_ASSIGN(LoaderSetup plan, plan_loader(arguments, context_));
+    STOKER_ASSIGN(PlannedRun plan, plan_loader(arguments, context_));
     return &plans_.emplace(policy, std::move(plan)).first->second;
   }
 
@@ -191,7 +191,7 @@ class Search {
   }
 
   const LoaderArguments& arguments_;
-  const LoaderSetup& plan_;
+  const PlannedRun& plan_;
   const TuneOptions& options_;
   Context& context_;
   ProgressLine line_;
@@ -201,13 +201,13 @@ class Search {
   std::size_t step_count_ = 0;
   nanoseconds slice_{0};
   nanoseconds last_slice_{0};
-  std::map<CachePolicy, LoaderSetup> plans_;
+  std::map<CachePolicy, PlannedRun> plans_;
   TuneReport report_;
 };
 
 }  // namespace
 
-Result<TuneReport> search_settings(const LoaderArguments& arguments, const LoaderSetup& plan,
+Result<TuneReport> search_settings(const LoaderArguments& arguments, const PlannedRun& plan,
                                    const TuneOptions& options, Context& context) {
   return Search(arguments, plan, options, context).run();
 }

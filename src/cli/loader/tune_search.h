@@ -21,7 +21,7 @@ struct TuneOptions {
 /// them one loader that lives through all its runs, so that automatic keeps what it has found.
 ///
 /// `cancelled` when the user stopped it; `plan` is that of automatic.
-Result<TuneReport> search_settings(const LoaderArguments& arguments, const LoaderSetup& plan,
+Result<TuneReport> search_settings(const LoaderArguments& arguments, const PlannedRun& plan,
                                    const TuneOptions& options, Context& context);
 
 }  // namespace stoker::cli

@@ -2,36 +2,55 @@
 
 #include <algorithm>
 
-#include "dataset/loader/token_units.h"
 #include "dataset/order/block_samples.h"
 
 namespace stoker {
 namespace {
 
-std::uint64_t mean_sample_bytes(const Dataset& dataset) {
-  std::uint64_t total = 0;
-  for (const IndexedShard& shard : dataset.index().shards()) total += shard.plain_size_bytes;
-  return total / std::max<std::uint64_t>(dataset.sample_count(), 1);
+Result<OrderOptions> resolve(const OrderOptions& wish, const OrderSource& source) {
+  if (source.mixture.empty()) return resolve_order(wish);
+  return resolve_mixture({.order = wish, .parts = source.mixture});
 }
 
 }  // namespace
 
+Result<OrderOptions> resolve_order(const OrderOptions& wish, const OrderSource& source) {
+  OrderOptions filled = wish;
+  if (source.mixture.empty()) {
+    if (filled.sample_count == 0) filled.sample_count = source.sample_count;
+    if (filled.deal_samples == 0) filled.deal_samples = source.global_batch_size;
+  }
+  STOKER_ASSIGN(OrderOptions resolved, resolve(filled, source));
+  if (wish.shuffle == Shuffle::block && wish.block_samples == 0)
+    resolved.block_samples = choose_block_samples(
+        {.sample_count = std::min(resolved.sample_count, source.whole_count_min),
+         .sample_bytes = source.sample_bytes,
+         .lanes = resolved.lanes});
+  return resolved;
+}
+
+std::uint64_t mean_sample_bytes(std::span<const LoaderPart> parts) {
+  if (!parts.empty() && parts.front().row_bytes() != 0) return parts.front().row_bytes();
+  std::uint64_t total = 0;
+  std::uint64_t count = 0;
+  for (const LoaderPart& part : parts) {
+    for (const IndexedShard& shard : part.dataset->index().shards())
+      total += shard.plain_size_bytes;
+    count += part.dataset->sample_count();
+  }
+  return total / std::max<std::uint64_t>(count, 1);
+}
+
 Result<OrderOptions> resolve_order(const LoaderOptions& options) {
   if (options.datasets.size() != 1 || !options.datasets.front())
     return Status(Code::invalid_argument, "order: from the data of one dataset, and there is none");
-  const Dataset& dataset = *options.datasets.front();
-  STOKER_ASSIGN(const internal::TokenUnits units, internal::TokenUnits::make(options));
-  OrderOptions wish = options.cursor.order;
-  if (wish.sample_count == 0)
-    wish.sample_count = units.is_any() ? units.count(0) : dataset.sample_count();
-  if (wish.deal_samples == 0) wish.deal_samples = options.cut.global_batch_size;
-  if (wish.shuffle != Shuffle::block || wish.block_samples != 0) return resolve_order(wish);
-  STOKER_ASSIGN(OrderOptions resolved, resolve_order(wish));
-  resolved.block_samples = choose_block_samples(
-      {.sample_count = resolved.sample_count,
-       .sample_bytes = units.is_any() ? units.row_bytes_max() : mean_sample_bytes(dataset),
-       .lanes = resolved.lanes});
-  return resolved;
+  LoaderPart part{.dataset = options.datasets.front()};
+  if (!options.windows.empty()) part.windows = options.windows.front();
+  if (!options.packs.empty()) part.packs = options.packs.front();
+  return resolve_order(options.cursor.order, {.sample_count = part.whole_count(),
+                                              .global_batch_size = options.cut.global_batch_size,
+                                              .sample_bytes = mean_sample_bytes({&part, 1}),
+                                              .whole_count_min = part.whole_count()});
 }
 
 }  // namespace stoker

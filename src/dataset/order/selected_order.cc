@@ -3,7 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <utility>
+
+#include "base/blake2b.h"
+#include "base/hex.h"
 
 namespace stoker {
 namespace {
@@ -125,6 +129,29 @@ Result<std::unique_ptr<SampleOrder>> make_selected_order(
     STOKER_TRY(check_selection(i, selections[i], sample_counts[i]));
   return std::unique_ptr<SampleOrder>(
       std::make_unique<SelectedOrder>(std::move(order), std::move(selections)));
+}
+
+Digest128 selection_fingerprint(const Digest128& whole, const Selection& selection) {
+  Blake2b128 hash("stoker.select");
+  std::array<std::byte, 16> text{};
+  // As its text has it: hex() writes what parse_hex() takes.
+  static_cast<void>(parse_hex(whole.hex(), text));
+  hash.update(text);
+  if (const auto* list = std::get_if<SampleList>(&selection)) {
+    hash.update(std::as_bytes(std::span(*list)));
+  } else {
+    const auto& slice = std::get<SampleSlice>(selection);
+    std::array<std::uint64_t, 1024> some{};
+    for (std::uint64_t done = 0; done < slice.count;) {
+      const std::uint64_t count = std::min<std::uint64_t>(some.size(), slice.count - done);
+      for (std::uint64_t i = 0; i < count; ++i)
+        some[i] = slice.first + (done + i) * static_cast<std::uint64_t>(slice.step);
+      hash.update(std::as_bytes(std::span(some).first(count)));
+      done += count;
+    }
+  }
+  const Result<Digest128> made = Digest128::from_hex(format_hex(hash.digest()));
+  return made.ok() ? *made : Digest128();  // 32 digits are always one
 }
 
 }  // namespace stoker

@@ -7,6 +7,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/checksum.h"
 #include "dataset/order/order.h"
 #include "stoker/status.h"
 
@@ -34,5 +35,9 @@ using Selection = std::variant<SampleSlice, std::vector<std::uint64_t>>;
 Result<std::unique_ptr<SampleOrder>> make_selected_order(
     std::shared_ptr<const SampleOrder> order, std::vector<Selection> selections,
     const std::vector<std::uint64_t>& sample_counts);
+
+/// What a cursor keeps for a dataset of which some samples are selected: of the fingerprint of
+/// `whole` and the samples in their order. The same for a slice and for the list of its samples.
+Digest128 selection_fingerprint(const Digest128& whole, const Selection& selection);
 
 }  // namespace stoker

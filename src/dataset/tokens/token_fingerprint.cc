@@ -11,7 +11,7 @@ namespace stoker {
 
 Digest128 token_fingerprint(const Digest128& dataset, std::span<const std::uint64_t> cut) {
   std::vector<std::byte> bytes(16 + cut.size_bytes());
-  // Through its text, which is what Python has: hex() writes what parse_hex() takes.
+  // As its text has it: hex() writes what parse_hex() takes.
   static_cast<void>(parse_hex(dataset.hex(), std::span(bytes).first(16)));
   if (!cut.empty()) std::memcpy(bytes.data() + 16, cut.data(), cut.size_bytes());
   const std::array<std::byte, 16> digest = blake2b_128(bytes);

@@ -9,7 +9,7 @@ namespace stoker {
 
 /// What a cursor over rows of tokens has for a fingerprint: that of the dataset they are cut from,
 /// and how: {window, stride, extra}, or {length, pad} of packs; cursors of 0.1 have {length} alone.
-/// Python's stoker.Tokens makes the same one, so that a cursor of either goes on in the other.
+/// `pad` is modulo 2^64.
 Digest128 token_fingerprint(const Digest128& dataset, std::span<const std::uint64_t> cut);
 
 }  // namespace stoker

@@ -32,9 +32,11 @@ Result<TokenWindows> TokenWindows::make(const Dataset& dataset, const Options& o
                   ", not tokens (megatron, npy, raw, counted, shard001, or litdata's)");
   if (options.window == 0) return refuse("the window is of 0 tokens");
   TokenWindows windows;
+  windows.options_ = options;
+  if (options.stride == 0) windows.options_.stride = options.window;
   windows.dtype_ = *dtype;
   const std::uint64_t item_bytes = dtype_size_bytes(*dtype);
-  const std::uint64_t stride = options.stride != 0 ? options.stride : options.window;
+  const std::uint64_t stride = windows.options_.stride;
   std::uint64_t row_bytes = 0;
   if (__builtin_add_overflow(options.window, options.extra, &windows.tokens_per_row_) ||
       __builtin_mul_overflow(windows.tokens_per_row_, item_bytes, &row_bytes) ||

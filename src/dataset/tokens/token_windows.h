@@ -39,6 +39,8 @@ class TokenWindows {
   /// `invalid_argument` for other datasets, for a window of 0, and if no shard has one window.
   static Result<TokenWindows> make(const Dataset& dataset, const Options& options);
 
+  /// As they were given, the stride filled in.
+  const Options& options() const noexcept { return options_; }
   std::uint64_t count() const noexcept { return count_; }
   Dtype dtype() const noexcept { return dtype_; }
   std::uint64_t tokens_per_row() const noexcept { return tokens_per_row_; }  ///< window + extra.
@@ -60,6 +62,7 @@ class TokenWindows {
 
   TokenWindows() = default;
 
+  Options options_;
   Dtype dtype_ = Dtype::int32;
   std::uint64_t tokens_per_row_ = 0;
   std::uint64_t stride_bytes_ = 0;

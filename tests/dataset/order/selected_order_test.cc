@@ -110,5 +110,18 @@ TEST(SelectedOrderTest, what_lies_outside_is_named) {
   EXPECT_FALSE(make_selected_order(inner, {}, {}).ok());
 }
 
+// hashlib.blake2b(bytes.fromhex("00112233445566778899aabbccddeeff") +
+//                 numpy.array(ids, "<i8").tobytes(), digest_size=16, person=b"stoker.select")
+TEST(SelectedOrderTest, the_fingerprint_is_the_one_that_version_0_1_made_in_python) {
+  const Digest128 whole = *Digest128::from_hex("00112233445566778899aabbccddeeff");
+  const SampleSlice slice{3000, -1, 2990};
+  std::vector<std::uint64_t> list;
+  for (std::uint64_t i = 3000; i > 10; --i) list.push_back(i);
+  EXPECT_EQ(selection_fingerprint(whole, slice).hex(), "07b2dec0eac29be3039896b0af157517");
+  EXPECT_EQ(selection_fingerprint(whole, list).hex(), "07b2dec0eac29be3039896b0af157517");
+  EXPECT_EQ(selection_fingerprint(whole, std::vector<std::uint64_t>{5, 5, 0, 7}).hex(),
+            "ed950f0865b33c36cc039b147f83c402");
+}
+
 }  // namespace
 }  // namespace stoker

@@ -1,0 +1,181 @@
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "bind.h"
+#include "dataset/loader/loader_setup.h"
+#include "loader_report.h"
+#include "raise.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace stoker::python {
+namespace {
+
+using Items = nb::ndarray<const std::uint64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+std::vector<std::uint64_t> vector_of(const Items& items) {
+  return {items.data(), items.data() + items.size()};
+}
+
+/// A tuple (first, step, count), an array of samples, or None.
+std::optional<Selection> selection_of(nb::handle selection) {
+  if (selection.is_none()) return std::nullopt;
+  if (!nb::isinstance<nb::tuple>(selection)) return vector_of(nb::cast<Items>(selection));
+  const auto slice = nb::borrow<nb::tuple>(selection);
+  return SampleSlice{.first = nb::cast<std::uint64_t>(slice[0]),
+                     .step = nb::cast<std::int64_t>(slice[1]),
+                     .count = nb::cast<std::uint64_t>(slice[2])};
+}
+
+nanoseconds seconds_of(double seconds) {
+  return std::chrono::duration_cast<nanoseconds>(std::chrono::duration<double>(seconds));
+}
+
+void bind_part(nb::module_& module) {
+  nb::class_<LoaderPart>(module, "LoaderPart", "A dataset that a loader reads.")
+      .def(
+          "__init__",
+          [](LoaderPart* self, const std::shared_ptr<Dataset>& dataset,
+             const std::shared_ptr<TokenWindows>& windows, const std::shared_ptr<TokenBins>& packs,
+             std::uint64_t pad, const nb::object& selection, std::optional<double> weight) {
+            new (self) LoaderPart{.dataset = dataset,
+                                  .windows = windows,
+                                  .packs = packs,
+                                  .pad = pad,
+                                  .selection = selection_of(selection),
+                                  .weight = weight};
+          },
+          "dataset"_a, "windows"_a.none(), "packs"_a.none(), "pad"_a, "selection"_a.none(),
+          "weight"_a.none(),
+          nb::sig("def __init__(self, dataset: Dataset, windows: TokenWindows | None, packs: "
+                  "TokenBins | None, pad: int, selection: tuple[int, int, int] | "
+                  "NDArray[numpy.uint64] | None, weight: float | None) -> None"))
+      .def_prop_ro(
+          "fingerprint",
+          [](const LoaderPart& self) {
+            return without_gil([&] { return self.fingerprint(); }).hex();
+          },
+          "Identifies the samples and their order.")
+      .def_prop_ro(
+          "old_fingerprint",
+          [](const LoaderPart& self) {
+            return without_gil([&] { return self.old_fingerprint(); }).hex();
+          },
+          "As version 0.1 made it.");
+}
+
+void set_tail(LoaderWish& wish, const std::optional<std::string>& name) {
+  wish.tail.reset();
+  if (name) wish.tail = value_or_raise(parse_tail(*name));
+}
+
+void set_on_error(LoaderWish& wish, const std::string& name) {
+  if (name != "raise" && name != "skip") throw nb::value_error(R"(on_error is "raise" or "skip")");
+  wish.on_error = name == "skip" ? OnError::skip : OnError::raise;
+}
+
+/// Names and meanings are those of LoaderWish in loader_setup.h.
+void bind_wish(nb::module_& module) {
+  nb::class_<LoaderWish>(module, "LoaderWish", "What a loader is asked for.")
+      .def(
+          "__init__",
+          [](LoaderWish* self, const std::vector<LoaderPart>& parts, const OrderOptions& order) {
+            new (self) LoaderWish{.parts = parts, .order = order, .end_epoch = std::nullopt};
+          },
+          "parts"_a, "order"_a)
+      .def(
+          "set_items",
+          [](LoaderWish& self, const Items& items, bool per_epoch) {
+            self.items = vector_of(items);
+            self.has_items_per_epoch = per_epoch;
+          },
+          "items"_a, "per_epoch"_a,
+          nb::sig("def set_items(self, items: NDArray[numpy.uint64], per_epoch: bool) -> None"))
+      .def_rw("batch_size", &LoaderWish::batch_size)
+      .def_rw("global_batch_size", &LoaderWish::global_batch_size)
+      .def_rw("rank", &LoaderWish::rank)
+      .def_rw("world_size", &LoaderWish::world_size)
+      .def_rw("local_world_size", &LoaderWish::local_world_size)
+      .def("set_tail", &set_tail, "name"_a.none())
+      .def_rw("memory_bytes", &LoaderWish::memory_bytes, nb::arg().none())
+      .def_rw("fields", &LoaderWish::fields)
+      .def("set_on_error", &set_on_error, "name"_a)
+      .def_rw("threads", &LoaderWish::threads)
+      .def_rw("depth", &LoaderWish::depth)
+      .def(
+          "set_engine",
+          [](LoaderWish& self, const std::string& name) {
+            self.engine = value_or_raise(parse_engine_kind(name));
+          },
+          "name"_a)
+      .def(
+          "set_held_limits",
+          [](LoaderWish& self, double warning_s, double limit_s) {
+            self.held_warning = seconds_of(warning_s);
+            self.held_limit = seconds_of(limit_s);
+          },
+          "warning_s"_a, "limit_s"_a);
+}
+
+LoaderSetup make_setup(const LoaderWish& wish) {
+  Result<LoaderSetup> made = without_gil([&] { return LoaderSetup::make(wish); });
+  raise_for_batch(made.status());
+  return *std::move(made);
+}
+
+void resume(LoaderSetup& setup, const Cursor& saved, const std::vector<std::string>& allow) {
+  const std::vector<std::string_view> allowed(allow.begin(), allow.end());
+  raise_if_failed(without_gil([&] { return setup.resume(saved, allowed); }));
+}
+
+}  // namespace
+
+void bind_loader_setup(nb::module_& module) {
+  bind_part(module);
+  bind_wish(module);
+  nb::class_<LoaderSetup>(module, "LoaderSetup", "A loader that can be run, from any cursor of it.")
+      .def_static("make", &make_setup, "wish"_a,
+                  "Checks what was asked for and fills in the rest. May read a sample.")
+      .def("cursor", &LoaderSetup::cursor, "epoch"_a, "position"_a, "A cursor of this run.")
+      .def("wanted", &LoaderSetup::wanted, "saved"_a,
+           "A cursor of this run that leaves open what was not asked for, and what `saved` does "
+           "not say.")
+      .def("resume", &resume, "saved"_a, "allow"_a, "Takes what was left open from a cursor.")
+      .def(
+          "set_items",
+          [](LoaderSetup& self, const Items& items) {
+            raise_if_failed(self.set_items(vector_of(items)));
+          },
+          "items"_a, nb::sig("def set_items(self, items: NDArray[numpy.uint64]) -> None"),
+          "Another list, for another epoch.")
+      .def(
+          "options_at",
+          [](const LoaderSetup& self, const Cursor& cursor) {
+            return value_or_raise(self.options_at(cursor));
+          },
+          "cursor"_a, "The options of a run from there on.")
+      .def_prop_ro("order",
+                   [](const LoaderSetup& self) {  // of which Python has const methods only
+                     return std::const_pointer_cast<SampleOrder>(self.order());
+                   })
+      .def_prop_ro("cut", [](const LoaderSetup& self) { return self.cut(); })
+      .def_prop_ro("memory_needed", &LoaderSetup::memory_needed)
+      .def_prop_ro("memory_bytes", &LoaderSetup::memory_bytes)
+      .def_prop_ro_static("memory_default_bytes",
+                          [](nb::handle) { return LoaderSetup::kMemoryDefaultBytes; });
+}
+
+}  // namespace stoker::python

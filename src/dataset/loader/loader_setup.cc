@@ -1,0 +1,271 @@
+#include "dataset/loader/loader_setup.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "dataset/order/explicit_order.h"
+#include "dataset/order/mixture.h"
+
+namespace stoker {
+namespace {
+
+Status invalid(std::string message) {
+  return Status(Code::invalid_argument, std::move(message));
+}
+
+/// "1,234,567".
+std::string grouped(std::uint64_t number) {
+  std::string digits = std::to_string(number);
+  for (std::size_t at = digits.size(); at > 3; at -= 3) digits.insert(at - 3, 1, ',');
+  return digits;
+}
+
+/// A slice of every sample is no selection: its fingerprint is the dataset's. A list is one.
+bool is_all(const Selection& selection, std::uint64_t count) {
+  const auto* slice = std::get_if<SampleSlice>(&selection);
+  return slice != nullptr && slice->first == 0 && slice->count == count &&
+         (slice->step == 1 || count <= 1);
+}
+
+bool is_mixture(const LoaderWish& wish) {
+  return wish.parts.size() != 1 || wish.parts.front().weight.has_value();
+}
+
+Status check_parts(const LoaderWish& wish) {
+  if (wish.parts.empty()) return invalid("a loader needs a dataset");
+  for (const LoaderPart& part : wish.parts) {
+    if (!part.dataset) return invalid("a dataset is missing (null)");
+    if (part.windows && part.packs) return invalid("token windows or packs: not both");
+    if (is_mixture(wish) && !part.weight)
+      return invalid("a mixture needs a weight for each dataset");
+  }
+  if (wish.items && is_mixture(wish))
+    return invalid("a list of samples is one of a single dataset: a mixture has its own order");
+  const bool is_whole = std::ranges::none_of(
+      wish.parts, [](const LoaderPart& part) { return part.selection.has_value(); });
+  if (wish.on_error == OnError::skip && (wish.items || !is_whole))
+    return invalid(
+        "on_error=\"skip\" chooses among all samples of a dataset, also those that were not "
+        "selected: it is for whole datasets only");
+  return {};
+}
+
+}  // namespace
+
+Result<std::uint64_t> global_batch_of(const LoaderWish& wish) {
+  const SettingNames& names = wish.names;
+  if ((wish.batch_size == 0) == (wish.global_batch_size == 0))
+    return invalid(fmt::format("give {}, of each rank, or {}, of all together{}", names.batch_size,
+                               names.global_batch_size, wish.batch_size == 0 ? "" : ", not both"));
+  if (wish.world_size == 0) return invalid("a world has at least one rank");
+  if (wish.global_batch_size == 0) {
+    if (wish.batch_size > BatchCut::kGlobalBatchMax / wish.world_size)
+      return invalid(fmt::format("{}={}: at most {} samples over all ranks", names.batch_size,
+                                 wish.batch_size, BatchCut::kGlobalBatchMax));
+    return wish.batch_size * wish.world_size;
+  }
+  if (wish.global_batch_size % wish.world_size != 0)
+    return invalid(fmt::format("{}={} cannot be divided among {} ranks", names.global_batch_size,
+                               wish.global_batch_size, wish.world_size));
+  return wish.global_batch_size;
+}
+
+Tail tail_of(const LoaderWish& wish) noexcept {
+  const bool is_shuffled = !wish.items && wish.order.shuffle != Shuffle::off;
+  return wish.tail.value_or(is_shuffled ? Tail::drop : Tail::keep);  // what is shuffled trains
+}
+
+Result<LoaderSetup> LoaderSetup::make(LoaderWish wish) {
+  STOKER_TRY(check_parts(wish));
+  STOKER_ASSIGN(wish.global_batch_size, global_batch_of(wish));
+  wish.batch_size = 0;
+  wish.tail = tail_of(wish);
+  for (LoaderPart& part : wish.parts)
+    if (part.selection && is_all(*part.selection, part.whole_count())) part.selection.reset();
+  LoaderSetup setup(std::move(wish));
+  STOKER_TRY(setup.set_data());
+  STOKER_TRY(setup.set_first_line());
+  STOKER_TRY(setup.set_memory());
+  return setup;
+}
+
+Status LoaderSetup::set_data() {
+  for (const LoaderPart& part : wish_.parts) {
+    whole_counts_.push_back(part.whole_count());
+    if (part.weight)
+      source_.mixture.push_back({.sample_count = part.selected_count(), .weight = *part.weight});
+  }
+  source_.global_batch_size = wish_.global_batch_size;
+  source_.whole_count_min = *std::ranges::min_element(whole_counts_);
+  source_.sample_bytes = mean_sample_bytes(wish_.parts);
+  STOKER_ASSIGN(data_prints_, prints_of_data());
+  prints_ = data_prints_;
+  return {};
+}
+
+Result<LoaderSetup::Prints> LoaderSetup::prints_of_data() const {
+  std::vector<Digest128> now;
+  std::vector<Digest128> old;
+  for (const LoaderPart& part : wish_.parts) {
+    now.push_back(part.fingerprint());
+    old.push_back(part.packs ? part.old_fingerprint() : now.back());
+  }
+  if (source_.mixture.empty()) return Prints{.now = now.front(), .old = old.front()};
+  Prints prints;
+  STOKER_ASSIGN(prints.now, mixture_fingerprint(now, source_.mixture));
+  STOKER_ASSIGN(prints.old, mixture_fingerprint(old, source_.mixture));
+  return prints;
+}
+
+Result<std::shared_ptr<const SampleOrder>> LoaderSetup::selected(
+    std::shared_ptr<const SampleOrder> order) const {
+  std::vector<Selection> selections;
+  bool is_whole = true;
+  for (std::size_t i = 0; i < wish_.parts.size(); ++i) {
+    const std::optional<Selection>& selection = wish_.parts[i].selection;
+    selections.push_back(selection.value_or(SampleSlice{.count = whole_counts_[i]}));
+    is_whole = is_whole && !selection;
+  }
+  if (is_whole) return order;
+  STOKER_ASSIGN(std::shared_ptr<const SampleOrder> made,
+                make_selected_order(std::move(order), std::move(selections), whole_counts_));
+  return made;
+}
+
+Result<LoaderSetup::List> LoaderSetup::make_list(std::vector<std::uint64_t> items) const {
+  List list;
+  list.prints = {.now = explicit_order_fingerprint(data_prints_.now, items),
+                 .old = explicit_order_fingerprint(data_prints_.old, items)};
+  STOKER_ASSIGN(std::shared_ptr<const SampleOrder> order,
+                make_explicit_order(std::move(items), wish_.parts.front().selected_count()));
+  STOKER_ASSIGN(list.order, selected(std::move(order)));
+  return list;
+}
+
+Result<std::shared_ptr<const LoaderSetup::Line>> LoaderSetup::make_line(
+    const OrderOptions& wish, const std::shared_ptr<const SampleOrder>& list) const {
+  STOKER_ASSIGN(const OrderOptions options, resolve_order(wish, source_));
+  std::shared_ptr<const SampleOrder> order = list;
+  if (!order) {
+    if (source_.mixture.empty()) {
+      STOKER_ASSIGN(order, make_order(options));
+    } else {
+      STOKER_ASSIGN(order, make_mixture_order({.order = options, .parts = source_.mixture}));
+    }
+    STOKER_ASSIGN(order, selected(std::move(order)));
+  }
+  STOKER_ASSIGN(const BatchCut cut, BatchCut::make({.global_batch_size = wish_.global_batch_size,
+                                                    .rank = wish_.rank,
+                                                    .world_size = wish_.world_size,
+                                                    .tail = *wish_.tail,
+                                                    .epoch_samples = order->epoch_samples()}));
+  return std::make_shared<const Line>(
+      Line{.options = options, .order = std::move(order), .cut = cut});
+}
+
+Status LoaderSetup::set_first_line() {
+  OrderOptions& order = wish_.order;
+  if (wish_.items) {
+    order = {.shuffle = Shuffle::off, .seed = order.seed, .sample_count = wish_.items->size()};
+    STOKER_ASSIGN(List list, make_list(*std::exchange(wish_.items, std::nullopt)));
+    list_ = std::move(list.order);
+    prints_ = list.prints;
+  } else if (source_.mixture.empty()) {
+    order.sample_count = wish_.parts.front().selected_count();
+  }
+  Result<std::shared_ptr<const Line>> line = make_line(order, list_);
+  if (!line.ok() && order.lanes != 0) {
+    unfit_ = line.status();
+    OrderOptions without = order;
+    without.lanes = 0;
+    line = make_line(without, list_);
+  }
+  STOKER_ASSIGN(line_, std::move(line));
+  if (order.sample_count == 0) order.sample_count = line_->options.sample_count;  // of a mixture
+  return {};
+}
+
+Status LoaderSetup::set_memory() {
+  STOKER_ASSIGN(memory_needed_, Loader::memory_needed(run_options(cursor(0, 0))));
+  const std::uint64_t local = std::max<std::uint64_t>(wish_.local_world_size, 1);
+  memory_bytes_ = std::max<std::size_t>(kMemoryDefaultBytes / local, memory_needed_);
+  if (!wish_.memory_bytes) return {};
+  memory_bytes_ = *wish_.memory_bytes / local;
+  if (memory_bytes_ >= memory_needed_) return {};
+  const std::string_view name = wish_.names.memory_bytes;
+  const std::string among =
+      local == 1 ? "" : fmt::format(", {} for each of {} processes", grouped(memory_bytes_), local);
+  return invalid(fmt::format(
+      "{0} is {1}{2}, and {3} are needed: three batches of {4} samples, each as large as it can "
+      "get, and the largest sample{5}. Raise {0}, lower the batch size, or leave {0} out",
+      name, grouped(*wish_.memory_bytes), among, grouped(memory_needed_ * local),
+      cut().rank_batch_size(), local == 1 ? "" : fmt::format(", {} times", local)));
+}
+
+Cursor LoaderSetup::cursor(std::uint64_t epoch, std::uint64_t position) const {
+  return {.order = line_->options,
+          .fingerprint = prints_.now,
+          .tail = *wish_.tail,
+          .global_batch_size = wish_.global_batch_size,
+          .epoch = epoch,
+          .position = position};
+}
+
+Cursor LoaderSetup::wanted(const Cursor& saved) const {
+  Cursor run = cursor(0, 0);
+  run.order = wish_.order;
+  if (saved.fingerprint == prints_.old) run.fingerprint = prints_.old;
+  return run;
+}
+
+Status LoaderSetup::resume(const Cursor& saved, std::span<const std::string_view> allow) {
+  STOKER_TRY(check_cursor(saved, wanted(saved), allow));
+  STOKER_ASSIGN(line_, make_line(saved.order, list_));
+  unfit_ = {};
+  return {};
+}
+
+Status LoaderSetup::set_items(std::vector<std::uint64_t> items) {
+  if (!list_) return invalid("this loader has no list of samples, and so no other one");
+  OrderOptions order = wish_.order;
+  order.sample_count = items.size();
+  STOKER_ASSIGN(List list, make_list(std::move(items)));
+  STOKER_ASSIGN(line_, make_line(order, list.order));
+  wish_.order = order;
+  list_ = std::move(list.order);
+  prints_ = list.prints;
+  return {};
+}
+
+Result<LoaderOptions> LoaderSetup::options_at(const Cursor& cursor) const {
+  if (!unfit_.ok()) return unfit_;
+  return run_options(cursor);
+}
+
+LoaderOptions LoaderSetup::run_options(const Cursor& cursor) const {
+  LoaderOptions options{.order = line_->order,
+                        .cut = line_->cut.options(),
+                        .cursor = cursor,
+                        .end_epoch = wish_.end_epoch,
+                        .fields = wish_.fields,
+                        .on_error = wish_.on_error,
+                        .seed = wish_.order.seed,
+                        .memory_bytes = memory_bytes_,
+                        .threads = wish_.threads,
+                        .depth = wish_.depth,
+                        .held_warning = wish_.held_warning,
+                        .held_limit = wish_.held_limit};
+  if (wish_.has_items_per_epoch) options.end_epoch = cursor.epoch + 1;
+  options.fetch.engine = wish_.engine;
+  for (const LoaderPart& part : wish_.parts) {
+    options.datasets.push_back(part.dataset);
+    if (part.windows) options.windows.push_back(part.windows);
+    if (part.packs) options.packs.push_back(part.packs);
+  }
+  return options;
+}
+
+}  // namespace stoker
