@@ -261,5 +261,5 @@ def test_a_dataset_is_no_checkpoint(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"is a dataset, .* Give another directory"):
         stoker.Checkpointer(data)
     with stoker.Checkpointer(tmp_path / "run") as saver:
-        saver.save(1, shards=[1, 2], **{'"shards": [': 3})
+        saver.save(1, shards=[1, 2], state={'"shards": [': 3})
     assert stoker.load(tmp_path / "run").state["shards"] == [1, 2]
