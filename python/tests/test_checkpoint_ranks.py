@@ -438,7 +438,8 @@ def test_ctrl_c_ends_the_wait_for_other_ranks(tmp_path: Path) -> None:
 
 
 def test_defaultdicts_with_other_factories_are_not_the_same_on_all_ranks() -> None:
-    one, other = collections.defaultdict(int, a=1), collections.defaultdict(list, a=1)
+    one: Any = collections.defaultdict(int, a=1)
+    other: Any = collections.defaultdict(lambda: 0, a=1)
     same = tree_of_all([one, collections.defaultdict(int, a=1)], lambda name: (name,))
     assert same == one
     assert same.default_factory is int
