@@ -19,6 +19,7 @@
 #include "checkpoint/directory/catalog.h"
 #include "checkpoint/directory/notes.h"
 #include "checkpoint/directory/retention.h"
+#include "checkpoint/manifest/manifest_file.h"
 #include "checkpoint/restore/reader.h"
 #include "checkpoint/restore/tensor_names.h"
 #include "checkpoint_arguments.h"
@@ -195,6 +196,14 @@ void bind_checkpoint_read(nb::module_& module) {
               "list[tuple[str, int, bool, int, str | None, str]]"),
       "The newest first: name, step, superseded, generation, damage, line. With `for_newest` "
       "the first one's manifest was read.");
+  module.def(
+      "is_dataset",
+      [](const nb::bytes& directory) {
+        const std::string path = path_of(directory);
+        return without_gil([&] { return is_dataset(posix_file_ops(), path); });
+      },
+      "directory"_a, nb::sig("def is_dataset(directory: bytes) -> bool"),
+      "Whether its manifest.json is that of a dataset.");
   module.def("checkpoint_metrics", &list_metrics, "directory"_a,
              nb::sig("def checkpoint_metrics(directory: bytes) -> list[str]"),
              "The names of the values that checkpoints have, for keep_best.");

@@ -1062,6 +1062,9 @@ def list_checkpoints(directory: bytes, for_newest: bool = False) -> list[tuple[s
     The newest first: name, step, superseded, generation, damage, line. With `for_newest` the first one's manifest was read.
     """
 
+def is_dataset(directory: bytes) -> bool:
+    """Whether its manifest.json is that of a dataset."""
+
 def checkpoint_metrics(directory: bytes) -> list[str]:
     """The names of the values that checkpoints have, for keep_best."""
 

@@ -254,3 +254,12 @@ def test_a_dataset_is_no_checkpoint(tmp_path: Path) -> None:
         stoker.Checkpointer(data)
     listed = subprocess.run([_STOKER, "checkpoint", "ls", data], capture_output=True, text=True)
     assert "it is a dataset; `stoker ls`" in listed.stderr
+    # Wherever it names its shards; and a checkpoint may have a tree of that name.
+    manifest = data / "manifest.json"
+    manifest.chmod(0o644)
+    manifest.write_text('{"note": "' + "x" * 1000 + '",' + manifest.read_text()[1:])
+    with pytest.raises(ValueError, match=r"is a dataset, .* Give another directory"):
+        stoker.Checkpointer(data)
+    with stoker.Checkpointer(tmp_path / "run") as saver:
+        saver.save(1, shards=[1, 2], state={'"shards": [': 3})
+    assert stoker.load(tmp_path / "run").state["shards"] == [1, 2]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import json
 import os
@@ -18,6 +19,7 @@ import pytest
 
 import stoker
 from stoker._checkpoint import together as _checkpoint_together
+from stoker._checkpoint.ranks import Differs, tree_of_all
 
 # A rank obeys lines of Python on stdin, and answers each with a line: what `result` is then, or the
 # exception.
@@ -434,3 +436,14 @@ def test_ctrl_c_ends_the_wait_for_other_ranks(tmp_path: Path) -> None:
             os.sched_yield()  # it does not wait yet
         rank.process.send_signal(signal.SIGINT)
         assert rank.hear() == "interrupted"
+
+
+def test_defaultdicts_with_other_factories_are_not_the_same_on_all_ranks() -> None:
+    one: Any = collections.defaultdict(int, a=1)
+    other: Any = collections.defaultdict(lambda: 0, a=1)
+    same = tree_of_all([one, collections.defaultdict(int, a=1)], lambda name: (name,))
+    assert same == one
+    assert same.default_factory is int
+    assert isinstance(tree_of_all([one, other], lambda name: (name,)), Differs)
+    nested = tree_of_all([{"d": one}, {"d": other}], lambda name: (name,))
+    assert isinstance(nested["d"], Differs)

@@ -214,3 +214,15 @@ def test_a_sample_has_exactly_the_fields_it_has(some: Path, where: Any, batch_si
 def test_columns_of_text_and_bytes_have_none_for_a_sample_without_the_field(some: Path) -> None:
     batch = next(iter(stoker.Loader(some, **(OPTIONS | {"batch_size": 8}))))
     assert batch["txt"] == ["", None, None, "", None, None, "", None]
+
+
+@pytest.mark.parametrize("form", ["tar", "mds", "tfrecord"])
+def test_a_batch_has_the_keys_that_the_dataset_has(tmp_path: Path, form: Any) -> None:
+    samples = ({"__key__": f"k/{i}", "n": i, "text": f"t{i}"} for i in range(20))
+    stoker.ingest(samples, tmp_path / "d", format=form, samples_per_shard=7)
+    data = stoker.Dataset(tmp_path / "d")
+    keys = [sample["__key__"] for sample in data]
+    for fields in (None, {"n": int}):
+        loader = stoker.Loader(data, batch_size=3, shuffle=False, tail="keep", fields=fields)
+        assert [key for batch in loader for key in batch["__key__"]] == keys
+    assert len(set(keys)) == 20

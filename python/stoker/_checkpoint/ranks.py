@@ -51,7 +51,7 @@ def tree_of_all(trees: list[Any], identity: Identity) -> Any:
     first = trees[0]
     if len(trees) == 1:
         return first
-    if any(type(tree) is not type(first) for tree in trees):
+    if any(_kind_of(tree) != _kind_of(first) for tree in trees):
         return Differs(len(trees))
     if isinstance(first, TensorNode):
         return first if _is_one(trees, identity) else Differs(len(trees))
@@ -63,6 +63,11 @@ def tree_of_all(trees: list[Any], identity: Identity) -> Any:
         rows = zip(*([part for _, part in own or ()] for own in parts), strict=True)
         return with_parts(first, [tree_of_all(list(row), identity) for row in rows])
     return first if len({_exact(tree) for tree in trees}) == 1 else Differs(len(trees))
+
+
+def _kind_of(tree: Any) -> tuple[Any, ...]:
+    """Its type, and what a defaultdict makes of a key that it lacks."""
+    return type(tree), getattr(tree, "default_factory", None)
 
 
 def _exact(value: Any) -> Any:

@@ -270,6 +270,9 @@ class Loader:
         was begun and has handed out nothing yet begins there, too. Nothing happens if the next one
         is the rest of this very one: a framework that says so before each epoch does not set back
         one that was resumed.
+
+        Call it between two iterations: each batch that an iteration gives afterwards says anew
+        where the next one begins.
         """
         self._runs.set_epoch(epoch)
 

@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <string>
 
+#include "formats/json/strict_json.h"
 #include "formats/plain_name.h"
 #include "io/files/text_file.h"
 
@@ -17,6 +18,17 @@ Result<CheckpointManifest> read_checkpoint_manifest(FileOps& ops, const PathAt& 
   const PathAt path = step / kManifestName;
   STOKER_ASSIGN(const std::string text, read_text_file(ops, path, kManifestBytesMax));
   return parse_checkpoint_manifest(text, path.text());
+}
+
+bool is_dataset(FileOps& ops, const PathAt& directory) {
+  const Result<std::string> text =
+      read_text_file(ops, directory / kManifestName, kManifestBytesMax);
+  // Most have no such word, and need not be parsed.
+  if (!text.ok() || text->find("\"shards\"") == std::string::npos) return false;
+  const Result<Json> manifest = parse_strict_json(*text, "", {.text_bytes_max = text->size()});
+  if (!manifest.ok() || !manifest->is_object()) return false;
+  const Json* const shards = manifest->find("shards");
+  return shards != nullptr && shards->is_array();
 }
 
 bool is_damage(const Status& status) noexcept {

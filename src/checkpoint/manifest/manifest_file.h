@@ -10,6 +10,10 @@ namespace stoker {
 /// The manifest of the checkpoint in the directory `step`.
 Result<CheckpointManifest> read_checkpoint_manifest(FileOps& ops, const PathAt& step);
 
+/// Whether the manifest.json in `directory` is that of a dataset (docs/formats/manifest.md), and so
+/// the directory has nothing to do with checkpoints. False if it cannot be read.
+bool is_dataset(FileOps& ops, const PathAt& directory);
+
 /// Whether bytes are wrong, or lost by the medium: another copy may be whole. A lack of rights,
 /// descriptors or memory is none: it says nothing about the bytes.
 bool is_damage(const Status& status) noexcept;

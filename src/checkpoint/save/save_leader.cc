@@ -8,6 +8,7 @@
 
 #include "base/token.h"
 #include "checkpoint/directory/step_removal.h"
+#include "checkpoint/manifest/manifest_file.h"
 #include "checkpoint/manifest/names.h"
 #include "checkpoint/save/abandon_save.h"
 #include "io/files/filesystem.h"
@@ -44,10 +45,14 @@ Status SaveLeader::ready(bool is_idle) {
   }
   STOKER_ASSIGN(const CheckpointDirectory directory,
                 CheckpointDirectory::make(*options_.ops, options_.directory));
+  if (is_dataset(directory.ops(), directory.self()))
+    return Status(Code::invalid_argument,
+                  options_.directory +
+                      ": it is a dataset, and no directory of checkpoints; give another directory");
   if (directory.ops().kind_of(directory.at(kManifestName)).ok())
     return Status(Code::invalid_argument,
                   options_.directory + ": has a " + std::string(kManifestName) +
-                      ", so it is a checkpoint itself, or a dataset: give the directory above it");
+                      ", so it is a checkpoint itself; give the directory above it");
   STOKER_ASSIGN(std::unique_ptr<WriterLock> lock, WriterLock::acquire(directory, options_.lock));
   const CheckpointDirectory timed = directory.with(writer_ops_);
   const std::string token = lock->token();

@@ -5,13 +5,12 @@
 
 #include <charconv>
 #include <cmath>
-#include <fstream>
-#include <ios>
 #include <string>
 #include <string_view>
 #include <system_error>
 
 #include "base/shell_quote.h"
+#include "checkpoint/manifest/manifest_file.h"
 #include "checkpoint/manifest/names.h"
 #include "checkpoint/staging/stoppable_engine.h"
 #include "cli/engine_choice.h"
@@ -50,22 +49,9 @@ Result<CheckpointDirectory> open_directory(const std::string& directory) {
   return opened;
 }
 
-namespace {
-
-/// Whether its manifest.json is one of `stoker pack`, which names shards after version and format.
-bool is_dataset(const std::string& directory) {
-  std::ifstream file(directory + "/manifest.json", std::ios::binary);
-  std::string head(256, '\0');
-  file.read(head.data(), static_cast<std::streamsize>(head.size()));
-  return head.find("\"shards\"") != std::string::npos;
-}
-
-}  // namespace
-
 Status no_checkpoints(const std::string& directory) {
   std::string_view why;
-  const Result<FileKind> manifest = posix_file_ops().kind_of(directory + "/manifest.json");
-  if (manifest.ok() && *manifest == FileKind::regular && is_dataset(directory))
+  if (is_dataset(posix_file_ops(), directory))
     why = ": it is a dataset; `stoker ls` shows what is in it";
   else if (posix_file_ops().kind_of(directory + "/manifest.json").ok())
     why =

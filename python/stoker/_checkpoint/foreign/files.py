@@ -7,6 +7,7 @@ import shlex
 import zipfile
 from pathlib import Path
 
+from stoker import _native
 from stoker._common.plain_files import open_plain
 
 _HEAD_BYTES = 512
@@ -71,19 +72,9 @@ def _kind_of_zip(path: str | os.PathLike[str]) -> str:
     return "a zip archive"
 
 
-_MANIFEST_HEAD_BYTES = 256  # version, format and the beginning of shards
-
-
 def is_dataset(path: str | os.PathLike[str]) -> bool:
-    """Whether a directory's manifest.json is one of `stoker pack`: it names shards."""
-    manifest = Path(path) / "manifest.json"
-    try:
-        if not manifest.is_file():
-            return False
-        with manifest.open("rb") as file:
-            return b'"shards"' in file.read(_MANIFEST_HEAD_BYTES)
-    except OSError:
-        return False
+    """Whether a directory's manifest.json is one of `stoker pack`."""
+    return _native.is_dataset(os.fsencode(path))
 
 
 def foreign_directory(path: str | os.PathLike[str]) -> str | None:
