@@ -18,9 +18,10 @@
 #include <vector>
 
 #include "bind.h"
-#include "checkpoint/directory/catalog.h"
-#include "checkpoint/directory/notes.h"
-#include "checkpoint/directory/retention.h"
+#include "checkpoint/catalog/catalog.h"
+#include "checkpoint/catalog/notes.h"
+#include "checkpoint/catalog/retention.h"
+#include "checkpoint/directory/checkpoint_directory.h"
 #include "checkpoint/restore/reader.h"
 #include "checkpoint/restore/restore_choice.h"
 #include "checkpoint/restore/tensor_names.h"
@@ -162,7 +163,7 @@ nb::tuple choose(const nb::bytes& directory, const std::string& name, bool finit
   const Result<RestoreChoice> choice =
       without_gil([&] { return choose_checkpoint(request, try_one); });
   if (raised) std::rethrow_exception(raised);
-  raise_if_damaged(choice.status(), request.directory.path());
+  raise_if_damaged(choice.status(), request.directory->path());
   nb::list passed_over;
   for (const PassedOver& passed : choice->passed_over)
     passed_over.append(

@@ -13,8 +13,7 @@
 #include <utility>
 
 #include "base/mutex.h"
-#include "checkpoint/directory/catalog.h"
-#include "checkpoint/directory/step_files.h"
+#include "checkpoint/catalog/catalog.h"
 #include "checkpoint/inspect/verify_header.h"
 #include "checkpoint/manifest/manifest_file.h"
 
@@ -24,13 +23,8 @@ namespace {
 /// One step's verification, file by file.
 class StepCheck final : public ChunkHandler {
  public:
-  StepCheck(const CheckpointDirectory& directory, std::string name,
-            const CheckpointVerifyOptions& options)
-      : directory_(directory),
-        ops_(directory.ops()),
-        name_(std::move(name)),
-        path_(directory.at(name_)),
-        options_(options) {}
+  StepCheck(const CheckpointStore& store, std::string name, const CheckpointVerifyOptions& options)
+      : store_(store), name_(std::move(name)), options_(options) {}
 
   Result<CheckpointVerifyReport> run();
 
@@ -47,15 +41,14 @@ class StepCheck final : public ChunkHandler {
   Status check_files();
   void count(std::size_t size_bytes);
 
-  const CheckpointDirectory directory_;
-  FileOps& ops_;
+  const CheckpointStore& store_;
   const std::string name_;
-  const PathAt path_;
   const CheckpointVerifyOptions& options_;
   CheckpointManifest manifest_;
   std::vector<CheckpointFile> found_;    // as the manifest names them, with the sizes they have
   std::vector<std::uint32_t> readable_;  // of those
-  std::unique_ptr<StepFiles> files_;
+  std::unique_ptr<OpenStep> step_;
+  std::shared_ptr<StoredFiles> files_;
   std::vector<ChunkRead> reads_;
   std::uint64_t total_bytes_ = 0;
 
@@ -78,7 +71,7 @@ void StepCheck::count(std::size_t size_bytes) {
 
 /// Files that nobody has named, and files that were named and are not there.
 Status StepCheck::check_names() {
-  STOKER_ASSIGN(const std::vector<std::string> names, ops_.list(path_));
+  STOKER_ASSIGN(const std::vector<std::string> names, step_->list_files());
   std::set<std::string_view> expected = {kManifestName};
   for (const CheckpointFile& file : manifest_.files) expected.insert(file.name);
   for (const std::string& name : names) {
@@ -119,7 +112,7 @@ Status StepCheck::look_at_file(std::uint32_t index) {
                           .size_bytes = named.size_bytes,
                           .tensors = tensors_in(manifest_, index, 0, named.size_bytes),
                           .reason = "the file is not there"};
-  const Result<FileInfo> info = ops_.info_of(path_ / named.name);
+  const Result<FileInfo> info = step_->find_file(named.name);
   if (!info.ok() && !is_gone(info.status())) {
     if (!is_damage(info.status())) return info.status();
     damage.kind = DamageKind::unreadable;
@@ -194,8 +187,7 @@ Status StepCheck::check_headers() {
   for (const std::uint32_t index : readable_) {
     const CheckpointFile& named = manifest_.files[index];
     if (damaged.contains(named.name)) continue;
-    STOKER_ASSIGN(const std::shared_ptr<const File> file, files_->get(index));
-    const Status status = check_header(*file, manifest_, index);
+    const Status status = check_header(*files_, found_[index].size_bytes, manifest_, index);
     if (!status.ok() && !is_damage(status)) return status;
     if (!status.ok())
       add({.kind = DamageKind::bad_header,
@@ -208,32 +200,32 @@ Status StepCheck::check_headers() {
 }
 
 Status StepCheck::check_files() {
+  STOKER_ASSIGN(step_, store_.open_step(name_));
   STOKER_TRY(check_names());
   check_coverage();
   found_ = manifest_.files;
   for (std::uint32_t i = 0; i < manifest_.files.size(); ++i) STOKER_TRY(look_at_file(i));
-  STOKER_ASSIGN(std::shared_ptr<const RootDirectory> root, open_root(ops_, path_));
-  files_ = std::make_unique<StepFiles>(ops_, std::move(root), found_, options_.reader.file);
-  STOKER_TRY(read_chunks(*files_, reads_, *this,
-                         {.engine = options_.reader.engine,
-                          .thread_count = options_.reader.thread_count,
-                          .depth = options_.reader.depth,
-                          .stop = options_.stop}));
+  files_ = step_->files(found_, options_.reader.file);
+  STOKER_TRY(files_->read(reads_, *this,
+                          {.engine = options_.reader.engine,
+                           .thread_count = options_.reader.thread_count,
+                           .depth = options_.reader.depth,
+                           .stop = options_.stop}));
   return check_headers();
 }
 
 Result<CheckpointVerifyReport> StepCheck::run() {
-  STOKER_ASSIGN(const FileInfo info, ops_.info_of(path_));
+  STOKER_ASSIGN(const StoredStep there, store_.find_step(name_));
   const auto bad_manifest = [&](std::string_view reason) {
     add({.kind = DamageKind::bad_manifest,
          .step = {},
          .file = std::string(kManifestName),
          .reason = std::string(reason)});
   };
-  if (info.kind != FileKind::directory) {
+  if (!there.is_checkpoint) {
     bad_manifest("it is no directory");
   } else {
-    Result<CheckpointManifest> manifest = read_checkpoint_manifest(ops_, path_);
+    Result<CheckpointManifest> manifest = store_.read_manifest(name_);
     const std::optional<StepName> parsed = parse_step_name(name_);
     if (manifest.ok() && parsed && manifest->step != parsed->step)
       manifest = Status(Code::corrupt, "it is of step " + std::to_string(manifest->step));
@@ -248,7 +240,7 @@ Result<CheckpointVerifyReport> StepCheck::run() {
     }
   }
   // A step that went away while it was looked at is no damaged one.
-  STOKER_TRY(ops_.info_of(path_).status());
+  STOKER_TRY(store_.find_step(name_).status());
   const MutexLock lock(mutex_);
   report_.step_count = 1;
   report_.checked_bytes = checked_bytes_.load(std::memory_order_relaxed);
@@ -275,22 +267,22 @@ std::string_view damage_kind_name(DamageKind kind) noexcept {
   return "unknown";
 }
 
-Result<CheckpointVerifyReport> verify_checkpoint(const CheckpointDirectory& directory,
+Result<CheckpointVerifyReport> verify_checkpoint(const CheckpointStore& store,
                                                  const std::string& name,
                                                  const CheckpointVerifyOptions& options) {
-  return StepCheck(directory, name, options).run();
+  return StepCheck(store, name, options).run();
 }
 
-Result<CheckpointVerifyReport> verify_checkpoints(const CheckpointDirectory& directory,
+Result<CheckpointVerifyReport> verify_checkpoints(const CheckpointStore& store,
                                                   const CheckpointVerifyOptions& options) {
   constexpr int kAttemptsMax = 1000;
   CheckpointVerifyReport all;
   // Where all that were there are gone by now there are others.
   for (int attempt = 0; attempt < kAttemptsMax && all.step_count == 0; ++attempt) {
-    STOKER_ASSIGN(const Catalog catalog, list_checkpoints(directory));
+    STOKER_ASSIGN(const Catalog catalog, list_checkpoints(store));
     if (catalog.steps.empty()) break;
     for (const CatalogStep& step : catalog.steps) {
-      Result<CheckpointVerifyReport> report = verify_checkpoint(directory, step.name, options);
+      Result<CheckpointVerifyReport> report = verify_checkpoint(store, step.name, options);
       if (!report.ok() && is_gone(report.status())) continue;
       if (report.status().code() == Code::cancelled) return report.status();
       ++all.step_count;
@@ -302,23 +294,25 @@ Result<CheckpointVerifyReport> verify_checkpoints(const CheckpointDirectory& dir
       std::ranges::move(report->damages, std::back_inserter(all.damages));
     }
   }
-  if (std::optional<CheckpointDamage> damage = check_latest(directory))
+  if (std::optional<CheckpointDamage> damage = check_latest(store))
     all.damages.push_back(*std::move(damage));
-  STOKER_ASSIGN(std::vector<CheckpointDamage> foreign, find_foreign_names(directory));
+  STOKER_ASSIGN(std::vector<CheckpointDamage> foreign, find_foreign_names(store));
   std::ranges::move(foreign, std::back_inserter(all.damages));
   return all;
 }
 
-std::optional<CheckpointDamage> check_latest(const CheckpointDirectory& directory) {
-  FileOps& ops = directory.ops();
+std::optional<CheckpointDamage> check_latest(const CheckpointStore& store) {
   CheckpointDamage damage{
       .kind = DamageKind::bad_latest, .step = "", .file = std::string(kLatestName), .reason = ""};
-  const Result<FileKind> kind = ops.kind_of(directory.at(kLatestName));
-  if (kind.ok() && *kind != FileKind::symlink) {
-    damage.reason = "it is no symbolic link, and no save can make it one: give it another name";
-    return damage;
+  const Result<std::vector<ForeignName>> foreign = store.find_foreign_names();
+  if (foreign.ok()) {
+    const auto latest = std::ranges::find(*foreign, kLatestName, &ForeignName::name);
+    if (latest != foreign->end()) {
+      damage.reason = latest->reason;
+      return damage;
+    }
   }
-  const Result<Catalog> catalog = list_checkpoints(directory);
+  const Result<Catalog> catalog = list_checkpoints(store);
   if (!catalog.ok() || catalog->latest.empty()) return std::nullopt;
   if (catalog->find(catalog->latest) != nullptr) return std::nullopt;
   damage.step = catalog->latest;
@@ -328,26 +322,17 @@ std::optional<CheckpointDamage> check_latest(const CheckpointDirectory& director
     return damage;
   }
   // It is read after the list was made: a commit may have moved it to a step that is newer.
-  if (ops.info_of(directory.at(catalog->latest)).ok()) return std::nullopt;
+  if (store.find_step(catalog->latest).ok()) return std::nullopt;
   return damage;
 }
 
-Result<std::vector<CheckpointDamage>> find_foreign_names(const CheckpointDirectory& directory) {
-  STOKER_ASSIGN(const std::vector<DirectoryName> names,
-                directory.ops().list_names(directory.self()));
+Result<std::vector<CheckpointDamage>> find_foreign_names(const CheckpointStore& store) {
+  STOKER_ASSIGN(const std::vector<ForeignName> names, store.find_foreign_names());
   std::vector<CheckpointDamage> found;
-  for (const DirectoryName& name : names) {
-    const bool is_for_directory = name.name == kNotesName || is_owner_name(name.name) ||
-                                  is_meeting_name(name.name) || is_trash_name(name.name);
-    const bool is_for_file = name.name == kLockName || name.name == kCatalogName ||
-                             parse_epoch_name(name.name) || is_epoch_claim_name(name.name);
-    if ((is_for_directory && name.kind != FileKind::directory) ||
-        (is_for_file && name.kind != FileKind::regular))
-      found.push_back(
-          {.kind = DamageKind::foreign_file,
-           .step = "",
-           .file = name.name,
-           .reason = is_for_directory ? "it is no directory" : "it is no regular file"});
+  for (const ForeignName& name : names) {
+    if (name.name == kLatestName) continue;  // check_latest()
+    found.push_back(
+        {.kind = DamageKind::foreign_file, .step = "", .file = name.name, .reason = name.reason});
   }
   return found;
 }
