@@ -53,6 +53,9 @@ using NoteChange = std::function<Result<std::string>(const std::optional<std::st
 /// 5. A note that update_note() has returned OK for is seen by a Retirement that has not asked yet
 ///    whether the checkpoint may go.
 ///
+/// Calls end by themselves: a store over a network limits each of them, and answers `unavailable`.
+/// (The directory's calls are limited from outside, by TimedFileOps.)
+///
 /// An object of this class is a handle; copies made by share() lead to the same place.
 ///
 /// FileInfo says of a file whether it is the same as before. A store without inodes and times sets
