@@ -12,7 +12,8 @@
 #include <vector>
 
 #include "base/checksum.h"
-#include "checkpoint/directory/catalog.h"
+#include "checkpoint/catalog/catalog.h"
+#include "checkpoint/directory/checkpoint_directory.h"
 #include "fuzz/manifest_mutator.h"
 #include "fuzz/memory_file_ops.h"
 

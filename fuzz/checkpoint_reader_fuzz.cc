@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/checksum.h"
+#include "checkpoint/directory/checkpoint_directory.h"
 #include "checkpoint/inspect/diff.h"
 #include "checkpoint/inspect/verify.h"
 #include "checkpoint/manifest/step_summary.h"

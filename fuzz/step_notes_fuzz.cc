@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "checkpoint/directory/notes.h"
+#include "checkpoint/catalog/notes.h"
 #include "fuzz/manifest_mutator.h"
 
 namespace stoker {

@@ -16,9 +16,10 @@
 #include <vector>
 
 #include "bind.h"
-#include "checkpoint/directory/catalog.h"
-#include "checkpoint/directory/notes.h"
-#include "checkpoint/directory/retention.h"
+#include "checkpoint/catalog/catalog.h"
+#include "checkpoint/catalog/notes.h"
+#include "checkpoint/catalog/retention.h"
+#include "checkpoint/directory/checkpoint_directory.h"
 #include "checkpoint/manifest/manifest_file.h"
 #include "checkpoint/restore/reader.h"
 #include "checkpoint/restore/tensor_names.h"

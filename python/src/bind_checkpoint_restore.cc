@@ -107,12 +107,15 @@ nb::tuple restore(const nb::bytes& directory, const std::string& name, bool fini
                   const std::tuple<nb::callable, nb::callable>& trial,
                   std::optional<double> timeout) {
   const std::string path = path_of(directory);
-  const RestoreWish wish{
-      .path = path,
-      .open = [&path] { return CheckpointDirectory::open(posix_file_ops(), path); },
-      .name = name,
-      .finite = finite,
-      .reader = {.engine = make_engine_factory(engine_setting())}};
+  const RestoreWish wish{.path = path,
+                         .open = [&path]() -> Result<StoreHandle> {
+                           STOKER_ASSIGN(const CheckpointDirectory opened,
+                                         CheckpointDirectory::open(posix_file_ops(), path));
+                           return StoreHandle(opened);
+                         },
+                         .name = name,
+                         .finite = finite,
+                         .reader = {.engine = make_engine_factory(engine_setting())}};
   PythonTrial python(std::get<0>(trial), std::get<1>(trial));
   const std::shared_ptr<Coordinator> coordinator =
       session ? session->coordinator : std::shared_ptr<Coordinator>(make_single_coordinator());

@@ -49,7 +49,7 @@ class LocalObject final : public Object {
 
 class LocalUpload final : public Upload {
  public:
-  LocalUpload(StagedFile file, std::string key)
+  LocalUpload(FilePublisher file, std::string key)
       : file_(std::move(file)), context_("publish " + key), key_(std::move(key)) {}
 
   Status append(std::span<const std::byte> data) override {
@@ -81,7 +81,7 @@ class LocalUpload final : public Upload {
     return {};
   }
 
-  StagedFile file_;
+  FilePublisher file_;
   const std::string context_;
   const std::string key_;
 };
@@ -118,7 +118,7 @@ class LocalStore final : public ObjectStore {
 
   Result<std::unique_ptr<Upload>> upload(const std::string& key) override {
     STOKER_TRY(make_directories(ops_, parent_of(key)));
-    Result<StagedFile> staged = StagedFile::create(ops_, key);
+    Result<FilePublisher> staged = FilePublisher::create(ops_, key);
     if (!staged.ok()) return staged.status().with_context("publish " + key);
     return std::unique_ptr<Upload>(std::make_unique<LocalUpload>(*std::move(staged), key));
   }

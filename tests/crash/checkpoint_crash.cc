@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "base/mutex.h"
-#include "checkpoint/directory/catalog.h"
+#include "checkpoint/catalog/catalog.h"
 #include "checkpoint/inspect/verify.h"
 #include "checkpoint/manifest/manifest_file.h"
 #include "checkpoint/manifest/names.h"

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "checkpoint/directory/retention.h"
+#include "checkpoint/catalog/retention.h"
 #include "checkpoint/save/checkpointer.h"
 #include "io/engine/engine_factory.h"
 #include "support/cut_sweep.h"

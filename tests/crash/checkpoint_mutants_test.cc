@@ -3,7 +3,8 @@
 
 #include <algorithm>
 
-#include "checkpoint/directory/step_removal.h"
+#include "checkpoint/catalog/step_removal.h"
+#include "checkpoint/directory/owner_directory.h"
 #include "checkpoint/manifest/names.h"
 #include "checkpoint/opened.h"
 #include "crash/crash_scenarios.h"

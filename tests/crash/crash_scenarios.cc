@@ -4,7 +4,8 @@
 
 #include <cerrno>
 
-#include "checkpoint/directory/notes.h"
+#include "checkpoint/catalog/notes.h"
+#include "checkpoint/directory/owner_directory.h"
 #include "checkpoint/manifest/names.h"
 #include "checkpoint/opened.h"
 #include "support/faulty_file_ops.h"

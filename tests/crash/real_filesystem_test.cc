@@ -5,7 +5,7 @@
 #include <deque>
 #include <sstream>
 
-#include "checkpoint/directory/notes.h"
+#include "checkpoint/catalog/notes.h"
 #include "checkpoint/opened.h"
 #include "crash/recorded_cut.h"
 #include "support/mutant_file_ops.h"

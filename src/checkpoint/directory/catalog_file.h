@@ -4,17 +4,13 @@
 /// manifest it was made from, and nothing is removed because of what it says.
 #pragma once
 
-#include <map>
-#include <string>
+#include <cstdint>
 
 #include "base/unique_fd.h"
 #include "checkpoint/directory/owner_directory.h"
 #include "checkpoint/manifest/step_summary.h"
 
 namespace stoker {
-
-/// By name of the checkpoint. A later line replaces an earlier one.
-using CatalogLines = std::map<std::string, CatalogLine, std::less<>>;
 
 /// What the file says; nothing where it is missing, or cannot be read.
 CatalogLines read_catalog_file(const CheckpointDirectory& directory);
@@ -23,12 +19,12 @@ CatalogLines read_catalog_file(const CheckpointDirectory& directory);
 /// not told: who has no catalog reads manifests.
 ///
 /// Thread safety: none.
-class CatalogWriter {
+class CatalogWriter final : public CatalogKeeper {
  public:
   /// Stages a file in the owner's directory and renames it to `.catalog`.
   CatalogWriter(const OwnerDirectory& owner, const CatalogLines& lines);
 
-  void add(const CatalogLine& line);
+  void add(const CatalogLine& line) override;
 
  private:
   FileOps& ops_;

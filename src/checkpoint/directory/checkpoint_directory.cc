@@ -14,12 +14,4 @@ Result<CheckpointDirectory> CheckpointDirectory::make(FileOps& ops, const std::s
   return open(ops, path);
 }
 
-bool CheckpointDirectory::is_where_it_was() const {
-  const Result<CheckpointDirectory> there = open(*ops_, path());
-  if (!there.ok()) return there.status().code() != Code::not_found;
-  const Result<FileInfo> one = ops_->info_of(self());
-  const Result<FileInfo> other = ops_->info_of(there->self());
-  return !one.ok() || !other.ok() || (one->device == other->device && one->inode == other->inode);
-}
-
 }  // namespace stoker

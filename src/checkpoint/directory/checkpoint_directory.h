@@ -4,20 +4,22 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
+#include "checkpoint/store/checkpoint_store.h"
 #include "io/files/directories.h"
 #include "io/files/file_ops.h"
 #include "io/files/path_at.h"
 
 namespace stoker {
 
-/// A directory of checkpoints, open. Everything in it is looked up through here: from the
-/// directory's descriptor, without following a symbolic link (io/path_at.h). So a name that
-/// somebody has replaced by a link leads nowhere, and a directory that was renamed or mounted over
-/// meanwhile is still the same one.
+/// A directory of checkpoints, open: the store that a path leads to. Everything in it is looked up
+/// through here: from the directory's descriptor, without following a symbolic link (io/path_at.h).
+/// So a name that somebody has replaced by a link leads nowhere, and a directory that was renamed
+/// or mounted over meanwhile is still the same one.
 ///
 /// Thread safety: immutable; copies share the descriptor.
-class CheckpointDirectory {
+class CheckpointDirectory final : public CheckpointStore {
  public:
   /// Opens one that is there. Links on the way to it are followed.
   static Result<CheckpointDirectory> open(FileOps& ops, const std::string& path);
@@ -25,18 +27,39 @@ class CheckpointDirectory {
   static Result<CheckpointDirectory> make(FileOps& ops, const std::string& path);
 
   FileOps& ops() const noexcept { return *ops_; }
-  /// As it was opened; for messages.
-  const std::string& path() const noexcept { return root_->path; }
   PathAt self() const { return {root_, ""}; }
   /// "step-000000000001/manifest.json"
   PathAt at(std::string_view name) const { return {root_, name}; }
 
-  /// Whether the path it was opened by still leads to it: somebody may have removed or moved it, or
-  /// changed a link. In doubt it does.
-  bool is_where_it_was() const;
-
   /// The same directory by other system calls.
   CheckpointDirectory with(FileOps& ops) const { return {ops, root_}; }
+
+  // CheckpointStore; implemented in directory_store.cc.
+  std::shared_ptr<const CheckpointStore> share() const override;
+  const std::string& path() const noexcept override { return root_->path; }
+  /// Somebody may have removed or moved the directory, or changed a link.
+  bool is_where_it_was() const override;
+  Result<bool> is_there() const override;
+  Result<std::uint64_t> free_bytes() const override;
+  Result<std::vector<StoredStep>> list_steps() const override;
+  Result<StoredStep> find_step(std::string_view name) const override;
+  Result<std::string> read_latest() const override;
+  Result<FileInfo> find_manifest(std::string_view step) const override;
+  Result<CheckpointManifest> read_manifest(std::string_view step) const override;
+  Result<std::unique_ptr<OpenStep>> open_step(std::string_view name) const override;
+  CatalogLines read_catalog() const override;
+  Result<std::vector<ForeignName>> find_foreign_names() const override;
+  Result<std::vector<std::uint64_t>> list_notes() const override;
+  Result<FileInfo> find_note(std::uint64_t step) const override;
+  Result<std::string> read_note(std::uint64_t step) const override;
+  Status update_note(std::uint64_t step, const NoteChange& change) const override;
+  std::string note_path_of(std::uint64_t step) const override;
+  Result<std::unique_ptr<StoreLock>> lock(const LockOptions& options) const override;
+  std::unique_ptr<CheckpointWriter> make_writer(const StoreLock& lock) const override;
+  std::unique_ptr<StagedPart> make_part(StageRequest request) const override;
+  Result<CheckpointPart> read_part(const std::string& staging, std::uint32_t rank) const override;
+  Abandoned abandon(const std::string& staging) const override;
+  bool is_abandoned(const std::string& staging) const override;
 
  private:
   CheckpointDirectory(FileOps& ops, std::shared_ptr<const RootDirectory> root)

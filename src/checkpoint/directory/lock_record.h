@@ -8,15 +8,9 @@
 #include <string>
 #include <string_view>
 
+#include "checkpoint/store/lock_options.h"
+
 namespace stoker {
-
-/// A machine, from one start to the next.
-struct Machine {
-  std::string host;     ///< For people: containers often share a name.
-  std::string boot_id;  ///< Decides: no two starts have the same.
-
-  friend bool operator==(const Machine&, const Machine&) = default;
-};
 
 /// The one this process runs on.
 Machine this_machine();

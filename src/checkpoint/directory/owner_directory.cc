@@ -2,12 +2,16 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "base/token.h"
-#include "checkpoint/directory/notes.h"
+#include "checkpoint/catalog/notes.h"
+#include "checkpoint/directory/catalog_file.h"
+#include "checkpoint/directory/notes_directory.h"
+#include "checkpoint/directory/step_commit.h"
 #include "checkpoint/manifest/manifest_file.h"
 #include "io/files/directories.h"
 
@@ -19,6 +23,7 @@ namespace {
 constexpr int kRoundsMax = 1000;
 /// Of checkpoints that bear one step and one generation: somebody has to tell them apart.
 constexpr std::uint32_t kSameNameMax = 10'000;
+constexpr nanoseconds kNotesTimeout = std::chrono::seconds(1);
 
 /// Whether a retired checkpoint still is the one that was retired, and nobody has said anything
 /// about it. In doubt it is not removed: whoever has put it aside may have decided before the note
@@ -81,6 +86,48 @@ Result<std::string> OwnerDirectory::give_back(std::string_view name, const Aside
   STOKER_TRY(published);
   STOKER_TRY(sync_both());
   return to;
+}
+
+std::string OwnerDirectory::staging_name(std::uint64_t step, std::uint64_t number) const {
+  return name_ + "/" + step_name(step) + "-" + std::to_string(number);
+}
+
+void OwnerDirectory::discard_staged(const std::string& staging) const {
+  const std::string name = name_in_owner(staging);
+  discard(name);
+  discard(abandoned_name(name));
+}
+
+std::unique_ptr<CatalogKeeper> OwnerDirectory::start_catalog(const CatalogLines& lines) const {
+  return std::make_unique<CatalogWriter>(*this, lines);
+}
+
+// 1. Rename it into the owner's directory, fsync both.  2. Ask whether it may go: whoever has
+// pinned it before step 1 has published the note by now, and whoever does it later finds no
+// checkpoint.
+// 3. Rename it to a name that may be removed, fsync: no crash brings it back from here on.  If it
+// may not go, the name is given back.
+Result<std::optional<std::string>> OwnerDirectory::retire(const Retirement& retirement) const {
+  FileOps& ops = directory_.ops();
+  const AsideName aside{.purpose = AsideName::Purpose::retire,
+                        .step = retirement.parsed,
+                        .generation = retirement.generation};
+  const std::string retired = aside_name(aside);
+  // So that a pin waits instead of failing; without it the steps are as safe.
+  const Result<NotesLock> lock = NotesLock::take(directory_, kNotesTimeout);
+  static_cast<void>(lock);
+  const PathAt place = directory_.at(retirement.name);
+  STOKER_TRY(explain_layers(ops.rename(place, at(retired)), place));
+  STOKER_TRY(sync_both());
+  ops.reached("retention.retired");
+  if (!retirement.may_go(read_checkpoint_manifest(ops, at(retired)))) {
+    STOKER_TRY(give_back(retired, aside, /*is_superseded=*/false).status());
+    ops.reached("retention.given_back");
+    return std::optional<std::string>();
+  }
+  STOKER_ASSIGN(std::string condemned, condemn(retired));
+  ops.reached("retention.condemned");
+  return std::optional<std::string>(std::move(condemned));
 }
 
 Result<std::string> OwnerDirectory::condemn(std::string_view name) const {

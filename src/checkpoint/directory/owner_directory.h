@@ -1,10 +1,13 @@
 #pragma once
 
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "checkpoint/directory/checkpoint_directory.h"
 #include "checkpoint/manifest/names.h"
+#include "checkpoint/store/checkpoint_writer.h"
 
 namespace stoker {
 
@@ -17,7 +20,7 @@ namespace stoker {
 /// is whole until it is certain that it goes.
 ///
 /// Thread safety: const methods may be called from any thread.
-class OwnerDirectory {
+class OwnerDirectory final : public CheckpointWriter {
  public:
   OwnerDirectory(CheckpointDirectory directory, std::string_view token)
       : directory_(std::move(directory)), name_(owner_name(token)) {}
@@ -27,6 +30,17 @@ class OwnerDirectory {
   const std::string& name() const noexcept { return name_; }
   PathAt self() const { return directory_.at(name_); }
   PathAt at(std::string_view name) const { return self() / name; }
+
+  const CheckpointStore& store() const noexcept override { return directory_; }
+  bool is_owner() const override { return directory_.ops().info_of(self()).ok(); }
+  /// A directory in this one: "owner-<token>/step-000000001000-7".
+  std::string staging_name(std::uint64_t step, std::uint64_t number) const override;
+  /// Steps 8 to 12 of the commit (step_commit.cc).
+  Status commit(const StepCommit& commit, CommitStage& stage) const override;
+  void discard_staged(const std::string& staging) const override;
+  /// Crash points: retention.retired, .condemned, .given_back.
+  Result<std::optional<std::string>> retire(const Retirement& retirement) const override;
+  std::unique_ptr<CatalogKeeper> start_catalog(const CatalogLines& lines) const override;
 
   /// Makes it, durably: committed checkpoints pass through it.
   Status make() const;
@@ -47,7 +61,7 @@ class OwnerDirectory {
   Result<std::string> condemn(std::string_view name) const;
   /// Removes what condemn() has returned. A directory that NFS keeps occupied is left for the next
   /// writer. Crash points: owner.unlinked, owner.removed.
-  Status remove(std::string_view condemned) const;
+  Status remove(std::string_view condemned) const override;
   /// Both, for what nobody has ever seen: staged files. The space is free then; what resists is
   /// left for the next writer.
   void discard(std::string_view name) const;

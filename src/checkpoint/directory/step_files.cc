@@ -7,7 +7,9 @@
 #include <cerrno>
 #include <utility>
 
+#include "checkpoint/manifest/manifest_file.h"
 #include "checkpoint/manifest/names.h"
+#include "io/files/directories.h"
 
 namespace stoker {
 namespace {
@@ -99,6 +101,46 @@ Result<std::shared_ptr<const File>> StepFiles::get(std::uint32_t index) {
 Status StepFiles::open_all() {
   for (std::uint32_t i = 0; i < files_.size(); ++i) STOKER_TRY(get(i).status());
   return {};
+}
+
+namespace {
+
+/// All is looked up from the descriptor of the checkpoint's own directory.
+class StepDirectory final : public OpenStep {
+ public:
+  StepDirectory(FileOps& ops, std::string path, std::shared_ptr<const RootDirectory> root)
+      : ops_(ops), path_(std::move(path)), root_(std::move(root)) {}
+
+  const std::string& path() const noexcept override { return path_; }
+  Result<CheckpointManifest> read_manifest() const override {
+    return read_checkpoint_manifest(ops_, PathAt(root_, ""));
+  }
+  Result<std::vector<std::string>> list_files() const override {
+    return ops_.list(PathAt(root_, ""));
+  }
+  Result<FileInfo> find_file(std::string_view name) const override {
+    return ops_.info_of(PathAt(root_, name));
+  }
+  std::shared_ptr<StoredFiles> files(const std::vector<CheckpointFile>& files,
+                                     const File::Options& options) const override {
+    return std::make_shared<StepFiles>(ops_, root_, files, options);
+  }
+
+ private:
+  FileOps& ops_;
+  const std::string path_;
+  const std::shared_ptr<const RootDirectory> root_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<OpenStep>> open_step_directory(FileOps& ops, const PathAt& path) {
+  Result<std::shared_ptr<const RootDirectory>> root = open_root(ops, path);
+  if (root.status().code() == Code::invalid_argument)
+    return Status(Code::corrupt, path.text() + ": not a directory", root.status().os_error());
+  if (!root.ok()) return root.status();
+  return std::unique_ptr<OpenStep>(
+      std::make_unique<StepDirectory>(ops, path.text(), *std::move(root)));
 }
 
 }  // namespace stoker

@@ -2,11 +2,13 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "base/mutex.h"
 #include "checkpoint/manifest/manifest.h"
+#include "checkpoint/store/open_step.h"
 #include "io/chunk_reader.h"
 #include "io/files/file.h"
 #include "io/files/path_at.h"
@@ -18,7 +20,7 @@ namespace stoker {
 /// when they are read.
 ///
 /// Thread safety: get() may be called from any thread.
-class StepFiles final : public ChunkFiles {
+class StepFiles final : public ChunkFiles, public StoredFiles {
  public:
   /// Of the checkpoint in the directory `step`; `files` are those of its manifest.
   StepFiles(FileOps& ops, std::shared_ptr<const RootDirectory> step,
@@ -26,14 +28,17 @@ class StepFiles final : public ChunkFiles {
 
   /// Opens them, as far as they can be kept. Each is asked for at least once: `corrupt` for one
   /// that is missing, of another size or no regular file.
-  Status open_all();
+  Status open_all() override;
+
+  Status read(std::span<const ChunkRead> reads, ChunkHandler& handler,
+              const ChunkReadOptions& options) override {
+    return read_chunks(*this, reads, handler, options);
+  }
 
   /// `corrupt` as above; `not_found` if the whole checkpoint was removed meanwhile.
   Result<std::shared_ptr<const File>> get(std::uint32_t index) override;
 
-  std::size_t count() const noexcept { return files_.size(); }
-  /// Of a file, for messages.
-  std::string path_of(std::uint32_t index) const;
+  std::string path_of(std::uint32_t index) const override;
 
  private:
   struct Named {
@@ -53,5 +58,8 @@ class StepFiles final : public ChunkFiles {
   std::size_t kept_count_ STOKER_GUARDED_BY(mutex_) = 0;
   std::size_t kept_max_ STOKER_GUARDED_BY(mutex_);
 };
+
+/// Opens the directory of one checkpoint. `corrupt` if it is none.
+Result<std::unique_ptr<OpenStep>> open_step_directory(FileOps& ops, const PathAt& path);
 
 }  // namespace stoker

@@ -1,20 +1,11 @@
 #pragma once
 
-#include <chrono>
-#include <functional>
-#include <string>
 #include <utility>
 
 #include "base/clock.h"
+#include "checkpoint/store/lock_options.h"
 
 namespace stoker {
-
-/// Hears why somebody waits, once that has taken some seconds.
-struct WaitSink {
-  /// Called on the thread that waits, which may be any.
-  std::function<void(const std::string& text)> tell = {};
-  nanoseconds after = std::chrono::seconds(5);
-};
 
 /// Tells why somebody waits, and again when it has taken twelve times as long: a wait that nobody
 /// explains looks like a hang.

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/token.h"
-#include "checkpoint/directory/notes.h"
+#include "checkpoint/directory/notes_directory.h"
 #include "checkpoint/manifest/manifest_file.h"
 #include "io/files/lock_file.h"
 

@@ -2,7 +2,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,21 +15,10 @@
 #include "checkpoint/directory/meeting_sweep.h"
 #include "checkpoint/directory/owner_directory.h"
 #include "checkpoint/directory/wait_notice.h"
+#include "checkpoint/store/checkpoint_writer.h"
+#include "checkpoint/store/lock_options.h"
 
 namespace stoker {
-
-struct LockOptions {
-  nanoseconds timeout{0};  ///< How long to wait for another writer to end.
-  /// A writer on another host that has given no sign of life for so long is taken for dead. 0: no
-  /// signs of life are given.
-  nanoseconds ttl = std::chrono::seconds(60);
-  std::string job = {};    ///< For the messages of those who wait.
-  WaitSink on_wait = {};   ///< Hears who holds the lock, after some seconds of waiting.
-  std::string token = {};  ///< Of the owner's directory; one is made if empty.
-  std::optional<Machine> machine = {};          ///< For tests; this one if empty.
-  std::function<Deadline()> now = {};           ///< For tests; the steady clock.
-  std::function<void(nanoseconds)> pause = {};  ///< Sleeps; may throw, which ends the wait.
-};
 
 /// The right to write a checkpoint directory, and the directory that is its fence.
 ///
@@ -42,7 +30,7 @@ struct LockOptions {
 ///
 /// Thread safety: const methods may be called from any thread. In a forked child the lock is not
 /// held, and the destructor does nothing.
-class WriterLock {
+class WriterLock final : public StoreLock {
  public:
   /// Takes the lock, fences and sweeps what dead writers have left. `unavailable` names who holds
   /// it. Crash points: takeover.claimed, and those of OwnerDirectory.
@@ -51,12 +39,12 @@ class WriterLock {
   WriterLock(const WriterLock&) = delete;
   WriterLock& operator=(const WriterLock&) = delete;
   /// Removes the owner's directory and lets others in.
-  ~WriterLock();
+  ~WriterLock() override;
 
   const OwnerDirectory& owner() const noexcept { return owner_; }
-  const std::string& token() const noexcept { return record_.token; }
-  /// Who has taken over, for messages; nothing if nobody has. Lists the directory.
-  std::optional<std::string> find_successor() const;
+  const std::string& token() const noexcept override { return record_.token; }
+  /// Lists the directory.
+  std::optional<std::string> find_successor() const override;
 
  private:
   WriterLock(const CheckpointDirectory& directory, const LockOptions& options, UniqueFd flock_fd,

@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "base/mutex.h"
-#include "checkpoint/directory/step_files.h"
+#include "checkpoint/catalog/catalog.h"
 #include "checkpoint/inspect/verify_header.h"
 #include "checkpoint/manifest/manifest_file.h"
 #include "checkpoint/manifest/names.h"
@@ -23,13 +23,8 @@ namespace {
 /// One step's verification, file by file.
 class StepCheck final : public ChunkHandler {
  public:
-  StepCheck(const CheckpointDirectory& directory, std::string name,
-            const CheckpointVerifyOptions& options)
-      : directory_(directory),
-        ops_(directory.ops()),
-        name_(std::move(name)),
-        path_(directory.at(name_)),
-        options_(options) {}
+  StepCheck(const CheckpointStore& store, std::string name, const CheckpointVerifyOptions& options)
+      : store_(store), name_(std::move(name)), options_(options) {}
 
   Result<CheckpointVerifyReport> run();
 
@@ -46,15 +41,14 @@ class StepCheck final : public ChunkHandler {
   Status check_files();
   void count(std::size_t size_bytes);
 
-  const CheckpointDirectory directory_;
-  FileOps& ops_;
+  const CheckpointStore& store_;
   const std::string name_;
-  const PathAt path_;
   const CheckpointVerifyOptions& options_;
   CheckpointManifest manifest_;
   std::vector<CheckpointFile> found_;    // as the manifest names them, with the sizes they have
   std::vector<std::uint32_t> readable_;  // of those
-  std::unique_ptr<StepFiles> files_;
+  std::unique_ptr<OpenStep> step_;
+  std::shared_ptr<StoredFiles> files_;
   std::vector<ChunkRead> reads_;
   std::uint64_t total_bytes_ = 0;
 
@@ -77,7 +71,7 @@ void StepCheck::count(std::size_t size_bytes) {
 
 /// Files that nobody has named, and files that were named and are not there.
 Status StepCheck::check_names() {
-  STOKER_ASSIGN(const std::vector<std::string> names, ops_.list(path_));
+  STOKER_ASSIGN(const std::vector<std::string> names, step_->list_files());
   std::set<std::string_view> expected = {kManifestName};
   for (const CheckpointFile& file : manifest_.files) expected.insert(file.name);
   for (const std::string& name : names) {
@@ -118,7 +112,7 @@ Status StepCheck::look_at_file(std::uint32_t index) {
                           .size_bytes = named.size_bytes,
                           .tensors = tensors_in(manifest_, index, 0, named.size_bytes),
                           .reason = "the file is not there"};
-  const Result<FileInfo> info = ops_.info_of(path_ / named.name);
+  const Result<FileInfo> info = step_->find_file(named.name);
   if (!info.ok() && !is_gone(info.status())) {
     if (!is_damage(info.status())) return info.status();
     damage.kind = DamageKind::unreadable;
@@ -193,8 +187,7 @@ Status StepCheck::check_headers() {
   for (const std::uint32_t index : readable_) {
     const CheckpointFile& named = manifest_.files[index];
     if (damaged.contains(named.name)) continue;
-    STOKER_ASSIGN(const std::shared_ptr<const File> file, files_->get(index));
-    const Status status = check_header(*file, manifest_, index);
+    const Status status = check_header(*files_, found_[index].size_bytes, manifest_, index);
     if (!status.ok() && !is_damage(status)) return status;
     if (!status.ok())
       add({.kind = DamageKind::bad_header,
@@ -207,32 +200,32 @@ Status StepCheck::check_headers() {
 }
 
 Status StepCheck::check_files() {
+  STOKER_ASSIGN(step_, store_.open_step(name_));
   STOKER_TRY(check_names());
   check_coverage();
   found_ = manifest_.files;
   for (std::uint32_t i = 0; i < manifest_.files.size(); ++i) STOKER_TRY(look_at_file(i));
-  STOKER_ASSIGN(std::shared_ptr<const RootDirectory> root, open_root(ops_, path_));
-  files_ = std::make_unique<StepFiles>(ops_, std::move(root), found_, options_.reader.file);
-  STOKER_TRY(read_chunks(*files_, reads_, *this,
-                         {.engine = options_.reader.engine,
-                          .thread_count = options_.reader.thread_count,
-                          .depth = options_.reader.depth,
-                          .stop = options_.stop}));
+  files_ = step_->files(found_, options_.reader.file);
+  STOKER_TRY(files_->read(reads_, *this,
+                          {.engine = options_.reader.engine,
+                           .thread_count = options_.reader.thread_count,
+                           .depth = options_.reader.depth,
+                           .stop = options_.stop}));
   return check_headers();
 }
 
 Result<CheckpointVerifyReport> StepCheck::run() {
-  STOKER_ASSIGN(const FileInfo info, ops_.info_of(path_));
+  STOKER_ASSIGN(const StoredStep there, store_.find_step(name_));
   const auto bad_manifest = [&](std::string_view reason) {
     add({.kind = DamageKind::bad_manifest,
          .step = {},
          .file = std::string(kManifestName),
          .reason = std::string(reason)});
   };
-  if (info.kind != FileKind::directory) {
+  if (!there.is_checkpoint) {
     bad_manifest("it is no directory");
   } else {
-    Result<CheckpointManifest> manifest = read_checkpoint_manifest(ops_, path_);
+    Result<CheckpointManifest> manifest = store_.read_manifest(name_);
     const std::optional<StepName> parsed = parse_step_name(name_);
     if (manifest.ok() && parsed && manifest->step != parsed->step)
       manifest = Status(Code::corrupt, "it is of step " + std::to_string(manifest->step));
@@ -247,7 +240,7 @@ Result<CheckpointVerifyReport> StepCheck::run() {
     }
   }
   // A step that went away while it was looked at is no damaged one.
-  STOKER_TRY(ops_.info_of(path_).status());
+  STOKER_TRY(store_.find_step(name_).status());
   const MutexLock lock(mutex_);
   report_.step_count = 1;
   report_.checked_bytes = checked_bytes_.load(std::memory_order_relaxed);
@@ -274,10 +267,10 @@ std::string_view damage_kind_name(DamageKind kind) noexcept {
   return "unknown";
 }
 
-Result<CheckpointVerifyReport> verify_checkpoint(const CheckpointDirectory& directory,
+Result<CheckpointVerifyReport> verify_checkpoint(const CheckpointStore& store,
                                                  const std::string& name,
                                                  const CheckpointVerifyOptions& options) {
-  return StepCheck(directory, name, options).run();
+  return StepCheck(store, name, options).run();
 }
 
 }  // namespace stoker

@@ -59,21 +59,21 @@ struct CheckpointVerifyOptions {
 /// Reads all of one checkpoint and finds every damage. `not_found` if it is not there, or was
 /// removed meanwhile. A damaged checkpoint is no error; that it cannot be read for another reason
 /// (rights, descriptors, memory) is one, and says nothing about the checkpoint.
-Result<CheckpointVerifyReport> verify_checkpoint(const CheckpointDirectory& directory,
+Result<CheckpointVerifyReport> verify_checkpoint(const CheckpointStore& store,
                                                  const std::string& name,
                                                  const CheckpointVerifyOptions& options);
 
-/// The same of all checkpoints in `directory`, those that were superseded among them. One that
+/// The same of all checkpoints in `store`, those that were superseded among them. One that
 /// retention removes meanwhile is left out.
-Result<CheckpointVerifyReport> verify_checkpoints(const CheckpointDirectory& directory,
+Result<CheckpointVerifyReport> verify_checkpoints(const CheckpointStore& store,
                                                   const CheckpointVerifyOptions& options);
 
 /// `bad_latest` if the link `latest` leads nowhere. One that is behind the newest checkpoint, as
 /// after a crash between two steps of a commit, is no damage.
-std::optional<CheckpointDamage> check_latest(const CheckpointDirectory& directory);
+std::optional<CheckpointDamage> check_latest(const CheckpointStore& store);
 
-/// Names in the directory that are meant for something of ours and are something else: a link or a
+/// Names in the store that are meant for something of ours and are something else: a link or a
 /// file where a directory should be. Nothing follows, writes or removes them.
-Result<std::vector<CheckpointDamage>> find_foreign_names(const CheckpointDirectory& directory);
+Result<std::vector<CheckpointDamage>> find_foreign_names(const CheckpointStore& store);
 
 }  // namespace stoker

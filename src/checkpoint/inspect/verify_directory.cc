@@ -6,23 +6,23 @@
 #include <utility>
 #include <vector>
 
-#include "checkpoint/directory/catalog.h"
+#include "checkpoint/catalog/catalog.h"
 #include "checkpoint/inspect/verify.h"
 #include "checkpoint/manifest/manifest_file.h"
 #include "checkpoint/manifest/names.h"
 
 namespace stoker {
 
-Result<CheckpointVerifyReport> verify_checkpoints(const CheckpointDirectory& directory,
+Result<CheckpointVerifyReport> verify_checkpoints(const CheckpointStore& store,
                                                   const CheckpointVerifyOptions& options) {
   constexpr int kAttemptsMax = 1000;
   CheckpointVerifyReport all;
   // Where all that were there are gone by now there are others.
   for (int attempt = 0; attempt < kAttemptsMax && all.step_count == 0; ++attempt) {
-    STOKER_ASSIGN(const Catalog catalog, list_checkpoints(directory));
+    STOKER_ASSIGN(const Catalog catalog, list_checkpoints(store));
     if (catalog.steps.empty()) break;
     for (const CatalogStep& step : catalog.steps) {
-      Result<CheckpointVerifyReport> report = verify_checkpoint(directory, step.name, options);
+      Result<CheckpointVerifyReport> report = verify_checkpoint(store, step.name, options);
       if (!report.ok() && is_gone(report.status())) continue;
       if (report.status().code() == Code::cancelled) return report.status();
       ++all.step_count;
@@ -34,23 +34,25 @@ Result<CheckpointVerifyReport> verify_checkpoints(const CheckpointDirectory& dir
       std::ranges::move(report->damages, std::back_inserter(all.damages));
     }
   }
-  if (std::optional<CheckpointDamage> damage = check_latest(directory))
+  if (std::optional<CheckpointDamage> damage = check_latest(store))
     all.damages.push_back(*std::move(damage));
-  STOKER_ASSIGN(std::vector<CheckpointDamage> foreign, find_foreign_names(directory));
+  STOKER_ASSIGN(std::vector<CheckpointDamage> foreign, find_foreign_names(store));
   std::ranges::move(foreign, std::back_inserter(all.damages));
   return all;
 }
 
-std::optional<CheckpointDamage> check_latest(const CheckpointDirectory& directory) {
-  FileOps& ops = directory.ops();
+std::optional<CheckpointDamage> check_latest(const CheckpointStore& store) {
   CheckpointDamage damage{
       .kind = DamageKind::bad_latest, .step = "", .file = std::string(kLatestName), .reason = ""};
-  const Result<FileKind> kind = ops.kind_of(directory.at(kLatestName));
-  if (kind.ok() && *kind != FileKind::symlink) {
-    damage.reason = "it is no symbolic link, and no save can make it one: give it another name";
-    return damage;
+  const Result<std::vector<ForeignName>> foreign = store.find_foreign_names();
+  if (foreign.ok()) {
+    const auto latest = std::ranges::find(*foreign, kLatestName, &ForeignName::name);
+    if (latest != foreign->end()) {
+      damage.reason = latest->reason;
+      return damage;
+    }
   }
-  const Result<Catalog> catalog = list_checkpoints(directory);
+  const Result<Catalog> catalog = list_checkpoints(store);
   if (!catalog.ok() || catalog->latest.empty()) return std::nullopt;
   if (catalog->find(catalog->latest) != nullptr) return std::nullopt;
   damage.step = catalog->latest;
@@ -60,26 +62,17 @@ std::optional<CheckpointDamage> check_latest(const CheckpointDirectory& director
     return damage;
   }
   // It is read after the list was made: a commit may have moved it to a step that is newer.
-  if (ops.info_of(directory.at(catalog->latest)).ok()) return std::nullopt;
+  if (store.find_step(catalog->latest).ok()) return std::nullopt;
   return damage;
 }
 
-Result<std::vector<CheckpointDamage>> find_foreign_names(const CheckpointDirectory& directory) {
-  STOKER_ASSIGN(const std::vector<DirectoryName> names,
-                directory.ops().list_names(directory.self()));
+Result<std::vector<CheckpointDamage>> find_foreign_names(const CheckpointStore& store) {
+  STOKER_ASSIGN(const std::vector<ForeignName> names, store.find_foreign_names());
   std::vector<CheckpointDamage> found;
-  for (const DirectoryName& name : names) {
-    const bool is_for_directory = name.name == kNotesName || is_owner_name(name.name) ||
-                                  is_meeting_name(name.name) || is_trash_name(name.name);
-    const bool is_for_file = name.name == kLockName || name.name == kCatalogName ||
-                             parse_epoch_name(name.name) || is_epoch_claim_name(name.name);
-    if ((is_for_directory && name.kind != FileKind::directory) ||
-        (is_for_file && name.kind != FileKind::regular))
-      found.push_back(
-          {.kind = DamageKind::foreign_file,
-           .step = "",
-           .file = name.name,
-           .reason = is_for_directory ? "it is no directory" : "it is no regular file"});
+  for (const ForeignName& name : names) {
+    if (name.name == kLatestName) continue;  // check_latest()
+    found.push_back(
+        {.kind = DamageKind::foreign_file, .step = "", .file = name.name, .reason = name.reason});
   }
   return found;
 }

@@ -2,25 +2,50 @@
 
 #include <algorithm>
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "formats/arrays/safetensors.h"
 #include "formats/json/strict_json.h"
-#include "io/files/exact_transfer.h"
 
 namespace stoker {
 
-Status check_header(const File& file, const CheckpointManifest& manifest, std::uint32_t number) {
-  std::vector<std::byte> bytes(8);
-  if (file.size_bytes() < bytes.size())
-    return Status(Code::corrupt, "the file is too short for a header");
-  STOKER_TRY(read_exactly(file.buffered_fd(), 0, bytes, file.path()));
-  STOKER_ASSIGN(const std::uint64_t size, safetensors_header_bytes(bytes, file.size_bytes()));
-  bytes.resize(size);
-  STOKER_TRY(read_exactly(file.buffered_fd(), 0, bytes, file.path()));
-  STOKER_ASSIGN(const SafetensorsHeader header, parse_safetensors(bytes, file.size_bytes()));
+namespace {
+
+/// Keeps the bytes of one range.
+class KeptRange final : public ChunkHandler {
+ public:
+  Status chunk_read(std::size_t /*index*/, std::span<const std::byte> bytes) override {
+    bytes_.assign(bytes.begin(), bytes.end());
+    return {};
+  }
+  Status chunk_failed(std::size_t /*index*/, const Status& status) override { return status; }
+  std::span<const std::byte> bytes() const { return bytes_; }
+
+ private:
+  std::vector<std::byte> bytes_;
+};
+
+/// The first bytes of a file.
+Status read_front(StoredFiles& files, std::uint32_t number, std::size_t size_bytes,
+                  KeptRange& kept) {
+  const ChunkRead read{.file = number, .offset_bytes = 0, .size_bytes = size_bytes};
+  return files.read(std::span(&read, 1), kept, {.thread_count = 1});
+}
+
+}  // namespace
+
+Status check_header(StoredFiles& files, std::uint64_t size_bytes,
+                    const CheckpointManifest& manifest, std::uint32_t number) {
+  constexpr std::size_t kLengthBytes = 8;
+  if (size_bytes < kLengthBytes) return Status(Code::corrupt, "the file is too short for a header");
+  KeptRange kept;
+  STOKER_TRY(read_front(files, number, kLengthBytes, kept));
+  STOKER_ASSIGN(const std::uint64_t size, safetensors_header_bytes(kept.bytes(), size_bytes));
+  STOKER_TRY(read_front(files, number, size, kept));
+  STOKER_ASSIGN(const SafetensorsHeader header, parse_safetensors(kept.bytes(), size_bytes));
   std::map<std::string_view, const SafetensorsEntry*> entries;
   for (const SafetensorsEntry& entry : header.entries) entries[entry.name] = &entry;
   for (const CheckpointTensor& tensor : manifest.tensors) {

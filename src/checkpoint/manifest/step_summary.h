@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -55,6 +56,9 @@ struct CatalogLine {
   }
   friend bool operator==(const CatalogLine&, const CatalogLine&) = default;
 };
+
+/// By name of the checkpoint. A later line replaces an earlier one.
+using CatalogLines = std::map<std::string, CatalogLine, std::less<>>;
 
 /// One line of text with its own checksum; ends with a line break.
 std::string format_catalog_line(const CatalogLine& line);

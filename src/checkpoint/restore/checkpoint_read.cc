@@ -71,7 +71,7 @@ Status CheckpointRead::run(const ChunkReadOptions& options,
                            std::atomic<std::uint64_t>* read_bytes) {
   read_bytes_ = read_bytes;
   add_jobs();
-  return read_chunks(files_, reads_, *this, options);
+  return files_.read(reads_, *this, options);
 }
 
 std::string CheckpointRead::tensors_of(std::size_t index) const {

@@ -9,10 +9,10 @@
 #include <string_view>
 #include <vector>
 
-#include "checkpoint/directory/step_files.h"
 #include "checkpoint/manifest/manifest.h"
 #include "checkpoint/restore/box_copy.h"
 #include "checkpoint/restore/verified_chunks.h"
+#include "checkpoint/store/open_step.h"
 #include "io/chunk_reader.h"
 
 namespace stoker {
@@ -24,7 +24,7 @@ namespace stoker {
 class CheckpointRead final : public ChunkHandler {
  public:
   /// All is borrowed.
-  CheckpointRead(const CheckpointManifest& manifest, StepFiles& files, VerifiedChunks& verified)
+  CheckpointRead(const CheckpointManifest& manifest, StoredFiles& files, VerifiedChunks& verified)
       : manifest_(manifest), files_(files), verified_(verified) {}
 
   /// `slices`: all that were saved of the target's tensor.
@@ -59,7 +59,7 @@ class CheckpointRead final : public ChunkHandler {
   std::string tensors_of(std::size_t index) const;
 
   const CheckpointManifest& manifest_;
-  StepFiles& files_;
+  StoredFiles& files_;
   VerifiedChunks& verified_;
   std::atomic<std::uint64_t>* read_bytes_ = nullptr;
   std::vector<BoxCopy> copies_;

@@ -4,33 +4,29 @@
 #include <map>
 #include <utility>
 
-#include "checkpoint/manifest/manifest_file.h"
+#include "checkpoint/directory/checkpoint_directory.h"
+#include "checkpoint/directory/step_files.h"
 #include "checkpoint/manifest/names.h"
 #include "checkpoint/restore/tensor_boxes.h"
 
 namespace stoker {
 
-Result<CheckpointReader> CheckpointReader::open_root_of(FileOps& ops, const PathAt& step,
-                                                        const Options& options) {
+Result<CheckpointReader> CheckpointReader::read_from(const OpenStep& step, const Options& options) {
   CheckpointReader reader;
   reader.options_ = options;
-  reader.directory_ = step.text();
-  // All that follows is of this very directory, whatever becomes of its name.
-  Result<std::shared_ptr<const RootDirectory>> root = open_root(ops, step);
-  if (root.status().code() == Code::invalid_argument)
-    return Status(Code::corrupt, step.text() + ": not a directory", root.status().os_error());
-  if (!root.ok()) return root.status();
-  STOKER_ASSIGN(CheckpointManifest manifest, read_checkpoint_manifest(ops, PathAt(*root, "")));
-  reader.files_ = std::make_shared<StepFiles>(ops, *root, manifest.files, options.file);
+  reader.directory_ = step.path();
+  STOKER_ASSIGN(CheckpointManifest manifest, step.read_manifest());
+  reader.files_ = step.files(manifest.files, options.file);
   STOKER_TRY(reader.files_->open_all());
   reader.manifest_ = std::make_shared<const CheckpointManifest>(std::move(manifest));
   reader.list_tensors();
   return reader;
 }
 
-Result<CheckpointReader> CheckpointReader::open(const CheckpointDirectory& directory,
+Result<CheckpointReader> CheckpointReader::open(const CheckpointStore& store,
                                                 const std::string& name, const Options& options) {
-  return open_root_of(directory.ops(), directory.at(name), options);
+  STOKER_ASSIGN(const std::unique_ptr<OpenStep> step, store.open_step(name));
+  return read_from(*step, options);
 }
 
 Result<CheckpointReader> CheckpointReader::open(FileOps& ops, const std::string& path,
@@ -38,7 +34,10 @@ Result<CheckpointReader> CheckpointReader::open(FileOps& ops, const std::string&
   std::string plain = path;
   while (plain.size() > 1 && plain.ends_with('/')) plain.pop_back();
   const std::string name(PathAt(plain).last());
-  if (!parse_step_name(name)) return open_root_of(ops, plain, options);
+  if (!parse_step_name(name)) {
+    STOKER_ASSIGN(const std::unique_ptr<OpenStep> step, open_step_directory(ops, plain));
+    return read_from(*step, options);
+  }
   STOKER_ASSIGN(const CheckpointDirectory directory,
                 CheckpointDirectory::open(ops, PathAt(plain).parent().text()));
   return open(directory, name, options);

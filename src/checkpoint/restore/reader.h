@@ -11,10 +11,10 @@
 #include <string_view>
 #include <vector>
 
-#include "checkpoint/directory/checkpoint_directory.h"
 #include "checkpoint/manifest/manifest.h"
 #include "checkpoint/restore/box_copy.h"
 #include "checkpoint/restore/checkpoint_read.h"
+#include "checkpoint/store/checkpoint_store.h"
 #include "io/chunk_reader.h"
 #include "io/files/file.h"
 #include "io/files/file_ops.h"
@@ -54,11 +54,11 @@ class CheckpointReader {
     std::atomic<std::uint64_t>* read_bytes = nullptr;  ///< Counted up as chunks arrive.
   };
 
-  /// Opens the checkpoint `name` in `directory`. `not_found` if there is none or it was removed
+  /// Opens the checkpoint `name` in `store`. `not_found` if there is none or it was removed
   /// meanwhile; `corrupt` if its manifest is damaged, or a file is missing, of another size or
   /// none.
-  static Result<CheckpointReader> open(const CheckpointDirectory& directory,
-                                       const std::string& name, const Options& options);
+  static Result<CheckpointReader> open(const CheckpointStore& store, const std::string& name,
+                                       const Options& options);
   /// Opens the checkpoint that `path` leads to. Where its last name is that of a step it must be a
   /// directory; links on the way to it are followed, none below it is.
   static Result<CheckpointReader> open(FileOps& ops, const std::string& path,
@@ -85,14 +85,13 @@ class CheckpointReader {
 
  private:
   CheckpointReader() = default;
-  static Result<CheckpointReader> open_root_of(FileOps& ops, const PathAt& step,
-                                               const Options& options);
+  static Result<CheckpointReader> read_from(const OpenStep& step, const Options& options);
   void list_tensors();
 
   std::string directory_;
   Options options_;
   std::shared_ptr<const CheckpointManifest> manifest_;
-  std::shared_ptr<StepFiles> files_;
+  std::shared_ptr<StoredFiles> files_;
   std::shared_ptr<VerifiedChunks> verified_ = std::make_shared<VerifiedChunks>();
   std::vector<TensorInfo> tensors_;
 };

@@ -69,7 +69,7 @@ std::string asked_for(std::string_view name, bool finite) {
 }
 
 Result<RestoreChoice> choose(const RestoreWish& wish, const TryCheckpoint& attempt) {
-  STOKER_ASSIGN(CheckpointDirectory directory, wish.open());
+  STOKER_ASSIGN(StoreHandle directory, wish.open());
   return choose_checkpoint({.directory = std::move(directory),
                             .name = wish.name,
                             .finite = wish.finite,

@@ -30,9 +30,9 @@ struct RestoreReport {
 
 /// What is to be restored, and from where.
 struct RestoreWish {
-  std::string path;                                   ///< Of the directory; for messages.
-  std::function<Result<CheckpointDirectory>()> open;  ///< Asked again where it is not there yet.
-  std::string name = {};                              ///< See RestoreRequest.
+  std::string path;                           ///< Of the directory; for messages.
+  std::function<Result<StoreHandle>()> open;  ///< Asked again where it is not there yet.
+  std::string name = {};                      ///< See RestoreRequest.
   bool finite = false;
   CheckpointReader::Options reader = {};
 };

@@ -60,7 +60,7 @@ class Chooser {
   Result<RestoreChoice> named(const Catalog& catalog) {
     const CatalogStep* step = catalog.find(request_.name);
     if (step == nullptr)
-      return Status(Code::not_found, request_.directory.path() + ": there is no checkpoint " +
+      return Status(Code::not_found, request_.directory->path() + ": there is no checkpoint " +
                                          request_.name + "; " +
                                          tell_others(catalog, request_.name));
     STOKER_TRY(step->problem);
@@ -75,7 +75,7 @@ class Chooser {
     if (known != known_.end() && known->second.first == step.generation)
       return known->second.second;
     Result<CheckpointReader> reader =
-        CheckpointReader::open(request_.directory, step.name, request_.reader);
+        CheckpointReader::open(*request_.directory, step.name, request_.reader);
     if (reader.ok() && reader->manifest().generation != step.generation) {
       reader_.forget(step.name);  // it has changed since it was listed
       return Status(Code::not_found, step.name + ": it is another checkpoint by now");
@@ -143,7 +143,7 @@ class Chooser {
   }
 
   Status none_is_valid() const {
-    std::string message = request_.directory.path() + ": no checkpoint is valid";
+    std::string message = request_.directory->path() + ": no checkpoint is valid";
     for (const PassedOver& passed : choice_.passed_over)
       message += "; " + passed.name + ": " + std::string(passed.reason.message());
     return Status(Code::corrupt, message);
@@ -168,9 +168,9 @@ Result<RestoreChoice> choose_checkpoint(const RestoreRequest& request,
     if (choice.ok() || !is_gone(choice.status()) || i == kRoundsMax) return choice;
     // A named step that the list does not have stays away; so does the directory.
     if (!request.name.empty()) {
-      const Result<Catalog> catalog = list_checkpoints(request.directory);
+      const Result<Catalog> catalog = list_checkpoints(*request.directory);
       if (!catalog.ok() || catalog->find(request.name) == nullptr) return choice;
-    } else if (!request.directory.ops().info_of(request.directory.self()).ok()) {
+    } else if (!request.directory->is_there().ok()) {
       return choice;
     }
   }

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/directory/catalog.h"
+#include "checkpoint/catalog/catalog.h"
 #include "checkpoint/restore/reader.h"
 #include "io/files/file_ops.h"
 
@@ -17,7 +17,7 @@ struct PassedOver {
 };
 
 struct RestoreRequest {
-  CheckpointDirectory directory;
+  StoreHandle directory;  ///< Or another store.
   /// The one that is wanted: "step-000000001000", or the name of one that was superseded. Empty:
   /// the newest valid one.
   std::string name = {};

@@ -11,6 +11,8 @@ namespace stoker {
 
 Result<std::unique_ptr<Checkpointer>> Checkpointer::make(CheckpointerOptions options) {
   const auto bad = [](const char* why) { return Status(Code::invalid_argument, why); };
+  if (options.directory.empty() && options.store != nullptr)
+    options.directory = options.store->path();
   if (options.directory.empty()) return bad("checkpointer: it needs a directory");
   if (options.in_flight == 0) return bad("checkpointer: in_flight is at least 1");
   if (options.late == LatePolicy::replace && options.in_flight < 2)

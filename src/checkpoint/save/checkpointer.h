@@ -10,14 +10,15 @@
 
 #include "base/clock.h"
 #include "base/fork_guard.h"
-#include "checkpoint/directory/retention.h"
-#include "checkpoint/directory/writer_lock.h"
+#include "checkpoint/catalog/retention.h"
 #include "checkpoint/manifest/manifest.h"
 #include "checkpoint/ranks/coordinator.h"
 #include "checkpoint/save/pending.h"
 #include "checkpoint/staging/dedup.h"
 #include "checkpoint/staging/layout.h"
 #include "checkpoint/staging/tensor_copier.h"
+#include "checkpoint/store/checkpoint_store.h"
+#include "checkpoint/store/lock_options.h"
 #include "io/engine/arena.h"
 #include "io/engine/engine_factory.h"
 #include "io/files/file.h"
@@ -33,7 +34,9 @@ enum class LatePolicy : std::uint8_t {
 };
 
 struct CheckpointerOptions {
-  std::string directory;  ///< Made if it is not there.
+  std::string directory;  ///< Made if it is not there. With `store`, for messages alone.
+  /// Another place than a directory; nothing: the directory.
+  std::shared_ptr<const CheckpointStore> store = {};
   LatePolicy late = LatePolicy::block;
   std::uint32_t in_flight = 1;  ///< Saves staged or being written. `replace` needs two.
   /// For staging, in all. A save that needs more passes through in chunks, and save() returns when

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <cerrno>
 #include <optional>
 #include <set>
 #include <string_view>
@@ -11,31 +10,10 @@
 #include <utility>
 #include <vector>
 
-#include "checkpoint/manifest/names.h"
 #include "checkpoint/manifest/slices.h"
-#include "checkpoint/save/commit_names.h"
 #include "formats/json/strict_json.h"
-#include "io/files/text_file.h"
 
 namespace stoker {
-namespace {
-
-// Steps 8 and 9.
-Status seal(const CommitRequest& request) {
-  FileOps& ops = request.owner.directory().ops();
-  const PathAt staging = request.owner.at(request.staging);
-  STOKER_TRY(create_durable_file(ops, staging / kManifestName,
-                                 format_checkpoint_manifest(request.manifest), true));
-  ops.reached("checkpoint.manifest_written");
-  for (std::uint32_t rank = 0; rank < request.manifest.world_size; ++rank)
-    STOKER_TRY(ops.unlink(staging / part_name(rank)));
-  STOKER_TRY(ops.fsync_dir(staging));
-  ops.reached("checkpoint.directory_synced");
-  return {};
-}
-
-}  // namespace
-
 Status merge_parts(CheckpointManifest& manifest, std::span<const CheckpointPart> parts) {
   if (parts.size() != manifest.world_size)
     return Status(Code::corrupt, std::to_string(parts.size()) + " parts of " +
@@ -104,34 +82,6 @@ Status check_no_gaps(const CheckpointManifest& manifest) {
                 fmt::format("tensor {} of shape [{}]: no rank has saved its elements [{}]",
                             quote_for_message(incomplete->name),
                             fmt::join(incomplete->global_shape, ", "), where));
-}
-
-// 8. Write and fsync manifest.json; remove the part manifests.  9. fsync the staging directory.
-// 10. Rename it to its final name without replacing; what a rewound run has left there gets another
-// name before.  11. fsync the parent, and the directory it came from.  12. Move `latest`: a
-// temporary link, renamed over it, then fsync of both. Before step 10 nothing has the final name,
-// and after it everything under it is durable: a reader who sees the name sees all of it.
-Status commit_checkpoint(const CommitRequest& request, CommitStage& stage) {
-  const OwnerDirectory& owner = request.owner;
-  FileOps& ops = owner.directory().ops();
-  const std::uint64_t step = request.manifest.step;
-  stage = CommitStage::staged;
-  STOKER_TRY(seal(request));
-  if (request.superseded != nullptr)
-    STOKER_TRY(supersede(owner, step, request.superseded->generation));
-  if (const Status renamed = owner.publish(request.staging, step_name(step)); !renamed.ok()) {
-    // A call that was left alone may still be performed, and so may one whose answer was lost.
-    if (renamed.os_error() == ETIMEDOUT) stage = CommitStage::visible;
-    return renamed;
-  }
-  stage = CommitStage::visible;
-  ops.reached("checkpoint.renamed");
-  STOKER_TRY(owner.sync_both());
-  stage = CommitStage::durable;
-  ops.reached("checkpoint.parent_synced");
-  STOKER_TRY(move_latest(owner, step_name(step)));
-  stage = CommitStage::complete;
-  return {};
 }
 
 }  // namespace stoker

@@ -7,17 +7,12 @@
 #include <utility>
 
 #include "base/token.h"
-#include "checkpoint/directory/step_removal.h"
+#include "checkpoint/catalog/step_removal.h"
 #include "checkpoint/manifest/manifest_file.h"
 #include "checkpoint/manifest/names.h"
-#include "checkpoint/save/abandon_save.h"
-#include "io/files/filesystem.h"
-#include "io/files/text_file.h"
 
 namespace stoker {
 namespace {
-
-constexpr std::size_t kPartBytesMax = std::size_t{1} << 30;
 
 double wall_time_s() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
@@ -36,33 +31,24 @@ std::shared_ptr<SaveLeader::Held> SaveLeader::held() const {
 
 Status SaveLeader::ready(bool is_idle) {
   if (const std::shared_ptr<Held> held = this->held()) {
-    if (held->lock->owner().directory().is_where_it_was()) return {};
+    if (held->stores.caller->is_where_it_was()) return {};
     if (!is_idle)
       return Status(
           Code::unavailable,
           options_.directory + ": was moved or replaced while saves to it are on their way");
     let_go();
   }
-  STOKER_ASSIGN(const CheckpointDirectory directory,
-                CheckpointDirectory::make(*options_.ops, options_.directory));
-  if (is_dataset(directory.ops(), directory.self()))
-    return Status(Code::invalid_argument,
-                  options_.directory +
-                      ": it is a dataset, and no directory of checkpoints; give another directory");
-  if (directory.ops().kind_of(directory.at(kManifestName)).ok())
-    return Status(Code::invalid_argument,
-                  options_.directory + ": has a " + std::string(kManifestName) +
-                      ", so it is a checkpoint itself; give the directory above it");
-  STOKER_ASSIGN(std::unique_ptr<WriterLock> lock, WriterLock::acquire(directory, options_.lock));
-  const CheckpointDirectory timed = directory.with(writer_ops_);
-  const std::string token = lock->token();
+  STOKER_ASSIGN(SaveStores stores, make_save_stores(options_, writer_ops_));
+  STOKER_ASSIGN(std::unique_ptr<StoreLock> lock, stores.caller->lock(options_.lock));
+  std::unique_ptr<CheckpointWriter> writer = stores.writer->make_writer(*lock);
   auto made =
-      std::make_shared<Held>(Held{.lock = std::move(lock),
+      std::make_shared<Held>(Held{.stores = stores,
+                                  .lock = std::move(lock),
                                   .line = options_.line.empty() ? make_token() : options_.line,
-                                  .owner = OwnerDirectory(timed, token),
-                                  .checked = History(directory),
-                                  .committed = History(timed),
-                                  .notes = NotesReader(timed)});
+                                  .writer = std::move(writer),
+                                  .checked = History(StoreHandle(stores.caller)),
+                                  .committed = History(StoreHandle(stores.writer)),
+                                  .notes = NotesReader(StoreHandle(stores.writer))});
   MutexLock guard(mutex_);
   held_ = std::move(made);
   return {};
@@ -90,15 +76,14 @@ Status SaveLeader::check(std::span<const BeginMessage> messages, const SavesInFl
           " already, saved by this run or by the one that it continues: save another step, or "
           "restore an older checkpoint first");
   if (std::ranges::find(in_flight.steps, step) != in_flight.steps.end()) return exists;
-  const CheckpointDirectory& directory = held.lock->owner().directory();
-  if (directory.ops().info_of(directory.at(step_name(step))).status().code() != Code::not_found) {
+  if (held.stores.caller->find_step(step_name(step)).status().code() != Code::not_found) {
     STOKER_TRY(held.checked.refresh());
     const CatalogStep* present = held.checked.find(step);
     if (present != nullptr && held.checked.is_ancestor(*present, head())) return exists;
   }
   // Where nobody can say how much is free, the disk will.
   const Result<std::uint64_t> free = options_.free_bytes ? options_.free_bytes(options_.directory)
-                                                         : free_bytes_of(options_.directory);
+                                                         : held.stores.caller->free_bytes();
   if (!free.ok() || *free >= size_bytes + in_flight.unreserved_bytes) return {};
   std::string text = options_.directory + ": a checkpoint of " + std::to_string(size_bytes) +
                      " bytes needs more room than is free there, " + std::to_string(*free) +
@@ -141,20 +126,16 @@ Verdict SaveLeader::decide(std::uint64_t number, std::span<const BeginMessage> m
                     [&](const BeginMessage& message) { return message.waiting_number == waiting; });
     if (is_everywhere) verdict.replaced_number = waiting;
   }
-  verdict.staging =
-      held->owner.name() + "/" + step_name(messages.front().step) + "-" + std::to_string(number);
+  verdict.staging = held->writer->staging_name(messages.front().step, number);
   return verdict;
 }
 
 Result<std::vector<CheckpointPart>> SaveLeader::read_parts(const SaveJob& job,
                                                            const CheckpointPart& own_part,
                                                            const Held& held) const {
-  const CheckpointDirectory& directory = held.owner.directory();
   std::vector<CheckpointPart> parts{own_part};
   for (std::uint32_t rank = 1; rank < coordinator_.world_size(); ++rank) {
-    const PathAt path = directory.at(job.staging_name) / part_name(rank);
-    STOKER_ASSIGN(const std::string text, read_text_file(directory.ops(), path, kPartBytesMax));
-    STOKER_ASSIGN(CheckpointPart part, parse_checkpoint_part(text, path.text()));
+    STOKER_ASSIGN(CheckpointPart part, held.stores.writer->read_part(job.staging_name, rank));
     parts.push_back(std::move(part));
   }
   return parts;
@@ -223,13 +204,13 @@ EndMessage SaveLeader::commit_made(const SaveJob& job, const CheckpointManifest&
                                    Held& held) {
   EndMessage end{.generation = manifest.generation, .line = manifest.line};
   CommitStage stage = CommitStage::staged;
+  const CatalogStep* const present = held.committed.find(manifest.step);
   try {
-    end.failure =
-        commit_checkpoint({.owner = held.owner,
-                           .staging = job.staging_name.substr(held.owner.name().size() + 1),
-                           .manifest = manifest,
-                           .superseded = held.committed.find(manifest.step)},
-                          stage);
+    end.failure = held.writer->commit(
+        {.staging = job.staging_name,
+         .manifest = manifest,
+         .superseded = present == nullptr ? std::nullopt : std::optional(present->generation)},
+        stage);
   } catch (const std::bad_alloc&) {
     end.failure = Status::from_errno(ENOMEM, "commit", step_name(manifest.step));
   }
@@ -263,7 +244,7 @@ EndMessage SaveLeader::commit_made(const SaveJob& job, const CheckpointManifest&
     const bool is_known = add_to_catalog(manifest, held);
     if (!is_known || !keeps_all(held)) {
       RetentionReport retired =
-          retire_unwanted(held.owner, retention_, held.committed.reader(), held.notes);
+          retire_unwanted(*held.writer, retention_, held.committed.reader(), held.notes);
       condemned_ = std::move(retired.condemned);
       end.failure = retired.failure;
     }
@@ -292,9 +273,8 @@ bool SaveLeader::keeps_all(Held& held) const {
 }
 
 bool SaveLeader::add_to_catalog(const CheckpointManifest& manifest, Held& held) {
-  const CheckpointDirectory& directory = held.owner.directory();
   CatalogLine line{.name = step_name(manifest.step), .summary = summarize(manifest)};
-  const Result<FileInfo> info = directory.ops().info_of(directory.at(line.name) / kManifestName);
+  const Result<FileInfo> info = held.stores.writer->find_manifest(line.name);
   if (!info.ok()) return false;
   line.inode = info->inode;
   line.size_bytes = info->size_bytes;
@@ -304,10 +284,11 @@ bool SaveLeader::add_to_catalog(const CheckpointManifest& manifest, Held& held) 
   // made anew when most of its lines are of checkpoints that are gone: readers read all of it.
   constexpr std::size_t kAddedMin = 64;
   const bool is_long = ++held.catalog_added > kAddedMin + 2 * held.committed.catalog().steps.size();
-  if (held.catalog && !is_long) {
+  if (held.catalog != nullptr && !is_long) {
     held.catalog->add(line);
   } else {
-    held.catalog.emplace(held.owner, held.committed.reader().lines());
+    held.catalog.reset();
+    held.catalog = held.writer->start_catalog(held.committed.reader().lines());
     held.catalog_added = 0;
   }
   return is_known;
@@ -318,7 +299,7 @@ Status SaveLeader::remove_condemned() {
   Status failure;
   for (const std::string& name : std::exchange(condemned_, {})) {
     if (held == nullptr) break;
-    const Status removed = held->owner.remove(name);  // one that resists does not keep the others
+    const Status removed = held->writer->remove(name);  // one that resists does not keep the others
     if (failure.ok()) failure = removed;
   }
   return failure.with_context("it is committed, but retention failed");
@@ -340,21 +321,18 @@ void SaveLeader::let_go() {
 void SaveLeader::discard(const SaveJob& job) {
   const std::shared_ptr<Held> held = this->held();
   if (held == nullptr) return;
-  // Gives the space back now; what resists is swept with its owner.
-  const std::string name = job.staging_name.substr(held->owner.name().size() + 1);
-  held->owner.discard(name);
-  held->owner.discard(abandoned_name(name));
+  held->writer->discard_staged(job.staging_name);  // gives the space back now
 }
 
 Status SaveLeader::explain(const SaveJob& job, const Status& failure) {
   const std::shared_ptr<Held> held = this->held();
   if (failure.code() != Code::not_found || held == nullptr) return failure;
-  if (is_abandoned(held->owner.directory(), job.staging_name))
+  if (held->stores.writer->is_abandoned(job.staging_name))
     return Status(Code::unavailable,
                   "a rank has abandoned this save, because rank 0 had not committed it in time: " +
                       std::string(failure.message()));
   const std::optional<std::string> successor = held->lock->find_successor();
-  if (!successor && held->owner.directory().ops().info_of(held->owner.self()).ok()) return failure;
+  if (!successor && held->writer->is_owner()) return failure;
   let_go();  // the next save acquires the lock anew
   return Status(Code::unavailable, "another writer has taken over " + options_.directory + ": " +
                                        successor.value_or("not known who") +

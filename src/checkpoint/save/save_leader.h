@@ -8,15 +8,15 @@
 #include <vector>
 
 #include "base/mutex.h"
-#include "checkpoint/directory/catalog_file.h"
-#include "checkpoint/directory/history.h"
-#include "checkpoint/directory/notes.h"
-#include "checkpoint/directory/step_removal.h"
-#include "checkpoint/directory/writer_lock.h"
+#include "checkpoint/catalog/history.h"
+#include "checkpoint/catalog/notes.h"
+#include "checkpoint/catalog/step_removal.h"
 #include "checkpoint/save/checkpointer.h"
 #include "checkpoint/save/commit.h"
 #include "checkpoint/save/save_job.h"
 #include "checkpoint/save/save_messages.h"
+#include "checkpoint/save/save_store.h"
+#include "checkpoint/store/checkpoint_store.h"
 
 namespace stoker {
 
@@ -67,14 +67,15 @@ class SaveLeader {
  private:
   /// What there is while the lock is held.
   struct Held {
-    std::unique_ptr<WriterLock> lock;
-    std::string line;      ///< Of the checkpoints that are committed meanwhile (lineage.h).
-    OwnerDirectory owner;  ///< By the calls of the writer's thread.
-    History checked;       ///< The caller's thread's.
-    History committed;     ///< The writer's thread's, as the rest.
+    SaveStores stores;
+    std::unique_ptr<StoreLock> lock;
+    std::string line;  ///< Of the checkpoints that are committed meanwhile (lineage.h).
+    std::unique_ptr<CheckpointWriter> writer;
+    History checked;    ///< The caller's thread's.
+    History committed;  ///< The writer's thread's, as the rest.
     NotesReader notes;
     bool has_numbered = false;  ///< A checkpoint: the generations in notes are known.
-    std::optional<CatalogWriter> catalog = {};
+    std::unique_ptr<CatalogKeeper> catalog = {};
     std::size_t catalog_added = 0;  ///< Lines that were added to it, gone ones among them.
   };
 

@@ -8,6 +8,7 @@
 
 #include "checkpoint/manifest/names.h"
 #include "checkpoint/save/abandon_save.h"
+#include "checkpoint/save/save_store.h"
 
 namespace stoker {
 namespace {
@@ -23,9 +24,9 @@ std::string key_of(const char* round, const SaveJob& job) {
 Status SaveWorker::begin(const SaveJob& job) {
   STOKER_TRY(stuck_.check());
   STOKER_TRY(parts_.ops.begin(job.deadline));
-  if (directory_ && !directory_->is_where_it_was()) directory_.reset();
-  if (!directory_) {
-    STOKER_ASSIGN(directory_, CheckpointDirectory::open(parts_.ops, parts_.options.directory));
+  if (store_ != nullptr && !store_->is_where_it_was()) store_.reset();
+  if (store_ == nullptr) {
+    STOKER_ASSIGN(store_, open_save_store(parts_.options, parts_.ops));
   }
   if (engine_ != nullptr) return {};
   STOKER_ASSIGN(engine_, parts_.options.engine
@@ -44,28 +45,30 @@ Result<WrittenPart> SaveWorker::write(SaveJob& job) {
     job.reservation.store(reservation, std::memory_order_relaxed);
     parts_.reservation_changed();
   };
-  std::vector<File> stuck_files;
+  std::vector<StagedFile> files;
+  for (const LayoutFile& file : job.layout.files)
+    files.push_back({.name = file.name, .size_bytes = file.size_bytes});
+  std::unique_ptr<StagedPart> part = store_->make_part({.staging = job.staging_name,
+                                                        .files = std::move(files),
+                                                        .engine = *engine_,
+                                                        .file = parts_.options.file});
   const std::shared_ptr<const LinkParent> parent = parts_.learned.parent();
-  Result<WrittenPart> written = write_part({.ops = parts_.ops,
-                                            .engine = *engine_,
-                                            .directory = directory_->at(job.staging_name),
+  Result<WrittenPart> written = write_part({.part = *part,
                                             .layout = job.layout,
                                             .tensors = job.request.tensors,
                                             .staging = *job.staging,
                                             .state_json = job.request.state_json,
-                                            .file = parts_.options.file,
                                             .depth = kDepth,
                                             .parent = parent.get(),
                                             .limiter = parts_.limiter,
                                             .deadline = job.deadline,
                                             .reservation_changed = reservation_changed,
-                                            .written_bytes = &job.written_bytes,
-                                            .stuck_files = &stuck_files});
+                                            .written_bytes = &job.written_bytes});
   if (written.ok()) return written;
-  if (engine_->in_flight() > 0) {
+  if (part->in_flight() > 0) {
     just_stuck_ = std::make_unique<StuckWrite>();
     just_stuck_->engine = std::move(engine_);
-    just_stuck_->files = std::move(stuck_files);
+    just_stuck_->part = std::move(part);
   }
   engine_.reset();
   if (parts_.coordinator.world_size() == 1) return written;  // there is nobody to tell it from
@@ -102,10 +105,10 @@ EndMessage SaveWorker::run(SaveJob& job, const std::function<void()>& await_fill
     parts_.learned.record(job.layout, job.request.tensors, written->scans);
   EndMessage end = parts_.leader != nullptr ? lead(job, written) : follow(job, written);
   if (end.outcome == SaveOutcome::committed && written.ok())
-    parts_.learned.set_parent(std::make_shared<LinkParent>(
-        LinkParent{.directory = directory_->at(step_name(job.request.step)),
-                   .files = std::move(written->part.files),
-                   .infos = std::move(written->infos)}));
+    parts_.learned.set_parent(
+        std::make_shared<LinkParent>(LinkParent{.step = step_name(job.request.step),
+                                                .files = std::move(written->part.files),
+                                                .infos = std::move(written->infos)}));
   return end;
 }
 
@@ -154,7 +157,7 @@ EndMessage SaveWorker::follow(SaveJob& job, const Result<WrittenPart>& written) 
   // Rank 0 commits nothing that a rank has not said it has written.
   if (!written.ok()) return {.outcome = SaveOutcome::failed, .failure = written.status()};
   // It is gone, or only slow.
-  const SaveOutcome outcome = abandon_save({.directory = *directory_,
+  const SaveOutcome outcome = abandon_save({.directory = *store_,
                                             .staging = job.staging_name,
                                             .step = job.request.step,
                                             .part = written->part});

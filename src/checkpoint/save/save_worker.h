@@ -2,13 +2,13 @@
 
 #include <functional>
 #include <memory>
-#include <optional>
 
 #include "checkpoint/save/save_job.h"
 #include "checkpoint/save/save_leader.h"
 #include "checkpoint/staging/part_writer.h"
 #include "checkpoint/staging/staging_memory.h"
 #include "checkpoint/staging/stuck_writes.h"
+#include "checkpoint/store/checkpoint_store.h"
 #include "io/engine/rate_limiter.h"
 #include "io/files/timed_file_ops.h"
 
@@ -47,7 +47,7 @@ class SaveWorker {
   EndMessage follow(SaveJob& job, const Result<WrittenPart>& written);
 
   Parts parts_;
-  std::optional<CheckpointDirectory> directory_;
+  std::shared_ptr<const CheckpointStore> store_;
   std::unique_ptr<Engine> engine_;  // kept from save to save; a failed one is not
   StuckWrites stuck_;
   std::unique_ptr<StuckWrite> just_stuck_;  // of the save at hand

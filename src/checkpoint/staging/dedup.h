@@ -11,13 +11,12 @@
 #include "checkpoint/staging/chunk_scan.h"
 #include "checkpoint/staging/layout.h"
 #include "io/files/file_ops.h"
-#include "io/files/path_at.h"
 
 namespace stoker {
 
-/// The checkpoint whose files may be linked: the last one that was committed.
+/// The checkpoint whose files may be used once more: the last one that was committed.
 struct LinkParent {
-  PathAt directory;
+  std::string step;  ///< Its name.
   std::vector<CheckpointFile> files = {};
   std::vector<FileInfo> infos = {};  ///< Of each file, when this process wrote or linked it.
 

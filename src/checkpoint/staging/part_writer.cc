@@ -8,16 +8,13 @@
 #include <thread>
 #include <utility>
 
-#include "checkpoint/manifest/names.h"
-#include "io/files/text_file.h"
-
 namespace stoker {
 namespace {
 
 class PartWriter {
  public:
   explicit PartWriter(const PartRequest& request)
-      : request_(request), ops_(request.ops), scans_(request.tensors.size()) {
+      : request_(request), part_(request.part), scans_(request.tensors.size()) {
     for (const LayoutFile& file : request.layout.files) {
       Output output;
       output.digests.resize(file.chunk_count());
@@ -32,32 +29,30 @@ class PartWriter {
 
   Status make_files();
   Status write_chunks();
-  Status link_or_write();
+  Status reuse_or_write();
   Status finish_files();
   Result<WrittenPart> write_manifest();
-  void await_writes();
 
  private:
   struct Output {
-    std::optional<File> file;
+    bool is_created = false;
     std::vector<Digest128> digests;
     ChunkScanner scanner;
-    const CheckpointFile* source = nullptr;  ///< To be linked if all checksums agree.
+    const CheckpointFile* source = nullptr;  ///< To be used again if all checksums agree.
     std::uint32_t link_count = 0;
     FileInfo info;
   };
 
-  PathAt path_of(const LayoutFile& file) const { return request_.directory / file.name; }
   const LayoutFile& layout_of(std::size_t index) const { return request_.layout.files[index]; }
 
   /// Of a chunk, for messages.
   std::string where(std::size_t chunk) const {
     const ChunkRef ref = request_.layout.chunks[chunk];
-    return path_of(layout_of(ref.file)).text() + " at " + std::to_string(ref.offset_bytes());
+    return part_.path_of(ref.file) + " at " + std::to_string(ref.offset_bytes());
   }
 
-  Status make_file(std::size_t index);
-  Result<bool> try_link(std::size_t index);
+  Status make_file(std::uint32_t index);
+  Result<bool> try_reuse(std::uint32_t index);
   Status write(const Staging::Chunk& chunk);
   Status await_rate(std::uint64_t size_bytes);
   Status reap(std::size_t count_min) { return reap(count_min, request_.deadline); }
@@ -65,7 +60,7 @@ class PartWriter {
   Status check_deadline();
 
   const PartRequest& request_;
-  FileOps& ops_;
+  StagedPart& part_;
   std::vector<Output> outputs_;
   std::vector<TensorScan> scans_;
   std::vector<Staging::Chunk> in_flight_;  // by index of the chunk
@@ -81,25 +76,16 @@ Status PartWriter::check_deadline() {
                 "write " + where(*writing_.begin()) + ": did not end before the deadline");
 }
 
-// Step 2 of one file.
-Status PartWriter::make_file(std::size_t index) {
-  const LayoutFile& layout = layout_of(index);
-  File::Options options = request_.file;
-  options.is_closed_in_children = true;
-  STOKER_ASSIGN(outputs_[index].file, File::create(ops_, path_of(layout), options));
-  STOKER_TRY(outputs_[index].file->preallocate(layout.size_bytes));
-  ops_.reached("checkpoint.preallocated");
+Status PartWriter::make_file(std::uint32_t index) {
+  STOKER_TRY(part_.create(index));
+  outputs_[index].is_created = true;
   return {};
 }
 
-// Steps 1 and 2.
 Status PartWriter::make_files() {
-  Status made = ops_.mkdir(request_.directory);
-  // Another rank may have been first; a name is never used by two attempts.
-  if (!made.ok() && made.code() != Code::already_exists) return made;
-  ops_.reached("checkpoint.staged_dir");
+  STOKER_TRY(part_.begin());
   if (request_.reservation_changed) request_.reservation_changed(Reservation::under_way);
-  for (std::size_t i = 0; i < outputs_.size(); ++i) {
+  for (std::uint32_t i = 0; i < outputs_.size(); ++i) {
     if (outputs_[i].source == nullptr) STOKER_TRY(make_file(i));
   }
   if (request_.reservation_changed) request_.reservation_changed(Reservation::done);
@@ -108,8 +94,7 @@ Status PartWriter::make_files() {
 
 Status PartWriter::reap(std::size_t count_min, Deadline until) {
   std::array<Completion, 16> completions;
-  STOKER_ASSIGN(const std::size_t count,
-                request_.engine.reap(completions, count_min, time_left(until)));
+  STOKER_ASSIGN(const std::size_t count, part_.reap(completions, count_min, time_left(until)));
   if (count < count_min) STOKER_TRY(check_deadline());
   for (const Completion& done : std::span(completions).first(count)) {
     const Staging::Chunk& chunk = in_flight_[done.tag];
@@ -139,7 +124,7 @@ Status PartWriter::await_rate(std::uint64_t size_bytes) {
                                          " bytes/s leaves no time for it before the deadline");
   }
   while (Clock::now() < until) {
-    if (request_.engine.in_flight() > 0)
+    if (part_.in_flight() > 0)
       STOKER_TRY(reap(1, until));
     else
       std::this_thread::sleep_until(until);
@@ -150,14 +135,15 @@ Status PartWriter::await_rate(std::uint64_t size_bytes) {
 Status PartWriter::write(const Staging::Chunk& chunk) {
   const ChunkRef ref = request_.layout.chunks[chunk.index];
   STOKER_TRY(await_rate(chunk.size_bytes));
-  while (request_.engine.in_flight() >= request_.depth) STOKER_TRY(reap(1));
-  STOKER_ASSIGN(Request request, outputs_[ref.file].file->plan_write(
-                                     ref.offset_bytes(), chunk.size_bytes, chunk.memory));
-  request.tag = chunk.index;
+  while (part_.in_flight() >= request_.depth) STOKER_TRY(reap(1));
   in_flight_[chunk.index] = chunk;
   for (;;) {
-    STOKER_ASSIGN(const std::size_t accepted, request_.engine.submit(std::span(&request, 1)));
-    if (accepted == 1) {
+    STOKER_ASSIGN(const bool is_accepted, part_.submit({.file = ref.file,
+                                                        .offset_bytes = ref.offset_bytes(),
+                                                        .size_bytes = chunk.size_bytes,
+                                                        .memory = chunk.memory,
+                                                        .tag = chunk.index}));
+    if (is_accepted) {
       writing_.insert(chunk.index);
       return {};
     }
@@ -165,12 +151,12 @@ Status PartWriter::write(const Staging::Chunk& chunk) {
   }
 }
 
-// Step 3. A chunk is first submitted and then looked at: the device works while we do.
+// A chunk is first submitted and then looked at: the device works while we do.
 Status PartWriter::write_chunks() {
   for (std::size_t taken = 0; taken < request_.layout.chunks.size();) {
     STOKER_TRY(check_deadline());
     std::optional<Staging::Chunk> chunk = request_.staging.try_take();
-    if (!chunk && request_.engine.in_flight() > 0) {
+    if (!chunk && part_.in_flight() > 0) {
       // In a ring those who fill may be waiting for these writes, so they are waited for first.
       STOKER_TRY(reap(1));
       continue;
@@ -192,59 +178,47 @@ Status PartWriter::write_chunks() {
 }
 
 // False if the group's file has to be written. Checksums tell that the tensors are as they were;
-// whether the file still is as it was committed, only the file can tell. It is asked by its new
-// name: what has the old one may be another by now.
-Result<bool> PartWriter::try_link(std::size_t index) {
+// whether the file is, the store tells.
+Result<bool> PartWriter::try_reuse(std::uint32_t index) {
   Output& output = outputs_[index];
   if (output.source->chunks != output.digests) return false;
-  const PathAt path = path_of(layout_of(index));
-  // Too many links, another filesystem, no links at all, the parent was removed.
-  if (!ops_.link(request_.parent->directory / output.source->name, path).ok()) return false;
-  const Result<FileInfo> info = ops_.info_of(path);
-  if (!info.ok() || !request_.parent->is_as_committed(*output.source, *info)) {
-    STOKER_TRY(ops_.unlink(path));
-    return false;
-  }
+  const LinkParent& parent = *request_.parent;
+  STOKER_ASSIGN(const std::optional<FileInfo> info,
+                part_.reuse(index, {.step = parent.step,
+                                    .name = output.source->name,
+                                    .is_as_committed = [&](const FileInfo& there) {
+                                      return parent.is_as_committed(*output.source, there);
+                                    }}));
+  if (!info) return false;
   output.info = *info;
   output.link_count = output.source->link_count + 1;
   return true;
 }
 
-// The rest of step 3: groups of which every checksum is now known.
-Status PartWriter::link_or_write() {
-  for (std::size_t i = 0; i < outputs_.size(); ++i) {
+// Groups of which every checksum is now known.
+Status PartWriter::reuse_or_write() {
+  for (std::uint32_t i = 0; i < outputs_.size(); ++i) {
     if (outputs_[i].source == nullptr) continue;
-    STOKER_ASSIGN(const bool is_linked, try_link(i));
-    if (is_linked) continue;
+    STOKER_ASSIGN(const bool is_reused, try_reuse(i));
+    if (is_reused) continue;
     STOKER_TRY(make_file(i));
     for (std::size_t index = 0; index < request_.layout.chunks.size(); ++index) {
       if (request_.layout.chunks[index].file == i) STOKER_TRY(write(request_.staging.at(index)));
     }
   }
-  while (request_.engine.in_flight() > 0) STOKER_TRY(reap(1));
-  ops_.reached("checkpoint.written");
+  while (part_.in_flight() > 0) STOKER_TRY(reap(1));
+  part_.all_written();
   return {};
 }
 
-// Steps 4 and 5. Committed files are read-only: links share their bytes.
 Status PartWriter::finish_files() {
-  for (std::size_t i = 0; i < outputs_.size(); ++i) {
-    Output& output = outputs_[i];
-    if (!output.file) continue;
-    STOKER_TRY(ops_.fchmod(output.file->buffered_fd(), 0444).with_context(output.file->path()));
-    STOKER_TRY(output.file->finish(layout_of(i).size_bytes));
-    STOKER_TRY(std::move(*output.file).close());
-    output.file.reset();
-    ops_.reached("checkpoint.synced");
-    if (!layout_of(i).group) continue;
-    // Without it the file is not linked.
-    if (const Result<FileInfo> info = ops_.info_of(path_of(layout_of(i))); info.ok())
-      output.info = *info;
+  for (std::uint32_t i = 0; i < outputs_.size(); ++i) {
+    if (!outputs_[i].is_created) continue;
+    STOKER_ASSIGN(outputs_[i].info, part_.finish(i));
   }
   return {};
 }
 
-// Steps 6 and 7.
 Result<WrittenPart> PartWriter::write_manifest() {
   WrittenPart written;
   written.part = describe(request_.layout, request_.tensors);
@@ -262,46 +236,25 @@ Result<WrittenPart> PartWriter::write_manifest() {
       tensor.digest = scans_[placed.tensor].digest;
     }
   }
-  const PathAt path = request_.directory / part_name(request_.layout.rank);
-  STOKER_TRY(create_durable_file(ops_, path, format_checkpoint_part(written.part), false));
-  ops_.reached("checkpoint.part_written");
-  STOKER_TRY(ops_.fsync_dir(request_.directory));
-  ops_.reached("checkpoint.staging_synced");
+  STOKER_TRY(part_.seal(request_.layout.rank, format_checkpoint_part(written.part)));
   written.scans = std::move(scans_);
   return written;
-}
-
-// Buffers are lent to the kernel: nobody may fill them again before it has let go of them. Nor may
-// a descriptor be closed that a thread of the engine is about to use: its number may come back as
-// another file's.
-void PartWriter::await_writes() {
-  if (request_.engine.in_flight() > 0)
-    static_cast<void>(request_.engine.drain(time_left(request_.deadline)));
-  const bool is_stuck = request_.engine.in_flight() > 0 && request_.stuck_files != nullptr;
-  for (Output& output : outputs_) {
-    if (!output.file) continue;
-    File file = *std::exchange(output.file, std::nullopt);
-    if (is_stuck)
-      request_.stuck_files->push_back(std::move(file));
-    else  // by way of the calls that have a deadline: closing may wait as well
-      static_cast<void>(std::move(file).close());
-  }
 }
 
 Result<WrittenPart> run(PartWriter& writer) {
   STOKER_TRY(writer.make_files());
   STOKER_TRY(writer.write_chunks());
-  STOKER_TRY(writer.link_or_write());
+  STOKER_TRY(writer.reuse_or_write());
   STOKER_TRY(writer.finish_files());
   return writer.write_manifest();
 }
 
 }  // namespace
 
-// 1. Make the staging directory.  2. Create the files and reserve their blocks.  3. Write the
-// chunks, taking the checksum of each.  4. Cut each file to its size.  5. fdatasync it.  6. Write
-// and fsync the part manifest.  7. fsync the staging directory. Nothing here has a name that a
-// reader looks at. An error ends the attempt: nothing is synced twice.
+// Makes the files, writes the chunks, taking the checksum of each, and makes files and part
+// manifest durable. In a directory these are the steps 1 to 7 of docs/durability.md
+// (directory_part.cc). Nothing here has a name that a reader looks at. An error ends the attempt:
+// nothing is synced twice.
 Result<WrittenPart> write_part(const PartRequest& request) {
   PartWriter writer(request);
   Result<WrittenPart> written = Status::from_errno(ENOMEM, "write a checkpoint", "");
@@ -311,7 +264,7 @@ Result<WrittenPart> write_part(const PartRequest& request) {
   }
   if (written.ok()) return written;
   request.staging.fail(written.status());
-  writer.await_writes();
+  request.part.abandon(request.deadline);
   return written;
 }
 

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "checkpoint/staging/staging_memory.h"
+#include "checkpoint/store/staged_part.h"
 #include "io/engine/arena.h"
 #include "io/engine/engine.h"
-#include "io/files/file.h"
 #include "stoker/status.h"
 
 namespace stoker {
@@ -17,7 +17,7 @@ namespace stoker {
 struct StuckWrite {
   std::unique_ptr<Engine> engine;
   std::unique_ptr<Arena> arena;
-  std::vector<File> files;
+  std::unique_ptr<StagedPart> part;  ///< Has the files.
 };
 
 /// Keeps such writes until they end, so that the saves after them can go on.

@@ -6,8 +6,9 @@
 #include <map>
 #include <string>
 
-#include "checkpoint/directory/catalog.h"
-#include "checkpoint/directory/notes.h"
+#include "checkpoint/catalog/catalog.h"
+#include "checkpoint/catalog/notes.h"
+#include "checkpoint/directory/checkpoint_directory.h"
 #include "checkpoint/restore/reader.h"
 #include "cli/command.h"
 #include "formats/json/json.h"

@@ -10,9 +10,8 @@
 #include <vector>
 
 #include "base/units.h"
-#include "checkpoint/directory/retention.h"
-#include "checkpoint/directory/step_removal.h"
-#include "checkpoint/directory/writer_lock.h"
+#include "checkpoint/catalog/retention.h"
+#include "checkpoint/catalog/step_removal.h"
 #include "cli/checkpoint/arguments.h"
 #include "cli/line_text.h"
 #include "cli/result_writer.h"
@@ -91,31 +90,30 @@ struct Choice {
 };
 
 /// A value that no checkpoint has is a slip: the rule would keep nothing.
-Status check_metric(const CheckpointDirectory& directory, const Catalog& catalog,
-                    const AllNotes& notes, const KeepBest& best) {
+Status check_metric(const CheckpointStore& store, const Catalog& catalog, const AllNotes& notes,
+                    const KeepBest& best) {
   const std::set<std::string> metrics = metrics_of(catalog, notes);
   if (metrics.contains(best.metric)) return {};
   std::string names;
   for (const std::string& name : metrics) names += (names.empty() ? "" : ", ") + printable(name);
   return Status(Code::invalid_argument,
-                fmt::format("--keep-best: no checkpoint in {} has a value {}; {}", directory.path(),
+                fmt::format("--keep-best: no checkpoint in {} has a value {}; {}", store.path(),
                             printable(best.metric),
                             names.empty() ? "none has any: `stoker checkpoint annotate` adds one"
                                           : "values there are: " + names));
 }
 
-Result<Choice> choose(const CheckpointDirectory& directory, const RetentionRules& rules,
-                      Context& context) {
-  CatalogReader reader(directory);
-  NotesReader notes_reader(directory);
+Result<Choice> choose(const CheckpointStore& store, const RetentionRules& rules, Context& context) {
+  CatalogReader reader(store);
+  NotesReader notes_reader(store);
   STOKER_ASSIGN(const RemovalDecision decision,
-                decide_removals(directory, rules, reader, notes_reader));
+                decide_removals(store, rules, reader, notes_reader));
   const auto& [catalog, notes, names] = decision;
-  if (catalog.steps.empty()) return no_checkpoints(directory.path());
+  if (catalog.steps.empty()) return no_checkpoints(store.path());
   for (const DamagedNote& note : notes.damaged)
     context.err << fmt::format("{}: {}; its step counts as pinned\n", note.path,
                                printable(note.reason.message()));
-  if (rules.keep_best) STOKER_TRY(check_metric(directory, catalog, notes, *rules.keep_best));
+  if (rules.keep_best) STOKER_TRY(check_metric(store, catalog, notes, *rules.keep_best));
   Choice choice;
   for (const std::string& name : names) {
     const CatalogStep& step = *catalog.find(name);
@@ -128,13 +126,13 @@ Result<Choice> choose(const CheckpointDirectory& directory, const RetentionRules
 
 /// One that cannot be removed does not keep the others; the first failure is told. One that was
 /// pinned meanwhile stays.
-Status remove_all(const OwnerDirectory& owner, Choice& choice, Context& context) {
+Status remove_all(const CheckpointWriter& writer, Choice& choice, Context& context) {
   std::vector<Removal> chosen = std::exchange(choice.removals, {});
   Status failure;
   for (std::size_t i = 0; i < chosen.size(); ++i) {
     const Result<bool> removed = context.stop.stop_requested()
                                      ? Status(Code::cancelled, "interrupted; the rest is untouched")
-                                     : remove_checkpoint(owner, chosen[i].step);
+                                     : remove_checkpoint(writer, chosen[i].step);
     if (failure.ok()) failure = removed.status();
     if (removed.status().code() == Code::cancelled || is_gone(removed.status())) {
       choice.kept_count += chosen.size() - i;
@@ -178,10 +176,9 @@ Status run(const Arguments& arguments, Context& context) {
   STOKER_ASSIGN(Choice choice, choose(directory, rules, context));
   if (arguments.dry_run || choice.removals.empty())
     return write_out(context, render(arguments, choice));
-  STOKER_ASSIGN(const std::unique_ptr<WriterLock> lock,
-                WriterLock::acquire(directory, LockOptions()));
+  STOKER_ASSIGN(const std::unique_ptr<StoreLock> lock, directory.lock(LockOptions()));
   STOKER_ASSIGN(choice, choose(directory, rules, context));
-  Status removed = remove_all(lock->owner(), choice, context);
+  Status removed = remove_all(*directory.make_writer(*lock), choice, context);
   STOKER_TRY(write_out(context, render(arguments, choice)));
   return removed;
 }

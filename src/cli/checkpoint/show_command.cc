@@ -184,8 +184,7 @@ Status show(const Arguments& arguments, Context& context) {
   if (!shown.step.is_valid())
     return shown.step.problem.with_context(arguments.directory + "/" + shown.step.name);
   STOKER_ASSIGN(const CheckpointDirectory directory, open_directory(arguments.directory));
-  STOKER_ASSIGN(shown.manifest,
-                read_checkpoint_manifest(directory.ops(), directory.at(shown.step.name)));
+  STOKER_ASSIGN(shown.manifest, directory.read_manifest(shown.step.name));
   STOKER_ASSIGN(const AllNotes notes, read_all_notes(directory));
   shown.note = note_of(notes, shown.step);
   for (const CheckpointTensor& tensor : shown.manifest.tensors)

@@ -32,7 +32,7 @@ Result<UniqueFd> create_staged(FileOps& ops, const PathAt& path, PathAt& staged)
   }
 }
 
-/// Step 3 of StagedFile::commit.
+/// Step 3 of FilePublisher::commit.
 Status switch_name(FileOps& ops, const PathAt& staged, const PathAt& path, IfExists if_exists) {
   if (if_exists == IfExists::replace) return ops.rename(staged, path);
   Status status = ops.rename_noreplace(staged, path);
@@ -77,8 +77,8 @@ std::string parent_of(const std::string& path) {
   return PathAt(path).parent().text();
 }
 
-Result<StagedFile> StagedFile::create(FileOps& ops, const PathAt& path) {
-  StagedFile file(ops, path);
+Result<FilePublisher> FilePublisher::create(FileOps& ops, const PathAt& path) {
+  FilePublisher file(ops, path);
   Result<UniqueFd> fd = create_staged(ops, path, file.staged_);
   if (!fd.ok()) return fd.status();
   file.fd_ = *std::move(fd);
@@ -86,7 +86,7 @@ Result<StagedFile> StagedFile::create(FileOps& ops, const PathAt& path) {
   return file;
 }
 
-StagedFile::StagedFile(StagedFile&& other) noexcept
+FilePublisher::FilePublisher(FilePublisher&& other) noexcept
     : ops_(other.ops_),
       path_(std::move(other.path_)),
       staged_(std::move(other.staged_)),
@@ -94,19 +94,19 @@ StagedFile::StagedFile(StagedFile&& other) noexcept
       size_bytes_(other.size_bytes_),
       is_staged_(std::exchange(other.is_staged_, false)) {}
 
-StagedFile::~StagedFile() {
+FilePublisher::~FilePublisher() {
   fd_ = UniqueFd();
   // Best effort: the error that led here is the one to report.
   if (is_staged_) static_cast<void>(ops_->unlink(staged_));
 }
 
-Status StagedFile::append(std::span<const std::byte> data) {
+Status FilePublisher::append(std::span<const std::byte> data) {
   STOKER_TRY(write_exactly(*ops_, fd_.get(), size_bytes_, data));
   size_bytes_ += data.size();
   return {};
 }
 
-Status StagedFile::sync() {
+Status FilePublisher::sync() {
   ops_->reached("publish_file.staged");
   STOKER_TRY(ops_->fsync(fd_.get()));
   ops_->reached("publish_file.synced");
@@ -117,7 +117,7 @@ Status StagedFile::sync() {
 // replacing.  4. fsync the parent. A crash between any two leaves the old file or the new one,
 // never a mix (docs/durability.md). An error returns at once: fsync is never retried, because the
 // kernel may have dropped the dirty pages when it reported the first failure.
-Status StagedFile::commit(IfExists if_exists) && {
+Status FilePublisher::commit(IfExists if_exists) && {
   STOKER_TRY(sync());
   STOKER_TRY(switch_name(*ops_, staged_, path_, if_exists));
   is_staged_ = false;
@@ -130,7 +130,7 @@ Status StagedFile::commit(IfExists if_exists) && {
 Status publish_file(FileOps& ops, const PathAt& path, std::span<const std::byte> data,
                     IfExists if_exists) {
   const auto publish = [&]() -> Status {
-    STOKER_ASSIGN(StagedFile file, StagedFile::create(ops, path));
+    STOKER_ASSIGN(FilePublisher file, FilePublisher::create(ops, path));
     STOKER_TRY(file.append(data));
     return std::move(file).commit(if_exists);
   };

@@ -16,12 +16,12 @@ enum class IfExists : std::uint8_t { replace, fail };
 /// Crash points of commit(): publish_file.staged, .synced, .switched, .durable.
 ///
 /// Thread safety: none.
-class StagedFile {
+class FilePublisher {
  public:
-  static Result<StagedFile> create(FileOps& ops, const PathAt& path);
-  StagedFile(StagedFile&& other) noexcept;
-  StagedFile& operator=(StagedFile&&) = delete;
-  ~StagedFile();  ///< Removes what was not committed.
+  static Result<FilePublisher> create(FileOps& ops, const PathAt& path);
+  FilePublisher(FilePublisher&& other) noexcept;
+  FilePublisher& operator=(FilePublisher&&) = delete;
+  ~FilePublisher();  ///< Removes what was not committed.
 
   int fd() const noexcept { return fd_.get(); }
   /// After a failure the file is to be abandoned.
@@ -30,7 +30,7 @@ class StagedFile {
   Status commit(IfExists if_exists) &&;
 
  private:
-  StagedFile(FileOps& ops, PathAt path) : ops_(&ops), path_(path), staged_(std::move(path)) {}
+  FilePublisher(FileOps& ops, PathAt path) : ops_(&ops), path_(path), staged_(std::move(path)) {}
   Status sync();
 
   FileOps* ops_;
@@ -41,7 +41,7 @@ class StagedFile {
   bool is_staged_ = false;  // whether there is something to remove
 };
 
-/// Makes `data` the file `path`, atomically and durably, as a StagedFile does.
+/// Makes `data` the file `path`, atomically and durably, as a FilePublisher does.
 ///
 /// On failure `path` holds the old bytes, or the new ones if only the last step failed; nothing is
 /// left beside it unless the disk refuses the clean-up too. With IfExists::fail a name that is

@@ -1,9 +1,10 @@
-#include "checkpoint/directory/catalog.h"
+#include "checkpoint/catalog/catalog.h"
 
 #include <gtest/gtest.h>
 
 #include <filesystem>
 
+#include "checkpoint/directory/checkpoint_directory.h"
 #include "checkpoint/restore/restore_choice.h"
 #include "checkpoint/step_builder.h"
 #include "io/files/forwarding_file_ops.h"

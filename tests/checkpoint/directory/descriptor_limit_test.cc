@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include "checkpoint/directory/checkpoint_directory.h"
 #include "checkpoint/inspect/verify.h"
 #include "checkpoint/step_builder.h"
 #include "support/in_child.h"

@@ -4,8 +4,8 @@
 
 #include <filesystem>
 
-#include "checkpoint/directory/catalog.h"
-#include "checkpoint/directory/notes.h"
+#include "checkpoint/catalog/catalog.h"
+#include "checkpoint/catalog/notes.h"
 #include "checkpoint/save_support.h"
 
 namespace stoker::testing {

@@ -4,8 +4,11 @@
 #include <filesystem>
 #include <functional>
 
-#include "checkpoint/directory/history.h"
-#include "checkpoint/directory/step_removal.h"
+#include "checkpoint/catalog/history.h"
+#include "checkpoint/catalog/step_removal.h"
+#include "checkpoint/directory/catalog_file.h"
+#include "checkpoint/directory/checkpoint_directory.h"
+#include "checkpoint/directory/owner_directory.h"
 #include "checkpoint/restore/restore_choice.h"
 #include "checkpoint/step_builder.h"
 #include "io/files/forwarding_file_ops.h"

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "checkpoint/directory/catalog.h"
+#include "checkpoint/catalog/catalog.h"
 #include "checkpoint/save_support.h"
 #include "io/files/directories.h"
 #include "io/files/open_below.h"

@@ -18,8 +18,8 @@
 #include <thread>
 #include <vector>
 
-#include "checkpoint/directory/catalog.h"
-#include "checkpoint/directory/notes.h"
+#include "checkpoint/catalog/catalog.h"
+#include "checkpoint/catalog/notes.h"
 #include "checkpoint/save_support.h"
 #include "support/hooked_file_ops.h"
 #include "support/interrupting_file_ops.h"

@@ -1,4 +1,4 @@
-#include "checkpoint/directory/notes.h"
+#include "checkpoint/catalog/notes.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -10,6 +10,7 @@
 #include <fstream>
 #include <thread>
 
+#include "checkpoint/directory/notes_directory.h"
 #include "checkpoint/directory/writer_lock.h"
 #include "checkpoint/step_builder.h"
 #include "io/files/forwarding_file_ops.h"

@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "checkpoint/directory/catalog.h"
+#include "checkpoint/catalog/catalog.h"
 #include "checkpoint/inspect/verify.h"
 #include "checkpoint/save_support.h"
 #include "checkpoint/step_builder.h"

@@ -9,8 +9,8 @@
 #include <fstream>
 #include <functional>
 
-#include "checkpoint/directory/catalog.h"
-#include "checkpoint/directory/notes.h"
+#include "checkpoint/catalog/catalog.h"
+#include "checkpoint/catalog/notes.h"
 #include "checkpoint/inspect/verify.h"
 #include "checkpoint/step_builder.h"
 #include "io/files/forwarding_file_ops.h"

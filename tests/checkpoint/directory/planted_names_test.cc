@@ -18,10 +18,10 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/directory/catalog.h"
+#include "checkpoint/catalog/catalog.h"
+#include "checkpoint/catalog/notes.h"
+#include "checkpoint/catalog/step_removal.h"
 #include "checkpoint/directory/meeting_sweep.h"
-#include "checkpoint/directory/notes.h"
-#include "checkpoint/directory/step_removal.h"
 #include "checkpoint/directory/writer_lock.h"
 #include "checkpoint/inspect/export.h"
 #include "checkpoint/inspect/verify.h"

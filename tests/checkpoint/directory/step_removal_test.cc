@@ -1,4 +1,4 @@
-#include "checkpoint/directory/step_removal.h"
+#include "checkpoint/catalog/step_removal.h"
 
 #include <gtest/gtest.h>
 
@@ -12,6 +12,8 @@
 #include <set>
 #include <thread>
 
+#include "checkpoint/directory/checkpoint_directory.h"
+#include "checkpoint/directory/owner_directory.h"
 #include "checkpoint/inspect/verify.h"
 #include "checkpoint/restore/restore_choice.h"
 #include "checkpoint/step_builder.h"

@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "base/mutex.h"
-#include "checkpoint/directory/notes.h"
+#include "checkpoint/catalog/notes.h"
 #include "checkpoint/inspect/verify.h"
 #include "checkpoint/save/checkpointer.h"
 #include "checkpoint/save_support.h"

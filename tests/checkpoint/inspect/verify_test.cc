@@ -6,8 +6,8 @@
 #include <cstdio>
 #include <filesystem>
 
-#include "checkpoint/directory/catalog.h"
-#include "checkpoint/directory/history.h"
+#include "checkpoint/catalog/catalog.h"
+#include "checkpoint/catalog/history.h"
 #include "checkpoint/step_builder.h"
 #include "support/faulty_file_ops.h"
 #include "support/temp_dir.h"

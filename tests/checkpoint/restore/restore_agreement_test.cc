@@ -21,6 +21,12 @@ using testing::request_of;
 constexpr std::uint32_t kRanks = 3;
 using Outcome = RestoreAgreement::Outcome;
 
+Result<StoreHandle> open_store(const std::string& path) {
+  STOKER_ASSIGN(const CheckpointDirectory opened,
+                CheckpointDirectory::open(posix_file_ops(), path));
+  return StoreHandle(opened);
+}
+
 /// A directory with steps 1 to 3, and three ranks on threads of their own.
 class RestoreAgreementTest : public ::testing::Test {
  protected:
@@ -82,9 +88,7 @@ class RestoreAgreementTest : public ::testing::Test {
     return outcome.ok() ? *outcome : Outcome();
   }
   RestoreWish wish(const std::string& name) const {
-    return {.path = dir_.path(),
-            .open = [this] { return CheckpointDirectory::open(posix_file_ops(), dir_.path()); },
-            .name = name};
+    return {.path = dir_.path(), .open = [this] { return open_store(dir_.path()); }, .name = name};
   }
   /// Ends a test that would otherwise hang; no result depends on it.
   static Deadline in_the_end() { return deadline_after(std::chrono::seconds(60)); }
@@ -208,9 +212,7 @@ TEST_F(RestoreAgreementTest, a_directory_that_is_not_there_has_no_checkpoints) {
   for (const std::string& name : {std::string(), step_name(1)}) {
     RestoreAgreement agreement(*alone, in_the_end());
     const Result<Outcome> outcome = agreement.restore(
-        {.path = missing,
-         .open = [&] { return CheckpointDirectory::open(posix_file_ops(), missing); },
-         .name = name},
+        {.path = missing, .open = [&] { return open_store(missing); }, .name = name},
         {.check = {}, .read = {}});
     ASSERT_TRUE(outcome.ok());
     EXPECT_EQ(outcome->failure.has_value(), !name.empty());

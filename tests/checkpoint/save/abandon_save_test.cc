@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "checkpoint/directory/catalog.h"
+#include "checkpoint/catalog/catalog.h"
 #include "checkpoint/directory/owner_directory.h"
 #include "checkpoint/save_support.h"
 #include "io/files/forwarding_file_ops.h"

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "checkpoint/directory/catalog.h"
+#include "checkpoint/catalog/catalog.h"
 #include "checkpoint/inspect/diff.h"
 #include "checkpoint/inspect/verify.h"
 #include "checkpoint/restore/reader.h"

@@ -11,7 +11,7 @@
 #include <ostream>
 #include <tuple>
 
-#include "checkpoint/directory/catalog.h"
+#include "checkpoint/catalog/catalog.h"
 #include "checkpoint/save_support.h"
 #include "support/faulty_engine.h"
 #include "support/faulty_file_ops.h"

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/directory/catalog.h"
-#include "checkpoint/directory/notes.h"
+#include "checkpoint/catalog/catalog.h"
+#include "checkpoint/catalog/notes.h"
 #include "checkpoint/save_support.h"
 #include "support/hooked_file_ops.h"
 #include "support/temp_dir.h"

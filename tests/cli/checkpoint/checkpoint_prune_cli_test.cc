@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "checkpoint/directory/writer_lock.h"
 #include "cli/checkpoint_cli_support.h"
 
 namespace stoker::testing {

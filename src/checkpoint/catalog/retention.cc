@@ -1,4 +1,4 @@
-#include "checkpoint/directory/retention.h"
+#include "checkpoint/catalog/retention.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,6 +1,5 @@
-#include "checkpoint/directory/notes.h"
+#include "checkpoint/catalog/notes.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,23 +8,18 @@
 #include <functional>
 #include <iterator>
 #include <optional>
-#include <span>
-#include <thread>
 #include <utility>
 
-#include "checkpoint/directory/catalog.h"
+#include "checkpoint/catalog/catalog.h"
 #include "checkpoint/manifest/manifest_json.h"
 #include "checkpoint/manifest/names.h"
 #include "checkpoint/manifest/sealed_json.h"
 #include "formats/json/strict_json.h"
 #include "formats/utf8.h"
-#include "io/files/publish.h"
-#include "io/files/text_file.h"
 
 namespace stoker {
 namespace {
 
-constexpr std::size_t kNoteBytesMax = std::size_t{16} << 20;
 constexpr std::size_t kValueNameBytesMax = 256;
 constexpr std::uint64_t kNotesMajor = 1;
 
@@ -47,41 +41,12 @@ std::optional<std::uint64_t> parse_number(std::string_view text) {
   return number;
 }
 
-std::string notes_lock_path() {
-  return std::string(kNotesName) + "/.lock";
-}
-
-/// The step of "step-000000000010.json".
-std::optional<std::uint64_t> step_of(std::string_view name) {
-  constexpr std::string_view kSuffix = ".json";
-  if (!name.ends_with(kSuffix)) return std::nullopt;
-  const std::optional<StepName> parsed =
-      parse_step_name(name.substr(0, name.size() - kSuffix.size()));
-  if (!parsed || parsed->superseded_generation) return std::nullopt;
-  return parsed->step;
-}
-
 /// Whether a change of the file would show in its time. Clocks of filesystems tick in milliseconds,
 /// and an inode that was freed is used again: what is younger than that is read again.
 bool is_settled(const FileInfo& file) {
   constexpr nanoseconds kTick = std::chrono::seconds(2);
   const nanoseconds now = std::chrono::system_clock::now().time_since_epoch();
   return nanoseconds(file.modified_ns) + kTick < now;
-}
-
-/// What is no directory, or a link in its place, is nothing that the caller could have asked for
-/// differently.
-Status notes_status(const Status& status, const CheckpointDirectory& directory) {
-  if (status.code() != Code::invalid_argument) return status;
-  return Status(Code::corrupt, directory.at(kNotesName).text() +
-                                   ": not a directory of notes; move it away, and pin again what "
-                                   "shall stay");
-}
-
-Status make_notes_directory(const CheckpointDirectory& directory) {
-  Status made = directory.ops().mkdir(directory.at(kNotesName));
-  if (!made.ok() && made.code() != Code::already_exists) return made;
-  return directory.ops().fsync_dir(directory.self());
 }
 
 /// The checkpoint that a note is about.
@@ -92,8 +57,8 @@ struct NotedCheckpoint {
 };
 
 /// Under its own name, or as one that was superseded. Without a line, any of that generation.
-Status find_checkpoint(const CheckpointDirectory& directory, const NotedCheckpoint& wanted) {
-  CatalogReader reader(directory);
+Status find_checkpoint(const CheckpointStore& store, const NotedCheckpoint& wanted) {
+  CatalogReader reader(store);
   for (;;) {  // ends: what is forgotten is read
     STOKER_ASSIGN(const Catalog catalog, reader.list());
     const auto found = std::ranges::find_if(catalog.steps, [&](const CatalogStep& there) {
@@ -105,22 +70,22 @@ Status find_checkpoint(const CheckpointDirectory& directory, const NotedCheckpoi
     if (!found->is_hearsay) return {};
     reader.forget(found->name);
   }
-  return Status(Code::not_found, directory.path() + "/" + step_name(wanted.step) + ": generation " +
+  return Status(Code::not_found, store.path() + "/" + step_name(wanted.step) + ": generation " +
                                      std::to_string(wanted.generation) + " is not there any more");
 }
 
 /// Makes the note one about the checkpoint. If it was about one of another line, a copy from
 /// elsewhere has taken the place of that, and the values are not its own. The pin stays: a
 /// checkpoint too many does no harm.
-Status address_note(CheckpointNote& note, const CheckpointDirectory& directory,
+Status address_note(CheckpointNote& note, const CheckpointStore& store,
                     const NotedCheckpoint& about) {
   const bool is_same = note.is_about(about.line);
   if (!is_same) {
     const Status other = find_checkpoint(
-        directory, {.step = about.step, .generation = about.generation, .line = note.line});
+        store, {.step = about.step, .generation = about.generation, .line = note.line});
     if (other.ok())
       return Status(Code::already_exists,
-                    directory.path() + ": two checkpoints of different runs have step " +
+                    store.path() + ": two checkpoints of different runs have step " +
                         std::to_string(about.step) + " and generation " +
                         std::to_string(about.generation) +
                         ", and a note cannot tell them apart: move one to another directory");
@@ -131,28 +96,30 @@ Status address_note(CheckpointNote& note, const CheckpointDirectory& directory,
   return {};
 }
 
-Status change_note(const CheckpointDirectory& directory, const NotedCheckpoint& about,
+Status change_note(const CheckpointStore& store, const NotedCheckpoint& about,
                    const std::function<void(CheckpointNote&)>& change) {
   const std::uint64_t step = about.step;
-  constexpr nanoseconds kTimeout = std::chrono::seconds(10);
-  STOKER_TRY(make_notes_directory(directory));
-  STOKER_ASSIGN(const NotesLock lock, NotesLock::take(directory, kTimeout));
-  STOKER_ASSIGN(StepNotes notes, read_step_notes(directory, step));
-  CheckpointNote& note = notes[about.generation];
-  STOKER_TRY(address_note(note, directory, about));
-  change(note);
-  const std::string text = format_step_notes(step, notes);
-  // What a reader would refuse must not be published: it would hide all that was said before.
-  if (text.size() > kNoteBytesMax)
-    return Status(Code::invalid_argument,
-                  fmt::format("the notes of step {} would have {} bytes, and may have {}", step,
-                              text.size(), kNoteBytesMax));
-  if (const Result<StepNotes> again = parse_step_notes(text, step, "the new note"); !again.ok())
-    return Status(Code::invalid_argument, std::string(again.status().message()));
-  STOKER_TRY(
-      publish_file(directory.ops(), directory.at(note_path(step)), std::as_bytes(std::span(text))));
+  const auto make_text = [&](const std::optional<std::string>& before) -> Result<std::string> {
+    StepNotes notes;
+    if (before) {
+      STOKER_ASSIGN(notes, parse_step_notes(*before, step, store.note_path_of(step)));
+    }
+    CheckpointNote& note = notes[about.generation];
+    STOKER_TRY(address_note(note, store, about));
+    change(note);
+    std::string text = format_step_notes(step, notes);
+    // What a reader would refuse must not be published: it would hide all that was said before.
+    if (text.size() > kNoteBytesMax)
+      return Status(Code::invalid_argument,
+                    fmt::format("the notes of step {} would have {} bytes, and may have {}", step,
+                                text.size(), kNoteBytesMax));
+    if (const Result<StepNotes> again = parse_step_notes(text, step, "the new note"); !again.ok())
+      return Status(Code::invalid_argument, std::string(again.status().message()));
+    return text;
+  };
+  STOKER_TRY(store.update_note(step, make_text));
   // After the note, and not before: retention reads the note after it has put a checkpoint aside.
-  return find_checkpoint(directory, about);
+  return find_checkpoint(store, about);
 }
 
 }  // namespace
@@ -206,12 +173,11 @@ Result<StepNotes> parse_step_notes(std::string_view text, std::uint64_t step,
   return notes;
 }
 
-Result<StepNotes> read_step_notes(const CheckpointDirectory& directory, std::uint64_t step) {
-  const PathAt path = directory.at(note_path(step));
-  const Result<std::string> text = read_text_file(directory.ops(), path, kNoteBytesMax);
+Result<StepNotes> read_step_notes(const CheckpointStore& store, std::uint64_t step) {
+  const Result<std::string> text = store.read_note(step);
   if (text.status().code() == Code::not_found) return StepNotes();
   if (!text.ok()) return text.status();
-  return parse_step_notes(*text, step, path.text());
+  return parse_step_notes(*text, step, store.note_path_of(step));
 }
 
 const CheckpointNote* AllNotes::find(std::uint64_t step, std::uint64_t generation) const noexcept {
@@ -232,64 +198,36 @@ std::uint64_t AllNotes::greatest_generation() const noexcept {
   return greatest;
 }
 
-Result<AllNotes> read_all_notes(const CheckpointDirectory& directory) {
-  return NotesReader(directory).read();
+Result<AllNotes> read_all_notes(const CheckpointStore& store) {
+  return NotesReader(store).read();
 }
 
 Result<AllNotes> NotesReader::read() {
   AllNotes all;
-  FileOps& ops = directory_.ops();
-  const Result<std::vector<DirectoryName>> names = ops.list_names(directory_.at(kNotesName));
-  if (names.status().code() == Code::not_found) return all;
-  if (!names.ok()) return notes_status(names.status(), directory_);
+  STOKER_ASSIGN(const std::vector<std::uint64_t> steps, store_->list_notes());
   std::map<std::uint64_t, Known> known;
-  for (const DirectoryName& name : *names) {
-    const std::optional<std::uint64_t> step = step_of(name.name);
-    if (!step) continue;
-    const PathAt path = directory_.at(note_path(*step));
-    const Result<FileInfo> file = ops.info_of(path);
-    const auto before = known_.find(*step);
+  for (const std::uint64_t step : steps) {
+    const Result<FileInfo> file = store_->find_note(step);
+    const auto before = known_.find(step);
     if (file.ok() && before != known_.end() && before->second.file == *file) {
-      all.by_step[*step] = before->second.notes;
+      all.by_step[step] = before->second.notes;
       known.insert(*before);
       continue;
     }
-    Result<StepNotes> notes = read_step_notes(directory_, *step);
+    Result<StepNotes> notes = read_step_notes(*store_, step);
     if (!notes.ok()) {
-      all.damaged.push_back({.step = *step, .path = path.text(), .reason = notes.status()});
+      all.damaged.push_back(
+          {.step = step, .path = store_->note_path_of(step), .reason = notes.status()});
       continue;
     }
-    if (file.ok() && is_settled(*file)) known[*step] = {.file = *file, .notes = *notes};
-    all.by_step[*step] = *std::move(notes);
+    if (file.ok() && is_settled(*file)) known[step] = {.file = *file, .notes = *notes};
+    all.by_step[step] = *std::move(notes);
   }
   known_ = std::move(known);
   return all;
 }
 
-Result<NotesLock> NotesLock::take(const CheckpointDirectory& directory, nanoseconds timeout) {
-  constexpr nanoseconds kPause = std::chrono::milliseconds(2);
-  FileOps& ops = directory.ops();
-  const PathAt path = directory.at(notes_lock_path());
-  NotesLock lock;
-  Result<UniqueFd> fd = ops.open(path, O_RDWR | O_NONBLOCK);
-  if (fd.status().code() == Code::not_found) {
-    fd = ops.open(path, O_RDWR | O_CREAT | O_EXCL);
-    if (fd.status().code() == Code::already_exists) fd = ops.open(path, O_RDWR | O_NONBLOCK);
-  }
-  if (!fd.ok()) return notes_status(fd.status(), directory);
-  const Deadline deadline = deadline_after(timeout);
-  for (;;) {
-    const Status status = ops.try_lock(fd->get(), LockMode::exclusive);
-    if (status.ok()) {
-      lock.fd_ = *std::move(fd);
-      return lock;
-    }
-    if (status.code() != Code::unavailable || Clock::now() >= deadline) return lock;
-    std::this_thread::sleep_for(kPause);
-  }
-}
-
-Status annotate_checkpoint(const CheckpointDirectory& directory, std::uint64_t step,
+Status annotate_checkpoint(const CheckpointStore& store, std::uint64_t step,
                            std::uint64_t generation, const std::map<std::string, double>& values,
                            const std::string& line) {
   for (const auto& [name, value] : values) {
@@ -298,35 +236,16 @@ Status annotate_checkpoint(const CheckpointDirectory& directory, std::uint64_t s
                   fmt::format("{}: the name of a value is UTF-8 of 1 to {} bytes, not {}",
                               quote_for_message(name), kValueNameBytesMax, name.size()));
   }
-  return change_note(directory, {.step = step, .generation = generation, .line = line},
+  return change_note(store, {.step = step, .generation = generation, .line = line},
                      [&](CheckpointNote& note) {
                        for (const auto& [name, value] : values) note.values[name] = value;
                      });
 }
 
-Status pin_checkpoint(const CheckpointDirectory& directory, std::uint64_t step,
-                      std::uint64_t generation, bool is_pinned, const std::string& line) {
-  return change_note(directory, {.step = step, .generation = generation, .line = line},
+Status pin_checkpoint(const CheckpointStore& store, std::uint64_t step, std::uint64_t generation,
+                      bool is_pinned, const std::string& line) {
+  return change_note(store, {.step = step, .generation = generation, .line = line},
                      [&](CheckpointNote& note) { note.is_pinned = is_pinned; });
-}
-
-void sweep_staged_notes(const CheckpointDirectory& directory) {
-  FileOps& ops = directory.ops();
-  const Result<std::vector<DirectoryName>> names = ops.list_names(directory.at(kNotesName));
-  if (!names.ok()) return;
-  std::vector<std::string> staged;
-  for (const DirectoryName& name : *names) {
-    const std::size_t mark = name.name.find(".staged-");
-    if (name.kind == FileKind::regular && mark != std::string::npos &&
-        step_of(std::string_view(name.name).substr(0, mark)))
-      staged.push_back(name.name);
-  }
-  if (staged.empty()) return;
-  // Without the lock somebody may be about to publish one of them.
-  const Result<NotesLock> lock = NotesLock::take(directory, nanoseconds(0));
-  if (!lock.ok() || !lock->is_held()) return;
-  for (const std::string& name : staged)
-    static_cast<void>(ops.unlink(directory.at(kNotesName) / name));
 }
 
 }  // namespace stoker

@@ -4,10 +4,14 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "checkpoint/directory/owner_directory.h"
 
 namespace stoker {
+
+/// The name that what was staged has in the owner's directory: "owner-<token>/x" is "x".
+std::string name_in_owner(std::string_view staging);
 
 /// Makes `latest` lead to `name`: a link staged in the owner's directory, renamed over it, then
 /// fsync. Crash points: checkpoint.latest_staged, .latest_moved, .latest_synced.

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/directory/catalog.h"
-#include "checkpoint/directory/notes.h"
+#include "checkpoint/catalog/catalog.h"
+#include "checkpoint/catalog/notes.h"
 #include "checkpoint/manifest/lineage.h"
 
 namespace stoker {

@@ -1,4 +1,4 @@
-#include "checkpoint/save/commit_names.h"
+#include "checkpoint/directory/step_commit.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -6,6 +6,7 @@
 
 #include "base/token.h"
 #include "checkpoint/manifest/manifest_file.h"
+#include "io/files/text_file.h"
 
 namespace stoker {
 namespace {
@@ -67,7 +68,23 @@ Status move_away(const OwnerDirectory& owner, std::uint64_t step, std::uint64_t 
   return {};
 }
 
+// Steps 8 and 9.
+Status seal(FileOps& ops, const PathAt& staging, const CheckpointManifest& manifest) {
+  STOKER_TRY(create_durable_file(ops, staging / kManifestName, format_checkpoint_manifest(manifest),
+                                 true));
+  ops.reached("checkpoint.manifest_written");
+  for (std::uint32_t rank = 0; rank < manifest.world_size; ++rank)
+    STOKER_TRY(ops.unlink(staging / part_name(rank)));
+  STOKER_TRY(ops.fsync_dir(staging));
+  ops.reached("checkpoint.directory_synced");
+  return {};
+}
+
 }  // namespace
+
+std::string name_in_owner(std::string_view staging) {
+  return std::string(staging.substr(staging.find('/') + 1));
+}
 
 Status move_latest(const OwnerDirectory& owner, const std::string& name) {
   FileOps& ops = owner.directory().ops();
@@ -128,6 +145,33 @@ Status supersede(const OwnerDirectory& owner, std::uint64_t step, std::uint64_t 
   STOKER_TRY(owner.sync_both());
   ops.reached("checkpoint.freed");
   static_cast<void>(owner.remove(condemned));  // else by the next writer's sweep
+  return {};
+}
+
+// 8. Write and fsync manifest.json; remove the part manifests.  9. fsync the staging directory.
+// 10. Rename it to its final name without replacing; what a rewound run has left there gets another
+// name before.  11. fsync the parent, and the directory it came from.  12. Move `latest`: a
+// temporary link, renamed over it, then fsync of both. Before step 10 nothing has the final name,
+// and after it everything under it is durable: a reader who sees the name sees all of it.
+Status OwnerDirectory::commit(const StepCommit& commit, CommitStage& stage) const {
+  FileOps& ops = directory_.ops();
+  const std::uint64_t step = commit.manifest.step;
+  const std::string staging = name_in_owner(commit.staging);
+  stage = CommitStage::staged;
+  STOKER_TRY(seal(ops, at(staging), commit.manifest));
+  if (commit.superseded) STOKER_TRY(supersede(*this, step, *commit.superseded));
+  if (const Status renamed = publish(staging, step_name(step)); !renamed.ok()) {
+    // A call that was left alone may still be performed, and so may one whose answer was lost.
+    if (renamed.os_error() == ETIMEDOUT) stage = CommitStage::visible;
+    return renamed;
+  }
+  stage = CommitStage::visible;
+  ops.reached("checkpoint.renamed");
+  STOKER_TRY(sync_both());
+  stage = CommitStage::durable;
+  ops.reached("checkpoint.parent_synced");
+  STOKER_TRY(move_latest(*this, step_name(step)));
+  stage = CommitStage::complete;
   return {};
 }
 

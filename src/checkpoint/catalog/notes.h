@@ -1,20 +1,22 @@
 /// \file
 /// What is said about a checkpoint after it was committed: values that rank it, and whether it must
-/// stay. Committed steps are never changed, so this lies in `notes/step-N.json`.
+/// stay. Committed steps are never changed, so this lies beside them.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "base/clock.h"
-#include "base/unique_fd.h"
-#include "checkpoint/directory/checkpoint_directory.h"
+#include "checkpoint/store/checkpoint_store.h"
 #include "io/files/file_ops.h"
 
 namespace stoker {
+
+/// Of the text of a step's notes.
+inline constexpr std::size_t kNoteBytesMax = std::size_t{16} << 20;
 
 /// About one checkpoint.
 struct CheckpointNote {
@@ -42,7 +44,7 @@ Result<StepNotes> parse_step_notes(std::string_view text, std::uint64_t step,
                                    std::string_view what);
 
 /// The notes of a step; none if nobody has written any. `corrupt` names the file.
-Result<StepNotes> read_step_notes(const CheckpointDirectory& directory, std::uint64_t step);
+Result<StepNotes> read_step_notes(const CheckpointStore& store, std::uint64_t step);
 
 /// A file of notes that is damaged or cannot be read.
 struct DamagedNote {
@@ -65,14 +67,14 @@ struct AllNotes {
   std::uint64_t greatest_generation() const noexcept;
 };
 
-Result<AllNotes> read_all_notes(const CheckpointDirectory& directory);
+Result<AllNotes> read_all_notes(const CheckpointStore& store);
 
 /// Reads all notes again and again: files that have not changed are not opened.
 ///
 /// Thread safety: none.
 class NotesReader {
  public:
-  explicit NotesReader(CheckpointDirectory directory) : directory_(std::move(directory)) {}
+  explicit NotesReader(StoreHandle store) : store_(std::move(store)) {}
 
   Result<AllNotes> read();
 
@@ -82,37 +84,21 @@ class NotesReader {
     StepNotes notes;
   };
 
-  CheckpointDirectory directory_;
+  StoreHandle store_;
   std::map<std::uint64_t, Known> known_;
-};
-
-/// The lock that writers of notes hold from reading to renaming, so that none loses what another
-/// has said; and retention, while it puts a checkpoint aside. It makes races rare and decides
-/// nothing. Where files cannot be locked, or the holder takes too long, there is none.
-class NotesLock {
- public:
-  static Result<NotesLock> take(const CheckpointDirectory& directory, nanoseconds timeout);
-  bool is_held() const noexcept { return static_cast<bool>(fd_); }
-
- private:
-  UniqueFd fd_;
 };
 
 /// Adds values to the note of a checkpoint, or replaces those of the same name. `line` is the
 /// checkpoint's; empty where it has none. The note of a checkpoint of another line is replaced if
-/// that is gone; its pin stays. `already_exists` if it is still there. Publishes the whole note by
-/// rename; then looks for the checkpoint: `not_found` if it is not there any more. A note that was
+/// that is gone; its pin stays. `already_exists` if it is still there. Publishes the whole note
+/// at once; then looks for the checkpoint: `not_found` if it is not there any more. A note that was
 /// damaged is `corrupt` and stays as it is; `invalid_argument` for a name of more than 256 bytes,
-/// and for more values than a reader would take. Crash points: publish_file's.
-Status annotate_checkpoint(const CheckpointDirectory& directory, std::uint64_t step,
+/// and for more values than a reader would take.
+Status annotate_checkpoint(const CheckpointStore& store, std::uint64_t step,
                            std::uint64_t generation, const std::map<std::string, double>& values,
                            const std::string& line = {});
 /// The same with a pin. Once it has returned OK retention leaves the checkpoint alone.
-Status pin_checkpoint(const CheckpointDirectory& directory, std::uint64_t step,
-                      std::uint64_t generation, bool is_pinned, const std::string& line = {});
-
-/// Removes what writers of notes have staged and not published. For the holder of the writer's
-/// lock.
-void sweep_staged_notes(const CheckpointDirectory& directory);
+Status pin_checkpoint(const CheckpointStore& store, std::uint64_t step, std::uint64_t generation,
+                      bool is_pinned, const std::string& line = {});
 
 }  // namespace stoker

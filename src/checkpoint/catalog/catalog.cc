@@ -1,4 +1,4 @@
-#include "checkpoint/directory/catalog.h"
+#include "checkpoint/catalog/catalog.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -14,24 +14,16 @@ constexpr int kAttemptsMax = 100;
 /// The same for names that were passed over. A `latest` that leads nowhere looks so for ever.
 constexpr int kBehindMax = 10;
 
-Status other_step(const PathAt& path, std::uint64_t step) {
-  return {Code::corrupt, path.text() + ": its manifest is of step " + std::to_string(step)};
-}
-
-Result<std::string> read_latest(const CheckpointDirectory& directory) {
-  Result<std::string> target = directory.ops().read_link(directory.at(kLatestName));
-  // No link, or something that is none: nothing to follow.
-  if (target.status().code() == Code::not_found || target.status().code() == Code::invalid_argument)
-    return std::string();
-  return target;
+Status other_step(const std::string& path, std::uint64_t step) {
+  return {Code::corrupt, path + ": its manifest is of step " + std::to_string(step)};
 }
 
 /// Whether a commit came while the names were read. The kernel may then give neither the new one,
 /// which was made behind the place it had got to, nor the old one, which was removed before it;
 /// `latest`, which is read afterwards, knows.
-bool is_behind(const CheckpointDirectory& directory, const Catalog& catalog) {
+bool is_behind(const CheckpointStore& store, const Catalog& catalog) {
   if (!parse_step_name(catalog.latest) || catalog.find(catalog.latest) != nullptr) return false;
-  return catalog.steps.empty() || directory.ops().info_of(directory.at(catalog.latest)).ok();
+  return catalog.steps.empty() || store.find_step(catalog.latest).ok();
 }
 
 }  // namespace
@@ -106,25 +98,25 @@ void mark_nonfinite(Catalog& catalog) {
 }
 
 /// `not_found` if the whole step is gone by now.
-Result<CatalogStep> CatalogReader::look_at(const DirectoryName& name, const StepName& parsed) {
-  FileOps& ops = directory_.ops();
-  const PathAt path = directory_.at(name.name);
-  CatalogStep step{.name = name.name, .parsed = parsed, .summary = nullptr, .problem = {}};
+Result<CatalogStep> CatalogReader::look_at(const StoredStep& stored, const StepName& parsed) {
+  const std::string& name = stored.name;
+  const std::string path = store_->path() + "/" + name;
+  CatalogStep step{.name = name, .parsed = parsed, .summary = nullptr, .problem = {}};
   step.generation = parsed.superseded_generation.value_or(0);
-  if (name.kind != FileKind::directory) {
-    step.problem = Status(Code::corrupt, path.text() + ": not a directory");
+  if (!stored.is_checkpoint) {
+    step.problem = Status(Code::corrupt, path + ": not a directory");
     return step;
   }
-  const Result<FileInfo> file = ops.info_of(path / kManifestName);
-  const auto line = lines_.find(name.name);
+  const Result<FileInfo> file = store_->find_manifest(name);
+  const auto line = lines_.find(name);
   if (file.ok() && line != lines_.end() && line->second.is_of(*file)) {
     step.summary = std::make_shared<const StepSummary>(line->second.summary);
-    step.is_hearsay = hearsay_.contains(name.name);
-  } else if (const Result<CheckpointManifest> manifest = read_checkpoint_manifest(ops, path);
+    step.is_hearsay = hearsay_.contains(name);
+  } else if (const Result<CheckpointManifest> manifest = store_->read_manifest(name);
              manifest.ok()) {
     step.summary = std::make_shared<const StepSummary>(summarize(*manifest));
     if (file.ok())
-      learn({.name = name.name,
+      learn({.name = name,
              .inode = file->inode,
              .size_bytes = file->size_bytes,
              .modified_ns = file->modified_ns,
@@ -132,13 +124,13 @@ Result<CatalogStep> CatalogReader::look_at(const DirectoryName& name, const Step
   } else {
     step.problem = manifest.status();
     if (line != lines_.end())
-      lost_[name.name] = std::make_shared<const StepSummary>(line->second.summary);
-    if (const auto lost = lost_.find(name.name); lost != lost_.end()) step.lost = lost->second;
+      lost_[name] = std::make_shared<const StepSummary>(line->second.summary);
+    if (const auto lost = lost_.find(name); lost != lost_.end()) step.lost = lost->second;
     if (!is_gone(step.problem)) return step;
     // Without its manifest it is damaged; without its directory it is not there.
-    STOKER_TRY(ops.info_of(path).status());
+    STOKER_TRY(store_->find_step(name).status());
     if (step.problem.code() != Code::not_found) return step.problem;
-    step.problem = Status(Code::corrupt, path.text() + ": there is no manifest", ENOENT);
+    step.problem = Status(Code::corrupt, path + ": there is no manifest", ENOENT);
     return step;
   }
   step.generation = step.summary->generation;
@@ -150,10 +142,9 @@ Result<CatalogStep> CatalogReader::look_at(const DirectoryName& name, const Step
 
 Result<Catalog> CatalogReader::list_once(Recheck recheck) {
   Catalog catalog;
-  STOKER_ASSIGN(const std::vector<DirectoryName> names,
-                directory_.ops().list_names(directory_.self()));
+  STOKER_ASSIGN(const std::vector<StoredStep> names, store_->list_steps());
   if (!std::exchange(has_read_file_, true)) {
-    lines_ = read_catalog_file(directory_);
+    lines_ = store_->read_catalog();
     for (const auto& [name, line] : lines_) hearsay_.insert(name);
   }
   // Names come in order and known ones lie in it. A writer does this for every save, so that one
@@ -163,20 +154,20 @@ Result<Catalog> CatalogReader::list_once(Recheck recheck) {
   found.reserve(names.size());
   std::vector<Known> known = std::exchange(known_, {});  // after a failure all are looked at again
   auto before = known.begin();
-  for (const DirectoryName& name : names) {
+  for (const StoredStep& name : names) {
     while (before != known.end() && before->step.name < name.name) ++before;
     if (recheck == Recheck::names && before != known.end() && before->step.name == name.name &&
-        before->directory_inode == name.inode) {
+        before->id == name.id) {
       found.push_back(std::move(*before++));
     } else if (const std::optional<StepName> parsed = parse_step_name(name.name)) {
       STOKER_ASSIGN(CatalogStep step, look_at(name, *parsed));
       if (step.is_valid())
-        found.push_back({name.inode, std::move(step)});
+        found.push_back({name.id, std::move(step)});
       else
         damaged.push_back(std::move(step));
     }
   }
-  STOKER_ASSIGN(catalog.latest, read_latest(directory_));
+  STOKER_ASSIGN(catalog.latest, store_->read_latest());
   known_ = std::move(found);
   forget_lines();
   std::vector<const CatalogStep*> order;
@@ -207,15 +198,15 @@ Result<Catalog> CatalogReader::list(Recheck recheck) {
   Status last;
   for (int attempt = 0; attempt < kAttemptsMax; ++attempt) {
     Result<Catalog> catalog = list_once(recheck);
-    if (catalog.ok() && attempt < kBehindMax && is_behind(directory_, *catalog)) continue;
+    if (catalog.ok() && attempt < kBehindMax && is_behind(*store_, *catalog)) continue;
     if (catalog.ok() || !is_gone(catalog.status())) return catalog;
     last = catalog.status();
-    // If the directory itself is gone there is nothing to list again.
-    const Result<FileInfo> info = directory_.ops().info_of(directory_.self());
-    if (!info.ok() && info.status().os_error() != ESTALE) return info.status();
-    if (info.ok() && info->link_count == 0) return last;
+    // If the store itself is gone there is nothing to list again.
+    const Result<bool> is_there = store_->is_there();
+    if (!is_there.ok()) return is_there.status();
+    if (!*is_there) return last;
   }
-  return Status(Code::unavailable, directory_.path() + ": changes faster than it can be listed: " +
+  return Status(Code::unavailable, store_->path() + ": changes faster than it can be listed: " +
                                        std::string(last.message()));
 }
 
@@ -233,8 +224,8 @@ Result<Catalog> CatalogReader::list_newest(Recheck recheck) {
   }
 }
 
-Result<Catalog> list_checkpoints(const CheckpointDirectory& directory) {
-  return CatalogReader(directory).list();
+Result<Catalog> list_checkpoints(const CheckpointStore& store) {
+  return CatalogReader(store).list();
 }
 
 }  // namespace stoker

@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "checkpoint/directory/catalog.h"
+#include "checkpoint/catalog/catalog.h"
 #include "checkpoint/manifest/manifest.h"
 
 namespace stoker {
@@ -19,7 +19,7 @@ namespace stoker {
 /// Thread safety: none.
 class History {
  public:
-  explicit History(CheckpointDirectory directory) : reader_(std::move(directory)) {}
+  explicit History(StoreHandle store) : reader_(std::move(store)) {}
 
   /// Lists the directory again. A manifest that is damaged is no reason to stop saving; one that
   /// cannot be read for another reason is: it may have the greatest generation.

@@ -1,4 +1,4 @@
-#include "checkpoint/directory/history.h"
+#include "checkpoint/catalog/history.h"
 
 #include <algorithm>
 #include <functional>

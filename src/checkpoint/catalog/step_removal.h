@@ -8,27 +8,26 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/directory/catalog.h"
-#include "checkpoint/directory/notes.h"
-#include "checkpoint/directory/owner_directory.h"
-#include "checkpoint/directory/retention.h"
+#include "checkpoint/catalog/catalog.h"
+#include "checkpoint/catalog/notes.h"
+#include "checkpoint/catalog/retention.h"
+#include "checkpoint/store/checkpoint_store.h"
 
 namespace stoker {
 
 /// Takes a checkpoint out of sight for good, unless `note` is not what is said about it any more,
-/// or its manifest is not that of `step`: then it has its name back, or never lost it. Returns
-/// where it lies now in the owner's directory, for OwnerDirectory::remove(); nothing if it stays.
+/// or its manifest is not that of `step`: then it has its name back, or never lost it. Returns what
+/// CheckpointWriter::remove() wants; nothing if it stays.
 ///
 /// `not_found` if another writer has taken over. On any failure the checkpoint is whole under its
-/// own name, or in the owner's directory, where the next writer finds it. Crash points:
-/// retention.retired, .condemned, .given_back.
-Result<std::optional<std::string>> retire_checkpoint(const OwnerDirectory& owner,
+/// own name, or where the next writer finds it.
+Result<std::optional<std::string>> retire_checkpoint(const CheckpointWriter& writer,
                                                      const CatalogStep& step,
                                                      const CheckpointNote* note);
 
 struct RetentionReport {
   std::vector<std::string> names = {};      ///< Of the checkpoints that are gone.
-  std::vector<std::string> condemned = {};  ///< Where they lie now; for OwnerDirectory::remove().
+  std::vector<std::string> condemned = {};  ///< For CheckpointWriter::remove().
   Status failure = {};  ///< The first one; what has failed is tried again the next time.
 };
 
@@ -43,15 +42,14 @@ struct RemovalDecision {
 /// those that `catalog` has read itself; what the catalog file says of them is not believed. Those
 /// of the newest valid checkpoint and of the newest finite one are read now. What the rules keep
 /// anyhow, such as multiples of keep_every, is not read.
-Result<RemovalDecision> decide_removals(const CheckpointDirectory& directory,
-                                        const RetentionRules& rules, CatalogReader& catalog,
-                                        NotesReader& notes);
+Result<RemovalDecision> decide_removals(const CheckpointStore& store, const RetentionRules& rules,
+                                        CatalogReader& catalog, NotesReader& notes);
 
 /// Retires what decide_removals() has chosen. Decides anew when a note has changed meanwhile.
-RetentionReport retire_unwanted(const OwnerDirectory& owner, const RetentionRules& rules,
+RetentionReport retire_unwanted(const CheckpointWriter& writer, const RetentionRules& rules,
                                 CatalogReader& catalog, NotesReader& notes);
 
 /// Retires and removes one checkpoint whatever the rules say. False if it is pinned.
-Result<bool> remove_checkpoint(const OwnerDirectory& owner, const CatalogStep& step);
+Result<bool> remove_checkpoint(const CheckpointWriter& writer, const CatalogStep& step);
 
 }  // namespace stoker

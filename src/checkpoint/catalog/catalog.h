@@ -9,15 +9,14 @@
 #include <utility>
 #include <vector>
 
-#include "checkpoint/directory/catalog_file.h"
-#include "checkpoint/directory/checkpoint_directory.h"
 #include "checkpoint/manifest/manifest_file.h"
 #include "checkpoint/manifest/names.h"
 #include "checkpoint/manifest/step_summary.h"
+#include "checkpoint/store/checkpoint_store.h"
 
 namespace stoker {
 
-/// One checkpoint in a directory of checkpoints.
+/// One checkpoint in a store.
 struct CatalogStep {
   std::string name;  ///< Of its directory: "step-000000001000".
   StepName parsed = {};
@@ -34,7 +33,7 @@ struct CatalogStep {
   bool is_superseded() const noexcept { return parsed.superseded_generation.has_value(); }
 };
 
-/// What a directory of checkpoints held at one moment.
+/// What a store held at one moment.
 ///
 /// Thread safety: const methods may be called from any thread.
 struct Catalog {
@@ -60,17 +59,17 @@ std::string tell_others(const Catalog& catalog, std::string_view name);
 /// do no harm. The oldest has nothing to be compared with and is not marked. Pure.
 void mark_nonfinite(Catalog& catalog);
 
-/// Lists a directory again and again, and remembers what it has read of its checkpoints.
+/// Lists a store again and again, and remembers what it has read of its checkpoints.
 ///
 /// Thread safety: none.
 class CatalogReader {
  public:
-  explicit CatalogReader(CheckpointDirectory directory) : directory_(std::move(directory)) {}
+  explicit CatalogReader(StoreHandle store) : store_(std::move(store)) {}
 
   /// How much is taken for granted.
   enum class Recheck : std::uint8_t {
     manifests,  ///< Nothing but that a manifest with the same inode, size and time is the same.
-    names,  ///< That a checkpoint of the same name and inode is: for the writer, who changes them.
+    names,      ///< That a checkpoint of the same name and id is: for the writer, who changes them.
   };
 
   /// Every step with its summary; manifests that the catalog file does not know are read. No data
@@ -94,15 +93,15 @@ class CatalogReader {
 
  private:
   struct Known {
-    std::uint64_t directory_inode = 0;
+    std::uint64_t id = 0;
     CatalogStep step;  // valid
   };
 
   Result<Catalog> list_once(Recheck recheck);
   void forget_lines();
-  Result<CatalogStep> look_at(const DirectoryName& name, const StepName& parsed);
+  Result<CatalogStep> look_at(const StoredStep& stored, const StepName& parsed);
 
-  CheckpointDirectory directory_;
+  StoreHandle store_;
   bool has_read_file_ = false;
   CatalogLines lines_;
   std::set<std::string> hearsay_;  // names whose lines are from the catalog file
@@ -110,7 +109,7 @@ class CatalogReader {
   std::vector<Known> known_;                                        // by name
 };
 
-/// Lists the directory once.
-Result<Catalog> list_checkpoints(const CheckpointDirectory& directory);
+/// Lists the checkpoints once.
+Result<Catalog> list_checkpoints(const CheckpointStore& store);
 
 }  // namespace stoker

@@ -1,0 +1,120 @@
+#include "checkpoint/catalog/step_removal.h"
+
+#include <cerrno>
+#include <utility>
+
+namespace stoker {
+namespace {
+
+/// Somebody who annotates faster than this decides nothing for long: the next save tries again.
+constexpr int kDecisionsMax = 3;
+
+/// Whether `manifest` is of the checkpoint that was decided on, and the note is the one that was
+/// known then. In doubt it is not.
+bool is_as_decided(const CheckpointStore& store, const Result<CheckpointManifest>& manifest,
+                   const CatalogStep& step, const CheckpointNote* note) {
+  if (!manifest.ok() || manifest->generation != step.generation ||
+      (step.is_valid() && manifest->line != step.summary->line) ||
+      manifest->step != step.parsed.step)
+    return false;
+  const Result<StepNotes> notes = read_step_notes(store, step.parsed.step);
+  if (!notes.ok()) return false;
+  const auto found = notes->find(step.generation);
+  const CheckpointNote now = found == notes->end() ? CheckpointNote() : found->second;
+  return !now.is_pinned && now == (note == nullptr ? CheckpointNote() : *note);
+}
+
+}  // namespace
+
+Result<std::optional<std::string>> retire_checkpoint(const CheckpointWriter& writer,
+                                                     const CatalogStep& step,
+                                                     const CheckpointNote* note) {
+  return writer.retire({.name = step.name,
+                        .parsed = step.parsed,
+                        .generation = step.generation,
+                        .may_go = [&](const Result<CheckpointManifest>& manifest) {
+                          return is_as_decided(writer.store(), manifest, step, note);
+                        }});
+}
+
+namespace {
+
+/// The newest and the newest finite one are read, because others are removed for their sake.
+Result<Catalog> list_before_removal(const CheckpointStore& store, CatalogReader& catalog) {
+  for (;;) {  // ends: what is forgotten is read, and then no longer chosen if it is not valid
+    STOKER_ASSIGN(Catalog steps, catalog.list(CatalogReader::Recheck::manifests));
+    bool is_true = true;
+    for (const CatalogStep* kept : {steps.newest(), steps.newest_finite()}) {
+      if (kept == nullptr) continue;
+      const Result<CheckpointManifest> manifest = store.read_manifest(kept->name);
+      if (manifest.ok() && manifest->generation == kept->generation) continue;
+      catalog.forget(kept->name);
+      is_true = false;
+    }
+    if (is_true) return steps;
+  }
+}
+
+}  // namespace
+
+Result<RemovalDecision> decide_removals(const CheckpointStore& store, const RetentionRules& rules,
+                                        CatalogReader& catalog, NotesReader& notes) {
+  for (;;) {  // ends: each time manifests are read that were not read before
+    RemovalDecision decision;
+    STOKER_ASSIGN(decision.catalog, list_before_removal(store, catalog));
+    STOKER_ASSIGN(decision.notes, notes.read());
+    RetentionChoice choice = choose_retention(decision.catalog, decision.notes, rules);
+    bool is_read = true;
+    for (const std::string& name : choice.decisive) {
+      if (!decision.catalog.find(name)->is_hearsay) continue;
+      catalog.forget(name);
+      is_read = false;
+    }
+    decision.names = std::move(choice.removals);
+    if (is_read) return decision;
+  }
+}
+
+RetentionReport retire_unwanted(const CheckpointWriter& writer, const RetentionRules& rules,
+                                CatalogReader& catalog, NotesReader& notes) {
+  RetentionReport report;
+  if (rules.keep_all()) return report;
+  for (int decision = 0; decision < kDecisionsMax; ++decision) {
+    const Result<RemovalDecision> decided = decide_removals(writer.store(), rules, catalog, notes);
+    if (!decided.ok()) {
+      report.failure = decided.status();
+      return report;
+    }
+    bool has_changed = false;
+    for (const std::string& name : decided->names) {
+      const CatalogStep& step = *decided->catalog.find(name);
+      Result<std::optional<std::string>> condemned =
+          retire_checkpoint(writer, step, decided->notes.find(step.parsed.step, step.generation));
+      // In a lower layer of an overlay filesystem it cannot be moved, and costs nothing.
+      if (condemned.status().os_error() == EXDEV) continue;
+      if (!condemned.ok()) {  // one that cannot be removed does not keep the others
+        if (report.failure.ok()) report.failure = condemned.status();
+        if (is_gone(condemned.status())) return report;
+        continue;
+      }
+      has_changed = !condemned->has_value();
+      if (has_changed) break;
+      report.names.push_back(name);
+      report.condemned.push_back(**std::move(condemned));
+    }
+    if (!has_changed) return report;
+  }
+  return report;
+}
+
+Result<bool> remove_checkpoint(const CheckpointWriter& writer, const CatalogStep& step) {
+  STOKER_ASSIGN(const StepNotes notes, read_step_notes(writer.store(), step.parsed.step));
+  const auto note = notes.find(step.generation);
+  STOKER_ASSIGN(const std::optional<std::string> condemned,
+                retire_checkpoint(writer, step, note == notes.end() ? nullptr : &note->second));
+  if (!condemned) return false;
+  STOKER_TRY(writer.remove(*condemned));
+  return true;
+}
+
+}  // namespace stoker
