@@ -102,15 +102,14 @@ Result<TokenBins> TokenBins::open(std::shared_ptr<const Dataset> dataset, const 
   const std::string shards = index_name(dataset->source()).substr(std::strlen("index-"));
   STOKER_ASSIGN(
       DerivedFile file,
-      open_derived_file(
-          {.places = derived_places(dataset->source(), options.cache_directory),
-           .name = "packs-" + std::to_string(options.length) + "-" + shards,
-           .what = "the packs",
-           .rebuild = options.rebuild,
-           .in_memory = options.in_memory,
-           .stop = options.stop,
-           .ops = options.ops},
-          take, [&] { return build(*dataset, options.length, options.stop); }));
+      open_derived_file({.places = derived_places(dataset->source(), options.cache_directory),
+                         .name = "packs-" + std::to_string(options.length) + "-" + shards,
+                         .what = "the packs",
+                         .rebuild = options.rebuild,
+                         .in_memory = options.in_memory,
+                         .stop = options.stop,
+                         .ops = options.ops},
+                        take, [&] { return build(*dataset, options.length, options.stop); }));
   if (file.path.empty()) {
     const auto kept = std::make_shared<const std::vector<std::byte>>(std::move(file.bytes));
     STOKER_TRY(keep(*kept, kept));
