@@ -160,7 +160,7 @@ _FIRST_FAILS = """
 import resource, sys
 import numpy as np
 import stoker
-saver = stoker.Checkpointer(sys.argv[1], in_flight=2, rate_limit="20MB")
+saver = stoker.Checkpointer(sys.argv[1], in_flight=2, rate_limit="2MB")
 large = np.random.default_rng(1).integers(0, 255, 24 << 20, np.uint8)
 first, second = saver.save(1, state=large), saver.save(2, state=1)
 hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
