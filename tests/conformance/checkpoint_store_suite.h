@@ -51,6 +51,11 @@ inline std::ostream& operator<<(std::ostream& out, const StoreMaker& maker) {
   return out << maker.name;
 }
 
+/// Nothing to look at once a note was changed.
+inline Status is_fine() {
+  return {};
+}
+
 class CheckpointStoreSuite : public ::testing::TestWithParam<StoreMaker> {
  protected:
   using Files = std::map<std::string, std::string>;              // names and bytes
@@ -494,9 +499,12 @@ TEST_P(CheckpointStoreSuite, of_notes_that_are_changed_at_once_none_is_lost) {
       threads.emplace_back([&] {
         const std::shared_ptr<const CheckpointStore> store = place_->open();
         for (int n = 0; n < kChanges; ++n) {
-          const Status status = store->update_note(7, [](const std::optional<std::string>& text) {
-            return Result<std::string>(text.value_or("") + "x");
-          });
+          const Status status = store->update_note(
+              7,
+              [](const std::optional<std::string>& text) {
+                return Result<std::string>(text.value_or("") + "x");
+              },
+              is_fine);
           EXPECT_TRUE(status.ok()) << status.message();
         }
       });
@@ -505,10 +513,17 @@ TEST_P(CheckpointStoreSuite, of_notes_that_are_changed_at_once_none_is_lost) {
   EXPECT_EQ(*store->read_note(7), std::string(kThreads * kChanges, 'x'));
   EXPECT_EQ(*store->list_notes(), std::vector<std::uint64_t>{7});
   EXPECT_EQ(store->read_note(8).status().code(), Code::not_found);
-  const Status refused = store->update_note(7, [](const std::optional<std::string>&) {
-    return Result<std::string>(Status(Code::invalid_argument, "no"));
-  });
+  const Status refused = store->update_note(
+      7,
+      [](const std::optional<std::string>&) {
+        return Result<std::string>(Status(Code::invalid_argument, "no"));
+      },
+      is_fine);
   EXPECT_EQ(refused.code(), Code::invalid_argument);
+  const Status doubted = store->update_note(
+      7, [](const std::optional<std::string>& text) { return Result<std::string>(*text); },
+      [] { return Status(Code::not_found, "gone"); });
+  EXPECT_EQ(doubted.code(), Code::not_found);
   EXPECT_EQ(store->read_note(7)->size(), static_cast<std::size_t>(kThreads * kChanges));
 }
 
@@ -525,7 +540,8 @@ TEST_P(CheckpointStoreSuite, a_manifest_and_a_note_tell_whether_they_are_the_sam
     ASSERT_TRUE(
         writer.store
             ->update_note(
-                1, [&](const std::optional<std::string>&) { return Result<std::string>(text); })
+                1, [&](const std::optional<std::string>&) { return Result<std::string>(text); },
+                is_fine)
             .ok());
   };
   write_note("one");

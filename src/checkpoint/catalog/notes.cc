@@ -117,9 +117,8 @@ Status change_note(const CheckpointStore& store, const NotedCheckpoint& about,
       return Status(Code::invalid_argument, std::string(again.status().message()));
     return text;
   };
-  STOKER_TRY(store.update_note(step, make_text));
   // After the note, and not before: retention reads the note after it has put a checkpoint aside.
-  return find_checkpoint(store, about);
+  return store.update_note(step, make_text, [&] { return find_checkpoint(store, about); });
 }
 
 }  // namespace

@@ -73,7 +73,8 @@ std::string CheckpointDirectory::note_path_of(std::uint64_t step) const {
 }
 
 // A lock from reading to renaming, so that no change is lost. Crash points: publish_file's.
-Status CheckpointDirectory::update_note(std::uint64_t step, const NoteChange& change) const {
+Status CheckpointDirectory::update_note(std::uint64_t step, const NoteChange& change,
+                                        const std::function<Status()>& check) const {
   constexpr nanoseconds kTimeout = std::chrono::seconds(10);
   STOKER_TRY(make_notes_directory(*this));
   STOKER_ASSIGN(const NotesLock lock, NotesLock::take(*this, kTimeout));
@@ -84,7 +85,8 @@ Status CheckpointDirectory::update_note(std::uint64_t step, const NoteChange& ch
   else if (before.status().code() != Code::not_found)
     return before.status();
   STOKER_ASSIGN(const std::string text, change(present));
-  return publish_file(*ops_, at(note_path(step)), std::as_bytes(std::span(text)));
+  STOKER_TRY(publish_file(*ops_, at(note_path(step)), std::as_bytes(std::span(text))));
+  return check();
 }
 
 Result<NotesLock> NotesLock::take(const CheckpointDirectory& directory, nanoseconds timeout) {

@@ -105,8 +105,11 @@ class CheckpointStore {
   virtual Result<std::string> read_note(std::uint64_t step) const = 0;
   /// Replaces the text by what `change` makes of it, at once and durably. Of two changes at the
   /// same time none is lost, unless one takes very long. `change` may be called more than once; its
-  /// error is returned, and nothing has changed.
-  virtual Status update_note(std::uint64_t step, const NoteChange& change) const = 0;
+  /// error is returned, and nothing has changed. `check` is called once the text is durable, and
+  /// its answer returned. A store that takes checkpoints out of sight before it asks whether they
+  /// may go takes none out while `check` looks.
+  virtual Status update_note(std::uint64_t step, const NoteChange& change,
+                             const std::function<Status()>& check) const = 0;
   /// For messages.
   virtual std::string note_path_of(std::uint64_t step) const = 0;
 

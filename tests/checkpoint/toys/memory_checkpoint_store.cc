@@ -184,7 +184,8 @@ Result<std::string> MemoryCheckpointStore::read_note(std::uint64_t step) const {
   return *object.bytes;
 }
 
-Status MemoryCheckpointStore::update_note(std::uint64_t step, const NoteChange& change) const {
+Status MemoryCheckpointStore::update_note(std::uint64_t step, const NoteChange& change,
+                                          const std::function<Status()>& check) const {
   for (;;) {  // ends: each time somebody else has changed it
     const Result<MemoryBucket::Object> before = bucket_->get(note_key(step));
     if (!before.ok() && before.status().code() != Code::not_found) return before.status();
@@ -194,7 +195,7 @@ Status MemoryCheckpointStore::update_note(std::uint64_t step, const NoteChange& 
     STOKER_ASSIGN(const bool is_put,
                   before.ok() ? bucket_->put_if_version(note_key(step), before->version, text)
                               : bucket_->put_if_absent(note_key(step), text));
-    if (is_put) return {};
+    if (is_put) return check();
   }
 }
 

@@ -43,7 +43,8 @@ class MemoryCheckpointStore final : public CheckpointStore {
   Result<std::vector<std::uint64_t>> list_notes() const override;
   Result<FileInfo> find_note(std::uint64_t step) const override;
   Result<std::string> read_note(std::uint64_t step) const override;
-  Status update_note(std::uint64_t step, const NoteChange& change) const override;
+  Status update_note(std::uint64_t step, const NoteChange& change,
+                     const std::function<Status()>& check) const override;
   std::string note_path_of(std::uint64_t step) const override;
   Result<std::unique_ptr<StoreLock>> lock(const LockOptions& options) const override;
   std::unique_ptr<CheckpointWriter> make_writer(const StoreLock& lock) const override;
