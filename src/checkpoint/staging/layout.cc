@@ -17,7 +17,7 @@ Status bad(const SaveTensor& tensor, const char* why) {
   return Status(Code::invalid_argument, "tensor " + tensor.name + ": " + why);
 }
 
-Status check(const SaveTensor& tensor, std::uint64_t size_bytes) {
+Status check(const SaveTensor& tensor) {
   if (!tensor.offsets.empty() || !tensor.global_shape.empty()) {
     if (tensor.global_shape.size() != tensor.shape.size() ||
         tensor.offsets.size() != tensor.shape.size())
@@ -103,8 +103,8 @@ Result<CheckpointLayout> plan_layout(std::uint32_t rank, std::span<const SaveTen
   std::vector<std::string_view> names;
   names.reserve(tensors.size());
   for (const SaveTensor& tensor : tensors) {
-    STOKER_ASSIGN(const std::uint64_t size, tensor_bytes(tensor.type, tensor.shape));
-    STOKER_TRY(check(tensor, size));
+    STOKER_TRY(tensor_bytes(tensor.type, tensor.shape).status());
+    STOKER_TRY(check(tensor));
     names.push_back(tensor.name);
   }
   std::sort(names.begin(), names.end());

@@ -64,8 +64,8 @@ std::vector<std::string> alternatives_of(std::string_view source) {
 }  // namespace
 
 const FieldView* PlannedColumn::find_in(const SampleView& sample) const noexcept {
-  for (const std::string& name : sources)
-    if (const FieldView* field = sample.find(name)) return field;
+  for (const std::string& source : sources)
+    if (const FieldView* field = sample.find(source)) return field;
   return nullptr;
 }
 
