@@ -18,12 +18,14 @@ KILL_CYCLES ?= 1000
 BENCH_FLAGS ?=  # --write-docs renews the tables of docs/benchmarks.md
 
 # The wheel that the tests build is made of what `make build` has compiled already. The compiler is
-# named here because ccache keeps apart what differently named ones made; precompiled headers need
-# the sloppiness.
+# named here because ccache keeps apart what differently named ones made, and paths are made relative
+# because each build folder has precompiled headers of its own, which also need the sloppiness.
 export CXX := c++
 export CMAKE_CXX_COMPILER_LAUNCHER := ccache
 export CCACHE_DIR ?= $(CURDIR)/build/ccache
+export CCACHE_BASEDIR := $(CURDIR)
 export CCACHE_SLOPPINESS := pch_defines,time_macros
+export CCACHE_PCH_EXTSUM := true
 
 VENV_PYTHON := $(CURDIR)/.venv/bin/python
 RESULTS := build/results

@@ -8,12 +8,19 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
   # The first is for ccache. GCC 12 warns of its own std::string where that is precompiled.
   set(STOKER_PCH_OPTIONS -fpch-preprocess -Wno-stringop-overflow)
 endif()
+# Lets ccache tell precompiled headers of two build folders, whose bytes differ, for the same: what
+# they are made from (CCACHE_PCH_EXTSUM in the Makefile).
+function(stoker_describe_headers target)
+  file(CONFIGURE OUTPUT CMakeFiles/${target}.dir/cmake_pch.hxx.gch.sum CONTENT
+    "${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION} ${STOKER_STD_HEADERS} ${ARGN}")
+endfunction()
 if(CMAKE_BUILD_TYPE STREQUAL Release)
   file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/std_headers.cc CONTENT "")
   add_library(stoker_std_headers OBJECT ${CMAKE_BINARY_DIR}/std_headers.cc)
   set_target_properties(stoker_std_headers PROPERTIES POSITION_INDEPENDENT_CODE ON)
   target_compile_options(stoker_std_headers PRIVATE ${STOKER_PCH_OPTIONS})
   target_precompile_headers(stoker_std_headers PRIVATE ${STOKER_STD_HEADERS})
+  stoker_describe_headers(stoker_std_headers)
 endif()
 
 # stoker_precompile(<target> header...): the same for a target whose options are its own.
@@ -21,6 +28,7 @@ function(stoker_precompile target)
   if(CMAKE_BUILD_TYPE STREQUAL Release)
     target_compile_options(${target} PRIVATE ${STOKER_PCH_OPTIONS})
     target_precompile_headers(${target} PRIVATE ${STOKER_STD_HEADERS} ${ARGN})
+    stoker_describe_headers(${target} ${ARGN} ${Python_VERSION} ${nanobind_VERSION})
   endif()
 endfunction()
 

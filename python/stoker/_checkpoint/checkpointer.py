@@ -68,7 +68,8 @@ class Checkpointer(Listing):
         memory_bytes: For those copies, in all. Larger states pass through in pieces.
         rate_limit: Bytes per second at most: "500MB". None for no limit.
         lock: What the first save does while another process writes here: "wait", "fail", or a time.
-        lock_ttl: After so long without a sign of life a writer on another machine counts as dead.
+        lock_ttl: A writer on another machine that gives no sign of life for this long counts as
+            dead.
         dedup: Whether files that have not changed are linked instead of written.
         deadline: Of one save.
         close_timeout: How long ``close`` and the end of the program wait for saves.

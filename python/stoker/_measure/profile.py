@@ -40,7 +40,7 @@ class Meter(Protocol):
         """Seconds."""
 
     def compute(self, seconds: float) -> None:
-        """Does as if it computed for so long."""
+        """Simulates a computation of this duration."""
 
     def cpu(self) -> CpuUse:
         """What this process and its children have used so far."""
@@ -246,7 +246,7 @@ def profile(
         iterable: A :class:`stoker.Loader`, a torch DataLoader, or whatever gives batches. It is
             begun anew and left after ``batches``.
         batches: How many to measure; fewer are measured if it ends before.
-        step_ms: Between two batches, do as an accelerator that computes for so long. None takes
+        step_ms: Simulated time of a training step between two batches. None takes
             batches as fast as they come.
         warmup: Batches before, which do not count. The first one never does; its time is told
             apart.

@@ -72,7 +72,7 @@ def pack(
 ) -> _native.PackReport:
     """Packs files into shards, an index and a manifest, as ``stoker pack`` does.
 
-    A second call with the same arguments goes on where the first was stopped. Files, links and
+    A second call with the same arguments continues where the first was stopped. Files, links and
     empty documents that are left out or need a word, and trees that look like several datasets, are
     told by a ``UserWarning``.
 

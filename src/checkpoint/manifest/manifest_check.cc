@@ -26,7 +26,7 @@ Status check_files(std::span<const CheckpointFile> files, std::string_view what)
     }
     if (!names.insert(file.name).second || file.name == kManifestName) {
       return corrupt(what,
-                     fmt::format("the file {} comes twice, or is the manifest itself", shown));
+                     fmt::format("the file {} is a duplicate, or the manifest itself", shown));
     }
     const std::uint64_t chunk_count = file.size_bytes / kCheckpointChunkBytes +
                                       (file.size_bytes % kCheckpointChunkBytes != 0 ? 1 : 0);
@@ -95,7 +95,7 @@ Status check_slices(std::span<const CheckpointTensor* const> slices, std::string
       return fault("its slices disagree about its type or shape");
     }
     if (!boxes.empty() && std::ranges::equal(boxes.back().offsets, slice->offsets)) {
-      return fault(fmt::format("its slice at [{}] comes twice", fmt::join(slice->offsets, ", ")));
+      return fault(fmt::format("duplicate slice at [{}]", fmt::join(slice->offsets, ", ")));
     }
     boxes.push_back({.offsets = slice->offsets, .shape = slice->shape});
   }

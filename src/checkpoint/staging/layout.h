@@ -78,7 +78,7 @@ inline constexpr std::uint32_t kNoGroup = ~std::uint32_t{0};
 
 /// Lays out `tensors`, those of a group in that group's file: larger elements first, then by name,
 /// which is safetensors' own order and keeps every element aligned. `group_of` has one entry for
-/// each tensor, or is empty. `invalid_argument` names a tensor whose name comes twice, whose slice
+/// each tensor, or is empty. `invalid_argument` names a tensor with a duplicate name, whose slice
 /// does not fit, or whose strides do not match its shape.
 Result<CheckpointLayout> plan_layout(std::uint32_t rank, std::span<const SaveTensor> tensors,
                                      std::span<const std::uint32_t> group_of = {});

@@ -81,7 +81,7 @@ struct FieldSpec {
   std::string_view source() const noexcept { return field.empty() ? name : field; }
 };
 
-/// `invalid_argument` names the column: a name that comes twice or is empty, a dtype for what has
+/// `invalid_argument` names the column: a duplicate or empty name, a dtype for what has
 /// none, a pad without a length, a shape past 2^63 bytes.
 Status check_fields(std::span<const FieldSpec> fields);
 

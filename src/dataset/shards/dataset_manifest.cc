@@ -76,7 +76,7 @@ Status check_names(const JsonView& root, const Manifest& manifest) {
   std::unordered_set<std::string_view> seen;
   const auto check = [&](const ManifestFile& file) -> Status {
     if (seen.insert(file.name).second && file.name != kManifestName) return {};
-    return root.corrupt(fmt::format("the file {} comes twice, or is the manifest itself",
+    return root.corrupt(fmt::format("the file {} is a duplicate, or the manifest itself",
                                     quote_for_message(file.name)));
   };
   for (const ManifestShard& shard : manifest.shards) STOKER_TRY(check(shard.file));

@@ -49,7 +49,7 @@ struct Manifest {
   bool operator==(const Manifest&) const = default;
 };
 
-/// `corrupt` names the place: a missing or mistyped key, a name that is none or comes twice, a
+/// `corrupt` names the place: a missing or mistyped key, a name that is none or a duplicate, a
 /// digest or a dtype that is none, totals that are not the sums. `unsupported` for a newer version.
 /// Keys it does not know are passed over.
 Result<Manifest> parse_manifest(std::string_view text);

@@ -77,7 +77,7 @@ class DictParser {
   }
 
   Status once(bool& seen, std::string_view key) {
-    if (seen) return fail("'" + std::string(key) + "' comes twice");
+    if (seen) return fail("duplicate key '" + std::string(key) + "'");
     seen = true;
     return {};
   }

@@ -80,16 +80,16 @@ Result<std::uint64_t> safetensors_header_bytes(std::span<const std::byte> first_
                                                std::uint64_t file_size_bytes);
 
 /// Reads a whole header, by safetensors' rules and no others: sizes agree with shapes, ranges lie
-/// one behind the other from 0 to the end of the file, no name comes twice. `header` may hold bytes
-/// after it. `corrupt` names the tensor; `unsupported` for an element type that is not listed
+/// one behind the other from 0 to the end of the file, no name is a duplicate. `header` may hold
+/// bytes after it. `corrupt` names the tensor; `unsupported` for an element type that is not listed
 /// above.
 Result<SafetensorsHeader> parse_safetensors(std::span<const std::byte> header,
                                             std::uint64_t file_size_bytes);
 
 /// The header for tensors laid out in the given order, one behind the other: their begin and end
 /// are filled in. Padded with spaces so that the data starts at a multiple of `align_bytes`.
-/// `invalid_argument` for a name that comes twice, is reserved or is not UTF-8, and for a header of
-/// more than kSafetensorsJsonBytesMax.
+/// `invalid_argument` for a duplicate name, one that is reserved or is not UTF-8, and for a header
+/// of more than kSafetensorsJsonBytesMax.
 Result<std::string> format_safetensors(std::span<SafetensorsEntry> entries,
                                        const std::map<std::string, std::string>& metadata,
                                        std::size_t align_bytes);

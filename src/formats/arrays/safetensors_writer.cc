@@ -47,7 +47,7 @@ Result<std::string> format_safetensors(std::span<SafetensorsEntry> entries,
     if (entry.name == kMetadataName) return invalid(fmt::format("the name {} is reserved", shown));
     if (!is_utf8(entry.name)) return invalid(fmt::format("the name {} is not UTF-8", shown));
     if (!names.insert(entry.name).second) {
-      return invalid(fmt::format("the name {} comes twice", shown));
+      return invalid(fmt::format("duplicate name {}", shown));
     }
     const Result<std::uint64_t> size = tensor_bytes(entry.type, entry.shape);
     if (!size.ok()) return size.status().with_context("tensor " + shown);

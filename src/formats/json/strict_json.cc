@@ -71,7 +71,7 @@ class Builder final : public nlohmann::json_sax<Parser> {
 
   bool key(string_t& name) override {
     if (open_.back()->contains(name)) {
-      return refuse(fmt::format("the key {} comes twice", quote_for_message(name)));
+      return refuse(fmt::format("duplicate key {}", quote_for_message(name)));
     }
     key_ = std::move(name);
     return true;

@@ -1,6 +1,6 @@
 /// \file
 /// JSON from strangers: parsed whole under limits, then read value by value with errors that name
-/// the place. What ordinary parsers let pass is refused: keys that come twice, nesting without
+/// the place. What ordinary parsers let pass is refused: duplicate keys, nesting without
 /// end, a byte-order mark, anything after the value.
 #pragma once
 

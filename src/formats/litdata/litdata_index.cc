@@ -129,7 +129,7 @@ Result<LitdataIndex> parse_litdata_index(std::string_view text) {
     STOKER_ASSIGN(LitdataChunk chunk, parse_chunk(chunks.element(i)));
     if (!filenames.insert(chunk.filename).second) {
       return chunks.element(i).corrupt(
-          fmt::format("the file {} comes twice", quote_for_message(chunk.filename)));
+          fmt::format("duplicate file {}", quote_for_message(chunk.filename)));
     }
     index.chunks.push_back(std::move(chunk));
   }

@@ -56,7 +56,7 @@ Result<std::vector<MdsColumn>> parse_columns(const JsonView& object) {
   for (std::size_t i = 0; i < names.size(); ++i) {
     if (!seen.insert(names[i]).second) {
       return name_list.element(i).corrupt(
-          fmt::format("the column {} comes twice", quote_for_message(names[i])));
+          fmt::format("duplicate column {}", quote_for_message(names[i])));
     }
     Result<MdsEncoding> encoding = parse_mds_encoding(encodings[i]);
     if (!encoding.ok()) {
@@ -146,7 +146,7 @@ Result<MdsShard> parse_shard(const JsonView& object) {
   std::vector<std::string>& algorithms = shard.config.hashes;
   if (!std::ranges::is_sorted(algorithms) ||
       std::ranges::adjacent_find(algorithms) != algorithms.end()) {
-    return object.corrupt("the hashes are not sorted, or one comes twice");
+    return object.corrupt("the hashes are not sorted, or one is a duplicate");
   }
   STOKER_ASSIGN(const JsonView raw, object.at("raw_data"));
   STOKER_ASSIGN(shard.raw, parse_file(raw, algorithms));
@@ -189,7 +189,7 @@ Result<std::vector<MdsShard>> parse_mds_index(std::string_view text) {
     for (const MdsFile* file : {&shard.raw, shard.zip ? &*shard.zip : nullptr}) {
       if (file == nullptr || basenames.insert(file->basename).second) continue;
       return list.element(i).corrupt(
-          fmt::format("the file {} comes twice", quote_for_message(file->basename)));
+          fmt::format("duplicate file {}", quote_for_message(file->basename)));
     }
     shards.push_back(std::move(shard));
   }

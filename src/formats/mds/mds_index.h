@@ -52,9 +52,9 @@ struct MdsShard {
   std::uint64_t sample_count = 0;
 };
 
-/// `corrupt` names the key at fault: a missing or negative one, columns that come twice or whose
+/// `corrupt` names the key at fault: a missing or negative one, duplicate columns, or columns whose
 /// sizes deny their encodings, names of files with more than [A-Za-z0-9._-] in them or that lead
-/// out of the dataset, files that come twice. `unsupported` for pickle columns and for shards of
+/// out of the dataset, duplicate files. `unsupported` for pickle columns and for shards of
 /// JSON or CSV.
 Result<std::vector<MdsShard>> parse_mds_index(std::string_view text);
 std::string format_mds_index(const std::vector<MdsShard>& shards);

@@ -55,7 +55,7 @@ Result<std::unique_ptr<MdsWriter>> MdsWriter::make(Options options, ByteSink& si
   }
   if (!std::ranges::is_sorted(given.hashes) ||
       std::ranges::adjacent_find(given.hashes) != given.hashes.end()) {
-    return invalid("the hashes are not sorted, or one comes twice");
+    return invalid("the hashes are not sorted, or one is a duplicate");
   }
   if (given.size_limit_bytes && *given.size_limit_bytes > UINT32_MAX) {
     return invalid("MDS shards are smaller than 4 GiB");
@@ -81,7 +81,7 @@ Status MdsWriter::set_columns(std::vector<MdsColumn> columns) {
   std::ranges::sort(columns, {}, &MdsColumn::name);
   const auto twice = std::ranges::adjacent_find(columns, {}, &MdsColumn::name);
   if (twice != columns.end()) {
-    return invalid(fmt::format("the column {} comes twice", quote_for_message(twice->name)));
+    return invalid(fmt::format("duplicate column {}", quote_for_message(twice->name)));
   }
   for (const MdsColumn& column : columns) {
     if (!is_utf8(column.name)) {

@@ -15,7 +15,7 @@
 ///     Int64List                  int64, none or more
 ///     none of the three          no field, as if the name were absent (so does TensorFlow)
 ///
-/// Merging is protobuf's: a name that comes twice has its last value, a list that comes in parts
+/// Merging is protobuf's: of a duplicate name the last value counts, a list that comes in parts
 /// is all of them. Unknown fields are skipped. A known field of another wire type, which protobuf
 /// would skip, is an error here, and so is a SequenceExample: skipping would lose its data.
 #pragma once
@@ -50,7 +50,7 @@ Status split_example(std::span<const std::byte> example, std::uint64_t offset_by
 /// for the sample's key; else the key is not written, for an Example has none.
 ///
 /// `invalid_argument`, with `out` as before, for what an Example cannot hold: float64 and arrays, a
-/// name that comes twice or is not UTF-8, numbers of half a size, 2 GiB and more.
+/// duplicate name, or one that is not UTF-8, numbers of half a size, 2 GiB and more.
 Status put_example(const SampleView& sample, std::string_view key_field,
                    std::vector<std::byte>& out);
 

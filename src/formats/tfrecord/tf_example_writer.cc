@@ -125,7 +125,7 @@ Status put_example(const SampleView& sample, std::string_view key_field,
   const auto name_of = [](const Feature& feature) { return feature.field->name; };
   std::ranges::sort(features, {}, name_of);
   if (const auto twice = std::ranges::adjacent_find(features, {}, name_of); twice != features.end())
-    return refuse(*twice->field, "the name comes twice");
+    return refuse(*twice->field, "duplicate name");
 
   std::uint64_t size_bytes = 0;  // cannot overflow: it sums sizes of memory, varints 10 to 8
   for (Feature& feature : features) {

@@ -144,7 +144,7 @@ TEST(NpyTest, each_way_to_be_wrong_has_its_message) {
       {"no descr", with_header("{'fortran_order': False, 'shape': (0,)}"), "has no 'descr'"},
       {"no order", with_header("{'descr': '<i4', 'shape': (0,)}"), "has no 'fortran_order'"},
       {"no shape", with_header("{'descr': '<i4', 'fortran_order': False}"), "has no 'shape'"},
-      {"twice", with_header("{'shape': (0,), 'shape': (1,)}"), "'shape' comes twice"},
+      {"twice", with_header("{'shape': (0,), 'shape': (1,)}"), "duplicate key 'shape'"},
       {"unknown key", with_header("{'x': 1}"), "a key that is none of"},
       {"a call", with_header(dict("__import__('os')")), "wants a '('"},
       {"an expression", with_header(dict("(1+1,)")), "the shape wants a ',' or ')'"},

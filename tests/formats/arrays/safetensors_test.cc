@@ -122,7 +122,7 @@ TEST(SafetensorsTest, hostile_headers_are_refused_with_their_reason) {
       {header_of("{}"), 1, "the tensors end at 0, the data at 1"},
       {header_of("{} x"), 0, "not valid JSON"},
       {header_of(std::string("{}\0", 3)), 0, "not valid JSON"},
-      {header_of("{" + tensor + "," + tensor + "}"), 2, "comes twice"},
+      {header_of("{" + tensor + "," + tensor + "}"), 2, "duplicate"},
       {header_of(R"({"__metadata__":{"a":1}})"), 0, "is not a string"},
       {header_of(R"({"__metadata__":[]})"), 0, "not an object"},
       {header_of(R"({"t":[]})"), 0, "not an object"},

@@ -134,7 +134,7 @@ TEST(JsonTest, what_was_written_reads_as_the_same_value) {
     const std::string text = generator.value(4).ours.dump();
     const Result<Json> parsed = parse_strict_json(text, "again");
     // Names that differ only in what was replaced are equal now.
-    if (!parsed.ok() && parsed.status().message().find("comes twice") != std::string_view::npos)
+    if (!parsed.ok() && parsed.status().message().find("duplicate key") != std::string_view::npos)
       continue;
     ASSERT_TRUE(parsed.ok()) << parsed.status().message();
     ASSERT_EQ(parsed->dump(), text);

@@ -174,7 +174,7 @@ TEST(MdsIndexTest, each_wrong_index_names_the_key_at_fault) {
       {edited("[8, null]", "[null, null]"), Code::corrupt, "column_sizes[0]"},
       {edited("[8, null]", "[8, 3]"), Code::corrupt, "column_sizes[1]"},
       {edited("[8, null]", "[8]"), Code::corrupt, "2 column_encodings, 1 column_sizes"},
-      {edited("[\"a\", \"b\"]", "[\"a\", \"a\"]"), Code::corrupt, "the column \"a\" comes twice"},
+      {edited("[\"a\", \"b\"]", "[\"a\", \"a\"]"), Code::corrupt, "duplicate column \"a\""},
       {edited("\"mds\"", "\"json\""), Code::unsupported, "format: \"json\""},
       {edited("223", "-223"), Code::corrupt, "raw_data.bytes: negative"},
       {edited("223", "223.5"), Code::corrupt, "raw_data.bytes: not an integer"},
@@ -219,7 +219,7 @@ TEST(MdsIndexTest, a_file_that_comes_twice_is_corrupt) {
   shards.push_back(shards.front());
   const auto parsed = parse_mds_index(format_mds_index(shards));
   EXPECT_EQ(parsed.status().message(),
-            "index.json: shards[1]: the file \"shard.00000.mds\" comes twice");
+            "index.json: shards[1]: duplicate file \"shard.00000.mds\"");
 }
 
 TEST(MdsIndexTest, names_are_escaped_as_python_escapes_them) {

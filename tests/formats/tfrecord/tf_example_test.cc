@@ -205,7 +205,7 @@ TEST(TfExampleTest, what_an_example_cannot_hold_is_refused_with_the_way_out) {
   twice.fields = {
       {.name = "a", .bytes = {}}, {.name = "b", .bytes = {}}, {.name = "a", .bytes = {}}};
   std::vector<std::byte> out;
-  EXPECT_EQ(put_example(twice, {}, out).message(), "field 'a': the name comes twice");
+  EXPECT_EQ(put_example(twice, {}, out).message(), "field 'a': duplicate name");
 }
 
 TEST(TfExampleTest, the_key_goes_into_the_field_named_for_it) {
