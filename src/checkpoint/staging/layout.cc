@@ -109,8 +109,7 @@ Result<CheckpointLayout> plan_layout(std::uint32_t rank, std::span<const SaveTen
   }
   std::sort(names.begin(), names.end());
   if (const auto twice = std::adjacent_find(names.begin(), names.end()); twice != names.end())
-    return Status(Code::invalid_argument,
-                  "tensor " + std::string(*twice) + ": duplicate name");
+    return Status(Code::invalid_argument, "tensor " + std::string(*twice) + ": duplicate name");
 
   CheckpointLayout layout;
   layout.rank = rank;

@@ -218,8 +218,7 @@ TEST(MdsIndexTest, a_file_that_comes_twice_is_corrupt) {
   std::vector<MdsShard> shards = *parse_mds_index(testing::kMdsPlainIndex);
   shards.push_back(shards.front());
   const auto parsed = parse_mds_index(format_mds_index(shards));
-  EXPECT_EQ(parsed.status().message(),
-            "index.json: shards[1]: duplicate file \"shard.00000.mds\"");
+  EXPECT_EQ(parsed.status().message(), "index.json: shards[1]: duplicate file \"shard.00000.mds\"");
 }
 
 TEST(MdsIndexTest, names_are_escaped_as_python_escapes_them) {
