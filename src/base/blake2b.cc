@@ -51,7 +51,8 @@ void mix(Words& v, std::array<std::size_t, 4> at, std::uint64_t x, std::uint64_t
 Blake2b128::Blake2b128(std::string_view person) noexcept : state_(kStart) {
   state_[0] ^= 0x01010000 ^ kDigestBytes;  // fanout and depth 1, no key
   std::array<std::uint64_t, 2> words{};
-  std::memcpy(words.data(), person.data(), std::min(person.size(), sizeof(words)));
+  if (!person.empty())
+    std::memcpy(words.data(), person.data(), std::min(person.size(), sizeof(words)));
   state_[6] ^= words[0];
   state_[7] ^= words[1];
 }

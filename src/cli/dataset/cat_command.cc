@@ -35,7 +35,7 @@ struct CatArguments {
 /// What to print: a sample, and one field of it or all.
 struct Wanted {
   std::uint64_t sample = 0;
-  std::string field;  ///< Empty: all.
+  std::string field = {};  ///< Empty: all.
 };
 
 Result<Wanted> by_number(std::string_view what) {

@@ -22,6 +22,9 @@ void* counted(std::size_t size, std::size_t align) {
 [[gnu::noinline]] void* operator new(std::size_t size) {
   return counted(size == 0 ? 1 : size, alignof(std::max_align_t));
 }
+[[gnu::noinline]] void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
+  return counted(size == 0 ? 1 : size, alignof(std::max_align_t));
+}
 [[gnu::noinline]] void* operator new(std::size_t size, std::align_val_t align) {
   return counted(size == 0 ? 1 : size, static_cast<std::size_t>(align));
 }

@@ -99,7 +99,7 @@ TEST(ManifestTest, hostile_text_is_refused_with_its_place) {
       {with_shard(R"({"name": "a"})", kTotals), "size_bytes"},
       {with_shard(shard_named("a.tar"), R"("samples": 3, "size_bytes": 5)"), "samples"},
       {with_shard(shard_named("a.tar"), R"("samples": 2, "size_bytes": 6)"), "size_bytes"},
-      {with_shard(two, R"("samples": 4, "size_bytes": 10)"), "twice"},
+      {with_shard(two, R"("samples": 4, "size_bytes": 10)"), "duplicate"},
       {with_shard(R"({"name": "a", "size_bytes": -1, "samples": 2, "sha256": "x"})", kTotals),
        "size_bytes"},
       {with_shard(R"({"name": "a", "size_bytes": 5, "samples": 2, "sha256": "AA"})", kTotals),

@@ -166,7 +166,7 @@ TEST(MdsIndexTest, each_wrong_index_names_the_key_at_fault) {
     const char* message;
   };
   const Hostile cases[] = {
-      {edited("\"samples\": 2", "\"samples\": 2, \"samples\": 2"), Code::corrupt, "twice"},
+      {edited("\"samples\": 2", "\"samples\": 2, \"samples\": 2"), Code::corrupt, "duplicate key"},
       {edited("}], \"version\": 2", "}], \"version\": 3"), Code::unsupported, "version: 3"},
       {edited("\"int\"", "\"pkl\""), Code::unsupported, "column \"a\": encoding \"pkl\""},
       {edited("[8, null]", "[4, null]"), Code::corrupt,
@@ -214,7 +214,7 @@ TEST(MdsIndexTest, a_merged_index_names_directories) {
   }
 }
 
-TEST(MdsIndexTest, a_file_that_comes_twice_is_corrupt) {
+TEST(MdsIndexTest, a_duplicate_file_is_corrupt) {
   std::vector<MdsShard> shards = *parse_mds_index(testing::kMdsPlainIndex);
   shards.push_back(shards.front());
   const auto parsed = parse_mds_index(format_mds_index(shards));
