@@ -111,7 +111,9 @@ Result<std::unique_ptr<PackSession>> PackSession::open(FileOps& ops, const PackI
   if (source.sample_count() == 0) return Status(Code::invalid_argument, "no samples to pack");
   STOKER_ASSIGN(PackPlan plan, make_pack_plan(source, options.plan));
   STOKER_ASSIGN(PackWriterOptions writer, writer_options(source, options.plan));
-  const bool is_new = ops.info_of(directory).status().code() == Code::not_found;
+  const Status seen = ops.info_of(directory).status();
+  const bool is_new = seen.code() == Code::not_found;
+  if (!is_new) STOKER_TRY(seen);
   STOKER_TRY(make_directories(ops, directory));
   STOKER_ASSIGN(std::shared_ptr<const RootDirectory> root, open_root(ops, directory));
   std::unique_ptr<PackSession> session(
