@@ -97,7 +97,7 @@ build/%/build.ninja: CMakePresets.json Makefile $(VENV)
 
 .PHONY: build
 build: apt-build build/release/build.ninja
-	$(SAY) "compiling the command and the Python module (8 core-minutes the first time: 5 minutes on two cores)"
+	$(SAY) "compiling the command and the Python module (7 core-minutes the first time: 4 minutes on two cores)"
 	@cmake --build build/release --parallel $(JOBS) --target stoker_cli _native
 
 # The tests stand beside what they test, in the same tree: nothing is compiled twice.
