@@ -8,45 +8,14 @@
 
 #include <filesystem>
 
-#include "base/mutex.h"
 #include "base/unique_fd.h"
+#include "checkpoint/gated_saves.h"
 #include "checkpoint/save_support.h"
-#include "io/files/forwarding_file_ops.h"
 
 namespace stoker::testing {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// Stops the writer at a crash point until it is let go.
-class GatedFileOps final : public ForwardingFileOps {
- public:
-  explicit GatedFileOps(std::string point)
-      : ForwardingFileOps(posix_file_ops()), point_(std::move(point)) {}
-  void reached(std::string_view point) override {
-    if (point != point_) return;
-    MutexLock lock(mutex_);
-    is_reached_ = true;
-    changed_.notify_all();
-    while (!is_open_) changed_.wait(mutex_);
-  }
-  void await() {
-    MutexLock lock(mutex_);
-    while (!is_reached_) changed_.wait(mutex_);
-  }
-  void let_go() {
-    MutexLock lock(mutex_);
-    is_open_ = true;
-    changed_.notify_all();
-  }
-
- private:
-  const std::string point_;
-  Mutex mutex_;
-  Condition changed_;
-  bool is_reached_ STOKER_GUARDED_BY(mutex_) = false;
-  bool is_open_ STOKER_GUARDED_BY(mutex_) = false;
-};
 
 /// A child that lives until it is killed, as a worker of a data loader does.
 class LivingChild {
@@ -93,7 +62,8 @@ class ForkDescriptorsTest : public ::testing::TestWithParam<CachePolicy> {};
 TEST_P(ForkDescriptorsTest, a_child_of_a_save_keeps_no_file_of_it) {
   const TempDir dir;
   const std::string run = fs::canonical(dir.path()).string();  // as /proc names it
-  GatedFileOps ops("checkpoint.preallocated");
+  Gate gate("checkpoint.preallocated");
+  GatedFileOps ops(gate);
   CheckpointerOptions options = quiet_options(run);
   options.ops = &ops;
   options.file.policy = GetParam();
@@ -101,11 +71,11 @@ TEST_P(ForkDescriptorsTest, a_child_of_a_save_keeps_no_file_of_it) {
   const auto saver = make_saver(std::move(options));
   const Result<Pending> first = saver->save(request_of(1, {counted("w", 100'000, 1)}));
   ASSERT_TRUE(first.ok()) << first.status().message();
-  ops.await();
+  gate.await();
   {
     const LivingChild child;
     EXPECT_EQ(child.open_below(run), std::vector<std::string>());
-    ops.let_go();
+    gate.open();
     ASSERT_TRUE(first->wait().ok()) << first->wait().message();
     const Result<Pending> second = saver->save(request_of(2, {counted("w", 100'000, 2)}));
     ASSERT_TRUE(second.ok() && second->wait().ok());

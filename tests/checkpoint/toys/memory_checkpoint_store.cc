@@ -224,7 +224,7 @@ Result<std::unique_ptr<StoreLock>> MemoryCheckpointStore::lock(const LockOptions
       if (options.pause)
         options.pause(wait);
       else
-        std::this_thread::sleep_for(wait);
+        std::this_thread::yield();
     }
     const auto is_as_seen = [&](const MemoryLog::State& state) {
       return state.next == seen.next ? Status() : Status(Code::cancelled, "look again");
