@@ -188,6 +188,7 @@ mutations: apt-fuzz build-tests build/fuzz/build.ninja build/asan-python/build.n
 .PHONY: interop
 interop: build-tests
 	$(SAY) "our formats beside the real packages (installs them the first time)"
+	@cmake --build build/release --parallel $(JOBS) --target interop_tools
 	@tools/run_interop.sh $(PYTHON) build/release/tests/interop
 
 .PHONY: bench

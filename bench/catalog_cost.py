@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Measures what checkpoints that are there cost the next save, and everybody who lists: figure P16.
+"""Measures how existing checkpoints slow down the next save and listing: figure P16.
 
-Two directories, one with many checkpoints and one with few, each of 1,000 small tensors. All but
-the first of each are copies of it: hard links to its data, and its manifest with another step and
-generation. Saves take turns. `stoker checkpoint show` is measured by the number of tensors.
+Uses two directories, one with many checkpoints and one with few, each of 1,000 small tensors. All
+but the first checkpoint of each are copies of it: hard links to its data, and its manifest with
+another step and generation. Saves to the two directories alternate. `stoker checkpoint show` is
+measured for two numbers of tensors.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ from json_mutations import xxh3_128  # noqa: E402
 FEW = 10
 TENSORS = 1000
 SHOWN = (100_000, 10_000)
-KEEP_LAST = 5000  # a rule that has to be looked at, and removes nothing
+KEEP_LAST = 5000  # a rule that is evaluated and removes nothing
 
-# How much the first save of a new writer takes at its peak, beyond what was there before.
+# Prints the peak memory, in MiB, that the first save of a new writer adds.
 _MEMORY = """
 import re, sys
 from pathlib import Path
@@ -53,17 +54,17 @@ with stoker.Checkpointer(sys.argv[1], keep_last=5000) as saver:
 
 
 def make_state(count: int) -> dict[str, Any]:
-    """Tensors of eight bytes."""
+    """Returns tensors of eight bytes."""
     return {f"t{i:05}": np.full(2, i, np.float32) for i in range(count)}
 
 
 def seal(body: str) -> str:
-    """A manifest's text with its last line."""
+    """Returns the text of a manifest with its last line, the checksum."""
     return f'{body}"xxh3_128": "{xxh3_128(body.encode())}"}}\n'
 
 
 def clone(folder: Path, count: int) -> None:
-    """Copies of the one checkpoint that is there, up to ``count`` in all."""
+    """Copies the existing checkpoint until there are ``count``."""
     first = folder / "step-000000000001"
     body = (first / "manifest.json").read_text().rpartition('"xxh3_128"')[0]
     files = [path.name for path in first.iterdir() if path.name != "manifest.json"]
@@ -84,7 +85,7 @@ def clone(folder: Path, count: int) -> None:
 
 
 class Directory:
-    """Some checkpoints, and their writer."""
+    """A directory with ``count`` checkpoints, and its writer."""
 
     def __init__(self, path: Path, count: int) -> None:
         self.path = path
@@ -99,7 +100,7 @@ class Directory:
         self.step = count
 
     def save(self) -> float:
-        """Milliseconds until it is durable and retention has decided."""
+        """Saves once; returns the milliseconds until it is durable and retention has run."""
         self.step += 1
         for tensor in self.state.values():
             tensor += 1
@@ -109,14 +110,14 @@ class Directory:
 
 
 def timed_ms(call: Callable[[], Any]) -> float:
-    """Of one call."""
+    """Returns the duration of one call in milliseconds."""
     begin = time.perf_counter()
     call()
     return (time.perf_counter() - begin) * 1e3
 
 
 def memory_mib(directory: Directory) -> float:
-    """Of a new writer's first save."""
+    """Returns the peak memory of a new writer's first save in MiB."""
     directory.step += 1
     command = [sys.executable, "-c", _MEMORY, str(directory.path), str(TENSORS)]
     ran = subprocess.run(
@@ -126,13 +127,13 @@ def memory_mib(directory: Directory) -> float:
 
 
 def command_ms(command: str, *words: str) -> float:
-    """Of a command of ours."""
+    """Returns the duration of one of our commands in milliseconds."""
     call = [command, "checkpoint", *words]
     return timed_ms(lambda: subprocess.run(call, check=True, stdout=subprocess.DEVNULL))
 
 
 def in_turns(rounds: int, calls: list[Callable[[], float]]) -> list[list[float]]:
-    """The values of each call; which one is first changes from round to round."""
+    """Returns the values of each call; the order alternates from round to round."""
     values: list[list[float]] = [[] for _ in calls]
     for call in calls:
         call()  # not counted
@@ -144,7 +145,7 @@ def in_turns(rounds: int, calls: list[Callable[[], float]]) -> list[list[float]]
 
 
 def compare(args: argparse.Namespace, folder: Path) -> list[Row]:
-    """All rows."""
+    """Returns all rows."""
     many = Directory(folder / "many", args.count)
     few = Directory(folder / "few", FEW)
     os.sync()
@@ -191,7 +192,9 @@ def parse_args() -> argparse.Namespace:
     parser = make_parser(__doc__, "catalog", "200 checkpoints, 5 rounds")
     parser.set_defaults(rounds=20)
     parser.add_argument("--count", type=int, default=2000, help="checkpoints in the directory")
-    parser.add_argument("--stoker", default="build/release/stoker", help="the command")
+    parser.add_argument(
+        "--stoker", default="build/release/stoker", help="path of the stoker command"
+    )
     args = parser.parse_args()
     if args.quick:
         args.rounds, args.count = 5, 200

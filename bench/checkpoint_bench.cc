@@ -1,8 +1,7 @@
-// Saves 1 GiB again and again, every byte of it changed: how long the caller is held up (the copy)
-// and how long until it is durable. Beside them, for the ratio, what this machine copies in memory
-// with as many threads, and what it writes directly without checksums or protocol. The files lie
-// under the first argument of --dir=PATH, or the current directory: a memory filesystem says
-// nothing.
+// Saves 1 GiB repeatedly, with a change in every cache line: how long the caller is blocked (the
+// copy) and how long until the save is durable. For comparison, measures a memory copy with several
+// threads, and direct writes without checksums or protocol. The files are created under --dir=PATH
+// or the current directory, which should not be a memory filesystem.
 #include <benchmark/benchmark.h>
 #include <fcntl.h>
 #include <unistd.h>
@@ -43,7 +42,7 @@ class Scratch {
   std::string path_;
 };
 
-/// The tensors, touched, and another byte in each page from save to save.
+/// The tensors. change() modifies every cache line.
 class Model {
  public:
   Model() : values_(kBytes / sizeof(std::uint64_t)) { change(); }
@@ -90,7 +89,7 @@ void BM_Save(benchmark::State& state) {
     const Result<Pending> pending = (*saver)->save({.step = ++step, .tensors = model.tensors()});
     const double copied = seconds_since(begin);
     if (!pending.ok() || !pending->wait().ok()) return state.SkipWithError("the save failed");
-    if (step == 1) continue;  // touches fresh memory; a run does that once
+    if (step == 1) continue;  // touches fresh memory, which a run does only once
     copy_s += copied;
     durable_s += seconds_since(begin);
   }
@@ -118,7 +117,7 @@ void BM_Memcpy(benchmark::State& state) {
 }
 BENCHMARK(BM_Memcpy)->Unit(benchmark::kMillisecond)->Iterations(8)->UseRealTime();
 
-/// The same engine and file, and nothing else: what the disk takes.
+/// Writes with the same engine and file class, and nothing else: the limit of the disk.
 void BM_DirectWrite(benchmark::State& state) {
   const Scratch scratch;
   auto arena = MappedArena::map(kBytes, /*huge_pages=*/true, /*touch=*/true);

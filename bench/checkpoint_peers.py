@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Compares stoker.Checkpointer with torch.save, DCP and safetensors: figures P10 to P12.
 
-A dict of tensors in host memory, all of which change between two saves. A save counts as done when
-its files and their names are durable: what a peer leaves to the caller is done for it, and counted.
-Restoring fills tensors that are there. fio writes and reads the same bytes past the page cache. All
-sides are in one process, in turns, as in loader_peers.py. Run it with the interpreter of
-build/peers (tools/setup_peers.sh), PYTHONPATH=python.
+The state is a dict of tensors in host memory, all of which change between two saves. A save counts
+as done when its files and their names are durable: if a peer leaves a sync to the caller, it is
+done and counted here. A restore fills existing tensors. fio writes and reads the same number of
+bytes with direct I/O. All sides run in one process, in turns, as in loader_peers.py. Run it with
+the interpreter of build/peers (tools/setup_peers.sh) and PYTHONPATH=python.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Bench:
         self.step = 0
 
     def change(self) -> None:
-        """Before every run: another state, room for it, and nothing waiting to be written."""
+        """Runs before every save: changes the state, removes old files and waits for writeback."""
         for name in ("torch.pt", "dcp", "dcp-async", "fio"):
             path = self.folder / name
             shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
@@ -61,7 +61,7 @@ class Bench:
         data.settle()
 
     def rate(self, seconds: float, blocked: float | None = None) -> Answer:
-        """The answer of one run."""
+        """Returns the answer of one run."""
         return {
             "gb_per_s": self.size_bytes / seconds / 1e9,
             "blocked_ms": (seconds if blocked is None else blocked) * 1e3,
@@ -70,7 +70,7 @@ class Bench:
     # Saving:
 
     def save_ours(self) -> Answer:
-        """The copy blocks, the rest does not; both are timed."""
+        """stoker: times the copy, which blocks, and the whole save."""
         self.step += 1
         begin = time.perf_counter()
         pending = self.saver.save(self.step, state=self.state)
@@ -95,7 +95,7 @@ class Bench:
         return self.rate(time.perf_counter() - begin)
 
     def save_dcp_async(self) -> Answer:
-        """As above in the background."""
+        """DCP in the background, then the directories."""
         begin = time.perf_counter()
         future = dcp.async_save(self.state, checkpoint_id=self.folder / "dcp-async", no_dist=True)
         blocked = time.perf_counter() - begin
@@ -115,7 +115,7 @@ class Bench:
         return self.rate(time.perf_counter() - begin)
 
     def fio(self, direction: str) -> Answer:
-        """One file, 4 MiB blocks, eight at a time."""
+        """fio: one file in blocks of 4 MiB, eight in flight."""
         found = run_json(
             [
                 *("fio", "--name=bench", f"--rw={direction}", "--bs=4M", "--iodepth=8"),
@@ -129,20 +129,20 @@ class Bench:
     # Restoring:
 
     def restore_ours(self) -> Answer:
-        """Into the tensors of the state."""
+        """stoker, into the tensors of the state."""
         begin = time.perf_counter()
         self.saver.restore(state=self.state)
         return self.rate(time.perf_counter() - begin)
 
     def restore_safetensors(self) -> Answer:
-        """load_file, then a copy into the tensors that are there."""
+        """load_file, then a copy into the tensors of the state."""
         begin = time.perf_counter()
         for name, tensor in load_file(self.folder / "state.safetensors").items():
             self.state[name].copy_(tensor)
         return self.rate(time.perf_counter() - begin)
 
     def restore_dcp(self) -> Answer:
-        """DCP loads in place."""
+        """DCP, which loads in place."""
         begin = time.perf_counter()
         dcp.load(self.state, checkpoint_id=self.folder / "dcp", no_dist=True)
         return self.rate(time.perf_counter() - begin)
@@ -171,7 +171,7 @@ def compare(bench: Bench, rounds: int) -> list[Row]:
     held = f"training is held up by a save of {size}"
     rows.append(Row("P11", held, DCP_ASYNC, "ms", blocked[OURS], blocked[DCP_ASYNC], at_most=0.1))
 
-    bench.change()  # what is restored below: one save of each
+    bench.change()  # one save of each side, for the restores below
     for save in (bench.save_ours, bench.save_dcp, bench.save_safetensors):
         save()
     bench.fio("write")
@@ -198,7 +198,7 @@ def compare(bench: Bench, rounds: int) -> list[Row]:
 def run(
     bench: Bench, calls: dict[str, Callable[[], Answer]], rounds: int, before: Callable[[], None]
 ) -> dict[str, list[Answer]]:
-    """All sides in turns; the first, unmeasured round touches memory."""
+    """Runs all sides in turns; the first round is not measured and touches the memory."""
     sides: dict[str, Callable[[], Side]] = {
         label: functools.partial(CallSide, call) for label, call in calls.items()
     }
@@ -209,7 +209,7 @@ def run(
 
 
 def facts_of(args: argparse.Namespace) -> dict[str, str]:
-    """Where and how the figures were taken."""
+    """Returns where and how the figures were measured."""
     versions = (f"{name} {importlib.metadata.version(name)}" for name in ("torch", "safetensors"))
     return {
         **report.machine_facts(Path(args.path)),
@@ -224,7 +224,9 @@ def facts_of(args: argparse.Namespace) -> dict[str, str]:
 def parse_args() -> argparse.Namespace:
     """Reads the command line."""
     parser = make_parser(__doc__, "checkpoint", "2 rounds of 256 MiB")
-    parser.add_argument("--size", type=parse_size, default=4 << 30, help="of the state (4GiB)")
+    parser.add_argument(
+        "--size", type=parse_size, default=4 << 30, help="size of the state, default 4GiB"
+    )
     args = parser.parse_args()
     if args.quick:
         args.rounds, args.size = 2, 256 << 20

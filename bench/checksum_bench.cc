@@ -1,5 +1,5 @@
-// What do our checksums cost over the libraries that compute them? Each is measured in one call and
-// through a stream, against the library called directly, on the same warm buffer.
+// Measures the overhead of our checksums over the libraries that compute them. Each is measured as
+// one call and as a stream, against the library called directly, on the same warm buffer.
 #include <benchmark/benchmark.h>
 #include <isa-l/crc.h>
 #include <openssl/evp.h>
@@ -45,7 +45,7 @@ void BM_Xxh3Stream(benchmark::State& state) {
   });
 }
 #if defined(STOKER_XXH_DISPATCH)
-/// The entry point we call, which looks at the CPU.
+/// The entry point that Stoker calls, which dispatches by CPU.
 void BM_Xxh3Library(benchmark::State& state) {
   measure(state, [](auto data) { return XXH3_128bits_dispatch(data.data(), data.size()).low64; });
 }
@@ -112,7 +112,7 @@ void BM_Sha256StreamLibrary(benchmark::State& state) {
   EVP_MD_CTX_free(stream);
 }
 
-// SSE code first: some libraries, called directly, slow it down for whatever runs after them.
+// SSE code first: some libraries, called directly, slow down SSE code that runs after them.
 BENCHMARK(BM_Sha256)->Apply(sizes);
 BENCHMARK(BM_Sha256Library)->Apply(sizes);
 BENCHMARK(BM_Sha256Stream)->Apply(sizes);

@@ -1,4 +1,4 @@
-// What does the hot path pay for being watched? One add, one record, and one reading of it all.
+// Measures what counters cost on the hot path: one add, one record, and one snapshot.
 #include <benchmark/benchmark.h>
 
 #include <random>

@@ -1,6 +1,6 @@
-// Random reads of one file through each engine: what does one core sustain at a given block size
-// and queue depth? The file is warm, so this measures the engines themselves; `stoker bench disk`
-// measures devices.
+// Random reads of one file through each engine: the rate of one core at a given block size and
+// queue depth. The file is in memory, so this measures the engines; `stoker bench disk` measures
+// devices.
 #include <benchmark/benchmark.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -27,7 +27,7 @@ int warm_file() {
   return fd.get();
 }
 
-/// Points each request at a random block of the warm file.
+/// Sets each request to a random block of the file.
 void aim(std::span<Request> requests, std::mt19937_64& random) {
   for (Request& request : requests) {
     const std::size_t block_bytes = request.buffer.size();

@@ -1,9 +1,9 @@
-// Warm records, in an order of no neighbours, on one thread: RecordFetcher with and without
-// checksums, against a bare pread of the same ranges and a memcpy of the same bytes.
+// Cached records in random order on one thread: RecordFetcher with and without checksums, against a
+// bare pread of the same ranges and a memcpy of the same number of bytes.
 //
 //   fetch_bench --benchmark_filter=2048
 //
-// The shards are tar files in the directory of TMPDIR, written once for each size and read once.
+// The shards are tar files in the temporary directory (TMPDIR), written once for each size.
 #include <benchmark/benchmark.h>
 #include <fcntl.h>
 #include <unistd.h>
@@ -40,7 +40,7 @@ class FileSink final : public ByteSink {
   std::ofstream out_;
 };
 
-/// Shards of samples of one size, removed at the end; indexed with checksums, and warm.
+/// Shards of samples of one size, indexed with checksums and cached. Removed at the end.
 class Shards {
  public:
   explicit Shards(std::size_t sample_bytes) {
@@ -48,7 +48,7 @@ class Shards {
     if (::mkdtemp(name.data()) == nullptr) return;
     directory_ = name;
     const std::size_t per_shard = kTotalBytes / kShards / sample_bytes;
-    std::vector<std::byte> body(sample_bytes - 1024);  // a tar member has headers
+    std::vector<std::byte> body(sample_bytes - 1024);  // the tar headers take the rest
     std::mt19937_64 random(1);
     for (std::size_t shard = 0; shard < kShards; ++shard) {
       FileSink sink(directory_ + "/" + std::to_string(shard) + ".tar");
@@ -120,7 +120,7 @@ void fetch(benchmark::State& state) {
   std::vector<FetchedRecord> out(kBatch);
   std::mt19937_64 random(7);
   FetchPlan plan;
-  // Until it has looked at every shard as a whole: what a run of hours does once is not its speed.
+  // Not measured: the fetcher checks the residency of each whole shard once.
   while ((*fetcher)->counters().record_bytes < kTotalBytes) {
     next_batch(random, *dataset, samples);
     if (!(*fetcher)->plan(samples, plan).ok()) return state.SkipWithError("plan");
@@ -146,7 +146,7 @@ void fetch(benchmark::State& state) {
 }
 BENCHMARK(fetch)->ArgsProduct({{2048, 110 << 10}, {0, 1}})->ArgNames({"bytes", "checksums"});
 
-/// The same ranges of the same files, nothing but pread, in the order asked for.
+/// Reads the same ranges of the same files with pread, in the requested order.
 void plain_pread(benchmark::State& state) {
   const auto& dataset = dataset_of(static_cast<std::size_t>(state.range(0)));
   if (!dataset) return state.SkipWithError("cannot write the shards");
@@ -170,7 +170,7 @@ void plain_pread(benchmark::State& state) {
 }
 BENCHMARK(plain_pread)->Arg(2048)->Arg(110 << 10);
 
-/// As many bytes in as many pieces, from memory as large as the shards.
+/// Copies as many bytes in as many pieces, from memory as large as the shards.
 void plain_memcpy(benchmark::State& state) {
   const auto size = static_cast<std::size_t>(state.range(0));
   const Memory from = make_memory(kTotalBytes);

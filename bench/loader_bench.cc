@@ -1,6 +1,6 @@
-// How fast a loader turns tar shards that the page cache holds into shuffled batches, by the size
-// of the samples, the number of threads and whether the index has checksums; and two threads that
-// do nothing but copy as many bytes, the limit of what any loader could do here.
+// Measures how fast a loader turns cached tar shards into shuffled batches, by sample size, number
+// of threads, and with or without checksums in the index. For comparison, two threads only copy as
+// many bytes, which is the limit for any loader.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -118,7 +118,7 @@ BENCHMARK(load_batches)
     ->UseRealTime()
     ->MinTime(1.0);
 
-/// From nothing to the first batch, in the middle of an epoch, as a run that is resumed.
+/// From start to the first batch, in the middle of an epoch, as in a resumed run.
 void first_batch(benchmark::State& state) {
   const auto dataset = shards_of(2048, false).dataset();
   LoaderOptions options;
@@ -135,7 +135,7 @@ void first_batch(benchmark::State& state) {
 }
 BENCHMARK(first_batch)->UseRealTime()->Unit(benchmark::kMillisecond);
 
-/// Two threads copy pieces of this size from all over one area to all over another.
+/// Two threads copy pieces of this size between scattered places of two areas.
 void copy_by_two_threads(benchmark::State& state) {
   const auto piece = static_cast<std::size_t>(state.range(0));
   const std::size_t pieces = kDatasetBytes / 2 / piece;

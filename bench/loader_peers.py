@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
-"""Compares stoker.Loader with the loaders people have: figures P3 to P6, P8 and P9.
+"""Compares stoker.Loader with other loaders: figures P3 to P6, P8 and P9.
 
-Every round runs all sides one after the other, in alternating order; what counts is the ratio
-within a round, and its median and spread over the rounds are shown. The peers are the real
-packages: run it with the interpreter of build/peers (tools/setup_peers.sh makes it) and with
-PYTHONPATH=python. Writes build/bench/loader.json and prints a Markdown table. Never fails because
-of a figure.
+Every round runs all sides one after the other, in alternating order. The result is the ratio within
+a round; its median and spread over the rounds are shown. The peers are the real packages: run it
+with the interpreter of build/peers (tools/setup_peers.sh creates it) and PYTHONPATH=python. Writes
+build/bench/loader.json and prints a Markdown table. A missed target is not an error.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ NO_WORKERS = "mosaicml-streaming, no workers"
 
 
 def has_gpu() -> bool:
-    """Whether torch finds one."""
+    """Returns whether torch finds a GPU."""
     import torch
 
     return torch.cuda.is_available()
@@ -60,13 +59,13 @@ class Bench:
         self.folder = Path(args.path)
 
     def note(self, text: str) -> None:
-        """Says on stderr what is going on."""
+        """Prints progress on stderr."""
         print(f"loader_peers: {text}", file=sys.stderr, flush=True)
 
     def turns(
         self, figure: str, makers: dict[str, Callable[[], Any]], **options: Any
     ) -> dict[str, list[Answer]]:
-        """in_turns(), without our side where it is not to be run, with a line about each side."""
+        """Calls in_turns(), without our side if --peers-only, and prints a line for each side."""
         if self.args.peers_only:
             makers = {label: make for label, make in makers.items() if label != OURS}
         answers = in_turns(makers, self.args.rounds, warm_up=not self.args.quick, **options)
@@ -79,13 +78,13 @@ class Bench:
     def values(
         answers: dict[str, list[Answer]], label: str, name: str, scale: float
     ) -> list[float]:
-        """One figure of a side, round by round."""
+        """Returns one figure of a side, round by round."""
         return [answer[name] / scale for answer in answers.get(label, [])]
 
     def rates(
         self, figure: str, work: str, answers: dict[str, list[Answer]], targets: dict[str, float]
     ) -> list[Row]:
-        """Samples per second against each peer."""
+        """Returns rows of samples per second against each peer."""
         get = functools.partial(self.values, answers, name="samples_per_s", scale=1)
         return [
             Row(figure, work, peer, "samples/s", get(OURS), get(peer), at_least=target)
@@ -93,7 +92,7 @@ class Bench:
         ]
 
     def image_sides(self, folder: Path) -> dict[str, Callable[[], Any]]:
-        """Ours and webdataset, on tars."""
+        """Returns our side and webdataset, on tar files."""
         peer = functools.partial(ProcessSide, "webdataset_images", data=str(folder))
         return {
             OURS: functools.partial(
@@ -117,7 +116,7 @@ class Bench:
         return rows + self.memory(sides)
 
     def memory(self, sides: dict[str, Callable[[], Any]]) -> list[Row]:
-        """P3's memory: one more run of each side, looked at meanwhile."""
+        """Memory of P3: samples it during one more run of each side."""
         peaks: dict[str, Answer] = {}
         for label, make in sides.items():
             if label != OURS or not self.args.peers_only:
@@ -169,7 +168,7 @@ class Bench:
         ]
 
     def run_fio(self, folder: Path) -> Answer:
-        """Random direct reads of about a sample's size from the same files."""
+        """fio: random direct reads of about a sample's size from the same files."""
         names = ":".join(str(path) for path in folder.glob("*.tar"))
         options = (
             "--name=limit --readonly --rw=randread --direct=1 --ioengine=io_uring --iodepth=32"
@@ -195,7 +194,7 @@ class Bench:
         return self.rates("P5", "MDS, 110 KiB, warm, shuffled", answers, {STREAMING: 5})
 
     def warm_tokens(self) -> list[Row]:
-        """P6; where there is a GPU, in page-locked memory too."""
+        """P6; with a GPU, in page-locked memory too."""
         folder = self.folder / "tokens"
         data.make_tokens(folder, self.args.tokens)
         data.warm(folder)
@@ -216,7 +215,7 @@ class Bench:
         return rows
 
     def many(self, figure: str, side: str, work: str, ours_at_most: float) -> list[Row]:
-        """P8 and P9: a time that shall not depend on the number of samples."""
+        """P8 and P9: a time that must not depend on the number of samples."""
         few, many = self.args.many // 10, self.args.many
         times = {}
         for count in (few, many):
@@ -258,7 +257,7 @@ FIGURES: dict[str, Callable[[Bench], list[Row]]] = {
 
 
 def facts_of(args: argparse.Namespace) -> dict[str, str]:
-    """Where and how the figures were taken."""
+    """Returns where and how the figures were measured."""
     sizes = f"--images {size_text(args.images)} --small {size_text(args.small)}"
     more = f"--tokens {size_text(args.tokens)} --many {args.many} --memory {args.memory}"
     versions = {}
@@ -279,15 +278,23 @@ def facts_of(args: argparse.Namespace) -> dict[str, str]:
 def parse_args() -> argparse.Namespace:
     """Reads the command line."""
     parser = make_parser(__doc__, "loader", "2 rounds of small datasets")
-    parser.add_argument("--images", type=parse_size, default=1 << 30, help="tars, MDS (1GiB)")
     parser.add_argument(
-        "--small", type=parse_size, default=256 << 20, help="tars of 2 KiB (256MiB)"
+        "--images", type=parse_size, default=1 << 30, help="size of tars and MDS, default 1GiB"
     )
-    parser.add_argument("--tokens", type=parse_size, default=512 << 20, help="tokens (512MiB)")
-    parser.add_argument("--many", type=int, default=10_000_000, help="samples of P8 and P9 (10M)")
-    parser.add_argument("--memory", default="48MiB", help="memory_bytes of our loader (48MiB)")
-    parser.add_argument("--figure", choices=list(FIGURES), action="append", help="only these")
-    parser.add_argument("--peers-only", action="store_true", help="leave our side out")
+    parser.add_argument(
+        "--small", type=parse_size, default=256 << 20, help="size of 2 KiB samples, default 256MiB"
+    )
+    parser.add_argument(
+        "--tokens", type=parse_size, default=512 << 20, help="size of tokens, default 512MiB"
+    )
+    parser.add_argument(
+        "--many", type=int, default=10_000_000, help="samples of P8 and P9, default 10M"
+    )
+    parser.add_argument(
+        "--memory", default="48MiB", help="memory_bytes of our loader, default 48MiB"
+    )
+    parser.add_argument("--figure", choices=list(FIGURES), action="append", help="run only this")
+    parser.add_argument("--peers-only", action="store_true", help="do not run our side")
     args = parser.parse_args()
     if args.quick:
         args.rounds, args.images, args.small = 2, 128 << 20, 16 << 20
@@ -302,7 +309,7 @@ def parse_args() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Runs the figures; one whose side fails is named and left out."""
+    """Runs the figures; reports and omits a figure whose side fails."""
     args = parse_args()
     standins = Path(__file__).parents[1] / "tests" / "interop" / "peers" / "standins"
     sys.path.append(str(standins))  # for the writer of MDS shards
@@ -314,7 +321,7 @@ def main() -> None:
             rows += FIGURES[name](bench)
         except SideError as error:
             failed[name] = str(error)
-            bench.note(f"{name} could not be taken: {error}")
+            bench.note(f"{name} could not be measured: {error}")
     facts = facts_of(args)
     if failed:
         facts["not taken"] = ", ".join(failed)

@@ -1,6 +1,6 @@
-// What it costs to ask an order for a sample: one at a time, and by the batch. The permutation is
-// shown at its best (a power of two), at its worst (one more) and between; short permutations walk
-// longer, which block order with few blocks feels.
+// Measures the cost of getting samples from an order, one at a time and in batches. The permutation
+// is measured in its best case (a power of two), its worst (one more) and between. Short
+// permutations need more steps, which affects block order with few blocks.
 #include <benchmark/benchmark.h>
 
 #include <vector>
@@ -24,7 +24,7 @@ Permutation permutation_of(const benchmark::State& state) {
   return {static_cast<std::uint64_t>(state.range(0)), hash.key()};
 }
 
-/// Each lookup waits for the one before.
+/// Each lookup depends on the previous one.
 void permutation_latency(benchmark::State& state) {
   const Permutation permuted = permutation_of(state);
   std::uint64_t x = 0;

@@ -2,11 +2,11 @@
 """Compares ``stoker pack`` with GNU tar and webdataset's ShardWriter: from files to durable shards.
 
 A folder of image-like files in class folders becomes tar shards; the clock stops when shards and
-their names are fsynced. GNU tar gets a list of files for each shard and runs as many at a time as
-there are cores; ShardWriter is one process, as its users run it. Ours also writes the class of each
-sample, checksums, an index and a manifest with SHA-256. The limit is a copy of the same bytes, with
-and without SHA-256 (peers/raw_copy.py). Rounds are interleaved, as in loader_peers.py. Run it with
-the interpreter of build/peers (tools/setup_peers.sh).
+their names are fsynced. GNU tar gets a list of files for each shard, with one process per core;
+ShardWriter is one process, as its users run it. Ours also writes the class of each sample,
+checksums, an index and a manifest with SHA-256. The limit is a copy of the same bytes, with and
+without SHA-256 (peers/raw_copy.py). Rounds are interleaved, as in loader_peers.py. Run it with the
+interpreter of build/peers (tools/setup_peers.sh).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ CLASSES = 20
 
 
 def make_files(folder: Path, total_bytes: int) -> dict[str, Any]:
-    """Class folders with files of about the size of an ImageNet JPEG."""
+    """Makes class folders with files of about the size of an ImageNet JPEG."""
 
     def make(into: Path) -> dict[str, Any]:
         for number in range(CLASSES):
@@ -67,21 +67,21 @@ class Bench:
         self.facts = make_files(self.folder, args.size)
 
     def clear(self, *, cold: bool) -> None:
-        """Before every run: no shards, nothing waiting to be written, the source cold or warm."""
+        """Runs before every side: removes the shards, syncs, and makes the source cold or warm."""
         shutil.rmtree(self.target, ignore_errors=True)
         self.target.mkdir()
         os.sync()
         (data.evict if cold else data.warm)(self.source)
 
     def checked(self, seconds: float) -> Answer:
-        """The answer, if all bytes are there."""
+        """Returns the answer; exits if the shards are too small."""
         written = sum(path.stat().st_size for path in self.target.rglob("*.tar"))
         if written < self.facts["bytes"]:
             sys.exit(f"pack_peers: {written} bytes of shards for {self.facts['bytes']} of files")
         return {"mb_per_s": self.facts["bytes"] / seconds / 1e6, "seconds": seconds}
 
     def pack(self) -> Answer:
-        """Runs our command."""
+        """Runs stoker pack."""
         command = [self.args.stoker, "pack", str(self.source), str(self.target), "--format", "tar"]
         options = ["--shard-size", str(self.args.shard)]
         begin = time.perf_counter()
@@ -91,7 +91,7 @@ class Bench:
         return self.checked(time.perf_counter() - begin)
 
     def tar(self) -> Answer:
-        """One tar for each shard, as many at a time as there are cores."""
+        """Runs one tar for each shard, as many at a time as there are cores."""
         begin = time.perf_counter()
         names = sorted(str(p.relative_to(self.source)) for p in self.source.glob("*/*.jpg"))
         per_shard = max(1, self.args.shard // (IMAGE_BYTES + 1024))
@@ -110,14 +110,14 @@ class Bench:
         return self.checked(time.perf_counter() - begin)
 
     def copy(self, *, cold: bool, hashed: bool) -> Answer:
-        """The same bytes read and written, with nothing made of them."""
+        """Reads and writes the same bytes without packing them."""
         begin = time.perf_counter()
         paths = sorted(self.source.glob("*/*.jpg"))
         raw_copy.copy(paths, self.target, direct=cold, hashed=hashed)
         return self.checked(time.perf_counter() - begin)
 
     def compare(self, *, cold: bool) -> list[Row]:
-        """All rounds with a cold or a warm source."""
+        """Runs all rounds with a cold or a warm source."""
         writer = functools.partial(
             ProcessSide,
             "webdataset_pack",
@@ -146,7 +146,7 @@ class Bench:
 
 
 def facts_of(args: argparse.Namespace) -> dict[str, str]:
-    """Where and how the figures were taken."""
+    """Returns where and how the figures were measured."""
     tar = subprocess.run(["tar", "--version"], capture_output=True, text=True, check=True)
     sizes = f"--size {size_text(args.size)} --shard {size_text(args.shard)}"
     return {
@@ -162,14 +162,20 @@ def facts_of(args: argparse.Namespace) -> dict[str, str]:
 def parse_args() -> argparse.Namespace:
     """Reads the command line."""
     parser = make_parser(__doc__, "pack", "2 rounds of 64 MiB")
-    parser.add_argument("stoker", nargs="?", default="build/bench/stoker", help="the command")
-    parser.add_argument("--size", type=parse_size, default=512 << 20, help="of all files (512MiB)")
-    parser.add_argument("--shard", type=parse_size, default=64 << 20, help="of a shard (64MiB)")
+    parser.add_argument(
+        "stoker", nargs="?", default="build/bench/stoker", help="path of the stoker command"
+    )
+    parser.add_argument(
+        "--size", type=parse_size, default=512 << 20, help="size of all files, default 512MiB"
+    )
+    parser.add_argument(
+        "--shard", type=parse_size, default=64 << 20, help="size of a shard, default 64MiB"
+    )
     args = parser.parse_args()
     if args.quick:
         args.rounds, args.size, args.shard = 2, 64 << 20, 16 << 20
     if not Path(args.stoker).exists():
-        parser.error(f"{args.stoker} is not there: run `make bench`")
+        parser.error(f"{args.stoker} does not exist: run `make bench`")
     return args
 
 

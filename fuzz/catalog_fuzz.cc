@@ -1,6 +1,6 @@
-// Any text as `.catalog`, with checksums that are right. Each line that is accepted is written and
-// read again as the same. Then a directory is listed with that file, and with every line made out
-// to be of the one checkpoint there: whatever it says, the checkpoint is listed.
+// Any text as `.catalog`, with correct checksums. Each accepted line must survive a round trip.
+// Then a directory with one checkpoint is listed with that file, and again with every line changed
+// to name that checkpoint: the checkpoint must be listed in any case.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -50,7 +50,7 @@ class Target {
       text.remove_prefix(std::min(end + 1, text.size()));
     }
     for (const std::string* lines : {&sealed, &about_it}) {
-      if (lines->empty() && std::exchange(has_listed_none_, true)) continue;  // as it was before
+      if (lines->empty() && std::exchange(has_listed_none_, true)) continue;  // tested before
       ops_.write(kCatalogName, *lines);
       CatalogReader reader(directory_);
       const Result<Catalog> catalog = reader.list();
@@ -97,12 +97,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   return 0;
 }
 
-/// Changes a line: as JSON for a few of the seeds, else as bytes.
+/// Changes the first line as JSON for 2 of 16 seeds, otherwise the input as bytes.
 extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size,
                                                std::size_t max_size, unsigned seed) {
   std::uint8_t* const end = data + size;
   std::uint8_t* const line_end = std::find(data, end, '\n');
-  // Behind the checksum, which the target makes right.
+  // After the checksum, which the target corrects.
   std::uint8_t* const begin = std::find(data, line_end, '{');
   const std::vector<std::uint8_t> rest(line_end, end);
   if (begin == line_end || seed % 16 < 14) return LLVMFuzzerMutate(data, size, max_size);

@@ -1,11 +1,13 @@
-// Any text as a checkpoint's manifest, or as a part of one if it says so. Nobody guesses a
-// checksum, so the text is sealed first: what gets through must lie inside its files, and
-// be written and read again as the same.
+// Any text as the manifest of a checkpoint, or as a part of one if it names that format. The text
+// gets a correct checksum first. In an accepted manifest every tensor must be inside its file, the
+// tensors of a file must not be larger than it in total, and the manifest must survive a round
+// trip.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "checkpoint/manifest/manifest.h"
 #include "fuzz/manifest_mutator.h"
@@ -28,15 +30,18 @@ void check_entries(const std::vector<CheckpointFile>& files,
     require((file.size_bytes + kCheckpointChunkBytes - 1) / kCheckpointChunkBytes ==
             file.chunks.size());
   }
+  std::vector<std::uint64_t> total_bytes(files.size());
   for (const CheckpointTensor& tensor : tensors) {
     require(tensor.begin_bytes <= tensor.end_bytes &&
             tensor.end_bytes <= files.at(tensor.file).size_bytes);
     require(tensor.offsets.size() == tensor.shape.size() &&
             tensor.global_shape.size() == tensor.shape.size());
+    total_bytes[tensor.file] += tensor.end_bytes - tensor.begin_bytes;
+    require(total_bytes[tensor.file] <= files[tensor.file].size_bytes);
   }
 }
 
-/// NaN is not equal to itself, so texts are compared.
+/// Compares texts, because NaN is not equal to itself.
 void read_manifest(std::string_view text) {
   const Result<CheckpointManifest> manifest = parse_checkpoint_manifest(text, "manifest.json");
   if (manifest.ok()) {

@@ -1,5 +1,5 @@
-// Any name in a checkpoint directory. One name means one thing, and what is understood is written
-// the same way again: a second spelling would be a second checkpoint.
+// Any name in a checkpoint directory. A name must have at most one meaning, and an accepted name
+// must be the only spelling: a second spelling would be a second checkpoint.
 #include <cstdint>
 #include <cstdlib>
 #include <string>
@@ -31,7 +31,7 @@ void read_name(std::string_view name) {
   if (const auto aside = parse_aside_name(name)) {
     ++meanings;
     require(parse_aside_name(aside_name(*aside)) == aside);
-    // Whatever is given back from there is a checkpoint that is listed.
+    // A checkpoint that is moved back from there must be listed.
     require(parse_step_name(step_name(aside->step)) == aside->step);
     require(parse_step_name(superseded_name(aside->step.step, aside->generation)).has_value());
   }

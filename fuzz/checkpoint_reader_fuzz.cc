@@ -1,9 +1,9 @@
-// Any manifest through everything that reads a checkpoint. The text is sealed, the files it names
-// are made as long as it says, with the right checksums; then the checkpoint is opened, read into
-// memory that is exactly as large as its tensors, whole, in boxes and with strides, verified and
-// compared with itself. AddressSanitizer sees whoever reads or writes a byte beside that.
+// Any manifest through all code that reads a checkpoint. The text gets a correct checksum, and the
+// files it names are created with the sizes it gives and correct checksums. Then the checkpoint is
+// opened, read whole, in boxes and with strides into memory of exactly the size of its tensors,
+// verified and compared with itself. AddressSanitizer detects accesses outside that memory.
 //
-// Most inputs are made by fuzz/manifest_mutator.h, so -runs=N are about N structured mutations.
+// fuzz/manifest_mutator.h makes most inputs, so -runs=N is about N structured mutations.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -40,7 +40,7 @@ void require_clean(const Status& status) {
           status.code() == Code::invalid_argument);
   require(std::ranges::all_of(status.message(), [](char c) {
     return static_cast<unsigned char>(c) >= ' ' &&
-           c != 0x7f;  // one line, whatever a tensor is called
+           c != 0x7f;  // one line, whatever the name of a tensor
   }));
 }
 
@@ -80,7 +80,7 @@ class Target {
     return text;
   }
 
-  /// False if they would be too long for here.
+  /// Creates the files of the manifest. Returns false if one would be too long for this test.
   bool make_files(CheckpointManifest& manifest) {
     for (const CheckpointFile& file : manifest.files)
       if (file.size_bytes > kFileBytesMax) return false;
@@ -102,7 +102,7 @@ class Target {
     return true;
   }
 
-  /// Targets, and memory that is exactly as large as each of them.
+  /// Targets, each with memory of exactly its size.
   struct Targets {
     std::vector<ReadTarget> all;
     std::vector<std::unique_ptr<std::byte[]>> memory;
@@ -112,7 +112,7 @@ class Target {
       target.memory = std::span(memory.back().get(), size_bytes);
       all.push_back(std::move(target));
     }
-    /// All at once, for a call starts threads; one by one if any is refused.
+    /// Reads all at once, because each call starts threads; one by one if any is refused.
     void read_from(const CheckpointReader& reader) const {
       const Status status = reader.read_all(all);
       require_clean(status);
@@ -145,7 +145,7 @@ class Target {
       require_clean(reader.digest_of(tensor).status());
   }
 
-  /// The middle of a tensor, without gaps; then its elements apart, from the last to the first.
+  /// Adds a box of a tensor without gaps; then the same box with gaps and negative strides.
   static void add_boxes(const CheckpointReader& reader, const TensorInfo& tensor, Targets& boxes) {
     ReadTarget box{.name = tensor.name};
     for (const std::uint64_t length : tensor.shape) {
@@ -167,12 +167,12 @@ class Target {
     box.first_bytes = apart_bytes - item_bytes;
     boxes.add(box, apart_bytes);
     box = boxes.all.back();
-    box.first_bytes -= item_bytes;  // one element lies before the memory
+    box.first_bytes -= item_bytes;  // one element is before the memory
     require(!reader.read(box).ok());
   }
 
   ScratchDirectory scratch_;
-  std::map<std::string, std::uint64_t> files_;  // that are there
+  std::map<std::string, std::uint64_t> files_;  // existing files, by name
 };
 
 }  // namespace

@@ -1,5 +1,6 @@
-// Any bytes as a cursor, as its JSON, and as a cursor whose checksum is right. What is accepted
-// reads back equal in both encodings, and its order and batches can be asked at the place it names.
+// Any bytes as a cursor, as JSON of a cursor, and as a cursor with a correct checksum. An accepted
+// cursor must survive a round trip in both encodings, and its order and batches must be valid at
+// its position.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>

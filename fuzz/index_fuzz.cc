@@ -1,4 +1,5 @@
-// The index parser on any bytes: whatever it accepts, it can look up every sample of.
+// The index parser on any bytes: every sample that an accepted index finds must be inside its
+// shard.
 #include <cstddef>
 #include <cstdint>
 

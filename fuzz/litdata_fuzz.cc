@@ -1,6 +1,6 @@
-// An input is an index, then a NUL, then a chunk. Any of them may be refused, never do harm. Where
-// the index is no good, all but the last byte is a chunk, which is read with one of a few that are
-// good: the last byte chooses.
+// An input that starts with '{' is an index, a NUL and a chunk. Any other input is a chunk, read
+// with one of a few valid indexes; its last byte selects the index. Inputs may be refused, but must
+// not cause a crash.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -110,7 +110,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::span<const std::byte> input = std::as_bytes(std::span(data, size));
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   if (size == 0) return 0;
-  if (data[0] == '{') {  // nothing else begins a document
+  if (data[0] == '{') {  // the start of a JSON document
     const std::size_t end = std::min(text.find('\0'), size);
     const auto index = stoker::parse_litdata_index(text.substr(0, end));
     if (index.ok()) {

@@ -1,5 +1,5 @@
-// Any text as a lock record, of an epoch and of version 0.1. What is accepted is written in a
-// record of the one length, and read again as the same where its texts are not too long for that.
+// Any text as a lock record, of an epoch and of version 0.1. An accepted record must be written
+// with the fixed length, and must survive a round trip if its texts are plain and short enough.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -16,7 +16,8 @@ void require(bool condition) {
   if (!condition) std::abort();
 }
 
-/// What the writer of a record cuts off or escapes is not compared.
+/// Whether a text is written unchanged: the writer truncates long texts and escapes some
+/// characters.
 bool is_plain(std::string_view text) {
   constexpr std::size_t kTextBytesMax = 64;
   return text.size() <= kTextBytesMax && std::ranges::all_of(text, [](char c) {

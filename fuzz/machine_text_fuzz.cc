@@ -1,5 +1,5 @@
-// What the doctor parses: text from /proc and from other people's commands, on any bytes. The
-// last byte says which of them the others are.
+// The doctor's parsers of /proc and of the output of commands, on any bytes. The last byte selects
+// the parser.
 #include <cstddef>
 #include <cstdint>
 #include <string_view>

@@ -1,5 +1,5 @@
-// The manifest parser on any text: what it accepts names files of the directory itself, and is
-// written and read again as the same.
+// The manifest parser on any text: an accepted manifest must name only files in its own directory,
+// and must survive a round trip.
 #include <cstddef>
 #include <cstdint>
 #include <string_view>

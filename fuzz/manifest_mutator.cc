@@ -43,7 +43,7 @@ constexpr std::array<const char*, 48> kTexts = {"",         ".",
                                                 "<U4",      "|S3",
                                                 "|V16",     ">f8",
                                                 "<i8",      "xxh3_128"};
-/// With their bits.
+/// Types and their sizes in bits.
 constexpr std::array<std::pair<const char*, std::uint64_t>, 8> kTypes = {{{"F64", 64},
                                                                           {"F32", 32},
                                                                           {"BF16", 16},
@@ -63,7 +63,7 @@ class Mutator {
     if (kind < 3 && change_tensor()) return;
     json& node = *nodes_[below(nodes_.size())];
     if (kind < 5) {
-      node = json(*nodes_[below(nodes_.size())]);  // such as another reference
+      node = json(*nodes_[below(nodes_.size())]);  // for example another reference
     } else if (kind < 8 && node.is_structured()) {
       change_members(node);
     } else if (kind == 8) {
@@ -141,7 +141,8 @@ class Mutator {
     }
   }
 
-  /// Another type, shape or place, that fits the file if it can.
+  /// Gives a tensor another type, shape and range that agree with each other. Returns false if
+  /// there is no tensor.
   bool change_tensor() {
     if (!root_.is_object() || !root_.contains("tensors") || !root_["tensors"].is_array() ||
         root_["tensors"].empty())

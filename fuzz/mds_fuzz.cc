@@ -1,6 +1,7 @@
-// An input is an index and a file for its shards if it begins as JSON does. Else its last byte says
-// what the others are: a shard, samples for a round trip, or compressed bytes of one of the codecs.
-// Any of it may be refused, never do harm; what we wrote we read back equal.
+// An input that starts with '{' is an index and a file for its shards. Otherwise its last byte
+// tells what the rest is: a shard, samples for a round trip, or compressed bytes of one of the
+// codecs. Inputs may be refused, but must not cause a crash; written samples must be read back
+// equal.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -45,7 +46,7 @@ class Memory final : public ByteSink {
   std::vector<std::byte> bytes;
 };
 
-/// Scans with amounts of read ahead that `seed` decides, each from memory of exactly that size.
+/// Scans with amounts of read-ahead that depend on `seed`, each from memory of exactly that size.
 Status scan(const ShardReader& reader, Bytes shard, std::uint32_t seed, Records& records) {
   STOKER_ASSIGN(const auto scanner, reader.scan(shard.size()));
   for (ByteRange want; (want = scanner->wants()).size_bytes > 0;) {
@@ -89,7 +90,7 @@ void read_index(std::string_view text, Bytes file) {
   }
 }
 
-/// Compressed bytes without the digests that keep damaged ones from a codec.
+/// Passes bytes to a codec without the digests that would reject damaged ones.
 void inflate(Codec codec, Bytes file) {
   constexpr std::uint64_t kPlainBytesMax = std::uint64_t{1} << 16;
   const auto plain =
@@ -98,7 +99,7 @@ void inflate(Codec codec, Bytes file) {
   require(plain->size() <= kPlainBytesMax);
 }
 
-/// Cuts the input into values of three columns and expects them back.
+/// Splits the input into values of three columns, writes them and expects to read the same values.
 void round_trip(Bytes input) {
   Memory sink;
   const auto writer =

@@ -1,12 +1,12 @@
-// What ranks say to each other in a meeting, written by anybody: claims, welcomes, refusals, under
-// any names. Whoever meets there gets an error or the session; a rank is never let in by what is
-// not meant for it.
+// The messages of ranks in a meeting, from an arbitrary writer: claims, welcomes and refusals,
+// under any names. A rank that meets there must get an error or a session; a message that is not
+// meant for it must never admit it.
 //
-// The first byte says who meets, or which of the words the rest is: for those, a meeting costs too
-// much. To a meeting come messages, each a name, a line break and a text, with a
-// NUL between them. A name that begins with '!' is held by a process that lives. Messages in which
-// '@' or '$' stand for the nonce and the session of the one who meets are written when both can be
-// seen in the directory.
+// The first byte selects the rank that meets, or one parser for the rest of the input, because a
+// meeting is slow. The input of a meeting is messages separated by NUL, each a name, a line break
+// and a text. A file whose name starts with '!' is locked by a live process. In a message, '@' and
+// '$' stand for the nonce and the session of the rank that meets; such a message is written during
+// the meeting, when both are visible in the directory.
 #include <fcntl.h>
 
 #include <algorithm>
@@ -75,7 +75,7 @@ std::string filled_in(std::string_view text, const std::string& nonce, const std
   return filled;
 }
 
-/// What is accepted is written and read again as the same.
+/// An accepted message must survive a round trip.
 template <typename Word>
 void read_word(std::string_view text) {
   const std::optional<Word> word = Word::parse(text);
@@ -102,7 +102,7 @@ class Target {
  public:
   void run(std::uint8_t who, std::string_view input) {
     meet(who, input);
-    ops_.clear();  // at once: what an input leaves would be taken for a leak and searched for
+    ops_.clear();  // at once, or libFuzzer would suspect a leak
   }
 
  private:
@@ -134,7 +134,7 @@ class Target {
                        .settle = nanoseconds(0)},
                       is_answered ? Clock::now() + std::chrono::hours(1) : Clock::now());
     if (met.ok()) {
-      require(is_answered);  // nobody else can know the nonce or the session
+      require(is_answered);  // other messages cannot know the nonce or the session
       const auto coordinator = (*met)->make_coordinator();
       require(coordinator.ok() == is_plain_word((*met)->session()));
       return;
@@ -153,14 +153,14 @@ class Target {
     require(fd.ok() && ops_.try_lock(fd->get(), LockMode::exclusive).ok());
   }
 
-  /// Says what has to be known of the one who meets.
+  /// Writes the messages that need the nonce or the session of the rank that meets.
   void answer(const std::vector<Message>& messages, std::uint32_t rank) {
     const auto names = ops_.list(directory_.at(kFolder));
     require(names.ok());
     std::string nonce;
     for (const std::string& name : *names) {
       const auto claim = parse_word_name(name, kClaimPrefix);
-      // Nobody else makes one of 32 characters that is locked and that no input has named.
+      // Ours is the claim of 32 characters that no input has named.
       const bool is_ours = claim && claim->first == rank && claim->second.size() == 32 &&
                            std::ranges::none_of(messages, [&](const Message& message) {
                              return message.name == name;

@@ -16,7 +16,7 @@ MemoryFileOps::MemoryFileOps() : memory_(::memfd_create("stoker-fuzz", MFD_CLOEX
 }
 
 CheckpointDirectory MemoryFileOps::directory() {
-  // No name is looked up in it.
+  // Only a placeholder: no name is looked up in it.
   const Result<CheckpointDirectory> place = CheckpointDirectory::open(posix_file_ops(), "/");
   if (!place.ok()) std::abort();
   return place->with(*this);

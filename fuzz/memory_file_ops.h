@@ -15,24 +15,24 @@
 
 namespace stoker {
 
-/// A checkpoint directory in memory, for fuzz targets of what is found there: a file costs a tenth
-/// of what it costs on tmpfs. Names are kept in a map and bytes in strings. A descriptor is that of
-/// one memfd, which is filled with the bytes of the file that was opened last: enough for those who
-/// open a file, read it to its end and then open the next one. Nothing is durable, there are no
-/// links, and a lock is known to this class alone.
+/// A checkpoint directory in memory, for fuzz targets that read checkpoint directories: a file
+/// costs a tenth of one on tmpfs. Names are kept in a map and bytes in strings. All descriptors
+/// refer to one memfd, which contains the bytes of the file that was opened last for reading:
+/// enough for code that reads a file to its end before it opens the next. Nothing is durable, there
+/// are no links, and locks exist only in this class.
 ///
 /// Thread safety: none.
 class MemoryFileOps final : public FileOps {
  public:
   MemoryFileOps();
 
-  /// A place whose names are these.
+  /// Returns a directory with these files. This object must outlive it.
   CheckpointDirectory directory();
-  /// Of everything; nothing in it may be open.
+  /// Removes all files; none may be open.
   void clear();
-  /// Any name below the directory. Directories have no bytes and need not be made.
+  /// Creates or replaces a file with any name below the directory. Directories need not be created.
   void write(std::string_view name, std::string_view text);
-  /// What a file says; nothing if there is none.
+  /// Returns the text of a file; nullopt if there is none.
   std::optional<std::string> find(std::string_view name) const;
 
   Result<UniqueFd> open(const PathAt& path, int flags) override;
@@ -49,7 +49,7 @@ class MemoryFileOps final : public FileOps {
   Status try_lock(int fd, LockMode mode) override;
   void reached(std::string_view) override {}
 
-  // Nobody here asks for these.
+  // Not used by the fuzz targets: these abort.
   Status fallocate(int, std::uint64_t) override { return unasked(); }
   Status ftruncate(int, std::uint64_t) override { return unasked(); }
   Status fchmod(int, unsigned) override { return unasked(); }
@@ -64,7 +64,7 @@ class MemoryFileOps final : public FileOps {
   struct File {
     std::uint64_t inode = 0;
     std::string text;
-    bool is_locked = false;  // by whoever has made it, until it is gone
+    bool is_locked = false;  // exclusively, until the file is removed
   };
   using Files = std::map<std::string, std::shared_ptr<File>, std::less<>>;
 
@@ -72,7 +72,7 @@ class MemoryFileOps final : public FileOps {
   void fill(const std::string& text);
 
   Files files_;
-  std::vector<std::shared_ptr<File>> open_;  // by descriptor; what is closed is replaced
+  std::vector<std::shared_ptr<File>> open_;  // by descriptor; entries of closed ones are reused
   std::uint64_t last_inode_ = 0;
   UniqueFd memory_;
   std::size_t memory_bytes_ = 0;

@@ -1,5 +1,5 @@
-// Any bytes as a .npy: nothing crashes, and an array that was read has a header that we write and
-// read back as the same array.
+// Any bytes as a .npy file: nothing crashes, and the header of an accepted array must survive a
+// round trip.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>

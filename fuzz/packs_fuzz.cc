@@ -1,5 +1,5 @@
-// Files of packs with any entries in a sound frame: every pack is refused, or lies in its row and
-// in its documents.
+// Pack files with any entries and correct checksums: every pack is refused, or its pieces are
+// inside the pack and inside the token file.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -29,8 +29,9 @@ std::shared_ptr<const Dataset> make_dataset() {
   return *dataset;
 }
 
-/// `file`, which was made from `sound` and has been here before, with the entries that `data` says.
-/// All but a few of its 68 KiB stay as they are.
+/// Writes the entries from `data` into `file`, a copy of `sound` that is reused for every input,
+/// and corrects its checksums. Only the bytes that the last input changed are restored, not all 68
+/// KiB.
 void frame(std::span<const std::byte> sound, std::span<const std::byte> data,
            std::vector<std::byte>& file) {
   static std::size_t changed_bytes = 0;

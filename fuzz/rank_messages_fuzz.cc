@@ -1,5 +1,5 @@
-// Any text as a message between the ranks of a save or a restore. What is accepted is written and
-// read again as the same text.
+// Any text as a message between the ranks of a save or a restore. An accepted message must survive
+// a round trip.
 #include <cstdint>
 #include <cstdlib>
 #include <string>
@@ -12,7 +12,7 @@
 namespace stoker {
 namespace {
 
-/// What was read is written; that must be read, and written the same.
+/// Writes an accepted message, reads it again and requires the same text.
 template <typename Parse>
 void read_as(std::string_view text, const Parse& parse) {
   const auto message = parse(text);

@@ -1,5 +1,5 @@
-// Any bytes as a safetensors file: nothing crashes, and what was read lies one behind the other up
-// to the end and is written and read again as the same.
+// Any bytes as a safetensors file: nothing crashes, the tensors of an accepted file are contiguous
+// up to its end, and its header must survive a round trip.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -38,7 +38,7 @@ void read_file(std::span<const std::byte> file) {
 }  // namespace
 }  // namespace stoker
 
-/// Half of the inputs bring their own length; to the others we give the right one.
+/// Reads every input twice: as it is, and with a correct header length.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto bytes = std::as_bytes(std::span(data, size));
   stoker::read_file(bytes);

@@ -12,8 +12,8 @@
 
 namespace stoker {
 
-/// A directory in memory for a fuzz target that goes through files; removed at the end. One for the
-/// whole process: making one for each input would cost more than the input does.
+/// A directory in memory for a fuzz target that uses files; the destructor removes it. Use one for
+/// the whole process: creating one for each input would cost more than the input itself.
 ///
 /// Thread safety: none.
 class ScratchDirectory {
@@ -35,7 +35,7 @@ class ScratchDirectory {
   void make(const std::string& name) const {
     std::filesystem::create_directories(path_ + "/" + name);
   }
-  /// Of files; a directory in it stays.
+  /// Removes the files in a directory, but not its subdirectories.
   void empty(const std::string& name) const {
     const std::string path = path_ + "/" + name;
     DIR* const directory = ::opendir(path.c_str());
@@ -44,7 +44,7 @@ class ScratchDirectory {
       ::unlinkat(::dirfd(directory), entry->d_name, 0);
     ::closedir(directory);
   }
-  /// By system calls: streams cost more than the file does.
+  /// Uses system calls, because streams cost more than the file itself.
   void write(const std::string& name, std::string_view text) const {
     const int fd =
         ::open((path_ + "/" + name).c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);

@@ -1,5 +1,5 @@
-// Any text as the notes of a step, as it is and sealed. What is accepted is written and read again
-// as the same.
+// Any text as the notes of a step, as it is and with a correct checksum. Accepted notes must
+// survive a round trip.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -12,13 +12,13 @@
 namespace stoker {
 namespace {
 
-constexpr std::uint64_t kStep = 1000;  // of the committed example
+constexpr std::uint64_t kStep = 1000;  // the step of the example in the corpus
 
 void require(bool condition) {
   if (!condition) std::abort();
 }
 
-/// NaN is not equal to itself, so texts are compared.
+/// Compares texts, because NaN is not equal to itself.
 void read_text(std::string_view text) {
   const Result<StepNotes> notes = parse_step_notes(text, kStep, "notes.json");
   if (!notes.ok()) {

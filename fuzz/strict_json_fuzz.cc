@@ -1,5 +1,5 @@
-// Any text into the strict parser: what it accepts, the library's own parser reads as the same
-// value, and a refusal says why in printable ASCII.
+// Any text as strict JSON: nlohmann::json must read an accepted text as the same value, and the
+// message of a refusal must be printable ASCII.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>

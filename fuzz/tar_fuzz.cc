@@ -1,6 +1,6 @@
-// Any bytes as a WebDataset shard: no crash whatever the read ahead, which never changes what is
-// found; every record that is found splits into the key it was found with; and the samples of an
-// accepted shard that a writer takes are read back equal.
+// Any bytes as a WebDataset shard: nothing crashes, and the amount of read-ahead does not change
+// the records found. Every record of an accepted shard splits into a sample with the key that the
+// scan found, and the samples that a writer accepts are read back equal.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -43,7 +43,7 @@ struct Memory : ByteSink {
   std::vector<std::byte> bytes;
 };
 
-/// Feeds exact copies, so that a read beyond what was fed is a read beyond an allocation.
+/// Feeds exact copies, so that AddressSanitizer detects a read beyond the bytes fed.
 Status scan(const ShardReader& reader, Bytes shard, std::size_t ahead, Found& found) {
   STOKER_ASSIGN(const std::unique_ptr<ShardScanner> scanner, reader.scan(shard.size()));
   for (ByteRange want; (want = scanner->wants()).size_bytes > 0;) {
@@ -70,11 +70,11 @@ bool same(const SampleView& one, const SampleView& other) {
   });
 }
 
-/// Writes what was read, as far as a writer takes it, and reads it again.
+/// Writes the samples that the writer accepts, and reads them again.
 void round_trip(const ShardReader& reader, Bytes shard, const Found& found) {
   Memory memory;
   const std::unique_ptr<ShardWriter> writer = make_webdataset_writer(memory);
-  std::deque<SampleView> written;  // a vector would copy them as it grows, and copies' views dangle
+  std::deque<SampleView> written;  // not a vector, whose copies would have dangling views
   for (const Found::Record& record : found.records) {
     SampleView sample;
     const Bytes bytes = shard.subspan(record.range.offset_bytes, record.range.size_bytes);
@@ -98,8 +98,8 @@ void round_trip(const ShardReader& reader, Bytes shard, const Found& found) {
   }
 }
 
-/// Makes the checksum of everything that looks like a header right again, or hardly any mutation
-/// would get past it.
+/// Corrects the checksum of everything that looks like a header; otherwise hardly any mutation
+/// would be accepted.
 void fix_checksums(std::span<std::uint8_t> shard) {
   for (; shard.size() >= 512; shard = shard.subspan(512)) {
     const auto field = shard.subspan(148, 8);

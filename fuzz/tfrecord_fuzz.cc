@@ -1,5 +1,5 @@
-// Any bytes as a shard, with any read-ahead, or as an Example, by the last byte: nothing crashes,
-// views stay inside, and what was read is written and read back as itself.
+// Any bytes as a shard, with any read-ahead, or as an Example; the last byte selects which. Nothing
+// crashes, views stay inside their memory, and accepted samples must survive a round trip.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -63,7 +63,7 @@ void require_equal(const SampleView& a, const SampleView& b) {
   }
 }
 
-/// The shard's records, fed with read-ahead that the input itself decides.
+/// Returns the records of the shard, scanned with a read-ahead that the input determines.
 std::vector<ByteRange> scan(Bytes shard, std::uint8_t ahead) {
   static const std::unique_ptr<ShardReader> reader = make_tfrecord_reader();
   Result<std::unique_ptr<ShardScanner>> scanner = reader->scan(shard.size());
@@ -109,8 +109,7 @@ void read_example(Bytes example) {
   require_equal(sample, again);
 }
 
-/// At most two records of the input, cut by its own bytes, with the checksums that nobody
-/// guesses.
+/// Returns at most two records with correct checksums; the input determines their sizes.
 std::vector<std::byte> framed(Bytes data) {
   MemorySink sink;
   const std::unique_ptr<ShardWriter> writer = make_tfrecord_writer(sink, {.raw = true});

@@ -1,6 +1,6 @@
 // Any bytes as a token file of every format and dtype, and as Megatron's index: nothing crashes,
-// every sequence and document lies inside, and a valid index is written again byte for byte. The
-// last two bytes are the dtype and, times the size of a token, the size of the .bin.
+// every sequence and document is inside the file, and a valid index is written again byte for byte.
+// The last two bytes are the dtype and the number of tokens in the .bin.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>

@@ -1,5 +1,5 @@
-// Any text into every parser of base: none may crash, a value that was read is written exactly and
-// read back as itself, and a refusal says why in printable ASCII.
+// Any text for the parsers of sizes, rates, durations and digests: none may crash, a value must
+// survive an exact round trip, and the message of a refusal must be printable ASCII.
 #include <algorithm>
 #include <array>
 #include <cstdint>

@@ -2,11 +2,11 @@
 """Compares ``stoker bench disk`` with fio, both in one run.
 
 Figures P1 and P2 of docs/benchmarks.md: a durable sequential write, and reads of a cold file. Each
-round runs both programs one after the other, in turns who goes first, on files of the same size
-that were written the same way a moment before. What counts is the ratio within a round, ours
-divided by fio's; its median and spread over the rounds are shown.
+round runs both programs, in alternating order, on files of the same size that were written in the
+same way just before. The result is the ratio within a round, ours divided by fio's; its median and
+spread over the rounds are shown.
 
-Writes build/bench/disk.json and prints a Markdown table. Never fails because of a figure.
+Writes build/bench/disk.json and prints a Markdown table. Does not fail because of a figure.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ class Case:
     """One comparison: the same work for both programs."""
 
     figure: str
-    name: str  # as `stoker bench disk --only` takes it
+    name: str  # as in `stoker bench disk --only`
     block_bytes: int
     depth: int
     in_iops: bool = False
 
     @property
     def title(self) -> str:
-        """For the table."""
+        """Returns the title for the table."""
         names = {"seq_write": "durable write", "seq_read": "sequential read"}
         work = names.get(self.name, "random read")
         return f"{work} {size_text(self.block_bytes)}, depth {self.depth}"
@@ -51,7 +51,7 @@ class Case:
 
 @dataclasses.dataclass
 class Outcome:
-    """What the rounds of one case came to, in bytes or operations per second."""
+    """The results of the rounds of one case, in bytes or operations per second."""
 
     case: Case
     ours: list[float] = dataclasses.field(default_factory=list)
@@ -86,16 +86,16 @@ def parse_size(text: str) -> int:
     """Reads ``4GiB``."""
     match = re.fullmatch(r"(\d+)(KiB|MiB|GiB)?", text)
     if not match:
-        raise argparse.ArgumentTypeError(f"{text!r} is no size: write 512MiB or 4GiB")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a size: write 512MiB or 4GiB")
     return int(match[1]) * UNITS.get(match[2], 1)
 
 
 def run_json(command: list[str]) -> Any:
-    """Runs a program that answers with one JSON object."""
+    """Runs a program that prints one JSON object."""
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         sys.exit(f"bench_fio: {' '.join(command)}\n{done.stderr.strip() or done.stdout.strip()}")
-    return json.loads(done.stdout[done.stdout.index("{") :])  # fio may put a warning first
+    return json.loads(done.stdout[done.stdout.index("{") :])  # fio may print a warning first
 
 
 class Bench:
@@ -124,9 +124,9 @@ class Bench:
         return float(result["iops"] if case.in_iops else result["bytes_per_s"])
 
     def run_fio(self, mode: str, block_bytes: int, depth: int, *more: str) -> dict[str, Any]:
-        """Runs one fio job on the file, with all that fio has to be fast."""
+        """Runs one fio job on the file, with all options that make fio fast."""
         options = "--ioengine=io_uring --direct=1 --registerfiles=1 --output-format=json"
-        if self.report["registered_buffers"]:  # else neither side may lock that much memory
+        if self.report["registered_buffers"]:  # otherwise neither may lock that much memory
             options += " --fixedbufs=1"
         shape = f"--rw={mode} --size={self.args.size} --bs={block_bytes} --iodepth={depth}"
         name = ["--name=stoker", f"--filename={self.file}"]
@@ -153,7 +153,7 @@ class Bench:
             self.file.unlink(missing_ok=True)
 
     def evict(self) -> None:
-        """Direct writes leave nothing in the page cache; this makes sure."""
+        """Ensures a cold file, although direct writes leave nothing in the page cache."""
         fd = os.open(self.file, os.O_RDONLY)
         try:
             os.fsync(fd)
@@ -162,7 +162,7 @@ class Bench:
             os.close(fd)
 
     def compare(self, case: Case) -> Outcome:
-        """All rounds of one case."""
+        """Runs all rounds of one case."""
         outcome = Outcome(case)
         for number in range(self.args.rounds):
             sides = [(outcome.ours, self.ours), (outcome.fio, self.fio)]
@@ -173,7 +173,7 @@ class Bench:
 
 
 def value_text(case: Case, value: float) -> str:
-    """Writes a rate as people read it."""
+    """Formats a rate."""
     return f"{value / 1e3:.1f}k IOPS" if case.in_iops else f"{value / 1e9:.2f} GB/s"
 
 
@@ -216,7 +216,7 @@ def machine_of(bench: Bench) -> dict[str, str]:
 
 
 def write_docs(page: Path, machine: dict[str, str], table: str) -> None:
-    """Replaces what stands between the markers."""
+    """Replaces the text between the markers."""
     text = page.read_text(encoding="utf-8")
     before, found, rest = text.partition(BEGIN)
     _, found_end, after = rest.partition(END)
@@ -241,7 +241,7 @@ def parse_args() -> argparse.Namespace:
     args = parser.parse_args()
     args.stoker = args.stoker or args.program or "build/bench/stoker"
     if not Path(args.stoker).exists():
-        parser.error(f"{args.stoker} is not there: run `make bench`")
+        parser.error(f"{args.stoker} does not exist: run `make bench`")
     if shutil.which("fio") is None:
         parser.error("fio is not installed: apt-get install fio")
     if args.rounds < 1 or args.seconds < 1:

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Fails, naming the places, if a C++ file is not as clang-format would write it; --fix rewrites.
-# The version is part of the format: another clang-format breaks lines elsewhere.
+# Fails, and lists the places, if a C++ file is not formatted by clang-format; --fix rewrites it.
+# The version matters: another clang-format breaks lines differently.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

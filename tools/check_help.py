@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Compares the help of every command with tests/golden/cli: a new wording shows in a diff.
+"""Compares the help of every command with tests/golden/cli, so that changes show in a diff.
 
 usage: check_help.py STOKER [--write]
 
-STOKER is the program. --write renews the files instead: look at the diff before it is committed.
+STOKER is the program. --write updates the files instead: review the diff before committing.
 """
 
 import re
@@ -15,7 +15,7 @@ GOLDEN = Path(__file__).resolve().parents[1] / "tests" / "golden" / "cli"
 
 
 def help_texts(stoker: str, words: tuple[str, ...] = ()) -> dict[str, str]:
-    """The help of a command and of all below it, by file name: {"stoker-bench-disk.txt": ...}."""
+    """Returns the help of a command and its subcommands by file: {"stoker-bench.txt": ...}."""
     done = subprocess.run([stoker, *words, "--help"], capture_output=True, text=True, check=True)
     texts = {"-".join(("stoker", *words)) + ".txt": done.stdout}
     _, _, subcommands = done.stdout.partition("\nSubcommands:\n")
@@ -25,7 +25,7 @@ def help_texts(stoker: str, words: tuple[str, ...] = ()) -> dict[str, str]:
 
 
 def main() -> int:
-    """Prints what differs; the exit status is 1 if something does."""
+    """Prints differences; returns 1 if there are any."""
     arguments = [argument for argument in sys.argv[1:] if argument != "--write"]
     if len(arguments) != 1:
         print(__doc__)

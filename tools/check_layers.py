@@ -1,11 +1,11 @@
-"""Holds the tree to layers.toml: who may include whom.
+"""Checks the tree against layers.toml: which layer may include which.
 
-Fails, naming file and line, if
+Fails, with file and line, if
 
 * a file under src/ or python/src/ includes a layer that its own is not granted,
 * a file in a room (a folder inside a layer) includes a room that its own is not granted,
 * the grants form a cycle, or name a layer or a room that does not exist,
-* a folder under src/ is missing from layers.toml, or holds more than FILES_MAX files,
+* a folder under src/ is missing from layers.toml, or has more than FILES_MAX files,
 * the DEPS of a stoker_layer() are not the grants of that layer,
 * a public header includes anything but the C++ library and other public headers,
 * a public header belongs to no layer, and so would not be installed.
@@ -32,12 +32,12 @@ Grants = Mapping[str, list[str]]
 
 INCLUDE = re.compile(r'\s*#\s*include\s*([<"])([^>"]+)[>"]')
 LAYER_CALL = re.compile(r"stoker_layer\(\s*(\w+)(.*?)\)", re.DOTALL)
-FILES_MAX = 30  # headers and sources; a folder is looked through, not searched
+FILES_MAX = 30  # headers and sources; a folder should be easy to overview
 KEYWORDS = {"PUBLIC_HEADERS", "SOURCES", "DEPS", "LIBRARIES"}
 
 
 def includes(path: Path) -> Iterator[tuple[int, bool, str]]:
-    """Yields line number, whether it is an <angled> one, and the name, of each include."""
+    """Yields line number, whether it has angle brackets, and the name, of each include."""
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         if match := INCLUDE.match(line):
             yield number, match[1] == "<", match[2]
@@ -81,12 +81,12 @@ def check_includes(root: Path, grants: Grants) -> Iterator[str]:
 
 
 def room_of(file: str) -> str:
-    """The room of a file that is named from src/ on: "order" of "dataset/order/cursor.h"."""
+    """Returns the room of a file, given relative to src/: "order" of "dataset/order/cursor.h"."""
     return "/".join(file.split("/")[1:-1]) or "."
 
 
 def check_rooms(root: Path, layer: str, grants: Grants) -> Iterator[str]:
-    """Inside a layer, each file includes its own room and granted ones; no room is too full."""
+    """Within a layer, each file includes only its own and granted rooms; no room is too full."""
     sizes: dict[str, int] = {}
     for path in sources(root / "src" / layer):
         room = room_of(path.relative_to(root / "src").as_posix())
@@ -109,13 +109,13 @@ def check_rooms(root: Path, layer: str, grants: Grants) -> Iterator[str]:
 
 
 def check_public_headers(root: Path, owned: set[str]) -> Iterator[str]:
-    """Public headers stand on the C++ library alone, and each belongs to a layer."""
+    """Public headers include only the C++ library and each other, and each belongs to a layer."""
     for path in sources(root / "include"):
         place = path.relative_to(root)
         if place.as_posix() not in owned:
             yield f"{place}: no stoker_layer() lists it under PUBLIC_HEADERS"
         for number, angled, name in includes(path):
-            # The C++ library's headers have neither a folder nor an extension.
+            # Headers of the C++ library have neither a folder nor an extension.
             if angled and ("/" in name or "." in name):
                 yield f"{place}:{number}: a public header may not include <{name}>"
             if not angled and not name.startswith("stoker/"):
@@ -126,7 +126,7 @@ def layer_calls(root: Path) -> Iterator[tuple[Path, str, dict[str, list[str]]]]:
     """Yields file, layer and keyword arguments of every stoker_layer() call."""
     for path in sorted((root / "src").rglob("CMakeLists.txt")):
         text = re.sub(r"#[^\n]*", "", path.read_text(encoding="utf-8"))
-        # ${...} holds no parenthesis, so the first ")" ends the call.
+        # ${...} contains no parenthesis, so the first ")" ends the call.
         for match in LAYER_CALL.finditer(text):
             arguments: dict[str, list[str]] = {keyword: [] for keyword in KEYWORDS}
             current: list[str] = []
@@ -159,7 +159,7 @@ def check_tree(root: Path) -> list[str]:
 
 
 def main() -> int:
-    """Checks one tree and prints what is wrong with it."""
+    """Checks one tree and prints the violations."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("root", nargs="?", type=Path, default=Path(__file__).parents[1])
     errors = check_tree(parser.parse_args().root.resolve())

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Checks that src/dataset reaches the files of a dataset through an ObjectStore alone.
+"""Checks that src/dataset accesses the files of a dataset only through an ObjectStore.
 
 Prints one line per violation and exits with 1 if there are any. A violation is:
 
-* a line that opens, lists or looks at a file past the store, in a file without an exception,
+* a line that opens, lists or stats a file without the store, in a file without an exception,
 * an exception that is not needed, or whose file does not exist.
 """
 
@@ -15,7 +15,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-# What is no file of a dataset: by file, or by folder, with the reason.
+# Files that are not part of a dataset: by file or folder, with the reason.
 EXCEPTIONS = {
     "input/": "what pack reads is a user's tree, not a dataset",
     "index/derived_file.cc": "indexes and bins are local files that are locked and published",
@@ -44,7 +44,7 @@ PAST_THE_STORE = re.compile(
 
 
 def violations(path: Path) -> Iterator[tuple[int, str]]:
-    """Yields line number and text of each call past the store, comments left out."""
+    """Yields line number and text of each call that bypasses the store, except in comments."""
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         if match := PAST_THE_STORE.search(line.split("//")[0]):
             yield number, match[0]
@@ -77,7 +77,7 @@ def check_tree(root: Path) -> list[str]:
 
 
 def main() -> int:
-    """Checks one tree and prints what is wrong with it."""
+    """Checks one tree and prints the violations."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("root", nargs="?", type=Path, default=Path(__file__).parents[1])
     errors = check_tree(parser.parse_args().root.resolve())

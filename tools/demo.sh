@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# demo.sh STOKER PYTHON: shows what the command at STOKER and the package of PYTHON can do, in a
-# scratch directory that is gone after.
+# demo.sh STOKER PYTHON: demonstrates the command at STOKER and the package of PYTHON, in a scratch
+# directory that is removed at the end.
 set -euo pipefail
 
 stoker=$(realpath "$1")
 python=$(realpath -s "$2")
 trainer=$(realpath "$(dirname "${BASH_SOURCE[0]}")/../examples/train.py")
-# Not /tmp, which is memory on many machines: a disk is what we want to look at.
+# Not /tmp, which is in memory on many machines: the demo needs a disk.
 scratch=$(mktemp -d "${TMPDIR:-/var/tmp}/stoker-demo.XXXXXX")
 trap 'rm -rf "$scratch"' EXIT
 
@@ -17,13 +17,13 @@ show() {
 
 show --version
 show doctor "$scratch" || {
-  # 1 means that it worked and found problems: news for the reader, not a failure of the demo.
+  # Status 1 means that problems were found: news for the reader, not a failure of the demo.
   status=$?
   [[ $status -eq 1 ]] || exit "$status"
 }
 show bench disk --quick "$scratch"
 
-# A small tree that looks like a dataset of images: a folder for each class, files of some kilobytes.
+# A small tree like a dataset of images: a folder per class, files of some kilobytes.
 for class in cat dog owl; do
   mkdir -p "$scratch/images/$class"
   for number in {001..040}; do
@@ -37,7 +37,7 @@ show stats shards/
 show verify shards/
 show stream shards/ --batch-size 6 --seed 7
 
-# The same samples twice: in peace, and by a stream that is killed in the middle and goes on.
+# The same samples twice: uninterrupted, and by a stream that is killed in the middle and continues.
 stream=(stream shards/ --batch-size 6 --seed 7 --epochs 3 --print-keys)
 printf '\n$ stoker %s > whole.keys\n' "${stream[*]}"
 "$stoker" "${stream[@]}" >whole.keys 2>/dev/null
@@ -57,16 +57,16 @@ printf 'killed after %s keys\n' "$(wc -l <killed.keys)"
 printf '\n$ stoker %s > rest.keys\n' "${stream[*]}"
 "$stoker" "${stream[@]}" >rest.keys 2>resumed.txt
 head -n 1 resumed.txt
-# What was printed after the last cursor comes again: the list is cut where the cursor stood.
+# Keys that were printed after the last cursor are printed again: cut the list at the cursor.
 kept=$(sed -n 's/^resumed at .*: \([0-9]*\) samples\{0,1\} came before$/\1/p' resumed.txt)
 [[ -n $kept && $kept -gt 0 && $kept -le $(wc -l <killed.keys) && -s rest.keys ]] ||
-  { echo "demo: it did not go on where it was" >&2; exit 1; }
+  { echo "demo: it did not continue where it stopped" >&2; exit 1; }
 { head -n "$kept" killed.keys; cat rest.keys; } | cmp - whole.keys ||
   { echo "demo: the resumed stream has other samples than the unbroken one" >&2; exit 1; }
 printf '%s + %s keys: the same samples in the same order as the unbroken stream of %s\n' \
   "$kept" "$(wc -l <rest.keys)" "$(wc -l <whole.keys)"
 
-# The same with a training: its model, its place in the data and its losses survive the kill.
+# The same with a training run: its model, its position in the data and its losses survive the kill.
 train() {
   printf '\n$ python examples/train.py shards/ %s\n' "$*"
   "$python" "$trainer" shards/ "$@"

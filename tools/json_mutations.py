@@ -1,7 +1,7 @@
-"""Every number, string and reference of a JSON document, changed: for tests of what reads it.
+"""Mutates every number, string and reference of a JSON document, to test its readers.
 
-A document has a fixed list of mutations, so that a test can walk through all of them or through a
-share that is the same each time. seal() writes a manifest or a note with its checksum.
+A document has a fixed list of mutations, so that a test can use all of them or a share that is the
+same each time. seal() writes a manifest or a note with its checksum.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
-Path = tuple[Any, ...]  # keys and indices from the root on
+Path = tuple[Any, ...]  # keys and indices from the root
 
-_TWICE = "\x01"  # behind a key that is to be written a second time
+_TWICE = "\x01"  # after a key to be duplicated
 _GONE = object()
 _NUMBERS: tuple[Any, ...] = (
     *(0, -1, 1, 2, 9, 10, 255, 4096, 2**31, 2**32, 2**53 + 1, 2**62, 2**62 + 1, 2**63 - 1),
@@ -43,7 +43,7 @@ class _Digest(ctypes.Structure):
 
 
 def xxh3_128(data: bytes) -> str:
-    """XXH3-128, which Python lacks, as `xxhsum -H2` prints it; OSError without libxxhash."""
+    """Returns the XXH3-128, which Python lacks, as `xxhsum -H2` does; OSError without libxxhash."""
     library = ctypes.CDLL("libxxhash.so.0")
     library.XXH3_128bits.restype = _Digest
     library.XXH3_128bits.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
@@ -52,19 +52,19 @@ def xxh3_128(data: bytes) -> str:
 
 
 def text_of(document: Any) -> str:
-    """The JSON, with the keys that a mutation wants twice."""
+    """Returns the JSON, with the keys that a mutation duplicates."""
     return json.dumps(document, ensure_ascii=False).replace('\\u0001"', '"')
 
 
 def seal(document: Any) -> bytes:
-    """The text of a manifest or a note, with its checksum as the last member."""
+    """Returns the text of a manifest or a note, with its checksum as the last member."""
     body = text_of(document)[:-1].encode()
     body += b"\n" if body == b"{" else b",\n"
     return body + f'"xxh3_128": "{xxh3_128(body)}"}}\n'.encode()
 
 
 def _slots(node: Any, path: Path) -> Iterator[tuple[Path, Any]]:
-    """Every place in a document below the root, and what is there."""
+    """Yields every place in a document below the root, and its value."""
     items: list[tuple[Any, Any]] = []
     if isinstance(node, dict):
         items = list(node.items())
@@ -82,7 +82,7 @@ def _deep(value: Any, depth: int) -> Any:
 
 
 class Mutations:
-    """All mutations of a document, in an order that the seed says."""
+    """All mutations of a document, in an order determined by the seed."""
 
     def __init__(self, document: Any, seed: int) -> None:
         self._text = json.dumps(document)
@@ -126,7 +126,7 @@ class Mutations:
         return len(self._all)
 
     def make(self, number: int) -> tuple[str, Any]:
-        """What the mutation of that number does, and the document; behind the last one two each."""
+        """Returns a mutation's description and document; past the last, two mutations each."""
         document = json.loads(self._text)
         wanted = [self._all[number % len(self._all)]]
         if number >= len(self._all):
@@ -150,7 +150,7 @@ class _Doubled:
 
 
 def _apply(document: Any, path: Path, value: Any) -> None:
-    """Does nothing where an earlier change has taken the place away."""
+    """Does nothing if an earlier change has removed the place."""
     try:
         parent = document
         for key in path[:-1]:

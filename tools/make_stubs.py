@@ -1,7 +1,7 @@
 """Generates python/stoker/_native.pyi from the compiled module, or compares it with a new one.
 
 The stub is committed: a change of the Python interface shows in the diff, and a test fails until
-``make stubs`` has been run.
+``make stubs`` is run.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PATTERNS = PYTHON / "src" / "stub_patterns.txt"
 
 
 def generate() -> str:
-    """What nanobind says about stoker._native as it is compiled now."""
+    """Returns nanobind's stub of stoker._native as compiled now."""
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder) / "_native.pyi"
         options = ["-q", "-m", "stoker._native", "-p", str(PATTERNS), "-o", str(output)]
@@ -28,7 +28,7 @@ def generate() -> str:
 
 
 def difference() -> str:
-    """The committed stub against a new one, as a diff; empty when they agree."""
+    """Returns the diff of the committed stub and a new one; empty if they are equal."""
     golden = GOLDEN.read_text(encoding="utf-8") if GOLDEN.exists() else ""
     lines = difflib.unified_diff(
         golden.splitlines(), generate().splitlines(), "committed", "generated", lineterm=""

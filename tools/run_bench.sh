@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# run_bench.sh DIR: runs every Google Benchmark program called *_bench in DIR, and leaves JSON beside
-# the table on the screen, in build/bench-results/.
+# run_bench.sh DIR: runs every Google Benchmark program named *_bench in DIR, and writes JSON to
+# build/bench-results/, in addition to the table on the screen.
 set -euo pipefail
 
 results=build/bench-results

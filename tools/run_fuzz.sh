@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# run_fuzz.sh TARGET_DIR CORPUS_DIR SECONDS [RUNS]: runs every fuzz target for SECONDS, or, with RUNS, until it has made
-# so many executions. What they learn is kept in CORPUS_DIR; a crashing input is left there as <target>-crash-*, to be
-# given to the target.
+# run_fuzz.sh TARGET_DIR CORPUS_DIR SECONDS [RUNS]: runs every fuzz target for SECONDS, or with RUNS for that many
+# executions. New inputs are kept in CORPUS_DIR; a crashing input is written there as <target>-crash-*: pass it to the
+# target to reproduce the crash.
 set -euo pipefail
 
 targets=$1 corpus=$2 seconds=$3 runs=${4:-}
 repository=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-# One frame of each allocation's stack: more of them cost a fifth of the time. A crashing input tells them if it is given
-# to the target again.
+# One frame of each allocation's stack: more would cost a fifth of the time. To see the whole stack, run the target with
+# the crashing input.
 export ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1:malloc_context_size=1
 
-# The size that an input may have. What it tests fits into it; more costs time and finds nothing new.
+# Largest input size. It is enough for what the target tests; larger inputs cost time and find nothing new.
 max_len_of() {
   case $1 in
     tar_fuzz) echo 65536 ;;  # blocks of 512 bytes
@@ -19,7 +19,7 @@ max_len_of() {
     checkpoint_manifest_fuzz | litdata_fuzz | mds_fuzz) echo 2048 ;;
     catalog_fuzz | lock_record_fuzz | step_notes_fuzz | tfrecord_fuzz | units_fuzz) echo 1024 ;;
     machine_text_fuzz | meeting_fuzz | rank_messages_fuzz) echo 512 ;;
-    checkpoint_names_fuzz) echo 256 ;;  # what a filesystem takes
+    checkpoint_names_fuzz) echo 256 ;;  # longest file name
     *) echo 4096 ;;
   esac
 }
@@ -31,7 +31,7 @@ for target in "$targets"/*_fuzz; do
   [[ -x "$target" && -f "$target" ]] || continue
   name=$(basename "$target")
   mkdir -p "$corpus/$name"
-  # Committed examples, where there are any, are read and never added to.
+  # Committed examples, if any, are read but never added to.
   seeds=("$corpus/$name")
   [[ -d "$repository/fuzz/corpus/$name" ]] && seeds+=("$repository/fuzz/corpus/$name")
   found=$((found + 1))

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# run_interop.sh PYTHON TOOLS: runs the tests that read the files of the real packages, in build/peers,
-# let them read ours, and let real frameworks drive the Python package. TOOLS holds format_tool,
+# run_interop.sh PYTHON TOOLS: runs the tests that read files of the real packages, in build/peers, let
+# those read ours, and let real frameworks use the Python package. TOOLS contains format_tool,
 # dataset_tool, safetensors_tool, tokens_tool.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

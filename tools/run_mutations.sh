@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# run_mutations.sh PYTHON COUNT [NATIVE_COUNT]: hostile checkpoints at length. A million mutated
-# manifests through the C++ reader in one process; COUNT through every command; and COUNT of each
-# kind of checkpoint through the Python restore and load, in one process under AddressSanitizer.
+# run_mutations.sh PYTHON COUNT [NATIVE_COUNT]: long tests with hostile checkpoints. NATIVE_COUNT (default:
+# a million) mutated manifests through the C++ reader in one process; COUNT through every command; and COUNT
+# of each kind of checkpoint through the Python restore and load, in one process under AddressSanitizer.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -17,7 +17,7 @@ ASAN_OPTIONS=allocator_may_return_null=1 "$target" -runs="$native_count" -max_le
 echo "mutations: $count through each command"
 STOKER_MUTATIONS=$count "$python" -m pytest -q python/tests/test_checkpoint_command_mutations.py
 
-# The package as it is, with the sanitized module beside its sources.
+# The unchanged package, with the sanitized module beside its sources.
 package=build/asan-python/package
 for file in python/stoker/*; do
   case $file in *.so | *__pycache__) ;; *) ln -sfn "$PWD/$file" "$package/stoker/" ;; esac
@@ -25,7 +25,7 @@ done
 asan=$(${CXX:-c++} -print-file-name=libasan.so) ubsan=$(${CXX:-c++} -print-file-name=libubsan.so)
 stdcxx=$(${CXX:-c++} -print-file-name=libstdc++.so)
 echo "mutations: $count of each checkpoint through restore and load, under AddressSanitizer"
-# Python and torch leak by design, and a mutated size may be larger than any memory.
+# Python and torch leak by design, and a mutated size may exceed any memory.
 LD_PRELOAD="$asan $ubsan $stdcxx" PYTHONPATH=$package PYTHONMALLOC=malloc STOKER_MUTATIONS=$count \
   ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:halt_on_error=1 \
   UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \

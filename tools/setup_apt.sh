@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Installs the Debian or Ubuntu packages named as arguments, those that are missing, in one go.
-# Says nothing and costs some milliseconds when all are there.
+# Installs those of the Debian or Ubuntu packages named as arguments that are missing, in one run.
+# Prints nothing and takes some milliseconds if all are installed.
 #
-# STOKER_SKIP_APT=1 skips it, for machines that have the same libraries from somewhere else.
+# STOKER_SKIP_APT=1 skips it, for machines that have the same libraries from another source.
 set -euo pipefail
 
 if [[ "${STOKER_SKIP_APT:-0}" == 1 || $# -eq 0 ]]; then exit 0; fi
 
-# One line for people, on stderr, with the command that would have helped.
+# Prints the reason and the command to run, on stderr.
 give_up() {
   local why=$1
   shift
@@ -33,7 +33,7 @@ as_root=()
 if [[ $(id -u) -ne 0 ]]; then
   command -v sudo >/dev/null || give_up "neither root nor sudo here" "${missing[@]}"
   as_root=(sudo)
-  # Without a terminal sudo could not ask for a password: fail at once, not after its time-out.
+  # Without a terminal sudo cannot ask for a password: fail at once, not after its timeout.
   [[ -t 0 ]] || as_root=(sudo -n)
   "${as_root[@]}" true || give_up "sudo refused" "${missing[@]}"
 fi
@@ -45,8 +45,8 @@ apt() {
   "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
     apt-get -qq -o Dpkg::Use-Pty=0 -o Acquire::Retries=3 "$@" >"$log" 2>&1
 }
-# A failed update alone is no reason to stop: the lists on disk may do.
-apt update || echo "setup: apt-get update failed (no network?), going on with the lists here" >&2
+# Continue after a failed update: the lists on disk may be enough.
+apt update || echo "setup: apt-get update failed (no network?), continuing with the lists on disk" >&2
 apt install --yes --no-install-recommends "${missing[@]}" || {
   tail -n 15 "$log" >&2
   give_up "apt-get could not install (no network?)" "${missing[@]}"

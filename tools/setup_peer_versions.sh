@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# setup_peer_versions.sh: the directories build/peer-versions/NAME-VERSION with the versions of the peers that
-# tests/interop/versions/peers.txt lists. Needs build/peers (setup_peers.sh), whose packages they share. Each is made
-# once, and anew when its line has changed.
+# setup_peer_versions.sh: creates build/peer-versions/NAME-VERSION with the versions of the peers listed in
+# tests/interop/versions/peers.txt. Needs build/peers (setup_peers.sh), whose packages they share. Each is created
+# once, and again when its line has changed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# setup_peers.sh PYTHON: the environment build/peers with the real packages that our formats are tested
-# against and our figures are compared with. Made once, and anew when its list of packages has changed.
+# setup_peers.sh PYTHON: creates the environment build/peers with the real packages that our formats are
+# tested against and our figures compared with. Created once, and again when its list has changed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

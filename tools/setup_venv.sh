@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# setup_venv.sh PYTHON VENV REQUIREMENTS: a virtual environment with the tools we work with, and
-# with this checkout's python/ folder on its path, so that what `make build` compiles is imported.
-# REQUIREMENTS must be installed; requirements-torch.txt beside it only if that works.
+# setup_venv.sh PYTHON VENV REQUIREMENTS: creates a virtual environment with the development tools, and
+# this checkout's python/ folder on its path, so that the module compiled by `make build` is imported.
+# REQUIREMENTS must be installed; requirements-torch.txt beside it is optional.
 set -euo pipefail
 
 python=$1 venv=$2 requirements=$3

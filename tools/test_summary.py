@@ -1,8 +1,8 @@
 """Adds up JUnit reports of ctest and pytest; the last line is the total.
 
-Skips are listed with their reasons and failures by name, then one line says
-``N passed, N failed, N skipped``. A report that is missing, unreadable or empty counts as a
-failure, and so does a test that could not be started, which ctest files under "skipped".
+Lists skips with their reasons and failures by name, then prints one line ``N passed, N failed, N
+skipped``. A report that is missing, unreadable or empty counts as a failure, and so does a test
+that could not be started, which ctest reports as "skipped".
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ GTEST_SKIP = re.compile(r": Skipped\n(.*?)\n*\[  SKIPPED \]", re.DOTALL)
 
 @dataclass
 class Totals:
-    """What happened, over all reports."""
+    """The results of all reports."""
 
     passed: int = 0
     failed: list[str] = field(default_factory=list)
@@ -52,7 +52,7 @@ class Totals:
             self.passed += 1
 
     def print(self) -> None:
-        """Prints the lists, then the one line that counts."""
+        """Prints the lists, then the line with the totals."""
         for reason, names in sorted(self.skipped.items()):
             more = f" and {len(names) - 1} more" if len(names) > 1 else ""
             print(f"skipped: {names[0]}{more}: {reason}")
@@ -63,19 +63,19 @@ class Totals:
 
 
 def case_name(case: ElementTree.Element) -> str:
-    """The test's name as one would type it: ctest repeats it as the class, pytest does not."""
+    """Returns the test's name as typed: ctest repeats it as the class, pytest does not."""
     name, class_name = case.get("name", "?"), case.get("classname", "")
     return name if class_name in {"", name} else f"{class_name}::{name}"
 
 
 def skip_reason(case: ElementTree.Element) -> str:
-    """Why a test was skipped, in one line, from wherever the runner left it."""
+    """Returns why a test was skipped, in one line, from wherever the runner recorded it."""
     output = case.findtext("system-out") or ""
     if match := GTEST_SKIP.search(output):
         return " ".join(match[1].split()) or "no reason given"
     skip = case.find("skipped")
     message = "disabled" if skip is None else skip.get("message", "")
-    if message.startswith("SKIP_"):  # ctest's own word says only how it noticed
+    if message.startswith("SKIP_"):  # ctest's text says only how it noticed
         lines = [line.strip() for line in output.splitlines() if line.strip()]
         message = lines[-1] if lines else message
     return " ".join(message.removeprefix("skipped: ").split()) or "no reason given"

@@ -1,1 +1,1 @@
-"""What the comparisons with other packages share."""
+"""Shared code of the comparisons with other packages."""

@@ -1,4 +1,4 @@
-"""What the commands that compare with peers share: options, and where the outcome goes."""
+"""Options and output of the commands that compare with peers."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from peers import report
 
 
 def make_parser(doc: str | None, name: str, quick: str) -> argparse.ArgumentParser:
-    """The options that all of them have.
+    """Returns a parser with the common options.
 
     Args:
-        doc: Of the command; its first line is its description.
-        name: What its directory and its results are called below build/bench.
-        quick: What --quick makes of it.
+        doc: The docstring of the command; its first line is the description.
+        name: The name of its directory and its results below build/bench.
+        quick: The effect of --quick, for its help.
     """
     parser = argparse.ArgumentParser(description=(doc or "").splitlines()[0])
     parser.add_argument("--path", default=f"build/bench/{name}", help="directory to work in")
-    parser.add_argument("--rounds", type=int, default=5, help="at least 5 for publication")
+    parser.add_argument("--rounds", type=int, default=5, help="use at least 5 for publication")
     parser.add_argument("--quick", action="store_true", help=quick)
-    parser.add_argument("--output", default=f"build/bench/{name}.json", help="for programs")
+    parser.add_argument("--output", default=f"build/bench/{name}.json", help="JSON file to write")
     parser.add_argument("--write-docs", action="store_true", help="update docs/benchmarks.md")
     return parser
 
@@ -35,7 +35,7 @@ def publish(
     rows: Sequence[report.Row],
     **more: Any,
 ) -> None:
-    """Prints the table, keeps it as JSON, and writes it into docs/benchmarks.md if asked to."""
+    """Prints the table, writes it as JSON and, with --write-docs, to docs/benchmarks.md."""
     table = report.table_of(rows)
     output = Path(args.output)
     output.parent.mkdir(parents=True, exist_ok=True)

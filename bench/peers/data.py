@@ -1,7 +1,7 @@
-"""The datasets that loaders are compared on, made once and kept beside the results.
+"""The datasets that loaders are compared on, made once and kept next to the results.
 
-Bytes are random, so that nothing is won by compression below; sizes and order are the same on
-every machine.
+Bytes are random, so that compressing storage gains nothing; sizes and order are the same on every
+machine.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SHARDS = 8  # enough for two workers to share evenly
 
 
 def fsync(path: Path) -> None:
-    """Makes a file, or a directory's names, durable."""
+    """Makes a file, or the names in a directory, durable."""
     fd = os.open(path, os.O_RDONLY)
     try:
         os.fsync(fd)
@@ -30,7 +30,7 @@ def fsync(path: Path) -> None:
 
 
 def made_once(folder: Path, recipe: dict[str, Any], make: Callable[[Path], dict[str, Any]]) -> dict:
-    """What ``make`` has put into ``folder``; made anew if the recipe has changed."""
+    """Calls ``make`` on ``folder`` unless it was made with this recipe; returns its facts."""
     note = folder / "made.json"
     if note.exists():
         known = json.loads(note.read_text(encoding="utf-8"))
@@ -45,7 +45,7 @@ def made_once(folder: Path, recipe: dict[str, Any], make: Callable[[Path], dict[
 
 
 def samples_of(total_bytes: int, sample_bytes: int) -> Iterator[tuple[str, bytes, int]]:
-    """Key, image and class: images differ in size by up to a quarter, and so are not aligned."""
+    """Yields key, image and class; images vary in size by up to a quarter and are not aligned."""
     noise = np.random.default_rng(1).bytes(4 * sample_bytes + (1 << 20))
     draw = np.random.default_rng(2)
     number = done = 0
@@ -58,14 +58,14 @@ def samples_of(total_bytes: int, sample_bytes: int) -> Iterator[tuple[str, bytes
 
 
 def member(name: str, data: bytes) -> bytes:
-    """One file of a tar."""
+    """Returns one member of a tar."""
     info = tarfile.TarInfo(name)
     info.size = len(data)
     return info.tobuf(tarfile.USTAR_FORMAT) + data + bytes(-len(data) % 512)
 
 
 def make_tars(folder: Path, total_bytes: int, sample_bytes: int) -> dict[str, Any]:
-    """WebDataset shards with the fields jpg and cls."""
+    """Makes WebDataset shards with the fields jpg and cls."""
 
     def make(into: Path) -> dict[str, Any]:
         count = size = 0
@@ -85,17 +85,17 @@ def make_tars(folder: Path, total_bytes: int, sample_bytes: int) -> dict[str, An
 
 
 def close_tar(shard: Any) -> None:
-    """Two empty blocks end a tar."""
+    """Writes the two empty blocks that end a tar, and closes it."""
     if shard is not None:
         shard.write(bytes(1024))
         shard.close()
 
 
 def make_mds(folder: Path, total_bytes: int, sample_bytes: int) -> dict[str, Any]:
-    """MDS shards by streaming's own writer, with the same samples as the tars."""
+    """Makes MDS shards with streaming's own writer and the same samples as the tars."""
 
     def make(into: Path) -> dict[str, Any]:
-        from streaming import MDSWriter  # imports torch: only where it is needed
+        from streaming import MDSWriter  # imports torch, so only when it is needed
 
         count = size = 0
         columns = {"jpg": "bytes", "cls": "int"}
@@ -111,7 +111,7 @@ def make_mds(folder: Path, total_bytes: int, sample_bytes: int) -> dict[str, Any
 
 
 def make_many(folder: Path, count: int) -> dict[str, Any]:
-    """MDS shards of very many samples of 8 bytes, written whole: what is told by their number."""
+    """Makes MDS shards of very many samples of 8 bytes, each shard written at once."""
     per_shard = min(count, 1_000_000)
 
     def make(into: Path) -> dict[str, Any]:
@@ -144,7 +144,7 @@ def make_many(folder: Path, count: int) -> dict[str, Any]:
 
 
 def make_tokens(folder: Path, total_bytes: int) -> dict[str, Any]:
-    """One .npy of uint16 tokens."""
+    """Makes one .npy of uint16 tokens."""
 
     def make(into: Path) -> dict[str, Any]:
         count = total_bytes // 2
@@ -160,7 +160,7 @@ def make_tokens(folder: Path, total_bytes: int) -> dict[str, Any]:
 
 
 def files_of(folder: Path) -> list[Path]:
-    """Everything that is read of a dataset, the index included."""
+    """Returns all files of a dataset, including the index."""
     return sorted(path for path in folder.rglob("*") if path.is_file() and path.name != "made.json")
 
 
@@ -173,10 +173,10 @@ def warm(folder: Path) -> None:
 
 
 def settle() -> None:
-    """Nothing waits to be written, and the disks have discarded what was removed, or 10 s are over.
+    """Waits until writeback has ended and the disks are idle, but at most 10 s.
 
-    With the mount option discard, blocks of removed files are still given back in the background
-    when sync has returned, and whoever writes next would pay for it.
+    With the mount option discard, blocks of removed files are still discarded in the background
+    when sync has returned, which would slow down the next writer.
     """
     os.sync()
     end = time.monotonic() + 10

@@ -1,9 +1,9 @@
-"""The limit of packing: the same files, read and written durably, and nothing made of them.
+"""The limit of packing: reads the same files and writes their bytes durably, without a format.
 
-Each thread opens its files one after the other, reads each with one call past the page cache (from
-it where the source is warm), and writes blocks of 1 MiB past it; its file is fsynced. With
-``hashed`` every block goes through SHA-256 too, as a manifest needs it. No names, no format, no
-records, no restart. Calls release the interpreter; what it adds is some microseconds for a file.
+Each thread opens its files one after the other, reads each with one direct call (buffered if the
+source is warm), and writes direct blocks of 1 MiB; its file is fsynced. With ``hashed``, every
+block also goes through SHA-256, as a manifest requires. There are no names, no records and no
+restart. The system calls release the GIL; Python adds a few microseconds per file.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 
 BLOCK_BYTES = 1 << 20
 PAGE_BYTES = 4096
-THREADS_PER_CORE = 4  # so that the device always has something to do
+THREADS_PER_CORE = 4  # keeps the device busy
 
 
 def write_part(paths: Sequence[Path], part: Path, *, direct: bool, hashed: bool) -> None:
@@ -52,7 +52,7 @@ def write_part(paths: Sequence[Path], part: Path, *, direct: bool, hashed: bool)
 
 
 def copy(paths: Sequence[Path], target: Path, *, direct: bool, hashed: bool) -> None:
-    """Copies all files into ``target``, as many parts as there are threads."""
+    """Copies all files into ``target``, one part for each thread."""
     threads = THREADS_PER_CORE * (os.cpu_count() or 1)
     per_part = -(-len(paths) // threads)
     parts = [paths[i : i + per_part] for i in range(0, len(paths), per_part)]

@@ -1,4 +1,4 @@
-"""Ratios of rounds as a table, and the section of docs/benchmarks.md that holds it."""
+"""Formats the ratios of rounds as a table, and updates its section of docs/benchmarks.md."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MISSING = "not run"
 
 @dataclasses.dataclass
 class Row:
-    """One comparison: ours, theirs, and what is to be reached."""
+    """One comparison: our values, those of the peer, and the target."""
 
     figure: str
     work: str
@@ -28,18 +28,18 @@ class Row:
     unit: str  # "samples/s", "GB/s", "ms", "MiB"
     ours: list[float]
     theirs: list[float]
-    at_least: float | None = None  # of ours divided by theirs
+    at_least: float | None = None  # target for ours divided by theirs
     at_most: float | None = None
-    ours_at_most: float | None = None  # of our own value, in its unit
+    ours_at_most: float | None = None  # target for our own value, in its unit
 
     @property
     def ratios(self) -> list[float]:
-        """Ours divided by theirs, round by round."""
+        """Returns ours divided by theirs, round by round."""
         return [a / b for a, b in zip(self.ours, self.theirs, strict=False) if b]
 
     @property
     def target(self) -> str:
-        """What is to be reached, in words."""
+        """Returns the target as text."""
         if self.at_least is not None:
             return f">= {self.at_least:g}"
         if self.at_most is not None:
@@ -48,7 +48,7 @@ class Row:
 
     @property
     def reached(self) -> str:
-        """Yes, no, or nothing where there is no target or no value."""
+        """Returns "yes" or "no", "not run" without a value, "" without a target."""
         if self.ours_at_most is not None:
             return verdict(self.ours, lambda value: value < self.ours_at_most)
         if self.at_least is not None:
@@ -58,19 +58,19 @@ class Row:
         return ""
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Returns the row for JSON."""
         return dataclasses.asdict(self) | {"ratios": self.ratios, "reached": self.reached}
 
 
 def verdict(values: Sequence[float], is_good: Any) -> str:
-    """By the median."""
+    """Judges by the median."""
     if not values:
         return MISSING
     return "yes" if is_good(statistics.median(values)) else "no"
 
 
 def value_text(values: Sequence[float], unit: str) -> str:
-    """The median as people read it."""
+    """Formats the median."""
     if not values:
         return MISSING
     value = statistics.median(values)
@@ -79,7 +79,7 @@ def value_text(values: Sequence[float], unit: str) -> str:
 
 
 def ratio_text(ratios: Sequence[float]) -> tuple[str, str]:
-    """Median, and spread."""
+    """Formats the median and the spread."""
     if not ratios:
         return MISSING, ""
     return f"{statistics.median(ratios):.2f}", f"{min(ratios):.2f} to {max(ratios):.2f}"
@@ -109,7 +109,7 @@ def table_of(rows: Sequence[Row]) -> str:
 
 
 def machine_facts(filesystem_of: Path) -> dict[str, str]:
-    """Describes where the figures were taken."""
+    """Describes the machine on which the figures were measured."""
     cpu = re.search(r"model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text(encoding="utf-8"))
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return {
@@ -123,7 +123,7 @@ def machine_facts(filesystem_of: Path) -> dict[str, str]:
 
 
 def filesystem_name(path: Path) -> str:
-    """The type of the filesystem that holds ``path``."""
+    """Returns the type of the filesystem of ``path``."""
     best, kind = "", "unknown"
     place = str(path.resolve())
     for line in Path("/proc/self/mounts").read_text(encoding="utf-8").splitlines():
@@ -135,12 +135,12 @@ def filesystem_name(path: Path) -> str:
 
 
 def write_docs(marker: str, facts: dict[str, str], table: str, page: Path = PAGE) -> None:
-    """Replaces what stands between ``<!-- marker: begin -->`` and its end."""
+    """Replaces the text between ``<!-- marker: begin -->`` and ``<!-- marker: end -->``."""
     begin, end = f"<!-- {marker}: begin -->", f"<!-- {marker}: end -->"
     text = page.read_text(encoding="utf-8")
     before, found, rest = text.partition(begin)
     _, found_end, after = rest.partition(end)
     if not found or not found_end:
-        sys.exit(f"{marker}: {page} has lost its markers {begin} and {end}")
+        sys.exit(f"{marker}: {page} does not have the markers {begin} and {end}")
     lines = "\n".join(f"- {key}: {value}" for key, value in facts.items())
     page.write_text(f"{before}{begin}\n{lines}\n\n{table}\n{end}{after}", encoding="utf-8")

@@ -1,7 +1,7 @@
-"""One side of a comparison, as a process of its own: ``side.py NAME OPTIONS``.
+"""One side of a comparison, as a separate process: ``side.py NAME OPTIONS``.
 
-For each line on its input it runs once and answers with one line of JSON: what it read, and how
-long that took. Set-up (imports, opening what is opened once) is not in the time.
+For each line of input it runs once and prints one line of JSON: what it read, and how long that
+took. The time does not include set-up (imports, opening the dataset).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ WINDOW = 2048
 
 
 def drained(batches: Iterable[Any], count: Callable[[Any], tuple[int, int]]) -> Answer:
-    """Takes all batches. The clock for the rate starts with the first: start-up is told apart."""
+    """Takes all batches. The rate is measured from the first batch on; start-up is separate."""
     begin = time.perf_counter()
     iterator = iter(batches)
     count(next(iterator))
@@ -42,7 +42,7 @@ def drained(batches: Iterable[Any], count: Callable[[Any], tuple[int, int]]) -> 
 
 
 def timed(work: Callable[[], Any]) -> Answer:
-    """How long until the first batch is there."""
+    """Returns how long ``work`` takes."""
     begin = time.perf_counter()
     work()
     return {"seconds": time.perf_counter() - begin}
@@ -52,7 +52,7 @@ def timed(work: Callable[[], Any]) -> Answer:
 
 
 def closed(loader: Any) -> None:
-    """Ends its threads now, so that the other side has the machine for itself."""
+    """Ends the loader's threads now, so that they do not disturb the other side."""
     if hasattr(loader, "close"):
         loader.close()
 
@@ -110,7 +110,7 @@ def stoker_tokens(options: dict[str, Any]) -> Run:
 
 
 def many_loader(dataset: Any) -> Any:
-    """Over very many tiny samples."""
+    """Returns a loader over very many tiny samples."""
     import torch  # noqa: F401 (loaders import it where it is: before the clock starts)
 
     import stoker
@@ -129,7 +129,7 @@ def stoker_first(options: dict[str, Any]) -> Run:
         next(iter(loader))
         closed(loader)
 
-    # Imports, and the index, which is built once in a dataset's life.
+    # Not measured: imports, and the index, which is built only once for a dataset.
     closed(many_loader(stoker.Dataset(options["data"])))
     return lambda: timed(work)
 
@@ -189,12 +189,12 @@ def webdataset_images(options: dict[str, Any]) -> Run:
 
 
 def as_columns(samples: list[dict[str, Any]]) -> tuple[list[bytes], list[int]]:
-    """Raw bytes cannot be stacked."""
+    """Collates into lists, because raw bytes cannot be stacked."""
     return [sample["jpg"] for sample in samples], [int(sample["cls"]) for sample in samples]
 
 
 def streaming_dataset(folder: str) -> Any:
-    """As its documentation shows it, shuffled."""
+    """Returns a shuffled StreamingDataset, as its documentation shows it."""
     from streaming import StreamingDataset
     from streaming.base.util import clean_stale_shared_memory
 
@@ -220,7 +220,7 @@ def streaming_images(options: dict[str, Any]) -> Run:
 
 
 def streaming_first(options: dict[str, Any]) -> Run:
-    """From opening the dataset to the first batch, without workers, which would add their start."""
+    """From opening the dataset to the first batch, without workers and their start-up."""
     import torch
 
     def work() -> None:
@@ -231,7 +231,7 @@ def streaming_first(options: dict[str, Any]) -> Run:
 
 
 def streaming_resume(options: dict[str, Any]) -> Run:
-    """From a saved state in the middle of an epoch to the next batch, likewise."""
+    """From a saved state in the middle of an epoch to the next batch, without workers."""
     import torch
 
     dataset = streaming_dataset(options["data"])
@@ -245,7 +245,7 @@ def streaming_resume(options: dict[str, Any]) -> Run:
 
 
 class Windows:
-    """Windows of a memory-mapped token array, as Megatron and its kin read them."""
+    """Windows of a memory-mapped token array, as Megatron and similar programs read them."""
 
     def __init__(self, path: str) -> None:
         import numpy as np
@@ -333,8 +333,8 @@ SIDES: dict[str, Callable[[dict[str, Any]], Run]] = {
 def main() -> None:
     """Runs once for each line of input."""
     standins = Path(__file__).parents[2] / "tests" / "interop" / "peers" / "standins"
-    sys.path.append(str(standins))  # streaming imports torchvision, of which it needs a few names
-    answers, sys.stdout = sys.stdout, sys.stderr  # peers print
+    sys.path.append(str(standins))  # streaming needs a few names of torchvision
+    answers, sys.stdout = sys.stdout, sys.stderr  # peers print to stdout
     run = SIDES[sys.argv[1]](json.loads(sys.argv[2]))
     print("ready", file=answers, flush=True)
     for _ in sys.stdin:

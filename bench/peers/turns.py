@@ -1,4 +1,4 @@
-"""Sides that take turns: each round runs all of them, in alternating order."""
+"""Runs sides in turns: each round runs all of them, in alternating order."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ class Side(Protocol):
         """Runs once."""
 
     def close(self) -> None:
-        """Ends it."""
+        """Ends the program."""
 
 
 class SideError(RuntimeError):
-    """A side has ended instead of answering; the message has its last words."""
+    """A side has ended without an answer; the message has its last output."""
 
 
 class ProcessSide:
-    """A side of side.py."""
+    """A side of side.py in its own process."""
 
     def __init__(self, name: str, **options: Any) -> None:
         self.name = name
@@ -66,7 +66,7 @@ class ProcessSide:
 
     def _ask(self) -> None:
         assert self.process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):  # why, _line() says
+        with contextlib.suppress(BrokenPipeError):  # _line() reports why
             self.process.stdin.write("run\n")
             self.process.stdin.flush()
 
@@ -77,9 +77,10 @@ class ProcessSide:
         return answer
 
     def peak_memory(self) -> Answer:
-        """Runs once and looks at the memory of the process and all below it meanwhile.
+        """Runs once and samples the memory of the process and its descendants.
 
-        PSS divides shared pages among those that share them, so sums are honest; RSS does not.
+        PSS divides shared pages among the processes that share them, so sums are correct; RSS
+        counts them several times.
         """
         peak = {"pss_bytes": 0.0, "rss_bytes": 0.0}
         with selectors.DefaultSelector() as selector:
@@ -93,7 +94,7 @@ class ProcessSide:
         return peak
 
     def close(self) -> None:
-        """Ends it and waits."""
+        """Ends the process and waits for it."""
         for pipe in (self.process.stdin, self.process.stdout):
             assert pipe is not None
             with contextlib.suppress(BrokenPipeError):
@@ -106,7 +107,7 @@ class ProcessSide:
 
 
 def descendants(pid: int) -> list[int]:
-    """The process and all below it."""
+    """Returns the process and its descendants."""
     children: dict[int, list[int]] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
@@ -120,11 +121,11 @@ def descendants(pid: int) -> list[int]:
 
 
 def memory_of(pid: int) -> Answer:
-    """Of a process and all below it, from smaps_rollup."""
+    """Returns the memory of a process and its descendants, from smaps_rollup."""
     total = {"pss_bytes": 0.0, "rss_bytes": 0.0}
     names = {"Pss:": "pss_bytes", "Rss:": "rss_bytes"}
     for process in descendants(pid):
-        with contextlib.suppress(OSError):  # it has ended
+        with contextlib.suppress(OSError):  # the process has ended
             for line in Path(f"/proc/{process}/smaps_rollup").read_text().splitlines():
                 label, *rest = line.split()
                 if label in names:
@@ -133,7 +134,7 @@ def memory_of(pid: int) -> Answer:
 
 
 class FreshSide:
-    """A side of side.py in a new process each time: for what a process does only once."""
+    """A side of side.py in a new process each time, for work that a process does only once."""
 
     def __init__(self, name: str, **options: Any) -> None:
         self.name, self.options = name, options
@@ -144,7 +145,7 @@ class FreshSide:
             return side.run()
 
     def close(self) -> None:
-        """It has ended already."""
+        """Does nothing: the process has ended already."""
 
 
 class CallSide:
@@ -154,11 +155,11 @@ class CallSide:
         self.run = work
 
     def close(self) -> None:
-        """There is nothing to end."""
+        """Does nothing."""
 
 
 def memcpy_side(sample_bytes: int, seconds: float = 0.5) -> CallSide:
-    """Two threads that copy samples from a large array into a small ring: what memory can do."""
+    """Returns a side that copies samples with two threads: the limit of the memory."""
     source = np.ones(256 << 20, np.uint8)
     ring = [np.ones(32 << 20, np.uint8) for _ in range(2)]
 
@@ -196,9 +197,9 @@ def in_turns(
     before: Callable[[], None] = lambda: None,
     warm_up: bool = True,
 ) -> dict[str, list[Answer]]:
-    """All rounds of all sides, by label.
+    """Runs all rounds of all sides; returns the answers by label.
 
-    ``before`` is called before each run; ``warm_up`` adds a run of each that does not count.
+    ``before`` is called before each run; ``warm_up`` adds a run of each side that is not counted.
     """
     answers: dict[str, list[Answer]] = {label: [] for label in makers}
     with contextlib.ExitStack() as stack:
@@ -214,6 +215,6 @@ def in_turns(
 
 
 def order_of(labels: Sequence[str], rounds: int) -> Iterator[str]:
-    """A B B A A B ..."""
+    """Yields the labels in alternating order: A B B A A B ..."""
     for number in range(rounds):
         yield from labels if number % 2 == 0 else reversed(labels)

@@ -1,5 +1,5 @@
 /// \file
-/// Status: how an operation ended. Result<T>: its value, or the Status that says why there is none.
+/// Status: the outcome of an operation. Result<T>: a value, or the Status of the failure.
 #pragma once
 
 #include <cassert>
@@ -12,15 +12,15 @@
 
 namespace stoker {
 
-/// What a caller can do about a failure, not where it came from. Append only: the numbers are
-/// part of the Python and JSON interfaces.
+/// Tells what a caller can do about a failure, not where the failure came from. Append only: the
+/// numbers are part of the Python and JSON interfaces.
 enum class Code : std::uint8_t {
   ok = 0,
   invalid_argument,  ///< The request can never succeed.
   not_found,         ///< No such object; creating it may help.
-  already_exists,    ///< A conditional create lost.
-  corrupt,           ///< Bytes were read, and they are wrong. Never retried.
-  io_error,          ///< The device or the kernel refused. After fsync: never retried.
+  already_exists,    ///< A conditional create found the name taken.
+  corrupt,           ///< The bytes read are wrong. Never retried.
+  io_error,          ///< The device or the kernel reported an error. Never retried after fsync.
   no_space,          ///< Freeing space may help.
   unavailable,       ///< Transient; retrying with back-off may help.
   cancelled,         ///< The caller's stop token fired.
@@ -28,10 +28,12 @@ enum class Code : std::uint8_t {
   denied,            ///< Not permitted here; other rights or another path may help.
 };
 
-/// The enumerator's own name: "io_error".
+/// Returns the enumerator's name, such as "io_error".
 std::string_view code_name(Code code) noexcept;
 
-/// Thread safety: immutable after construction; copies share one allocation. OK allocates nothing.
+/// The outcome of an operation. Copies share one allocation; an OK status allocates nothing.
+///
+/// Thread safety: immutable after construction.
 class [[nodiscard]] Status {
  public:
   Status() noexcept = default;
@@ -45,7 +47,8 @@ class [[nodiscard]] Status {
   int os_error() const noexcept { return rep_ ? rep_->os_error : 0; }
   std::string_view message() const noexcept { return rep_ ? std::string_view(rep_->message) : ""; }
 
-  /// The same failure with "context: " before its message; OK stays OK. For layer borders.
+  /// Returns the same failure with "context: " before its message; OK stays OK. Used where an error
+  /// leaves a layer.
   Status with_context(std::string_view context) const;
 
  private:
@@ -57,12 +60,12 @@ class [[nodiscard]] Status {
   std::shared_ptr<const Rep> rep_;
 };
 
-/// Close enough to C++23 `std::expected<T, Status>` that moving to it later is a rename.
+/// A value or a failure. The interface follows C++23 `std::expected<T, Status>`.
 template <typename T>
 class [[nodiscard]] Result {
  public:
   Result(T value) : value_(std::move(value)) {}  // NOLINT(google-explicit-constructor)
-  /// `status` must not be OK: a Result is a value or a failure.
+  /// `status` must not be OK.
   Result(Status status) : status_(std::move(status)) {  // NOLINT(google-explicit-constructor)
     assert(!status_.ok());
   }
@@ -91,7 +94,8 @@ class [[nodiscard]] Result {
     if (::stoker::Status stoker_status_ = (expr); !stoker_status_.ok()) return stoker_status_; \
   } while (false)
 
-/// Declares `decl` from `expr`, a Result, or returns its Status from the enclosing function.
+/// Initializes `decl` with the value of `expr`, a Result, or returns its Status from the enclosing
+/// function.
 #define STOKER_ASSIGN(decl, expr) \
   STOKER_ASSIGN_INNER(STOKER_CONCAT(stoker_result_, __LINE__), decl, expr)
 #define STOKER_ASSIGN_INNER(result, decl, expr) \

@@ -1,5 +1,5 @@
 /// \file
-/// The library's version. CMakeLists.txt reads it from here, and so does the Python package.
+/// The version of the library. CMakeLists.txt and the Python package read it from this file.
 #pragma once
 
 #define STOKER_VERSION "0.1.0"

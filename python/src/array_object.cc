@@ -24,7 +24,7 @@ nb::dlpack::dtype dlpack_dtype(Dtype dtype) {
     case Dtype::float16: return {static_cast<std::uint8_t>(nb::dlpack::dtype_code::Float), 16, 1};
     case Dtype::float32: return nb::dtype<float>();
     case Dtype::float64: return nb::dtype<double>();
-    case Dtype::bfloat16: return nb::dtype<std::uint16_t>();  // NumPy has no name for its bits
+    case Dtype::bfloat16: return nb::dtype<std::uint16_t>();  // NumPy has no bfloat16
     case Dtype::boolean: return nb::dtype<bool>();
   }
   return nb::dtype<std::uint8_t>();
@@ -41,7 +41,7 @@ nb::object array_over(Pointer data, Dtype dtype, std::span<const std::uint64_t> 
 
 nb::object make_array(std::span<const std::byte> bytes, Dtype dtype,
                       std::span<const std::uint64_t> shape, nb::handle owner) {
-  static constexpr std::byte kNothing{};  // an array without elements needs an address too
+  static constexpr std::byte kNothing{};  // an empty array also needs an address
   const void* data = bytes.empty() ? &kNothing : bytes.data();
   return array_over<nb::ndarray<nb::numpy, nb::ro>>(data, dtype, shape, owner);
 }

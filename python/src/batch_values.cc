@@ -54,7 +54,7 @@ nb::object batch_values(nb::handle_t<Batch> self, const Column& column) {
     const nb::object value =
         value_or_raise_for(batch, i, make_value(field, name, batch.shard_format(i), self));
     const bool is_number = is_numbers(field) || nb::isinstance<nb::int_>(value);
-    // JSON may be a number, too, and then it is one by chance.
+    // A JSON value may be a number too, but only by chance.
     (is_number && field.type != FieldType::json ? has_numbers : has_others) = true;
     values.append(value);
   }

@@ -45,7 +45,7 @@ const Column& find_column(const Batch& batch, std::string_view name) {
   return *column;
 }
 
-/// Whoever has the batch may change its arrays: they are nobody else's.
+/// The owner of the batch may change its arrays: nothing else uses them.
 std::span<std::byte> writable(Bytes bytes) {
   return {const_cast<std::byte*>(bytes.data()), bytes.size()};
 }
@@ -76,7 +76,7 @@ nb::tuple names(const Batch& batch) {
 }
 
 nb::object keys(const Batch& batch) {
-  // Formats without keys may have a field of that name, which is one.
+  // Formats without keys may store the key in a field of this name.
   if (const Column* field = batch.find(kKeyField);
       field != nullptr && field->layout == Column::Layout::views)
     return text_list(field->views);
@@ -106,27 +106,28 @@ nb::object valid(OwnedBatch self) {
 void bind_batch(nb::module_& module) {
   bind_bytes_column(module);
   nb::class_<Batch>(module, "Batch",
-                    "A batch in the loader's memory, which it and its columns keep. stoker.Batch "
-                    "is the dict made of it.")
+                    "A batch in the loader's memory, which the batch and its columns keep. "
+                    "stoker.Batch is the dict made from it.")
       .def("__len__", &Batch::size)
       .def_prop_ro("names", &names, nb::sig("def names(self) -> tuple[str, ...]"))
       .def("column", &column, "name"_a, nb::sig("def column(self, name: str) -> Any"),
-           "An array; a BytesColumn; a list of str; of ragged ones values and offsets.")
+           "Returns an array, a BytesColumn, a list of str, or for ragged fields values and "
+           "offsets.")
       .def(
           "values",
           [](OwnedBatch self, std::string_view name) {
             return batch_values(self, find_column(batch_of(self), name));
           },
           "name"_a, nb::sig("def values(self, name: str) -> tuple[Any, str] | None"),
-          "Of a batch whose fields were not named: a field as stoker.Dataset gives it, and what it "
-          "is: \"bytes\", \"values\", \"numbers\" or \"mixed\".")
+          "For a batch without named fields: returns a field as stoker.Dataset does, and its kind: "
+          "\"bytes\", \"values\", \"numbers\" or \"mixed\".")
       .def(
           "presence",
           [](const Batch& self, std::string_view name) {
             return batch_presence(find_column(self, name));
           },
           "name"_a, nb::sig("def presence(self, name: str) -> list[bool] | None"),
-          "Which samples have the field; None if all have it.")
+          "Returns which samples have the field; None if all do.")
       .def(
           "dtype",
           [](const Batch& self, std::string_view name) {
@@ -139,7 +140,7 @@ void bind_batch(nb::module_& module) {
             return int64_view(find_column(batch_of(self), name).lengths, self);
           },
           "name"_a, nb::sig("def lengths(self, name: str) -> NDArray[numpy.int64]"),
-          "Of a padded array: how many rows of each sample are its own.")
+          "For a padded array: returns the number of rows per sample that are not padding.")
       .def(
           "place",
           [](const Batch& self, std::size_t i) {
@@ -147,7 +148,7 @@ void bind_batch(nb::module_& module) {
             return nb::make_tuple(make_str(at.path), at.offset_bytes);
           },
           "i"_a, nb::sig("def place(self, i: int) -> tuple[str, int]"),
-          "The path of a sample's shard, and the byte at which it begins; of tokens, \"\".")
+          "Returns the path of a sample's shard and the sample's offset in it; \"\" for tokens.")
       .def("keys", &keys, nb::sig("def keys(self) -> list[str]"))
       .def_prop_ro(
           "positions", [](OwnedBatch self) { return int64_view(batch_of(self).positions(), self); },
@@ -155,17 +156,15 @@ void bind_batch(nb::module_& module) {
       .def_prop_ro(
           "samples", &samples,
           nb::sig("def samples(self) -> tuple[NDArray[numpy.int64], NDArray[numpy.int64]]"),
-          "Which dataset, and which sample of it.")
+          "The dataset of each sample, and its number in the dataset.")
       .def_prop_ro("valid", &valid, nb::sig("def valid(self) -> NDArray[numpy.bool_]"))
       .def_prop_ro("cursor", [](const Batch& self) { return self.cursor(); })
       .def_prop_ro("epoch", &Batch::epoch)
-      .def_prop_ro("position", &Batch::position,
-                   "Where the global batch begins that this is a part of.")
+      .def_prop_ro("position", &Batch::position, "Where the global batch of this batch begins.")
       .def_prop_ro("number", &Batch::number)
       .def_prop_ro("leased_bytes", &Batch::leased_bytes)
-      .def(
-          "release_arrays", &Batch::release_arrays,
-          "Gives the memory of arrays back, of which nobody may have one: their columns are gone.");
+      .def("release_arrays", &Batch::release_arrays,
+           "Releases the memory of the arrays and removes their columns. No array may be in use.");
 }
 
 }  // namespace stoker::python

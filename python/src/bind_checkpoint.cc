@@ -33,7 +33,7 @@ using namespace nb::literals;
 namespace stoker::python {
 namespace {
 
-/// What Python says about a checkpointer: plain values with defaults.
+/// The settings of a checkpointer from Python: plain values with defaults.
 struct CheckpointerSettings {
   std::string late = "block";
   std::uint32_t in_flight = 1;
@@ -79,8 +79,8 @@ RetentionRules rules_of(const CheckpointerSettings& settings) {
   return rules;
 }
 
-/// Waits for the lock so that Ctrl-C ends it. It runs on the thread that called save(), which had
-/// the GIL. The exception passes through the core to save() below: nothing was begun yet.
+/// Waits for the lock; Ctrl-C ends the wait. Runs on the thread that called save() and held the
+/// GIL. The exception passes through the core to save() below, where nothing has begun yet.
 void pause_for_signals(nanoseconds time) {
   std::this_thread::sleep_for(time);
   const TakenGil gil;
@@ -109,18 +109,18 @@ std::unique_ptr<Checkpointer> make_checkpointer(const nb::bytes& directory,
   options.tool = std::string("stoker ") + kVersion;
   options.engine = make_engine_factory(engine_setting());
   FileOps* ops = &posix_file_ops();
-  // Never freed: threads of a checkpointer that was given up may still use it.
+  // Never freed: threads of an abandoned checkpointer may still use it.
   if (!settings.kill_at.empty())
     ops = make_killing_file_ops(settings.kill_at, settings.kill_count).release();
   options.ops = ops;
-  if (settings.session != nullptr)  // the meeting lives as long as somebody can wait in it
+  if (settings.session != nullptr)  // keeps the meeting alive while a rank can wait in it
     options.coordinator = {settings.session, settings.session->coordinator.get()};
   options.retention = rules_of(settings);
   return value_or_raise(without_gil([&] { return Checkpointer::make(std::move(options)); }));
 }
 
-/// The pending goes into a list of the caller's, because an exception of a signal handler may come
-/// before the caller could store what is returned.
+/// Appends the save to the caller's list, because a signal handler may raise before the caller
+/// could store a returned value.
 void save(Checkpointer& self, std::uint64_t step, const nb::list& tensors,
           const std::tuple<std::string, std::string, std::string>& texts,
           const std::map<std::string, double>& reference, nb::list begun,
@@ -149,13 +149,13 @@ void save(Checkpointer& self, std::uint64_t step, const nb::list& tensors,
 
 void bind_settings(nb::module_& module) {
   using Settings = CheckpointerSettings;
-  nb::class_<Settings>(module, "CheckpointerSettings", "What a checkpointer is made from.")
+  nb::class_<Settings>(module, "CheckpointerSettings", "The settings of a checkpointer.")
       .def(nb::init<>())
       .def_rw("late", &Settings::late)
       .def_rw("in_flight", &Settings::in_flight)
       .def_rw("memory_bytes", &Settings::memory_bytes, nb::arg().none())
-      .def_rw("rate_limit", &Settings::rate_limit, "Bytes per second; 0 is none.")
-      .def_rw("deadline", &Settings::deadline, "Seconds, as all times here.")
+      .def_rw("rate_limit", &Settings::rate_limit, "Bytes per second; 0 means no limit.")
+      .def_rw("deadline", &Settings::deadline, "Seconds, like all times here.")
       .def_rw("dedup", &Settings::dedup)
       .def_rw("parent", &Settings::parent, nb::arg().none(), "Step, generation and line.")
       .def_rw("lock_timeout", &Settings::lock_timeout, nb::arg().none())
@@ -163,19 +163,20 @@ void bind_settings(nb::module_& module) {
       .def_rw("keep_last", &Settings::keep_last, nb::arg().none())
       .def_rw("keep_every", &Settings::keep_every, nb::arg().none())
       .def_rw("keep_best", &Settings::keep_best, nb::arg().none())
-      .def_rw("damaged", &Settings::damaged, "Generations that retention leaves alone.")
+      .def_rw("damaged", &Settings::damaged, "Generations that retention never removes.")
       .def_rw("seen", &Settings::seen,
-              "Of each line the greatest generation that was there at the restore.")
-      .def_rw("job", &Settings::job, "For the messages of those who wait for the lock.")
+              "The greatest generation of each line at the time of the restore.")
+      .def_rw("job", &Settings::job, "For messages of processes that wait for the lock.")
       .def_rw("session", &Settings::session, nb::arg().none(),
-              "Of several ranks: meet_ranks() gives one.")
+              "For several ranks: the result of meet_ranks().")
       .def_rw("notices", &Settings::notices, nb::arg().none())
-      .def_rw("kill_at", &Settings::kill_at, "For tests: the crash point to die at.")
-      .def_rw("kill_count", &Settings::kill_count, "For tests: when it is reached so often.");
+      .def_rw("kill_at", &Settings::kill_at,
+              "For tests: the crash point at which the process is killed.")
+      .def_rw("kill_count", &Settings::kill_count, "For tests: how often it must be reached.");
 }
 
 void bind_pending(nb::module_& module) {
-  nb::class_<Pending>(module, "PendingSave", "A save that is under way, or was.")
+  nb::class_<Pending>(module, "PendingSave", "A save in progress or finished.")
       .def_prop_ro("step", &Pending::step)
       .def_prop_ro("is_staged", &Pending::is_staged)
       .def_prop_ro("is_done", &Pending::is_done)
@@ -190,21 +191,21 @@ void bind_pending(nb::module_& module) {
       .def(
           "wait",
           [](const Pending& self, double timeout) {
-            // The error is check()'s to raise.
+            // check() raises the error.
             without_gil([&] { static_cast<void>(self.wait(timeout_of(timeout))); });
             return self.is_done();
           },
-          "timeout"_a, "Whether it is done, after so many seconds at most.")
+          "timeout"_a, "Waits at most this many seconds; returns whether the save is done.")
       .def(
           "check", [](const Pending& self) { raise_if_failed(self.wait(nanoseconds(0))); },
-          "Raises its error, if it has ended with one.")
+          "Raises the error of the save, if it failed.")
       .def("set_told", &Pending::set_told,
-           "The caller has its error now: the checkpointer does not raise it again.");
+           "Marks the error as reported: the checkpointer does not raise it again.");
 }
 
 }  // namespace
 
-// stoker/_checkpointer.py has the names people call.
+// python/stoker/_checkpoint has the public names.
 void bind_checkpoint(nb::module_& module) {
   bind_settings(module);
   bind_pending(module);
@@ -215,8 +216,8 @@ void bind_checkpoint(nb::module_& module) {
            nb::sig("def save(self, step: int, tensors: list[tuple[Any, ...]], "
                    "texts: tuple[str, str, str], reference: dict[str, float], "
                    "begun: list[PendingSave], refusal: str | None = None) -> None"),
-           "Texts: state, extra, cursor. The tensors' memory may change when it returns. Appends "
-           "the save to `begun`, whatever a signal handler raises. With a refusal it fails on "
+           "Texts: state, extra, cursor. The tensors' memory may change after the return. Appends "
+           "the save to `begun`, even if a signal handler raises. With a refusal the save fails on "
            "every rank.")
       .def(
           "wait",
@@ -237,7 +238,8 @@ void bind_checkpoint(nb::module_& module) {
             return std::make_tuple(now.step, now.size_bytes, now.staged_bytes, now.written_bytes,
                                    now.in_flight);
           },
-          "Of the save being written: step, bytes in all, copied, written; and saves in flight.");
+          "Returns, for the save being written, step, total bytes, copied bytes and written bytes; "
+          "and the saves in flight.");
 }
 
 }  // namespace stoker::python

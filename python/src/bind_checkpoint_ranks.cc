@@ -27,7 +27,7 @@ using namespace nb::literals;
 namespace stoker::python {
 namespace {
 
-/// Runs a wait of the core so that Ctrl-C ends it.
+/// Runs a wait of the core that Ctrl-C can end.
 template <typename Work>
 auto waiting(Work&& work) {
   const Interrupts interrupts;
@@ -56,8 +56,8 @@ Result<MeetingOptions> meeting_of(const std::string& directory, const std::strin
   return options;
 }
 
-/// `launcher`: the variable with the rank, of what has started the ranks; empty if there is none.
-/// `is_job_given`: the user says who belongs together, so another launcher is no other job.
+/// `launcher`: the rank variable of the program that started the ranks, or "", and `is_job_given`:
+/// the user has named the job, so a different launcher does not mean a different job.
 Session meet(const nb::bytes& directory, const std::string& word,
              const std::tuple<std::string, bool>& launcher,
              const std::tuple<std::uint32_t, std::uint32_t>& ranks, std::optional<double> timeout,
@@ -88,7 +88,7 @@ Session enter(const nb::bytes& directory, const std::string& token,
   }));
 }
 
-/// "boot id/namespace/pid/started", or empty.
+/// Returns "boot id/namespace/pid/started", or "".
 std::string launcher_text(const std::string& rank_variable) {
   const ProcessIdentity launcher = without_gil([&] { return find_launcher(rank_variable); });
   if (!launcher.is_known()) return "";
@@ -98,11 +98,12 @@ std::string launcher_text(const std::string& rank_variable) {
 }  // namespace
 
 void bind_checkpoint_ranks(nb::module_& module) {
-  nb::class_<WaitNotices>(module, "WaitNotices", "What waits of the core have to say.")
+  nb::class_<WaitNotices>(module, "WaitNotices", "Messages about long waits in the core.")
       .def(nb::new_([](double after) { return std::make_shared<WaitNotices>(timeout_of(after)); }),
            "after"_a)
-      .def("take", &WaitNotices::take, "What was said in native threads since the last call.");
-  nb::class_<Session>(module, "Session", "Ranks that have met, and how they agree.")
+      .def("take", &WaitNotices::take,
+           "Returns the messages of native threads since the last call.");
+  nb::class_<Session>(module, "Session", "A session of ranks, and its messages.")
       .def_prop_ro("token", [](const Session& self) { return self.meeting->session(); })
       .def(
           "gather",
@@ -112,7 +113,7 @@ void bind_checkpoint_ranks(nb::module_& module) {
             return waiting([&] { return self.coordinator->gather(key, text, deadline); });
           },
           "key"_a, "text"_a, "timeout"_a.none(),
-          "On rank 0 the texts of all ranks; on others nothing.")
+          "Returns the texts of all ranks on rank 0, and an empty list on others.")
       .def(
           "broadcast",
           [](const Session& self, const std::string& key, const std::string& text,
@@ -120,14 +121,15 @@ void bind_checkpoint_ranks(nb::module_& module) {
             const Deadline deadline = deadline_after(timeout_of(timeout));
             return waiting([&] { return self.coordinator->broadcast(key, text, deadline); });
           },
-          "key"_a, "text"_a, "timeout"_a.none(), "Rank 0's text, on every rank.");
-  module.def("meet_ranks", &meet, "directory"_a, "word"_a, "launcher"_a, "ranks"_a,
-             "timeout"_a.none(), "notices"_a,
-             "Waits for all ranks of the job that `word` says. `ranks`: rank and world size.");
+          "key"_a, "text"_a, "timeout"_a.none(), "Returns the text of rank 0 on every rank.");
+  module.def(
+      "meet_ranks", &meet, "directory"_a, "word"_a, "launcher"_a, "ranks"_a, "timeout"_a.none(),
+      "notices"_a,
+      "Waits for all ranks of the job that `word` identifies. `ranks`: rank and world size.");
   module.def("enter_session", &enter, "directory"_a, "token"_a, "ranks"_a, "notices"_a,
-             "A session whose token the ranks have agreed on by other means.");
+             "Enters a session whose token the ranks have agreed on by other means.");
   module.def("find_launcher", &launcher_text, "rank_variable"_a,
-             "The process that has started this one as a rank; empty if there is no telling.");
+             "Returns the process that started this one as a rank; empty if unknown.");
 }
 
 }  // namespace stoker::python

@@ -60,7 +60,7 @@ nb::list choose_names(const OpenCheckpoint& self, const std::vector<std::string>
   return out;
 }
 
-/// Those of manifests that have none are read and hashed.
+/// Digests that the manifest lacks are computed from the data.
 nb::dict digests_of(const OpenCheckpoint& self, const std::vector<std::string>& names) {
   const CheckpointReader& reader = reader_of(self);
   const auto digests = without_gil([&]() -> Result<std::map<std::string, std::string>> {
@@ -123,10 +123,10 @@ nb::list list_metrics(const nb::bytes& directory) {
   return out;
 }
 
-/// For tests: a crash point, and how many times it is reached before the process dies there.
+/// For tests: a crash point, and at which of its occurrences the process is killed.
 using KillAt = std::pair<std::string, std::uint32_t>;
 
-/// One for the process, so that it counts over calls.
+/// One instance per process, so that it counts across calls.
 FileOps& ops_for_notes(const KillAt& kill_at) {
   if (kill_at.first.empty()) return posix_file_ops();
   static const std::unique_ptr<FileOps> killing =
@@ -180,23 +180,24 @@ void bind_checkpoint_read(nb::module_& module) {
           "The tree of each rank, as JSON.")
       .def("tensors", &tensors_of,
            nb::sig("def tensors(self) -> list[tuple[str, str, tuple[int, ...]]]"),
-           "Name, type and shape of each.")
+           "Returns name, type and shape of each tensor.")
       .def("choose_names", &choose_names, "only"_a,
            nb::sig("def choose_names(self, only: list[str]) -> list[tuple[str, str]]"),
-           "Tensors whose names in the trees begin so: that name, and the stored one.")
+           "Returns the tensors whose names in the trees begin with one of `only`: that name, and "
+           "the stored one.")
       .def("digests", &digests_of, "names"_a,
            nb::sig("def digests(self, names: list[str]) -> dict[str, str]"),
-           "XXH3-128 of the bytes of each tensor.")
+           "Returns the XXH3-128 of the bytes of each tensor.")
       .def("read_all", &read_all, "targets"_a,
            nb::sig("def read_all(self, targets: list[tuple[Any, ...]]) -> None"),
-           "Fills memory: name, box or None, address, strides or None, address and size of all "
-           "memory.");
+           "Reads tensors into memory. Each target: name, box or None, address, strides or None, "
+           "and (address, size) of all memory.");
   module.def(
       "list_checkpoints", &list_steps, "directory"_a, "for_newest"_a = false,
       nb::sig("def list_checkpoints(directory: bytes, for_newest: bool = False) -> "
               "list[tuple[str, int, bool, int, str | None, str]]"),
-      "The newest first: name, step, superseded, generation, damage, line. With `for_newest` "
-      "the first one's manifest was read.");
+      "Lists checkpoints, newest first: name, step, superseded, generation, damage, line. "
+      "`for_newest` reads the newest one's manifest again instead of trusting the catalog file.");
   module.def(
       "is_dataset",
       [](const nb::bytes& directory) {
@@ -204,10 +205,10 @@ void bind_checkpoint_read(nb::module_& module) {
         return without_gil([&] { return is_dataset(posix_file_ops(), path); });
       },
       "directory"_a, nb::sig("def is_dataset(directory: bytes) -> bool"),
-      "Whether its manifest.json is that of a dataset.");
+      "Whether the directory's manifest.json is that of a dataset.");
   module.def("checkpoint_metrics", &list_metrics, "directory"_a,
              nb::sig("def checkpoint_metrics(directory: bytes) -> list[str]"),
-             "The names of the values that checkpoints have, for keep_best.");
+             "Returns the names of the values that checkpoints have, for keep_best.");
   bind_notes(module);
 }
 

@@ -23,8 +23,8 @@ using namespace nb::literals;
 namespace stoker::python {
 namespace {
 
-/// How a try went wrong, in Python: "damaged", "gone" or "failed", the message, what else the other
-/// ranks are to know, and whether the caller's own code has failed.
+/// A failed attempt, from Python: "damaged", "gone" or "failed", the message, details for the other
+/// ranks, and whether the caller's own code failed.
 using Report = std::tuple<std::string, std::string, std::string, bool>;
 
 RestoreReport report_of(const Report& report) {
@@ -35,7 +35,7 @@ RestoreReport report_of(const Report& report) {
   return {.status = Status(code, message), .detail = detail, .is_callers = is_callers};
 }
 
-/// Calls Python with checkpoints, on the thread that has called us: our own never take the GIL.
+/// Calls Python with checkpoints, on the thread that called us: native threads never take the GIL.
 ///
 /// Thread safety: none.
 class PythonTrial {
@@ -56,15 +56,15 @@ class PythonTrial {
                   return report;
                 }};
   }
-  /// Raises what is no report: Ctrl-C. Nothing is lent any more.
+  /// Raises an exception that is not a report, such as KeyboardInterrupt. Ends the lending.
   void end() {
     take_back();
     if (raised_) std::rethrow_exception(raised_);
   }
 
  private:
-  /// The same object for a check and for the reading that follows. It is the restore's, and whoever
-  /// keeps the object longer finds it closed.
+  /// Lends one object for a check and the read after it. The reader belongs to the restore: if the
+  /// object is kept longer, it is closed.
   void lend(const CheckpointReader* reader) {
     const TakenGil gil;
     take_back();
@@ -93,15 +93,15 @@ class PythonTrial {
   std::exception_ptr raised_;
 };
 
-/// Who did not hear the end still needs the session's messages.
+/// Keeps the session alive: ranks that did not receive the end still need its messages.
 void keep(const Session& session) {
   static auto& kept = *new std::vector<Session>();
   kept.push_back(session);
 }
 
-/// `session`: none for a process that is alone. Gives the name of what was restored, empty if there
-/// is nothing, those that were passed over, and the failure that a rank has reported: whether it is
-/// that of this rank's last try, the message and the detail.
+/// `session`: none for a single process. Returns the name of the restored checkpoint, empty if
+/// there is none; those that were passed over; and the failure that a rank reported: whether it is
+/// from this rank's last attempt, the message and the detail.
 nb::tuple restore(const nb::bytes& directory, const std::string& name, bool finite,
                   const std::optional<Session>& session,
                   const std::tuple<nb::callable, nb::callable>& trial,
@@ -138,7 +138,7 @@ nb::tuple restore(const nb::bytes& directory, const std::string& name, bool fini
     const bool is_own = rank == coordinator->rank();
     const Status status =
         is_own ? report.status : report.status.with_context("rank " + std::to_string(rank));
-    if (report.detail.empty()) raise_if_damaged(status, path);  // rank 0's, outside of a trial
+    if (report.detail.empty()) raise_if_damaged(status, path);  // from rank 0, outside a trial
     failure = nb::make_tuple(is_own && outcome->failure->is_of_trial,
                              text_of(std::string(status.message())), text_of(report.detail));
   }
@@ -172,9 +172,9 @@ void bind_checkpoint_restore(nb::module_& module) {
              nb::sig("def restore_checkpoint(directory: bytes, name: str, finite: bool, "
                      "session: Session | None, trial: tuple[Any, Any], timeout: float | None) -> "
                      "tuple[str, list[tuple[str, str]], tuple[bool, str, str] | None]"),
-             "Lets every rank check, then read, checkpoints until one is valid on all of them.");
+             "Every rank checks, then reads, checkpoints until one is valid on all of them.");
   module.def("refuse_restore", &refuse, "session"_a, "report"_a, "timeout"_a.none(),
-             "Ends a restore on every rank: this one cannot even ask for it.");
+             "Ends a restore on every rank, because this rank failed before it.");
 }
 
 }  // namespace stoker::python

@@ -49,12 +49,12 @@ Cursor moved(const Cursor& cursor, std::uint64_t epoch, std::uint64_t position) 
 
 void bind_cursor(nb::module_& module) {
   nb::class_<Cursor>(module, "Cursor",
-                     "Where a run stands in its data, and which data that was; the same on every "
-                     "rank. Made by batches; `bytes()` and `str()` of it are what to keep.")
-      .def_static("decode", &decode, "encoded"_a, "Of what bytes() gave.")
+                     "The position of a run in its data, and the identity of the data; the same on "
+                     "every rank. Batches create it; store it as `bytes()` or `str()`.")
+      .def_static("decode", &decode, "encoded"_a, "Decodes the result of bytes().")
       .def_static(
           "parse", [](const std::string& json) { return value_or_raise(parse_cursor(json)); },
-          "json"_a, "Of what str() gave.")
+          "json"_a, "Parses the result of str().")
       .def("__bytes__", &encode)
       .def("__str__", &format_cursor)
       .def("__repr__",
@@ -75,12 +75,14 @@ void bind_cursor(nb::module_& module) {
       .def("__getstate__", &encode)
       .def("__setstate__",
            [](Cursor& self, const nb::bytes& state) { new (&self) Cursor(decode(state)); })
-      .def("at", &moved, "epoch"_a, "position"_a, "The same run, elsewhere.")
-      .def("differences", &differences, "run"_a,
-           nb::sig("def differences(self, run: Cursor) -> list[tuple[str, str, str, bool]]"),
-           "Every field in which it differs from a cursor of `run`: name, was, is, may be allowed.")
+      .def("at", &moved, "epoch"_a, "position"_a,
+           "Returns a cursor of the same run at another position.")
+      .def(
+          "differences", &differences, "run"_a,
+          nb::sig("def differences(self, run: Cursor) -> list[tuple[str, str, str, bool]]"),
+          "Returns every field that differs from a cursor of `run`: name, was, is, may be allowed.")
       .def("check", &check, "run"_a, "allow"_a,
-           "What is wrong with going on with `run` from here; empty if nothing.")
+           "Returns why `run` cannot continue from here; empty if it can.")
       .def_ro("order", &Cursor::order)
       .def_prop_ro("shuffle",
                    [](const Cursor& self) { return std::string(shuffle_name(self.order.shuffle)); })
@@ -89,7 +91,7 @@ void bind_cursor(nb::module_& module) {
       .def_prop_ro("tail", [](const Cursor& self) { return std::string(tail_name(self.tail)); })
       .def_ro("global_batch_size", &Cursor::global_batch_size)
       .def_ro("epoch", &Cursor::epoch, "Counted from 0.")
-      .def_ro("position", &Cursor::position, "Samples of this epoch that were received.");
+      .def_ro("position", &Cursor::position, "Samples of this epoch that have been received.");
 }
 
 }  // namespace stoker::python

@@ -37,7 +37,7 @@ std::shared_ptr<const Dataset> open_dataset(const std::vector<std::string>& patt
   return *std::move(opened);
 }
 
-/// Raises for a sample that could not be read. `key` is empty if it could not be read either.
+/// Raises for a sample that could not be read. `key` is empty if the key could not be read either.
 void raise_for_sample(const Dataset& dataset, std::uint64_t sample, const Status& status,
                       const std::string& key = {}) {
   CorruptPlace place;
@@ -68,8 +68,8 @@ nb::dict read(const Dataset& dataset, std::uint64_t sample) {
   return to_sample(dataset, sample, std::move(record));
 }
 
-/// Reads samples side by side, without the GIL, and gives each to `take(position, record)`, which
-/// runs without it too.
+/// Reads samples in parallel, without the GIL, and passes each to `take(position, record)`, which
+/// also runs without it.
 template <typename Take>
 void read_each(const Dataset& dataset, const SampleIds& ids, const Take& take) {
   const std::int64_t* samples = ids.data();
@@ -109,7 +109,7 @@ nb::list keys(const Dataset& dataset, const SampleIds& ids) {
   return names;
 }
 
-/// Holds plain shards against the digests that their format keeps of them, if it does.
+/// Compares uncompressed shards with the digests that their format stores, if it does.
 void check_digests(const Dataset& dataset) {
   const Status status = interruptible([&](const std::stop_token& stop) -> Status {
     for (std::size_t i = 0; i < dataset.source().shards().size(); ++i) {
@@ -122,7 +122,7 @@ void check_digests(const Dataset& dataset) {
   raise_if_failed(status, place ? &*place : nullptr);
 }
 
-/// Only a check: views would cost the GIL.
+/// Only checks: making views would need the GIL.
 void check(const Dataset& dataset, const SampleIds& ids) {
   read_each(dataset, ids,
             [](std::size_t, const std::unique_ptr<SampleRecord>&) { return Status(); });
@@ -138,7 +138,7 @@ void gather(const Dataset& dataset, const SampleIds& ids, const std::string& fie
     const std::string sample = "sample " + std::to_string(ids.data()[position]);
     if (field == nullptr)
       return Status(Code::invalid_argument, sample + " has no field '" + field_name + "'");
-    const bool is_flat = field->type != FieldType::array;  // its size says it all
+    const bool is_flat = field->type != FieldType::array;  // its size determines its shape
     if (numpy_dtype(*field) != dtype || field->bytes.size() != row_bytes ||
         !(is_flat ||
           std::equal(field->shape.begin(), field->shape.end(), shape.begin(), shape.end())))
@@ -147,7 +147,7 @@ void gather(const Dataset& dataset, const SampleIds& ids, const std::string& fie
                         std::to_string(field->bytes.size()) + " bytes of " +
                         std::string(numpy_dtype(*field)) + ", and the first one had " +
                         std::to_string(row_bytes) + " of " + dtype +
-                        " or another shape: gather() wants fields of one shape");
+                        " or another shape: gather() needs fields of one shape");
     if (row_bytes > 0) std::memcpy(rows + position * row_bytes, field->bytes.data(), row_bytes);
     return Status();
   });
@@ -171,21 +171,22 @@ nb::list shards(const Dataset& dataset) {
 
 }  // namespace
 
-// Our threads never take the GIL: records are read without it and become Python objects with it.
+// Native threads never take the GIL: records are read without it and converted to Python objects
+// with it.
 void bind_dataset(nb::module_& module) {
   nb::class_<Dataset>(module, "Dataset", "Use stoker.Dataset.")
       .def("__len__", &Dataset::sample_count)
       .def("read", &read, "sample"_a, nb::sig("def read(self, sample: int) -> dict[str, Any]"),
-           "One sample, its arrays backed by the bytes that were read.")
+           "Reads one sample. Its arrays are views of the bytes that were read.")
       .def("read_many", &read_many, "samples"_a,
            nb::sig("def read_many(self, samples: NDArray[numpy.int64]) -> list[dict[str, Any]]"))
       .def("keys", &keys, "samples"_a,
            nb::sig("def keys(self, samples: NDArray[numpy.int64]) -> list[str]"))
       .def("check", &check, "samples"_a,
            nb::sig("def check(self, samples: NDArray[numpy.int64]) -> None"),
-           "Reads samples and raises for the first that cannot be.")
+           "Reads samples and raises for the first that cannot be read.")
       .def("check_digests", &check_digests, nb::sig("def check_digests(self) -> None"),
-           "Raises for the first shard that is not what its format's own digests say.")
+           "Raises for the first shard that does not match the digests of its format.")
       .def("gather", &gather, "samples"_a, "field"_a, "dtype"_a, "shape"_a, "out"_a,
            nb::sig("def gather(self, samples: NDArray[numpy.int64], field: str, dtype: str, "
                    "shape: Sequence[int], out: NDArray[Any]) -> None"),
@@ -208,12 +209,12 @@ void bind_dataset(nb::module_& module) {
             for (const IndexedShard& shard : self.index().shards()) total += shard.plain_size_bytes;
             return total;
           },
-          "Bytes of all shards, inflated.")
+          "Size of all shards, uncompressed.")
       .def_prop_ro("has_key_field", &has_key_field,
-                   "Whether the first sample has its key in a field, as formats without keys may.")
+                   "Whether the first sample has a key field, which formats without keys may have.")
       .def_prop_ro("shards", &shards,
                    nb::sig("def shards(self) -> list[tuple[str, str, int, int]]"),
-                   "Name, path, bytes and samples of each.");
+                   "Name, path, size in bytes and number of samples of each shard.");
   module.def(
       "open_dataset",
       [](const std::vector<std::string>& patterns, const std::string& format,
@@ -230,7 +231,7 @@ void bind_dataset(nb::module_& module) {
       },
       "patterns"_a, "format"_a = "", "dtype"_a = "", "checksums"_a = false,
       "cache_directory"_a = "", "policy"_a = "auto",
-      "Opens shards and their index, which is built if there is none.");
+      "Opens shards and their index; builds the index if there is none.");
 }
 
 }  // namespace stoker::python

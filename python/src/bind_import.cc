@@ -26,7 +26,7 @@ namespace {
 
 using Sizes = nb::ndarray<const std::uint64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
-/// What an import is planned by, all of it in one argument.
+/// The plan of an import, in one argument.
 struct ImportOptions {
   PackOptions pack;
   ImportedRows rows;
@@ -132,8 +132,8 @@ void bind_session(nb::module_& module) {
             if (shard >= plan.job.shard_count) throw nb::index_error("no such shard");
             return std::pair(plan.cuts[shard], plan.cuts[shard + 1]);
           },
-          "shard"_a, "The positions of a shard in the dataset.")
-      .def("order", &order_of, "shard"_a, "The rows of a shard in their order.",
+          "shard"_a, "Returns the first and the end position of a shard in the dataset.")
+      .def("order", &order_of, "shard"_a, "Returns the rows of a shard, in order.",
            nb::sig("def order(self, shard: int) -> NDArray[numpy.uint64]"))
       .def(
           "begin_shard",
@@ -158,10 +158,11 @@ void bind_import(nb::module_& module) {
       nb::sig("def open_import(directory: str, options: ImportOptions, first: list[tuple[str, "
               "list[tuple[str, str, str, tuple[int, ...], bytes]]]]) -> ImportSession"));
   module.def("import_kind_of", &import_kind_of, "path"_a,
-             "\"parquet\", \"arrow\", \"hdf5\", \"lmdb\", or nothing.");
-  module.def("format_bytes", &format_bytes, "count"_a, "\"1.5 GiB\".");
-  module.def("format_rate", &format_rate, "bytes_per_second"_a, "\"4.97 GB/s\".");
-  module.def("format_count", &format_count, "count"_a, "\"174k\".");
+             "Returns \"parquet\", \"arrow\", \"hdf5\", \"lmdb\", or \"\".");
+  module.def("format_bytes", &format_bytes, "count"_a, "Returns a text such as \"1.5 GiB\".");
+  module.def("format_rate", &format_rate, "bytes_per_second"_a,
+             "Returns a text such as \"4.97 GB/s\".");
+  module.def("format_count", &format_count, "count"_a, "Returns a text such as \"174k\".");
 }
 
 }  // namespace stoker::python

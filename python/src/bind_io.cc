@@ -34,16 +34,16 @@ using Source = nb::ndarray<const std::uint8_t, nb::ndim<1>, nb::c_contig, nb::de
 using Place = nb::ndarray<std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Bytes = nb::ndarray<nb::numpy, std::uint8_t, nb::ndim<1>>;
 
-/// Paths are bytes, as the kernel has them: Python's os.fsencode() made them.
+/// Paths are bytes, as in the kernel: made by Python's os.fsencode().
 std::string path_of(const nb::bytes& path) {
   return {path.c_str(), path.size()};
 }
 
-/// What all arrays of one call lie in: given back when the last of them is gone.
+/// The memory of all arrays of one call; freed with the last of them.
 class Memory {
  public:
   static Result<std::unique_ptr<Memory>> make(std::size_t size_bytes) {
-    constexpr std::size_t kMapFromBytes = std::size_t{4} << 20;  // huge pages pay from there on
+    constexpr std::size_t kMapFromBytes = std::size_t{4} << 20;  // from here huge pages pay off
     auto made = std::unique_ptr<Memory>(new Memory);
     if (size_bytes >= kMapFromBytes) {
       Result<MappedArena> arena = MappedArena::map(size_bytes, true, false);
@@ -72,10 +72,10 @@ class Memory {
   std::span<std::byte> bytes_;
 };
 
-/// What probe_engine() says, asked once: it takes a millisecond. Not a function's static object,
-/// whose lock a fork could leave held.
+/// Returns the result of probe_engine(), called once because it takes a millisecond. Not a static
+/// local object: a fork could leave its lock held.
 EngineKind probed_engine() {
-  static std::atomic<EngineKind> known{EngineKind::automatic};  // relaxed: a value, nothing behind
+  static std::atomic<EngineKind> known{EngineKind::automatic};  // relaxed: guards no other data
   EngineKind kind = known.load(std::memory_order_relaxed);
   if (kind == EngineKind::automatic) {
     kind = probe_engine().kind;
@@ -94,7 +94,7 @@ std::vector<ReadRange> ranges_from(const Numbers& table, const nb::object& place
   std::size_t next = 0;
   for (const nb::handle item : places) {
     const auto place = nb::cast<Place>(item);
-    static std::byte nothing{};  // an empty place is one, too
+    static std::byte nothing{};  // an empty place also needs an address
     auto* data = place.size() == 0 ? &nothing : reinterpret_cast<std::byte*>(place.data());
     ranges.at(next++).into = {data, place.size()};
   }
@@ -124,7 +124,7 @@ nb::object read_many(const nb::list& paths, const Numbers& table, const nb::obje
   options.policy = value_or_raise(parse_cache_policy(policy));
   options.engine = value_or_raise(parse_engine_kind(engine));
   options.sync_for_few = options.engine == EngineKind::automatic;
-  // On the thread that called us, which had the GIL: our own threads never take it.
+  // Runs on the thread that called us and held the GIL: native threads never take it.
   options.is_interrupted = [] {
     const TakenGil gil;
     return PyErr_CheckSignals() != 0;
@@ -139,13 +139,13 @@ nb::object read_many(const nb::list& paths, const Numbers& table, const nb::obje
     STOKER_TRY(planned.read(memory->bytes()));
     return planned;
   });
-  if (PyErr_Occurred() != nullptr) throw nb::python_error();  // KeyboardInterrupt, or a handler's
+  if (PyErr_Occurred() != nullptr) throw nb::python_error();  // from a signal handler
   raise_if_failed(reads.status());
   if (!places.is_none()) return nb::none();
   return arrays_of(*reads, std::move(memory));
 }
 
-/// Any contiguous buffer, not copied.
+/// A view of any contiguous buffer, without a copy.
 class BufferView {
  public:
   explicit BufferView(const nb::object& object) {
@@ -184,12 +184,12 @@ nb::tuple look(const nb::bytes& path, std::uint64_t offset, std::uint64_t size, 
   return nb::make_tuple(found.resident_bytes, found.size_bytes);
 }
 
-/// By several threads where that pays: one alone does not reach the memory's bandwidth.
+/// Uses several threads for large copies: one does not reach the memory bandwidth.
 void copy_bytes(const Source& from, const Place& to) {
   constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
   constexpr std::size_t kThreadsMax = 4;
   if (from.size() != to.size()) throw nb::value_error("as many bytes as there is room for");
-  std::atomic<std::size_t> next{0};  // relaxed: threads share the number alone
+  std::atomic<std::size_t> next{0};  // relaxed: threads share only the number
   const auto work = [&] {
     for (;;) {
       const std::size_t at = next.fetch_add(kPieceBytes, std::memory_order_relaxed);
@@ -204,7 +204,7 @@ void copy_bytes(const Source& from, const Place& to) {
 
 }  // namespace
 
-// stoker/io.py has the names people call, checks what they give, and says what it means.
+// stoker/io.py has the public names, checks the arguments and documents them.
 void bind_io(nb::module_& module) {
   module.def("read_many", &read_many, "paths"_a, "table"_a, "places"_a.none(), "policy"_a,
              "engine"_a,
@@ -218,11 +218,12 @@ void bind_io(nb::module_& module) {
   module.def("residency", &look, "path"_a, "offset"_a, "size"_a, "evict_first"_a,
              nb::sig("def residency(path: bytes, offset: int, size: int, evict_first: bool) -> "
                      "tuple[int, int]"),
-             "Resident bytes and size of a range; 0 is to the end. Use stoker.io.residency.");
+             "Returns resident bytes and size of a range; size 0 means to the end. Use "
+             "stoker.io.residency.");
   module.def(
       "copy_bytes", &copy_bytes, "source"_a, "to"_a,
       nb::sig("def copy_bytes(source: NDArray[numpy.uint8], to: NDArray[numpy.uint8]) -> None"),
-      "Large ones by several threads.");
+      "Copies bytes; uses several threads for large arrays.");
 }
 
 }  // namespace stoker::python

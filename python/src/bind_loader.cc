@@ -28,9 +28,10 @@ using namespace nb::literals;
 namespace stoker::python {
 namespace {
 
-constexpr std::array kFieldKinds = {
-    FieldKind::own,  FieldKind::bytes, FieldKind::text,   FieldKind::int64, FieldKind::float64,
-    FieldKind::json, FieldKind::array, FieldKind::ragged, FieldKind::pad,   FieldKind::tokens};
+constexpr std::array kFieldKinds = {FieldKind::own,   FieldKind::bytes,   FieldKind::text,
+                                    FieldKind::int64, FieldKind::float64, FieldKind::boolean,
+                                    FieldKind::json,  FieldKind::array,   FieldKind::ragged,
+                                    FieldKind::pad,   FieldKind::tokens};
 
 FieldKind parse_field_kind(std::string_view name) {
   for (const FieldKind kind : kFieldKinds)
@@ -50,8 +51,8 @@ nanoseconds seconds_of(double seconds) {
   return std::chrono::duration_cast<nanoseconds>(std::chrono::duration<double>(seconds));
 }
 
-/// A loader that can be closed while others still wait in it. The GIL guards the pointer, and
-/// nothing that takes time is done while it is held.
+/// A loader that can be closed while other threads wait in it. The GIL guards the pointer, and is
+/// never held during slow work.
 class LoaderHandle {
  public:
   explicit LoaderHandle(std::unique_ptr<Loader> loader) : loader_(std::move(loader)) {}
@@ -59,13 +60,13 @@ class LoaderHandle {
   LoaderHandle& operator=(const LoaderHandle&) = delete;
   ~LoaderHandle() { close(); }
 
-  /// None if it is closed.
+  /// Returns null if the loader is closed.
   std::shared_ptr<Loader> find() const { return loader_; }
   std::shared_ptr<Loader> get() const {
     if (!loader_) throw nb::value_error("this loader is closed");
     return loader_;
   }
-  /// Whoever is the last to let go of it joins its threads.
+  /// The last owner of the loader joins its threads.
   void close() {
     if (std::shared_ptr<Loader> mine = std::move(loader_)) {
       const ReleasedGil nogil;
@@ -78,31 +79,32 @@ class LoaderHandle {
   std::shared_ptr<Loader> loader_;
 };
 
-/// What next() gives instead of a batch.
+/// What next() returns instead of a batch.
 enum class NoBatch : std::uint8_t { end, timeout, stopped };
 
-/// What raise_for_batch() raises for a `status` that is not OK.
+/// Returns the exception that raise_for_batch() raises for a `status` that is not OK.
 nb::object error_of(const Status& status) {
   try {
     raise_for_batch(status);
   } catch (const nb::python_error& raised) {
     const nb::object value = nb::borrow(raised.value());
     if (PyExceptionInstance_Check(value.ptr()) != 0) return value;
-    // Before 3.12 Python makes the instance later, of these arguments.
+    // Before 3.12, Python creates the instance later, from these arguments.
     const nb::object type = nb::borrow(raised.type());
     return nb::isinstance<nb::tuple>(value) ? type(*value) : type(value);
   }
   return nb::none();
 }
 
-/// Python runs signal handlers as soon as a call has returned, and what one raises takes the place
-/// of what was returned. So a batch, and the error of one, are put `into` a list of the caller's.
+/// Python runs signal handlers as soon as a call has returned, and an exception of one would
+/// discard the returned value. So a batch, or its error, is appended to `into`, a list of the
+/// caller.
 nb::object next(const LoaderHandle& handle, double timeout_s, nb::list into) {
   NextBatch next;
   if (std::shared_ptr<Loader> loader = handle.find()) {
     const ReleasedGil nogil;
     next = loader->next(deadline_after(seconds_of(timeout_s)));
-    loader.reset();  // without the GIL: it may be the last, and join
+    loader.reset();  // without the GIL: the last owner joins the threads
   } else {
     return nb::cast(NoBatch::stopped);
   }
@@ -163,9 +165,9 @@ Batch read_extra(const ExtraSamples& extra, std::uint64_t epoch,
 }
 
 void bind_extra_samples(nb::module_& module) {
-  nb::class_<ExtraSamples>(module, "ExtraSamples", "Samples that stand in for others.")
+  nb::class_<ExtraSamples>(module, "ExtraSamples", "Reads samples that replace others.")
       .def("read", &read_extra, "epoch"_a, "positions"_a, "datasets"_a, "samples"_a,
-           "A batch of these samples, in memory of its own.");
+           "Returns a batch of these samples, in separate memory.");
   module.def(
       "extra_samples",
       [](const LoaderOptions& options) {
@@ -174,19 +176,19 @@ void bind_extra_samples(nb::module_& module) {
         raise_for_batch(made.status());
         return *std::move(made);
       },
-      "options"_a, "For a run with these options.");
+      "options"_a, "Returns ExtraSamples for a run with these options.");
   module.def("replacement_sample", &internal::replacement_sample, "seed"_a, "epoch"_a, "position"_a,
              "attempt"_a, "count"_a,
-             "Which of `count` samples stands for the one at a position, at this attempt.");
+             "Returns which of `count` samples replaces the one at a position, at this attempt.");
 }
 
 }  // namespace
 
 void bind_loader(nb::module_& module) {
   bind_field_spec(module);
-  nb::class_<LoaderOptions>(module, "LoaderOptions", "What a run is made from: see LoaderSetup.");
+  nb::class_<LoaderOptions>(module, "LoaderOptions", "The options of a run: see LoaderSetup.");
   bind_extra_samples(module);
-  nb::enum_<NoBatch>(module, "NoBatch", "What Loader.next() gives when it has no batch to give.")
+  nb::enum_<NoBatch>(module, "NoBatch", "What Loader.next() returns if it has no batch.")
       .value("end", NoBatch::end)
       .value("timeout", NoBatch::timeout)
       .value("stopped", NoBatch::stopped);
@@ -200,12 +202,11 @@ void bind_loader(nb::module_& module) {
             new (self) LoaderHandle(*std::move(started));
           },
           "options"_a)
-      .def(
-          "next", &next, "timeout_s"_a, "into"_a,
-          nb::sig("def next(self, timeout_s: float, into: list[Batch | Exception]) -> NoBatch | "
-                  "None"),
-          "Appends the next batch, or the error that takes its place, to `into`; or says why there "
-          "is none. BufferError if the caller's batches hold the memory: ask again.")
+      .def("next", &next, "timeout_s"_a, "into"_a,
+           nb::sig("def next(self, timeout_s: float, into: list[Batch | Exception]) -> NoBatch | "
+                   "None"),
+           "Appends the next batch, or the error in its place, to `into`; otherwise returns why "
+           "there is none. BufferError if the caller's batches occupy the memory: try again.")
       .def("close", &LoaderHandle::close, "Ends the run. Batches stay valid.")
       .def(
           "stats", [](const LoaderHandle& self) { return report_stats(self.get()->stats()); },

@@ -30,7 +30,7 @@ std::vector<std::uint64_t> vector_of(const Items& items) {
   return {items.data(), items.data() + items.size()};
 }
 
-/// A tuple (first, step, count), an array of samples, or None.
+/// Converts a tuple (first, step, count), an array of samples, or None.
 std::optional<Selection> selection_of(nb::handle selection) {
   if (selection.is_none()) return std::nullopt;
   if (!nb::isinstance<nb::tuple>(selection)) return vector_of(nb::cast<Items>(selection));
@@ -74,7 +74,7 @@ void bind_part(nb::module_& module) {
           [](const LoaderPart& self) {
             return without_gil([&] { return self.old_fingerprint(); }).hex();
           },
-          "As version 0.1 made it.");
+          "The fingerprint as version 0.1 computed it.");
 }
 
 void set_tail(LoaderWish& wish, const std::optional<std::string>& name) {
@@ -89,7 +89,7 @@ void set_on_error(LoaderWish& wish, const std::string& name) {
 
 /// Names and meanings are those of LoaderWish in loader_setup.h.
 void bind_wish(nb::module_& module) {
-  nb::class_<LoaderWish>(module, "LoaderWish", "What a loader is asked for.")
+  nb::class_<LoaderWish>(module, "LoaderWish", "The settings that a loader is asked for.")
       .def(
           "__init__",
           [](LoaderWish* self, const std::vector<LoaderPart>& parts, const OrderOptions& order) {
@@ -146,29 +146,29 @@ void resume(LoaderSetup& setup, const Cursor& saved, const std::vector<std::stri
 void bind_loader_setup(nb::module_& module) {
   bind_part(module);
   bind_wish(module);
-  nb::class_<LoaderSetup>(module, "LoaderSetup", "A loader that can be run, from any cursor of it.")
+  nb::class_<LoaderSetup>(module, "LoaderSetup", "A loader that can run from any of its cursors.")
       .def_static("make", &make_setup, "wish"_a,
-                  "Checks what was asked for and fills in the rest. May read a sample.")
-      .def("cursor", &LoaderSetup::cursor, "epoch"_a, "position"_a, "A cursor of this run.")
+                  "Checks the settings and fills in the rest. May read a sample.")
+      .def("cursor", &LoaderSetup::cursor, "epoch"_a, "position"_a, "Returns a cursor of this run.")
       .def("wanted", &LoaderSetup::wanted, "saved"_a,
-           "A cursor of this run that leaves open what was not asked for, and what `saved` does "
-           "not say.")
-      .def("resume", &resume, "saved"_a, "allow"_a, "Takes what was left open from a cursor.")
+           "Returns a cursor of this run in which settings that were not asked for, or that "
+           "`saved` lacks, are open.")
+      .def("resume", &resume, "saved"_a, "allow"_a, "Takes the open settings from a cursor.")
       .def(
           "set_items",
           [](LoaderSetup& self, const Items& items) {
             raise_if_failed(self.set_items(vector_of(items)));
           },
           "items"_a, nb::sig("def set_items(self, items: NDArray[numpy.uint64]) -> None"),
-          "Another list, for another epoch.")
+          "Sets another list, for another epoch.")
       .def(
           "options_at",
           [](const LoaderSetup& self, const Cursor& cursor) {
             return value_or_raise(self.options_at(cursor));
           },
-          "cursor"_a, "The options of a run from there on.")
+          "cursor"_a, "Returns the options of a run from there on.")
       .def_prop_ro("order",
-                   [](const LoaderSetup& self) {  // of which Python has const methods only
+                   [](const LoaderSetup& self) {  // Python binds only its const methods
                      return std::const_pointer_cast<SampleOrder>(self.order());
                    })
       .def_prop_ro("cut", [](const LoaderSetup& self) { return self.cut(); })

@@ -50,7 +50,7 @@ nb::tuple fill(const SampleOrder& order, std::uint64_t epoch, std::uint64_t posi
 }
 
 void bind_order_options(nb::module_& module) {
-  nb::class_<OrderOptions>(module, "OrderOptions", "What an order is made from.")
+  nb::class_<OrderOptions>(module, "OrderOptions", "The options of an order.")
       .def(
           "__init__",
           [](OrderOptions* self, const std::string& shuffle, std::uint64_t seed,
@@ -71,13 +71,13 @@ void bind_order_options(nb::module_& module) {
 }
 
 void bind_orders(nb::module_& module) {
-  nb::class_<SampleOrder>(module, "Order", "Which sample comes at which position: a function.")
+  nb::class_<SampleOrder>(module, "Order", "Maps positions to samples; a pure function.")
       .def_prop_ro("epoch_samples", &SampleOrder::epoch_samples)
       .def_prop_ro("dataset_count", &SampleOrder::dataset_count)
       .def("fill", &fill, "epoch"_a, "position"_a, "count"_a,
            nb::sig("def fill(self, epoch: int, position: int, count: int) -> "
                    "tuple[NDArray[numpy.int64], NDArray[numpy.int64]]"),
-           "Dataset and sample of each position from this one on.");
+           "Returns dataset and sample of `count` positions from this one on.");
   module.def(
       "make_mixture_order",
       [](const OrderOptions& order, const std::vector<std::uint64_t>& counts,
@@ -98,7 +98,8 @@ void bind_orders(nb::module_& module) {
 }
 
 void bind_batch_cut(nb::module_& module) {
-  nb::class_<BatchCut>(module, "BatchCut", "Which positions of an epoch are whose.")
+  nb::class_<BatchCut>(module, "BatchCut",
+                       "Divides the positions of an epoch into batches and ranks.")
       .def("batches_from", &BatchCut::batches_from, "position"_a)
       .def_prop_ro("global_batch_size",
                    [](const BatchCut& self) { return self.options().global_batch_size; })

@@ -1,11 +1,13 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/units.h"
@@ -13,6 +15,7 @@
 #include "dataset/input/input.h"
 #include "dataset/pack/pack.h"
 #include "dataset/pack/pack_paths.h"
+#include "formats/table/shard_formats.h"
 #include "ingest_arguments.h"
 #include "ingest_writer.h"
 #include "raise.h"
@@ -23,7 +26,7 @@ using namespace nb::literals;
 namespace stoker::python {
 namespace {
 
-/// Files that are to be packed, looked through.
+/// Files to pack, after scanning.
 struct PackFiles {
   std::unique_ptr<PackInput> source;
 };
@@ -72,13 +75,13 @@ std::string to_repr(const PackReport& self) {
 }  // namespace
 
 void bind_pack(nb::module_& module) {
-  nb::class_<PackReport>(module, "PackReport", "What pack() and ingest() have written.")
+  nb::class_<PackReport>(module, "PackReport", "The result of pack() and ingest().")
       .def_ro("format", &PackReport::format)
       .def_ro("shard_count", &PackReport::shard_count)
       .def_ro("sample_count", &PackReport::sample_count)
       .def_ro("size_bytes", &PackReport::size_bytes)
-      .def_ro("shards_found", &PackReport::shards_found, "Finished by an earlier run.")
-      .def_ro("is_complete", &PackReport::is_complete, "The manifest is written.")
+      .def_ro("shards_found", &PackReport::shards_found, "Shards that an earlier run had finished.")
+      .def_ro("is_complete", &PackReport::is_complete, "Whether the manifest is written.")
       .def("__repr__", &to_repr);
   nb::class_<PackFiles>(module, "PackFiles", "Use stoker.pack.")
       .def_prop_ro("remarks", [](const PackFiles& self) { return remarks_on(*self.source); })
@@ -89,8 +92,7 @@ void bind_pack(nb::module_& module) {
       [](const std::string& source, const std::string& destination) {
         raise_if_failed(check_apart(source, destination));
       },
-      "source"_a, "destination"_a,
-      "Raises ValueError if one of the two lies inside of the other directory.");
+      "source"_a, "destination"_a, "Raises ValueError if one of the two is inside the other.");
   module.def("open_pack_files", &open_pack_files, "path"_a, "kind"_a, "dtype"_a,
              "sequence_length"_a, "destination"_a, "hidden"_a, "classes"_a, "Use stoker.pack.");
   module.def(
@@ -98,10 +100,10 @@ void bind_pack(nb::module_& module) {
       [](const std::string& directory) {
         return value_or_raise(without_gil([&] { return merge_pack(posix_file_ops(), directory); }));
       },
-      "directory"_a, "Joins the tasks of one pack.");
+      "directory"_a, "Combines the results of all tasks of one pack.");
   module.def(
       "parse_bytes", [](const std::string& text) { return value_or_raise(parse_bytes(text)); },
-      "text"_a, "\"256MiB\" as a number.");
+      "text"_a, "Parses a size such as \"256MiB\".");
   nb::class_<IngestWriter>(module, "IngestWriter", "Use stoker.ingest.")
       .def(
           "write_shard",
@@ -112,10 +114,20 @@ void bind_pack(nb::module_& module) {
           "samples"_a,
           nb::sig("def write_shard(self, samples: list[tuple[str, list[tuple[str, str, str, "
                   "tuple[int, ...], bytes]]]]) -> None"))
-      .def("abandon", &IngestWriter::abandon, "Removes what was written.")
+      .def("abandon", &IngestWriter::abandon, "Removes everything that was written.")
       .def("finish", [](IngestWriter& self) {
         return value_or_raise(without_gil([&] { return self.finish(); }));
       });
+  module.def(
+      "written_formats",
+      [] {
+        std::vector<std::pair<std::string, bool>> formats;
+        for (const ShardFormat* const format : shard_formats())
+          if (!format->written_as.empty())
+            formats.emplace_back(format->written_as, format->is_array);
+        return formats;
+      },
+      "Returns the formats that can be written, and whether their samples are single arrays.");
   module.def(
       "make_ingest_writer",
       [](const std::string& directory, const std::string& format) {

@@ -21,14 +21,16 @@ namespace stoker::python {
 namespace {
 
 constexpr const char* kProbeDoc =
-    "Finds out what the storage under a directory can do, by trying.\n\n"
-    "Scratch files are made in `path` and are gone on return; it takes some milliseconds on a\n"
-    "local filesystem. STOKER_ENGINE, where set, decides `engine`.\n\n"
-    "Raises OSError if the directory cannot be written to or the engine that STOKER_ENGINE names\n"
-    "does not work, and ValueError if it is not the name of an engine.";
+    "Probes what the storage under a directory can do.\n\n"
+    "Creates scratch files in `path` and removes them before the return; takes some milliseconds "
+    "on\n"
+    "a local filesystem. STOKER_ENGINE, if set, decides `engine`.\n\n"
+    "Raises OSError if the directory is not writable or the engine that STOKER_ENGINE names does "
+    "not\n"
+    "work, and ValueError if it is not the name of an engine.";
 
-/// Calls `visit(name, member)` for every field: the one list that attributes, repr() and to_dict()
-/// are made of.
+/// Calls `visit(name, member)` for every field: the single list for attributes, repr() and
+/// to_dict().
 template <typename Visit>
 void for_each_field(Visit&& visit) {
   visit("path", &StorageProbe::path);
@@ -52,8 +54,8 @@ void for_each_field(Visit&& visit) {
   visit("memlock_bytes", &StorageProbe::memlock_bytes);
 }
 
-/// Puts the engine that is wanted in the place of the one that `automatic` takes: tried, as
-/// everything else. `unsupported` if it does not work.
+/// Replaces the automatic engine with the wanted one, after trying it. `unsupported` if it does not
+/// work.
 Status take_engine(EngineKind wanted, StorageProbe& found) {
   constexpr std::size_t kArenaBytes = std::size_t{4} << 20;
   const std::string setting = "STOKER_ENGINE=" + std::string(engine_kind_name(wanted));
@@ -79,8 +81,8 @@ Result<StorageProbe> probe_with_settings(const std::string& directory, EngineKin
   return found;
 }
 
-/// As os.fsencode() does it, with its exceptions: nanobind's own conversion answers a path with a
-/// null byte in it with a TypeError.
+/// Converts a path like os.fsencode(), with the same exceptions: nanobind's own conversion raises
+/// TypeError for a null byte in a path.
 std::string encoded_path(const nb::object& path) {
   PyObject* bytes = nullptr;
   if (PyUnicode_FSConverter(path.ptr(), &bytes) == 0) throw nb::python_error();
@@ -107,13 +109,13 @@ std::string to_repr(const StorageProbe& self) {
 }  // namespace
 
 // Arguments are converted while the GIL is held; the work runs without it, and no engine thread
-// ever takes it. Failures are raised after it has been taken back.
+// ever takes it. Failures are raised after the GIL is held again.
 void bind_probe(nb::module_& module) {
   nb::class_<StorageProbe> type(module, "StorageProbe",
-                                "What the storage under one directory can do.");
+                                "The capabilities of the storage under one directory.");
   for_each_field([&](const char* name, auto member) { type.def_ro(name, member); });
   type.def("to_dict", &to_dict, nb::sig("def to_dict(self) -> dict[str, str | int | bool]"),
-           "Every field by name, ready for JSON.");
+           "Returns all fields by name, for JSON.");
   type.def("__repr__", &to_repr);
 
   module.def(

@@ -53,7 +53,7 @@ void bind_safetensors(nb::module_& module) {
   module.def("list_safetensors", &tensors_of, "path"_a,
              nb::sig("def list_safetensors(path: bytes) -> "
                      "list[tuple[str, str, tuple[int, ...], int]]"),
-             "Name, type, shape and offset of each tensor in a safetensors file.");
+             "Returns name, type, shape and offset of each tensor in a safetensors file.");
 }
 
 }  // namespace stoker::python

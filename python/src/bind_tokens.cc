@@ -28,14 +28,14 @@ using Units = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::dev
 using OutIds = nb::ndarray<std::int32_t, nb::c_contig, nb::device::cpu>;
 using OutRows = nb::ndarray<nb::c_contig, nb::device::cpu>;
 
-/// Reads a part of a shard. Opens nothing but files, so it works in a forked child.
+/// Reads a part of a shard. Opens only files, so it works in a forked child.
 Status read_span(const Dataset& dataset, const TokenSpan& at, std::span<std::byte> out) {
   const std::uint64_t offset = at.range.offset_bytes;
   const std::string& path = dataset.source().shards()[at.shard].path;
   if (dataset.source().is_compressed(at.shard)) {
     STOKER_ASSIGN(const InflatedCache::Bytes plain, dataset.inflate_shard(at.shard));
     if (at.range.end_bytes() > plain->size())
-      return Status(Code::corrupt, path + ": the tokens lie outside their shard");
+      return Status(Code::corrupt, path + ": the tokens are outside their shard");
     std::memcpy(out.data(), plain->data() + offset, out.size());
     return {};
   }
@@ -65,7 +65,7 @@ void read_windows(const TokenWindows& windows, const Dataset& dataset, const Uni
   raise_if_failed(failure.status);
 }
 
-/// Reads one pack into a row that is otherwise left alone, and says what its tokens are of.
+/// Reads one pack into a row, with the position and document of each token. Returns its length.
 Result<std::uint64_t> read_pack(const Dataset& dataset, const TokenBins& packs, std::uint64_t unit,
                                 const internal::PackRow& row) {
   std::vector<PackPiece> pieces;
@@ -84,7 +84,7 @@ Result<std::uint64_t> read_pack(const Dataset& dataset, const TokenBins& packs, 
   return internal::finish_pack_row(pieces, token_bytes, zero, row);
 }
 
-/// The lengths of the packs.
+/// Reads packs into rows and returns their lengths.
 nb::object read_packs(const TokenBins& packs, const Dataset& dataset, const Units& units,
                       const OutRows& out, const OutIds& position_ids, const OutIds& document_ids) {
   const std::size_t length = packs.length();
@@ -123,16 +123,17 @@ void bind_packs(nb::module_& module) {
             return std::make_shared<TokenBins>(value_or_raise(std::move(opened)));
           },
           "dataset"_a, "length"_a, "cache_directory"_a = "",
-          "Builds them if there are none that fit.")
+          "Opens the packs; builds them if none match.")
       .def("__len__", &TokenBins::count)
       .def_prop_ro("dtype",
                    [](const TokenBins& self) { return std::string(dtype_name(self.dtype())); })
       .def_prop_ro("length", &TokenBins::length)
-      .def("read", &read_packs, "dataset"_a, "units"_a, "out"_a, "position_ids"_a, "document_ids"_a,
-           nb::sig("def read(self, dataset: Dataset, units: NDArray[numpy.int64], "
-                   "out: NDArray[Any], position_ids: NDArray[numpy.int32], "
-                   "document_ids: NDArray[numpy.int32]) -> NDArray[numpy.int64]"),
-           "Packs into rows, in the file's own dtype and filled up with 0; how long each is.");
+      .def(
+          "read", &read_packs, "dataset"_a, "units"_a, "out"_a, "position_ids"_a, "document_ids"_a,
+          nb::sig("def read(self, dataset: Dataset, units: NDArray[numpy.int64], "
+                  "out: NDArray[Any], position_ids: NDArray[numpy.int32], "
+                  "document_ids: NDArray[numpy.int32]) -> NDArray[numpy.int64]"),
+          "Reads packs into rows, in the dtype of the file, padded with 0. Returns their lengths.");
 }
 
 }  // namespace
@@ -156,7 +157,7 @@ void bind_tokens(nb::module_& module) {
       .def("read", &read_windows, "dataset"_a, "units"_a, "out"_a,
            nb::sig("def read(self, dataset: Dataset, units: NDArray[numpy.int64], "
                    "out: NDArray[Any]) -> None"),
-           "Windows into the rows of `out`, in the file's own dtype.");
+           "Reads windows into the rows of `out`, in the dtype of the file.");
 }
 
 }  // namespace stoker::python

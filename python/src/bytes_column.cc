@@ -42,7 +42,7 @@ nb::object item(const BytesColumn& self, std::int64_t index) {
   return value_of(self, self.views[static_cast<std::size_t>(index)]);
 }
 
-/// Of a list: going through it asks nothing of us any more.
+/// Iterates over a list, which needs no further native calls.
 nb::object iterate(const BytesColumn& self) {
   nb::list values;
   for (const Bytes& view : self.views) values.append(value_of(self, view));
@@ -75,7 +75,7 @@ std::size_t total_bytes(const BytesColumn& self) {
 
 void copy_to(const BytesColumn& self, const OutBytes& out) {
   if (total_bytes(self) != out.size())
-    throw nb::value_error("copy_to() wants room for exactly all bytes");
+    throw nb::value_error("copy_to() needs room for exactly all bytes");
   without_gil([&] {
     std::uint8_t* to = out.data();
     for (const Bytes& view : self.views) {
@@ -94,22 +94,22 @@ BytesColumn first(const BytesColumn& self, std::size_t count) {
 }  // namespace
 
 void bind_bytes_column(nb::module_& module) {
-  nb::class_<BytesColumn>(module, "BytesColumn",
-                          "A field of each sample of a batch, as bytes: a sequence of read-only "
-                          "uint8 arrays that look into the batch, each made when it is looked at. "
-                          "None for a sample without the field.")
+  nb::class_<BytesColumn>(
+      module, "BytesColumn",
+      "A field of each sample of a batch, as bytes: a sequence of read-only uint8 arrays, views of "
+      "the batch that are created on access. None for a sample without the field.")
       .def("__len__", [](const BytesColumn& self) { return self.views.size(); })
       .def("__getitem__", &item, "index"_a,
            nb::sig("def __getitem__(self, index: int) -> NDArray[numpy.uint8]"))
       .def("__iter__", &iterate, nb::sig("def __iter__(self) -> Iterator[NDArray[numpy.uint8]]"))
-      .def("first", &first, "count"_a, "A column of the first samples.")
-      .def("tolist", &to_bytes, nb::sig("def tolist(self) -> list[bytes]"), "Copies.")
+      .def("first", &first, "count"_a, "Returns a column of the first `count` samples.")
+      .def("tolist", &to_bytes, nb::sig("def tolist(self) -> list[bytes]"), "Returns copies.")
       .def_prop_ro("sizes", &sizes, nb::sig("def sizes(self) -> NDArray[numpy.int64]"),
-                   "The bytes of each.")
-      .def_prop_ro("nbytes", &total_bytes, "The bytes of all.")
+                   "Size of each value in bytes.")
+      .def_prop_ro("nbytes", &total_bytes, "Total size in bytes.")
       .def("copy_to", &copy_to, "out"_a,
            nb::sig("def copy_to(self, out: NDArray[numpy.uint8]) -> None"),
-           "All of them, one after the other, into an array of just their size.")
+           "Copies all values, concatenated, into an array of exactly their size.")
       .def(
           "__reduce__",
           [](const BytesColumn& self) {

@@ -7,14 +7,14 @@
 
 namespace stoker::python {
 
-/// A column of bytes: the fields of samples where they were read, made Python objects when they are
-/// looked at.
+/// A column of bytes: views of the fields of samples in the memory they were read into. Python
+/// objects are created on access.
 struct BytesColumn {
   nanobind::object batch;  ///< Keeps `views` and `memory` alive.
   std::span<const std::span<const std::byte>> views;
-  std::span<const std::byte> memory;  ///< In which most views lie.
-  /// An array over `memory`, made at the first look: a slice of it is much cheaper than an array
-  /// made from nothing.
+  std::span<const std::byte> memory;  ///< Contains most of the views.
+  /// An array over `memory`, created on first access: a slice of it is much cheaper than a new
+  /// array.
   mutable nanobind::object array = {};
 };
 

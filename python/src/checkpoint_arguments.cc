@@ -54,7 +54,7 @@ std::vector<ReadTarget> read_targets_of(const nb::list& targets) {
         nb::cast<std::pair<std::uintptr_t, std::size_t>>(nb::object(target[4]));
     const auto first = nb::cast<std::uintptr_t>(nb::object(target[2]));
     if (first < begin || first - begin > size_bytes)
-      throw nb::value_error("the first element lies outside of the memory");
+      throw nb::value_error("the first element is outside the memory");
     ReadTarget made{.name = nb::cast<std::string>(target[0]),
                     .memory = {reinterpret_cast<std::byte*>(begin), size_bytes},
                     .first_bytes = first - begin,

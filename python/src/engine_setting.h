@@ -4,8 +4,9 @@
 
 namespace stoker::python {
 
-/// The engine that STOKER_ENGINE names, else automatic; raises ValueError for what names none.
-/// Settings of the environment are read here and in the command line, never in the library.
+/// Returns the engine that STOKER_ENGINE names, otherwise automatic; raises ValueError for an
+/// unknown name. Only this function and the command line read settings from the environment, never
+/// the library.
 EngineKind engine_setting();
 
 }  // namespace stoker::python

@@ -7,13 +7,13 @@
 
 namespace stoker::python {
 
-/// Releases the GIL for as long as it lives.
+/// Releases the GIL for its lifetime.
 ///
-/// A daemon thread that wants the GIL back while the interpreter is ending gets it never: it stays
-/// where it is until the process is gone. Before 3.14 CPython would end the thread by unwinding its
-/// stack, which C++ frames answer with an abort.
+/// A daemon thread that wants the GIL back during interpreter shutdown never gets it: it pauses
+/// until the process ends. Before 3.14, CPython would end the thread by unwinding its stack, which
+/// aborts in C++ frames.
 ///
-/// Thread safety: belongs to the thread that made it, which has the GIL then.
+/// Thread safety: belongs to the thread that created it, which must hold the GIL then.
 class ReleasedGil {
  public:
   ReleasedGil() noexcept
@@ -45,11 +45,11 @@ class ReleasedGil {
   static inline thread_local ReleasedGil* current_ = nullptr;
 
   ReleasedGil* const outer_;
-  const bool is_ending_;  // had the GIL then: this is the thread that ends the interpreter
+  const bool is_ending_;  // held the GIL during shutdown: the thread that ends the interpreter
   PyThreadState* const state_;
 };
 
-/// Has the GIL for as long as it lives, below a ReleasedGil of the same thread.
+/// Holds the GIL for its lifetime, below a ReleasedGil of the same thread.
 class TakenGil {
  public:
   TakenGil() noexcept {
@@ -64,7 +64,7 @@ class TakenGil {
   PyGILState_STATE state_;
 };
 
-/// Runs `work` with the GIL released and returns what it returns.
+/// Runs `work` with the GIL released and returns its result.
 template <typename Work>
 auto without_gil(Work&& work) {
   const ReleasedGil nogil;

@@ -6,7 +6,7 @@
 namespace stoker::python {
 namespace {
 
-/// Rows as a planner sees them. Nobody reads a sample through it: Python does.
+/// The rows for the planner. Samples are never read through it: Python reads them.
 class RowList final : public PackInput {
  public:
   RowList(const ImportedRows& rows, const IngestedSample& first)
@@ -61,7 +61,7 @@ Status ImportShard::finish() {
 }
 
 void ImportShard::abandon() {
-  // The staging file is the parent's: a child that ended would take it away under its hands.
+  // The staging file belongs to the parent: a child that exits must not remove it.
   if (!guard_.is_here()) static_cast<void>(packer_.release());
   packer_.reset();
 }

@@ -16,15 +16,15 @@
 
 namespace stoker::python {
 
-/// What is known of rows before they are read.
+/// What is known about rows before they are read.
 struct ImportedRows {
   std::uint64_t count = 0;
-  std::uint64_t mean_bytes = 0;            ///< Of a row, where `sizes_bytes` is empty.
-  std::vector<std::uint64_t> sizes_bytes;  ///< Of each, about.
-  std::string fingerprint;                 ///< Changes when the rows, or what is taken of them, do.
+  std::uint64_t mean_bytes = 0;            ///< Mean size of a row, if `sizes_bytes` is empty.
+  std::vector<std::uint64_t> sizes_bytes;  ///< Approximate size of each row.
+  std::string fingerprint;                 ///< Changes if the rows or the selection changes.
 };
 
-/// One shard of an import, on its way to its name.
+/// One shard of an import, before it is published.
 ///
 /// Thread safety: none.
 class ImportShard {
@@ -33,10 +33,10 @@ class ImportShard {
       : packer_(std::move(packer)), next_(first) {}
   ImportShard(ImportShard&&) = default;
   ImportShard& operator=(ImportShard&&) = default;
-  /// Leaves nothing of what is not finished; in a forked child it touches nothing.
+  /// Removes an unfinished shard; does nothing in a forked child.
   ~ImportShard() { abandon(); }
 
-  /// Adds samples. The message of a failure names the one at fault.
+  /// Adds samples. The message of a failure names the sample.
   Status append(const std::vector<IngestedSample>& samples);
   Status finish();
   void abandon();
@@ -47,22 +47,22 @@ class ImportShard {
   ForkGuard guard_;
 };
 
-/// Packs rows that Python reads, by the plan and in the directory of a PackSession: so that Python
-/// threads pull rows and hand them over, and no native thread ever asks for the GIL.
+/// Packs rows that Python reads, by the plan and in the directory of a PackSession. Python threads
+/// read rows and pass them here, so that no native thread needs the GIL.
 ///
-/// Thread safety: begin_shard() and the const methods from any thread; close() once, when all
+/// Thread safety: begin_shard() and the const methods from any thread; close() once, after all
 /// shards are finished.
 class ImportSession {
  public:
-  /// Plans and claims the directory. `first` is the first row, which decides the columns of MDS
-  /// and the dtype of tokens, in every task alike.
+  /// Plans and claims the directory. `first` is the first row, which determines the columns of MDS
+  /// and the dtype of tokens, in the same way in every task.
   static Result<std::unique_ptr<ImportSession>> open(FileOps& ops, const std::string& directory,
                                                      const PackOptions& options,
                                                      const ImportedRows& rows,
                                                      const IngestedSample& first);
 
   const PackSession& session() const noexcept { return *session_; }
-  /// This task's shards that are not packed yet. Removes what a killed run left of them.
+  /// Returns this task's shards that are not packed yet. Removes what a killed run left of them.
   Result<std::vector<std::uint64_t>> find_pending();
   Result<std::unique_ptr<ImportShard>> begin_shard(std::uint64_t shard);
   Result<PackReport> close();

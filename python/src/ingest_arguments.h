@@ -8,8 +8,8 @@
 
 namespace stoker::python {
 
-/// Samples as Python hands them over: (key, [(name, type, dtype, shape, bytes)]). The bytes objects
-/// outlive the result: the caller's list holds them, and they never change.
+/// Converts samples from Python: (key, [(name, type, dtype, shape, bytes)]). The bytes objects must
+/// outlive the result: the caller's list owns them, and they are immutable.
 std::vector<IngestedSample> to_samples(const nanobind::list& list);
 
 }  // namespace stoker::python

@@ -40,11 +40,11 @@ Result<std::unique_ptr<IngestWriter>> IngestWriter::make(FileOps& ops, std::stri
       new IngestWriter(ops, {std::move(root), ""}, std::move(format)));
   writer->writer_.format = written;
   const PathAt& place = writer->directory_;
-  STOKER_TRY(check_empty(ops, place));  // before anything is left in what is not ours
+  STOKER_TRY(check_empty(ops, place));  // before writing into a directory that is not ours
   STOKER_TRY(make_own_directory(ops, place / ".stoker"));
   STOKER_TRY(make_own_directory(ops, pack_parts_directory(place)));
   STOKER_ASSIGN(writer->lock_, internal::lock_pack(ops, place, LockMode::exclusive));
-  STOKER_TRY(check_empty(ops, place));  // another may have been faster
+  STOKER_TRY(check_empty(ops, place));  // another process may have been faster
   writer->is_finished_ = false;
   return writer;
 }
@@ -64,7 +64,7 @@ void IngestWriter::abandon() {
     static_cast<void>(ops_.unlink(directory_ / name));
     remove_pack_part(ops_, directory_, name);
   }
-  // Under the lock; what does not go because there is more in it stays.
+  // Under the lock. Directories that contain other files are kept.
   static_cast<void>(ops_.rmdir(pack_parts_directory(directory_)));
   static_cast<void>(ops_.unlink(directory_ / ".stoker/pack.lock"));
   static_cast<void>(ops_.rmdir(directory_ / ".stoker"));

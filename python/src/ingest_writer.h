@@ -15,9 +15,10 @@
 
 namespace stoker::python {
 
-/// Writes shards, one at a time, from samples that nobody knows beforehand. Shards become visible
-/// whole, as in pack(); index and manifest come at the end. A run that ends early takes its shards
-/// back, unless it is killed: the directory has no manifest then, and is refused the next time.
+/// Writes shards, one at a time, from samples that are not known in advance. Shards are published
+/// atomically, as in pack(); index and manifest are written at the end. A run that fails removes
+/// its shards; one that is killed leaves a directory without a manifest, which is refused the next
+/// time.
 ///
 /// Thread safety: none.
 class IngestWriter {
@@ -27,16 +28,17 @@ class IngestWriter {
                                                     std::string format);
   IngestWriter(const IngestWriter&) = delete;
   IngestWriter& operator=(const IngestWriter&) = delete;
-  /// Abandons what is not finished.
+  /// Calls abandon().
   ~IngestWriter();
 
-  /// Writes the next shard. The first sample of the first one decides the columns of MDS, and the
-  /// dtype of tokens.
+  /// Writes the next shard. The first sample of the first shard determines the columns of MDS and
+  /// the dtype of tokens.
   Status write_shard(const std::vector<IngestedSample>& samples);
-  /// `invalid_argument` if there is no shard.
+  /// Writes index and manifest. `invalid_argument` if there is no shard.
   Result<PackReport> finish();
-  /// Takes the shards back and what was made beside them, unless finish() has succeeded, and lets
-  /// go of the directory, which stays. Does nothing in a forked child: the parent may still go on.
+  /// Removes the shards and the files beside them, unless finish() has succeeded, and unlocks the
+  /// directory, which is kept. Does nothing in a forked child, because the parent may still be
+  /// writing.
   void abandon();
 
  private:
@@ -49,7 +51,7 @@ class IngestWriter {
   PackJob job_;
   PackWriterOptions writer_;
   ForkGuard guard_;
-  bool is_finished_ = true;  ///< Nothing to take back, until the directory is ours.
+  bool is_finished_ = true;  ///< Nothing to remove until the directory is claimed.
 };
 
 }  // namespace stoker::python

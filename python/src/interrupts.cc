@@ -29,7 +29,7 @@ bool Interrupts::is_python_thread() noexcept {
 
 Status Interrupts::pause(nanoseconds time) {
   std::this_thread::sleep_for(time);
-  if (current == nullptr) return {};  // a thread of our own: those never take the GIL
+  if (current == nullptr) return {};  // a native thread: those never take the GIL
   const TakenGil gil;
   if (PyErr_CheckSignals() == 0) return {};
   current->raised_ = std::make_exception_ptr(nb::python_error());

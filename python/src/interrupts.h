@@ -7,11 +7,11 @@
 
 namespace stoker::python {
 
-/// Lets Ctrl-C end waits of the core that take a pause() of ours, on the thread that Python has
-/// called from. One lives on the stack of such a call, around the part without the GIL.
+/// Lets Ctrl-C end waits in the core that use pause(), on a thread that Python called from. An
+/// instance is on the stack of such a call, around the part without the GIL.
 ///
-/// Thread safety: none; pause() may be called from any thread, and only sleeps on those without
-/// one.
+/// Thread safety: none. pause() may be called from any thread; without an instance on the thread it
+/// only sleeps.
 class Interrupts {
  public:
   Interrupts() noexcept;
@@ -19,13 +19,13 @@ class Interrupts {
   Interrupts& operator=(const Interrupts&) = delete;
   ~Interrupts();
 
-  /// Sleeps; `cancelled` after a signal whose handler has raised. The GIL must not be held.
+  /// Sleeps; `cancelled` after a signal whose handler raised. The GIL must not be held.
   static Status pause(nanoseconds time);
 
-  /// Whether one lives on this thread: Python has called from it, and it may take the GIL.
+  /// Whether an instance exists on this thread: Python called from it, and it may take the GIL.
   static bool is_python_thread() noexcept;
 
-  /// Raises what the handler has raised, if anything. The GIL must be held.
+  /// Raises the exception of the signal handler, if any. The GIL must be held.
   void raise() const {
     if (raised_) std::rethrow_exception(raised_);
   }

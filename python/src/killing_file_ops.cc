@@ -23,7 +23,7 @@ class KillingFileOps final : public ForwardingFileOps {
 
  private:
   const std::string crash_point_;
-  std::atomic<std::uint32_t> left_;  // relaxed: a counter on its own
+  std::atomic<std::uint32_t> left_;  // relaxed: guards no other data
 };
 
 }  // namespace

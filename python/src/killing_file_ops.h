@@ -8,8 +8,8 @@
 
 namespace stoker::python {
 
-/// posix_file_ops(), but the process dies by SIGKILL when `crash_point` is reached for the
-/// `count`-th time: for tests that kill a training through its own interface.
+/// Like posix_file_ops(), but the process is killed with SIGKILL when `crash_point` is reached for
+/// the `count`-th time: for tests that kill a training run through its own interface.
 ///
 /// Thread safety: every method may be called from any thread.
 std::unique_ptr<FileOps> make_killing_file_ops(std::string crash_point, std::uint32_t count);

@@ -7,11 +7,11 @@
 
 namespace stoker::python {
 
-/// The counters of a run, times in seconds. The GIL must be held, as for the other one.
+/// Returns the counters of a run, times in seconds. The GIL must be held, as for raise_for_batch().
 nanobind::dict report_stats(const LoaderStats& stats);
 
-/// Raises for a batch that could not be made. Messages about samples say which; of a CorruptError
-/// that becomes its path, offset and key.
+/// Raises for a batch that could not be made. The sample that the message names becomes path,
+/// offset and key of a CorruptError.
 void raise_for_batch(const Status& status);
 
 }  // namespace stoker::python

@@ -13,7 +13,7 @@
 
 namespace stoker::python {
 
-/// A sample in memory that somebody else owns.
+/// A sample in memory that the caller owns.
 struct IngestedSample {
   struct Field {
     std::string name;
@@ -25,19 +25,21 @@ struct IngestedSample {
   std::string key;
   std::vector<Field> fields;
 
-  /// Views of it, valid as long as the sample is.
+  /// Sets `out` to views of the sample, valid as long as the sample.
   void view(SampleView& out) const;
   std::uint64_t size_bytes() const;
-  /// "sample 17 ('key')".
+  /// Returns "sample 17 ('key')".
   std::string describe(std::uint64_t number) const;
 };
 
-/// Samples in memory as a source. The first decides the columns of MDS, and the dtype of tokens.
+/// A source of samples in memory. The first sample determines the columns of MDS and the dtype of
+/// tokens.
 ///
 /// Thread safety: const methods from any thread.
 class MemorySource final : public PackInput {
  public:
-  /// `samples` outlives it and is not empty; `first` is the number of the first in messages.
+  /// `samples` outlives the source and is not empty; `first` is the number of the first sample, for
+  /// messages.
   MemorySource(std::span<const IngestedSample> samples, std::uint64_t first)
       : samples_(samples), first_(first) {}
 
@@ -45,7 +47,7 @@ class MemorySource final : public PackInput {
   Result<Extent> extent(std::uint64_t sample) const override;
   Status read(std::uint64_t sample, InputSample& out) const override;
   std::string describe(std::uint64_t sample) const override;
-  Digest128 fingerprint() const override { return {}; }  // planned by nobody, so never compared
+  Digest128 fingerprint() const override { return {}; }  // there is no plan to compare it with
   Result<std::vector<std::pair<std::string, std::string>>> mds_columns() const override;
   std::optional<Dtype> token_dtype() const override;
 

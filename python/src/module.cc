@@ -1,5 +1,5 @@
 // stoker._native: the C++ library as Python sees it. One bind_*() per header; the package
-// around it (python/stoker) gives the names people import.
+// around it (python/stoker) has the public names.
 #include <nanobind/nanobind.h>
 
 #include "bind.h"
@@ -11,8 +11,8 @@ namespace nb = nanobind;
 NB_MODULE(_native, module) {
   module.doc() = "Stoker's native core. Import stoker instead.";
   module.attr("version") = stoker::kVersion;
-  // What is alive at the end need not be a leak: a tensor in a module looks into a batch, and so do
-  // the frames of an uncaught exception, a daemon thread, and a forked child.
+  // Objects that are alive at exit need not be leaks: a tensor in a module may refer to a batch,
+  // and so may the frames of an uncaught exception, a daemon thread, and a forked child.
   nb::set_leak_warnings(false);
   stoker::python::bind_errors(module);
   stoker::python::bind_probe(module);

@@ -13,7 +13,7 @@
 
 namespace stoker::python {
 
-/// A reader as Python holds it; null where it was lent for a call that is over.
+/// A reader as Python holds it; null if it was lent for a call that has ended.
 struct OpenCheckpoint {
   std::shared_ptr<const CheckpointReader> reader;
 };
@@ -27,7 +27,7 @@ inline const CheckpointManifest& manifest_of(const OpenCheckpoint& self) {
   return reader_of(self).manifest();
 }
 
-/// Raises with the file that the message names.
+/// Raises a failure; a CorruptError gets the path of the file that the message names.
 inline void raise_if_damaged(const Status& status, const std::string& directory) {
   const std::optional<CorruptPlace> place = place_under(directory, status.message());
   raise_if_failed(status, place ? &*place : nullptr);

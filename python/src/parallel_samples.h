@@ -11,15 +11,16 @@
 
 namespace stoker::python {
 
-/// How the first of many, in their order, failed.
+/// The failure with the lowest position.
 struct FirstFailure {
   Status status;
   std::size_t position = 0;
 };
 
-/// Calls `work(position)` for every position below `count`, from several threads where there are
-/// enough of them to pay. The threads are gone on return, so it works in a forked child too. After
-/// a failure later positions may be left out; of several failures the first by position is told.
+/// Calls `work(position)` for every position below `count`, from several threads if there are
+/// enough positions. The threads have ended on return, so it also works in a forked child. After a
+/// failure, later positions may be skipped; of several failures, the one with the lowest position
+/// is returned.
 template <typename Work>
 FirstFailure for_each_position(std::size_t count, const Work& work) {
   constexpr std::size_t kThreadsMax = 8;

@@ -12,16 +12,16 @@ namespace stoker::python {
 namespace {
 
 constexpr const char* kCorruptErrorDoc =
-    "Bytes were read, and they are not the bytes that were written.\n\n"
-    "`path` is the shard or the checkpoint's file, `offset` where the sample or the damage lies "
+    "The bytes that were read are not the bytes that were written.\n\n"
+    "`path` is the shard or the checkpoint's file, `offset` the offset of the sample or the damage "
     "in\n"
     "it, `key` the sample's key, or \"<shard>/<number>\" if the key itself cannot be read, "
     "`tensor`\n"
-    "the checkpoint's tensor. None where that is not known.";
+    "the checkpoint's tensor. Each is None if it is not known.";
 
 PyObject* corrupt_error = nullptr;  // owned by the module, which is never unloaded
 
-/// An errno that says what `code` says, for failures that no system call reported.
+/// Returns the errno that corresponds to `code`, for failures that no system call reported.
 int errno_for(Code code) {
   switch (code) {
     case Code::not_found: return ENOENT;
@@ -35,13 +35,14 @@ int errno_for(Code code) {
   }
 }
 
-/// Paths and keys are bytes: what is not UTF-8 comes as Python's own file names do.
+/// Paths and keys are bytes: those that are not UTF-8 are surrogate-escaped, like Python's file
+/// names.
 nb::str printable(const std::string& text) {
   return nb::steal<nb::str>(
       PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "surrogateescape"));
 }
 
-/// Takes `text` off the front of `rest`, or a number.
+/// Removes `text`, or a number, from the front of `rest`.
 bool skip(std::string_view& rest, std::string_view text) {
   if (!rest.starts_with(text)) return false;
   rest.remove_prefix(text.size());
@@ -55,13 +56,13 @@ std::optional<std::uint64_t> skip_number(std::string_view& rest) {
   return number;
 }
 
-/// The length of the longest piece before a ": " that names a file; 0 if none does. Names may have
-/// colons in them.
+/// Returns the length of the longest prefix before a ": " that names an existing file; 0 if there
+/// is none. File names may contain colons.
 std::size_t path_bytes_of(std::string_view message) {
   std::size_t found = 0;
   for (std::size_t at = message.find(": "); at != std::string_view::npos;
        at = message.find(": ", at + 1)) {
-    std::error_code failed;  // such as a piece too long for a name: no file then
+    std::error_code failed;  // for example a prefix that is too long for a name: not a file
     if (std::filesystem::exists(message.substr(0, at), failed) && !failed) found = at;
   }
   return found;
@@ -75,7 +76,7 @@ std::optional<CorruptPlace> place_in(std::string_view message) {
   CorruptPlace place{
       .path = std::string(message.substr(0, path_bytes)), .offset_bytes = {}, .key = {}};
   std::string_view rest = message.substr(path_bytes + 2);
-  // MDS knows its shards by the names in index.json, and says those.
+  // MDS messages repeat the shard's name from index.json.
   static_cast<void>(skip(rest, std::filesystem::path(place.path).filename().string() + ": "));
   if (skip(rest, "sample ")) {
     static_cast<void>(skip_number(rest));
@@ -88,7 +89,7 @@ std::optional<CorruptPlace> place_in(std::string_view message) {
   if (skip(rest, ": key \"")) {
     const std::size_t end = std::min(rest.find('"'), rest.size());
     const std::string_view key = rest.substr(0, end);
-    // What was cut or escaped for the message is not the key.
+    // A key that was truncated or escaped for the message is not used.
     if (rest.substr(end).starts_with("\": ") && key.find('\\') == std::string_view::npos)
       place.key = std::string(key);
   }
@@ -114,7 +115,7 @@ std::optional<CorruptPlace> place_under(std::string_view directory, std::string_
   CorruptPlace place{.path = std::string(named.substr(0, end)), .key = {}};
   if (end == std::string_view::npos || !named.substr(end).starts_with(kOffset)) return place;
   const std::string_view number = named.substr(end + kOffset.size());
-  // Without a number it stays at the beginning.
+  // Without a number the offset is 0.
   std::uint64_t offset_bytes = 0;
   static_cast<void>(std::from_chars(number.data(), number.data() + number.size(), offset_bytes));
   place.offset_bytes = offset_bytes;

@@ -16,9 +16,9 @@
 
 namespace stoker::python {
 
-/// Runs `work(stop_token)` in a thread of its own, without the GIL, and lets Ctrl-C stop it: for
-/// what may take minutes. The token is fired and the thread awaited before KeyboardInterrupt is
-/// raised.
+/// Runs `work(stop_token)` in its own thread, without the GIL, and lets Ctrl-C stop it: for work
+/// that may take minutes. Requests a stop and waits for the thread before raising
+/// KeyboardInterrupt.
 template <typename Work>
 auto interruptible(Work&& work) {
   constexpr auto kSignalPoll = std::chrono::milliseconds(50);
@@ -35,7 +35,7 @@ auto interruptible(Work&& work) {
   return done.get();
 }
 
-/// Where wrong bytes were found.
+/// Where damage was found.
 struct CorruptPlace {
   std::string path;
   std::optional<std::uint64_t> offset_bytes = 0;
@@ -48,20 +48,20 @@ void bind_errors(nanobind::module_& module);
 
 /// Raises the Python exception for `status`, if it is not OK: stoker.CorruptError for `corrupt`,
 /// ValueError for an `invalid_argument` that no system call reported, and OSError otherwise, with
-/// the errno of the failed call or the one nearest in meaning; Python then picks the subclass.
-/// `place`, if there is one, becomes the attributes of a CorruptError. The GIL must be held.
+/// the errno of the failed call or the closest one; Python then selects the subclass. `place`, if
+/// given, sets the attributes of a CorruptError. The GIL must be held.
 void raise_if_failed(const Status& status, const CorruptPlace* place = nullptr);
 
-/// What a message about a damaged shard tells, as the dataset's messages begin: the file, and
-/// behind it "offset N", "byte N", "bytes N to M", or "sample N at byte N" and perhaps 'key "K"'.
-/// Without an offset if the message has none; nothing if it does not begin with a file that exists.
+/// Parses a message of the dataset about a damaged shard: the file, then "offset N", "byte N",
+/// "bytes N to M", or "sample N at byte N", and optionally 'key "K"'. No offset if the message has
+/// none; nothing if it does not begin with a file that exists.
 std::optional<CorruptPlace> place_in(std::string_view message);
 
-/// What a message about damage tells that names a file under `directory`: "PATH, offset N", or a
-/// path alone. Nothing if it names none.
+/// Parses a message about damage that names a file below `directory`: "PATH, offset N", or a path
+/// alone. Nothing if it names none.
 std::optional<CorruptPlace> place_under(std::string_view directory, std::string_view message);
 
-/// The value of `result`, or the exception for its Status. The GIL must be held.
+/// Returns the value of `result`, or raises the exception for its Status. The GIL must be held.
 template <typename T>
 T value_or_raise(Result<T> result) {
   raise_if_failed(result.status());

@@ -21,13 +21,12 @@ Status bad_field(std::string_view what) {
   return {Code::corrupt, std::string(what)};
 }
 
-/// A field of numbers whose shape must agree with its bytes: a wrong one would be read past its
-/// end.
+/// Makes a field of numbers. Its shape must match its bytes: a wrong one would read past their end.
 Result<nb::object> make_typed(const FieldView& field, const ShardFormat& format, nb::handle owner) {
   STOKER_ASSIGN(const Dtype dtype, dtype_from_descr(numpy_dtype(field)));
   const std::uint64_t count = field.bytes.size() / dtype_size_bytes(dtype);
   std::span<const std::uint64_t> shape = field.shape;
-  // An Example has lists alone; elsewhere a number without a shape is one number.
+  // An Example has only lists; in other formats a number without a shape is a scalar.
   if (field.type != FieldType::array && shape.empty() && (count != 1 || format.has_lists))
     shape = {&count, 1};
   std::uint64_t elements = 1;
@@ -35,11 +34,12 @@ Result<nb::object> make_typed(const FieldView& field, const ShardFormat& format,
     if (__builtin_mul_overflow(elements, size, &elements))
       return bad_field("its shape is too large");
   if (elements != count || count * dtype_size_bytes(dtype) != field.bytes.size())
-    return bad_field("its shape does not fit its size");
+    return bad_field("its shape does not match its size");
   nb::object array = make_array(field.bytes, dtype, shape, owner);
   if (!shape.empty()) return array;
-  nb::object scalar(array[nb::tuple()]);  // it can be hashed, and keeps no record
-  // What comes through a buffer is NumPy's longlong, which isinstance() tells from its int64.
+  nb::object scalar(array[nb::tuple()]);  // can be hashed, and does not keep the record alive
+  // Through the buffer protocol it is NumPy's longlong, which isinstance() distinguishes from
+  // int64.
   if (dtype == Dtype::int64 || dtype == Dtype::uint64)
     scalar = nb::module_::import_("numpy").attr(dtype == Dtype::int64 ? "int64" : "uint64")(scalar);
   return scalar;
@@ -76,7 +76,8 @@ Result<nb::object> make_json(const FieldView& field) {
   }
 }
 
-/// The integer that a tar's name promises; nothing if the bytes are none.
+/// Returns the integer that the extension in a tar implies; nothing if the bytes are not an
+/// integer.
 std::optional<std::int64_t> tar_integer(const FieldView& field, std::string_view name) {
   if (!is_integer_extension(name)) return std::nullopt;
   const Result<internal::Number> number = internal::parse_integer(field.bytes);
@@ -92,7 +93,7 @@ Result<nb::object> make_unnamed(const FieldView& field, std::string_view name,
     if (format.has_name_types)
       if (const auto integer = tar_integer(field, name)) return nb::object(nb::int_(*integer));
     Result<nb::object> value = field.type == FieldType::text ? make_text(field) : make_json(field);
-    // In a tar the type is only what the name's ending promised.
+    // In a tar the type is only implied by the extension.
     if (!value.ok() && format.has_name_types) return make_bytes(field.bytes, owner);
     return value;
   }

@@ -7,7 +7,7 @@
 
 namespace stoker::python {
 
-/// Ranks that have met: their messages, and what keeps the place where they lie.
+/// A session of ranks: its messages, and the meeting that keeps their directory.
 struct Session {
   std::shared_ptr<Meeting> meeting;
   std::shared_ptr<Coordinator> coordinator;

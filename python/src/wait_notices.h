@@ -10,22 +10,22 @@
 
 namespace stoker::python {
 
-/// Brings what waits of the core have to say to Python's log. On a thread that Python has called
-/// from it is logged at once; what our own threads say, which never take the GIL, is kept until
-/// Python asks.
+/// Passes messages about long waits in the core to Python's log. On a thread that Python called
+/// from, they are logged at once; those of native threads, which never take the GIL, are kept until
+/// take() is called.
 ///
 /// Thread safety: every method may be called from any thread.
 class WaitNotices {
  public:
   explicit WaitNotices(nanoseconds after) : after_(after) {}
 
-  /// What was said on our own threads since the last call.
+  /// Returns the messages of native threads since the last call.
   std::vector<std::string> take() {
     const MutexLock lock(mutex_);
     return std::exchange(said_, {});
   }
 
-  /// For the core. Keeps `notices` alive.
+  /// Returns the sink for the core. Keeps `notices` alive.
   static WaitSink sink(std::shared_ptr<WaitNotices> notices);
 
  private:

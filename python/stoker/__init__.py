@@ -95,7 +95,7 @@ __all__ = [
     "sweep_workers",
 ]
 
-for _name in __all__:  # tracebacks say stoker.MapError, by which programs catch it
+for _name in __all__:  # so that tracebacks say stoker.MapError, the name to catch
     if isinstance(_kind := globals()[_name], type) and issubclass(_kind, Exception):
         _kind.__module__ = "stoker"
 del _name, _kind

@@ -13,11 +13,11 @@ version: str = '0.1.0'
 
 class CorruptError(ValueError):
     """
-    Bytes were read, and they are not the bytes that were written.
+    The bytes that were read are not the bytes that were written.
 
-    `path` is the shard or the checkpoint's file, `offset` where the sample or the damage lies
+    `path` is the shard or the checkpoint's file, `offset` the offset of the sample or the damage
     in it, `key` the sample's key, or "<shard>/<number>" if the key itself cannot be read,
-    `tensor` the checkpoint's tensor. None where that is not known.
+    `tensor` the checkpoint's tensor. Each is None if it is not known.
     """
 
     path: str | None
@@ -26,7 +26,7 @@ class CorruptError(ValueError):
     tensor: str | None
 
 class StorageProbe:
-    """What the storage under one directory can do."""
+    """The capabilities of the storage under one directory."""
 
     @property
     def path(self) -> str: ...
@@ -86,19 +86,19 @@ class StorageProbe:
     def memlock_bytes(self) -> int: ...
 
     def to_dict(self) -> dict[str, str | int | bool]:
-        """Every field by name, ready for JSON."""
+        """Returns all fields by name, for JSON."""
 
     def __repr__(self) -> str: ...
 
 def probe(path: str | os.PathLike[str] = '.') -> StorageProbe:
     """
-    Finds out what the storage under a directory can do, by trying.
+    Probes what the storage under a directory can do.
 
-    Scratch files are made in `path` and are gone on return; it takes some milliseconds on a
-    local filesystem. STOKER_ENGINE, where set, decides `engine`.
+    Creates scratch files in `path` and removes them before the return; takes some milliseconds on
+    a local filesystem. STOKER_ENGINE, if set, decides `engine`.
 
-    Raises OSError if the directory cannot be written to or the engine that STOKER_ENGINE names
-    does not work, and ValueError if it is not the name of an engine.
+    Raises OSError if the directory is not writable or the engine that STOKER_ENGINE names does not
+    work, and ValueError if it is not the name of an engine.
     """
 
 class Dataset:
@@ -107,18 +107,18 @@ class Dataset:
     def __len__(self) -> int: ...
 
     def read(self, sample: int) -> dict[str, Any]:
-        """One sample, its arrays backed by the bytes that were read."""
+        """Reads one sample. Its arrays are views of the bytes that were read."""
 
     def read_many(self, samples: NDArray[numpy.int64]) -> list[dict[str, Any]]: ...
 
     def keys(self, samples: NDArray[numpy.int64]) -> list[str]: ...
 
     def check(self, samples: NDArray[numpy.int64]) -> None:
-        """Reads samples and raises for the first that cannot be."""
+        """Reads samples and raises for the first that cannot be read."""
 
     def check_digests(self) -> None:
         """
-        Raises for the first shard that is not what its format's own digests say.
+        Raises for the first shard that does not match the digests of its format.
         """
 
     def gather(self, samples: NDArray[numpy.int64], field: str, dtype: str, shape: Sequence[int], out: NDArray[Any]) -> None:
@@ -144,27 +144,27 @@ class Dataset:
 
     @property
     def plain_size_bytes(self) -> int:
-        """Bytes of all shards, inflated."""
+        """Size of all shards, uncompressed."""
 
     @property
     def has_key_field(self) -> bool:
         """
-        Whether the first sample has its key in a field, as formats without keys may.
+        Whether the first sample has a key field, which formats without keys may have.
         """
 
     @property
     def shards(self) -> list[tuple[str, str, int, int]]:
-        """Name, path, bytes and samples of each."""
+        """Name, path, size in bytes and number of samples of each shard."""
 
 def open_dataset(patterns: Sequence[str], format: str = '', dtype: str = '', checksums: bool = False, cache_directory: str = '', policy: str = 'auto') -> Dataset:
-    """Opens shards and their index, which is built if there is none."""
+    """Opens shards and their index; builds the index if there is none."""
 
 class TokenBins:
     """Use stoker.Tokens(pack=)."""
 
     @staticmethod
     def open(dataset: Dataset, length: int, cache_directory: str = '') -> TokenBins:
-        """Builds them if there are none that fit."""
+        """Opens the packs; builds them if none match."""
 
     def __len__(self) -> int: ...
 
@@ -176,7 +176,7 @@ class TokenBins:
 
     def read(self, dataset: Dataset, units: NDArray[numpy.int64], out: NDArray[Any], position_ids: NDArray[numpy.int32], document_ids: NDArray[numpy.int32]) -> NDArray[numpy.int64]:
         """
-        Packs into rows, in the file's own dtype and filled up with 0; how long each is.
+        Reads packs into rows, in the dtype of the file, padded with 0. Returns their lengths.
         """
 
 class TokenWindows:
@@ -197,10 +197,10 @@ class TokenWindows:
     def token_count(self) -> int: ...
 
     def read(self, dataset: Dataset, units: NDArray[numpy.int64], out: NDArray[Any]) -> None:
-        """Windows into the rows of `out`, in the file's own dtype."""
+        """Reads windows into the rows of `out`, in the dtype of the file."""
 
 class OrderOptions:
-    """What an order is made from."""
+    """The options of an order."""
 
     def __init__(self, shuffle: str, seed: int, sample_count: int) -> None: ...
 
@@ -238,7 +238,7 @@ class OrderOptions:
     def deal_samples(self, arg: int, /) -> None: ...
 
 class Order:
-    """Which sample comes at which position: a function."""
+    """Maps positions to samples; a pure function."""
 
     @property
     def epoch_samples(self) -> int: ...
@@ -247,14 +247,14 @@ class Order:
     def dataset_count(self) -> int: ...
 
     def fill(self, epoch: int, position: int, count: int) -> tuple[NDArray[numpy.int64], NDArray[numpy.int64]]:
-        """Dataset and sample of each position from this one on."""
+        """Returns dataset and sample of `count` positions from this one on."""
 
 def make_mixture_order(order: OrderOptions, counts: Sequence[int], weights: Sequence[float]) -> Order: ...
 
 def mixture_fingerprint(fingerprints: Sequence[str], counts: Sequence[int], weights: Sequence[float]) -> str: ...
 
 class BatchCut:
-    """Which positions of an epoch are whose."""
+    """Divides the positions of an epoch into batches and ranks."""
 
     def batches_from(self, position: int) -> int: ...
 
@@ -275,16 +275,16 @@ class BatchCut:
 
 class Cursor:
     """
-    Where a run stands in its data, and which data that was; the same on every rank. Made by batches; `bytes()` and `str()` of it are what to keep.
+    The position of a run in its data, and the identity of the data; the same on every rank. Batches create it; store it as `bytes()` or `str()`.
     """
 
     @staticmethod
     def decode(encoded: bytes) -> Cursor:
-        """Of what bytes() gave."""
+        """Decodes the result of bytes()."""
 
     @staticmethod
     def parse(json: str) -> Cursor:
-        """Of what str() gave."""
+        """Parses the result of str()."""
 
     def __bytes__(self) -> bytes: ...
 
@@ -301,15 +301,15 @@ class Cursor:
     def __setstate__(self, arg: bytes, /) -> None: ...
 
     def at(self, epoch: int, position: int) -> Cursor:
-        """The same run, elsewhere."""
+        """Returns a cursor of the same run at another position."""
 
     def differences(self, run: Cursor) -> list[tuple[str, str, str, bool]]:
         """
-        Every field in which it differs from a cursor of `run`: name, was, is, may be allowed.
+        Returns every field that differs from a cursor of `run`: name, was, is, may be allowed.
         """
 
     def check(self, run: Cursor, allow: Sequence[str]) -> str:
-        """What is wrong with going on with `run` from here; empty if nothing."""
+        """Returns why `run` cannot continue from here; empty if it can."""
 
     @property
     def order(self) -> OrderOptions: ...
@@ -335,11 +335,11 @@ class Cursor:
 
     @property
     def position(self) -> int:
-        """Samples of this epoch that were received."""
+        """Samples of this epoch that have been received."""
 
 class BytesColumn:
     """
-    A field of each sample of a batch, as bytes: a sequence of read-only uint8 arrays that look into the batch, each made when it is looked at. None for a sample without the field.
+    A field of each sample of a batch, as bytes: a sequence of read-only uint8 arrays, views of the batch that are created on access. None for a sample without the field.
     """
 
     def __len__(self) -> int: ...
@@ -349,21 +349,21 @@ class BytesColumn:
     def __iter__(self) -> Iterator[NDArray[numpy.uint8]]: ...
 
     def first(self, count: int) -> BytesColumn:
-        """A column of the first samples."""
+        """Returns a column of the first `count` samples."""
 
     def tolist(self) -> list[bytes]:
-        """Copies."""
+        """Returns copies."""
 
     @property
     def sizes(self) -> NDArray[numpy.int64]:
-        """The bytes of each."""
+        """Size of each value in bytes."""
 
     @property
     def nbytes(self) -> int:
-        """The bytes of all."""
+        """Total size in bytes."""
 
     def copy_to(self, out: NDArray[numpy.uint8]) -> None:
-        """All of them, one after the other, into an array of just their size."""
+        """Copies all values, concatenated, into an array of exactly their size."""
 
     def __reduce__(self) -> tuple[Any, ...]: ...
 
@@ -371,7 +371,7 @@ class BytesColumn:
 
 class Batch:
     """
-    A batch in the loader's memory, which it and its columns keep. stoker.Batch is the dict made of it.
+    A batch in the loader's memory, which the batch and its columns keep. stoker.Batch is the dict made from it.
     """
 
     def __len__(self) -> int: ...
@@ -381,25 +381,27 @@ class Batch:
 
     def column(self, name: str) -> Any:
         """
-        An array; a BytesColumn; a list of str; of ragged ones values and offsets.
+        Returns an array, a BytesColumn, a list of str, or for ragged fields values and offsets.
         """
 
     def values(self, name: str) -> tuple[Any, str] | None:
         """
-        Of a batch whose fields were not named: a field as stoker.Dataset gives it, and what it is: "bytes", "values", "numbers" or "mixed".
+        For a batch without named fields: returns a field as stoker.Dataset does, and its kind: "bytes", "values", "numbers" or "mixed".
         """
 
     def presence(self, name: str) -> list[bool] | None:
-        """Which samples have the field; None if all have it."""
+        """Returns which samples have the field; None if all do."""
 
     def dtype(self, name: str) -> str: ...
 
     def lengths(self, name: str) -> NDArray[numpy.int64]:
-        """Of a padded array: how many rows of each sample are its own."""
+        """
+        For a padded array: returns the number of rows per sample that are not padding.
+        """
 
     def place(self, i: int) -> tuple[str, int]:
         """
-        The path of a sample's shard, and the byte at which it begins; of tokens, "".
+        Returns the path of a sample's shard and the sample's offset in it; "" for tokens.
         """
 
     def keys(self) -> list[str]: ...
@@ -409,7 +411,7 @@ class Batch:
 
     @property
     def samples(self) -> tuple[NDArray[numpy.int64], NDArray[numpy.int64]]:
-        """Which dataset, and which sample of it."""
+        """The dataset of each sample, and its number in the dataset."""
 
     @property
     def valid(self) -> NDArray[numpy.bool_]: ...
@@ -422,7 +424,7 @@ class Batch:
 
     @property
     def position(self) -> int:
-        """Where the global batch begins that this is a part of."""
+        """Where the global batch of this batch begins."""
 
     @property
     def number(self) -> int: ...
@@ -432,7 +434,7 @@ class Batch:
 
     def release_arrays(self) -> None:
         """
-        Gives the memory of arrays back, of which nobody may have one: their columns are gone.
+        Releases the memory of the arrays and removes their columns. No array may be in use.
         """
 
 class FieldSpec:
@@ -483,24 +485,24 @@ class FieldSpec:
     def pad_cut(self, arg: bool, /) -> None: ...
 
 class LoaderOptions:
-    """What a run is made from: see LoaderSetup."""
+    """The options of a run: see LoaderSetup."""
 
 class ExtraSamples:
-    """Samples that stand in for others."""
+    """Reads samples that replace others."""
 
     def read(self, epoch: int, positions: Sequence[int], datasets: Sequence[int], samples: Sequence[int]) -> Batch:
-        """A batch of these samples, in memory of its own."""
+        """Returns a batch of these samples, in separate memory."""
 
 def extra_samples(options: LoaderOptions) -> ExtraSamples:
-    """For a run with these options."""
+    """Returns ExtraSamples for a run with these options."""
 
 def replacement_sample(seed: int, epoch: int, position: int, attempt: int, count: int) -> int:
     """
-    Which of `count` samples stands for the one at a position, at this attempt.
+    Returns which of `count` samples replaces the one at a position, at this attempt.
     """
 
 class NoBatch(enum.Enum):
-    """What Loader.next() gives when it has no batch to give."""
+    """What Loader.next() returns if it has no batch."""
 
     end = 0
 
@@ -515,7 +517,7 @@ class Loader:
 
     def next(self, timeout_s: float, into: list[Batch | Exception]) -> NoBatch | None:
         """
-        Appends the next batch, or the error that takes its place, to `into`; or says why there is none. BufferError if the caller's batches hold the memory: ask again.
+        Appends the next batch, or the error in its place, to `into`; otherwise returns why there is none. BufferError if the caller's batches occupy the memory: try again.
         """
 
     def close(self) -> None:
@@ -534,10 +536,10 @@ class LoaderPart:
 
     @property
     def old_fingerprint(self) -> str:
-        """As version 0.1 made it."""
+        """The fingerprint as version 0.1 computed it."""
 
 class LoaderWish:
-    """What a loader is asked for."""
+    """The settings that a loader is asked for."""
 
     def __init__(self, parts: Sequence[LoaderPart], order: OrderOptions) -> None: ...
 
@@ -606,28 +608,28 @@ class LoaderWish:
     def set_held_limits(self, warning_s: float, limit_s: float) -> None: ...
 
 class LoaderSetup:
-    """A loader that can be run, from any cursor of it."""
+    """A loader that can run from any of its cursors."""
 
     @staticmethod
     def make(wish: LoaderWish) -> LoaderSetup:
-        """Checks what was asked for and fills in the rest. May read a sample."""
+        """Checks the settings and fills in the rest. May read a sample."""
 
     def cursor(self, epoch: int, position: int) -> Cursor:
-        """A cursor of this run."""
+        """Returns a cursor of this run."""
 
     def wanted(self, saved: Cursor) -> Cursor:
         """
-        A cursor of this run that leaves open what was not asked for, and what `saved` does not say.
+        Returns a cursor of this run in which settings that were not asked for, or that `saved` lacks, are open.
         """
 
     def resume(self, saved: Cursor, allow: Sequence[str]) -> None:
-        """Takes what was left open from a cursor."""
+        """Takes the open settings from a cursor."""
 
     def set_items(self, items: NDArray[numpy.uint64]) -> None:
-        """Another list, for another epoch."""
+        """Sets another list, for another epoch."""
 
     def options_at(self, cursor: Cursor) -> LoaderOptions:
-        """The options of a run from there on."""
+        """Returns the options of a run from there on."""
 
     @property
     def order(self) -> Order: ...
@@ -645,7 +647,7 @@ class LoaderSetup:
     """(arg: object, /) -> int"""
 
 class PackReport:
-    """What pack() and ingest() have written."""
+    """The result of pack() and ingest()."""
 
     @property
     def format(self) -> str: ...
@@ -661,11 +663,11 @@ class PackReport:
 
     @property
     def shards_found(self) -> int:
-        """Finished by an earlier run."""
+        """Shards that an earlier run had finished."""
 
     @property
     def is_complete(self) -> bool:
-        """The manifest is written."""
+        """Whether the manifest is written."""
 
     def __repr__(self) -> str: ...
 
@@ -678,18 +680,16 @@ class PackFiles:
     def pack(self, directory: str, format: str, samples_per_shard: int, shard_size: str, shuffle_seed: int | None, threads: int, task: int, task_count: int) -> PackReport: ...
 
 def check_apart(source: str, destination: str) -> None:
-    """
-    Raises ValueError if one of the two lies inside of the other directory.
-    """
+    """Raises ValueError if one of the two is inside the other."""
 
 def open_pack_files(path: str, kind: str, dtype: str, sequence_length: int, destination: str, hidden: bool, classes: str) -> PackFiles:
     """Use stoker.pack."""
 
 def merge_pack(directory: str) -> PackReport:
-    """Joins the tasks of one pack."""
+    """Combines the results of all tasks of one pack."""
 
 def parse_bytes(text: str) -> int:
-    """"256MiB" as a number."""
+    """Parses a size such as "256MiB"."""
 
 class IngestWriter:
     """Use stoker.ingest."""
@@ -697,9 +697,14 @@ class IngestWriter:
     def write_shard(self, samples: list[tuple[str, list[tuple[str, str, str, tuple[int, ...], bytes]]]]) -> None: ...
 
     def abandon(self) -> None:
-        """Removes what was written."""
+        """Removes everything that was written."""
 
     def finish(self) -> PackReport: ...
+
+def written_formats() -> list[tuple[str, bool]]:
+    """
+    Returns the formats that can be written, and whether their samples are single arrays.
+    """
 
 def make_ingest_writer(directory: str, format: str) -> IngestWriter: ...
 
@@ -754,10 +759,10 @@ class ImportSession:
     def find_pending(self) -> list[int]: ...
 
     def range(self, shard: int) -> tuple[int, int]:
-        """The positions of a shard in the dataset."""
+        """Returns the first and the end position of a shard in the dataset."""
 
     def order(self, shard: int) -> NDArray[numpy.uint64]:
-        """The rows of a shard in their order."""
+        """Returns the rows of a shard, in order."""
 
     def begin_shard(self, shard: int) -> ImportShard: ...
 
@@ -768,16 +773,16 @@ class ImportSession:
 def open_import(directory: str, options: ImportOptions, first: list[tuple[str, list[tuple[str, str, str, tuple[int, ...], bytes]]]]) -> ImportSession: ...
 
 def import_kind_of(path: str) -> str:
-    """"parquet", "arrow", "hdf5", "lmdb", or nothing."""
+    """Returns "parquet", "arrow", "hdf5", "lmdb", or ""."""
 
 def format_bytes(count: int) -> str:
-    """"1.5 GiB"."""
+    """Returns a text such as "1.5 GiB"."""
 
 def format_rate(bytes_per_second: int) -> str:
-    """"4.97 GB/s"."""
+    """Returns a text such as "4.97 GB/s"."""
 
 def format_count(count: int) -> str:
-    """"174k"."""
+    """Returns a text such as "174k"."""
 
 def read_many(paths: list[bytes], table: NDArray[numpy.uint64], places: list[NDArray[numpy.uint8]] | None, policy: str, engine: str) -> list[NDArray[numpy.uint8]] | None:
     """Rows of `table`: file, offset, size. Use stoker.io.read_many."""
@@ -787,14 +792,14 @@ def write_durable(path: bytes, data: Any, must_be_new: bool) -> None:
 
 def residency(path: bytes, offset: int, size: int, evict_first: bool) -> tuple[int, int]:
     """
-    Resident bytes and size of a range; 0 is to the end. Use stoker.io.residency.
+    Returns resident bytes and size of a range; size 0 means to the end. Use stoker.io.residency.
     """
 
 def copy_bytes(source: NDArray[numpy.uint8], to: NDArray[numpy.uint8]) -> None:
-    """Large ones by several threads."""
+    """Copies bytes; uses several threads for large arrays."""
 
 class CheckpointerSettings:
-    """What a checkpointer is made from."""
+    """The settings of a checkpointer."""
 
     def __init__(self) -> None: ...
 
@@ -818,14 +823,14 @@ class CheckpointerSettings:
 
     @property
     def rate_limit(self) -> int:
-        """Bytes per second; 0 is none."""
+        """Bytes per second; 0 means no limit."""
 
     @rate_limit.setter
     def rate_limit(self, arg: int, /) -> None: ...
 
     @property
     def deadline(self) -> float:
-        """Seconds, as all times here."""
+        """Seconds, like all times here."""
 
     @deadline.setter
     def deadline(self, arg: float, /) -> None: ...
@@ -875,28 +880,28 @@ class CheckpointerSettings:
 
     @property
     def damaged(self) -> list[int]:
-        """Generations that retention leaves alone."""
+        """Generations that retention never removes."""
 
     @damaged.setter
     def damaged(self, arg: Sequence[int], /) -> None: ...
 
     @property
     def seen(self) -> dict[str, int]:
-        """Of each line the greatest generation that was there at the restore."""
+        """The greatest generation of each line at the time of the restore."""
 
     @seen.setter
     def seen(self, arg: Mapping[str, int], /) -> None: ...
 
     @property
     def job(self) -> str:
-        """For the messages of those who wait for the lock."""
+        """For messages of processes that wait for the lock."""
 
     @job.setter
     def job(self, arg: str, /) -> None: ...
 
     @property
     def session(self) -> Session:
-        """Of several ranks: meet_ranks() gives one."""
+        """For several ranks: the result of meet_ranks()."""
 
     @session.setter
     def session(self, arg: Session | None) -> None: ...
@@ -909,20 +914,20 @@ class CheckpointerSettings:
 
     @property
     def kill_at(self) -> str:
-        """For tests: the crash point to die at."""
+        """For tests: the crash point at which the process is killed."""
 
     @kill_at.setter
     def kill_at(self, arg: str, /) -> None: ...
 
     @property
     def kill_count(self) -> int:
-        """For tests: when it is reached so often."""
+        """For tests: how often it must be reached."""
 
     @kill_count.setter
     def kill_count(self, arg: int, /) -> None: ...
 
 class PendingSave:
-    """A save that is under way, or was."""
+    """A save in progress or finished."""
 
     @property
     def step(self) -> int: ...
@@ -943,15 +948,13 @@ class PendingSave:
     def line(self) -> str: ...
 
     def wait(self, timeout: float) -> bool:
-        """Whether it is done, after so many seconds at most."""
+        """Waits at most this many seconds; returns whether the save is done."""
 
     def check(self) -> None:
-        """Raises its error, if it has ended with one."""
+        """Raises the error of the save, if it failed."""
 
     def set_told(self) -> None:
-        """
-        The caller has its error now: the checkpointer does not raise it again.
-        """
+        """Marks the error as reported: the checkpointer does not raise it again."""
 
 class Checkpointer:
     """Use stoker.Checkpointer."""
@@ -960,7 +963,7 @@ class Checkpointer:
 
     def save(self, step: int, tensors: list[tuple[Any, ...]], texts: tuple[str, str, str], reference: dict[str, float], begun: list[PendingSave], refusal: str | None = None) -> None:
         """
-        Texts: state, extra, cursor. The tensors' memory may change when it returns. Appends the save to `begun`, whatever a signal handler raises. With a refusal it fails on every rank.
+        Texts: state, extra, cursor. The tensors' memory may change after the return. Appends the save to `begun`, even if a signal handler raises. With a refusal the save fails on every rank.
         """
 
     def wait(self, timeout: float | None) -> None: ...
@@ -969,41 +972,39 @@ class Checkpointer:
 
     def progress(self) -> tuple[int, int, int, int, int]:
         """
-        Of the save being written: step, bytes in all, copied, written; and saves in flight.
+        Returns, for the save being written, step, total bytes, copied bytes and written bytes; and the saves in flight.
         """
 
 class WaitNotices:
-    """What waits of the core have to say."""
+    """Messages about long waits in the core."""
 
     def __init__(self, after: float) -> None: ...
 
     def take(self) -> list[str]:
-        """What was said in native threads since the last call."""
+        """Returns the messages of native threads since the last call."""
 
 class Session:
-    """Ranks that have met, and how they agree."""
+    """A session of ranks, and its messages."""
 
     @property
     def token(self) -> str: ...
 
     def gather(self, key: str, text: str, timeout: float | None) -> list[str]:
-        """On rank 0 the texts of all ranks; on others nothing."""
+        """Returns the texts of all ranks on rank 0, and an empty list on others."""
 
     def broadcast(self, key: str, text: str, timeout: float | None) -> str:
-        """Rank 0's text, on every rank."""
+        """Returns the text of rank 0 on every rank."""
 
 def meet_ranks(directory: bytes, word: str, launcher: tuple[str, bool], ranks: tuple[int, int], timeout: float | None, notices: WaitNotices) -> Session:
     """
-    Waits for all ranks of the job that `word` says. `ranks`: rank and world size.
+    Waits for all ranks of the job that `word` identifies. `ranks`: rank and world size.
     """
 
 def enter_session(directory: bytes, token: str, ranks: tuple[int, int], notices: WaitNotices) -> Session:
-    """A session whose token the ranks have agreed on by other means."""
+    """Enters a session whose token the ranks have agreed on by other means."""
 
 def find_launcher(rank_variable: str) -> str:
-    """
-    The process that has started this one as a rank; empty if there is no telling.
-    """
+    """Returns the process that started this one as a rank; empty if unknown."""
 
 class OpenCheckpoint:
     """One checkpoint, open for reading."""
@@ -1042,31 +1043,31 @@ class OpenCheckpoint:
         """The tree of each rank, as JSON."""
 
     def tensors(self) -> list[tuple[str, str, tuple[int, ...]]]:
-        """Name, type and shape of each."""
+        """Returns name, type and shape of each tensor."""
 
     def choose_names(self, only: list[str]) -> list[tuple[str, str]]:
         """
-        Tensors whose names in the trees begin so: that name, and the stored one.
+        Returns the tensors whose names in the trees begin with one of `only`: that name, and the stored one.
         """
 
     def digests(self, names: list[str]) -> dict[str, str]:
-        """XXH3-128 of the bytes of each tensor."""
+        """Returns the XXH3-128 of the bytes of each tensor."""
 
     def read_all(self, targets: list[tuple[Any, ...]]) -> None:
         """
-        Fills memory: name, box or None, address, strides or None, address and size of all memory.
+        Reads tensors into memory. Each target: name, box or None, address, strides or None, and (address, size) of all memory.
         """
 
 def list_checkpoints(directory: bytes, for_newest: bool = False) -> list[tuple[str, int, bool, int, str | None, str]]:
     """
-    The newest first: name, step, superseded, generation, damage, line. With `for_newest` the first one's manifest was read.
+    Lists checkpoints, newest first: name, step, superseded, generation, damage, line. `for_newest` reads the newest one's manifest again instead of trusting the catalog file.
     """
 
 def is_dataset(directory: bytes) -> bool:
-    """Whether its manifest.json is that of a dataset."""
+    """Whether the directory's manifest.json is that of a dataset."""
 
 def checkpoint_metrics(directory: bytes) -> list[str]:
-    """The names of the values that checkpoints have, for keep_best."""
+    """Returns the names of the values that checkpoints have, for keep_best."""
 
 def annotate_checkpoint(directory: bytes, step: int, generation: int, line: str, values: Mapping[str, float], kill_at: tuple[str, int]) -> None: ...
 
@@ -1074,11 +1075,13 @@ def pin_checkpoint(directory: bytes, step: int, generation: int, line: str, is_p
 
 def restore_checkpoint(directory: bytes, name: str, finite: bool, session: Session | None, trial: tuple[Any, Any], timeout: float | None) -> tuple[str, list[tuple[str, str]], tuple[bool, str, str] | None]:
     """
-    Lets every rank check, then read, checkpoints until one is valid on all of them.
+    Every rank checks, then reads, checkpoints until one is valid on all of them.
     """
 
 def refuse_restore(session: Session, report: tuple[str, str, str, bool], timeout: float | None) -> None:
-    """Ends a restore on every rank: this one cannot even ask for it."""
+    """Ends a restore on every rank, because this rank failed before it."""
 
 def list_safetensors(path: bytes) -> list[tuple[str, str, tuple[int, ...], int]]:
-    """Name, type, shape and offset of each tensor in a safetensors file."""
+    """
+    Returns name, type, shape and offset of each tensor in a safetensors file.
+    """

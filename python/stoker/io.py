@@ -1,4 +1,4 @@
-"""Storage as plain functions: many reads at once, durable writes, and what the page cache holds.
+"""Storage as plain functions: many reads at once, durable writes, and page cache residency.
 
 >>> import stoker.io
 >>> first, second = stoker.io.read_many([("a.bin", 0, 4096), ("b.bin", 100, 28)])
@@ -6,8 +6,8 @@
 >>> stoker.io.residency("a.bin").share
 1.0
 
-All of it works in any thread, several at once, and in forked children. The GIL is released while
-the storage works.
+All functions work in any thread, several at once, and in forked children. The GIL is released
+during I/O.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ Engine = Literal["auto", "uring", "threads", "sync"]
 Places = TypeVar("Places", bound="Sequence[Any] | npt.NDArray[Any]")
 
 _TO_END = (1 << 64) - 1
-_SIZE_MAX = (1 << 63) - 1  # what the kernel takes for an offset
+_SIZE_MAX = (1 << 63) - 1  # the kernel's largest offset
 
 
 @dataclass(frozen=True)
 class Residency:
-    """How much of a range of a file is in the page cache: counted, not touched."""
+    """How much of a range of a file is in the page cache; counting does not change it."""
 
     resident_bytes: int
     """Whole pages; never more than ``size_bytes``."""
     size_bytes: int
-    """The part of the range that lies inside the file."""
+    """The part of the range that is inside the file."""
 
     @property
     def share(self) -> float:
@@ -54,7 +54,7 @@ class Residency:
 
 
 def _range(path: Path, offset: SupportsIndex, size: SupportsIndex | None) -> tuple[int, int]:
-    """Both as numbers; a size of None as _TO_END."""
+    """Returns both as numbers; a size of None as _TO_END."""
     start = operator.index(offset)
     length = _TO_END if size is None else operator.index(size)
     if not 0 <= start <= _SIZE_MAX or not (0 <= length <= _SIZE_MAX or size is None):
@@ -66,7 +66,7 @@ def _range(path: Path, offset: SupportsIndex, size: SupportsIndex | None) -> tup
 
 
 def _table(requests: Iterable[Request]) -> tuple[list[bytes], npt.NDArray[np.uint64]]:
-    """The files, each once, and a row for each request: file, offset, size."""
+    """Returns the files, each once, and a row for each request: file, offset, size."""
     if isinstance(requests, (str, bytes, os.PathLike)):
         raise TypeError(f"requests are a list of (path, offset, size), not {requests!r}")
     files: dict[bytes, int] = {}
@@ -82,7 +82,7 @@ def _table(requests: Iterable[Request]) -> tuple[list[bytes], npt.NDArray[np.uin
 
 
 def _place(item: Any, number: int) -> Array:
-    """A given array as bytes, without a copy."""
+    """Returns a given array as bytes, without a copy."""
     array = np.asarray(item)
     if not (array.flags.c_contiguous and array.flags.writeable):
         raise ValueError(f"out[{number}] is not a writable C-contiguous array")
@@ -115,27 +115,28 @@ def read_many(
     policy: Policy = "automatic",
     engine: Engine | None = None,
 ) -> list[Array] | Places:
-    """Reads ranges of files, with many in flight, and returns their bytes in the same order.
+    """Reads ranges of files, many at once, and returns their bytes in the same order.
 
     Args:
         requests: ``(path, offset, size)`` each; a size of None means to the end of the file. Any
             order, any number of files; ranges may overlap.
         out: One writable C-contiguous array for each request, or one array with a row for each, of
-            exactly that many bytes: filled and returned. Tensors in host memory will do. Reusing
-            arrays is what makes repeated calls fast: fresh memory costs more than a fast disk.
-        policy: ``automatic`` reads from the page cache what is there, and the rest past it where
-            that pays; ``buffered`` goes through it; ``direct`` past it, or fails where the
-            filesystem cannot; ``drop_behind`` leaves in it what was there before.
-        engine: ``uring``, ``threads`` or ``sync``; None takes STOKER_ENGINE, or what works here.
+            exactly that many bytes: filled and returned. Tensors in host memory are accepted. Reuse
+            arrays to make repeated calls fast: new memory costs more than a fast disk.
+        policy: ``automatic`` reads what is in the page cache from there, and the rest past it if
+            that is faster; ``buffered`` reads through the page cache; ``direct`` past it, or fails
+            if the filesystem does not support that; ``drop_behind`` leaves the page cache as it
+            was.
+        engine: ``uring``, ``threads`` or ``sync``; None uses STOKER_ENGINE, or what works here.
 
     Returns:
         uint8 arrays, views of one buffer that lives as long as any of them; or ``out``.
 
     Raises:
         OSError: A file is missing, cannot be read, or ends before a range does (EIO). The message
-            names path, offset and length. What ``out`` holds then is not defined.
-        ValueError: A negative offset or size, a path that is no regular file, an ``out`` of another
-            size.
+            names path, offset and length. The contents of ``out`` are then undefined.
+        ValueError: A negative offset or size, a path that is not a regular file, or an ``out`` of
+            another size.
     """
     name = policy_name(policy)
     paths, table = _table(requests)
@@ -150,27 +151,27 @@ def read_many(
 
 
 def write_durable(path: Path, data: Any, mode: Literal["replace", "new"] = "replace") -> None:
-    """Makes ``data`` the contents of ``path``, atomically and durably.
+    """Replaces the contents of ``path`` with ``data``, atomically and durably.
 
     The bytes are written under another name in the same directory, fsynced, renamed, and the
-    directory is fsynced. Whenever the machine stops, readers find the old file or the new one,
-    whole; when this returns, it is the new one for good.
+    directory is fsynced. Whenever the machine stops, readers find either the old file or the new
+    one, complete; after the return, the new one is durable.
 
     Args:
         path: The file. Its directory must exist; a symbolic link of that name is replaced.
         data: bytes, memoryview, array or tensor in host memory, contiguous; not copied.
-        mode: ``replace`` what is there, or ``new``: FileExistsError if anything is.
+        mode: ``replace`` an existing file, or ``new``: FileExistsError if the name exists.
 
     Raises:
-        OSError: Nothing was changed, except if only the last fsync failed: then the new file may be
-            there and not be durable.
+        OSError: Nothing was changed, unless only the last fsync failed: then the new file may exist
+            without being durable.
     """
     if mode not in ("replace", "new"):
         raise ValueError(f'mode={mode!r}: "replace" or "new"')
     try:
         view = memoryview(data)
     except TypeError:
-        if not hasattr(data, "__array__"):  # a tensor has; a str or a list has no bytes of its own
+        if not hasattr(data, "__array__"):  # a tensor has it; a str or a list has no bytes
             raise TypeError(f"data is a {type(data).__name__}, which has no bytes") from None
         view = np.asarray(data).data
     if not view.c_contiguous:
@@ -179,9 +180,9 @@ def write_durable(path: Path, data: Any, mode: Literal["replace", "new"] = "repl
 
 
 def evict(path: Path) -> Residency:
-    """Asks the kernel to drop a file from the page cache, after writing what is dirty.
+    """Asks the kernel to drop a file from the page cache, after writing dirty pages.
 
-    It drops the pages for every process, and may keep some: what is left is returned.
+    The pages are dropped for every process, but the kernel may keep some: returns what is left.
     """
     return Residency(*_native.residency(path_bytes(path), 0, 0, True))
 
@@ -189,7 +190,7 @@ def evict(path: Path) -> Residency:
 def residency(
     path: Path, offset: SupportsIndex = 0, size: SupportsIndex | None = None
 ) -> Residency:
-    """How much of a file, or of ``size`` bytes from ``offset``, is in the page cache."""
+    """Returns how much of a file, or of ``size`` bytes from ``offset``, is in the page cache."""
     start, length = _range(path, offset, size)
     to_end = size is None
     found = _native.residency(path_bytes(path), start, 0 if to_end else length, False)

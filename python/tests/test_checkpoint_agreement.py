@@ -123,7 +123,7 @@ said.append(own.state)
     assert own[0] is other[0] is None, "there was no checkpoint"
     expected = ["FileNotFoundError: [Errno 2] mine", "CorruptError: mine", "KeyError: 'mine'"]
     assert own[2:5] == expected
-    assert other[2] == f"FileNotFoundError: [Errno 2] rank {rank}: [Errno 2] mine"
+    assert other[2] == f"FileNotFoundError: [Errno 2] rank {rank}: mine"
     assert all(f"rank {rank}: " in text for text in other[2:5])
     assert (own[5:], other[5:]) == ([1, rank], [1, 1 - rank])
 
@@ -131,7 +131,7 @@ said.append(own.state)
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        ("saver.save, 1, state=a, reference={1: 1.0}", "reference: the name 1 is no str"),
+        ("saver.save, 1, state=a, reference={1: 1.0}", "reference: the name 1 is not a str"),
         ("saver.save, 1, state=a, reference={'\\ud800': 1.0}", "reference: the name"),
         ("saver.save, -1, state=a", "step=-1: must be at least 0"),
         ("saver.save, 1.5, state=a", "step=1.5: must be a whole number"),
@@ -246,7 +246,7 @@ def test_an_error_after_a_partial_read_says_so(tmp_path: Path) -> None:
         saver.save(1, state={"a": np.zeros(3)}).wait()
         saver.save(2, state={"a": np.ones(3), "b": np.ones(3)}).wait()
         _damage(tmp_path, 2)
-        told = r"arrays may hold bytes of step-000000000002"
+        told = r"[^(]*arrays may contain bytes of step-000000000002, which is damaged: do not use"
         state = {"a": np.zeros(3), "b": np.zeros(3)}
         with pytest.raises(ValueError, match=rf"state\['b'\]: not in step 1 \({told}"):
             saver.restore(state=state)

@@ -33,7 +33,7 @@ import stoker
         ({"keep_last": True}, TypeError, "keep_last=True: must be a whole number"),
         ({"lock": "x"}, ValueError, 'lock=\'x\': "wait", "fail", or a time such as'),
         ({"lock": None}, TypeError, 'lock=None: "wait", "fail", or a time such as'),
-        ({"deadline": None}, TypeError, "deadline: None is no time"),
+        ({"deadline": None}, TypeError, "deadline: None is not a time"),
         ({"lock_ttl": "0s"}, ValueError, "lock_ttl='0s'"),
     ],
 )
@@ -66,7 +66,7 @@ def test_what_is_asked_of_a_step_is_checked_also_where_the_answer_is_clear(tmp_p
         with pytest.raises(TypeError, match="reference: numbers by name, a dict, not int"):
             saver.save(5, state=1, reference=5)  # type: ignore[arg-type]
         saver.save(5, state=1).wait()
-        with pytest.raises(ValueError, match="every: 'x' is no time"):
+        with pytest.raises(ValueError, match="every: 'x' is not a time"):
             saver.due(5, every="x")
         with pytest.raises(TypeError, match=r"done is what restore\(\) gave, not int"):
             saver.check(5, loss=1)  # type: ignore[arg-type]

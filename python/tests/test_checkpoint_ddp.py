@@ -119,7 +119,7 @@ def test_what_two_ranks_have_saved_one_restores(tmp_path: Path) -> None:
 def test_rank_0_that_saves_alone_is_told_for_whom_it_waits_and_what_to_do(tmp_path: Path) -> None:
     first, other = _run(_SAVE, tmp_path / "c", "rank 0")
     assert "rank 0 of 2 waits for rank 1" in first, first
-    assert "every rank makes the same calls" in first
+    assert "every rank must make the same calls" in first
     assert "world_size=1" in first
     assert "LateError" in first
     assert other == "", other

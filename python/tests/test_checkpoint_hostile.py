@@ -132,6 +132,30 @@ def test_shapes_that_no_array_has_are_refused(folder: Path) -> None:
             stoker.load(folder)["state.e"][...]
 
 
+@pytest.mark.parametrize("shift", [0, 1])
+def test_tensors_that_share_bytes_are_refused(tmp_path: Path, shift: int) -> None:
+    """A small checkpoint must not restore, or be exported, as any number of large tensors."""
+    folder, size = tmp_path / "c", 1 << 16
+    with stoker.Checkpointer(folder) as saver:
+        saver.save(1, state={"w": np.ones(size, np.uint8)})
+
+    def change(document: dict[str, Any]) -> None:
+        (only,) = document["tensors"]
+        del only["digest"]
+        begin = only["begin_bytes"]
+        document["tensors"] = [
+            {**only, "name": f"w{i}", "shape": [size - i * shift], "begin_bytes": begin + i * shift}
+            for i in range(100)
+        ]
+        document["state"] = [{"state": {f"w{i}": {"!tensor": f"w{i}"} for i in range(100)}}]
+
+    rewrite(folder, change)
+    with stoker.Checkpointer(folder) as saver, pytest.raises(stoker.CorruptError, match="overlap"):
+        saver.restore(state=None)
+    with pytest.raises(stoker.CorruptError, match="overlap"):
+        stoker.load(folder / _STEP)
+
+
 _TREES: list[Any] = [
     *(None, 5, "x", [1], [], {"!tuple": []}, {"!dict": [["state", 1], ["state", 2]]}),
     *({"!dict": [[1, "one"]]}, {"!counter": {"!dict": [[5, 2]]}}),

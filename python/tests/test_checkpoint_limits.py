@@ -152,3 +152,34 @@ def test_a_lack_of_memory_fails_the_save_and_not_the_process(tmp_path: Path) -> 
     first, last = ran.stdout.splitlines()
     assert first.startswith("failed"), ran.stdout
     assert last == "[1, 3]"
+
+
+_SHORT_OF_MEMORY_TO_READ = """
+import resource, sys
+import numpy as np, stoker
+saver = stoker.Checkpointer(sys.argv[1])
+state = {f"w{i}": np.full(100_000, float(i)) for i in range(5)}
+saver.save(1, state=state).wait()
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + (4 << 20), resource.RLIM_INFINITY))
+try:
+    saver.restore(state=state)
+    print("restored")
+except Exception as error:
+    print("failed", error)
+resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+print(saver.restore(state=state))
+saver.close()
+"""
+
+
+def test_a_lack_of_memory_in_a_restore_is_not_called_damage(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", _SHORT_OF_MEMORY_TO_READ, str(tmp_path / "c")]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert ran.returncode == 0, ran.stderr
+    first, last = ran.stdout.splitlines()
+    assert first.startswith("failed [Errno 12] "), first
+    assert first.count("[Errno") == 1, first
+    assert "arrays may contain bytes of step-000000000001: do not use them" in first
+    assert "damage" not in first
+    assert last == "1"

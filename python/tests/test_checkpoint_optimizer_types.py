@@ -160,3 +160,31 @@ def test_what_a_subclass_makes_of_its_state_stays(tmp_path: Path, kind: Any, exp
         saver.save(1, optimizer=optimizer)
         saver.restore(optimizer=fresh)
     assert fresh.state[weight]["old"].dtype == getattr(torch, expected)
+
+
+@pytest.mark.parametrize("kind", ["AdamW", "SGD", "RMSprop", "Rprop"])
+@pytest.mark.parametrize("has_stepped", [False, True])
+def test_groups_in_another_order_are_refused(tmp_path: Path, kind: str, has_stepped: bool) -> None:
+    """The state of a (3, 3) parameter is none of a (3,) parameter, before the first step too."""
+    weight, bias = (torch.nn.Parameter(torch.ones(shape)) for shape in ((3, 3), (3,)))
+    settings = {"momentum": 0.9} if kind == "SGD" else {}
+
+    def make(*parameters: Any) -> Any:
+        return getattr(torch.optim, kind)([{"params": [one]} for one in parameters], **settings)
+
+    def step(optimizer: Any) -> None:
+        for one in (weight, bias):
+            one.grad = torch.ones_like(one)
+        optimizer.step()
+
+    saved, other = make(weight, bias), make(bias, weight)
+    step(saved)
+    if has_stepped:
+        step(other)
+    before = state_of(other)
+    with stoker.Checkpointer(tmp_path) as saver:
+        saver.save(1, optimizer=saved)
+        with pytest.raises(ValueError, match=r"optimizer\['state'\]\[0\]"):
+            saver.restore(optimizer=other)
+        assert state_of(other) == before
+        saver.restore(optimizer=make(weight, bias))

@@ -61,6 +61,23 @@ def test_a_job_is_warned_of_its_nodes_disk_and_everybody_of_memory(
     assert [record.levelname for record in caplog.records] == levels
 
 
+@pytest.mark.parametrize("kind", ["new", "directory", "link", "link to a directory"])
+def test_a_directory_of_checkpoints_is_not_called_latest(tmp_path: Path, kind: str) -> None:
+    latest = tmp_path / "latest"
+    if kind == "directory":
+        latest.mkdir()
+    elif kind == "link":
+        latest.symlink_to("step-000000000001")  # dangling
+    elif kind == "link to a directory":
+        (tmp_path / "other").mkdir()
+        latest.symlink_to("other")
+    with pytest.raises(ValueError, match=rf"^{latest}: `latest` is the name .* Give {tmp_path} to"):
+        stoker.Checkpointer(latest)
+    with stoker.Checkpointer(tmp_path / "latest-run") as saver:
+        saver.save(1, state=1)
+    assert stoker.load(tmp_path / "latest-run").step == 1
+
+
 def test_it_is_told_once_at_the_first_save(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -198,6 +198,16 @@ def test_what_one_rank_cannot_save_is_refused_on_all_at_once(tmp_path: Path) -> 
         assert on_all(group, _SAVE.format(1)) == [True, True]
 
 
+@pytest.mark.parametrize("alone", [0, 1])
+def test_a_call_that_one_rank_makes_alone_fails_no_later_one(tmp_path: Path, alone: int) -> None:
+    with ranks(tmp_path, 2, deadline=4) as group:
+        assert on_all(group, _SAVE.format(1)) == [True, True]
+        group[alone].tell("saver.save(25, state=state)")
+        assert f"LateError: [Errno 11] save step 25: rank {1 - alone} did" in group[alone].hear()
+        for step in (30, 31):
+            assert on_all(group, _SAVE.format(step)) == [True, True]
+
+
 @pytest.mark.parametrize(
     "error", [PermissionError(13, "no"), OSError(28, "full"), TypeError("odd"), KeyError("odd")]
 )
@@ -301,8 +311,31 @@ def test_what_belongs_to_a_rank_is_not_given_to_another_number_of_them(tmp_path:
             ValueError, match=r"mine\['seed'\]: each of the 2 ranks has saved another"
         ):
             saver.restore(mine={"seed": 0})
-        with pytest.raises(ValueError, match=r"state\['w'\]: each of the 2 ranks"):
+        with pytest.raises(
+            ValueError, match=r"state\['w'\] and 1 more in state: each of the 2 ranks"
+        ):
             saver.restore(state={"w": np.zeros(4), "name": ""})
+
+
+def test_values_that_belong_to_a_rank_are_one_line_for_each_tree(tmp_path: Path) -> None:
+    with ranks(tmp_path, 2) as group:
+        on_all(group, "rng = [[rank, i] for i in range(600)]")
+        on_all(group, "saver.save(1, w={'w': rank, 'z': 0}, rng=rng, one={'n': 1 - rank}).wait()")
+        on_all(group, "saver.close()")
+    with stoker.Checkpointer(tmp_path, rank=0, world_size=1) as saver:
+        with pytest.raises(ValueError, match="602 places") as caught:
+            saver.restore(w={"w": 0, "z": 0}, rng=None, one={"n": 0})
+        own = "each of the 2 ranks has saved another value, and this run has another number of"
+        assert str(caught.value).splitlines() == [
+            "602 places do not fit step 1:",
+            f"  w['w']: {own} ranks",
+            f"  rng[0][0] and 599 more in rng: {own} ranks",
+            f"  one['n']: {own} ranks",
+            "Leave such trees out of restore() and pass partial=True: w, rng, one. Only a "
+            "stoker.Slice, and what was the same on every rank, can be restored by another number "
+            "of ranks",
+        ]
+        assert saver.restore(partial=True) == 1
 
 
 _REPLICATED = """
@@ -370,7 +403,7 @@ def test_values_are_the_same_on_all_ranks_if_type_and_bits_are(tmp_path: Path) -
 
 
 def test_slices_that_overlap_or_lie_outside_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"\(2, 3\) at \(6, 0\) does not lie in \(7, 3\)"):
+    with pytest.raises(ValueError, match=r"\(2, 3\) at \(6, 0\) is not inside \(7, 3\)"):
         stoker.Slice(np.zeros((2, 3)), (7, 3), (6, 0))
     with pytest.raises(ValueError, match="1, 2 and 1 dimensions"):
         stoker.Slice(np.zeros(2), (7, 3), (6,))

@@ -93,7 +93,7 @@ def test_what_does_not_fit_is_named_before_anything_changes(
         assert into["first"].tolist() == [0] * 4
         with pytest.raises(ValueError, match="step 1 has no tree 'other'; it has state"):
             saver.restore(other={})
-        with pytest.raises(ValueError, match=r"saved without one: leave loader= out"):
+        with pytest.raises(ValueError, match=r"leave loader= out .* loader\.steps\(start=done\)"):
             saver.restore(loader=object())
         with pytest.raises(
             TypeError,
@@ -169,6 +169,25 @@ def test_a_run_that_was_rewound_saves_its_steps_again(tmp_path: Path) -> None:
         assert tree["n"] == 2
 
 
+def test_a_run_whose_steps_start_again_is_warned_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    save_steps(tmp_path, 100)
+    with stoker.Checkpointer(tmp_path) as saver:
+        done = saver.restore(state=None)
+        assert done is not None
+        assert not done.has_loader
+        for step in (101, 102):
+            saver.save(step, state=step)
+        assert "was restored" not in caplog.text
+        for step in (1, 2):
+            saver.save(step, state=step)
+    told = [r.getMessage() for r in caplog.records if "was restored" in r.getMessage()]
+    assert len(told) == 1
+    assert told[0].startswith("step 1 is saved, but step 100 was restored: the step numbers do not")
+    assert "loader.steps(start=done)" in told[0]
+
+
 def test_a_rewound_run_saves_each_of_its_steps_once(tmp_path: Path) -> None:
     save_steps(tmp_path, 1, 2, 3)
     with stoker.Checkpointer(tmp_path) as saver:
@@ -177,7 +196,7 @@ def test_a_rewound_run_saves_each_of_its_steps_once(tmp_path: Path) -> None:
         assert [pending.wait() for pending in pendings] == [True, True]
         assert [pending.generation for pending in pendings] == [4, 5]
         for step in (1, 2, 4):
-            with pytest.raises(FileExistsError, match=f"step {step} is in .* already"):
+            with pytest.raises(FileExistsError, match=f"step {step} already exists in"):
                 saver.save(step, state=21)
 
 

@@ -116,7 +116,7 @@ def test_keep_best_by_a_value_that_no_checkpoint_has_removes_nothing_and_warns_o
             saver.save(step, state={"n": step}).wait()
             saver.annotate(step, val_loss=1.0 / step)
         assert saver.steps() == list(range(1, 8))
-    text = "keep_best: no checkpoint has a value 'val_los', so nothing is removed; values there are"
+    text = "keep_best: no checkpoint has a value 'val_los', so nothing is removed; existing values"
     assert told(caplog).count(f"{text}: val_loss") == 1
 
 
@@ -279,7 +279,7 @@ def test_a_namedtuple_with_other_fields_is_refused_before_anything_is_read(tmp_p
 
 def test_a_planted_epoch_that_has_no_next_one_is_named(tmp_path: Path) -> None:
     (tmp_path / f".lock-{2**53}").touch()
-    with pytest.raises(ValueError, match=f"lock-{2**53} has the greatest number"):
+    with pytest.raises(ValueError, match=f"lock-{2**53} has the largest possible number"):
         stoker.Checkpointer(tmp_path, lock="20s", lock_ttl=0.5).save(1, state={"n": 1})
 
 

@@ -73,7 +73,7 @@ _UNREADABLE: list[tuple[Callable[[], Any], str]] = [
     (lambda: {(1, float("nan")): 1}, r"\['x'\]: key \(1, nan\)\[1\]: .*a NaN"),
     (lambda: {complex(0, float("nan"))}, r"\['x'\]: .*a NaN"),
     (lambda: {float("nan"), float("inf")}, r"\['x'\]: nan: .*a NaN"),
-    (_namespace, r"\['x'\]: object of type Namespace .* 1 is no name"),
+    (_namespace, r"\['x'\]: object of type Namespace .* 1 is not a name"),
     (lambda: {_HashableDict(): 1}, r"\['x'\]: .*unhashable type: 'dict'"),
     (lambda: {(1, _HashableList())}, r"\['x'\]: .*unhashable type: 'list'"),
     (lambda: {_Twin((1,)), _Twin((1,))}, r"\['x'\]: some keys would come back as equal ones"),

@@ -104,7 +104,7 @@ def test_the_keys_of_an_imported_file_are_trees(
         arguments = ["import", f"--step={step}", *words, str(tmp_path / "c"), str(tmp_path / name)]
         assert command.main(arguments) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[2] == "`latest` leads to it now"
+    assert lines[2] == "`latest` points to it now"
     assert lines[1] == "trees: model, optimizer, epoch, step__ (was step), step_"
     assert lines[4] == "trees: state"
     assert lines[7] == "trees: one"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 from typing import Any
 
@@ -109,9 +108,9 @@ def test_keys_are_text_or_numbers(tmp_path: Path, arrow: Any) -> None:
         assert stoker.Dataset(tmp_path / key).keys() == expected
     refusals = {
         "broken": r"row 1: key='broken': b'\\xff' is not UTF-8",
-        "flag": "row 0: key='flag': a bool is no key",
-        "list": "row 0: key='list': a ndarray is no key",
-        "struct": "row 0: key='struct': a dict is no key",
+        "flag": "row 0: key='flag': a bool is not a key",
+        "list": "row 0: key='list': a ndarray is not a key",
+        "struct": "row 0: key='struct': a dict is not a key",
     }
     for key, message in refusals.items():
         with pytest.raises(ValueError, match=message):
@@ -131,7 +130,7 @@ def test_a_null_tensor_is_left_out_and_a_null_in_one_is_refused(tmp_path: Path, 
     stoker.pack(write("a.parquet", [None, [1, 2]]), tmp_path / "out")
     first, second = stoker.Dataset(tmp_path / "out")
     assert "x.npy" not in first
-    assert np.load(io.BytesIO(second["x.npy"].tobytes())).tolist() == [1, 2]
+    assert second["x.npy"].tolist() == [1, 2]
     with pytest.raises(ValueError, match="column 'x': a null inside a tensor; store"):
         stoker.pack(write("b.parquet", [[1, None], [1, 2]]), tmp_path / "no")
 

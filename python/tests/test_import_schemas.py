@@ -74,7 +74,7 @@ def test_a_column_that_is_left_out_may_differ(tmp_path: Path, arrow: Any) -> Non
         arrow.table({"x": [2], "n": ["text"], "more": [1]}),
     )
     stoker.pack(source, tmp_path / "out", columns=["x"])
-    assert [bytes(s["x"]) for s in stoker.Dataset(tmp_path / "out")] == [b"1", b"2"]
+    assert [s["x"] for s in stoker.Dataset(tmp_path / "out")] == [1, 2]
     with pytest.raises(ValueError, match="column 'n' is string, but double in"):
         stoker.pack(source, tmp_path / "filtered", columns=["x"], where="n > 1")
 

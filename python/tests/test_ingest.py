@@ -135,12 +135,12 @@ def test_if_the_iterable_raises_nothing_is_left(tmp_path: Path) -> None:
     ("value", "message"),
     [
         (object(), "object has no form"),
-        ({"x": object()}, "is no JSON"),
+        ({"x": object()}, "is not JSON"),
         (float, "type has no form"),
         (2**70, "does not fit a signed 64-bit integer"),
         (2**64 - 1, "does not fit a signed 64-bit integer"),
         (np.array([1 + 2j]), "complex|<c16"),
-        ([float("nan")], "is no JSON"),
+        ([float("nan")], "is not JSON"),
     ],
 )
 def test_what_has_no_form_is_named(tmp_path: Path, value: object, message: str) -> None:

@@ -118,7 +118,7 @@ def test_an_out_that_cannot_be_filled_is_refused_before_reading(files: list[Path
     for out in ([np.zeros(8, np.uint8)[::2]], [frozen], [[0, 0, 0, 0]], [b"abcd"]):
         with pytest.raises(ValueError, match=r"out\[0\]"):
             read_many(request, out=out)
-    with pytest.raises(ValueError, match="place has 5 bytes"):
+    with pytest.raises(ValueError, match="destination has 5 bytes"):
         read_many(request, out=[np.zeros(5, np.uint8)])
     with pytest.raises(ValueError, match="2 arrays for 1 requests"):
         read_many(request, out=np.zeros((2, 4), np.uint8))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import subprocess
 import sys
@@ -34,6 +35,36 @@ def epochs(shards: Path) -> list[list[list[int]]]:
 
 def flat(epochs: list[list[list[int]]]) -> list[list[int]]:
     return [batch for epoch in epochs for batch in epoch]
+
+
+# The end of an epoch:
+
+
+@pytest.mark.parametrize("options", [{}, {"epochs": 2}, {"epochs": None, "total_epochs": 2}])
+def test_the_last_batch_of_an_epoch_is_known(shards: Path, options: Any) -> None:
+    loader = load(shards, **options)
+    assert loader.batches_per_epoch == EPOCH
+    assert not loader.epoch_is_done
+    ends: list[tuple[int, int]] = []
+    for _ in range(2):
+        for step, _batch in loader.steps():
+            if loader.epoch_is_done:
+                ends.append((step, loader.cursor.epoch))
+    assert ends[:2] == [(EPOCH, 0), (2 * EPOCH, 1)]
+    assert loader.epoch_is_done
+
+
+def test_the_end_of_an_epoch_is_known_after_a_change_of_the_batch_size(shards: Path) -> None:
+    loader = load(shards, epochs=None, tail="keep")
+    for _ in islice(loader, 2):
+        pass
+    other = load(shards, epochs=None, tail="keep", batch_size=12)
+    other.load_state_dict(loader.state_dict(), allow={"global_batch_size"})
+    assert not other.epoch_is_done
+    ends = [step for step, _ in islice(other.steps(start=100), 10) if other.epoch_is_done]
+    samples = len(stoker.Dataset(shards))
+    first = -(-(samples - 16) // 12)
+    assert ends[:2] == [100 + first, 100 + first + -(-samples // 12)]
 
 
 # A total:
@@ -98,14 +129,23 @@ def test_an_endless_run_continues_where_a_loop_was_left(
     assert not caplog.records
 
 
-def test_set_epoch_decides_after_an_endless_loop_was_left(shards: Path, epochs: Any) -> None:
-    for number in (0, 1, 3):
+@pytest.mark.parametrize("is_resumed", [False, True])
+def test_set_epoch_keeps_only_the_epoch_that_an_endless_loop_was_left_in(
+    shards: Path, epochs: Any, is_resumed: bool
+) -> None:
+    for number in range(5):
         for is_begun in (False, True):
             loader = load(shards, epochs=None)
-            list(islice(loader, 2))
+            list(islice(loader, 2 * EPOCH + 2))
+            if is_resumed:
+                state = loader.state_dict()
+                loader = load(shards, epochs=None)
+                loader.load_state_dict(state)
             stream = iter(loader) if is_begun else None
             loader.set_epoch(number)
-            assert batches(islice(stream or loader, 2)) == epochs[number][:2]
+            loader.set_epoch(number)
+            expected = epochs[2][2:4] if number == 2 else epochs[number][:2]
+            assert batches(islice(stream or loader, 2)) == expected
 
 
 @pytest.mark.parametrize(("count", "left_out"), [(1, 5), (3, 17)])
@@ -185,28 +225,72 @@ def test_a_sampler_leads_to_the_loader(shards: Path, epochs: Any) -> None:
         loader.sampler.set_epoch(-1)
 
 
-@pytest.mark.parametrize("named", [0, 1, 2, 5])
-def test_a_loaded_state_is_where_a_framework_goes_on(shards: Path, epochs: Any, named: int) -> None:
+def saved_in(shards: Path, epoch: int, count: int) -> Any:
+    """The state after some batches of an epoch."""
     loader = load(shards)
-    loader.set_epoch(1)
-    list(islice(loader, 2))
+    loader.set_epoch(epoch)
+    list(islice(loader, count))
+    return loader.state_dict()
+
+
+@pytest.mark.parametrize("named", [0, 1, 2, 5])
+def test_a_loaded_position_stays_unless_a_framework_begins_a_later_epoch(
+    shards: Path, epochs: Any, named: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    state = saved_in(shards, 1, 2)
     again = load(shards)
-    again.load_state_dict(loader.state_dict())
+    again.load_state_dict(state)
     stream = iter(again)
-    again.sampler.set_epoch(named)  # whatever it calls the epoch
-    assert batches(stream) == epochs[1][2:]
-    again.sampler.set_epoch(named + 1)
-    assert batches(again) == epochs[2]
+    again.sampler.set_epoch(named)
+    assert batches(stream) == (epochs[1][2:] if named <= 1 else epochs[named])
+    assert bool(caplog.records) == (named > 1)
+    for number in (0, 3, 3):  # from here on numbers are what they say
+        again.sampler.set_epoch(number)
+        assert batches(again) == epochs[number]
 
 
-def test_an_endless_run_that_was_loaded_is_not_set_back(shards: Path, epochs: Any) -> None:
+def test_a_state_knows_which_epoch_the_framework_was_in(shards: Path, epochs: Any) -> None:
+    loader = load(shards, epochs=None)
+    loader.sampler.set_epoch(0)
+    list(islice(loader, EPOCH + 2))  # an epoch of the framework is longer than one of the data
+    state = loader.state_dict()
+    assert state["framework_epoch"] == 0
+    for text in (state, json.dumps(state)):
+        for named, expected in ((0, epochs[1][2:4]), (1, epochs[1][:2])):
+            again = load(shards, epochs=None)
+            again.load_state_dict(text)
+            assert again.state_dict() == state
+            again.sampler.set_epoch(named)
+            assert batches(islice(again, 2)) == expected
+
+
+def test_batches_that_a_resumed_framework_leaves_out_are_named(
+    shards: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    state = saved_in(shards, 1, 2)
+    again = load(shards)
+    again.load_state_dict(state)
+    again.sampler.set_epoch(2)
+    assert "next 4 batches" in caplog.records[0].getMessage()
+    again.sampler.set_epoch(3)  # without a batch of epoch 2
+    assert "next 6 batches" in caplog.records[1].getMessage()
+    caplog.clear()
+    again.load_state_dict(saved_in(shards, 1, EPOCH))
+    again.sampler.set_epoch(2)
+    list(again)
+    again.sampler.set_epoch(3)
+    assert not caplog.records
+
+
+def test_an_endless_run_that_was_loaded_is_not_set_back_by_a_framework(
+    shards: Path, epochs: Any
+) -> None:
     loader = load(shards, epochs=None)
     list(islice(loader, 14))
-    for by_sampler in (False, True):
-        again = load(shards, epochs=None)
-        again.load_state_dict(loader.state_dict())
-        (again.sampler if by_sampler else again).set_epoch(0)  # the framework's first and only one
-        assert batches(islice(again, 10)) == flat(epochs)[14:24]
+    again = load(shards, epochs=None)
+    again.load_state_dict(loader.state_dict())
+    again.sampler.set_epoch(0)  # the framework's first and only one
+    assert batches(islice(again, 10)) == flat(epochs)[14:24]
 
 
 def test_a_batch_that_a_framework_has_fetched_ahead_is_not_counted(
@@ -220,11 +304,11 @@ def test_a_batch_that_a_framework_has_fetched_ahead_is_not_counted(
             loader.load_state_dict(loaded)
         stream = iter(loader)
         ahead = next(stream)  # as Lightning does with what has no length
-        loader.sampler.set_epoch(0)
+        loader.sampler.set_epoch(begin // 7)  # Lightning counts what max_steps has ended as one
         for number in range(begin, begin + 7):
             batch, ahead = ahead, next(stream)
             assert batch["cls"].tolist() == flat(epochs)[number]
-            assert loader.state_dict() == stoker._loader.cursors.state_of(batch.cursor)
+            assert loader.cursor == batch.cursor
         loaded = loader.state_dict()
 
 
@@ -233,6 +317,22 @@ def test_rebuilding_a_torch_loader_is_refused_with_a_reason(shards: Path) -> Non
     with pytest.raises(AttributeError, match=r"skip_first_batches.*load_state_dict"):
         _ = loader.dataset
     assert not hasattr(loader, "dataset")
+
+
+def test_one_batch_for_each_epoch_of_a_framework_is_not_fetched_ahead(
+    shards: Path, epochs: Any
+) -> None:
+    for options in ({}, {"epochs": None}):
+        loader = load(shards, **options)
+        for number in (0, 0, 1, 2):
+            loader.sampler.set_epoch(number)
+            batch = next(iter(loader))
+            assert batch["cls"].tolist() == epochs[number][0]
+            assert loader.cursor == batch.cursor
+
+
+def test_a_loader_looks_like_one_of_torch_whose_order_is_its_own(shards: Path) -> None:
+    assert load(shards).batch_sampler is None  # Lightning asks for it
 
 
 # Ranks that come later:

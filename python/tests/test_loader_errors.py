@@ -84,7 +84,7 @@ def test_a_sample_that_lacks_a_field_is_named_or_skipped(tmp_path: Path, write_t
 
 def test_where_no_other_will_do_it_is_an_error_after_all(tmp_path: Path, write_tar: Any) -> None:
     path = write_tar(tmp_path / "a.tar", {f"k{i}": {"cls": b"x"} for i in range(8)})
-    with pytest.raises((ValueError, stoker.CorruptError), match="none of 16 other samples"):
+    with pytest.raises((ValueError, stoker.CorruptError), match="none of 16 replacement samples"):
         list(load(path, fields={"cls": int}, batch_size=4, on_error="skip"))
 
 
@@ -158,17 +158,36 @@ def test_keys_in_a_field_are_the_keys(tmp_path: Path) -> None:
         assert list(batches[0]) == ["cls", "__key__"]
 
 
+def test_a_dataset_that_has_grown_continues_without_the_position(tmp_path: Path) -> None:
+    stoker.ingest(({"cls": i} for i in range(20)), tmp_path / "old")
+    stoker.ingest(({"cls": i} for i in range(30)), tmp_path / "new")
+    old, new = (
+        stoker.Loader(tmp_path / name, batch_size=2, seed=7, torch=False) for name in ("old", "new")
+    )
+    with stoker.Checkpointer(tmp_path / "run") as saver:
+        saver.save(10, model={"w": 1}, loader=old)
+        with pytest.raises(
+            stoker.CursorMismatch,
+            match=r"without loader= and with partial=True, .* loader\.steps\(start=done\)",
+        ):
+            saver.restore(model=None, loader=new)
+        done = saver.restore(model=None, partial=True)
+        assert [step for step, _ in new.steps(start=done)] == list(range(11, 26))
+
+
 def test_errors_say_the_next_step(shards: Path, tmp_path: Path) -> None:
     one_argument: Any = lambda sample: sample  # noqa: E731
     with pytest.raises(TypeError, match=r"map is called as map\(sample, rng\).*lambda sample, rng"):
         stoker.Loader(shards, batch_size=2, map=one_argument)
     loader = stoker.Loader(shards, batch_size=2, torch=False)
-    with pytest.raises(ValueError, match="no state of a Loader: it has 'epoch', 'step'"):
+    with pytest.raises(ValueError, match="not the state of a Loader: it has 'epoch', 'step'"):
         loader.load_state_dict({"epoch": 1, "step": 3})
     state = stoker.Loader(shards, batch_size=2, tail="pad").state_dict()
     with pytest.raises(stoker.CursorMismatch, match=r'does not fit .* pass allow=\{"tail"\}$'):
         stoker.Loader(shards, batch_size=2, tail="drop").load_state_dict(state)
     np.save(tmp_path / "t.npy", np.arange(64, dtype=np.uint16))
+    with pytest.raises(ValueError, match=r"^window=32 and pack=3 were both given: "):
+        stoker.Tokens(tmp_path / "t.npy", window=32, pack=3)
     part = stoker.Dataset(tmp_path / "t.npy").select([])
     with pytest.raises(ValueError, match=r"train, val = Tokens\(source, window=1024\).split"):
         stoker.Tokens(part, window=8)

@@ -175,8 +175,8 @@ def test_healthy_data_of_another_kind_than_asked_for_is_a_value_error(
     sample = {"n": big, "id": big, "jpg": b"\xff\xd8", "json": b'{"a": "b", "n": 1e30}'}
     tar = write_tar(tmp_path / "a.tar", {"k": sample})
     for fields, message in (
-        ({"n": int}, "18446744073709551615 is more than an int64 holds: ask for np.uint64"),
-        ({"id": np.int32}, "18446744073709551615 is outside of what int32 holds"),
+        ({"n": int}, "18446744073709551615 does not fit in an int64: ask for np.uint64"),
+        ({"id": np.int32}, "18446744073709551615 is out of range for int32"),
         ({"jpg": str}, "it is not UTF-8: ask for bytes"),
         ({"json": stoker.Json("c", int)}, 'its JSON has no "c"'),
         ({"json": stoker.Json("a", int)}, "its JSON value is string"),
@@ -227,7 +227,7 @@ def test_one_number_becomes_the_dtype_that_is_asked_for(tmp_path: Path, format: 
     if format != "tfrecord":  # whose text is bytes
         column = first(tmp_path / "data", {"w.txt": torch.float32})["w.txt"]
         assert (column.dtype, column.tolist()) == (np.dtype(np.float32), [0.25, 1.25, 2.25, 3.25])
-        with pytest.raises(ValueError, match=r'"0.25" is no integer'):
+        with pytest.raises(ValueError, match=r'"0.25" is not an integer'):
             first(tmp_path / "data", {"w.txt": np.int64})
 
 
@@ -269,9 +269,11 @@ def test_bytes_are_numbers_in_text_or_elements_in_all_samples(
 
     elements = tar(b"\x07", b"5")
     assert first(elements, {"v": np.uint8}, batch_size=2)["v"].tolist() == [[7], [53]]
-    with pytest.raises(ValueError, match=r'"k1".*is no integer'):
+    with pytest.raises(ValueError, match=r'"k1".*is not an integer'):
         first(tar(b"5", b"\x07"), {"v": np.uint8}, batch_size=2)
-    with pytest.raises(ValueError, match=r"text and no number.*stoker.Array\(\"float32\", shape\)"):
+    with pytest.raises(
+        ValueError, match=r"text, but not a number.*stoker.Array\(\"float32\", shape\)"
+    ):
         first(tar(b"none", b"1.25"), {"v": np.float32}, batch_size=2)
     told = first(tar(b"1990"), {"v": stoker.Array("int32", (1,))}, batch_size=1)["v"]
     assert told.tolist() == [[int.from_bytes(b"1990", "little")]]
@@ -307,7 +309,7 @@ def test_one_field_may_be_several_columns(shards: Path) -> None:
     ("fields", "message"),
     [
         ({"cls": list}, r"fields\['cls'\] is <class 'list'>: give bytes"),
-        ({"cls": bool}, r"give bytes, str"),
+        ({"cls": dict}, r"give bytes, str"),
         ({"cls": stoker.Json("n", list)}, "int, float or str"),
         ("cls", r"give \['cls'\]"),
         ({}, "empty"),

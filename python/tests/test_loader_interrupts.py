@@ -6,6 +6,7 @@ import itertools
 import os
 import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -25,8 +26,19 @@ def load(data: Any, **options: Any) -> stoker.Loader:
     return stoker.Loader(data, **(settings | {"torch": False} | options))
 
 
+def _is_ours(frame: Any) -> bool:
+    return bool(frame.f_code.co_filename.startswith(PACKAGE))
+
+
+def _is_in_condition(frame: Any) -> bool:
+    """Whether it is a method of threading.Condition, which is written in Python."""
+    return isinstance(frame.f_locals.get("self"), threading.Condition)
+
+
 class InterruptAt:
     """Raises KeyboardInterrupt in the package's code at one of the points where Python does.
+
+    Also in methods of threading.Condition that it calls.
 
     These are the begin of functions and the return from them. That from the iterators' own next()
     is left out: the batch is the caller's then.
@@ -41,7 +53,7 @@ class InterruptAt:
 
     def __call__(self, frame: Any, event: str, _: Any) -> None:
         """As sys.setprofile() calls it."""
-        if not frame.f_code.co_filename.startswith(PACKAGE):
+        if not (_is_ours(frame) or (_is_in_condition(frame) and _is_ours(frame.f_back))):
             return
         if event == "c_call" or (event == "return" and frame.f_code in self.outermost):
             return
@@ -85,6 +97,27 @@ def test_an_interrupt_at_any_point_of_next_loses_nothing(
         assert loader.state_dict()["position"] == before["position"] + 5
         seen.append(batch["cls"].tolist())
         seen += [batch["cls"].tolist() for batch in stream]
+        assert seen == ALL, point
+        if not was_interrupted:
+            break
+    assert point > 5  # there were points
+
+
+def test_an_interrupt_at_any_point_of_a_wait_for_a_map_loses_nothing(shards: Path) -> None:
+    for point in itertools.count(1):
+        may_map = threading.Event()
+
+        def when_told(sample: dict[str, Any], _: Any, told: threading.Event = may_map) -> Any:
+            told.wait(10)
+            return sample
+
+        with load(shards, map=when_told, map_workers=2) as loader:
+            stream = iter(loader)
+            timer = threading.Timer(0.02, may_map.set)  # next() has to wait until then
+            timer.start()
+            first, was_interrupted = interrupted(stream, point)
+            seen = [batch["cls"].tolist() for batch in itertools.chain([first], stream)]
+            timer.join()
         assert seen == ALL, point
         if not was_interrupted:
             break

@@ -7,6 +7,7 @@ import pickle
 import signal
 import threading
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -288,6 +289,25 @@ def test_the_wait_for_a_map_is_counted_as_such(shards: Path) -> None:
     waits = dict(stats.waited_in_s)
     assert waits.pop("map") > max(waits.values())
     assert stats.samples == 48
+
+
+def test_the_waits_of_a_caller_are_those_that_it_sees_itself(shards: Path) -> None:
+    def holds_the_gil(sample: dict[str, Any], rng: np.random.Generator) -> dict[str, Any]:
+        return {"x": sum(i * i for i in range(2_000))}
+
+    with load(shards, map=holds_the_gil, map_workers=3, epochs=10) as loader:
+        stream, waits, is_over = iter(loader), [], False
+        while not is_over:
+            asked = perf_counter()
+            is_over = next(stream, None) is None
+            waits.append(perf_counter() - asked)
+        stats = loader.stats()
+    seen = sum(waits[1:-1])  # the last one was for the end
+    told = stats.stall_share * (stats.seconds - stats.first_wait_s)
+    assert 0.6 * seen < told < 1.01 * seen
+    assert 0 < stats.first_wait_s < 1.01 * waits[0]
+    assert stats.worst_stage == "map"
+    assert sum(stats.waited_in_s.values()) == pytest.approx(told)
 
 
 def of_any_length(sample: dict[str, Any], rng: np.random.Generator) -> dict[str, Any] | None:

@@ -226,7 +226,9 @@ def test_a_sampler_gives_an_order_for_each_epoch(shards: Path) -> None:
 
 
 def test_orders_that_make_no_sense_are_refused(shards: Path) -> None:
-    with pytest.raises(ValueError, match="item 1 is sample 50, and there are 50"):
+    with pytest.raises(
+        ValueError, match="item 1 of the order is sample 50, but the dataset's sample count is 50"
+    ):
         load(shards, order=[0, 50])
     with pytest.raises(ValueError, match="sample -1"):
         load(shards, order=[0, -1])

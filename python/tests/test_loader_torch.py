@@ -140,6 +140,31 @@ def test_a_sampler_of_torch_orders_samples(shards: Path) -> None:
         load(data, order=batches)
 
 
+def test_a_sampler_that_differs_between_ranks_is_refused(shards: Path) -> None:
+    data = stoker.Dataset(shards)
+
+    def sampler_of(generator: Any = None) -> list[Any]:
+        samplers = torch.utils.data
+        return [
+            samplers.RandomSampler(data, generator=generator),
+            samplers.SubsetRandomSampler(range(50), generator=generator),
+            samplers.WeightedRandomSampler([1.0] * 50, 50, generator=generator),
+        ]
+
+    for sampler in sampler_of():
+        load(data, order=sampler, world_size=1, rank=0)
+        with pytest.raises(ValueError, match=rf"{type(sampler).__name__}.*2 ranks.*manual_seed"):
+            load(data, order=sampler, world_size=2, rank=0)
+    seen: list[int] = []
+    for rank in range(2):
+        sampler = sampler_of(torch.Generator().manual_seed(5))[0]
+        loader = load(data, order=sampler, world_size=2, rank=rank, fields={"cls": int})
+        seen += [n for batch in loader for n in batch["cls"].tolist()]
+    assert sorted(seen) == list(range(50))
+    sequential = torch.utils.data.SequentialSampler(data)
+    load(data, order=sequential, world_size=2, rank=0)
+
+
 class Wrapped(torch.utils.data.IterableDataset):  # type: ignore[name-defined, misc]
     """A Loader where people put one first."""
 

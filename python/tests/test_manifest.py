@@ -69,7 +69,7 @@ def test_a_changed_size_is_found(shards: Path) -> None:
     write_manifest(shards)
     with (shards / "train-000.tar").open("ab") as file:
         file.write(bytes(10240))
-    with pytest.raises(stoker.CorruptError, match="bytes, and the manifest says"):
+    with pytest.raises(stoker.CorruptError, match=r"bytes, .* the manifest says"):
         stoker.Dataset(shards, verify="manifest")
 
 
@@ -88,7 +88,7 @@ def test_a_dataset_does_not_open_without_one_of_its_shards(tmp_path: Path) -> No
     assert len(stoker.Dataset(tmp_path, manifest_sha256=pin)) == 10
     (tmp_path / "shard-000001.tar").unlink()
     for options in ({}, {"manifest_sha256": pin}, {"verify": "manifest"}):
-        with pytest.raises(FileNotFoundError, match=r"shard-000001\.tar: it is missing"):
+        with pytest.raises(FileNotFoundError, match=r"shard-000001\.tar: missing, but listed"):
             stoker.Dataset(tmp_path, **options)  # type: ignore[arg-type]
 
 
@@ -141,5 +141,5 @@ def test_a_newer_manifest_is_refused(shards: Path) -> None:
 def test_a_manifest_names_no_files_elsewhere(shards: Path) -> None:
     entry = {"name": "../x", "size_bytes": 0, "sha256": "0" * 64}
     write_manifest(shards, files=[entry])
-    with pytest.raises(stoker.CorruptError, match="no file beside it"):
+    with pytest.raises(stoker.CorruptError, match="not a file beside it"):
         stoker.Dataset(shards, verify="manifest")

@@ -85,12 +85,29 @@ def test_a_copy_is_no_wait_for_storage(shards: Path, monkeypatch: pytest.MonkeyP
     list(loader)
     stats = loader.stats()
     assert stats.worst_stage == "copy"
-    assert stats.waited_in_s.pop("copy") == pytest.approx(10 * 12.0)
+    assert stats.waited_in_s.pop("copy") == pytest.approx(9 * 12.0)  # all but the first
     assert sum(stats.waited_in_s.values()) == 0.0
 
     watch = MarginWatch()
     assert [watch.saw(at, at) for at in range(256)] == [None] * 256
     assert [watch.saw(at, at + 0.5, 0.5) for at in range(256, 512)] == [None] * 256
+
+
+def test_the_wait_for_the_first_batch_is_told_apart(
+    shards: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Of each batch: when it is asked for, when it is there, and when it is handed out.
+    steps = itertools.chain((1.0, 50.0, 0.0), itertools.cycle((1.0, 0.25, 0.0)))
+    now = itertools.accumulate(steps)
+    monkeypatch.setattr(_iteration, "perf_counter", lambda: next(now))
+    loader = stoker.Loader(shards, batch_size=5, torch=False)
+    list(loader)
+    stats = loader.stats()
+    assert stats.first_wait_s == 50.0
+    assert stats.stall_share == pytest.approx(0.2)
+    assert stats.wait_p99_s == pytest.approx(0.25)
+    assert sum(stats.waited_in_s.values()) == pytest.approx(9 * 0.25)
+    assert "first batch 50000.0 ms" in str(stats)
 
 
 def test_the_loader_says_so_in_the_log(

@@ -64,9 +64,9 @@ def test_a_single_arrow_file_is_packed_by_batches(
     path = write_arrow(arrow, tmp_path / "a.arrow", table, is_stream=is_stream, rows=7)
     stoker.pack(path, tmp_path / "out", samples_per_shard=10, where="n != 20", threads=3)
     ds = stoker.Dataset(tmp_path / "out", verify="full")
-    assert [int(bytes(s["n"])) for s in ds] == [i for i in range(50) if i != 20]
+    assert [int(s["n"]) for s in ds] == [i for i in range(50) if i != 20]
     assert ds[11]["image"].tobytes() == b"\x0b"
-    assert ds[11]["kind"].tobytes() == b"kind 2"
+    assert ds[11]["kind"] == "kind 2"
 
 
 def test_a_dataset_dict_names_its_splits(tmp_path: Path, arrow: Any) -> None:
@@ -166,7 +166,7 @@ def test_petastorm_takes_the_users_schema(tmp_path: Path, arrow: Any) -> None:
     for i, given in enumerate((schema, str(tmp_path / "schema.json"))):
         stoker.pack(folder, tmp_path / f"{i}", kind="petastorm", schema=given, where="id < 6")
         sample = stoker.Dataset(tmp_path / f"{i}")[5]
-        assert np.load(io.BytesIO(sample["array.npy"].tobytes())).tolist() == [[5.0] * 3] * 2
+        assert sample["array.npy"].tolist() == [[5.0] * 3] * 2
         assert sample["image"].tobytes() == PNG + b"\x05"
 
 
@@ -176,7 +176,7 @@ def test_petastorm_takes_the_users_schema(tmp_path: Path, arrow: Any) -> None:
         ({"array": {"codec": "pickle"}}, 'needs a "codec": one of ndarray'),
         ({"array": 3}, 'needs a "codec"'),
         ({"array": {"codec": "ndarray", "size": 3}}, "has 'size', which is not known"),
-        ({"array": {"codec": "ndarray", "dtype": "int47"}}, "'int47' is no dtype"),
+        ({"array": {"codec": "ndarray", "dtype": "int47"}}, "'int47' is not a dtype"),
         ({"array": {"codec": "ndarray", "shape": "2x3"}}, "a list of numbers and nulls"),
         ({"nope": {"codec": "scalar"}}, "no column 'nope'"),
         ({"array": {"codec": "ndarray", "dtype": "int8"}}, "float32, where the schema says int8"),
@@ -234,9 +234,9 @@ def test_hdf5_is_packed_in_tasks_and_shuffled(tmp_path: Path, visible_files: Fil
     assert visible_files(tmp_path / "one") == visible_files(tmp_path / "two")
     stoker.pack(path, tmp_path / "three", datasets=["label", "more/deep"], shuffle_seed=3)
     samples = list(stoker.Dataset(tmp_path / "three"))
-    shuffled = [int(bytes(s["label"])) for s in samples]
+    shuffled = [int(s["label"]) for s in samples]
     assert sorted(shuffled) == list(range(60)) != shuffled
-    assert [int(bytes(s["more.deep"])) for s in samples] == shuffled
+    assert [int(s["more.deep"]) for s in samples] == shuffled
 
 
 def test_hdf5_that_cannot_be_packed_says_why(tmp_path: Path) -> None:
@@ -251,7 +251,7 @@ def test_hdf5_that_cannot_be_packed_says_why(tmp_path: Path) -> None:
         file["link"] = h5py.ExternalLink(str(path), "label")
         file.create_dataset("raw", 10, "i8", external=[(str(tmp_path / "raw"), 0, 80)])
     for name in ("link", "raw"):
-        with pytest.raises(ValueError, match=f"dataset '{name}' lies in another file"):
+        with pytest.raises(ValueError, match=f"dataset '{name}' is in another file"):
             stoker.pack(tmp_path / "b.h5", tmp_path / "out", datasets=[name])
     (tmp_path / "c.h5").write_bytes(path.read_bytes()[:3000])
     with pytest.raises((stoker.CorruptError, OSError), match=r"c\.h5"):
@@ -286,14 +286,14 @@ def test_lmdb_that_cannot_be_packed_says_why(tmp_path: Path) -> None:
     lmdb = pytest.importorskip("lmdb")
     with lmdb.open(str(tmp_path / "db")) as environment, environment.begin(write=True) as txn:
         txn.put(b"\xff\xfe", b"x")
-    with pytest.raises(ValueError, match=r"the key b'\\xff\\xfe' is not UTF-8"):
+    with pytest.raises(ValueError, match=r"the key b'\\xff\\xfe' is not UTF-8.*key.hex\(\)"):
         stoker.pack(tmp_path / "db", tmp_path / "out")
     (tmp_path / "bad").mkdir()
     (tmp_path / "bad" / "data.mdb").write_bytes(b"no database" * 1000)
     with pytest.raises(stoker.CorruptError, match=r"data\.mdb"):
         stoker.pack(tmp_path / "bad", tmp_path / "out")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(FileNotFoundError, match="no LMDB environment"):
+    with pytest.raises(FileNotFoundError, match="not an LMDB environment"):
         stoker.pack(tmp_path / "empty", tmp_path / "out", kind="lmdb")
     with pytest.raises(ValueError, match="lmdb has no option where; it has field, database"):
         stoker.pack(tmp_path / "db", tmp_path / "out", where="a < 1")

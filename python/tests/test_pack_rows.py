@@ -56,7 +56,7 @@ def test_row_groups_and_threads_change_nothing(
     ds = stoker.Dataset(tmp_path / "two", verify="full")
     assert ds.keys() == [f"row{i:05}" for i in range(ROWS)]
     assert ds[101]["image"].tobytes() == bytes([101]) * 5
-    assert bytes(ds[101]["label"]) == b"101"
+    assert ds[101]["label"] == 101
 
 
 def test_a_folder_is_read_in_the_order_of_its_names(tmp_path: Path) -> None:
@@ -74,8 +74,8 @@ def test_folders_called_name_and_value_are_columns(tmp_path: Path) -> None:
         write_rows(tmp_path / "in" / f"year={year}" / "a.parquet", first=year, rows=3)
     pack(tmp_path / "in", tmp_path / "out", columns=["year"], where="year > 2023")
     ds = stoker.Dataset(tmp_path / "out")
-    assert [(s["__key__"], bytes(s["year"])) for s in ds] == [
-        (f"row{i:05}", b"2024") for i in range(2024, 2027)
+    assert [(s["__key__"], s["year"]) for s in ds] == [
+        (f"row{i:05}", 2024) for i in range(2024, 2027)
     ]
 
 
@@ -91,7 +91,7 @@ def test_a_filter_counts_before_it_cuts(tmp_path: Path) -> None:
     wanted = [i for i in range(50, 143) if i % 5 and i != 99]
     assert (report.sample_count, report.shard_count) == (len(wanted), -(-len(wanted) // 20))
     ds = stoker.Dataset(tmp_path / "out", verify="full")
-    assert [int(bytes(sample["label"])) for sample in ds] == wanted
+    assert [int(sample["label"]) for sample in ds] == wanted
     assert set(ds[0]) == {"__key__", "label"}
     assert ds.keys(0, 2) == ["000000000", "000000001"]
 
@@ -226,7 +226,7 @@ def test_types_of_arrow_have_a_form(tmp_path: Path, arrow: Any) -> None:
     assert (first["price"], first["took"], first["kind"]) == (b"1.50", b"7", b"x")
     assert first["flag"] == b"true"
     vector = stoker.Dataset(tmp_path / "out")[1]["vector.npy"]
-    assert np.array_equal(np.load(io.BytesIO(vector.tobytes())), [3, 4])
+    assert np.array_equal(vector, [3, 4])
 
 
 def test_a_column_of_tokens_becomes_tokens(tmp_path: Path, arrow: Any) -> None:

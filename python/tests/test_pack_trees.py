@@ -70,7 +70,7 @@ def test_splits_of_classes_are_told_and_packed_with_the_same_numbers(tmp_path: P
     ("stray", "why"),
     [
         ("loose.jpg", "is an image in no directory"),
-        ("cat/sub/3.jpg", "is an image in a directory of a directory"),
+        ("cat/sub/3.jpg", "is an image in a nested directory"),
         ("cat/1.txt", "belongs to an image by its name"),
     ],
 )
@@ -88,7 +88,7 @@ def test_a_stray_file_that_costs_the_labels_is_told(tmp_path: Path, stray: str, 
 
 def test_a_file_beside_a_single_class_is_told(tmp_path: Path) -> None:
     source = write_tree(tmp_path / "in", ["cat/1.jpg", "cat/2.jpg", "README.md"])
-    with pytest.warns(UserWarning, match=r"README\.md lies beside one single directory"):
+    with pytest.warns(UserWarning, match=r"README\.md is next to a single directory"):
         stoker.pack(source, tmp_path / "out")
 
 
@@ -123,6 +123,6 @@ def test_options_of_trees_are_refused_for_other_sources(tmp_path: Path) -> None:
 def test_shards_do_not_go_into_the_directory_that_is_packed(tmp_path: Path) -> None:
     (tmp_path / "images" / "cat").mkdir(parents=True)
     (tmp_path / "images" / "cat" / "1.jpg").write_bytes(b"1")
-    with pytest.raises(ValueError, match=r"lies inside of the directory to pack.*images-shards"):
+    with pytest.raises(ValueError, match=r"is inside the directory to pack.*images-shards"):
         stoker.pack(tmp_path / "images", tmp_path / "images" / "out")
     assert [p.name for p in (tmp_path / "images").iterdir()] == ["cat"]

@@ -96,6 +96,23 @@ def test_a_step_is_pretended_and_the_stall_share_follows() -> None:
     assert found.processes == 3
 
 
+def test_letting_go_of_a_batch_is_no_wait_for_the_next() -> None:
+    meter = FakeMeter()
+
+    class Released(list[int]):
+        def __del__(self) -> None:
+            meter.time_s += 0.005
+
+    def batches() -> Iterator[list[int]]:
+        for _ in range(20):
+            meter.time_s += 0.001
+            yield Released([0])
+
+    found = stoker.profile(batches(), batches=10, step_ms=9, warmup=1, meter=meter)
+    assert found.wait_max_ms == pytest.approx(1)
+    assert found.stall_share == pytest.approx(0.1)
+
+
 def test_the_gpu_is_looked_at_ten_times_a_second() -> None:
     meter = FakeMeter()
     meter.gpu_shares = [0.5, 0.7, 0.9, 9.9]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import json
 import os
@@ -151,7 +152,7 @@ def test_what_is_no_state_is_named(tmp_path: Path, capsys: pytest.CaptureFixture
     (tmp_path / "cut.pt").write_bytes((tmp_path / "sparse.pt").read_bytes()[:-40])
     assert run_import(tmp_path / "run", tmp_path / "cut.pt") == 1
     assert "cut.pt: no file of torch.save()" in capsys.readouterr().err
-    for junk, words in ((b"just some text in a file", "is no pickle"), (b"", "ends too soon")):
+    for junk, words in ((b"just some text in a file", "not a pickle"), (b"", "ends too soon")):
         (tmp_path / "junk.pt").write_bytes(junk)
         assert run_import(tmp_path / "run", tmp_path / "junk.pt") == 1
         assert words in capsys.readouterr().err
@@ -176,6 +177,30 @@ def test_a_distributed_checkpoint_comes_back_to_the_bit(tmp_path: Path) -> None:
     assert same(found.trees["state"], theirs)
     assert same(found.trees["state"]["optimizer"], state["optimizer"])
     assert same(found.trees["state"]["model"], dict(state["model"]))
+
+
+def test_a_trusted_file_that_is_refused_can_be_saved_from_python(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    state = {
+        "model": {"w": torch.ones(2)},
+        "best": np.float64(0.5),
+        "arguments": argparse.Namespace(lr=0.1),
+        "numpy": np.random.get_state(),
+    }
+    torch.save(state, tmp_path / "mine.pt")
+    assert run_import(tmp_path / "run", tmp_path / "mine.pt") == 1
+    line = capsys.readouterr().err
+    assert "torch.load(path, weights_only=False), and save what it has: saver.save(step, " in line
+    with stoker.Checkpointer(tmp_path / "run") as saver:
+        saver.save(7, **torch.load(tmp_path / "mine.pt", weights_only=False))
+        model = {"w": torch.zeros(2)}
+        done = saver.restore(model=model, best=None, arguments=None, numpy=None)
+    assert done == 7
+    assert model["w"].tolist() == [1, 1]
+    assert done.trees["best"] == 0.5
+    assert done.trees["arguments"] == argparse.Namespace(lr=0.1)
+    np.random.set_state(done.trees["numpy"])
 
 
 def test_a_distributed_checkpoints_pickles_run_nothing(
@@ -253,7 +278,7 @@ def test_an_exported_pt_is_the_state_that_was_saved(
     assert (tmp_path / "out.pt.sha256").read_text() == f"{digest}  out.pt\n"
     # It replaces nothing.
     assert export(tmp_path / "run" / "latest", out) == 1
-    assert "there is such a file" in capsys.readouterr().err
+    assert "already exists" in capsys.readouterr().err
     assert sorted(p.name for p in tmp_path.iterdir()) == ["out.pt", "out.pt.sha256", "run"]
 
 

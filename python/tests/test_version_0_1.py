@@ -113,7 +113,7 @@ def test_what_two_ranks_had_equal_goes_to_one(tmp_path: Path) -> None:
     part = stoker.Slice(np.zeros((6, 2)), global_shape=(6, 2), offsets=(0, 0))
     state = {"part": part, "same": np.zeros(5, np.int64), "lr": 0.0}
     with stoker.Checkpointer(_copied(tmp_path, "ranks"), rank=0, world_size=1) as saver:
-        with pytest.raises(ValueError, match=r"state\['own'\]: each of the 2 ranks"):
+        with pytest.raises(ValueError, match=r"state\['own'\].*each of the 2 ranks"):
             saver.restore(state=state)
         loaded = stoker.load(tmp_path / "ranks" / "latest")
         np.testing.assert_array_equal(np.asarray(loaded["state.part"]), whole)

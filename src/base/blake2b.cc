@@ -8,7 +8,7 @@
 namespace stoker {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "words are read as they lie");
+static_assert(std::endian::native == std::endian::little, "words are read in native byte order");
 
 constexpr std::size_t kBlockBytes = 128;
 constexpr std::size_t kDigestBytes = 16;
@@ -18,7 +18,7 @@ constexpr std::array<std::uint64_t, 8> kStart = {
     0x6a09e667f3bcc908, 0xbb67ae8584caa73b, 0x3c6ef372fe94f82b, 0xa54ff53a5f1d36f1,
     0x510e527fade682d1, 0x9b05688c2b3e6c1f, 0x1f83d9abfb41bd6b, 0x5be0cd19137e2179};
 
-/// Which words of a block each round mixes in; rounds 10 and 11 are rounds 0 and 1 again.
+/// The order in which each round mixes in the words of a block; rounds 10 and 11 repeat 0 and 1.
 constexpr std::array<std::array<std::uint8_t, 16>, 10> kSchedule = {{
     {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15},
     {14, 10, 4, 8, 9, 15, 13, 6, 1, 12, 0, 2, 11, 7, 5, 3},

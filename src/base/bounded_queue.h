@@ -11,14 +11,14 @@
 
 namespace stoker {
 
-/// A first-in, first-out queue of at most `capacity` items: a full one makes producers wait, which
-/// is how back-pressure travels up the pipeline.
+/// A first-in, first-out queue of at most `capacity` items. Producers wait while it is full, which
+/// propagates back-pressure up the pipeline.
 ///
 /// Thread safety: every method may be called from any thread.
 template <typename T>
 class BoundedQueue {
  public:
-  /// All memory is taken here; `capacity` must be at least 1.
+  /// Allocates all memory; `capacity` must be at least 1.
   explicit BoundedQueue(std::size_t capacity) : ring_(capacity) {}
 
   std::size_t capacity() const noexcept { return ring_.size(); }
@@ -27,7 +27,7 @@ class BoundedQueue {
     return count_;
   }
 
-  /// False if the queue is full or closed; `item` is then untouched.
+  /// Returns false, and leaves `item` untouched, if the queue is full or closed.
   bool try_push(T&& item) {
     {
       MutexLock lock(mutex_);
@@ -38,7 +38,8 @@ class BoundedQueue {
     return true;
   }
 
-  /// Waits for room. False if the queue was closed, the token stopped or the deadline passed first.
+  /// Waits for room. Returns false if the queue was closed, a stop was requested or the deadline
+  /// passed first.
   bool push(T item, std::stop_token stop = {}, Deadline deadline = Deadline::max()) {
     const std::stop_callback wake(stop, Wake{*this});
     {
@@ -48,7 +49,7 @@ class BoundedQueue {
       }
       if (closed_ || count_ == ring_.size()) return false;
       if (stop.stop_requested()) {
-        not_full_.notify_one();  // the wake-up this thread may have taken belongs to another
+        not_full_.notify_one();  // passes on a wake-up that this thread may have consumed
         return false;
       }
       put(std::move(item));
@@ -57,8 +58,8 @@ class BoundedQueue {
     return true;
   }
 
-  /// Waits for an item. Empty if the token stopped, the deadline passed, or the queue is closed and
-  /// drained: what was pushed before close() is still handed out.
+  /// Waits for an item. Returns nullopt if a stop was requested, the deadline passed, or the queue
+  /// is closed and drained: items pushed before close() are still returned.
   std::optional<T> pop(std::stop_token stop = {}, Deadline deadline = Deadline::max()) {
     const std::stop_callback wake(stop, Wake{*this});
     std::optional<T> item;
@@ -78,7 +79,7 @@ class BoundedQueue {
     return item;
   }
 
-  /// Empty if there is nothing to take now.
+  /// Returns nullopt, without waiting, if the queue is empty.
   std::optional<T> try_pop() {
     std::optional<T> item;
     {
@@ -90,7 +91,7 @@ class BoundedQueue {
     return item;
   }
 
-  /// Nothing more goes in; everybody who waits wakes.
+  /// Refuses further items and wakes all waiting threads.
   void close() {
     {
       MutexLock lock(mutex_);
@@ -101,8 +102,8 @@ class BoundedQueue {
   }
 
  private:
-  /// Wakes the waiters when the token stops. It takes the lock once, so that a waiter cannot test
-  /// the token, then miss the wake-up, then sleep.
+  /// Wakes the waiters when a stop is requested. It takes the lock once, so that a waiter cannot
+  /// test the token, miss the wake-up, and then sleep.
   struct Wake {
     BoundedQueue& queue;
     void operator()() const {

@@ -1,6 +1,6 @@
 #include "base/checksum.h"
 
-// For the size of XXH3_state_t, which we hold by value; a static_assert below compares.
+// Exposes the size of XXH3_state_t, which is stored by value; a static_assert below checks it.
 #define XXH_STATIC_LINKING_ONLY
 #include <isa-l/crc.h>
 #include <xxhash.h>
@@ -34,9 +34,9 @@ const XXH3_state_t* state_in(const StateStorage& storage) noexcept {
 }
 
 // libxxhash 0.8.1 and ISA-L 2.30, as Debian 12 ships them, return from their AVX-512 code with the
-// upper halves of the vector registers in use. Until somebody clears them, SSE code, which is all
-// code compiled for plain x86-64, runs slower on that thread: portable XXH3 fell from 19 to 5 GB/s
-// and OpenSSL's SHA-256 from 1.6 to 1.2. So each call into them is followed by this.
+// upper halves of the vector registers in use. Until they are cleared, SSE code, which is all code
+// compiled for plain x86-64, runs slower on that thread: portable XXH3 fell from 19 to 5 GB/s and
+// OpenSSL's SHA-256 from 1.6 to 1.2 GB/s. So each call into them is followed by this function.
 #if defined(__x86_64__)
 __attribute__((target("avx"))) void clear_upper_halves() noexcept {
   _mm256_zeroupper();
@@ -49,15 +49,15 @@ void after_vector_code() noexcept {
 void after_vector_code() noexcept {}
 #endif
 
-// Here, and not in the function that tests call, so that position-independent code may inline it:
-// the second call would be a fifth of the cost of 64 bytes.
+// Separate from the function that tests call, so that position-independent code may inline it: a
+// second call would cost a fifth of the time that 64 bytes take.
 inline std::uint32_t extend_crc32c(std::span<const std::byte> data, std::uint32_t crc,
                                    std::size_t piece_bytes_max) noexcept {
-  // crc32_iscsi works on the bare register: the standard's inversion before and after is ours.
+  // crc32_iscsi works on the bare register: the inversions of the standard are done here.
   std::uint32_t register_bits = ~crc;
   while (!data.empty()) {
     const std::span<const std::byte> piece = data.first(std::min(data.size(), piece_bytes_max));
-    // It reads only, but its C signature forgot the const.
+    // crc32_iscsi only reads, but its C signature lacks the const.
     auto* bytes = reinterpret_cast<unsigned char*>(const_cast<std::byte*>(piece.data()));
     register_bits = crc32_iscsi(bytes, static_cast<int>(piece.size()), register_bits);
     data = data.subspan(piece.size());
@@ -87,14 +87,14 @@ Digest128 xxh3_128(std::span<const std::byte> data) noexcept {
   return digest;
 }
 
-// The return codes below are for null states and null data of nonzero length; neither happens here.
+// The return codes ignored below report only a null state or null data; neither is passed.
 
 void Xxh3Stream::reset() noexcept {
   XXH3_128bits_reset(state_in(state_));
 }
 
 void Xxh3Stream::update(std::span<const std::byte> data) noexcept {
-  if (data.empty()) return;  // a null pointer would be refused, even with no bytes behind it
+  if (data.empty()) return;  // its pointer may be null, which some versions refuse
   XXH3_128bits_update(state_in(state_), data.data(), data.size());
   after_vector_code();
 }

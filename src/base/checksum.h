@@ -1,7 +1,7 @@
 /// \file
-/// The three checksums Stoker writes, each in one call and piece by piece. XXH3-128 finds damage at
-/// memory speed; CRC32C is what record formats and object stores carry; SHA-256 is for those who
-/// must also resist a forger. The libraries below do the work at their full speed.
+/// The three checksums that Stoker writes, each as a single call and as a stream. XXH3-128 detects
+/// damage at memory speed; record formats and object stores use CRC32C; SHA-256 also resists
+/// forgery. libxxhash, ISA-L and libcrypto compute them.
 #pragma once
 
 #include <array>
@@ -23,28 +23,29 @@ struct Digest128 {
 
   friend bool operator==(const Digest128&, const Digest128&) = default;
 
-  /// The canonical text, the one `xxhsum -H2` prints: 32 lower-case digits, big-endian, `high`
+  /// Returns the canonical text that `xxhsum -H2` prints: 32 lower-case digits, big-endian, `high`
   /// first (XXH128_canonicalFromHash). The same on every machine.
   std::string hex() const;
-  /// Reads exactly what hex() writes; `invalid_argument` for anything else.
+  /// Accepts only the form that hex() writes; `invalid_argument` for anything else.
   static Result<Digest128> from_hex(std::string_view text);
 };
 
 /// Unseeded XXH3-128.
 Digest128 xxh3_128(std::span<const std::byte> data) noexcept;
 
-/// Standard CRC32C (Castagnoli, as in iSCSI; "123456789" gives 0xE3069283) of `data` appended to
-/// bytes whose CRC32C is `crc`; the default is the CRC of no bytes.
+/// Returns the standard CRC32C (Castagnoli, as in iSCSI; "123456789" gives 0xE3069283) of `data`
+/// appended to bytes whose CRC32C is `crc`. The default is the CRC of no bytes.
 std::uint32_t crc32c(std::span<const std::byte> data, std::uint32_t crc = 0) noexcept;
 
 /// The 32 bytes in the order in which `sha256sum` prints them; see format_hex().
 using Sha256Digest = std::array<std::byte, 32>;
 
-/// `unsupported` if libcrypto has no SHA-256 to give, as under a policy that forbids it.
+/// `unsupported` if libcrypto offers no SHA-256, for example because a policy forbids it.
 Result<Sha256Digest> sha256(std::span<const std::byte> data);
+/// Reads 64 lower-case digits; `invalid_argument` for anything else.
 Result<Sha256Digest> parse_sha256(std::string_view hex);
 
-/// XXH3-128 piece by piece. Holds its 576 bytes of state in itself and never allocates.
+/// XXH3-128 as a stream. Its 576 bytes of state are a member; it never allocates.
 ///
 /// Thread safety: none.
 class Xxh3Stream {
@@ -53,29 +54,29 @@ class Xxh3Stream {
 
   void reset() noexcept;
   void update(std::span<const std::byte> data) noexcept;
-  /// Of everything since reset(); more may follow.
+  /// Returns the digest of all data since reset(). More data may follow.
   Digest128 digest() const noexcept;
 
  private:
-  // Storage for an XXH3_state_t. It holds no pointer into itself, so a copy is another stream.
+  // Storage for an XXH3_state_t. It contains no pointer into itself, so a copy is another stream.
   alignas(64) std::array<std::byte, 576> state_{};
 };
 
-/// CRC32C piece by piece.
+/// CRC32C as a stream.
 ///
 /// Thread safety: none.
 class Crc32cStream {
  public:
   void reset() noexcept { crc_ = 0; }
   void update(std::span<const std::byte> data) noexcept { crc_ = crc32c(data, crc_); }
-  /// Of everything since reset(); more may follow.
+  /// Returns the CRC of all data since reset(). More data may follow.
   std::uint32_t digest() const noexcept { return crc_; }
 
  private:
   std::uint32_t crc_ = 0;
 };
 
-/// SHA-256 piece by piece. A failure inside libcrypto is kept, and reported by digest().
+/// SHA-256 as a stream. digest() reports any earlier failure inside libcrypto.
 ///
 /// Thread safety: none.
 class Sha256Stream {
@@ -83,9 +84,10 @@ class Sha256Stream {
   Sha256Stream() { reset(); }
 
   void reset();
-  /// Ignored by a stream that has ended: by digest(), or because it was moved from.
+  /// Does nothing after digest(), after a failure, and on a stream that was moved from.
   void update(std::span<const std::byte> data);
-  /// Of everything since reset(), and the end of the stream; `invalid_argument` if it had ended.
+  /// Ends the stream and returns the digest of all data since reset(). `invalid_argument` if the
+  /// stream had already ended; `unsupported` if libcrypto failed.
   Result<Sha256Digest> digest();
 
  private:
@@ -93,15 +95,15 @@ class Sha256Stream {
     void operator()(void* context) const noexcept;
   };
 
-  std::unique_ptr<void, FreeContext> context_;  // null once moved from; reset() makes another
+  std::unique_ptr<void, FreeContext> context_;  // null once moved from; reset() allocates another
   bool open_ = false;
   Status failure_;
 };
 
 namespace internal {
 
-/// crc32c() in calls of at most `piece_bytes_max`, because the library counts bytes in an int.
-/// A test crosses the border with a small number; crc32c() passes 1 GiB.
+/// Computes crc32c() in calls of at most `piece_bytes_max`, because the library counts bytes in an
+/// int. crc32c() passes 1 GiB; a test passes a small number to cross the boundary.
 std::uint32_t crc32c_in_pieces(std::span<const std::byte> data, std::uint32_t crc,
                                std::size_t piece_bytes_max) noexcept;
 

@@ -11,8 +11,8 @@
 namespace stoker {
 namespace {
 
-// Slots hold the descriptor plus one, so that zero is free. A table and not a list: the handler
-// runs in a child of a process with threads, where nothing may be locked or allocated.
+// Each slot contains a descriptor plus one; zero means free. A fixed table, because the handler
+// runs in a child of a process with threads, where it must not lock or allocate.
 std::array<std::atomic<int>, 1024> slots{};
 
 void close_all() {
@@ -28,7 +28,7 @@ void close_all() {
 int enter(int fd) {
   for (std::size_t i = 0; i < slots.size(); ++i) {
     int free = 0;
-    // relaxed: fork() itself orders what a child sees; threads meet on the exchange alone.
+    // relaxed: fork() orders what a child sees; threads compete for the slot only.
     if (slots[i].compare_exchange_strong(free, fd + 1, std::memory_order_relaxed))
       return static_cast<int>(i);
   }
@@ -51,7 +51,8 @@ ForkClosedFd::~ForkClosedFd() {
     static_cast<void>(fd_.release());
     return;
   }
-  // A child that is forked between the next two steps keeps the descriptor, but no lock with it.
+  // A child that is forked between clearing the slot and closing the descriptor keeps the
+  // descriptor, but not the lock.
   if (*fd_) ::flock(fd_->get(), LOCK_UN);
   slot_ = ClosedInChildren();
 }

@@ -8,33 +8,33 @@
 
 namespace stoker {
 
-/// Has a descriptor closed in children that are forked while this lives. A child would keep what
-/// the parent has removed, or hold a lock after its parent has died: a lock belongs to the open
-/// file, not to the process.
+/// Closes a descriptor in every child that is forked while this object exists. Otherwise a child
+/// would keep a file that the parent has removed, or a lock after its parent has died: a flock
+/// belongs to the open file, not to the process.
 ///
-/// In a child the descriptor is closed before fork() returns; whoever owns it there must not close
-/// it again, because the number may be somebody else's by then.
+/// In a child the descriptor is closed before fork() returns. Its owner must not close it again
+/// there, because the number may have been reused.
 ///
 /// Thread safety: none.
 class ClosedInChildren {
  public:
   ClosedInChildren() noexcept = default;
-  /// At most 1,024 at a time; what is beyond is closed at exec only.
+  /// At most 1,024 descriptors are registered at a time; any further one stays open in the child.
   explicit ClosedInChildren(int fd);
   ClosedInChildren(ClosedInChildren&& other) noexcept : slot_(std::exchange(other.slot_, -1)) {}
   ClosedInChildren& operator=(ClosedInChildren other) noexcept {
     std::swap(slot_, other.slot_);
     return *this;
   }
-  /// To be destroyed before the descriptor is closed: the other way round a fork could close a
-  /// number of others.
+  /// Must run before the descriptor is closed: otherwise a fork in between could close a descriptor
+  /// that has reused the number.
   ~ClosedInChildren();
 
  private:
   int slot_ = -1;
 };
 
-/// A descriptor that forked children do not keep.
+/// Owns a descriptor that is closed in forked children.
 ///
 /// Thread safety: none.
 class ForkClosedFd {
@@ -42,15 +42,15 @@ class ForkClosedFd {
   explicit ForkClosedFd(UniqueFd fd);
   ForkClosedFd(const ForkClosedFd&) = delete;
   ForkClosedFd& operator=(const ForkClosedFd&) = delete;
-  /// Gives up a flock that is held through it, even if a child got hold of the descriptor. In a
-  /// child it does nothing.
+  /// Releases a flock held through the descriptor, even if a child still has the descriptor open,
+  /// and closes it. Does nothing in a child.
   ~ForkClosedFd();
 
-  /// -1 in a child.
+  /// Returns -1 in a child.
   int get() const noexcept { return fd_ != nullptr && guard_.is_here() ? fd_->get() : -1; }
 
  private:
-  std::unique_ptr<UniqueFd> fd_;  // let go of in a child, where its number is not ours
+  std::unique_ptr<UniqueFd> fd_;  // leaked in a child, where the number may have been reused
   ClosedInChildren slot_;
   ForkGuard guard_;
 };

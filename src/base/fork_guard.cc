@@ -10,8 +10,8 @@ namespace {
 // relaxed: written only in a child that has a single thread, before it runs anything else.
 std::atomic<std::uint64_t> generation{0};
 
-// At load time: a registration on first use would cost every call a test of its guard, and a fork()
-// during it would leave the child waiting for a thread that it does not have.
+// Registered at load time: registration on first use would make every call test a guard variable,
+// and a fork() during it would leave the child waiting for a thread that does not exist there.
 [[maybe_unused]] const int registered =
     ::pthread_atfork(nullptr, nullptr, [] { generation.fetch_add(1, std::memory_order_relaxed); });
 

@@ -7,11 +7,11 @@
 
 namespace stoker {
 
-/// How many forks lie between this process and the one that started the program. Changes in the
-/// child of every fork(); costs one load. (getpid would be a system call on every submit.)
+/// Returns the number of forks between this process and the one that started the program. It costs
+/// one load, where getpid(2) would be a system call on every submit.
 std::uint64_t fork_generation() noexcept;
 
-/// Remembers the process it was made in, so that an object with threads or kernel state can refuse
+/// Remembers the process that created it, so that an object with threads or kernel state can refuse
 /// to work in a forked child, where its threads do not exist and its rings belong to the parent.
 ///
 /// Thread safety: immutable.
@@ -19,7 +19,7 @@ class ForkGuard {
  public:
   bool is_here() const noexcept { return fork_generation() == made_in_; }
 
-  /// `unsupported` in a child, naming `what`; OK in the process that made it.
+  /// Returns OK in the process that created the guard; `unsupported`, naming `what`, in a child.
   Status check(std::string_view what) const;
 
  private:

@@ -17,7 +17,7 @@ void HistogramSnapshot::merge(const HistogramSnapshot& other) noexcept {
 
 nanoseconds HistogramSnapshot::quantile(double p) const noexcept {
   if (count_ == 0) return nanoseconds(0);
-  if (!(p > 0)) return min();  // so written that NaN comes here
+  if (!(p > 0)) return min();  // written so that NaN is included
   if (p >= 1) return max();
   const auto rank = static_cast<std::uint64_t>(std::ceil(p * static_cast<double>(count_)));
   std::uint64_t seen = 0;
@@ -26,7 +26,7 @@ nanoseconds HistogramSnapshot::quantile(double p) const noexcept {
     if (seen < rank) continue;
     return nanoseconds(std::clamp(HistogramBuckets::middle_of(i), min_, max_));
   }
-  return max();  // rank rounded past a count that a double cannot hold
+  return max();  // rank exceeds a count that a double cannot represent exactly
 }
 
 nanoseconds HistogramSnapshot::min() const noexcept {
@@ -48,7 +48,7 @@ HistogramSnapshot Histogram::snapshot() const noexcept {
     snapshot.buckets_[i] = buckets_[i].load(std::memory_order_acquire);
     snapshot.count_ += snapshot.buckets_[i];
   }
-  // Relaxed: the acquire loads above already order these after the samples they saw.
+  // relaxed: the acquire loads above order these loads after the samples they saw.
   snapshot.sum_ = sum_.load(std::memory_order_relaxed);
   snapshot.min_ = min_.load(std::memory_order_relaxed);
   snapshot.max_ = max_.load(std::memory_order_relaxed);

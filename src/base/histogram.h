@@ -1,6 +1,6 @@
 /// \file
-/// Latency distributions in fixed memory: a Histogram that one thread fills while others watch,
-/// and the HistogramSnapshot in which they read it.
+/// Latency distributions in fixed memory: a Histogram that one thread fills, and the
+/// HistogramSnapshot through which other threads read it.
 #pragma once
 
 #include <array>
@@ -14,19 +14,19 @@
 
 namespace stoker {
 
-/// How durations fall into buckets: exactly below 64 ns, and above in 32 equal parts of each power
-/// of two. The middle of a bucket is then within 1/64 (1.6 %) of everything in it, over the whole
-/// range of nanoseconds. (The layout of HdrHistogram, with five bits of precision.)
+/// Maps durations to buckets: one bucket per nanosecond below 64 ns, and 32 equal buckets for each
+/// power of two above. The middle of a bucket is then within 1/64 (1.6 %) of every value in it,
+/// over the whole range of nanoseconds. (The layout of HdrHistogram, with five bits of precision.)
 struct HistogramBuckets {
   static constexpr unsigned kPrecisionBits = 5;
   static constexpr std::size_t kPerOctave = std::size_t{1} << kPrecisionBits;
   static constexpr std::size_t kCount = kPerOctave * (64 - kPrecisionBits);
 
-  /// For `value` up to 2^63 - 1, which is nanoseconds::max().
+  /// `value` must be at most 2^63 - 1, which is nanoseconds::max().
   static constexpr std::size_t index_of(std::uint64_t value) noexcept {
     if (value < kPerOctave) return value;
     const auto shift = static_cast<unsigned>(std::bit_width(value)) - 1 - kPrecisionBits;
-    return shift * kPerOctave + (value >> shift);  // value >> shift lies in [32, 64)
+    return shift * kPerOctave + (value >> shift);  // value >> shift is in [32, 64)
   }
   static constexpr std::uint64_t lowest_in(std::size_t index) noexcept {
     if (index < kPerOctave) return index;
@@ -39,21 +39,22 @@ struct HistogramBuckets {
   }
 };
 
-/// What a Histogram, or several merged ones, had counted at one time. 15 KiB; copies freely.
+/// The contents of a Histogram, or of several merged ones, at one time. 15 KiB; copyable.
 ///
 /// Thread safety: none.
 class HistogramSnapshot {
  public:
-  /// Adds what `other` counted, as if one histogram had recorded it all.
+  /// Adds the samples of `other`, as if one histogram had recorded them all.
   void merge(const HistogramSnapshot& other) noexcept;
 
   std::uint64_t count() const noexcept { return count_; }
-  /// The duration that a share `p` of all samples does not exceed (the nearest rank), to within
-  /// 1/64 of its value; min() for p <= 0, max() for p >= 1. As all of these: 0 without samples.
+  /// Returns the duration that a share `p` of all samples does not exceed (nearest rank), to within
+  /// 1/64 of its value; min() for p <= 0, max() for p >= 1. Without samples this and the functions
+  /// below return 0.
   nanoseconds quantile(double p) const noexcept;
   nanoseconds min() const noexcept;
   nanoseconds max() const noexcept;
-  /// Exact, unless the samples add up to more than 584 years.
+  /// Exact, rounded down, unless the samples add up to more than 584 years.
   nanoseconds mean() const noexcept;
 
  private:
@@ -69,9 +70,10 @@ class HistogramSnapshot {
 /// Counts durations. 15 KiB, no allocation; record() is wait-free and costs a few nanoseconds.
 ///
 /// Memory order: record() stores minimum, maximum and sum first and its bucket last, with release;
-/// snapshot() loads the buckets first, with acquire. Whoever sees a sample in its bucket therefore
-/// also sees it in the rest, and quantiles lie between min() and max(). On x86 that costs nothing.
-/// The other loads and stores are relaxed: only the owner writes, so it reads its own values.
+/// snapshot() loads the buckets first, with acquire. A reader that sees a sample in its bucket
+/// therefore also sees it in the other fields, and quantiles are between min() and max(). On x86
+/// that costs nothing. The other loads and stores are relaxed: only the owner writes, so it reads
+/// its own values.
 ///
 /// Thread safety: record() from one thread at a time, its owner; snapshot() from any thread.
 class Histogram {
@@ -88,9 +90,8 @@ class Histogram {
     bucket.store(bucket.load(std::memory_order_relaxed) + 1, std::memory_order_release);
   }
 
-  /// Of a histogram that is being written, every sample recorded before the call and perhaps some
-  /// recorded during it. The mean may include samples that count() does not, but stays between
-  /// min() and max().
+  /// Returns every sample recorded before the call, and possibly some recorded during it. The mean
+  /// may include samples that count() does not, but stays between min() and max().
   HistogramSnapshot snapshot() const noexcept;
 
  private:

@@ -16,9 +16,9 @@
 
 namespace stoker {
 
-/// A std::mutex that clang's thread-safety analysis can see.
+/// A std::mutex with annotations for clang's thread-safety analysis.
 ///
-/// Thread safety: it is what provides it.
+/// Thread safety: every method from any thread.
 class STOKER_TSA(capability("mutex")) Mutex {
  public:
   void lock() STOKER_TSA(acquire_capability()) { mutex_.lock(); }
@@ -29,7 +29,7 @@ class STOKER_TSA(capability("mutex")) Mutex {
   std::mutex mutex_;
 };
 
-/// Holds a Mutex for the length of a scope.
+/// Locks a Mutex for the duration of a scope.
 class STOKER_TSA(scoped_lockable) MutexLock {
  public:
   explicit MutexLock(Mutex& mutex) STOKER_TSA(acquire_capability(mutex)) : mutex_(mutex) {
@@ -43,17 +43,17 @@ class STOKER_TSA(scoped_lockable) MutexLock {
   Mutex& mutex_;
 };
 
-/// What a thread that holds a Mutex waits on. Wake-ups may be spurious: wait in a loop that tests
-/// the guarded state, which is also the only form the thread-safety analysis can follow.
+/// A condition variable for a Mutex. Wake-ups may be spurious: wait in a loop that tests the
+/// guarded state, which is also the only form that the thread-safety analysis can follow.
 ///
-/// Thread safety: every method from any thread; waiting needs the Mutex held. May be destroyed in a
-/// forked child, whose parent's threads may be waiting on it.
+/// Thread safety: every method from any thread; the caller of a wait must hold the Mutex. May be
+/// destroyed in a forked child while threads of the parent wait on it.
 class Condition {
  public:
   using Deadline = std::chrono::steady_clock::time_point;
 
   Condition() : condition_() {}
-  /// Waits for those who are leaving wait(). In a child they never will.
+  /// Waits for threads that are leaving wait(), except in a forked child, which does not have them.
   ~Condition() {
     if (guard_.is_here()) condition_.~condition_variable();
   }
@@ -65,7 +65,7 @@ class Condition {
     condition_.wait(lock);
     lock.release();  // the caller's MutexLock still owns it
   }
-  /// False when `deadline` has passed.
+  /// Returns false if `deadline` has passed. Deadline::max() waits without a limit.
   bool wait_until(Mutex& mutex, Deadline deadline) STOKER_REQUIRES(mutex) {
     std::unique_lock lock(mutex.mutex_, std::adopt_lock);
     const bool in_time = deadline == Deadline::max()
@@ -80,7 +80,7 @@ class Condition {
  private:
   ForkGuard guard_;
   union {
-    std::condition_variable condition_;  // a union leaves its end to us
+    std::condition_variable condition_;  // in a union, so that ~Condition() can skip its destructor
   };
 };
 

@@ -4,12 +4,12 @@
 
 namespace stoker {
 
-/// The largest multiple of `unit` that is not above `value`.
+/// Returns the largest multiple of `unit` that is not above `value`.
 constexpr std::uint64_t round_down(std::uint64_t value, std::uint64_t unit) {
   return value / unit * unit;
 }
 
-/// The smallest multiple of `unit` that is not below `value`.
+/// Returns the smallest multiple of `unit` that is not below `value`.
 constexpr std::uint64_t round_up(std::uint64_t value, std::uint64_t unit) {
   return round_down(value + unit - 1, unit);
 }

@@ -1,4 +1,4 @@
-// SHA-256 of checksum.h.
+// Implements the SHA-256 functions of checksum.h.
 #include <openssl/err.h>
 #include <openssl/evp.h>
 
@@ -12,9 +12,9 @@ EVP_MD_CTX* as_context(void* context) noexcept {
   return static_cast<EVP_MD_CTX*>(context);
 }
 
-/// Looked up once: EVP_sha256() would make libcrypto search its providers again for each digest,
-/// which costs more than hashing 64 bytes. Null if there is none. Never freed: it is in use until
-/// the process ends.
+/// Returns the algorithm, or null if libcrypto has none. It is looked up once: with EVP_sha256(),
+/// libcrypto would search its providers for each digest, which costs more than hashing 64 bytes.
+/// Never freed, because it is in use until the process ends.
 const EVP_MD* algorithm() {
   static const EVP_MD* const found = EVP_MD_fetch(nullptr, "SHA256", nullptr);
   return found;
@@ -23,7 +23,7 @@ const EVP_MD* algorithm() {
 Status refused() {
   std::array<char, 256> reason{};
   ERR_error_string_n(ERR_get_error(), reason.data(), reason.size());
-  ERR_clear_error();  // the queue belongs to the thread, and others read it
+  ERR_clear_error();  // other code on this thread reads the same queue
   return Status(Code::unsupported, std::string("sha256: libcrypto: ").append(reason.data()));
 }
 

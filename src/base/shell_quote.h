@@ -5,7 +5,7 @@
 
 namespace stoker {
 
-/// `text` as one word of a POSIX shell; left alone when nothing in it is special.
+/// Quotes `text` as one word for a POSIX shell; returns it unchanged if it needs no quotes.
 std::string shell_quote(std::string_view text);
 
 }  // namespace stoker

@@ -4,7 +4,7 @@
 
 namespace stoker {
 
-/// 32 hexadecimal digits that nobody else has.
+/// Returns 32 random hexadecimal digits (128 bits), for names that must be unique.
 std::string make_token();
 
 }  // namespace stoker

@@ -11,8 +11,8 @@ namespace stoker {
 
 /// Owns one file descriptor.
 ///
-/// The destructor closes but cannot report. Code that wrote through the descriptor calls
-/// `std::move(fd).close()` and checks it: NFS and quota errors may surface only there.
+/// The destructor closes but cannot report errors. Code that wrote through the descriptor must call
+/// `std::move(fd).close()` and check the result: NFS and quota errors may appear only there.
 ///
 /// Thread safety: none; the owner provides it.
 class UniqueFd {
@@ -21,7 +21,7 @@ class UniqueFd {
   explicit UniqueFd(int fd) noexcept : fd_(fd) {}
   UniqueFd(UniqueFd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
   UniqueFd& operator=(UniqueFd other) noexcept {
-    std::swap(fd_, other.fd_);  // by value: `other` closes what this held
+    std::swap(fd_, other.fd_);  // `other` is a copy: its destructor closes the old descriptor
     return *this;
   }
   ~UniqueFd() {
@@ -30,11 +30,11 @@ class UniqueFd {
 
   int get() const noexcept { return fd_; }
   explicit operator bool() const noexcept { return fd_ >= 0; }
-  /// It is the caller's from now on.
+  /// Transfers ownership of the descriptor to the caller.
   [[nodiscard]] int release() noexcept { return std::exchange(fd_, -1); }
 
   Status close() && {
-    // Not retried on EINTR: Linux has released the number by then, and another thread may own it.
+    // Not retried on EINTR: Linux has released the number, and another thread may have reused it.
     if (::close(std::exchange(fd_, -1)) == 0 || errno == EINTR) return {};
     return Status::from_errno(errno, "close", "");
   }

@@ -11,7 +11,7 @@ struct Unit {
   std::uint64_t size;  ///< In bytes, nanoseconds or ones.
 };
 
-// Each table ascends: formatting looks for the largest unit that fits.
+// Each table is in ascending order: formatting searches for the largest unit that fits.
 
 inline constexpr std::array kBinaryUnits = {
     Unit{"B", 1},

@@ -11,7 +11,7 @@
 namespace stoker {
 namespace {
 
-/// What is being read, for messages.
+/// Describes the quantity being parsed, for messages.
 struct Kind {
   std::string_view noun;
   std::string_view examples;
@@ -20,8 +20,8 @@ constexpr Kind kSize = {"size", "\"200GiB\", \"1.5GB\" or \"4096\""};
 constexpr Kind kRate = {"rate", "\"1.5GB/s\" or \"200MiB/s\""};
 constexpr Kind kDuration = {"duration", "\"30s\", \"1.5ms\" or \"2h\" (ns, us, ms, s, min, h, d)"};
 
-/// The text as it may stand in a message: ASCII, because Python decodes messages as UTF-8, and not
-/// longer than a line.
+/// Returns the text in a form fit for a message: ASCII, because Python decodes messages as UTF-8,
+/// and not longer than a line.
 std::string quotable(std::string_view text) {
   constexpr std::size_t kShownMax = 48;
   std::string shown(text.substr(0, kShownMax));
@@ -35,11 +35,11 @@ Status refuse(const Kind& kind, std::string_view text, std::string_view why) {
                                                     quotable(text), why, kind.examples));
 }
 
-/// A text taken apart: digits [ "." digits ] [ " " ] unit.
+/// The parts of a text: digits [ "." digits ] [ " " ] unit.
 struct Parts {
   std::string_view whole;
   std::string_view fraction;  ///< Empty if there is no point.
-  std::string_view unit;      ///< Everything else; not yet known to be one.
+  std::string_view unit;      ///< The remaining text; not yet checked.
 };
 
 std::string_view take_digits(std::string_view& rest) {
@@ -67,7 +67,7 @@ Result<Parts> take_apart(const Kind& kind, std::string_view text) {
   return parts;
 }
 
-/// `parts` times `unit_size` in integers, rounded down.
+/// Returns `parts` times `unit_size`, computed in integers and rounded down.
 Result<std::uint64_t> multiply(const Kind& kind, std::string_view text, const Parts& parts,
                                std::uint64_t unit_size) {
   std::uint64_t total = 0;
@@ -81,9 +81,9 @@ Result<std::uint64_t> multiply(const Kind& kind, std::string_view text, const Pa
   if (unit_size == 1 && !parts.fraction.empty()) {
     return refuse(kind, text, "a fraction needs a larger unit");
   }
-  // From the last digit to the first, dropping the remainder each time. Exact for any number of
-  // digits, because floor((n + x) / 10) == floor((n + floor(x)) / 10) for a whole n; and small:
-  // the part never reaches unit_size, and ten of the largest unit fit.
+  // From the last digit to the first, dropping the remainder each time. This is exact for any
+  // number of digits, because floor((n + x) / 10) == floor((n + floor(x)) / 10) for a whole n, and
+  // cannot overflow: `part` stays below unit_size, and ten times the largest unit fits.
   std::uint64_t part = 0;
   bool is_zero = true;
   for (auto c = parts.fraction.rbegin(); c != parts.fraction.rend(); ++c) {
@@ -92,7 +92,7 @@ Result<std::uint64_t> multiply(const Kind& kind, std::string_view text, const Pa
   }
   overflow |= __builtin_add_overflow(total, part, &total);
   if (overflow) return refuse(kind, text, "too large");
-  if (total == 0 && !is_zero) return refuse(kind, text, "rounds to nothing");
+  if (total == 0 && !is_zero) return refuse(kind, text, "rounds to zero");
   return total;
 }
 
@@ -111,7 +111,7 @@ Status refuse_unit(const Kind& kind, std::string_view text, std::string_view uni
   return refuse(kind, text, fmt::format("\"{}\" is not a unit", quotable(unit)));
 }
 
-/// "4K" has been read as 4000 and as 4096 by enough tools that we ask.
+/// Refuses "4K": some tools read it as 4000, others as 4096.
 Status refuse_size_unit(const Kind& kind, std::string_view text, std::string_view unit) {
   constexpr std::string_view kPrefixes = "KMGTPkmgtp";
   if (unit.size() != 1 || kPrefixes.find(unit[0]) == std::string_view::npos) {

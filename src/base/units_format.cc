@@ -10,11 +10,11 @@
 namespace stoker {
 namespace {
 
-/// Three significant digits in the largest unit that leaves at least 1 before the point.
+/// Formats three significant digits in the largest unit that leaves at least 1 before the point.
 std::string scaled(std::uint64_t value, std::span<const Unit> units, std::string_view gap) {
   std::size_t i = units.size() - 1;
   while (i > 0 && value < units[i].size) --i;
-  // The second turn is for a number that rounds up to the next unit: "1 min", not "60 s".
+  // The second iteration is for a number that rounds up to the next unit: "1 min", not "60 s".
   for (;; ++i) {
     const double number = static_cast<double>(value) / static_cast<double>(units[i].size);
     const double step = number < 9.995 ? 0.01 : number < 99.95 ? 0.1 : 1;
@@ -24,13 +24,13 @@ std::string scaled(std::uint64_t value, std::span<const Unit> units, std::string
       continue;
     }
     std::string text = fmt::format("{:.2f}", rounded);
-    text.erase(text.find_last_not_of('0') + 1);  // never eats whole digits: the point stops it
+    text.erase(text.find_last_not_of('0') + 1);  // the point protects the whole digits
     if (text.ends_with('.')) text.pop_back();
     return text.append(gap).append(units[i].name);
   }
 }
 
-/// The largest unit of which `value` is a whole number.
+/// Returns the largest unit that divides `value`.
 const Unit& exact_unit(std::uint64_t value, std::span<const Unit> units) {
   std::size_t i = value == 0 ? 0 : units.size() - 1;
   while (value % units[i].size != 0) --i;
@@ -49,7 +49,7 @@ struct Magnitude {
   std::uint64_t value;
 };
 
-/// nanoseconds::min() has no positive counterpart, so the sign is taken off in unsigned numbers.
+/// nanoseconds::min() has no positive counterpart, so the sign is removed in unsigned arithmetic.
 Magnitude magnitude_of(nanoseconds duration) {
   const auto bits = static_cast<std::uint64_t>(duration.count());
   return duration.count() < 0 ? Magnitude{true, 0 - bits} : Magnitude{false, bits};

@@ -5,7 +5,7 @@
 namespace stoker {
 namespace {
 
-/// A measurement has a core to itself, as fio takes one.
+/// A measurement may use a whole core, as fio does.
 constexpr nanoseconds kSpin = std::chrono::microseconds(50);
 
 }  // namespace

@@ -11,11 +11,11 @@ namespace stoker {
 
 struct BenchEngine {
   std::unique_ptr<Engine> engine;
-  std::string reason;  ///< Why this one: "asked for", or what the probe found.
+  std::string reason;  ///< Why this engine: "asked for", or the result of the probe.
 };
 
-/// An engine to measure with. Where the one asked for does not work, the refusal says which does:
-/// a benchmark never measures something else than it was asked to.
+/// Makes the engine to measure with. If the requested one does not work, returns `unsupported` with
+/// a message that names others: a benchmark never measures another engine than requested.
 Result<BenchEngine> make_bench_engine(EngineKind kind, std::uint32_t depth);
 
 }  // namespace stoker

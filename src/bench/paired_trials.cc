@@ -17,7 +17,7 @@ PairedVerdict compare_pairs(std::span<const double> base, std::span<const double
   PairedVerdict verdict;
   std::vector<double> gains;
   for (std::size_t i = 0; i < std::min(base.size(), challenger.size()); ++i) {
-    if (!(base[i] > 0)) continue;  // nothing came in time: there is nothing to compare with
+    if (!(base[i] > 0)) continue;  // the base measured nothing
     gains.push_back(challenger[i] / base[i] - 1);
     if (gains.back() > 0) ++verdict.wins;
   }

@@ -1,5 +1,5 @@
 /// \file
-/// Whether one setting is really faster than another, from rates measured in turns.
+/// Decides whether one setting is faster than another, from rates measured in turns.
 #pragma once
 
 #include <cstddef>
@@ -7,29 +7,30 @@
 
 namespace stoker {
 
-/// What pairs of measurements say. The two of a pair were taken one right after the other, so that
-/// what the machine does besides weighs on both.
+/// The result of pairs of measurements. The two of a pair are taken one right after the other, so
+/// that other load on the machine affects both.
 struct PairedVerdict {
   std::size_t pairs = 0;
   std::size_t wins = 0;  ///< Pairs in which the challenger was faster.
-  double gain = 0;       ///< The middle one of (challenger / base - 1).
-  /// Whether to believe it: see compare_pairs().
+  double gain = 0;       ///< The median of (challenger / base - 1).
+  /// Whether the gain is significant: see compare_pairs().
   bool is_clear = false;
 };
 
-/// Below this gain nobody would notice the difference.
+/// Smaller gains are not worth a change.
 inline constexpr double kGainMin = 0.05;
-/// Pairs that it takes to let one of them go the other way: by chance alone, 1 of 51 such
-/// comparisons of equals has that many wins.
+/// From this number of pairs on, one may be a loss: if both settings are equal, 1 of 51 comparisons
+/// of nine pairs has that many wins by chance.
 inline constexpr std::size_t kPairsEnough = 9;
-/// Pairs below which nothing is clear; of so few every one must be a win (1 of 32 by chance).
+/// With fewer pairs nothing is clear. With five, every one must be a win (1 of 32 by chance).
 inline constexpr std::size_t kPairsMin = 5;
 
-/// Compares `challenger[i]` with `base[i]`, as far as both go. Clear means a gain of kGainMin or
-/// more, seen in every pair, or in all but one of kPairsEnough.
+/// Compares `challenger[i]` with `base[i]`, up to the length of the shorter one; pairs whose base
+/// is 0 are ignored. Clear means a median gain of kGainMin or more, and wins in every pair, or in
+/// all but one of at least kPairsEnough.
 PairedVerdict compare_pairs(std::span<const double> base, std::span<const double> challenger);
 
-/// The middle value, of an even number the mean of both; 0 of none.
+/// Returns the median: of an even number of values the mean of the middle two; 0 if there are none.
 double median_of(std::span<const double> values);
 
 }  // namespace stoker

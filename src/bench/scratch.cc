@@ -25,7 +25,7 @@ constexpr std::string_view kDirectoryPrefix = ".stoker-bench-dir-";
 constexpr std::uint64_t kReserveBytesMax = std::uint64_t{256} << 20;
 constexpr std::string_view kLockName = "lock";
 
-/// "1234-89abcdef01234567": the process for people, the rest so that no two are the same.
+/// Returns a unique name such as "1234-89abcdef01234567"; the process number is for people.
 Result<std::string> make_private_name() {
   std::array<std::byte, 8> random{};
   if (::getrandom(random.data(), random.size(), 0) != std::ssize(random))
@@ -33,8 +33,8 @@ Result<std::string> make_private_name() {
   return std::to_string(::getpid()) + "-" + format_hex(random);
 }
 
-/// Removes a directory, best effort: the lock last, and not before all else is gone, so that a
-/// half-removed one stays findable.
+/// Removes a directory, best effort. The lock is removed last, and only if the rest is gone, so
+/// that a later sweep finds a directory that was partly removed.
 void remove_scratch(FileOps& ops, const PathAt& path) {
   const Result<std::vector<std::string>> names = ops.list(path);
   if (!names.ok()) return;
@@ -62,9 +62,9 @@ std::string ScratchFile::reopen_path() const {
   return "/proc/self/fd/" + std::to_string(file_.buffered_fd());
 }
 
-// 1. mkdir under a name that no sweep looks at. 2. Create and lock the lock file in it. 3. Rename
-// it to a name that sweeps look at. So whoever finds the final name with a free lock knows that its
-// owner is dead: the lock alone decides.
+// 1. mkdir under a name that sweeps ignore. 2. Create and lock the lock file in it. 3. Rename it to
+// a name that sweeps look for. A directory with the final name and a free lock thus has no owner
+// any more: the lock alone decides.
 Result<ScratchDirectory> ScratchDirectory::create(FileOps& ops, const std::string& parent) {
   STOKER_ASSIGN(const std::string name, make_private_name());
   STOKER_ASSIGN(const std::shared_ptr<const RootDirectory> root, open_root(ops, parent));
@@ -84,7 +84,7 @@ Result<ScratchDirectory> ScratchDirectory::create(FileOps& ops, const std::strin
 }
 
 ScratchDirectory::~ScratchDirectory() {
-  if (lock_) remove_scratch(*ops_, path_);  // a moved-from one has no lock
+  if (lock_) remove_scratch(*ops_, path_);  // null after a move
 }
 
 std::size_t sweep_scratch(FileOps& ops, const std::string& parent) {
@@ -112,10 +112,10 @@ Status check_room(const std::string& directory, std::uint64_t size_bytes, std::s
   STOKER_ASSIGN(const std::uint64_t free_bytes, free_bytes_of(directory));
   const std::uint64_t reserve_bytes = std::min(size_bytes / 20, kReserveBytesMax);
   if (free_bytes >= reserve_bytes && free_bytes - reserve_bytes >= size_bytes) return {};
-  return Status(Code::no_space, directory + " has " + format_bytes(free_bytes) + " free, and " +
+  return Status(Code::no_space, directory + " has " + format_bytes(free_bytes) + " free, but " +
                                     std::string(flag) + " " + format_bytes(size_bytes) +
-                                    " needs that and " + format_bytes(reserve_bytes) +
-                                    " in reserve: lower " + std::string(flag) +
+                                    " needs that and a reserve of " + format_bytes(reserve_bytes) +
+                                    ": lower " + std::string(flag) +
                                     " or choose another directory");
 }
 

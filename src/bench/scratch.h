@@ -1,5 +1,5 @@
 /// \file
-/// Where benchmarks write: a file without a name, and a directory that removes itself.
+/// Scratch space for benchmarks: a file without a name, and a directory that removes itself.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +13,10 @@
 
 namespace stoker {
 
-/// A file that has lost its name before its first byte is written: whatever ends the process, the
-/// kernel frees the space.
+/// A file that is unlinked before its first byte is written: however the process ends, the kernel
+/// frees the space.
 ///
-/// Thread safety: as File.
+/// Thread safety: that of File.
 class ScratchFile {
  public:
   static Result<ScratchFile> create(FileOps& ops, const std::string& directory,
@@ -24,7 +24,8 @@ class ScratchFile {
 
   File& file() noexcept { return file_; }
   const File& file() const noexcept { return file_; }
-  /// Opens the same file again, under another policy or as a mapping, while this object lives.
+  /// Returns a path to open the same file again, under another policy or as a mapping. Valid while
+  /// this object exists.
   std::string reopen_path() const;
 
  private:
@@ -32,9 +33,9 @@ class ScratchFile {
   File file_;
 };
 
-/// A private directory inside another one, for files that need names. Removed with everything in
-/// it by the destructor. After a SIGKILL it stays; the next sweep_scratch() finds its lock free and
-/// removes it then.
+/// A private directory inside another one, for files that need names. The destructor removes it
+/// with its contents. After a SIGKILL it remains; the next sweep_scratch() finds its lock free and
+/// removes it.
 ///
 /// Thread safety: none.
 class ScratchDirectory {
@@ -55,12 +56,13 @@ class ScratchDirectory {
   UniqueFd lock_;
 };
 
-/// Removes the scratch directories in `parent` whose processes are gone. Best effort; returns how
-/// many it removed.
+/// Removes the scratch directories in `parent` whose processes have ended. Best effort; returns how
+/// many it found.
 std::size_t sweep_scratch(FileOps& ops, const std::string& parent);
 
-/// Whether `directory` is one, and has room for `size_bytes` and a reserve, so that a benchmark
-/// never fills a disk that others write to. `flag` is the option that the refusal names.
+/// Checks that `directory` is a directory (else `invalid_argument`) and has room for `size_bytes`
+/// and a reserve (else `no_space`), so that a benchmark never fills a disk that others write to.
+/// `flag` is the option that the error names.
 Status check_room(const std::string& directory, std::uint64_t size_bytes, std::string_view flag);
 
 }  // namespace stoker

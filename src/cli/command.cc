@@ -12,8 +12,8 @@
 
 namespace stoker::cli {
 
-/// CLI11's own conversion takes "-1" for the largest number there is, and so any that is larger;
-/// its PositiveNumber tells people of ranges up to 10^308.
+/// Replaces CLI11's checks: its conversion accepts "-1" as the largest number, and its
+/// PositiveNumber reports ranges up to 10^308.
 Check count_from(unsigned least) {
   return {.test = [least](const std::string& text) {
     const bool is_number =
@@ -119,7 +119,7 @@ void Command::on_chosen(std::function<Status()> action) {
   });
 }
 
-/// Not App::help(), which looks at what was parsed and would describe `help` itself.
+/// Does not use App::help(), which considers what was parsed and would describe `help` itself.
 Result<std::string> Command::help(const std::vector<std::string>& words) const {
   const CLI::App* command = app_;
   std::string name = app_->get_name();
@@ -155,7 +155,7 @@ bool CommandLine::run(int argc, const char* const* argv, Context& context) {
   try {
     app_->parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    // --help and --version come here with 0 and still have to be written out.
+    // --help and --version arrive here with exit code 0 and still have to be printed.
     return app_->exit(error, context.out, context.err) == 0;
   }
   return true;

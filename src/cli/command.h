@@ -1,6 +1,6 @@
 /// \file
-/// A command and its options, as the files of the commands declare them. CLI11 does the parsing,
-/// behind this header: its templates take seconds to compile in each file that sees them.
+/// A command and its options, as the commands declare them. CLI11 parses behind this header: its
+/// templates take seconds to compile in each file that includes them.
 #pragma once
 
 #include <cstdint>
@@ -21,13 +21,14 @@ class Option;
 
 namespace stoker::cli {
 
-/// What an option may be: the test returns what is wrong with a value, or nothing.
+/// Restricts the values of an option: the test returns what is wrong with a value, or an empty
+/// string.
 struct Check {
   std::function<std::string(const std::string&)> test;
   std::string help = {};  ///< Printed beside the option's name: "UINT in [1 - 1024]".
 };
 
-/// Whole numbers from `least` (0 or 1) on.
+/// Accepts whole numbers of at least `least` (0 or 1).
 Check count_from(unsigned least);
 Check count_between(std::uint32_t least, std::uint32_t most);
 Check one_of(std::vector<std::string> words);
@@ -39,14 +40,14 @@ class Option {
 
   Option* required();
   Option* check(const Check& check);
-  /// "~" is expanded where a shell did not, as in quotes or in --option=~/x.
+  /// Expands "~" where the shell does not: in quotes, or in --option=~/x.
   Option* as_path();
   Option* excludes(const Option* other);
-  /// The heading in the help below which the option is listed.
+  /// Sets the heading under which the help lists the option.
   Option* group(const std::string& heading);
-  /// Values in one word are separated by `separator`.
+  /// Splits each word into several values at `separator`.
   Option* delimiter(char separator);
-  /// Takes one value each time it is given, and not the words after it.
+  /// Takes one value each time it is given, not the words after it.
   Option* one_value_each();
 
  private:
@@ -66,21 +67,22 @@ class Command {
   void require_subcommand();
   void footer(const std::string& text);
 
-  /// "--name" is an option, "NAME" an argument without one. `value` keeps its default if the option
-  /// is not given. For the types that are listed at the end of command.cc.
+  /// Adds an option if the name begins with "--", otherwise a positional argument. `value` keeps
+  /// its default if the option is not given. `Value` must be one of the types at the end of
+  /// command.cc.
   template <typename Value>
   Option* add_option(const std::string& names, Value& value, const std::string& help);
   Option* add_flag(const std::string& names, bool& value, const std::string& help);
-  /// The name that `option` had in an earlier version: it still works, is in no help and in no
-  /// suggestion, and cannot be given beside the new one.
+  /// Adds a former name of `option`: it still works, is not in the help or in suggestions, and
+  /// cannot be combined with the new name.
   template <typename Value>
   Option* add_old_name(const std::string& name, const Option* option, Value& value);
 
-  /// Calls `action` when the command was chosen and its options were understood. A Status that is
-  /// not ok is thrown as CommandFailed.
+  /// Calls `action` if the command was chosen and its options are valid. A Status that is not ok is
+  /// thrown as CommandFailed.
   void on_chosen(std::function<Status()> action);
 
-  /// The help of the subcommand that `words` name. `invalid_argument` if there is none.
+  /// Returns the help of the subcommand that `words` name. `invalid_argument` if there is none.
   Result<std::string> help(const std::vector<std::string>& words) const;
 
  private:
@@ -91,7 +93,7 @@ class Command {
   std::vector<std::unique_ptr<Command>> subcommands_;
 };
 
-/// Calls `run(*arguments, context)`, which returns a Status, when the command was chosen.
+/// Calls `run(*arguments, context)`, which returns a Status, if the command was chosen.
 template <typename Arguments>
 void on_chosen(Command& command, std::shared_ptr<Arguments> arguments, Context& context,
                Status (*run)(const Arguments&, Context&)) {
@@ -99,7 +101,7 @@ void on_chosen(Command& command, std::shared_ptr<Arguments> arguments, Context& 
       [arguments = std::move(arguments), &context, run] { return run(*arguments, context); });
 }
 
-/// The program: the command at the top, and what is typed after its name.
+/// The program: the top-level command and the arguments after its name.
 class CommandLine {
  public:
   CommandLine(const std::string& name, const std::string& description, const std::string& version);
@@ -108,12 +110,12 @@ class CommandLine {
   CommandLine& operator=(const CommandLine&) = delete;
 
   Command& top() noexcept { return *top_; }
-  /// Calls `action` when all words were understood, before the chosen command's own.
+  /// Calls `action` after all arguments are parsed, before the action of the chosen command.
   void before_chosen(std::function<void()> action);
-  /// Runs what `argv` says. False if that was not understood: one line on `context.err` tells why.
-  /// Throws CommandFailed.
+  /// Parses `argv` and runs the chosen command. False if the arguments are invalid: one line on
+  /// `context.err` says why. Throws CommandFailed.
   bool run(int argc, const char* const* argv, Context& context);
-  /// "stoker", "stoker bench disk": the command line as far as it was understood.
+  /// Returns "stoker", "stoker bench disk": the commands that were recognized.
   std::string chosen_name() const;
   bool chosen_has(const std::string& option) const;
 

@@ -13,15 +13,15 @@ namespace stoker::cli {
 inline constexpr int kExitFailed = 1;
 inline constexpr int kExitMisused = 2;
 
-/// What main() gives each command. Results go to `out`; progress and diagnostics go to `err`.
+/// Passed from main() to each command. Results go to `out`; progress and diagnostics go to `err`.
 struct Context {
   std::ostream& out;
   std::ostream& err;
   std::stop_token stop;  ///< Fires on Ctrl-C, SIGTERM and SIGHUP.
   bool out_is_terminal = false;
-  std::size_t out_columns = 0;  ///< Of that terminal; 0 if it is none or does not tell.
+  std::size_t out_columns = 0;  ///< Width of that terminal; 0 if unknown or not a terminal.
   bool err_is_terminal = false;
-  int exit_code = 0;  ///< For a command that worked and has bad news.
+  int exit_code = 0;  ///< Set by a command that succeeded but found problems.
 };
 
 /// Thrown by a command's callback, caught in main(), which prints one line and exits with 2 for

@@ -25,7 +25,7 @@ struct DoctorArguments {
   bool set_stripe = false;
 };
 
-Role parse_role(const std::string& name) {  // CLI11 has let no other name pass
+Role parse_role(const std::string& name) {  // CLI11 accepts no other name
   if (name == "dataset") return Role::dataset;
   return name == "checkpoint" ? Role::checkpoint : Role::both;
 }

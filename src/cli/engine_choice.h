@@ -1,5 +1,5 @@
 /// \file
-/// Which engine a command uses: the environment is read here, and never in the library.
+/// Selects the engine of a command: only this file reads the environment, never the library.
 #pragma once
 
 #include <string>
@@ -8,12 +8,12 @@
 
 namespace stoker::cli {
 
-/// The engine that `flag` names; if that is empty the one that STOKER_ENGINE names; else automatic.
-/// `invalid_argument` says which of the two is wrong.
+/// Returns the engine that `flag` names; if `flag` is empty, the one that STOKER_ENGINE names;
+/// otherwise automatic. `invalid_argument` says which of the two is wrong.
 Result<EngineKind> choose_engine(const std::string& flag);
 
-/// For commands without the flag: the engine that STOKER_ENGINE names, made once to see that it
-/// works before anything is begun; else automatic. `unsupported` if it does not.
+/// For commands without --engine: returns the engine that STOKER_ENGINE names, after creating it
+/// once to check that it works; otherwise automatic. `unsupported` if it does not work.
 Result<EngineKind> try_engine();
 
 }  // namespace stoker::cli

@@ -28,7 +28,7 @@ void append_words(std::string& filled, std::size_t& used, std::string_view line,
 
 std::string fill_text(std::string_view text, std::size_t columns) {
   std::string filled;
-  std::size_t used = 0;  // 0: no paragraph is open
+  std::size_t used = 0;  // 0: not inside a paragraph
   for (std::size_t begin = 0; begin <= text.size();) {
     const std::size_t end = std::min(text.find('\n', begin), text.size());
     const std::string_view line = text.substr(begin, end - begin);

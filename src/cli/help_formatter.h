@@ -9,8 +9,8 @@ namespace stoker::cli {
 
 inline constexpr std::size_t kHelpColumns = 80;
 
-/// Fills the paragraphs of `text` to lines of at most `columns`. A paragraph ends at an empty line
-/// and before an indented one. Indented lines stay as they are: examples are copied from there.
+/// Wraps the paragraphs of `text` at `columns`. A paragraph ends at an empty line and before an
+/// indented one. Indented lines are kept unchanged, because examples are copied from there.
 std::string fill_text(std::string_view text, std::size_t columns);
 
 /// CLI11's help in kHelpColumns.

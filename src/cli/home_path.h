@@ -4,8 +4,8 @@
 
 namespace stoker::cli {
 
-/// The path with "~" or "~user" at its beginning expanded, as Python's os.path.expanduser does it
-/// and so the Python package. A user who is not known stays as typed.
+/// Expands "~" or "~user" at the beginning of the path, like os.path.expanduser, which the Python
+/// package uses. An unknown user is left as typed.
 std::string expand_home(const std::string& path);
 
 }  // namespace stoker::cli

@@ -7,7 +7,7 @@
 namespace stoker::cli {
 namespace {
 
-/// Of the first character in UTF-8; 0 if it is none.
+/// Returns the size of the first UTF-8 character; 0 if it is invalid.
 std::size_t character_bytes(std::string_view text) {
   const auto first = static_cast<unsigned char>(text[0]);
   if (first < 0x80) return 1;
@@ -26,7 +26,7 @@ std::string printable(std::string_view text) {
   while (!text.empty()) {
     const std::size_t size = character_bytes(text);
     const auto first = static_cast<unsigned char>(text[0]);
-    // In UTF-8 the control characters from U+0080 to U+009F are 0xc2 and their number.
+    // In UTF-8, the control characters U+0080 to U+009F are 0xc2 and their code.
     const bool is_control = size == 1 ? first < 0x20 || first == 0x7f
                                       : first == 0xc2 && static_cast<unsigned char>(text[1]) < 0xa0;
     if (size == 0 || is_control)

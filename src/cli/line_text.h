@@ -1,5 +1,5 @@
 /// \file
-/// Text of anybody, made fit for one line on a terminal or in JSON.
+/// Makes untrusted text safe for one line on a terminal or in JSON.
 #pragma once
 
 #include <string>
@@ -9,10 +9,10 @@
 
 namespace stoker::cli {
 
-/// Without what a terminal would take for a command: names come from files of anybody.
+/// Replaces control characters, which a terminal might interpret, and invalid UTF-8 by '?'.
 std::string printable(std::string_view text);
 
-/// One line. Bytes that are not UTF-8 are replaced, for JSON has no others.
+/// Returns one line of JSON. Bytes that are not UTF-8 are replaced by U+FFFD.
 std::string to_line(const Json& value);
 
 }  // namespace stoker::cli

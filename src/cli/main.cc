@@ -1,5 +1,5 @@
 // The command line: one subcommand per file, each a thin shell around the library. Results go to
-// stdout, progress and diagnostics to stderr. Exit status: 0 done, 1 failed or bad news found,
+// stdout, progress and diagnostics to stderr. Exit status: 0 done, 1 failed or problems found,
 // 2 misused, 130 interrupted.
 #include <fcntl.h>
 #include <signal.h>
@@ -20,16 +20,16 @@ namespace {
 
 constexpr int kExitInterrupted = 130;
 
-/// Turns SIGINT, SIGTERM and SIGHUP into a stop request. A thread waits for them with sigwait,
-/// because nothing that a stop callback does would be allowed inside a signal handler. A second
-/// signal ends the process at once, but for SIGHUP: who closes a terminal sends it more than once.
+/// Turns SIGINT, SIGTERM and SIGHUP into a stop request. A thread waits for them with
+/// sigwaitinfo(), because a stop callback may not run inside a signal handler. A second signal ends
+/// the process at once, except SIGHUP, which closing a terminal may send more than once.
 class InterruptWatch {
  public:
   InterruptWatch() {
     ::sigemptyset(&signals_);
     ::sigaddset(&signals_, SIGINT);
     ::sigaddset(&signals_, SIGTERM);
-    if (!is_ignored(SIGHUP)) ::sigaddset(&signals_, SIGHUP);  // nohup ignores it, and means it
+    if (!is_ignored(SIGHUP)) ::sigaddset(&signals_, SIGHUP);  // nohup ignores it on purpose
     sigset_t wake{};
     ::sigemptyset(&wake);
     ::sigaddset(&wake, kWake);
@@ -37,9 +37,9 @@ class InterruptWatch {
     ::sigaddset(&awaited_, kWake);
     ::pthread_sigmask(SIG_BLOCK, &awaited_, nullptr);  // the watcher inherits it
     watcher_ = std::jthread([this](const std::stop_token& done) { watch(done); });
-    ::pthread_sigmask(SIG_UNBLOCK, &wake, nullptr);  // no program that takes our place does
+    ::pthread_sigmask(SIG_UNBLOCK, &wake, nullptr);  // an exec'ed program would inherit the mask
   }
-  /// Wakes the thread: nobody shall wait for the end of a command that is done.
+  /// Wakes the thread, so that a finished command ends without delay.
   ~InterruptWatch() {
     watcher_.request_stop();
     ::pthread_kill(watcher_.native_handle(), kWake);
@@ -47,7 +47,7 @@ class InterruptWatch {
   std::stop_token token() const { return source_.get_token(); }
 
  private:
-  static constexpr int kWake = SIGUSR1;  // to this thread alone; never unblocked
+  static constexpr int kWake = SIGUSR1;  // sent to the watcher only, where it stays blocked
 
   static bool is_ignored(int signal) {
     struct sigaction action{};
@@ -77,9 +77,9 @@ int exit_code_for(const Status& status) {
   return kExitFailed;
 }
 
-/// A standard descriptor that the caller closed would be the number of the first file we open, and
-/// results would end up in it. /dev/null takes its place, for reading: a write to it fails and is
-/// reported.
+/// If the caller closed a standard descriptor, the first file we open would get its number, and
+/// results would be written to it. Opens /dev/null in its place, for reading, so that a write fails
+/// and is reported.
 void fill_standard_descriptors() {
   int fd = 0;
   while ((fd = ::open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0 && fd <= STDERR_FILENO) {
@@ -87,8 +87,8 @@ void fill_standard_descriptors() {
   if (fd > STDERR_FILENO) ::close(fd);
 }
 
-/// A wrong STOKER_ENGINE is refused by every command, also by those that no engine works for. Where
-/// there is --engine the command asks itself: the flag comes first.
+/// Every command rejects an invalid STOKER_ENGINE, even those that use no engine. A command with
+/// --engine checks it itself, because the option has priority.
 void check_engine_variable(const CommandLine& line) {
   if (line.chosen_has("--engine") || line.chosen_name() == "stoker help") return;
   if (const Result<EngineKind> kind = choose_engine(""); !kind.ok())
@@ -102,8 +102,8 @@ std::size_t terminal_columns(int fd) {
 
 int run(int argc, char** argv) {
   fill_standard_descriptors();
-  ::signal(SIGPIPE, SIG_IGN);  // a reader that went away is a failed write, reported at the end
-  ::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow any more is one as well
+  ::signal(SIGPIPE, SIG_IGN);  // a reader that exited is a failed write, reported at the end
+  ::signal(SIGXFSZ, SIG_IGN);  // a file that reached its size limit is a failed write, too
   InterruptWatch interrupt;
   Context context{.out = std::cout,
                   .err = std::cerr,

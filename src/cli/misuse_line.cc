@@ -15,9 +15,10 @@ namespace stoker::cli {
 namespace {
 
 constexpr std::size_t kTyposMax = 2;
-constexpr std::size_t kBegunMin = 3;  // letters after which the rest of a name can be guessed
+constexpr std::size_t kBegunMin = 3;  // letters needed to complete a name
 
-/// Letters to insert, remove, replace or swap with their neighbour (optimal string alignment).
+/// Counts letters to insert, remove, replace or swap with their neighbor (optimal string
+/// alignment).
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::vector<std::size_t>> table(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
   for (std::size_t i = 0; i <= a.size(); ++i) table[i][0] = i;
@@ -33,7 +34,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return table.back().back();
 }
 
-/// The name in `names` that `typed` was probably meant to be; empty if none is near.
+/// Returns the name in `names` that was probably meant by `typed`; empty if none is close.
 std::string nearest(const std::vector<std::string>& names, std::string_view typed) {
   std::string found;
   std::size_t least = kTyposMax + 1;
@@ -53,7 +54,7 @@ std::vector<std::string> command_names(const CLI::App& command) {
   return names;
 }
 
-/// Without the dashes, and without old spellings, which are in no group.
+/// Returns long names without dashes, and without old spellings, which have no group.
 std::vector<std::string> option_names(const CLI::App& command) {
   std::vector<std::string> names;
   for (const CLI::Option* const option : command.get_options()) {
@@ -64,7 +65,7 @@ std::vector<std::string> option_names(const CLI::App& command) {
   return names;
 }
 
-/// What is wrong with an option that no command on the line has; empty if there is none.
+/// Describes an option that no command on the line has; empty if there is none.
 std::string no_such_option(const CLI::App& app) {
   const CLI::App& chosen = deepest_command(app);
   for (const CLI::App* command = &app;; command = command->get_subcommands().front()) {
@@ -82,7 +83,7 @@ std::string no_such_option(const CLI::App& app) {
   }
 }
 
-/// What is wrong if no subcommand was understood where one has to be.
+/// Describes a missing or unknown subcommand where one is required.
 std::string no_command(const CLI::App& app) {
   const CLI::App& command = deepest_command(app);
   for (const std::string& typed : command.remaining())
@@ -122,8 +123,8 @@ std::string no_such_command(const CLI::App& command, std::string_view typed) {
 }
 
 std::string misuse_line(const CLI::App& app, const CLI::Error& error) {
-  // Both are found when all words have been looked at: a misspelt option is the cause then.
-  // By their codes, because the name of an error may be that of the command.
+  // CLI11 reports both errors after all words are parsed: the cause is then a misspelt option.
+  // Compared by code, because the name of an error may be that of the command.
   const auto is = [&](CLI::ExitCodes code) {
     return error.get_exit_code() == static_cast<int>(code);
   };

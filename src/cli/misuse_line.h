@@ -10,18 +10,17 @@ class Error;
 
 namespace stoker::cli {
 
-/// The subcommand that was typed, its subcommand, and so on; `app` if there is none.
+/// Returns the innermost subcommand that was typed; `app` if there is none.
 const CLI::App& deepest_command(const CLI::App& app);
 
-/// "stoker", "stoker bench disk": the command line as far as it was understood.
+/// Returns "stoker", "stoker bench disk": the commands that were recognized.
 std::string command_name(const CLI::App& app);
 
 /// "there is no command bnch; did you mean bench?"
 std::string no_such_command(const CLI::App& command, std::string_view typed);
 
-/// One line about a command line that could not be understood, with its end: what is wrong, and
-/// where to read on; of a command or an option that does not exist, the one that was probably
-/// meant.
+/// Returns one line, with its line break, about an invalid command line: what is wrong, and which
+/// --help to read. For an unknown command or option it suggests the one that was probably meant.
 std::string misuse_line(const CLI::App& app, const CLI::Error& error);
 
 }  // namespace stoker::cli

@@ -1,5 +1,5 @@
 /// \file
-/// Values of options, refused with the option's name.
+/// Parsing of option values, with errors that begin with the option's name.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +11,13 @@
 
 namespace stoker::cli {
 
-/// `parsed`, with the option's name before the refusal.
+/// Returns `parsed`; an error gets the option's name as context.
 template <typename T>
 Result<T> named(std::string_view option, Result<T> parsed) {
   return parsed.ok() ? std::move(parsed) : Result<T>(parsed.status().with_context(option));
 }
 
-/// parse_bytes with the option's name before the refusal.
+/// Like parse_bytes(); an error begins with the option's name.
 Result<std::uint64_t> parse_size_option(std::string_view option, const std::string& text);
 
 }  // namespace stoker::cli

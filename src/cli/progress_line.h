@@ -5,8 +5,8 @@
 
 namespace stoker::cli {
 
-/// Says on `err` what is going on: on a terminal one line that is written over and over, otherwise
-/// one line for each step if `verbose`, else nothing.
+/// Shows progress on `err`: on a terminal one line that is redrawn, otherwise one line per step if
+/// `verbose`, else nothing.
 ///
 /// Thread safety: none.
 class ProgressLine {
@@ -17,7 +17,7 @@ class ProgressLine {
   ~ProgressLine() { clear(); }
 
   void show(const Progress& progress);
-  void clear();  ///< Before anything else is written.
+  void clear();  ///< Call before writing anything else.
 
  private:
   Context& context_;

@@ -11,7 +11,7 @@
 namespace stoker::cli {
 namespace {
 
-/// Without the current directory, from which Python would import what happens to lie there.
+/// Removes the current directory from the path, so that Python does not import files from there.
 constexpr const char* kStart = R"(import sys
 sys.path = [place for place in sys.path if place]
 try:
@@ -47,7 +47,7 @@ Status become_python(const PythonProgram& program, std::vector<std::string> word
   std::vector<char*> pointers;
   for (std::string& word : words) pointers.push_back(word.data());
   pointers.push_back(nullptr);
-  // main() blocks them for its own thread, and a new program inherits that.
+  // main() blocks these signals in its thread, and an exec'ed program inherits the mask.
   sigset_t signals;
   ::sigemptyset(&signals);
   ::sigaddset(&signals, SIGINT);

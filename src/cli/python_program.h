@@ -7,15 +7,15 @@
 
 namespace stoker::cli {
 
-/// What Stoker's Python package does for the command line.
+/// A part of the command line that Stoker's Python package implements.
 struct PythonProgram {
-  std::string module;   ///< Its main() is called: "stoker._commands.pack".
-  std::string command;  ///< Begins messages: "stoker pack".
-  std::string work;     ///< In messages: "parquet is packed".
+  std::string module;   ///< The module whose main() is called: "stoker._commands.pack".
+  std::string command;  ///< Prefix of messages: "stoker pack".
+  std::string work;     ///< For messages: "parquet is packed".
 };
 
-/// Replaces this process by the Python interpreter: $STOKER_PYTHON, else one beside this command,
-/// else `python3`. Returns only if there is none.
+/// Replaces this process with the Python interpreter: $STOKER_PYTHON, or one beside this command,
+/// or `python3`. Returns only if it cannot be run.
 Status become_python(const PythonProgram& program, std::vector<std::string> words);
 
 }  // namespace stoker::cli

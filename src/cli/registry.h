@@ -4,7 +4,7 @@
 
 namespace stoker::cli {
 
-/// Each adds one subcommand, in a file of its own: <name>_command.cc.
+/// Each adds one subcommand, in <name>_command.cc or <name>/command.cc.
 void add_bench_command(Command& stoker, Context& context);
 void add_cat_command(Command& stoker, Context& context);
 void add_checkpoint_command(Command& stoker, Context& context);

@@ -20,7 +20,7 @@ Status write_out(Context& context, std::string_view text) {
   if (context.out) return {};
   const int why = errno != 0 ? errno : EIO;
   if (why == EPIPE) {
-    ::signal(SIGPIPE, SIG_DFL);  // main() ignores it, to be told of it here
+    ::signal(SIGPIPE, SIG_DFL);  // main() ignores it so that the error arrives here
     ::raise(SIGPIPE);
   }
   return Status::from_errno(why, "write", "standard output");
@@ -34,7 +34,7 @@ Status ResultWriter::line(std::string_view text) {
 
 Status ResultWriter::flush() {
   const std::string text = std::exchange(pending_, {});
-  if (failure_.ok()) failure_ = write_out(context_, text);  // a stream that failed forgets why
+  if (failure_.ok()) failure_ = write_out(context_, text);  // a failed stream loses the reason
   return failure_;
 }
 

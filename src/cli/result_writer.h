@@ -1,5 +1,5 @@
 /// \file
-/// Results on stdout, to a reader that may go away.
+/// Writes results to stdout, whose reader may exit early.
 #pragma once
 
 #include <string>
@@ -10,19 +10,19 @@
 
 namespace stoker::cli {
 
-/// Writes to stdout and flushes. If the reader has gone away (| head), the process ends as one that
-/// SIGPIPE ended, which is what shells expect and say nothing about. Other failures are returned.
+/// Writes to stdout and flushes. If the reader has exited (| head), raises SIGPIPE with its default
+/// action, as shells expect. Returns other failures.
 Status write_out(Context& context, std::string_view text);
 
-/// Collects results and writes them in large pieces.
+/// Buffers results and writes them in large pieces.
 ///
 /// Thread safety: none.
 class ResultWriter {
  public:
   explicit ResultWriter(Context& context) : context_(context) {}
-  /// Adds a line. `cancelled` once the user asked to stop.
+  /// Adds a line. `cancelled` after the user has interrupted.
   Status line(std::string_view text);
-  /// After a failure it fails again, for the same reason.
+  /// After a failure, returns the same failure again.
   Status flush();
 
  private:

@@ -8,18 +8,18 @@
 
 namespace stoker::cli {
 
-/// How far a long piece of work is: one line on `err` that is written over and over, with rate and
-/// time left. Nothing where `err` is no terminal. Erases itself.
+/// Shows the progress of long work: one line on `err` that is redrawn, with rate and time left.
+/// Shows nothing if `err` is not a terminal. The destructor erases the line.
 ///
 /// Thread safety: one call at a time, from any thread.
 class WorkProgress {
  public:
   struct State {
     std::uint64_t done = 0;
-    std::uint64_t count = 0;        ///< 0: nobody knows, or without end.
-    std::uint64_t done_before = 0;  ///< Of `done`, what was there at the start.
-    std::uint64_t bytes = 0;        ///< Moved since the start.
-    std::string note = {};          ///< What else there is to say, after the rate.
+    std::uint64_t count = 0;        ///< 0: unknown, or no end.
+    std::uint64_t done_before = 0;  ///< Part of `done` that existed at the start.
+    std::uint64_t bytes = 0;        ///< Bytes moved since the start.
+    std::string note = {};          ///< Text after the rate.
   };
 
   /// "packing", "samples": "packing: 45 %, 450/1.0k samples, 120 MB/s, 12 s left".
@@ -29,7 +29,7 @@ class WorkProgress {
   ~WorkProgress() { clear(); }
 
   void show(const State& state);
-  void clear();  ///< Before anything else is written.
+  void clear();  ///< Call before writing anything else.
 
  private:
   Context& context_;
@@ -39,7 +39,7 @@ class WorkProgress {
   bool is_shown_ = false;
 };
 
-/// The line itself, for `state` after `elapsed`.
+/// Returns the line for `state` after `elapsed`.
 std::string render_progress(const std::string& verb, const std::string& unit,
                             const WorkProgress::State& state, std::chrono::nanoseconds elapsed);
 

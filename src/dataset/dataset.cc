@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t kMemoryAlignBytes = 4096;
 
-/// As many as there are, within what the process has left: half of it, for others come after us.
+/// Enough for all shards, but at most half of what the process has left: others may need the rest.
 OpenFilesShare share_of_open_files(std::size_t shard_count, std::size_t wanted) {
   if (wanted != 0) return OpenFilesShare::insist(std::min(shard_count, wanted));
   return OpenFilesShare::take(shard_count, /*parts=*/2);
@@ -26,7 +26,7 @@ std::shared_ptr<std::byte[]> aligned_memory(std::size_t size_bytes) {
           [](std::byte* memory) { ::operator delete(memory, kAlign); }};
 }
 
-/// The key that wrong bytes still show; it may be wrong itself, and is for messages only.
+/// The key in a damaged record, for messages only: the key may be damaged too.
 std::string key_of_damaged(const ShardReader& reader, const SampleLocation& at,
                            std::span<const std::byte> record) {
   SampleView view;
@@ -37,7 +37,7 @@ std::string key_of_damaged(const ShardReader& reader, const SampleLocation& at,
 }  // namespace
 
 std::span<std::byte> SampleRecord::room(std::size_t size_bytes) {
-  // Somebody who still holds views of the last sample keeps its memory; this takes new.
+  // If views of the last sample still exist, they keep its memory, and new memory is allocated.
   if (memory_bytes_ < size_bytes || memory_.use_count() > 1) {
     memory_bytes_ = (size_bytes / kMemoryAlignBytes + 1) * kMemoryAlignBytes;
     memory_ = aligned_memory(memory_bytes_);
@@ -101,7 +101,7 @@ Result<std::span<const std::byte>> Dataset::read_record(const SampleLocation& at
   if (source_->is_compressed(at.shard)) {
     STOKER_ASSIGN(const InflatedCache::Bytes plain, inflate_shard(at.shard));
     if (at.record.end_bytes() > plain->size())
-      return Status(Code::corrupt, "the record lies outside its shard");
+      return Status(Code::corrupt, "the record is outside its shard");
     const std::span<std::byte> memory = out.room(at.record.size_bytes).first(at.record.size_bytes);
     std::ranges::copy(std::span(*plain).subspan(at.record.offset_bytes, at.record.size_bytes),
                       memory.begin());
@@ -122,7 +122,7 @@ Status Dataset::check_record(const SampleLocation& at, std::span<const std::byte
   const std::string key = key_of_damaged(source_->reader(), at, record);
   return Status(Code::corrupt,
                 (key.empty() ? "" : "key " + quote_for_message(key) + ": ") +
-                    "its checksum is wrong: the shard was damaged after it was indexed; restore it "
+                    "checksum mismatch: the shard was damaged after it was indexed; restore it "
                     "from its source, or, if it was changed on purpose, run stoker index --rebuild "
                     "--checksums");
 }

@@ -21,13 +21,13 @@
 
 namespace stoker {
 
-/// One sample's bytes and what is in them. Reused from read to read.
+/// The bytes of one sample and its fields. One object can be reused for many reads.
 ///
 /// Thread safety: none.
 class SampleRecord {
  public:
   const SampleView& view() const noexcept { return view_; }
-  /// The sample's key: the format's, or the field "__key__"; where there is neither, "<shard
+  /// The sample's key: the key that the format stores, else the field "__key__", else "<shard
   /// stem>/<number in the shard>".
   const std::string& key() const noexcept { return key_; }
 
@@ -41,23 +41,23 @@ class SampleRecord {
   SampleView view_;
 };
 
-/// Opens shards and reads samples from them, checked where the index has checksums.
+/// Opens shards and reads samples from them. Verifies checksums if the index has them.
 ///
-/// Thread safety: const methods from any thread, also in a forked child: it holds objects and maps,
-/// no threads and no rings.
+/// Thread safety: const methods from any thread, also in a forked child: a dataset owns open
+/// objects and mappings, but no threads and no rings.
 class Dataset {
  public:
   struct Options {
     ShardSourceOptions source = {};
     IndexOptions index = {};
     CachePolicy policy = CachePolicy::automatic;
-    /// Shards that stay open, with two descriptors each. 0: as many as the process's limit leaves
-    /// to this dataset beside others; see OpenFilesShare.
+    /// Number of shards that stay open, with two descriptors each. 0: chosen from the descriptors
+    /// the process has left; see OpenFilesShare.
     std::size_t open_shards_max = 0;
   };
 
-  /// Opens the shards and their index, which is built now if there is none that fits. A directory
-  /// that has a manifest must have its shards: see check_against_manifest().
+  /// Opens the shards and their index; builds the index if there is none that matches the shards.
+  /// If a directory has a manifest, its shards must match it: see check_against_manifest().
   static Result<std::shared_ptr<const Dataset>> open(std::span<const std::string> patterns,
                                                      const Options& options);
   static Result<std::shared_ptr<const Dataset>> open(const std::string& pattern) {
@@ -69,34 +69,35 @@ class Dataset {
 
   std::uint64_t sample_count() const noexcept { return index_.sample_count(); }
   const Index& index() const noexcept { return index_; }
-  /// The file that the index was opened from; empty if it is kept in memory.
+  /// The file that the index was opened from; empty if the index is in memory only.
   const std::string& index_path() const noexcept { return index_path_; }
-  /// Why the index is kept in memory; OK if it is not.
+  /// Why the index is in memory only; OK if it is in a file.
   const Status& index_refused() const noexcept { return index_refused_; }
-  /// What was wrong with the index file that this one replaced; OK if nothing was.
+  /// What was wrong with the index file that this index replaced; OK if nothing was.
   const Status& index_damage() const noexcept { return index_damage_; }
   const ShardSource& source() const noexcept { return *source_; }
 
   /// Reads one sample. `corrupt` names shard, offset and sample; `unavailable` if the shard was
-  /// changed between the opening of the dataset and its own, which happens when it is first read.
-  /// After a failure `out` holds no fields.
+  /// changed after the dataset was opened and before the shard was (on its first read). After a
+  /// failure `out` has no fields.
   Status read(std::uint64_t sample, SampleRecord& out) const;
 
-  /// A shard, open for reading and unchanged since the dataset was opened, else `unavailable`.
-  /// The first open_shards_max() stay open as long as the dataset, and their pointer owns nothing;
-  /// others close with their pointer.
+  /// Returns a shard open for reading; `unavailable` if it changed since the dataset was opened.
+  /// The first open_shards_max() shards stay open as long as the dataset, and their pointer owns
+  /// nothing; any other shard closes with its pointer.
   Result<std::shared_ptr<const Object>> lend_shard(std::size_t shard) const;
   std::size_t open_shards_max() const noexcept { return open_files_.count(); }
 
-  /// All of a compressed shard, inflated; the last few are kept.
+  /// Returns the decompressed bytes of a compressed shard; the last few shards are cached.
   Result<InflatedCache::Bytes> inflate_shard(std::size_t shard) const;
 
-  /// `corrupt` if the bytes are not those that were indexed; OK where the index has no checksums.
+  /// Compares a record with its checksum: `corrupt` on a mismatch; OK if the index has no
+  /// checksums.
   Status check_record(const SampleLocation& at, std::span<const std::byte> record) const;
 
   /// The key of a sample whose format has none: "<shard stem>/<number in the shard>".
   std::string numbered_key(std::uint64_t sample, std::size_t shard) const;
-  /// What a sample that was split into `view` is called: its own key, or else that one.
+  /// The key of a sample that was split into `view`: its own key, else numbered_key().
   std::string key_of(const SampleView& view, std::uint64_t sample, std::size_t shard) const;
 
   /// "shard.tar: sample 17 at byte 4096": for messages.
@@ -114,10 +115,10 @@ class Dataset {
   Status index_refused_;
   Status index_damage_;
   CachePolicy policy_;
-  /// Shards that stay open: installed once, never replaced, deleted with the dataset. Plain
-  /// pointers, because atomic<shared_ptr> has a lock inside, and a fork in the middle of it would
-  /// leave the child waiting for ever. Shards past the share are opened for each read. Acquire and
-  /// release: whoever sees the pointer sees the Object.
+  /// Shards that stay open: set once, never replaced, deleted with the dataset. Plain pointers,
+  /// because atomic<shared_ptr> has an internal lock, and a fork while it is held would deadlock
+  /// the child. Shards beyond the share are opened for each read. Acquire and release: a thread
+  /// that sees the pointer also sees the Object.
   OpenFilesShare open_files_;
   std::unique_ptr<std::atomic<const Object*>[]> open_;
   mutable InflatedCache inflated_;

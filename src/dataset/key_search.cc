@@ -12,7 +12,7 @@
 namespace stoker {
 namespace {
 
-/// Counts records up to the one with the key, and ends the scan there.
+/// Counts the records before the one with the key, and stops the scan there.
 class KeySink final : public RecordSink {
  public:
   explicit KeySink(std::string_view key) : key_(key) {}
@@ -33,7 +33,7 @@ class KeySink final : public RecordSink {
   bool found_ = false;
 };
 
-/// "<shard stem>/<number in the shard>".
+/// Parses "<shard stem>/<number in the shard>".
 std::optional<std::uint64_t> find_numbered(const Index& index, std::string_view key) {
   const std::size_t slash = key.rfind('/');
   if (slash == std::string_view::npos) return std::nullopt;
@@ -65,8 +65,8 @@ Result<std::optional<std::uint64_t>> find_scanning(const Dataset& dataset, std::
   return std::optional<std::uint64_t>();
 }
 
-/// Reads every sample, if the first has a key: those of one dataset have the same fields, as a
-/// rule.
+/// Reads samples until one has the key. Gives up if the first sample has no key: samples of one
+/// dataset usually have the same fields.
 Result<std::optional<std::uint64_t>> find_reading(const Dataset& dataset, std::string_view key,
                                                   const std::stop_token& stop) {
   SampleRecord record;
@@ -91,7 +91,7 @@ Result<std::uint64_t> find_key(const Dataset& dataset, std::string_view key,
     const Result<std::optional<std::uint64_t>> found = find_reading(dataset, key, stop);
     if (found.ok()) sample = *found;
     if (!sample) sample = find_numbered(dataset.index(), key);
-    if (!sample) STOKER_TRY(found.status());  // it may be behind a damaged one
+    if (!sample) STOKER_TRY(found.status());  // the search stopped at a damaged sample
   }
   if (sample) return *sample;
   return Status(Code::not_found,

@@ -9,10 +9,11 @@
 
 namespace stoker {
 
-/// The number of the first sample with this key (SampleRecord::key()). The index has no keys: in a
-/// tar, shards are scanned in order, headers only, until it is found; where samples have a field
-/// "__key__" they are read for it, one after the other. "<shard stem>/<number>" is found at once,
-/// or after them. `not_found` after the last shard.
+/// Returns the number of the first sample with this key (SampleRecord::key()). The index has no
+/// keys. If the format has keys (tar), the headers of all shards are scanned in order until the key
+/// is found. Otherwise, if the first sample has a field "__key__", the samples are read one by one,
+/// and then the key is tried as "<shard stem>/<number>". `not_found` if no sample has the key,
+/// `cancelled` if `stop` fires.
 Result<std::uint64_t> find_key(const Dataset& dataset, std::string_view key,
                                const std::stop_token& stop = {});
 

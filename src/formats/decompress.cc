@@ -44,20 +44,20 @@ struct Decompressor::State {
   DecompressLimits limits;
   std::unique_ptr<ZSTD_DCtx, FreeZstd> zstd;
   std::unique_ptr<z_stream, FreeZlib> zlib;
-  /// Not cleared: only what the libraries have written is passed on.
+  /// Not initialized: only what the libraries have written is passed on.
   std::unique_ptr<std::byte[]> memory = std::make_unique_for_overwrite<std::byte[]>(kOutputBytes);
   std::span<std::byte> buffer = {memory.get(), kOutputBytes};
   std::uint64_t input_bytes = 0;
   std::uint64_t output_bytes = 0;
-  bool started = false;  ///< A frame has been begun at all.
-  bool inside = false;   ///< One is unfinished.
+  bool started = false;  ///< At least one frame has begun.
+  bool inside = false;   ///< The current frame is incomplete.
   Status failure;
 
   Status corrupt(std::string_view reason) const {
     return {Code::corrupt, fmt::format("compressed byte {}: {}", input_bytes, reason)};
   }
 
-  /// Passes on the first `size` bytes of the buffer, if the limits allow them.
+  /// Writes the first `size` bytes of the buffer to `output`, if the limits allow them.
   Status emit(std::size_t size, ByteSink& output) {
     if (size == 0) return {};
     output_bytes += size;
@@ -162,6 +162,18 @@ Result<Decompressor> Decompressor::make(Codec codec, const DecompressLimits& lim
   return Decompressor(std::move(state));
 }
 
+std::optional<Codec> recognise_codec(std::span<const std::byte> head) noexcept {
+  const auto is_at = [head](std::size_t i, unsigned value) {
+    return i < head.size() && head[i] == std::byte(value);
+  };
+  if (is_at(0, 0x1f) && is_at(1, 0x8b)) return Codec::gzip;
+  if (is_at(0, 0x28) && is_at(1, 0xb5) && is_at(2, 0x2f) && is_at(3, 0xfd)) return Codec::zstd;
+  // A skippable frame, with which pzstd begins.
+  const bool is_skippable = !head.empty() && (head[0] & std::byte{0xf0}) == std::byte{0x50} &&
+                            is_at(1, 0x2a) && is_at(2, 0x4d) && is_at(3, 0x18);
+  return is_skippable ? std::optional(Codec::zstd) : std::nullopt;
+}
+
 Status Decompressor::feed(std::span<const std::byte> input, ByteSink& output) {
   STOKER_TRY(state_->failure);
   state_->failure = state_->codec == Codec::zstd ? state_->feed_zstd(input, output)
@@ -177,7 +189,7 @@ Status Decompressor::finish() {
 }
 
 void Decompressor::restart(std::uint64_t output_bytes_max) {
-  // gzip starts again by itself with each member.
+  // gzip is reset at the beginning of each member.
   if (state_->zstd != nullptr) ZSTD_DCtx_reset(state_->zstd.get(), ZSTD_reset_session_only);
   state_->limits.output_bytes_max = output_bytes_max;
   state_->input_bytes = 0;

@@ -34,14 +34,14 @@ Status corrupt_at(std::uint64_t input_bytes, std::string_view reason) {
                   codec, package)};
 }
 
-/// Output that grows piece by piece, as far as the limits allow.
+/// Output that grows piece by piece, up to the limits.
 class GrowingOutput {
  public:
   explicit GrowingOutput(const DecompressLimits& limits) : limits_(limits) {}
 
   std::span<std::byte> room() { return {memory_.get(), kOutputBytes}; }
 
-  /// Takes the first `size` bytes of the room.
+  /// Appends the first `size` bytes of room().
   Status take(std::size_t size, std::uint64_t input_bytes) {
     STOKER_TRY(check_output(limits_, input_bytes, bytes_.size() + size));
     const std::span<std::byte> made = room().first(size);
@@ -151,7 +151,7 @@ Result<Output> decompress_snappy(std::span<const std::byte> input, const Decompr
   std::size_t size = 0;
   if (snappy_uncompressed_length(data, input.size(), &size) != SNAPPY_OK)
     return corrupt_at(0, "snappy: no size");
-  // A copy makes at most 64 bytes of 3, so a larger claim is a lie, and takes no memory.
+  // A copy turns 3 bytes into at most 64, so a larger size is false and is not allocated.
   if (size / 32 > input.size()) return corrupt_at(0, "snappy: its size is impossible");
   STOKER_TRY(check_output(limits, input.size(), size));
   Output output(size);

@@ -14,7 +14,7 @@ struct DtypeRow {
   std::size_t size_bytes;
 };
 
-// In the order of the enumerators: the row of a dtype is its number.
+// In the order of the enumerators: a dtype is the index of its row.
 constexpr std::array<DtypeRow, 13> kRows = {{
     {Dtype::uint8, "uint8", "u1", "|u1", 1},
     {Dtype::int8, "int8", "i1", "|i1", 1},
@@ -42,7 +42,7 @@ const DtypeRow& row_of(Dtype dtype) noexcept {
   return kRows[static_cast<std::size_t>(dtype)];
 }
 
-/// For messages: what came from a file, cut short and without control characters.
+/// Quotes text from a file for a message: truncated and without control characters.
 std::string quoted(std::string_view text) {
   constexpr std::size_t kLengthMax = 32;
   std::string out = "'";
@@ -67,8 +67,7 @@ Result<Dtype> parse_dtype(std::string_view name) {
     if (name == row.name || name == row.short_name) return row.dtype;
   std::string all;
   for (const DtypeRow& row : kRows) all.append(all.empty() ? "" : ", ").append(row.name);
-  return Status(Code::invalid_argument,
-                "no dtype is called " + quoted(name) + "; there are " + all);
+  return Status(Code::invalid_argument, "unknown dtype " + quoted(name) + "; there are " + all);
 }
 
 Result<Dtype> dtype_from_descr(std::string_view descr) {

@@ -11,7 +11,7 @@ Utf8Character decode_utf8(std::string_view text) noexcept {
                            : lead >= 0xF0 && lead <= 0xF4 ? 4
                                                           : 1;
   if (size == 1) return {.size_bytes = 1};
-  // The second byte alone shows overlong forms, surrogates and numbers past U+10FFFF.
+  // The second byte alone reveals overlong forms, surrogates and codes above U+10FFFF.
   unsigned least = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;
   unsigned most = lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF;
   char32_t code = lead & (0x7FU >> size);

@@ -1,5 +1,5 @@
 /// \file
-/// Text in UTF-8: no overlong forms, no surrogates, nothing past U+10FFFF.
+/// UTF-8 text: no overlong forms, no surrogates, nothing above U+10FFFF.
 #pragma once
 
 #include <cstddef>
@@ -8,15 +8,15 @@
 
 namespace stoker {
 
-/// What a text begins with.
+/// The first character of a text.
 struct Utf8Character {
-  /// Of the character. If it is invalid, of the bytes that one U+FFFD replaces.
+  /// Size of the character. If it is invalid: of the bytes that one U+FFFD replaces.
   std::size_t size_bytes = 0;
   char32_t code = 0;
   bool is_valid = false;
 };
 
-/// `text` must not be empty.
+/// Decodes the first character. `text` must not be empty.
 Utf8Character decode_utf8(std::string_view text) noexcept;
 
 bool is_utf8(std::string_view text) noexcept;

@@ -18,19 +18,20 @@ namespace stoker {
 namespace {
 
 constexpr std::size_t kThreadsMax = 16;
-/// Ranges in flight in all: no disk is faster with more, and each may need memory of its own.
+/// Maximum number of ranges in flight over all threads: no disk is faster with more, and each range
+/// may need its own memory.
 constexpr std::size_t kInFlightMax = 32;
 constexpr std::size_t kPageBytes = 4096;
-/// What direct reads may want of offsets: the largest page there is.
+/// The largest offset alignment that direct reads may require: the largest page size.
 constexpr std::size_t kAlignBytesMax = std::size_t{64} << 10;
 constexpr std::size_t kHugePageBytes = std::size_t{2} << 20;
-/// Up to so many ranges setting an engine up costs more than it brings.
+/// Up to this number of ranges, setting up an engine costs more than it gains.
 constexpr std::size_t kFew = 2;
 constexpr std::size_t round_up(std::size_t value, std::size_t unit) {
   return (value + unit - 1) / unit * unit;
 }
 
-/// What the threads of one call share.
+/// The state shared by the threads of one call.
 ///
 /// Thread safety: the methods may be called from any thread.
 struct Shared {
@@ -38,10 +39,10 @@ struct Shared {
   const std::span<const ChunkRead> reads;
   ChunkHandler& handler;
   const ChunkReadOptions& options;
-  std::uint32_t depth = 0;     ///< Of each thread.
-  std::size_t slot_bytes = 0;  ///< For the largest range, widened to any alignment.
+  std::uint32_t depth = 0;     ///< Per thread.
+  std::size_t slot_bytes = 0;  ///< Enough for the largest range, widened to any alignment.
 
-  /// The next range nobody has taken; reads.size() at the end, or once one thread has failed.
+  /// Returns the next range to read; reads.size() at the end, or after a thread has failed.
   std::size_t take() {
     if (has_failed.load(std::memory_order_relaxed)) return reads.size();
     return std::min(next.fetch_add(1, std::memory_order_relaxed), reads.size());
@@ -62,7 +63,7 @@ struct Shared {
   Status first_failure STOKER_GUARDED_BY(mutex) = {};
 };
 
-/// One thread's share: ranges that it takes, read into places of their own or into slots.
+/// The work of one thread: takes ranges and reads them into their destinations or into slots.
 class Worker final : private RangeFeed {
  public:
   explicit Worker(Shared& shared) : shared_(shared), slots_(shared.depth) {
@@ -71,7 +72,7 @@ class Worker final : private RangeFeed {
 
   Status run() {
     STOKER_ASSIGN(std::unique_ptr<Engine> engine, make_engine_here());
-    // Fresh memory is slow on virtual machines, and less so in huge pages.
+    // Fresh memory is slow on virtual machines, but less slow in huge pages.
     const std::size_t slot_bytes = shared_.slot_bytes;
     const bool is_large = slot_bytes >= kHugePageBytes;
     STOKER_ASSIGN(const MappedArena memory,
@@ -80,7 +81,7 @@ class Worker final : private RangeFeed {
                       is_large, /*touch=*/false));
     for (std::size_t i = 0; i < slots_.size(); ++i)
       slots_[i].memory = memory.bytes().subspan(i * slot_bytes, slot_bytes);
-    RangeReader reader(std::move(engine));  // gone before the memory
+    RangeReader reader(std::move(engine));  // destroyed before the memory
     STOKER_TRY(reader.read(*this, {.check = [this] { return check(); }}));
     return failure_;
   }
@@ -130,9 +131,9 @@ class Worker final : private RangeFeed {
     Slot& slot = slots_[plan.request.tag];
     const ChunkRead& read = shared_.reads[slot.index];
     Status failure = bytes.status();
-    // A file that ends early gives fewer bytes, and its plan was cut there.
+    // If the file ends early, its plan was truncated there and gives fewer bytes.
     if (failure.ok() && bytes->size() < read.size_bytes)
-      failure = Status(Code::io_error, "the file ends before");
+      failure = Status(Code::io_error, "the file ends before the end of the range");
     Status status = failure.ok()
                         ? shared_.handler.chunk_read(slot.index, *bytes)
                         : shared_.handler.chunk_failed(slot.index, where(failure, read, slot));
@@ -142,7 +143,7 @@ class Worker final : private RangeFeed {
     return status;
   }
 
-  /// Whether the range can be read straight to where it belongs.
+  /// Whether the range can be read directly into its destination.
   static bool fits(const File& file, const ChunkRead& read, IoPath path) {
     if (read.into.empty()) return false;
     if (path != IoPath::direct) return true;
@@ -157,14 +158,14 @@ class Worker final : private RangeFeed {
     const File& file = *slot.file;
     const std::size_t scratch_bytes = file.scratch_bytes(read.offset_bytes, read.size_bytes);
     if (scratch_bytes > slot.memory.size())
-      return Status(Code::unsupported, "direct reads want a larger alignment than we know of");
+      return Status(Code::unsupported, "direct reads on this file need an alignment above 64 KiB");
     STOKER_ASSIGN(const IoPath path, file.read_path_for(read.offset_bytes, read.size_bytes));
     const std::span<std::byte> memory =
         fits(file, read, path) ? read.into : slot.memory.first(scratch_bytes);
     return file.plan_read(read.offset_bytes, read.size_bytes, memory, path);
   }
 
-  /// An error of opening the file has its name.
+  /// Adds the place to an error. An error from opening the file already names it.
   static Status where(const Status& status, const ChunkRead& read, const Slot& slot) {
     if (slot.file == nullptr) return status;
     return status.with_context(slot.file->path() + ", offset " + std::to_string(read.offset_bytes) +
@@ -174,7 +175,7 @@ class Worker final : private RangeFeed {
   Shared& shared_;
   std::vector<Slot> slots_;
   std::vector<std::size_t> free_;
-  Status failure_;  // of the handler, when a range could not even be planned
+  Status failure_;  // returned by the handler for a range that could not be planned
 };
 
 void work(Shared& shared) {

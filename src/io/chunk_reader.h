@@ -11,49 +11,51 @@
 
 namespace stoker {
 
-/// The files that ranges are read from.
+/// Provides the files that read_chunks() reads from.
 ///
 /// Thread safety: implementations are called from several threads at once.
 class ChunkFiles {
  public:
   virtual ~ChunkFiles() = default;
-  /// Open, and open for as long as the result is kept.
+  /// Returns the file, which stays open while the result exists.
   virtual Result<std::shared_ptr<const File>> get(std::uint32_t index) = 0;
 };
 
 /// A range of a file.
 struct ChunkRead {
-  std::uint32_t file = 0;  ///< Which of the files.
+  std::uint32_t file = 0;  ///< Index for ChunkFiles::get().
   std::uint64_t offset_bytes = 0;
   std::size_t size_bytes = 0;
-  /// Where the bytes belong, exactly as long; empty if nowhere as a whole. Read into directly where
-  /// the device accepts the address, else not touched.
+  /// Destination, exactly `size_bytes` long, or empty. The range is read into it if the device
+  /// accepts the address; otherwise the destination is not written.
   std::span<std::byte> into = {};
 };
 
-/// Hears of each range once, on whichever thread read it. An error ends everything.
+/// Called once for each range, on the thread that read it. An error that a method returns ends
+/// read_chunks().
 ///
 /// Thread safety: implementations are called from several threads at once.
 class ChunkHandler {
  public:
   virtual ~ChunkHandler() = default;
-  /// `bytes` are those of range `index`, in its own place or in memory that is used again when this
-  /// returns.
+  /// `bytes` are those of range `index`, either in its `into` or in memory that is reused after
+  /// this call.
   virtual Status chunk_read(std::size_t index, std::span<const std::byte> bytes) = 0;
-  /// Range `index` could not be read. OK goes on with the others.
+  /// Range `index` could not be read. Return OK to continue with the other ranges.
   virtual Status chunk_failed(std::size_t index, const Status& status) = 0;
 };
 
 struct ChunkReadOptions {
-  EngineFactory engine = {};     ///< Nothing: the best one here.
+  EngineFactory engine = {};     ///< Empty: the best engine available.
   std::size_t thread_count = 0;  ///< 0: one per core, at most 16.
-  std::uint32_t depth = 4;       ///< Ranges in flight for each thread; fewer if there are many.
+  std::uint32_t depth = 4;       ///< Ranges in flight per thread; fewer with many threads.
   std::stop_token stop = {};
 };
 
-/// Reads all ranges, several threads with an engine each: past the page cache what is cold, from it
-/// what is not. Each thread handles what has come while the device works on the next. When this
-/// returns nothing is in flight and no handler runs. `cancelled` if `stop` fires.
+/// Reads all ranges with several threads, each with its own engine: cached ranges from the page
+/// cache, others with direct I/O where that is faster. Each thread calls the handler while the
+/// device works on the next ranges. When this function returns, nothing is in flight and no handler
+/// runs. Returns `cancelled` if `stop` is requested.
 Status read_chunks(ChunkFiles& files, std::span<const ChunkRead> reads, ChunkHandler& handler,
                    const ChunkReadOptions& options);
 

@@ -43,7 +43,7 @@ MappedFile::~MappedFile() {
 
 Status MappedFile::will_need(std::uint64_t offset_bytes, std::size_t size_bytes) const {
   if (offset_bytes > bytes_.size() || size_bytes > bytes_.size() - offset_bytes)
-    return Status(Code::invalid_argument, "will_need: the range passes the end of the file");
+    return Status(Code::invalid_argument, "will_need: the range extends past the end of the file");
   const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
   const std::uint64_t start = offset_bytes / page * page;
   std::byte* first = bytes_.data() + start;

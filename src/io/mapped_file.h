@@ -10,14 +10,15 @@
 
 namespace stoker {
 
-/// How it will be read, for madvise(2).
+/// The expected access pattern, for madvise(2).
 enum class MapAdvice : std::uint8_t { normal, sequential, random };
 
 /// A whole file mapped for reading.
 ///
-/// A mapping relies on nobody shortening the file: reading past a new end is SIGBUS, and no check
-/// of the size removes that (docs/durability.md). So we map what we published ourselves, by rename
-/// and unchanged since; a program that maps other files has to know that nobody shortens them.
+/// The file must not be truncated while it is mapped: reading past the new end raises SIGBUS, and
+/// no check of the size prevents that (docs/durability.md). Stoker therefore maps files that it
+/// published by rename and never changes; a program that maps other files must know that they are
+/// not truncated.
 ///
 /// Thread safety: immutable; the bytes may be read from any thread.
 class MappedFile {

@@ -24,7 +24,7 @@ namespace {
 constexpr std::size_t kArenaBytes = std::size_t{4} << 20;
 constexpr std::size_t kSmallBytes = 64 << 10;
 
-/// A directory of our own inside the probed one, removed with all it holds.
+/// A temporary directory inside the probed one; the destructor removes it with its contents.
 class ScratchDirectory {
  public:
   static Result<ScratchDirectory> make(const std::string& parent) {
@@ -63,8 +63,8 @@ void probe_engines(StorageProbe& found) {
   found.registered_buffers_reason = status.message();
 }
 
-/// What `automatic` does on a file that is not in the page cache, and long enough for the trial
-/// that network filesystems need. Their writes are another question with another answer.
+/// Returns how `automatic` reads a file that is not in the page cache and is long enough for the
+/// trial that network filesystems need. Writes are tried separately.
 Result<IoPath> probe_read_path(FileOps& ops, const ScratchDirectory& scratch, Engine& engine,
                                DirectAdvisor& advisor, bool needs_trial) {
   const std::size_t size_bytes = needs_trial ? DirectAdvisor::kReadTrialBytes : kSmallBytes;
@@ -74,16 +74,16 @@ Result<IoPath> probe_read_path(FileOps& ops, const ScratchDirectory& scratch, En
     STOKER_ASSIGN(File file, File::create(ops, path, {.policy = CachePolicy::buffered}));
     STOKER_ASSIGN(const Request request, file.plan_write(0, size_bytes, memory.bytes()));
     STOKER_ASSIGN(const std::size_t moved, perform(engine, request));
-    static_cast<void>(moved);  // a file that became shorter is answered with "buffered"
+    static_cast<void>(moved);  // a file that is too short is read "buffered"
     STOKER_TRY(file.finish(size_bytes));
     STOKER_TRY(evict(file.buffered_fd()));
   }
   STOKER_ASSIGN(const File file, File::open(ops, path, {.advisor = &advisor}));
-  STOKER_TRY(evict(file.buffered_fd()));  // of what the trial brought in
+  STOKER_TRY(evict(file.buffered_fd()));  // drops what the trial read
   return file.read_path_for(0, size_bytes);
 }
 
-/// Writes a small file the way the product would, and looks at what the kernel made of it.
+/// Writes a small file as Stoker would, and records which features worked.
 Status probe_file(FileOps& ops, const ScratchDirectory& scratch, StorageProbe& found) {
   DirectAdvisor advisor;
   STOKER_ASSIGN(File file, File::create(ops, scratch.file("data"),

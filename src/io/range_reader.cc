@@ -7,9 +7,9 @@
 namespace stoker {
 namespace {
 
-/// Longest wait before RangeReadOptions::check is asked.
+/// Longest wait between two calls of RangeReadOptions::check.
 constexpr nanoseconds kCheckSlice = std::chrono::milliseconds(50);
-/// Long enough to enter the kernel, where completions are fetched.
+/// A nonzero timeout, so that the source enters the kernel and fetches completions.
 constexpr nanoseconds kGlance = std::chrono::microseconds(1);
 constexpr std::size_t kReapMax = 64;
 
@@ -47,12 +47,12 @@ Status RangeReader::go(RangeFeed& feed, const RangeReadOptions& options) {
     if (!has_work) {
       STOKER_TRY(reap(feed, std::max<std::size_t>(in_flight / 8, 1), kCheckSlice, options.wait_ns));
     } else if (!is_at_end_) {
-      STOKER_TRY(reap(feed, 1, kGlance, options.wait_ns));  // the source shall not run dry
+      STOKER_TRY(reap(feed, 1, kGlance, options.wait_ns));  // keeps the source supplied
     }
   }
 }
 
-/// Turns ranges into requests, as many as the source has room for.
+/// Turns ranges into requests until the source's queue is full.
 void RangeReader::stage(RangeFeed& feed, std::size_t piece_bytes) {
   while (!free_pieces_.empty() && (is_cutting_ || take_range(feed))) cut_piece(piece_bytes);
 }
@@ -74,7 +74,7 @@ bool RangeReader::take_range(RangeFeed& feed) {
   return true;
 }
 
-/// Pieces end on multiples of their size in the buffer, and so, for direct reads, on blocks.
+/// Pieces end at multiples of piece_bytes in the buffer, which keeps direct reads aligned.
 void RangeReader::cut_piece(std::size_t piece_bytes) {
   Range& range = ranges_[cutting_];
   const std::uint32_t tag = free_pieces_.back();
@@ -109,7 +109,7 @@ Status RangeReader::reap(RangeFeed& feed, std::size_t count_min, nanoseconds tim
   if (wait_ns != nullptr) wait_ns->add(static_cast<std::uint64_t>((Clock::now() - begin).count()));
   Status status;
   for (std::size_t i = 0; i < count; ++i) {
-    Status each = complete(feed, done[i]);  // all of them: they are in flight no more
+    Status each = complete(feed, done[i]);  // even after an error: none is in flight any more
     if (status.ok()) status = std::move(each);
   }
   return status;
@@ -123,7 +123,7 @@ Status RangeReader::complete(RangeFeed& feed, const Completion& completion) {
   if (completion.result < 0) {
     if (range.result >= 0) range.result = completion.result;
   } else if (static_cast<std::uint64_t>(completion.result) < piece.size_bytes) {
-    // What is short of its piece ends the range there; a piece that is not ends it nowhere.
+    // A short piece ends the valid part of the range; a complete one does not.
     range.result =
         std::min(range.result, static_cast<std::int64_t>(piece.at_bytes) + completion.result);
   }
@@ -134,7 +134,7 @@ Status RangeReader::complete(RangeFeed& feed, const Completion& completion) {
   return feed.came(range.plan, range.plan.slice(range.result));
 }
 
-/// Memory is the feed's again only once the source has let go of it, however long that takes.
+/// Waits until the source no longer uses the feed's memory, however long that takes.
 void RangeReader::abandon(RangeFeed& feed) {
   for (const Request& request : staged_) pieces_[request.tag].is_in_flight = false;
   for (std::uint32_t tag = 0; tag < pieces_.size(); ++tag)

@@ -15,51 +15,51 @@
 
 namespace stoker {
 
-/// The ranges that a RangeReader reads, and who is told of them. Called on the reader's thread.
+/// Supplies the ranges that a RangeReader reads and receives the results. All methods are called on
+/// the reader's thread.
 class RangeFeed {
  public:
   enum class Next : std::uint8_t {
-    range,  ///< `plan` is the next one.
-    later,  ///< Not before one that is in flight has come: memory or descriptors are lacking.
-    end,    ///< There are no more.
+    range,  ///< `plan` is the next range.
+    later,  ///< No memory or descriptor is free; ask again after a range in flight has completed.
+    end,    ///< There are no more ranges.
   };
 
   virtual ~RangeFeed() = default;
 
-  /// Plans the next range. `plan.request.tag` is the feed's to choose: it comes back in
-  /// came().
+  /// Plans the next range. The feed may set `plan.request.tag`; came() receives it unchanged.
   virtual Next next(ReadPlan& plan) = 0;
-  /// A range is there: its bytes, or why they are not. What is not OK ends the read.
+  /// A range has completed, with its bytes or an error. Returning an error ends the read.
   virtual Status came(const ReadPlan& plan, const Result<std::span<std::byte>>& bytes) = 0;
-  /// The read has ended before this range came. Its memory is written no more.
+  /// The read ended before this range completed. Its memory is no longer written.
   virtual void dropped(const ReadPlan& /*plan*/) {}
 
-  /// Does a part of what else there is to do on this thread, while the device works. True if there
-  /// is more that can be done now.
+  /// Does a part of the other work of this thread while the device works. Returns true if there is
+  /// more to do now.
   virtual Result<bool> work_meanwhile() { return false; }
 };
 
 struct RangeReadOptions {
-  std::size_t piece_bytes = 0;  ///< Longer ranges are read in parallel pieces; 0: none is.
-  /// Asked about every 50 ms or more often. What is not OK ends the read.
+  std::size_t piece_bytes = 0;  ///< Longer ranges are read in parallel pieces; 0: never.
+  /// Called about every 50 ms or more often. An error that it returns ends the read.
   std::function<Status()> check = {};
-  Counter* wait_ns = nullptr;  ///< Gets the time in which there was nothing to do but to wait.
+  Counter* wait_ns = nullptr;  ///< Adds up the time spent waiting for completions.
 };
 
-/// Reads many ranges through a source: keeps it busy, cuts long ranges, puts their pieces together,
-/// and ends early without leaving anything in flight. Loader, checkpoints and io.read_many all read
-/// through it; a store or a device plugs in below it, as a RangeSource.
+/// Reads many ranges through a source: keeps it busy, splits long ranges into pieces, and on an
+/// early end leaves nothing in flight. Loader, checkpoints and io.read_many all read through it;
+/// stores and devices provide a RangeSource.
 ///
 /// Thread safety: none.
 class RangeReader {
  public:
   explicit RangeReader(std::unique_ptr<RangeSource> source);
 
-  /// Reads all that `feed` has. However it ends, nothing is in flight any more, and each range that
-  /// the feed has planned has come or was dropped.
+  /// Reads all ranges of `feed`. On return, with or without an error, nothing is in flight, and
+  /// each planned range was passed to came() or dropped().
   Status read(RangeFeed& feed, const RangeReadOptions& options);
 
-  /// False after a failure of the source itself, which then is no more: make another reader.
+  /// False if the source failed and had to be destroyed: make another reader.
   bool is_usable() const noexcept { return source_ != nullptr; }
 
  private:
@@ -67,7 +67,7 @@ class RangeReader {
   struct Range {
     ReadPlan plan;
     std::uint32_t pieces_left = 0;
-    std::int64_t result = 0;  // bytes from the buffer's begin on that are there, or an errno
+    std::int64_t result = 0;  // valid bytes from the start of the buffer, or a negative errno
     bool is_open = false;
   };
   /// One request: a part of a range's buffer.
@@ -88,14 +88,14 @@ class RangeReader {
   void abandon(RangeFeed& feed);
 
   std::unique_ptr<RangeSource> source_;
-  // All have room for what can be in flight, and are used again.
+  // All have room for the maximum in flight, and are reused.
   std::vector<Range> ranges_;
   std::vector<std::uint32_t> free_ranges_;
-  std::vector<Piece> pieces_;  // by the tag that the source sees
+  std::vector<Piece> pieces_;  // indexed by the tag that the source sees
   std::vector<std::uint32_t> free_pieces_;
   std::vector<Request> staged_;  // the next to submit
-  std::uint32_t cutting_ = 0;    // the range that is cut into pieces
-  std::uint64_t cut_bytes_ = 0;  // as far as it is cut
+  std::uint32_t cutting_ = 0;    // the range that is being split into pieces
+  std::uint64_t cut_bytes_ = 0;  // the part of it that is split already
   bool is_cutting_ = false;
   bool is_at_end_ = false;
 };

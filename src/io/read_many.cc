@@ -8,7 +8,7 @@
 namespace stoker {
 namespace {
 
-constexpr std::size_t kPlaceAlignBytes = 64;  // a cache line, where O_DIRECT asks for less
+constexpr std::size_t kPlaceAlignBytes = 64;  // a cache line; O_DIRECT may require more
 
 }  // namespace
 
@@ -26,7 +26,7 @@ Status ManyReads::open(Source& source) const {
   return {};
 }
 
-/// Checks a range against its file and gives it a place.
+/// Checks a range against its file and assigns its place in the memory.
 Status ManyReads::place(ReadRange& range) {
   Source& source = sources_[range.file];
   if (!source.was_opened) {
@@ -48,7 +48,7 @@ Status ManyReads::place(ReadRange& range) {
   const bool has_place = range.into.data() != nullptr;
   if (has_place && range.into.size() != range.size_bytes)
     return Status(Code::invalid_argument,
-                  "its place has " + std::to_string(range.into.size()) + " bytes");
+                  "its destination has " + std::to_string(range.into.size()) + " bytes");
   const std::size_t memory_align =
       std::max<std::size_t>(source.alignment.memory_bytes, kPlaceAlignBytes);
   places_.push_back(round_up(memory_bytes_, memory_align));
@@ -64,9 +64,9 @@ Status ManyReads::place(ReadRange& range) {
 
 Result<ManyReads> ManyReads::plan(FileOps& ops, std::vector<std::string> paths,
                                   std::vector<ReadRange> ranges, ReadManyOptions options) {
-  // Pieces begin and end at multiples of their size in the file, which direct reads need.
+  // Pieces start and end at multiples of their size in the file, which direct reads require.
   if (options.piece_bytes < 4096 || options.piece_bytes % 4096 != 0)
-    return Status(Code::invalid_argument, "read_many: pieces are multiples of 4096 bytes");
+    return Status(Code::invalid_argument, "read_many: piece_bytes must be a multiple of 4096");
   ManyReads reads(ops, std::move(options));
   for (std::string& path : paths) reads.sources_.push_back({.path = std::move(path)});
   reads.ranges_ = std::move(ranges);

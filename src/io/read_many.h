@@ -1,5 +1,5 @@
 /// \file
-/// ManyReads: ranges of many files, brought into memory at once.
+/// ManyReads: reads ranges of many files in one call.
 #pragma once
 
 #include <cstddef>
@@ -17,56 +17,58 @@
 
 namespace stoker {
 
-/// A range of a file, and where its bytes belong.
+/// A range of a file and its destination.
 struct ReadRange {
   static constexpr std::uint64_t kToEnd = std::numeric_limits<std::uint64_t>::max();
 
-  std::uint32_t file = 0;  ///< Which of the paths.
+  std::uint32_t file = 0;  ///< Index into the paths.
   std::uint64_t offset_bytes = 0;
   std::uint64_t size_bytes = kToEnd;
-  /// Exactly as long as the range. Without a place of its own (null) it gets one in the memory
-  /// that read() is given.
+  /// Destination, exactly as long as the range. If its pointer is null, the range is placed in the
+  /// memory that read() is given.
   std::span<std::byte> into = {};
 };
 
 struct ReadManyOptions {
   CachePolicy policy = CachePolicy::automatic;
   EngineKind engine = EngineKind::automatic;
-  bool sync_for_few = true;  ///< Setting another engine up costs more than a read or two.
+  bool sync_for_few = true;  ///< Use `sync` for one or two pieces: set-up of others costs more.
   EngineOptions engine_options = {.depth = 128};
   std::size_t piece_bytes = std::size_t{512} << 10;  ///< Longer ranges are read in parallel pieces.
   std::size_t open_files_max = 64;  ///< Kept open from plan() to read(); others are opened twice.
-  std::size_t bounce_bytes = std::size_t{16} << 20;  ///< For direct reads into unaligned places.
-  /// Asked now and then, on the thread that calls read(): true ends it with `cancelled`.
+  std::size_t bounce_bytes = std::size_t{16} << 20;  ///< For direct reads to unaligned memory.
+  /// Called periodically on the thread that called read(). Return true to end with `cancelled`.
   std::function<bool()> is_interrupted = {};
-  nanoseconds poll = std::chrono::milliseconds(50);  ///< How often, at most.
+  nanoseconds poll = std::chrono::milliseconds(50);  ///< Minimum interval.
 };
 
-/// Reads many ranges with many requests in flight, whatever files they are in.
+/// Reads many ranges of any number of files with many requests in flight.
 ///
-/// plan() opens every file once and refuses what cannot succeed, before a byte is read; read()
-/// brings all ranges, cold ones past the page cache where that pays. A failure names path, offset
-/// and length; nothing is begun after it, and of several the first by range is told.
+/// plan() opens every file once and refuses ranges that cannot succeed, before a byte is read;
+/// read() reads all ranges, uncached ones with direct I/O where that is faster. An error names
+/// path, offset and length. No request is started after a failure; of several failures, the one
+/// with the lowest range index is returned.
 ///
-/// Thread safety: none. read() makes an engine of its own and destroys it, so a plan works in
-/// whichever process it was made in.
+/// Thread safety: none. read() makes and destroys its own engine, so this also works in a forked
+/// child.
 class ManyReads {
  public:
-  /// `io_error` for a range that ends past the end of its file, `invalid_argument` for what is no
-  /// regular file, a range of impossible size or a place of another length.
+  /// `io_error` for a range that ends past the end of its file; `invalid_argument` for a file that
+  /// is not regular, a file index that does not exist, or a destination of another length.
   static Result<ManyReads> plan(FileOps& ops, std::vector<std::string> paths,
                                 std::vector<ReadRange> ranges, ReadManyOptions options);
 
-  /// What read() needs for the ranges without a place of their own: aligned to 4096.
+  /// Returns the memory that read() needs for the ranges without a destination; it must be aligned
+  /// to 4096.
   std::size_t memory_bytes() const noexcept { return memory_bytes_; }
 
-  /// Reads everything. When it has returned, failed or not, no byte of `memory` and of the ranges'
-  /// places is written any more.
+  /// Reads all ranges. After it has returned, with or without an error, `memory` and the
+  /// destinations are no longer written.
   Status read(std::span<std::byte> memory);
 
   std::size_t count() const noexcept { return ranges_.size(); }
   std::uint64_t size_bytes(std::size_t i) const noexcept { return ranges_[i].size_bytes; }
-  /// Where range `i` lies once read() has succeeded, with the memory it was given.
+  /// Returns the bytes of range `i` after read(memory) has succeeded.
   std::span<std::byte> bytes(std::size_t i, std::span<std::byte> memory) const noexcept;
 
  private:
@@ -91,7 +93,7 @@ class ManyReads {
   ReadManyOptions options_;
   std::vector<Source> sources_;
   std::vector<ReadRange> ranges_;
-  std::vector<std::size_t> places_;  // where in the memory the widened range begins
+  std::vector<std::size_t> places_;  // offset of the widened range in the memory
   std::size_t memory_bytes_ = 0;
   std::size_t piece_count_ = 0;
   std::size_t open_count_ = 0;

@@ -11,14 +11,14 @@
 
 namespace stoker {
 
-/// One call of read(): what is in flight, and how far it has come.
+/// The state of one call of read().
 class ManyReads::Run final : private RangeFeed {
  public:
   Run(ManyReads& reads, std::span<std::byte> memory) : reads_(reads), memory_(memory) {
     order_.reserve(reads.ranges_.size());
     for (std::size_t i = 0; i < reads.ranges_.size(); ++i)
       if (reads.ranges_[i].size_bytes > 0) order_.push_back(i);
-    // By file, so that each is open for as short a time as can be.
+    // By file, so that each is open for as short a time as possible.
     std::sort(order_.begin(), order_.end(), [&](std::size_t a, std::size_t b) {
       const ReadRange& left = reads.ranges_[a];
       const ReadRange& right = reads.ranges_[b];
@@ -51,7 +51,7 @@ class ManyReads::Run final : private RangeFeed {
   struct Piece {
     std::size_t range = 0;
     Lease bounce;
-    std::span<std::byte> target;  // only if it bounces
+    std::span<std::byte> target;  // set only if the piece bounces
   };
 
   bool done() const { return next_ == order_.size(); }
@@ -69,8 +69,8 @@ class ManyReads::Run final : private RangeFeed {
                                             : Status();
   }
 
-  /// Of several failures the first by range is told: what is in flight is waited for, and nothing
-  /// is begun any more.
+  /// After a failure no range is started, but those in flight are waited for: of several failures,
+  /// the one with the lowest range index is returned.
   Next next(ReadPlan& plan) override {
     if (done() || !failed_.ok()) return Next::end;
     if (free_.empty()) return Next::later;
@@ -81,7 +81,8 @@ class ManyReads::Run final : private RangeFeed {
     return Next::end;
   }
 
-  /// What plan() found may be another file by now: places were made for that one.
+  /// Opens a file again. It may have been replaced since plan() assigned the places: it must be at
+  /// least as long and need no larger alignment.
   Status reopen(Source& source) const {
     STOKER_TRY(reads_.open(source));
     if (source.file->size_bytes() >= source.size_bytes &&
@@ -92,7 +93,7 @@ class ManyReads::Run final : private RangeFeed {
     return Status(Code::io_error, "the file was replaced or shortened while it was being read");
   }
 
-  /// Plans the next piece of a range; false if it needs memory that is still in use.
+  /// Plans the next piece of a range. Returns false if it needs memory that is still in use.
   Result<bool> plan_piece(std::size_t index, ReadPlan& plan) {
     const ReadRange& range = reads_.ranges_[index];
     Source& source = reads_.sources_[range.file];
@@ -119,8 +120,8 @@ class ManyReads::Run final : private RangeFeed {
     return true;
   }
 
-  /// The memory that [begin, begin + size) is read into: the place of the range itself wherever the
-  /// path allows it. Empty if it must bounce and the pool has nothing left.
+  /// Returns the memory that [begin, begin + size) is read into: the destination itself if the path
+  /// allows it. Empty if the piece must bounce and the pool has no free buffer.
   Result<std::span<std::byte>> room_for(std::size_t index, std::uint64_t begin, std::size_t size,
                                         IoPath path, Piece& piece) {
     const ReadRange& range = reads_.ranges_[index];
@@ -173,7 +174,7 @@ class ManyReads::Run final : private RangeFeed {
   const std::span<std::byte> memory_;
   std::vector<std::size_t> order_;
   std::size_t next_ = 0;                    // in order_
-  std::uint64_t done_bytes_ = 0;            // of that range, as far as it has been planned
+  std::uint64_t done_bytes_ = 0;            // of that range, already planned
   std::vector<std::uint32_t> pieces_left_;  // in flight, by range
   std::vector<Piece> pieces_;               // by tag
   std::vector<std::size_t> free_;           // tags

@@ -40,7 +40,7 @@ Status WriteBehind::append(std::span<const std::byte> bytes) {
   return {};
 }
 
-/// Leaves a free block to be filled.
+/// Passes the full block to the thread, and waits until there is a free one to fill.
 Status WriteBehind::hand_over() {
   if (!thread_.joinable()) {
     begin_direct();
@@ -58,13 +58,13 @@ Status WriteBehind::hand_over() {
   return failure_;
 }
 
-/// Before the first byte: a file is written by one path from its beginning to its end. The flag is
-/// no step of durability, so it does not go through FileOps.
+/// Called before the first byte is written: a file is written through one path from start to end.
+/// Setting the flag does not affect durability, so it does not go through FileOps.
 void WriteBehind::begin_direct() {
   const Result<FilesystemKind> kind = filesystem_of(fd_.get());
   if (!kind.ok() || !kind->local_block) return;
   const Result<DirectAlignment> alignment = direct_alignment_of(fd_.get());
-  constexpr std::uint32_t kPageBytes = 4096;  // what the blocks are aligned to
+  constexpr std::uint32_t kPageBytes = 4096;  // the alignment of the blocks
   if (!alignment.ok() || kPageBytes % alignment->memory_bytes != 0 ||
       kPageBytes % alignment->offset_bytes != 0)
     return;
@@ -92,13 +92,13 @@ void WriteBehind::work() {
   }
 }
 
-/// A direct write that was cut short goes on from the last whole unit.
+/// Writes a block. A short direct write continues from the last whole unit.
 Status WriteBehind::write_block(std::span<const std::byte> block, std::uint64_t offset_bytes) {
   const std::size_t unit = std::max<std::size_t>(direct_unit_bytes_, 1);
   for (std::size_t done = 0; done < block.size();) {
     const Result<std::size_t> moved =
         ops_.pwrite(fd_.get(), block.subspan(done), offset_bytes + done);
-    if (!moved.ok() && moved.status().os_error() == EINTR) continue;  // nothing was moved
+    if (!moved.ok() && moved.status().os_error() == EINTR) continue;  // nothing was written
     STOKER_TRY(moved.status());
     const std::size_t next =
         done + *moved == block.size() ? block.size() : (done + *moved) / unit * unit;

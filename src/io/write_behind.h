@@ -14,32 +14,32 @@
 
 namespace stoker {
 
-/// A file that is written from front to back while its bytes are still being made. Full blocks go
-/// to a thread of its own and past the page cache where that pays, so that the device works while
-/// the caller fills the next one, and little is left to do for the fsync. What fits into one block
-/// is one write, by the caller.
+/// A file that is written sequentially while its bytes are being produced. A separate thread writes
+/// full blocks, with direct I/O on local disks, so that the device works while the caller fills the
+/// next block, and little is left for the fsync. A file of at most one block is written by the
+/// caller's thread in finish().
 ///
-/// Thread safety: none. Between the first full block and finish() `ops` is called by the thread,
-/// and by nobody else on behalf of this file.
+/// Thread safety: none. Between the first full block and finish(), only the thread calls `ops` for
+/// this file.
 class WriteBehind {
  public:
   static constexpr std::size_t kBlockBytes = std::size_t{1} << 20;
   static constexpr std::size_t kBlockCount = 4;  ///< Being filled, waiting and being written.
 
-  /// `fd` is open for writing, and its file is empty.
+  /// `fd` must be open for writing, and its file empty. `ops` must outlive this object.
   WriteBehind(FileOps& ops, UniqueFd fd) : ops_(ops), fd_(std::move(fd)) {}
   WriteBehind(const WriteBehind&) = delete;
   WriteBehind& operator=(const WriteBehind&) = delete;
-  /// Waits for the write that is under way; what is not begun is forgotten.
+  /// Waits for the write in progress; discards blocks whose write has not started.
   ~WriteBehind();
 
-  /// Waits while all blocks are on their way. A failure is final; it may be that of a block that
-  /// was appended earlier.
+  /// Waits while no block is free. A failure is final, and may concern bytes that were appended
+  /// earlier.
   Status append(std::span<const std::byte> bytes);
   std::uint64_t size_bytes() const noexcept { return handed_bytes_ + used_bytes_; }
 
-  /// Waits until everything is written, gives the file its exact size, and hands the descriptor
-  /// back: to be fsynced and closed. Nothing may be appended afterwards.
+  /// Waits until all bytes are written, sets the exact file size and returns the descriptor, which
+  /// the caller must fsync and close. Nothing may be appended afterwards.
   Result<UniqueFd> finish();
 
  private:

@@ -20,15 +20,15 @@ namespace {
 
 constexpr std::uint64_t kSmallFileBytes = std::uint64_t{128} << 10;
 constexpr std::uint64_t kManyFiles = 10'000;
-constexpr double kFileCountMax = 1e18;  // weights multiply on the way down, whatever the tree
+constexpr double kFileCountMax = 1e18;  // weights multiply from level to level
 
 struct WeightedSize {
   std::uint64_t bytes;
-  double weight;  ///< How many files of the tree it stands for.
+  double weight;  ///< Number of files in the tree that it represents.
   bool is_shard;
 };
 
-/// By its name alone: that the name tells the truth is not important enough to read the file.
+/// Judges by the name alone: not worth reading the file.
 bool is_named_like_a_shard(std::string_view path) {
   constexpr std::array<std::string_view, 9> kEndings = {
       ".tar", ".tar.gz", ".tgz", ".tar.zst", ".bin", ".idx", ".npy", ".arrow", ".parquet"};
@@ -39,13 +39,14 @@ bool is_named_like_a_shard(std::string_view path) {
 
 struct WeightedDirectory {
   std::string path;
-  double weight;             ///< How many directories of the tree it stands for.
-  std::uint64_t size_bytes;  ///< Of the directory itself: about as much as it has entries.
+  double weight;             ///< Number of directories in the tree that it represents.
+  std::uint64_t size_bytes;  ///< Of the directory itself: grows with its entries.
 
   double importance() const { return weight * static_cast<double>(size_bytes); }
 };
 
-/// Every n-th item, so that at most `count_max` remain; returns by how much each now counts more.
+/// Keeps every n-th item, so that at most `count_max` remain; returns the factor by which each now
+/// counts more.
 template <typename T>
 double thin_out(std::vector<T>& items, std::size_t count_max) {
   const std::size_t count = items.size();
@@ -58,9 +59,9 @@ double thin_out(std::vector<T>& items, std::size_t count_max) {
   return static_cast<double>(count) / static_cast<double>(count_max);
 }
 
-/// Leaves at most `count_max`: the half of them that matters most as it is, because a few
-/// directories may hold most of the files, and every n-th of the others, which then stand for their
-/// neighbours. Returns whether any were left out.
+/// Keeps at most `count_max` directories: the most important ones fill half of them, because a few
+/// directories may contain most of the files; every n-th of the others fills the rest and
+/// represents its neighbors. Returns whether any were left out.
 bool thin_out_level(std::vector<WeightedDirectory>& level, std::size_t count_max) {
   if (level.size() <= count_max) return false;
   std::stable_sort(level.begin(), level.end(),
@@ -180,8 +181,8 @@ class Walk {
   std::vector<WeightedSize> sizes_;
 };
 
-/// Whether there is something to pack: not in a system's root, nor in what the kernel makes up,
-/// such as /proc, which has no blocks.
+/// Whether there can be files to pack: not in the root directory, nor in a filesystem such as
+/// /proc, which has no blocks.
 bool holds_data(const Target& target) {
   return target.path != "/" &&
          (target.kind != FilesystemType::unknown || target.volume.blocks_total != 0);

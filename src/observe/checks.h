@@ -1,7 +1,7 @@
 /// \file
-/// Everything the doctor looks at: one function per subject, each a pure function of the machine.
-/// Each returns at least one finding where its subject exists, `ok` if all is well. None fails:
-/// what cannot be read is said in a finding.
+/// The checks of the doctor: one function per subject, whose result depends only on its arguments.
+/// Each returns at least one finding if its subject exists, `ok` if all is well. None fails: a
+/// finding reports what could not be read.
 #pragma once
 
 #include "observe/finding.h"

@@ -30,7 +30,7 @@ Result<Findings> examine(Machine& machine, const DoctorOptions& options) {
   const auto stopped = [&] { return options.stop.stop_requested(); };
   const Status cancelled(Code::cancelled, "interrupted");
 
-  std::vector<Target> targets;  // all of them first: a misspelt path is told at once
+  std::vector<Target> targets;  // all of them first, to report a misspelled path at once
   for (const std::string& path : options.paths) {
     STOKER_ASSIGN(Target target, make_target(machine, path, options.role));
     targets.push_back(std::move(target));

@@ -17,7 +17,7 @@ struct DoctorOptions {
 };
 
 /// Examines the machine once and each path in turn; changes nothing. `not_found` or `denied` for a
-/// path that cannot be examined, `cancelled` when the stop token fires between two checks.
+/// path that cannot be examined, `cancelled` if a stop is requested; it is checked between checks.
 Result<Findings> examine(Machine& machine, const DoctorOptions& options);
 
 }  // namespace stoker

@@ -8,7 +8,7 @@ namespace {
 
 using enum FilesystemType;
 
-// In the order of the enum: filesystem_traits() indexes it.
+// In the order of the enum: filesystem_traits() uses it as the index.
 constexpr std::array kTraits{
     FilesystemTraits{ext4, "ext4", "atomic", "durable", "yes", "yes", false},
     FilesystemTraits{xfs, "XFS", "atomic", "durable", "yes", "yes", false},
@@ -18,25 +18,26 @@ constexpr std::array kTraits{
                      "yes, but buffered for compressed files", "inside a subvolume", false},
     FilesystemTraits{tmpfs, "tmpfs", "atomic", "without effect: this is memory",
                      "without meaning: this is memory", "yes", false},
-    FilesystemTraits{nfs, "NFS", "atomic on the server, RENAME_NOREPLACE refused",
-                     "durable once the server has committed; errors may come only here or at close",
-                     "yes, past the client's cache", "yes", true},
+    FilesystemTraits{
+        nfs, "NFS", "atomic on the server, RENAME_NOREPLACE refused",
+        "durable once the server has committed; errors may appear only here or at close",
+        "yes, past the client's cache", "yes", true},
     FilesystemTraits{lustre, "Lustre", "atomic", "durable", "yes, in whole pages", "yes", true},
     FilesystemTraits{gpfs, "GPFS", "atomic", "durable", "yes", "yes", true},
     FilesystemTraits{beegfs, "BeeGFS", "atomic", "durable with tuneRemoteFSync=true", "yes",
                      "only inside one directory", true},
     FilesystemTraits{weka, "Weka", "atomic", "durable", "yes", "yes", true},
     FilesystemTraits{cephfs, "CephFS", "atomic", "durable", "yes", "yes", true},
-    FilesystemTraits{ceph_fuse, "CephFS through ceph-fuse", "atomic", "durable",
-                     "only by the daemon's own choice", "yes", true},
+    FilesystemTraits{ceph_fuse, "CephFS through ceph-fuse", "atomic", "durable", "up to the daemon",
+                     "yes", true},
     FilesystemTraits{fuse, "FUSE", "up to the daemon", "up to the daemon", "up to the daemon",
                      "up to the daemon", true},
     FilesystemTraits{object_fuse, "an object store through FUSE",
                      "refused, or copy and delete: not atomic",
                      "uploads at close, if it does at all", "no", "no", true},
     FilesystemTraits{overlay, "overlay", "EXDEV for directories of a lower layer",
-                     "durable in the upper layer, which goes with the container",
-                     "as the upper filesystem does", "of a lower file: copied first", false},
+                     "durable in the upper layer, which is deleted with the container",
+                     "as on the upper filesystem", "copies a file of a lower layer first", false},
     FilesystemTraits{unknown, "unknown", "unknown", "unknown", "unknown", "unknown", false},
 };
 static_assert(kTraits.size() == static_cast<std::size_t>(unknown) + 1);
@@ -45,7 +46,7 @@ struct MagicRow {
   std::uint64_t magic;
   FilesystemType kind;
 };
-// linux/magic.h, and for the others the modules' own sources.
+// From linux/magic.h, and for the others from the sources of their modules.
 constexpr std::array kMagics{
     MagicRow{0xef53, ext4},       MagicRow{0x58465342, xfs},    MagicRow{0x2fc12fc1, zfs},
     MagicRow{0x9123683e, btrfs},  MagicRow{0x01021994, tmpfs},  MagicRow{0x858458f6, tmpfs},
@@ -74,7 +75,7 @@ constexpr std::array kTypes{TypeRow{"ext4", ext4},
                             TypeRow{"ceph", cephfs},
                             TypeRow{"overlay", overlay}};
 
-// The names their mounts go by, as a type ("fuse.s3fs") or as a source ("mountpoint-s3").
+// The names in their mounts, as a type ("fuse.s3fs") or as a source ("mountpoint-s3").
 constexpr std::array<std::string_view, 9> kObjectDaemons{"s3fs",      "mountpoint-s3", "goofys",
                                                          "geesefs",   "gcsfuse",       "blobfuse",
                                                          "blobfuse2", "rclone",        "s3ql"};

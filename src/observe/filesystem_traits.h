@@ -21,12 +21,12 @@ enum class FilesystemType : std::uint8_t {
   cephfs,
   ceph_fuse,
   fuse,
-  object_fuse,  ///< A FUSE daemon over an object store: s3fs, mountpoint-s3, gcsfuse, rclone.
+  object_fuse,  ///< A FUSE mount of an object store: s3fs, mountpoint-s3, gcsfuse, rclone.
   overlay,
   unknown,
 };
 
-/// What a filesystem promises about the calls a checkpoint and a loader rest on.
+/// What a filesystem guarantees about the calls that checkpoints and loaders depend on.
 struct FilesystemTraits {
   FilesystemType kind;
   std::string_view name;
@@ -39,8 +39,8 @@ struct FilesystemTraits {
 
 const FilesystemTraits& filesystem_traits(FilesystemType kind);
 
-/// By the magic of statfs(2), and by the mount's type where one magic serves several (FUSE). The
-/// type alone decides for a magic nobody knows.
+/// Finds the type by the magic number of statfs(2), and by the mount's type if several filesystems
+/// share the number (FUSE) or the number is not known.
 FilesystemType filesystem_type(std::uint64_t type_magic, const MountEntry& mount);
 
 }  // namespace stoker

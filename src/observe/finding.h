@@ -6,21 +6,21 @@
 
 namespace stoker {
 
-/// Worse compares greater.
+/// In ascending order.
 enum class Severity : std::uint8_t {
-  ok,       ///< Looked at, and well.
-  note,     ///< Could be better; nobody has to hurry.
-  warning,  ///< Costs training time, or may lose data under conditions that are named.
+  ok,       ///< Checked; nothing to do.
+  note,     ///< Could be better; not urgent.
+  warning,  ///< Costs training time, or may lose data under the conditions that `why` names.
   problem,  ///< Endangers data or stops work.
 };
 
-/// One thing the doctor looked at. The field names are those of `stoker doctor --json`.
+/// The result of one check. The field names are those of `stoker doctor --json`.
 struct Finding {
   Severity severity = Severity::ok;
   std::string subject;   ///< "io_uring", or "/data: mount options" for a finding about a path.
-  std::string seen;      ///< What was read, with figures.
-  std::string why = {};  ///< What it does to training; empty when ok.
-  std::string fix = {};  ///< The command that fixes it; empty when ok.
+  std::string seen;      ///< What was found, with numbers.
+  std::string why = {};  ///< The effect on training; empty when ok.
+  std::string fix = {};  ///< A command that fixes it or shows more; empty when ok.
 };
 
 using Findings = std::vector<Finding>;

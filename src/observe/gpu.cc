@@ -10,7 +10,7 @@ namespace stoker {
 namespace {
 
 constexpr std::size_t kGpusMax = 64;
-constexpr std::uint64_t kDriverMin = 565;  // first open modules with PCI P2PDMA
+constexpr std::uint64_t kDriverMin = 565;  // the first open modules with PCI P2PDMA
 constexpr double kKernelMin = 6.02;        // 6.2, written so that 6.10 compares greater
 
 /// "6.8.0-45-generic" gives 6.08.
@@ -23,7 +23,7 @@ double kernel_version(Machine& machine) {
          static_cast<double>(parse_count(digits).value_or(0)) / 100;
 }
 
-/// The driver's number in "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.86.15 ...".
+/// Returns 570 for "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.86.15 ...".
 std::uint64_t driver_version(std::string_view text) {
   for (const std::string_view word : split_words(text))
     if (const std::size_t dot = word.find('.'); dot == 3)
@@ -135,9 +135,8 @@ Findings check_peer_to_peer(Machine& machine) {
     return {{.subject = subject, .seen = "nvidia-fs is loaded: " + state.nvidia_fs_version}};
   if (state.blockers.empty())
     return {{.subject = subject,
-             .seen =
-                 "no nvidia-fs, but nothing stands in the way of PCI peer-to-peer; only a probe "
-                 "read proves it (gdscheck -p)"}};
+             .seen = "no nvidia-fs, but no setting prevents PCI peer-to-peer; only a probe read "
+                     "proves it (gdscheck -p)"}};
   std::string seen = "no nvidia-fs, and no PCI peer-to-peer: ";
   for (std::size_t i = 0; i < state.blockers.size(); ++i)
     seen += (i == 0 ? "" : ", ") + state.blockers[i];

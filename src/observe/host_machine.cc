@@ -28,7 +28,7 @@ namespace {
 
 constexpr std::size_t kTextMax = std::size_t{1} << 20;
 
-/// read(2) appended to `text`, which stops growing at kTextMax. Returns what read returned.
+/// Appends one read(2) to `text`, which stops growing at kTextMax. Returns the result of read(2).
 ssize_t read_some(int fd, std::string& text) {
   std::array<char, 16384> chunk;
   const ssize_t count = ::read(fd, chunk.data(), chunk.size());
@@ -41,17 +41,17 @@ DirectoryEntry::Kind kind_of(const std::string& directory, const dirent& entry) 
   if (entry.d_type == DT_REG) return DirectoryEntry::Kind::file;
   if (entry.d_type == DT_DIR) return DirectoryEntry::Kind::directory;
   if (entry.d_type != DT_UNKNOWN) return DirectoryEntry::Kind::other;
-  struct stat info{};  // some filesystems leave the type to lstat
+  struct stat info{};  // some filesystems report the type only through lstat
   if (::lstat((directory + "/" + entry.d_name).c_str(), &info) != 0)
     return DirectoryEntry::Kind::other;
   if (S_ISREG(info.st_mode)) return DirectoryEntry::Kind::file;
   return S_ISDIR(info.st_mode) ? DirectoryEntry::Kind::directory : DirectoryEntry::Kind::other;
 }
 
-/// A program with its own process group, so that a time-out also ends what it started.
+/// A program in its own process group, so that a timeout also kills its children.
 class ChildProcess {
  public:
-  /// `output` becomes the child's standard output; the other two are /dev/null.
+  /// `output` becomes the child's standard output; standard input and error are /dev/null.
   static Result<ChildProcess> start(const std::vector<std::string>& argv, int output) {
     std::vector<char*> pointers;
     pointers.reserve(argv.size() + 1);
@@ -76,8 +76,8 @@ class ChildProcess {
 
   void kill() const { ::kill(-pid_, SIGKILL); }
 
-  /// The wait status; nothing if the child is still there at `deadline`. A child in an
-  /// uninterruptible sleep (a dead file server) outlives even SIGKILL, and must not hold us.
+  /// Returns the wait status; nullopt if the child still runs at `deadline`. A child in an
+  /// uninterruptible sleep (a dead file server) survives even SIGKILL, and must not block us.
   std::optional<int> wait(Deadline deadline) const {
     for (int status = 0;;) {
       const pid_t done = ::waitpid(pid_, &status, WNOHANG);
@@ -140,7 +140,7 @@ class HostMachine final : public Machine {
   Result<VolumeStats> volume(const std::string& path) override {
     struct statfs raw{};
     if (::statfs(path.c_str(), &raw) != 0) return Status::from_errno(errno, "statfs", path);
-    // f_type is signed and sign-extended for magics like CIFS's: only 32 bits of it mean anything.
+    // f_type is signed, and sign-extended for numbers such as that of CIFS: only 32 bits are valid.
     return VolumeStats{.type_magic = static_cast<std::uint32_t>(raw.f_type),
                        .block_bytes = static_cast<std::uint64_t>(raw.f_bsize),
                        .blocks_total = raw.f_blocks,
@@ -185,7 +185,7 @@ class HostMachine final : public Machine {
     const UniqueFd reader(ends[0]);
     UniqueFd writer(ends[1]);
     STOKER_ASSIGN(const ChildProcess child, ChildProcess::start(argv, writer.get()));
-    writer = UniqueFd();  // ours: the end of the pipe comes when the child's copy is closed
+    writer = UniqueFd();  // so that the pipe ends when the child closes its copy
 
     const Deadline deadline = deadline_after(timeout);
     CommandResult result;
@@ -198,7 +198,7 @@ class HostMachine final : public Machine {
     std::optional<int> status = child.wait(deadline);
     if (!status) {
       child.kill();
-      static_cast<void>(child.wait(deadline_after(milliseconds(200))));  // reaps it if it can
+      static_cast<void>(child.wait(deadline_after(milliseconds(200))));  // reaps it if possible
       return Status(Code::unavailable, argv[0] + " did not answer in time");
     }
     result.exit_code = WIFEXITED(*status) ? WEXITSTATUS(*status) : 128 + WTERMSIG(*status);

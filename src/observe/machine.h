@@ -12,29 +12,29 @@
 
 namespace stoker {
 
-/// What statfs(2) says about the filesystem that holds a path.
+/// What statfs(2) reports about the filesystem of a path.
 struct VolumeStats {
   std::uint64_t type_magic = 0;
   std::uint64_t block_bytes = 0;
   std::uint64_t blocks_total = 0;
-  std::uint64_t blocks_available = 0;  ///< To ordinary users.
-  std::uint64_t inodes_total = 0;      ///< 0 where inodes are made on demand (btrfs).
+  std::uint64_t blocks_available = 0;  ///< To unprivileged users.
+  std::uint64_t inodes_total = 0;      ///< 0 if inodes are allocated on demand (btrfs).
   std::uint64_t inodes_free = 0;
 };
 
-/// What lstat(2) says about a path.
+/// What lstat(2) reports about a path.
 struct PathInfo {
   std::uint32_t device_major = 0;
   std::uint32_t device_minor = 0;
   bool is_directory = false;
-  bool is_file = false;  ///< A regular one.
+  bool is_file = false;  ///< A regular file.
   std::uint64_t size_bytes = 0;
 };
 
 struct DirectoryEntry {
   enum class Kind : std::uint8_t { file, directory, other };
   std::string name;
-  Kind kind = Kind::other;  ///< A symbolic link is `other`: nobody follows it.
+  Kind kind = Kind::other;  ///< A symbolic link is `other` and is not followed.
 };
 
 enum class Resource : std::uint8_t { locked_memory, open_files };
@@ -47,23 +47,23 @@ struct ResourceLimit {
 
 struct CommandResult {
   int exit_code = 0;
-  std::string output;  ///< Standard output, cut at 1 MiB.
+  std::string output;  ///< Standard output, truncated at 1 MiB.
 };
 
-/// Whether io_uring does its work here, and how we know.
+/// Whether io_uring works here, and the reason.
 struct UringState {
   bool works = false;
   std::string reason;
 };
 
-/// How long reads of 4 KiB at random places take, one at a time and past the page cache.
+/// The latency of direct 4 KiB reads at random offsets, one at a time.
 struct ReadTiming {
   std::uint32_t count = 0;
   std::chrono::nanoseconds median{0};
 };
 
-/// The machine the doctor examines: everything it knows comes through this seam, so that tests can
-/// put a fixture tree in its place. Whatever is read here is untrusted text.
+/// The machine that the doctor examines. The doctor gets all its data through this interface, so
+/// that tests can substitute a fixture tree. All text that it returns is untrusted.
 ///
 /// Thread safety: none; one examination, one thread.
 class Machine {
@@ -72,45 +72,45 @@ class Machine {
 
   virtual ~Machine() = default;
 
-  /// A text file of /proc, /sys or /boot, cut at 1 MiB.
+  /// Reads a text file of /proc, /sys or /boot, truncated at 1 MiB.
   virtual Result<std::string> read_text(const std::string& path) = 0;
-  /// At most `count_max` entries in bytewise order of names, without "." and "..". Which ones are
-  /// left out when there are more is up to the filesystem.
+  /// Returns at most `count_max` entries in bytewise order of names, without "." and "..". If there
+  /// are more, the filesystem decides which ones are omitted.
   virtual Result<std::vector<DirectoryEntry>> list(const std::string& path,
                                                    std::size_t count_max) = 0;
   virtual Result<std::string> read_link(const std::string& path) = 0;
-  /// The absolute path without symbolic links; `not_found` where there is nothing.
+  /// Returns the absolute path without symbolic links; `not_found` if the path does not exist.
   virtual Result<std::string> resolve(const std::string& path) = 0;
   virtual Result<VolumeStats> volume(const std::string& path) = 0;
   virtual Result<PathInfo> stat(const std::string& path) = 0;
   /// Measures a block device or a regular file for at most a quarter of a second.
-  /// `invalid_argument` for one that is too small or too sparse to tell anything, `unsupported`
-  /// where its filesystem takes no direct reads.
+  /// `invalid_argument` if it is too small or too sparse to measure, or if its filesystem does not
+  /// support direct reads.
   virtual Result<ReadTiming> time_reads(const std::string& path) = 0;
   virtual ResourceLimit limit(Resource resource) = 0;
   virtual UringState uring() = 0;
   virtual bool is_root() = 0;
-  /// Runs a program found in PATH, never through a shell, with standard error discarded.
-  /// `not_found` without the program, `unavailable` if it had to be killed after `timeout`.
+  /// Runs a program found in PATH, never through a shell, and discards its standard error.
+  /// `not_found` if there is no such program, `unavailable` if it was killed after `timeout`.
   virtual Result<CommandResult> run(const std::vector<std::string>& argv, milliseconds timeout) = 0;
 };
 
-/// The machine this process runs on.
+/// Returns the machine that this process runs on.
 std::unique_ptr<Machine> make_host_machine();
 
 inline constexpr Machine::milliseconds kCommandTimeout{5000};
 
-/// The text of a file without surrounding blanks; nothing if it cannot be read or is empty.
+/// Returns the text of a file without surrounding blanks; nullopt if it cannot be read or is empty.
 std::optional<std::string> find_word(Machine& machine, const std::string& path);
-/// The number that is all of a file; nothing if it cannot be read or is none.
+/// Returns the number in a file; nullopt if it cannot be read or has anything else.
 std::optional<std::uint64_t> find_count(Machine& machine, const std::string& path);
-/// The names in a directory that consist of `prefix` and decimal digits ("nvme" finds nvme0, and
-/// neither nvme0n1 nor nvme-fabrics), in the order of the numbers.
+/// Returns the names in a directory that consist of `prefix` and decimal digits, in the order of
+/// the numbers: "nvme" finds nvme0, but neither nvme0n1 nor nvme-fabrics.
 std::vector<std::string> find_numbered(Machine& machine, const std::string& directory,
                                        std::string_view prefix);
-/// MemTotal; 0 if /proc/meminfo does not say.
+/// Returns MemTotal of /proc/meminfo in bytes; 0 if it cannot be read.
 std::uint64_t memory_total_bytes(Machine& machine);
-/// The output of a command that ended well; nothing otherwise.
+/// Returns the output of a command; nullopt if it fails or exits with a nonzero status.
 std::optional<std::string> find_output(Machine& machine, const std::vector<std::string>& argv);
 
 }  // namespace stoker

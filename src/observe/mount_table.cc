@@ -12,7 +12,7 @@ bool is_octal(char c) {
   return c >= '0' && c <= '7';
 }
 
-/// The kernel writes blank, tab, newline, backslash and '#' as \ooo (seq_escape in fs/seq_file.c).
+/// The kernel writes space, tab, newline, backslash and '#' as \ooo (seq_escape in fs/seq_file.c).
 std::string unescape(std::string_view text) {
   std::string plain;
   for (std::size_t at = 0; at < text.size(); ++at) {

@@ -6,7 +6,7 @@
 
 namespace stoker {
 
-/// Machine::time_reads() of the machine this process runs on.
+/// Implements Machine::time_reads() for the machine that this process runs on.
 Result<ReadTiming> time_random_reads(const std::string& path);
 
 }  // namespace stoker

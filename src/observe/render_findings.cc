@@ -24,7 +24,7 @@ std::string_view color_of(Severity severity) {
   return "";
 }
 
-/// Names of mounts and devices may hold anything; a terminal must not obey it.
+/// Names of mounts and devices may contain any bytes; a terminal must not interpret them.
 std::string printable(std::string_view text) {
   std::string safe(text);
   for (char& c : safe)
@@ -32,8 +32,8 @@ std::string printable(std::string_view text) {
   return safe;
 }
 
-/// `text` in lines of at most `width` columns, all but the first indented. A word that is longer
-/// stands on a line of its own.
+/// Wraps `text` in lines of at most `width` columns, all but the first indented. A longer word gets
+/// its own line.
 std::string wrap(std::string_view text, std::size_t indent, std::size_t width) {
   std::string lines;
   std::size_t column = indent;

@@ -17,13 +17,13 @@
 namespace stoker {
 namespace {
 
-/// No rotating disk is that fast at random places: half a turn alone takes 2 ms at 15,000 per
-/// minute, and 4 ms at 7,200.
+/// No rotating disk is faster at random offsets: half a turn alone takes 2 ms at 15,000 rpm, and 4
+/// ms at 7,200 rpm.
 constexpr std::chrono::nanoseconds kRotatingReadMin = std::chrono::milliseconds(2);
 constexpr std::size_t kDirectoriesSearched = 64;
-constexpr std::size_t kEntriesSearched = 256;  // of each directory
+constexpr std::size_t kEntriesSearched = 256;  // per directory
 
-/// The largest file near the top of the tree; empty if there is none.
+/// Returns the largest file near the top of the tree; empty if there is none.
 std::string find_large_file(Machine& machine, const Target& target) {
   if (target.info.is_file) return target.path;
   std::string largest;
@@ -51,7 +51,7 @@ std::string find_large_file(Machine& machine, const Target& target) {
   return largest;
 }
 
-/// The device itself is the better witness, but only root may read it.
+/// Measures the device itself or, if it cannot be read (only root may), a large file.
 std::optional<ReadTiming> measure(Machine& machine, const Target& target, const std::string& disk) {
   if (const Result<ReadTiming> timing = machine.time_reads("/dev/" + disk); timing.ok())
     return *timing;
@@ -70,7 +70,7 @@ bool is_virtual(Machine& machine, const std::string& disk) {
       kModels, [&](std::string_view name) { return model.find(name) != std::string::npos; });
 }
 
-/// What to do depends on what lies there: only loose files can be packed.
+/// The advice depends on the files: only files that are not in shards yet can be packed.
 std::string advice_for(Machine& machine, const Target& target) {
   const std::string directory = shell_quote(target.directory);
   const std::string in_blocks = "stoker.Loader(..., shuffle=\"block\")";

@@ -8,9 +8,9 @@
 
 namespace stoker {
 
-/// Whether a disk rotates. The kernel's flag alone does not say: many virtual disks have it,
-/// whatever they lie on. So a disk with the flag is measured, by reads of the device or of a large
-/// file below the target, and the measurement decides; what there is to say is added to `findings`.
+/// Whether a disk rotates. The kernel's flag alone does not decide it, because many virtual disks
+/// have the flag whatever they are stored on. A disk with the flag is therefore measured, by
+/// reading the device or a large file below the target. Adds the result to `findings`.
 bool check_rotation(Machine& machine, const Target& target, const std::string& disk,
                     Findings& findings);
 

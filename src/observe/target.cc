@@ -12,7 +12,7 @@ namespace {
 constexpr int kStackDepthMax = 8;         // dm over md over partitions is 3
 constexpr std::size_t kSlavesMax = 1024;  // of one device
 
-/// The last component of the path that a link in /sys points to, and the one before it.
+/// The last two components of the path that a link in /sys points to.
 struct SysfsName {
   std::string name;
   std::string parent;
@@ -26,7 +26,7 @@ SysfsName read_sysfs_name(Machine& machine, const std::string& link) {
   return {.name = std::string(parts.back()), .parent = std::string(parts[parts.size() - 2])};
 }
 
-/// The whole disk of a partition; any other device is its own.
+/// Returns the whole disk of a partition; any other device is returned as it is.
 std::string whole_disk(Machine& machine, const SysfsName& device) {
   const bool is_partition =
       find_word(machine, "/sys/class/block/" + device.name + "/partition").has_value();
@@ -48,7 +48,7 @@ void collect_disks(Machine& machine, const std::string& device, int depth,
   }
 }
 
-/// One line that says what to do.
+/// Adds what to do to an error.
 Status explain(const std::string& path, const Status& status) {
   if (status.code() == Code::not_found)
     return Status(Code::not_found,
@@ -62,7 +62,7 @@ Status explain(const std::string& path, const Status& status) {
                 status.os_error());
 }
 
-/// A device or a pipe is not opened: that alone may do something.
+/// Checks that the target can be read. Devices and pipes are not opened: opening may have effects.
 Status try_read(Machine& machine, const Target& target) {
   if (target.info.is_directory) return machine.list(target.path, 1).status();
   return target.info.is_file ? machine.read_text(target.path).status() : Status();
@@ -76,7 +76,7 @@ BlockStack find_block_stack(Machine& machine, const MountEntry& mount) {
     device = read_sysfs_name(
         machine, fmt::format("/sys/dev/block/{}:{}", mount.device_major, mount.device_minor));
   } else if (std::string_view(mount.source).starts_with("/dev/")) {
-    // btrfs answers with an anonymous device number; its source names one of its members.
+    // btrfs reports an anonymous device number; its source names one of its members.
     const std::string name = mount.source.substr(mount.source.rfind('/') + 1);
     if (is_plain_name(name)) device = read_sysfs_name(machine, "/sys/class/block/" + name);
   }

@@ -10,19 +10,19 @@
 
 namespace stoker {
 
-/// What a path is for. Datasets can be fetched again; checkpoints cannot.
+/// The use of a path. Datasets can be fetched again; checkpoints cannot.
 enum class Role : std::uint8_t { both, dataset, checkpoint };
 
 /// The block devices under a filesystem.
 struct BlockStack {
-  std::string top;  ///< What is mounted: "nvme0n1", "dm-0"; empty if no block device.
-  std::vector<std::string> disks;  ///< The whole disks at the bottom, in order of names.
+  std::string top;  ///< The mounted device, or the disk of a partition; empty if none.
+  std::vector<std::string> disks;  ///< The whole disks below it, sorted by name.
 };
 
-/// One path to examine, and where it lies.
+/// A path to examine, with its mount, filesystem and devices.
 struct Target {
   std::string path;       ///< Absolute, without symbolic links.
-  std::string directory;  ///< The path itself, or the directory of a file.
+  std::string directory;  ///< The path itself, or its parent if it is not a directory.
   Role role = Role::both;
   PathInfo info;
   VolumeStats volume;
@@ -36,10 +36,11 @@ struct Target {
   std::string subject(std::string_view what) const { return path + ": " + std::string(what); }
 };
 
-/// Finds out where `path` lies. `not_found` if there is nothing, `denied` if it cannot be read.
+/// Finds the mount, filesystem and devices of `path`. `not_found` if it does not exist, `denied` if
+/// it cannot be read.
 Result<Target> make_target(Machine& machine, const std::string& path, Role role);
 
-/// The devices under a mount, through partitions, device mapper and md.
+/// Returns the devices under a mount, through partitions, device mapper and md.
 BlockStack find_block_stack(Machine& machine, const MountEntry& mount);
 
 }  // namespace stoker

@@ -1,5 +1,5 @@
 /// \file
-/// Reading what /proc, /sys and commands print: never throws, never trusts.
+/// Parsers for the output of /proc, /sys and commands. They accept any bytes and report no errors.
 #pragma once
 
 #include <cstdint>
@@ -12,23 +12,26 @@ namespace stoker {
 
 std::string_view trim(std::string_view text);
 
-/// The number that is all of `text` but for surrounding blanks; decimal, or hexadecimal after 0x.
+/// Parses a number, decimal or hexadecimal after 0x, with optional surrounding blanks; nullopt for
+/// any other text.
 std::optional<std::uint64_t> parse_count(std::string_view text);
 std::optional<double> parse_decimal(std::string_view text);
 
-/// Views into `text`: pieces between runs of blanks.
+/// Splits at runs of blanks. Returns views into `text`.
 std::vector<std::string_view> split_words(std::string_view text);
-/// Views into `text`: pieces between single separators, empty ones included.
+/// Splits at each separator and keeps empty pieces. Returns views into `text`.
 std::vector<std::string_view> split(std::string_view text, char separator);
 
-/// What follows `key` on the first line that starts with it, trimmed: find_field(meminfo,
+/// Returns the rest of the first line that starts with `key`, trimmed: find_field(meminfo,
 /// "MemTotal:") gives "65536 kB".
 std::optional<std::string_view> find_field(std::string_view text, std::string_view key);
 
-/// The choice that /sys marks: "always [madvise] never" gives "madvise"; a lone word is chosen.
+/// Returns the choice in brackets: "always [madvise] never" gives "madvise". Without brackets,
+/// returns the whole text, trimmed.
 std::string_view marked_choice(std::string_view choices);
 
-/// Whether `name` can be one component of a path: text from /sys is not let out of its directory.
+/// Whether `name` is a single path component, so that text from /sys cannot lead out of a
+/// directory.
 bool is_plain_name(std::string_view name);
 
 }  // namespace stoker

@@ -66,8 +66,8 @@ class LocalUpload final : public Upload {
     return info;
   }
 
-  /// The kernel's clock for files moves every few milliseconds: what is replaced sooner would have
-  /// the same time.
+  /// Makes the new object's modification time later than that of the object it replaces: the
+  /// kernel's clock for files advances only every few milliseconds.
   Status make_version_new() const {
     struct stat old{};
     if (::stat(key_.c_str(), &old) != 0) return {};
@@ -131,7 +131,7 @@ class LocalStore final : public ObjectStore {
   }
 
  private:
-  /// A link is what it leads to.
+  /// Returns the kind of the target for a symbolic link.
   Kind kind_of(const std::string& folder, const DirectoryName& name) {
     switch (name.kind) {
       case FileKind::regular: return Kind::object;

@@ -1,5 +1,5 @@
 /// \file
-/// The files of this machine as objects.
+/// Presents the files of this machine as objects.
 #pragma once
 
 #include <memory>
@@ -10,14 +10,15 @@
 
 namespace stoker {
 
-/// The store whose keys are paths, as a user writes them: relative ones begin at the working
-/// directory, and links are followed. Uploads are published as publish_file() does it, with its
-/// crash points; folders on the way are made.
+/// Returns the store whose keys are paths as a user writes them: a relative path starts at the
+/// working directory, and symbolic links are followed. An upload is published through
+/// FilePublisher, with its crash points; missing parent directories are created.
 std::shared_ptr<ObjectStore> local_store();
-/// The same through other system calls, for fault tests. `ops` must outlive it.
+/// Returns a local store that uses `ops` for its system calls, for fault tests. `ops` must outlive
+/// the store.
 std::shared_ptr<ObjectStore> make_local_store(FileOps& ops);
 
-/// Opens one file as an object: for names below a root, where no link is followed.
+/// Opens one file as an object. For names below a root, where no link is followed.
 Result<std::unique_ptr<const Object>> open_local_object(FileOps& ops, const PathAt& path,
                                                         CachePolicy policy);
 

@@ -1,9 +1,9 @@
 /// \file
-/// ObjectStore: named byte strings in one place: a local directory tree, a bucket, memory.
+/// ObjectStore: named byte strings in local files, a bucket or memory.
 ///
-/// The border is crossed once for each object, not once for each read: open() gives an Object, and
-/// whoever reads many ranges takes its File where it is a local one, or else a RangeSource of the
-/// store. So local files keep their descriptors, O_DIRECT and the page cache.
+/// The interface is crossed once per object, not once per read: open() returns an Object, and code
+/// that reads many ranges uses its File if the object is a local file, or a RangeSource of the
+/// store otherwise. Local files thus keep their descriptors, O_DIRECT and the page cache.
 #pragma once
 
 #include <cstddef>
@@ -23,15 +23,17 @@ namespace stoker {
 
 struct ObjectInfo {
   std::uint64_t size_bytes = 0;
-  /// Differs if the bytes differ: the time of the last change of a local file, in nanoseconds; a
-  /// hash of what another store has, such as an ETag.
+  /// Changes when the bytes change: the modification time of a local file, in nanoseconds, or, in
+  /// another store, a hash of a version such as an ETag.
   std::int64_t version = 0;
 
   friend bool operator==(const ObjectInfo&, const ObjectInfo&) = default;
 };
 
-/// An object, open for reading. Every range is of the version that info() tells, or fails, or, of a
-/// local file that is changed in place, shows in info_now().
+/// An object that is open for reading. A read returns bytes of the version that info() reports. If
+/// the object was replaced or removed since, a store that does not keep it readable fails the read
+/// with `unavailable`; it never returns other bytes. The exception is a local file that is modified
+/// in place; compare info_now() with info() to detect that.
 ///
 /// Thread safety: const methods from any thread, also in a forked child.
 class Object {
@@ -42,30 +44,33 @@ class Object {
   virtual ~Object() = default;
 
   virtual const std::string& key() const noexcept = 0;
-  virtual const ObjectInfo& info() const noexcept = 0;  ///< When it was opened.
-  /// As it is now. Only what can be changed while it is open has to look.
+  virtual const ObjectInfo& info() const noexcept = 0;  ///< As of open().
+  /// Returns the current state. The default is for objects that cannot change while they are open.
   virtual Result<ObjectInfo> info_now() const { return info(); }
 
-  /// Where the object is a local file; else null.
+  /// Returns the file if the object is a local one, else null. The object owns it.
   virtual const File* file() const noexcept { return nullptr; }
 
-  /// Memory that read() needs for a range. Exactly `size_bytes` for an object that was opened with
-  /// CachePolicy::buffered, and for one that is no file.
+  /// Returns the bytes of memory that read() needs for a range. Exactly `size_bytes` for an object
+  /// that was opened with CachePolicy::buffered or that is not a file.
   virtual std::size_t scratch_bytes(std::uint64_t /*offset_bytes*/, std::size_t size_bytes) const {
     return size_bytes;
   }
-  /// Reads a range, cut at the end of the object, and waits. The bytes lie in `memory`, which has
-  /// scratch_bytes(), aligned to 4096 where that is more than the range.
+  /// Reads a range, truncated at the end of the object, and waits. The result is a part of
+  /// `memory`, which must have scratch_bytes(), and be aligned to 4096 bytes if that exceeds
+  /// `size_bytes`.
   virtual Result<std::span<std::byte>> read(std::uint64_t offset_bytes, std::size_t size_bytes,
                                             std::span<std::byte> memory) const = 0;
 };
 
-/// A request for a range of an object, for a source that its store has made. Past the end of the
-/// object it completes with fewer bytes.
+/// Returns a request for a range of an object, to submit to a source that its store has made. A
+/// range that extends past the end of the object completes with fewer bytes.
 Request request_of(const Object& object, std::uint64_t offset_bytes, std::span<std::byte> buffer);
 
-/// A new object on its way. Nothing is visible before it is committed; the destructor aborts and
-/// leaves nothing.
+/// A new object that is being written. It becomes visible when it is committed; the destructor of
+/// an uncommitted upload aborts and leaves nothing behind. One of the two commits may be called,
+/// once. If it fails and the answer of a remote store was lost, the object may be visible
+/// nevertheless.
 ///
 /// Thread safety: none.
 class Upload {
@@ -75,37 +80,47 @@ class Upload {
   Upload& operator=(const Upload&) = delete;
   virtual ~Upload() = default;
 
-  /// After a failure the upload is to be abandoned.
+  /// After a failure the upload must be abandoned.
   virtual Status append(std::span<const std::byte> data) = 0;
 
-  /// Makes the object visible, replacing what was there, whole or not at all. Once this has
-  /// returned OK it survives a power loss.
+  /// Makes the object visible, atomically replacing any object with the same key. Once this has
+  /// returned OK, the object survives a power loss.
   virtual Result<ObjectInfo> commit() && = 0;
 
-  /// As commit(), but `already_exists` if the key is taken: of several at once, exactly one
-  /// succeeds. A store that cannot promise this returns `unsupported`.
+  /// Like commit(), but returns `already_exists` if the key is taken: of several concurrent calls,
+  /// exactly one succeeds. A store that cannot guarantee this returns `unsupported`.
   virtual Result<ObjectInfo> commit_if_absent() && = 0;
 };
 
-/// Keys are names separated by "/"; what is before a "/" is a folder. Folders need not be made:
-/// they are there as long as there is something in them (a local one also longer). The folder "."
-/// is the one at the top. Errors name the key.
+/// Keys are names in UTF-8 separated by "/"; each part before a "/" is a folder. Folders need not
+/// be created: a folder exists while it contains an object (a local folder also remains
+/// afterwards). No key is both an object and a folder. The folder "." is the root: all keys of a
+/// bucket, the working directory of the local store, whose keys are paths. Callers may turn "//" in
+/// a key into
+/// "/", so a key is not a URL. open(), look() and commit() report the same ObjectInfo for the same
+/// version of an object. Errors name the key.
 ///
-/// Thread safety: every method from any thread.
-/// Conformance: an implementation is done when it passes tests/conformance/object_store_suite.h.
+/// A call ends by itself: a remote store limits each call and each range, and returns
+/// `unavailable` (-ETIMEDOUT from a source). A store that cannot be written to returns
+/// `unsupported` from upload() and remove().
+///
+/// Thread safety: every method from any thread, also in a forked child: a store with connections
+/// makes new ones there. Uploads and sources belong to the process that made them. The store
+/// outlives its objects, uploads and sources.
+/// Conformance: an implementation must pass tests/conformance/object_store_suite.h.
 class ObjectStore {
  public:
   enum class Kind : std::uint8_t {
     object,
     folder,
-    other,  ///< Of a local directory: a FIFO, a device, a link that leads nowhere.
+    other,  ///< In a local directory: a FIFO, a device, a dangling link.
   };
-  /// What a key stands for.
+  /// What a key refers to.
   struct Entry {
     Kind kind = Kind::object;
-    ObjectInfo info = {};  ///< Of an object.
+    ObjectInfo info = {};  ///< Set for objects only.
   };
-  /// Told of each name in a folder. False ends the list.
+  /// Called for each name in a folder; must not call the store. Return false to stop.
   using Found = std::function<bool(const std::string& name, Kind kind)>;
 
   ObjectStore() = default;
@@ -113,29 +128,31 @@ class ObjectStore {
   ObjectStore& operator=(const ObjectStore&) = delete;
   virtual ~ObjectStore() = default;
 
-  /// Whether keys are paths of this machine, so that files can be written, locked and mapped beside
-  /// the objects.
+  /// Whether keys are paths on this machine, so that files can be written, locked and mapped next
+  /// to the objects.
   virtual bool is_local() const noexcept { return false; }
 
-  /// `not_found` if there is no such object, `invalid_argument` for what is none. `policy` is for
-  /// local files.
+  /// Opens an object for reading. `not_found` if the key does not exist, `invalid_argument` if it
+  /// is not an object. `policy` applies to local files only.
   virtual Result<std::unique_ptr<const Object>> open(
       const std::string& key, CachePolicy policy = CachePolicy::automatic) = 0;
 
-  /// `not_found` if there is neither an object nor a folder of that name.
+  /// Looks up a key. `not_found` if there is neither an object nor a folder of that name.
   virtual Result<Entry> look(const std::string& key) = 0;
 
-  /// The names directly in a folder, in bytewise order. `not_found` if there is no such folder.
+  /// Calls `found` for each name directly in a folder, in bytewise order. `not_found` if there is
+  /// no such folder.
   virtual Status list(const std::string& folder, const Found& found) = 0;
 
-  /// Reads many ranges of this store's objects at a time: see request_of(). One for each thread.
-  /// The objects are borrowed until their requests have completed.
+  /// Returns a source that reads up to `depth` ranges of this store's objects at a time, or fewer
+  /// if the store allows fewer; see request_of(). Each thread needs its own source. Objects must
+  /// stay open until their requests have completed.
   virtual Result<std::unique_ptr<RangeSource>> make_source(std::uint32_t depth) = 0;
 
-  /// Begins a new object.
+  /// Starts writing a new object.
   virtual Result<std::unique_ptr<Upload>> upload(const std::string& key) = 0;
 
-  /// OK also if the key was not there.
+  /// Removes an object. OK also if the key does not exist.
   virtual Status remove(const std::string& key) = 0;
 };
 

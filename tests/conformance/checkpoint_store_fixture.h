@@ -35,15 +35,16 @@ class StorePlace {
   virtual std::shared_ptr<const CheckpointStore> open() = 0;
 };
 
-struct StoreMaker {
+struct CheckpointStoreMaker {
   const char* name;
   std::unique_ptr<StorePlace> (*make)();
 };
 
-inline std::string store_maker_name(const ::testing::TestParamInfo<StoreMaker>& info) {
+inline std::string checkpoint_store_name(
+    const ::testing::TestParamInfo<CheckpointStoreMaker>& info) {
   return info.param.name;
 }
-inline std::ostream& operator<<(std::ostream& out, const StoreMaker& maker) {
+inline std::ostream& operator<<(std::ostream& out, const CheckpointStoreMaker& maker) {
   return out << maker.name;
 }
 
@@ -52,7 +53,7 @@ inline Status is_fine() {
   return {};
 }
 
-class CheckpointStoreSuite : public ::testing::TestWithParam<StoreMaker> {
+class CheckpointStoreSuite : public ::testing::TestWithParam<CheckpointStoreMaker> {
  protected:
   using Files = std::map<std::string, std::string>;              // names and bytes
   static inline const std::string kLine = std::string(32, 'a');  // of all checkpoints

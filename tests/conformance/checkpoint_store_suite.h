@@ -3,8 +3,8 @@
 // What every CheckpointStore must do. An implementation is done when it passes this suite:
 //
 //   INSTANTIATE_TEST_SUITE_P(mine, CheckpointStoreSuite,
-//                            ::testing::Values(StoreMaker{"mine", make_my_place}),
-//                            store_maker_name);
+//                            ::testing::Values(CheckpointStoreMaker{"mine", make_my_place}),
+//                            checkpoint_store_name);
 
 #include <gtest/gtest.h>
 

@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <ostream>
+#include <random>
 #include <span>
 #include <string>
 #include <vector>
@@ -40,6 +41,12 @@ struct OwnedSample {
     return sample;
   }
 };
+
+inline std::string random_bytes(std::mt19937_64& random, std::size_t size) {
+  std::string bytes(size, '\0');
+  for (char& byte : bytes) byte = static_cast<char>(random());
+  return bytes;
+}
 
 /// Takes all bytes, or fails from the call `fail_at` on.
 class MemorySink : public ByteSink {

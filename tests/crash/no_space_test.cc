@@ -31,7 +31,9 @@ std::string left_over(const CheckpointPlace& place) {
   const Result<std::vector<std::string>> names = place.ops.list(place.directory);
   if (!names.ok()) return std::string(names.status().message());
   for (const std::string& name : *names)
-    if (is_owner_name(name) || is_trash_name(name) || name == step_name(20)) return name;
+    if (is_owner_name(name) || is_trash_name(name) || is_epoch_claim_name(name) ||
+        name == step_name(20))
+      return name;
   return "";
 }
 

@@ -5,8 +5,10 @@ Run in the environment of peers/requirements.txt, with the package on PYTHONPATH
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +46,7 @@ class Model(lightning.LightningModule):
         self.layer = torch.nn.Linear(4, 1)
         self.shards, self.options = shards, options
         self.seen: Keys = []
+        self.crash_at = 0  # batches
 
     def train_dataloader(self) -> Any:
         """As docs/training.md says."""
@@ -51,8 +54,11 @@ class Model(lightning.LightningModule):
 
     def training_step(self, batch: Any, _: int) -> torch.Tensor:
         """Any loss."""
-        self.seen.append(batch["__key__"][0])
-        return self.layer(batch["x.npy"]).mean()
+        batches = batch if isinstance(batch, list) else [batch]  # of several loaders
+        self.seen.append(" ".join(one["__key__"][0] for one in batches))
+        if len(self.seen) == self.crash_at:
+            raise RuntimeError("crash")
+        return self.layer(batches[0]["x.npy"]).mean()
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
         """Any."""
@@ -65,6 +71,8 @@ def fit(
     options: dict[str, Any],
     checkpoint: dict[str, Any] | None = None,
     resume: bool = False,
+    crash_at: int = 0,
+    make: Any = Model,
     **limits: Any,
 ) -> Keys:
     """The batches of one run of the Trainer."""
@@ -80,20 +88,24 @@ def fit(
         callbacks=[callback],
         **limits,
     )
-    model = Model(shards, options)
-    trainer.fit(model, ckpt_path=str(folder / "last.ckpt") if resume else None)
+    model = make(shards, options)
+    model.crash_at = crash_at
+    with pytest.raises(RuntimeError, match="crash") if crash_at else contextlib.nullcontext():
+        trainer.fit(model, ckpt_path=str(folder / "last.ckpt") if resume else None)
     return model.seen
 
 
+EACH_1 = {"every_n_train_steps": 1}
 EACH_15 = {"every_n_train_steps": 15}
 
 # What the loader is, when it stops, when the resumed run stops, what last.ckpt has, its callback.
 CASES: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any], int, dict[str, Any]]] = {
     "at an epoch's end": ({}, {"max_epochs": 2}, {"max_epochs": 4}, 40, {}),
     "in the middle": ({}, {"max_epochs": 2}, {"max_epochs": 4}, 30, EACH_15),
-    "in the middle, by steps": ({}, {"max_steps": 27}, {"max_steps": 70}, 27, {}),
+    "in the middle, by steps": ({}, {"max_steps": 27}, {"max_steps": 70}, 27, EACH_1),
+    "at the end, by steps": ({}, {"max_steps": 40}, {"max_steps": 70}, 40, EACH_1),
     "two epochs each, end": ({"epochs": 2}, {"max_epochs": 1}, {"max_epochs": 3}, 40, {}),
-    "two epochs each, middle": ({"epochs": 2}, {"max_steps": 67}, {"max_steps": 90}, 67, {}),
+    "two epochs each, middle": ({"epochs": 2}, {"max_steps": 67}, {"max_steps": 90}, 67, EACH_1),
     "endless": ({"epochs": None}, {"max_steps": 35}, {"max_steps": 70}, 35, {}),
     "endless, epoch's end": ({"epochs": None}, {"max_steps": 40}, {"max_steps": 70}, 40, {}),
     "endless, each 15": ({"epochs": None}, {"max_steps": 35}, {"max_steps": 70}, 30, EACH_15),
@@ -118,6 +130,125 @@ def test_a_resumed_fit_trains_on_the_batches_of_an_unbroken_one(
     assert first == whole[: len(first)]
     rest = fit(shards, tmp_path / "run", options, checkpoint, resume=True, **end)
     assert rest == whole[saved:]
+
+
+class TwoLoaders(Model):
+    """Trains on two loaders at once: Lightning begins the shorter one again within an epoch."""
+
+    def train_dataloader(self) -> Any:
+        """Of 20 and 13 batches."""
+        half = stoker.Dataset(self.shards)[:104]
+        return [make_loader(self.shards), make_loader(half)]
+
+
+# The loader, the Trainer's limits, the batch that crashes, and what last.ckpt has by then.
+CRASHES: dict[str, tuple[dict[str, Any], dict[str, Any], int, int, type]] = {
+    "last batch of a limit": ({}, {"limit_train_batches": 12}, 30, 24, Model),
+    "last batch of a limit, endless": (
+        {"epochs": None},
+        {"limit_train_batches": 12},
+        30,
+        24,
+        Model,
+    ),
+    "last batch of a limit beyond the epoch": (
+        {"epochs": None},
+        {"limit_train_batches": 24},
+        30,
+        24,
+        Model,
+    ),
+    "inside a limit beyond the epoch": (
+        {"epochs": None},
+        {"limit_train_batches": 30},
+        40,
+        36,
+        Model,
+    ),
+    "two loaders": ({}, {}, 18, 12, TwoLoaders),
+    "two loaders, second time": ({}, {}, 33, 24, TwoLoaders),
+    "two loaders, last batch of a limit": ({}, {"limit_train_batches": 12}, 14, 12, TwoLoaders),
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", CRASHES)
+def test_a_fit_that_crashed_continues_from_its_last_checkpoint(
+    shards: Path, tmp_path: Path, name: str
+) -> None:
+    options, limits, crash_at, saved, make = CRASHES[name]
+    limits = {"max_epochs": 3, "make": make, **limits}
+    checkpoint = {"every_n_train_steps": 12}
+    whole = fit(shards, tmp_path / "whole", options, **limits)
+    fit(shards, tmp_path / "run", options, checkpoint, crash_at=crash_at, **limits)
+    rest = fit(shards, tmp_path / "run", options, checkpoint, resume=True, **limits)
+    assert rest == whole[saved:]
+
+
+class Evaluated(Model):
+    """Notes all keys that it is evaluated on."""
+
+    def __init__(self, shards: Path, options: dict[str, Any]) -> None:
+        super().__init__(shards, options)
+        self.evaluated: Keys = []
+
+    def val_dataloader(self) -> list[Any]:
+        """None, unless fit() is given some."""
+        return []
+
+    def validation_step(self, batch: Any, _: int) -> None:
+        """Notes keys."""
+        self.evaluated.extend(batch["__key__"])
+
+    def test_step(self, batch: Any) -> None:
+        """Likewise."""
+        self.evaluated.extend(batch["__key__"])
+
+    def predict_step(self, batch: Any, _: int) -> Keys:
+        """Keys, which the Trainer gathers."""
+        return list(batch["__key__"])
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_resume_that_is_not_exact_is_warned_of(
+    shards: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    fit(shards, tmp_path / "middle", {}, max_steps=27)  # saved at what Lightning calls its end
+    fit(shards, tmp_path / "end", {}, max_steps=50, crash_at=45, make=Evaluated)
+    assert "left out" not in caplog.text
+    fit(shards, tmp_path / "middle", {}, resume=True, max_steps=50)
+    assert "the next 13 batches after the loaded state are left out" in caplog.text
+    fit(shards, tmp_path / "end", {}, resume=True, max_steps=50, make=Evaluated)
+    assert "the next 20 batches after the loaded state are left out" in caplog.text
+
+
+def test_a_loader_is_validated_tested_and_predicted_on(shards: Path, tmp_path: Path) -> None:
+    def held_out() -> Any:
+        return make_loader(stoker.Dataset(shards)[:20], shuffle="off")
+
+    keys = [f"{i:04}" for i in range(20)]
+    model = Evaluated(shards, {})
+    trainer = lightning.Trainer(
+        default_root_dir=tmp_path,
+        accelerator="cpu",
+        logger=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        enable_checkpointing=False,
+        max_epochs=2,
+        num_sanity_val_steps=1,
+    )
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        trainer.fit(model, model.train_dataloader(), held_out())
+        assert model.evaluated == keys[:8] + 2 * keys  # one batch before, and each epoch
+        for evaluate in (trainer.validate, trainer.test):
+            model.evaluated = []
+            evaluate(model, held_out(), verbose=False)
+            assert model.evaluated == keys
+        found = trainer.predict(model, held_out())
+    assert [key for batch in found for key in batch] == keys
+    assert not [one for one in told if "shuffl" in str(one.message)]
 
 
 _BUILT_BEFORE_FIT = """

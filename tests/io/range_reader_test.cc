@@ -31,7 +31,8 @@ class MemorySource final : public RangeSource {
   Result<std::size_t> submit(std::span<const Request> requests) override {
     const std::size_t count =
         std::min({requests.size(), depth_ - waiting_.size(), faults_.accepted_max});
-    waiting_.insert(waiting_.end(), requests.begin(), requests.begin() + count);
+    const std::span<const Request> taken = requests.first(count);
+    waiting_.insert(waiting_.end(), taken.begin(), taken.end());
     in_flight_max_ = std::max(in_flight_max_, waiting_.size());
     return count;
   }
@@ -144,7 +145,7 @@ TEST_F(RangeReaderTest, reads_every_range_with_a_full_queue) {
 }
 
 TEST_F(RangeReaderTest, long_ranges_are_cut_and_put_together) {
-  for (const std::size_t piece : {1024, 4096, 9'999, 10'000, 20'000}) {
+  for (const std::size_t piece : {1024U, 4096U, 9'999U, 10'000U, 20'000U}) {
     for (const std::uint32_t depth : {1U, 2U, 7U}) {
       Ranges ranges(kCount, kSize);
       ASSERT_TRUE(reader(depth).read(ranges, {.piece_bytes = piece}).ok());

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -105,11 +106,26 @@ def save_two_checkpoints(folder: Path) -> None:
             saver.save(step, model=model, optimizer={"lr": 0.1}, reference={"loss": 1 / step})
 
 
+def save_on_two_ranks(folder: Path) -> None:
+    """The same model on both, as with DistributedDataParallel."""
+
+    def save(rank: int) -> None:
+        with stoker.Checkpointer(folder, rank=rank, world_size=2, job="page") as saver:
+            saver.save(10, model={"w": np.ones((8, 4), np.float32)}).wait()
+
+    ranks = [threading.Thread(target=save, args=(rank,)) for rank in (0, 1)]
+    for thread in ranks:
+        thread.start()
+    for thread in ranks:
+        thread.join()
+
+
 def test_every_block_about_commands_of_checkpoints_runs(page: PageRunner) -> None:
     torch = pytest.importorskip("torch", reason="the page exports and imports files of torch")
     dcp = pytest.importorskip("torch.distributed.checkpoint")
     save_two_checkpoints(page.folder / "run" / "checkpoints")
     save_two_checkpoints(page.folder / "base")
+    save_on_two_ranks(page.folder / "run" / "ddp")
     page.shell("stoker checkpoint export base latest base.safetensors --only model. --strip model.")
     state = {"w": torch.zeros(3)}
     torch.save(state, "old.pt")
@@ -119,6 +135,8 @@ def test_every_block_about_commands_of_checkpoints_runs(page: PageRunner) -> Non
     assert "model.safetensors: OK" in output
     assert "run/checkpoints/step-000000050000: 1 tensor" in output
     assert torch.load("model.pt", weights_only=True)
+    assert list(stoker.load("ddp.safetensors")) == ["w"]
+    assert list(stoker.load("ddp-model/model.safetensors")) == ["w"]
 
 
 def test_every_block_about_measuring_runs(

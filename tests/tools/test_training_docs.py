@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import re
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import stoker
 from stoker._loader.map import mapping as _mapping
 
 ROOT = Path(__file__).parents[2]
+STOKER = Path(os.environ.get("STOKER_COMMAND", ROOT / "build" / "release" / "stoker"))
 PAGE = ROOT / "docs" / "training.md"
 MOVING = ROOT / "docs" / "moving.md"
 TUNING = ROOT / "docs" / "tuning.md"
@@ -51,10 +53,19 @@ def test_every_block_of_the_moving_page_runs(
     monkeypatch.chdir(tmp_path)
     for name in ("RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"):
         monkeypatch.delenv(name, raising=False)
+    if not STOKER.exists():
+        pytest.skip(f"{STOKER} is not built")
     names: dict[str, Any] = {"__name__": "moving"}
-    *here, program = blocks(MOVING)
-    for block in here:
-        exec(compile(block, MOVING.name, "exec"), names)
+    *here, (_, program) = re.findall(r"```(sh|python)\n(.*?)```", MOVING.read_text(), re.DOTALL)
+    environment = os.environ | {
+        "PATH": f"{STOKER.parent}:{os.environ['PATH']}",
+        "STOKER_PYTHON": sys.executable,
+    }
+    for language, block in here:
+        if language == "sh":
+            subprocess.run(["bash", "-euc", block], env=environment, check=True, timeout=300)
+        else:
+            exec(compile(block, MOVING.name, "exec"), names)
     assert program.startswith("# train_ddp.py")
     Path("train_ddp.py").write_text(program)
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
@@ -70,7 +81,8 @@ def test_every_name_on_the_pages_exists(page: Path) -> None:
     assert names
     assert [name for name in names if not hasattr(stoker, name)] == []
     settings = set(inspect.signature(stoker.Loader).parameters)
-    settings |= set(inspect.signature(stoker.Loader.load_state_dict).parameters)
+    for method in (stoker.Loader.load_state_dict, stoker.Loader.steps, stoker.Checkpointer.restore):
+        settings |= set(inspect.signature(method).parameters)
     assert set(re.findall(r"`(\w+)=", text)) - settings == set()
 
 

@@ -1,4 +1,4 @@
-"""One checkpoint, tried: whether the trees in memory fit it, and what they become."""
+"""One attempt to restore a checkpoint: whether the trees in memory fit, and their new values."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from stoker._checkpoint.settings import check_loader
 from stoker._checkpoint.tree import TensorNode, decode_tree, manifest_path
 from stoker._checkpoint.users import users_code
 from stoker._checkpoint.values import is_fixed, parts_of
-from stoker._common.corrupt import corrupt_error, tensor_in
+from stoker._common.corrupt import corrupt_error, error_text, is_damage, tensor_in
 from stoker._common.ranks import Ranks
 
 _log = logging.getLogger("stoker")
@@ -23,27 +23,31 @@ _log = logging.getLogger("stoker")
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a restore was asked for.
+    """The arguments of a restore.
 
     Attributes:
-        trees: Those in memory, by name.
-        loader: What continues, or None.
-        allow: What may differ in its state.
-        is_partial: What else was saved is left out on purpose.
-        partly_read: The names of checkpoints that were damaged when arrays were filled from them.
+        trees: The trees in memory, by name.
+        loader: The loader to restore, or None.
+        allow: What may differ in the loader's state.
+        is_partial: Whether saved trees that are not named are left out on purpose.
+        partly_read: Names of checkpoints that were partly read into arrays, and whether they are
+            damaged.
     """
 
     trees: dict[str, Any]
     loader: Any
     allow: list[str]
     is_partial: bool
-    partly_read: list[str] = field(default_factory=list)
+    partly_read: list[tuple[str, bool]] = field(default_factory=list)
 
     def tell_in(self, error: Exception) -> None:
-        """Says in the error that ended the restore if arrays are not what they were."""
+        """Adds to the error that ended the restore that arrays may have been overwritten."""
         if self.partly_read:
-            text = f"{error} (arrays may hold bytes of {', '.join(self.partly_read)}, which "
-            text += "is damaged and was read in part: do not use them)"
+            names = [f"{name}, which is damaged" if bad else name for name, bad in self.partly_read]
+            text = (
+                f"{error_text(error)} (the restore was not completed, and arrays may contain bytes "
+            )
+            text += f"of {', and of '.join(names)}: do not use them)"
             if isinstance(error, OSError) and error.errno is not None:
                 error.strerror = text
             else:
@@ -53,13 +57,13 @@ class Wanted:
 def _saved_trees(
     checkpoint: _native.OpenCheckpoint, manifest: str, wanted: list[str], ranks: Ranks
 ) -> dict[str, Any]:
-    """The saved trees by name; of those that are not wanted the name alone.
+    """Returns the saved trees by name; None for those that are not wanted.
 
-    Where another number of ranks has saved, what they have in common.
+    If another number of ranks saved the checkpoint, returns what their trees have in common.
     """
     state = checkpoint.state
     if len(state) == ranks.world_size:
-        state = state[ranks.rank : ranks.rank + 1]  # its own is all it needs
+        state = state[ranks.rank : ranks.rank + 1]  # a rank needs only its own
     trees = [decode_tree(tree, "state", manifest) for tree in state]
     if not all(isinstance(tree, dict) and all(type(key) is str for key in tree) for tree in trees):
         raise corrupt_error(f"{manifest}: state: not trees by name", manifest, 0)
@@ -75,7 +79,7 @@ def _saved_trees(
 
 
 class Attempt:
-    """Checks everything when it is made. Then ``read``, and ``finish``."""
+    """Checks everything when created. Call ``read`` next, then ``finish``."""
 
     def __init__(self, checkpoint: _native.OpenCheckpoint, wanted: Wanted, ranks: Ranks) -> None:
         self._step, self._generation = checkpoint.step, checkpoint.generation
@@ -110,7 +114,8 @@ class Attempt:
             if self._cursor is None:
                 raise ValueError(
                     f"loader: {source} was saved without one: leave loader= out of this restore(). "
-                    "The data start from the beginning, and the next save() has the loader"
+                    "The data start from the beginning: continue with loader.steps(start=done), "
+                    "where done is what restore() returns. The next save() has the loader"
                 )
             check_loader(wanted.loader, "load_state_dict")
             self._fit.check(self._cursor, None, "loader")
@@ -118,32 +123,32 @@ class Attempt:
         self._check_cursor(wanted.loader)
 
     def _check_cursor(self, loader: Any) -> None:
-        """Whether a stoker.Loader will take its state, before any array is touched."""
+        """Checks that a stoker.Loader accepts its state, before any array is changed."""
         if hasattr(loader, "_check_state") and not _has_tensors(self._cursor):
             with users_code():
                 loader._check_state(self._cursor, self._wanted.allow)
 
     def read(self, checkpoint: _native.OpenCheckpoint) -> None:
-        """Fills the targets; CorruptError has the tensor that is damaged."""
+        """Fills the targets; a CorruptError names the damaged tensor."""
         targets = self._fit.targets
         try:
             checkpoint.read_all(targets)
         except Exception as error:
             if targets and self._fit.fills_arrays:
                 name = os.path.basename(checkpoint.directory)  # noqa: PTH119
-                self._wanted.partly_read.append(name)
+                self._wanted.partly_read.append((name, is_damage(error)))
             if isinstance(error, _native.CorruptError):
                 error.tensor = tensor_in(str(error), [target[0] for target in targets])
             raise
 
     def finish(self, source: str, passed_over: list[tuple[str, str]]) -> Restored:
-        """Sets what is no tensor, the loader first."""
+        """Sets the loader's state, then everything that is not a tensor."""
         for passed, why in passed_over:
             _log.warning("passed over %s: %s", passed, why)
         if self._is_first and not self._wanted.is_partial:
             self._tell_left_out()
         self._tell_copies()
-        if self._wanted.loader is not None:  # first: it may refuse
+        if self._wanted.loader is not None:  # first: it may raise
             self._load_loader(self._wanted.loader, self._wanted.allow)
         self._fit.copy()
         trees = self._wanted.trees
@@ -154,6 +159,7 @@ class Attempt:
             generation=self._generation,
             line=self._line,
             world_size=self._world_size,
+            has_loader=self._cursor is not None,
             skipped=passed_over,
             reference=self._reference,
             extra=self._extra,
@@ -176,19 +182,19 @@ class Attempt:
         if left_out:
             _log.warning(
                 "step %d has trees that restore() was not asked for: %s; pass them, or "
-                "partial=True if you mean it",
+                "partial=True if this is intended",
                 self._step,
                 ", ".join(left_out),
             )
         if self._cursor is not None and self._wanted.loader is None:
             _log.warning(
                 "step %d was saved with a loader, and restore() was given none: the data start "
-                "from the beginning; pass loader=, or partial=True if you mean it",
+                "from the beginning; pass loader=, or partial=True if this is intended",
                 self._step,
             )
 
     def _load_loader(self, loader: Any, allow: list[str]) -> None:
-        settings = {"allow": allow} if allow else {}  # other loaders than ours take none
+        settings = {"allow": allow} if allow else {}  # other loaders have no such argument
         loader.load_state_dict(self._fit.apply(self._cursor, None), **settings)
         if hasattr(loader, "_count_from"):  # a stoker.Loader
             loader._count_from(self._step)

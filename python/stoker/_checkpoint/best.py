@@ -11,9 +11,9 @@ _log = logging.getLogger("stoker")
 
 
 class BestWatch:
-    """Looks, from one save to the next, whether a checkpoint has got the value; warns once.
+    """Checks after saves whether a checkpoint has the value; warns once.
 
-    Patient: a value may be annotated after a later validation.
+    Waits for some saves first: a value may be annotated after a later validation.
     """
 
     def __init__(self, directory: str, settings: _native.CheckpointerSettings) -> None:
@@ -23,7 +23,7 @@ class BestWatch:
         self._save_count = 0
 
     def saved(self) -> None:
-        """After each save."""
+        """Call after each save."""
         if self._best is None:
             return
         metric, _, count = self._best
@@ -34,10 +34,10 @@ class BestWatch:
             metrics = _native.checkpoint_metrics(os.fsencode(self._directory))
         except (OSError, ValueError):  # for a warning only
             return
-        self._best = None  # found or told: it is over
+        self._best = None  # found, or warned: stop checking
         if metric in metrics:
             return
-        there = f"values there are: {', '.join(metrics)}" if metrics else "none has any value"
+        there = f"existing values: {', '.join(metrics)}" if metrics else "none has any value"
         effect = "nothing is removed" if self._is_alone else "only the other rules keep any"
         text = "%s: keep_best: no checkpoint has a value %r, so %s; %s. annotate() adds one"
         _log.warning(text, self._directory, metric, effect, there)

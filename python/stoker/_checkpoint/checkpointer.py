@@ -1,4 +1,4 @@
-"""stoker.Checkpointer: the state of a run, saved in the background and restored to the bit."""
+"""stoker.Checkpointer: saves the state of a run in the background, and restores it exactly."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from stoker._checkpoint.names import EmptyTrees, check_named, check_names, setti
 from stoker._checkpoint.pending import Pending
 from stoker._checkpoint.place import refuse_place
 from stoker._checkpoint.ranks import own_prefix
-from stoker._checkpoint.restored import Restored, check_reference
+from stoker._checkpoint.restored import Restored, StepWatch, check_reference
 from stoker._checkpoint.settings import (
     check_allow,
     check_loader,
@@ -43,45 +43,47 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("stoker")
 _STEPS_TOLD = 10
-_kill_at = ("", 1)  # for tests: die at the n-th time that this crash point is reached
+_kill_at = ("", 1)  # for tests: a crash point, and at which occurrence the process is killed
 
 
 class Checkpointer(Listing):
     """Saves and restores checkpoints in one directory.
 
     ``save`` copies the state and returns; a thread writes it, checks it and makes it durable.
-    Nothing is pickled. An error of a save is raised once, by the next ``save``, ``wait`` or
-    ``close``, and by its own pending as often as it is asked; what nobody asked for is printed at
-    exit. Several threads may call ``save`` and ``restore``, and callbacks of saves may: they take
-    turns. Of several ranks all have to do so in the same order.
+    Nothing is pickled. The error of a save is raised once by the next ``save``, ``wait`` or
+    ``close``, and by every call of its own pending; errors that were never raised are printed at
+    exit. Several threads, and callbacks of saves, may call ``save`` and ``restore``: the calls are
+    serialized. With several ranks, all must make the same calls in the same order.
 
     Args:
-        path: The directory; made by the first save.
-        keep_last: How many of the newest checkpoints stay. Without this and the next two, all do.
-        keep_every: Steps that are multiples of it stay.
-        keep_best: (metric, "min" or "max", count): the best by a value that was annotated, or else
-            by the ``reference`` value of that name. Those without a value are for the other two
-            rules; if neither is given, they stay.
-        late: What ``save`` does while ``in_flight`` saves are on their way: "block", "skip", or
+        path: The directory; created by the first save.
+        keep_last: Keep this many of the newest checkpoints. Without any keep rule, all are kept.
+        keep_every: Keep steps that are multiples of this number.
+        keep_best: (metric, "min" or "max", count): keep the best by an annotated value, or else by
+            the ``reference`` value of that name. Checkpoints without a value are left to the other
+            two rules; if neither is given, they are kept.
+        late: What ``save`` does while ``in_flight`` saves are in progress: "block", "skip", or
             "replace" the one that waits.
-        in_flight: How many saves may be on their way, each with its copy of the state.
-        memory_bytes: For those copies, in all. Larger states pass through in pieces.
-        rate_limit: Bytes per second at most: "500MB". None for no limit.
-        lock: What the first save does while another process writes here: "wait", "fail", or a time.
-        lock_ttl: A writer on another machine that gives no sign of life for this long counts as
+        in_flight: How many saves may be in progress, each with its copy of the state.
+        memory_bytes: Memory for all those copies. Larger states are saved in pieces.
+        rate_limit: Most bytes per second: "500MB". None for no limit.
+        lock: What the first save does while another process writes here: "wait", "fail", or a time;
+            it waits until its ``deadline`` at most.
+        lock_ttl: A writer on another machine that gives no sign of life for this long is considered
             dead.
-        dedup: Whether files that have not changed are linked instead of written.
-        deadline: Of one save.
+        dedup: Whether unchanged files are linked instead of written.
+        deadline: Time limit of one save.
         close_timeout: How long ``close`` and the end of the program wait for saves.
-        rank: The number of this process among ``world_size`` that save and restore together, each
-            its own state, by the same calls in the same order, in a directory that all see. One
-            that is missing or fails fails a save on every rank, by the deadline, and is named.
-        world_size: How many there are. Both are found as a Loader finds them, if not given.
+        rank: Number of this process among ``world_size`` that save and restore together, each its
+            own state, by the same calls in the same order, in a directory that all can access. If a
+            rank is missing or fails, the save fails on every rank, by the deadline, with an error
+            that names it.
+        world_size: Number of ranks. Both are detected as by a Loader if not given.
         job: A text that is the same on all ranks of this start, and new for every start. Only
-            needed where nothing else says which processes belong together: without
-            torch.distributed, a launcher's variables and a common parent process.
+            needed if nothing else says which processes belong together: no torch.distributed, no
+            launcher's variables and no common parent process.
         meeting: A directory that all ranks can write to, where they agree on a restore if they
-            cannot write to ``path``. On one machine it is found.
+            cannot write to ``path``. On one machine it is found automatically.
     """
 
     def __init__(
@@ -120,7 +122,7 @@ class Checkpointer(Listing):
         self._close_timeout = parse_duration(close_timeout, "close_timeout")
         if not (given := path_text(path)):
             raise ValueError('an empty name names no directory: "." is this one')
-        whole = os.path.abspath(given)  # noqa: PTH100 (whoever changes the directory meanwhile)
+        whole = os.path.abspath(given)  # noqa: PTH100 (the working directory may change later)
         refuse_place(whole)
         self._deadline = settings.deadline
         place = None if meeting is None else os.path.abspath(path_text(meeting))  # noqa: PTH100
@@ -129,7 +131,7 @@ class Checkpointer(Listing):
         super().__init__(whole, self._writer.in_flight, _kill_at)
         self._end = weakref.finalize(self, self._writer.close_at_end, self._close_timeout)
         end_with_worker(self._end)
-        self._empty = EmptyTrees()
+        self._empty, self._steps = EmptyTrees(), StepWatch()
 
     # Saving:
 
@@ -142,26 +144,26 @@ class Checkpointer(Listing):
         extra: Any = None,
         **trees: Any,
     ) -> Pending:
-        """Saves a step. When it returns the state was copied and may change.
+        """Saves a step. The state has been copied on return and may change.
 
-        Several threads may call it: one after the other, as they come.
+        Several threads may call this; their saves are serialized.
 
         Args:
-            step: Its number, from 0 on.
-            unnamed: Nothing: trees are given by name, ``save(step, model=model)``.
-            loader: What has ``state_dict()``: where it stands is committed with the state.
-            reference: Numbers that a resumed run can be compared with: ``{"loss": 2.31}``.
-            extra: Anything that JSON can say, for people: ``{"git": "abc"}``.
+            step: Number of the step, from 0.
+            unnamed: Nothing: give trees by name, ``save(step, model=model)``.
+            loader: An object with ``state_dict()``: its position is committed with the state.
+            reference: Numbers to compare a resumed run with: ``{"loss": 2.31}``.
+            extra: Any JSON value, for people: ``{"git": "abc"}``.
             trees: The state, by any names: dicts, lists, tuples, numbers, str, bytes, None, arrays,
-                torch tensors, modules and optimizers. Tensors on a device are copied to
-                the host by torch, after what its current stream has to do.
+                torch tensors, modules and optimizers. Torch copies tensors on a device to the host,
+                after the pending work of its current stream.
 
         Raises:
-            TypeError: Something in a tree can't be saved; names where it is.
-            ValueError: Another rank's can't, whatever its own error is; names the rank and why.
-            FileExistsError: This run has saved that step.
+            TypeError: A value in a tree cannot be saved; names its place.
+            ValueError: Another rank's state cannot be saved; names the rank and the reason.
+            FileExistsError: This run has saved that step already.
             LateError: Another writer has the lock, or a rank did not answer in time.
-            OSError: No room, no right; or an earlier save has failed.
+            OSError: No space, no permission, or an earlier save failed.
         """
         self._writer.check_process()
         with self._writer.turns.take():
@@ -173,20 +175,22 @@ class Checkpointer(Listing):
                 encoder = TreeEncoder(prefix=own_prefix(self._ranks))
                 state = encoder.encode_all(trees)
                 cursor = "null"
-                if loader is not None and self._ranks.rank == 0:  # whose place is that of all
+                if loader is not None and self._ranks.rank == 0:  # the same position on all ranks
                     cursor = encoder.encode(loader.state_dict(), "loader")
                 note = TreeEncoder(arrays=False).encode(extra, "extra")
                 numbers = numbers_of(reference)
             self._empty.tell(number, trees, has_loader=loader is not None)
+            if self._ranks.rank == 0:
+                self._steps.saved(number)
             return self._writer.save(number, encoder, (state, note, cursor), numbers)
 
     def due(
         self, step: int, *, every_steps: int | None = None, every: float | str | None = None
     ) -> bool:
-        """Whether to save now: at multiples of a number of steps, or after some time, "30min".
+        """Whether to save now: at multiples of a number of steps, or after a time, "30min".
 
-        A step that was just saved or restored is not due. With several ranks only ``every_steps``:
-        their clocks differ.
+        A step that was just saved or restored is not due. Several ranks can use only
+        ``every_steps``, because their clocks differ.
         """
         if every_steps is None and every is None:
             raise ValueError("due: every_steps=1000, or every='30min', or both")
@@ -196,7 +200,7 @@ class Checkpointer(Listing):
         if every is not None and self._ranks.world_size > 1:
             raise ValueError("due: every= is by each rank's own clock; several say every_steps=")
         seconds = None if every is None else parse_duration(every, "every")
-        self._writer.in_flight()  # learns of a save in which a signal handler has raised
+        self._writer.in_flight()  # registers a save in which a signal handler raised
         if step == self._writer.last_step:
             return False
         if every_steps is not None and step > 0 and step % every_steps == 0:
@@ -204,14 +208,14 @@ class Checkpointer(Listing):
         return seconds is not None and time.monotonic() - self._writer.last_time >= seconds
 
     def wait(self, timeout: float | None = None) -> None:
-        """Waits for all saves; raises an error that nobody was told yet, or LateError."""
+        """Waits for all saves; raises an error that was not raised yet, or LateError."""
         self._writer.check_process()
         if not self._end.alive:
             raise ValueError("this Checkpointer is closed")
         self._writer.wait(timeout)
 
     def progress(self) -> Progress:
-        """How far the save is that is being written."""
+        """Returns the progress of the save that is being written."""
         return self._writer.progress()
 
     # Restoring:
@@ -226,35 +230,34 @@ class Checkpointer(Listing):
         partial: bool = False,
         **trees: Any,
     ) -> Restored | None:
-        """Restores the newest valid checkpoint; damaged ones are logged and passed over.
+        """Restores the newest valid checkpoint; logs and skips damaged ones.
 
-        Arrays and tensors are filled where they are, and checked first: nothing is touched if a
-        type or shape differs, or a tree has something that was not saved. The rest of each tree is
-        set to what it was. A tree or a loader that was saved and is not named here is left alone,
-        with a warning. Of several ranks each gets what it has saved, all from the same checkpoint;
-        to another number of ranks goes what was saved as a ``stoker.Slice``, or is the same on all
-        of them.
+        Arrays and tensors are filled in place, after a check: nothing is changed if a type or shape
+        differs, or if a tree has something that was not saved. The rest of each tree is set to its
+        saved value. A saved tree or loader that is not named here is left out, with a warning. Each
+        of several ranks gets what it saved, all from the same checkpoint; another number of ranks
+        can restore only what was saved as a ``stoker.Slice``, or is the same on all ranks.
 
         Args:
-            step: A number, or the name of a checkpoint, instead of the newest.
-            unnamed: Nothing: trees are given by name, ``restore(model=model)``.
-            loader: What has ``load_state_dict()``: continues where it was. A ``stoker.Loader``
-                counts its ``steps()`` from the restored step.
-            allow: What may differ between the loader that was saved and this one, as for
+            step: The number or name of a checkpoint to restore instead of the newest.
+            unnamed: Nothing: give trees by name, ``restore(model=model)``.
+            loader: An object with ``load_state_dict()``, which continues at the saved position. A
+                ``stoker.Loader`` counts its ``steps()`` from the restored step.
+            allow: What may differ between the saved loader and this one, as for
                 ``Loader.load_state_dict``: ``{"global_batch_size"}``.
-            finite: Passes over checkpoints that brought values that are not finite.
-            partial: What is not named is left out on purpose: no warning.
-            trees: As they were given to ``save``. None: the tree is made anew, in ``trees`` of the
-                answer.
+            finite: Skip checkpoints with new values that are not finite.
+            partial: Whether trees that are not named are left out on purpose: no warning.
+            trees: As they were given to ``save``. None: a new tree is created, in ``trees`` of the
+                result.
 
         Returns:
-            The step, or None if there is no checkpoint.
+            The restored step, or None if there is no checkpoint.
 
         Raises:
-            ValueError: A tree does not fit; names where.
+            ValueError: A tree does not fit; names the place.
             CursorMismatch: The loader is that of another run; the message has every difference.
-            CorruptError: There are checkpoints, and none of them is valid. It has ``path``,
-                ``offset`` and ``tensor`` of the first damage that it names.
+            CorruptError: There are checkpoints, but none is valid. Has ``path``, ``offset`` and
+                ``tensor`` of the first damage that it names.
             LateError: A rank did not answer in time.
         """
         self._writer.check_process()
@@ -276,6 +279,7 @@ class Checkpointer(Listing):
             damaged = [] if finite else [name for name, _ in done.skipped]
             self._writer.release((int(done), done.generation, done.line), damaged, seen)
             self._writer.last_step, self._writer.last_time = int(done), time.monotonic()
+            self._steps.restored(int(done))
             return done
 
     def _restore(self, name: str, finite: bool, wanted: Wanted) -> Restored | None:
@@ -287,7 +291,7 @@ class Checkpointer(Listing):
                     self.path, (name, finite), attempt, self._ranks, self._meetings, self._deadline
                 )
         except UsersError as users:
-            error = users.error  # as it was raised, and not in the context of ours
+            error = users.error  # raised below, outside the context of ours
         except Exception as raised:
             wanted.tell_in(raised)
             if name and isinstance(raised, FileNotFoundError) and raised.strerror:
@@ -302,26 +306,26 @@ class Checkpointer(Listing):
         raise error
 
     def check(self, done: Restored | None, *, rtol: float = 1e-3, **values: Any) -> None:
-        """Compares numbers of a resumed run with those that were saved as ``reference``.
+        """Compares numbers of a resumed run with those saved as ``reference``.
 
         Does nothing if nothing was restored.
 
         Raises:
-            ReferenceMismatch: Some differ by more than ``rtol`` of their value.
+            ReferenceMismatch: A number differs by more than ``rtol``, relative to its value.
         """
         check_reference(done, values, rtol)
 
     # The end:
 
     def close(self, timeout: float | None = None) -> None:
-        """Waits for all saves and frees the lock; raises an error that nobody was told yet."""
+        """Waits for all saves and releases the lock; raises an error that was not raised yet."""
         if self._writer.turns.is_closed:
             return
         self._writer.check_process()
         try:
             self._writer.close(self._close_timeout if timeout is None else timeout)
         finally:
-            if self._writer.turns.is_closed:  # not after Ctrl-C while it waited
+            if self._writer.turns.is_closed:  # not after Ctrl-C during the wait
                 self._end.detach()
 
     def __enter__(self) -> Checkpointer:
@@ -333,7 +337,7 @@ class Checkpointer(Listing):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._writer.is_here:  # a forked child that leaves the block leaves the parent's alone
+        if self._writer.is_here:  # a forked child must not close the parent's checkpointer
             self.close()
 
     def __repr__(self) -> str:
@@ -341,7 +345,7 @@ class Checkpointer(Listing):
         return f"<stoker.Checkpointer {self.path!r}{state}>"
 
 
-# What no tree can be called.
+# Names that trees cannot have.
 SETTINGS = settings_of(
     {
         "Checkpointer()": Checkpointer.__init__,

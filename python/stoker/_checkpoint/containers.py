@@ -1,4 +1,4 @@
-"""Containers in memory that get other items; those of the caller's own classes may refuse them."""
+"""Replaces the items of containers in memory; those of the caller's own classes may refuse."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from stoker._checkpoint.tree import has_state_dict
 from stoker._checkpoint.values import is_torch_size, members_of, parts_of, with_parts
 from stoker._common.torch import is_tensor
 
-# What refill() calls. A class that has its own may raise there.
+# The methods that refill() calls. A class that overrides one may raise there.
 _METHODS: tuple[tuple[type, tuple[type, ...], tuple[str, ...]], ...] = (
     (
         dict,
@@ -28,11 +28,11 @@ _METHODS: tuple[tuple[type, tuple[type, ...], tuple[str, ...]], ...] = (
 
 
 def refill(have: Any, keys: Sequence[Any], items: Sequence[Any]) -> Any:
-    """Itself with other items, where it can be changed; else a new one of its kind."""
+    """Replaces the items of a mutable container, or returns a new container of its kind."""
     members = members_of(have)
     if members is not None:
         members.clear()
-        for key, item in zip(keys, items, strict=True):  # not update(): that of a Counter adds
+        for key, item in zip(keys, items, strict=True):  # not update(): Counter.update() adds
             members[key] = item
         return have
     if isinstance(have, list):
@@ -48,7 +48,7 @@ def refill(have: Any, keys: Sequence[Any], items: Sequence[Any]) -> Any:
 
 
 def may_refuse(have: Any) -> bool:
-    """Whether ``refill`` may raise: it calls code of a class that is not Python's."""
+    """Whether ``refill`` may raise, because it calls code of a class that is not Python's."""
     if isinstance(have, tuple):
         return type(have) is not tuple
     for kind, known, names in _METHODS:
@@ -61,11 +61,12 @@ def may_refuse(have: Any) -> bool:
 
 
 def try_refill(have: Any, keys: Sequence[Any], items: Sequence[Any]) -> None:
-    """Raises what ``refill`` would, and changes nothing that belongs to ``have``.
+    """Raises what ``refill`` would raise, without changing ``have``.
 
-    What its class keeps in attributes is copied too, its items are not: they may be large, and are
-    replaced as they are. If an attribute cannot be copied, a lock say, all attributes are shared.
-    What its methods do elsewhere, in a global list or a file, cannot be undone.
+    The attributes of its class are copied too, but not its items: they may be large, and are
+    replaced as a whole. If an attribute, such as a lock, cannot be copied, all attributes are
+    shared. Side effects of its methods elsewhere, such as in a global list or a file, cannot be
+    undone.
     """
     if isinstance(have, tuple):
         refill(have, keys, items)
@@ -74,14 +75,14 @@ def try_refill(have: Any, keys: Sequence[Any], items: Sequence[Any]) -> None:
     shared = list(have) if members is None else list(members.values())
     try:
         into = copy.deepcopy(have, {id(item): item for item in shared})
-    except Exception:  # whatever the caller's class raises; a refusal is raised by this as well
+    except Exception:  # anything the caller's class raises; a refusal is raised below as well
         into = copy.copy(have)
     if into is not have:
         refill(into, keys, items)
 
 
 def holds_state(value: Any) -> bool:
-    """Whether something in it is filled by a restore: an array, or an object with a state."""
+    """Whether a restore fills anything in it: an array, or an object with a state."""
     parts = parts_of(value)
     if parts is not None:
         return any(holds_state(part) for _, part in parts)
@@ -89,7 +90,7 @@ def holds_state(value: Any) -> bool:
 
 
 def is_same(one: Any, other: Any) -> bool:
-    """Whether two saved trees are equal to the bit: 1 is not True, and 0.0 is not -0.0."""
+    """Whether two saved trees are exactly equal: 1 is not True, and 0.0 is not -0.0."""
     if one is other:
         return True
     if type(one) is not type(other):
@@ -106,7 +107,7 @@ def is_same(one: Any, other: Any) -> bool:
 
 
 def copy_array(array: Any) -> Any:
-    """An array or tensor of the same kind with memory of its own."""
+    """Returns a copy of an array or tensor, of the same kind."""
     if not is_tensor(array):
         return array.copy(order="K")
     made = array.detach().clone().requires_grad_(array.requires_grad)
@@ -115,9 +116,9 @@ def copy_array(array: Any) -> Any:
 
 
 def set_apart(value: Any, done: dict[int, tuple[Any, Any]] | None = None) -> Any:
-    """The same with containers, arrays and slices of its own; objects in it are the same.
+    """Returns a copy with new containers, arrays and slices; other objects are shared.
 
-    What was one in two places is one there. ``done``: what was copied, and the copy, by id.
+    One object in two places is one copy in two places. ``done``: originals and copies, by id.
     """
     done = {} if done is None else done
     if id(value) in done:
@@ -132,7 +133,7 @@ def set_apart(value: Any, done: dict[int, tuple[Any, Any]] | None = None) -> Any
         made = copy.copy(value)
     done[id(value)] = value, made
     if members is not None:
-        for key, item in members.items():  # past what the caller's class does for an item
+        for key, item in members.items():  # bypasses __setitem__ of the caller's class
             dict.__setitem__(members_of(made) or {}, key, set_apart(item, done))
     elif isinstance(value, list):
         list.__setitem__(made, slice(None), [set_apart(item, done) for item in value])
@@ -145,15 +146,15 @@ def set_apart(value: Any, done: dict[int, tuple[Any, Any]] | None = None) -> Any
 class Applied:
     """Puts values into containers.
 
-    One container in two places gets what both have saved if that is the same, to the bit; else the
-    second place gets one of its own.
+    If one container is in two places, and both saved values are exactly equal, it is filled once;
+    otherwise the second place gets a new container.
     """
 
     def __init__(self) -> None:
-        self._done: dict[int, tuple[Any, Any, Any]] = {}  # have, saved, what takes its place
+        self._done: dict[int, tuple[Any, Any, Any]] = {}  # have, saved, replacement
 
     def refill(self, saved: Any, have: Any, keys: Sequence[Any], items: Sequence[Any]) -> Any:
-        """What takes the place of ``have``."""
+        """Returns the replacement of ``have``."""
         if id(have) not in self._done:
             self._done[id(have)] = have, saved, refill(have, keys, items)
         elif not is_same(self._done[id(have)][1], saved):

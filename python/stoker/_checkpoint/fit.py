@@ -1,4 +1,4 @@
-"""A saved tree and the one in memory: what goes where, before the first byte moves."""
+"""Matches a saved tree with the one in memory, before the first byte is read."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ from stoker._checkpoint.containers import (
     try_refill,
 )
 from stoker._checkpoint.fit_tensors import PART_ADVICE, Misfit, TensorFit
+from stoker._checkpoint.misfits import Misfits
 from stoker._checkpoint.objects import is_module, is_optimizer, load_state, loads_as_torch
-from stoker._checkpoint.optimizer_fit import check_groups
+from stoker._checkpoint.optimizer_fit import check_groups, check_shapes
 from stoker._checkpoint.prefix import prefix_hint
 from stoker._checkpoint.ranks import Differs
 from stoker._checkpoint.slice import Slice
@@ -34,68 +35,53 @@ from stoker._checkpoint.values import (
 )
 from stoker._common.torch import is_tensor
 
-_MISFITS_TOLD = 10
 _CONTAINERS = (dict, list, tuple, set, frozenset, argparse.Namespace)
 
 
 class TreeFit:
     """Fits saved trees to those in memory, in two passes over both.
 
-    ``check`` finds what does not fit and collects where tensors are read to: arrays in memory
-    are filled where they are, and new ones are made where there are none. ``raise_misfits`` raises
-    all that was found. When the tensors have been read, ``copy`` fills what was read beside its
-    place, and ``apply`` sets everything else.
+    ``check`` collects misfits and the memory to read tensors into: existing arrays are filled in
+    place, others are created. ``raise_misfits`` raises all misfits. After the tensors are read,
+    ``copy`` fills arrays that were read into staging memory, and ``apply`` sets everything else.
     """
 
     def __init__(self, checkpoint: _native.OpenCheckpoint, source: str) -> None:
         self._source = source
         self._tensors = TensorFit(checkpoint, source)
-        self._states: dict[int, tuple[Any, str]] = {}  # of objects, and where they are
+        self._states: dict[int, tuple[Any, str]] = {}  # state and path of objects, by id
         self._applied = Applied()
-        self._misfits: list[str] = []
-        self._advice: list[str] = []
+        self._misfits = Misfits(source)
 
     @property
     def fills_arrays(self) -> bool:
-        """Whether memory of the caller's is read into, which damage leaves half filled."""
+        """Whether the caller's memory is read into: damage would leave it partly filled."""
         return self._tensors.fills_arrays
 
     def check(self, saved: Any, have: Any, path: str, *, strict: bool = True) -> None:
-        """Notes what is wrong with putting ``saved`` where ``have`` is; changes nothing.
+        """Collects the reasons why ``saved`` cannot replace ``have``; changes nothing.
 
-        ``strict``: a key of ``have`` that was not saved is an error, and so is another kind of
-        value.
+        ``strict``: a key of ``have`` that was not saved is an error, and so is a value of another
+        kind.
         """
         try:
             self._check(saved, have, path, strict)
         except Misfit as misfit:
-            self._misfits.append(str(misfit))
-            self._advise(misfit.advice)
+            self._misfits.add(str(misfit))
+            self._misfits.advise(misfit.advice)
 
     def refuse(self, what: str) -> None:
-        """Notes something else that is wrong."""
-        self._misfits.append(what)
+        """Adds another misfit."""
+        self._misfits.add(what)
 
     @property
     def has_misfits(self) -> bool:
-        """Whether anything was found."""
-        return bool(self._misfits)
+        """Whether any misfit was found."""
+        return len(self._misfits) > 0
 
     def raise_misfits(self) -> None:
-        """ValueError with what does not fit: the first places, and how many there are."""
-        if not self._misfits:
-            return
-        if len(self._misfits) == 1:
-            raise ValueError(". ".join([*self._misfits, *self._advice]))
-        lines = [f"{len(self._misfits)} places do not fit {self._source}:"]
-        lines += self._misfits[:_MISFITS_TOLD]
-        if len(self._misfits) > _MISFITS_TOLD:
-            lines.append(f"and {len(self._misfits) - _MISFITS_TOLD} more")
-        raise ValueError("\n".join(["\n  ".join(lines), *self._advice]))
-
-    def _advise(self, advice: str) -> None:
-        if advice and advice not in self._advice:
-            self._advice.append(advice)
+        """Raises ValueError with the first misfits and their number."""
+        self._misfits.raise_all()
 
     def _check(self, saved: Any, have: Any, path: str, strict: bool) -> None:
         if isinstance(saved, (Differs, Unresolved)):
@@ -130,7 +116,7 @@ class TreeFit:
             stored = members_of(saved) or {}
             if strict:
                 self._check_names(stored, members, path)
-            # Not by [key]: a defaultdict would make what it lacks.
+            # Not by [key]: a defaultdict would create missing keys.
             pairs = [(key, item, members.get(key)) for key, item in stored.items()]
         elif isinstance(have, (set, frozenset)):
             return
@@ -143,17 +129,17 @@ class TreeFit:
                 )
             for i, item in enumerate(have[len(saved) :], len(saved)):
                 if strict and holds_state(item):
-                    self._misfits.append(f"{path}[{i}]: not in {self._source}")
+                    self._misfits.add(f"{path}[{i}]: not in {self._source}")
             padded = [*have[: len(saved)], *[None] * (len(saved) - len(have))]
             pairs = list(zip(range(len(saved)), saved, padded, strict=True))
         for key, item, there in pairs:
             self.check(item, there, f"{path}[{key!r}]", strict=strict)
 
     def _try_items(self, saved: Any, have: Any, path: str) -> None:
-        """Whether a container of the caller's own class, or a torch.Size, takes the items."""
+        """Checks that a container of the caller's own class, or a torch.Size, accepts the items."""
         parts = parts_of(saved)
         if parts is None and not isinstance(saved, set):
-            return  # takes its place as a whole
+            return  # replaced as a whole
         keys = [key for key, _ in parts or ()]
         items = [self._stand_in(item, _item_at(have, key)) for key, item in parts or ()]
         try:
@@ -165,7 +151,7 @@ class TreeFit:
             ) from error
 
     def _stand_in(self, saved: Any, have: Any) -> Any:
-        """What ``apply`` will give, but for values that are still to be read."""
+        """Returns what ``apply`` will return, except for values that are not read yet."""
         if isinstance(saved, TensorNode):
             array = self._tensors.arrays[saved]
             return np.zeros_like(array)[()] if saved.is_scalar else array
@@ -183,25 +169,25 @@ class TreeFit:
     def _check_names(
         self, saved: dict[Any, Any], have: dict[Any, Any], path: str, *, of_module: bool = False
     ) -> None:
-        """Notes names that were not saved, and of a module also those that it lacks."""
+        """Adds names that were not saved, and for a module also those that it lacks."""
         told = prefix_hint(saved, have, self._source, of_module=of_module)
         if told is not None:
             raise Misfit(f"{path}: {told}")
         missing = [key for key in have if key not in saved]
-        self._misfits += [f"{path}[{key!r}]: not in {self._source}" for key in missing]
+        self._misfits.add(*(f"{path}[{key!r}]: not in {self._source}" for key in missing))
         if of_module:
             lacking = [key for key in saved if key not in have]
             text = f"in {self._source}, but the module has none"
-            self._misfits += [f"{path}[{key!r}]: {text}" for key in lacking]
+            self._misfits.add(*(f"{path}[{key!r}]: {text}" for key in lacking))
             if missing or lacking:
-                self._advise(PART_ADVICE)
+                self._misfits.advise(PART_ADVICE)
 
     def _check_member(self, saved: Any, have: enum.Enum, path: str) -> None:
         try:
             if isinstance(saved, TensorNode):
                 raise TypeError
             type(have)(saved)
-        except Exception:  # the class may look for it in its own way
+        except Exception:  # the class may look values up in its own way
             raise Misfit(
                 f"{path}: {type(have).__name__} has no member of the value that is in "
                 f"{self._source}: {'an array' if isinstance(saved, TensorNode) else repr(saved)}"
@@ -220,11 +206,13 @@ class TreeFit:
         # An optimizer has no state before its first step, and a rewound one has too much.
         if is_optimizer(have):
             check_groups(saved, state, path, type(have).__name__, self._source)
+            check_shapes(saved, have, path, self._tensors.shape_of, self._source)
         self.check(saved, state, path, strict=not is_optimizer(have))
 
     def _check_new(self, saved: Any, path: str) -> None:
         if isinstance(saved, Differs):
-            raise Misfit(str(saved.refusal(path)))
+            self._misfits.add_differing(path, saved)
+            return
         if isinstance(saved, Unresolved):
             raise Misfit(f"{path}: {saved!r} cannot be restored: this needs torch that has it")
         if isinstance(saved, TensorNode):
@@ -234,15 +222,15 @@ class TreeFit:
 
     @property
     def targets(self) -> list[tuple[Any, ...]]:
-        """What to read, once everything was checked; asked for while the checkpoint is open."""
+        """What to read, after all checks; use it while the checkpoint is open."""
         return self._tensors.targets
 
     def copy(self) -> None:
-        """Fills what could not be read into its place, once everything was read."""
+        """Fills arrays from staging memory, after everything was read."""
         self._tensors.copy()
 
     def apply(self, saved: Any, have: Any) -> Any:
-        """What is in ``have``'s place from now on: itself, changed, where it can be changed."""
+        """Returns the new value for ``have``: itself, changed, if it is mutable."""
         if isinstance(saved, TensorNode):
             array = self._tensors.arrays[saved]
             return array[()] if saved.is_scalar else array
@@ -264,11 +252,10 @@ class TreeFit:
 
 
 def _state_to_load(have: Any) -> Any:
-    """Of an object: what is filled, and then given to its load_state_dict().
+    """Returns the state of an object, to be filled and then passed to its load_state_dict().
 
-    That may clear what the object has before it reads what it is given, or add to it: it gets
-    values of its own. Tensors of torch's modules and optimizers, which do neither, are filled where
-    they are.
+    load_state_dict() may clear the object's state before it reads its argument, or add to it, so it
+    gets copies. Modules and optimizers of torch do neither: their tensors are filled in place.
     """
     state = have.state_dict()
     if not loads_as_torch(have):
@@ -283,15 +270,15 @@ def _state_to_load(have: Any) -> Any:
 
 
 def _item_at(have: Any, key: Any) -> Any:
-    """Of a container in memory; None if it has none there."""
+    """Returns the item of a container in memory; None if it has none."""
     members = members_of(have)
     if members is not None:
-        return members.get(key)  # not by [key]: a defaultdict would make what it lacks
+        return members.get(key)  # not by [key]: a defaultdict would create it
     return have[key] if key < len(have) else None
 
 
 def _family(value: Any) -> type | None:
-    """Of those that cannot stand for each other; None of a single value."""
+    """Returns the kind of container or tensor, which must match; None for a single value."""
     if isinstance(value, (TensorNode, np.ndarray, Slice)) or is_tensor(value):
         return TensorNode
     return next((kind for kind in _CONTAINERS if isinstance(value, kind)), None)

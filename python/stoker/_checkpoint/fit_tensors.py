@@ -1,4 +1,4 @@
-"""The tensors of saved trees and the arrays in memory: which is read into which."""
+"""Matches the tensors of saved trees with the arrays in memory."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _TYPE_ADVICE = (
 
 
 class Misfit(ValueError):  # noqa: N818 (its message is one of a list)
-    """A place in memory that cannot take what was saved.
+    """A place in memory that does not fit what was saved.
 
     Attributes:
         advice: What to do, the same for all places of a kind; may be empty.
@@ -39,18 +39,18 @@ class Misfit(ValueError):  # noqa: N818 (its message is one of a list)
 
 
 class TensorFit:
-    """Collects where tensors are read to, each checked first.
+    """Collects the memory to read tensors into, after checking each.
 
     Attributes:
-        arrays: What each place of a tree that holds a tensor is read into.
-        fills_arrays: Whether memory of the caller's is read into, which damage leaves half filled.
+        arrays: The array for each place of a tree that has a tensor.
+        fills_arrays: Whether the caller's memory is read into: damage would leave it partly filled.
     """
 
     def __init__(self, checkpoint: _native.OpenCheckpoint, source: str) -> None:
         self._source = source
         self._manifest = manifest_path(checkpoint)
         self._stored = {name: (kind, shape) for name, kind, shape in checkpoint.tensors()}
-        self._made: dict[tuple[str, bool], tuple[str | None, Any]] = {}  # of each tensor one
+        self._made: dict[tuple[str, bool], tuple[str | None, Any]] = {}  # one per tensor
         self._checkpoint = checkpoint
         self._targets = Targets()
         self._resolved: list[tuple[Any, ...]] | None = None
@@ -68,6 +68,10 @@ class TensorFit:
                 raise Misfit(f"{path}: cannot be restored: {error}") from None
         return self._stored[node.name]
 
+    def shape_of(self, node: TensorNode, path: str) -> tuple[int, ...]:
+        """Of a stored tensor; Misfit if it cannot be restored."""
+        return self._find(node, path)[1]
+
     def _memory(self, have: Any, path: str) -> Memory:
         try:
             memory = memory_of(have)
@@ -83,7 +87,7 @@ class TensorFit:
         self._targets.add(Place(path, node.name, box, array, memory))
 
     def fill(self, node: TensorNode, have: Any, path: str) -> None:
-        """Into an array or tensor that is there. Misfit if it is of another type or shape."""
+        """Reads into an existing array or tensor. Misfit if its type or shape differs."""
         kind, shape = self._find(node, path)
         memory = self._memory(have, path)
         if (memory.type, memory.shape, memory.element) != (kind, shape, node.element):
@@ -95,10 +99,10 @@ class TensorFit:
         self._add(path, node, None, have, memory)
 
     def fill_slice(self, node: TensorNode, have: Slice, path: str) -> None:
-        """Into the part of it that this rank has."""
+        """Reads the part of the tensor that this rank has."""
         self.arrays[node] = have
         if have.is_empty:
-            return  # whoever has elements of it knows whether it fits
+            return  # ranks with elements check whether it fits
         kind, shape = self._find(node, path)
         memory = self._memory(have.array, path)
         offsets, whole = have.place(memory)
@@ -110,7 +114,7 @@ class TensorFit:
         self._add(path, node, (offsets, memory.shape), have.array, memory)
 
     def make(self, node: TensorNode, path: str) -> None:
-        """Into a new one: of each tensor one, however many places have it."""
+        """Reads into a new array: one per tensor, even if several places have it."""
         if node.is_slice:
             raise Misfit(f"{path}: a slice, which is restored into a stoker.Slice alone")
         kind, shape = self._find(node, path)
@@ -131,11 +135,11 @@ class TensorFit:
 
     @property
     def targets(self) -> list[tuple[Any, ...]]:
-        """What to read, once everything was checked; asked for while the checkpoint is open."""
+        """What to read, after all checks; use it while the checkpoint is open."""
         if self._resolved is None:
             self._resolved = self._targets.resolve(self._checkpoint)
         return self._resolved
 
     def copy(self) -> None:
-        """Fills what could not be read into its place, once everything was read."""
+        """Fills arrays from staging memory, after everything was read."""
         self._targets.copy()

@@ -1,4 +1,4 @@
-"""Which processes are the ranks of one job, and where they meet."""
+"""Finds which processes are the ranks of one job, and where they meet."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from stoker import _native
 from stoker._checkpoint.late import LateError
 from stoker._common.ranks import LAUNCHERS, Ranks
 
-# What a launcher says to all ranks of one start, and as a rule to no others.
+# Variables that a launcher sets to the same values on all ranks of one start, and usually only
+# there.
 _TORCHRUN = ("TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "MASTER_ADDR", "MASTER_PORT")
 _START_VARIABLES = {
     "RANK": _TORCHRUN,
@@ -34,20 +35,20 @@ _log = logging.getLogger("stoker")
 
 
 class JobConflict(RuntimeError):  # noqa: N818 (as CursorMismatch)
-    """Two jobs that cannot be told apart use one directory at once; the message names both.
+    """Two jobs that cannot be distinguished use one directory at once; the message names both.
 
-    Give each a directory of its own, or the same ``job=`` to all ranks of a job.
+    Give each its own directory, or the same ``job=`` to all ranks of a job.
     """
 
 
 @dataclass(frozen=True)
 class Job:
-    """The job that this process is a rank of.
+    """The job of this process.
 
     Attributes:
-        name: What is the same on all its ranks, and on no others of this time.
-        rank_variable: Of the launcher; empty without one.
-        is_given: Whether the user says who belongs together, whoever has started them.
+        name: The same on all its ranks, and on no others at this time.
+        rank_variable: The launcher's variable with the rank; empty without a launcher.
+        is_given: Whether the user has named the job, regardless of who started the ranks.
         is_local: Whether all ranks are known to be on this machine.
         by_store: Whether the ranks agree through torch.distributed's store.
     """
@@ -60,13 +61,13 @@ class Job:
 
 
 def find_job(ranks: Ranks, job: str | None, environment: Mapping[str, str] = os.environ) -> Job:
-    """The job of one of several ranks.
+    """Returns the job of one of several ranks.
 
-    Given; or that of torch.distributed; or what the launcher says; or the process that has started
-    all of them.
+    By ``job``; or torch.distributed; or the launcher's variables; or the process that started all
+    ranks.
 
     Raises:
-        ValueError: There is no telling which processes belong together.
+        ValueError: It is unknown which processes belong together.
     """
     if job is not None:
         if not isinstance(job, str) or not job:
@@ -83,7 +84,7 @@ def find_job(ranks: Ranks, job: str | None, environment: Mapping[str, str] = os.
         "MASTER_ADDR", ""
     ).startswith(_LOOPBACK)
     if any(told):
-        # Two machines may say the same; ranks on one machine have one launcher.
+        # Two machines may have equal variables; ranks on one machine have one launcher.
         place = launcher if is_local else ""
         return Job("\0".join([variable, *told, place]), variable, is_local=is_local)
     if not launcher:
@@ -96,7 +97,7 @@ def find_job(ranks: Ranks, job: str | None, environment: Mapping[str, str] = os.
 
 
 def job_text(job: str | None, environment: Mapping[str, str] = os.environ) -> str:
-    """For people who wait for this job's lock; may be empty."""
+    """Returns a text for people who wait for this job's lock; may be empty."""
     return job or environment.get("SLURM_JOB_ID") or environment.get("TORCHELASTIC_RUN_ID") or ""
 
 
@@ -111,7 +112,7 @@ def _is_distributed(ranks: Ranks) -> bool:
 
 
 def _rank_variable(ranks: Ranks, environment: Mapping[str, str]) -> str:
-    """Of the launcher that has given these numbers; empty if none has."""
+    """Returns the variable of the launcher that set these numbers; empty if there is none."""
     numbers = (str(ranks.rank), str(ranks.world_size))
     for _, rank, world_size in LAUNCHERS:
         if (environment.get(rank), environment.get(world_size)) == numbers:
@@ -120,9 +121,9 @@ def _rank_variable(ranks: Ranks, environment: Mapping[str, str]) -> str:
 
 
 class Meetings:
-    """Brings the ranks of a job together, for one directory, as often as they have to agree."""
+    """Lets the ranks of a job meet, for one directory, each time they have to agree."""
 
-    _count = 0  # of sessions through torch.distributed in this process: the same on every rank
+    _count = 0  # sessions through torch.distributed in this process: the same on every rank
 
     def __init__(self, directory: str, ranks: Ranks, job: Job, meeting: str | None) -> None:
         self._directory, self._ranks, self._job = directory, ranks, job
@@ -130,7 +131,7 @@ class Meetings:
         self.notices = _native.WaitNotices(_TOLD_AFTER_SECONDS)
 
     def meet(self, purpose: str, timeout: float) -> _native.Session:
-        """A session of all ranks; the same purpose on each.
+        """Returns a session of all ranks; the purpose must be the same on each.
 
         Raises:
             LateError: A rank is missing; names it.
@@ -159,7 +160,7 @@ class Meetings:
             token = self._token(purpose, timeout)
             return _native.enter_session(os.fsencode(place), token, ranks, self.notices)
         told = [self._job.name, purpose, str(self._ranks.world_size)]
-        if not is_ours:  # others meet there as well
+        if not is_ours:  # other jobs meet there as well
             told.append(os.path.realpath(self._directory))
         word = hashlib.blake2b("\0".join(told).encode(), digest_size=12).hexdigest()
         try:
@@ -171,7 +172,7 @@ class Meetings:
             raise JobConflict(error.strerror) from None
 
     def _token(self, purpose: str, timeout: float) -> str:
-        """Rank 0 draws it; the others read it in torch.distributed's store."""
+        """Rank 0 creates the token; the others read it from torch.distributed's store."""
         Meetings._count += 1
         key = f"stoker/{Meetings._count}"
         c10d = sys.modules["torch.distributed"].distributed_c10d
@@ -203,12 +204,12 @@ class Meetings:
                 text = "rank %d of %d waits for rank 0 in %s"
                 _log.warning(text, rank, world_size, self._directory)
             wait = datetime.timedelta(seconds=min(timeout - waited, _STORE_POLL_SECONDS))
-            with contextlib.suppress(RuntimeError):  # torch's own time-out: look again
+            with contextlib.suppress(RuntimeError):  # torch's own timeout: check again
                 store.wait([key], wait)
 
 
 def _runtime_directory() -> str:
-    """A directory of this user's own on this machine, for ranks that cannot write elsewhere."""
+    """Returns a directory of this user on this machine, for ranks that cannot write elsewhere."""
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     path = f"{runtime}/stoker" if runtime else f"/tmp/stoker-{os.getuid()}"
     with contextlib.suppress(FileExistsError):

@@ -1,4 +1,4 @@
-"""What took longer than it was given."""
+"""The error for operations that took too long."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Iterator
 
 
 class LateError(TimeoutError):
-    """A save, a rank, or the lock of a directory was not there in the time it was given.
+    """A save, a rank, or the lock of a directory was not ready in time.
 
-    Nothing is broken: what was committed before is untouched, and it may be tried again.
+    Nothing is damaged: earlier commits are intact, and the operation can be repeated.
     """
 
 
 @contextlib.contextmanager
 def telling_late() -> Iterator[None]:
-    """The core's "not yet" as a LateError."""
+    """Converts the core's timeouts to LateError."""
     try:
         yield
     except LateError:

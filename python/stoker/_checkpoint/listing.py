@@ -1,4 +1,4 @@
-"""What is in a directory of checkpoints, and the notes beside them."""
+"""Lists a directory of checkpoints, and writes notes beside them."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from stoker._common.corrupt import corrupt_error
 
 
 class Listing:
-    """The part of a Checkpointer that looks at what is there, and takes notes of it.
+    """The part of a Checkpointer that lists checkpoints and annotates them.
 
-    ``in_flight``: the saves that are on their way. ``kill_at``: for tests.
+    ``in_flight``: returns the saves in progress. ``kill_at``: for tests.
 
     Attributes:
         path: The directory.
@@ -29,10 +29,10 @@ class Listing:
         self._kill_at = kill_at
 
     def steps(self) -> list[int]:
-        """The steps whose manifest was whole when it was last read, oldest checkpoint first.
+        """Returns the steps whose manifest was valid when last read, oldest checkpoint first.
 
         A manifest is read again if its name, inode, size or time has changed. Data are not read:
-        ``restore`` does that, and ``stoker checkpoint verify``.
+        ``restore`` and ``stoker checkpoint verify`` do that.
         """
         found = [step for _, step, old, _, damage, _ in self._list() if damage is None and not old]
         return found[::-1]
@@ -43,24 +43,24 @@ class Listing:
         return next((step for _, step, _, _, damage, _ in self._list() if damage is None), None)
 
     def annotate(self, step: int, **values: Any) -> None:
-        """Adds numbers to a checkpoint, for ``keep_best`` and for people; waits until it is there.
+        """Adds numbers to a checkpoint, for ``keep_best`` and for people; waits for its save.
 
-        The checkpoint itself never changes: notes lie beside it.
+        The checkpoint itself never changes: notes are stored beside it.
 
         Raises:
             FileNotFoundError: There is no such step.
-            CorruptError: What has its name is damaged, or no checkpoint.
+            CorruptError: The checkpoint is damaged, or its name belongs to something else.
         """
         numbers = {name: number_of(name, value) for name, value in values.items()}
         step, where = step_number(step), os.fsencode(self.path)
         _native.annotate_checkpoint(where, step, *self._find(step), numbers, self._kill_at)
 
     def pin(self, step: int, pinned: bool = True) -> None:
-        """Keeps a checkpoint whatever the rules say; ``pinned=False`` lets it go.
+        """Keeps a checkpoint regardless of the rules; ``pinned=False`` undoes it.
 
         Raises:
             FileNotFoundError: There is no such step.
-            CorruptError: What has its name is damaged, or no checkpoint.
+            CorruptError: The checkpoint is damaged, or its name belongs to something else.
         """
         step, where = step_number(step), os.fsencode(self.path)
         _native.pin_checkpoint(where, step, *self._find(step), pinned, self._kill_at)
@@ -72,7 +72,7 @@ class Listing:
             return []
 
     def _find(self, step: int) -> tuple[int, str]:
-        """The generation and the line of a step."""
+        """Returns the generation and the line of a step."""
         for pending in self._in_flight():
             if pending.step == step:
                 pending.wait()
@@ -81,7 +81,7 @@ class Listing:
                 continue
             if damage is not None:
                 where = f"{self.path}/{name}"
-                _native.OpenCheckpoint(os.fsencode(where))  # raises: a right may be all it lacks
+                _native.OpenCheckpoint(os.fsencode(where))  # raises if only permission is missing
                 raise corrupt_error(damage, where)
             return generation, line
         raise FileNotFoundError(f"{self.path} has no step {step}")

@@ -1,4 +1,4 @@
-"""stoker.load: the tensors of a checkpoint by name, read when they are asked for."""
+"""stoker.load: the tensors of a checkpoint by name, read on demand."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ from stoker._checkpoint.values import parts_of, with_parts
 from stoker._common.paths import path_text
 
 _log = logging.getLogger("stoker")
-_LISTINGS_MAX = 1000  # a writer that is faster than this reader each time does not exist
+_LISTINGS_MAX = 1000  # no writer is faster than this reader so many times in a row
 Box = tuple[tuple[int, ...], tuple[int, ...]]  # offsets, shape
 
 
 class Source(Protocol):
-    """Where tensors come from: a checkpoint, or a safetensors file."""
+    """A source of tensors: a checkpoint, or a safetensors file."""
 
     def read_box(self, name: str, box: Box | None, into: npt.NDArray[Any]) -> None:
-        """Fills an array without gaps."""
+        """Fills a contiguous array."""
 
 
 def _box_of(index: Any, shape: tuple[int, ...]) -> tuple[Box, tuple[Any, ...]]:
-    """The smallest box around what ``index`` selects, and the index into that box."""
+    """Returns the smallest box around what ``index`` selects, and the index into that box."""
     wanted = list(index) if isinstance(index, tuple) else [index]
     dots = [i for i, item in enumerate(wanted) if item is Ellipsis]
     if len(dots) > 1:
@@ -56,7 +56,7 @@ def _box_of(index: Any, shape: tuple[int, ...]) -> tuple[Box, tuple[Any, ...]]:
     for item, size in zip(wanted, shape, strict=True):
         if isinstance(item, slice):
             steps = range(*item.indices(size))
-            # Its ends: min() and max() would walk through all of it.
+            # Its ends: min() and max() would iterate over all of it.
             ends = sorted((steps[0], steps[-1])) if steps else [0, -1]
             offsets.append(ends[0])
             sizes.append(ends[1] - ends[0] + 1)
@@ -74,15 +74,15 @@ def _box_of(index: Any, shape: tuple[int, ...]) -> tuple[Box, tuple[Any, ...]]:
 
 
 class LazyTensor:
-    """A tensor that is still on the disk: slices of it are read, and checked, when asked for.
+    """A tensor on disk: slices of it are read and checked on demand.
 
-    ``tensor[0:16]``, ``tensor[...]`` and ``np.asarray(tensor)`` give NumPy arrays. bfloat16 and
-    float8, which NumPy lacks, come as unsigned integers of their size.
+    ``tensor[0:16]``, ``tensor[...]`` and ``np.asarray(tensor)`` give NumPy arrays. NumPy lacks
+    bfloat16 and float8: they become unsigned integers of their size.
 
     Attributes:
         name: Its name in the files.
-        type: Of its elements, as safetensors spells it: "BF16".
-        shape: Of what is stored.
+        type: Type of its elements in safetensors: "BF16".
+        shape: Shape of the array.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class LazyTensor:
 
     @property
     def ndim(self) -> int:
-        """How many dimensions it has."""
+        """Number of dimensions."""
         return len(self.shape)
 
     def __len__(self) -> int:
@@ -144,15 +144,14 @@ class _CheckpointSource:
 
 
 class Loaded(Mapping[str, LazyTensor]):
-    """The tensors of a checkpoint or a safetensors file, by name; nothing is read yet.
+    """The tensors of a checkpoint or a safetensors file, by name, read on demand.
 
     Attributes:
-        source: What it was opened from.
-        step: Of the checkpoint; None of a plain file, as is the rest.
-        reference: The numbers that were saved along.
-        extra: What the caller had saved along.
-        state: The trees by name, with a LazyTensor in the place of each array; rank 0's, where
-            several ranks have saved.
+        source: The path it was opened from.
+        step: The step; None for a plain file, which has none of the following either.
+        reference: The reference numbers that were saved.
+        extra: The ``extra`` value that was saved.
+        state: The trees by name, with a LazyTensor for each array; rank 0's if several ranks saved.
     """
 
     def __init__(self, source: str, tensors: dict[str, LazyTensor]) -> None:
@@ -189,13 +188,13 @@ def _load_file(path: str) -> Loaded:
         raise ValueError(f"{path}: it is {known}") from None
     tensors = {}
     for name, (kind, shape) in file.tensors.items():
-        with contextlib.suppress(UnsupportedValueError):  # elements of less than a byte
+        with contextlib.suppress(UnsupportedValueError):  # elements smaller than a byte
             tensors[name] = LazyTensor(file, name, kind, shape)
     return Loaded(path, tensors)
 
 
 def _with_step(path: str) -> str:
-    """With the name of a step's directory where there is its number alone."""
+    """Returns the path with the step's directory name in place of its number."""
     parent, last = os.path.split(path.rstrip("/"))
     if not last.isascii() or not last.isdecimal() or os.path.lexists(path):
         return path
@@ -208,7 +207,7 @@ def _directory_of(path: str) -> str:
 
 
 def _nothing_at(path: str) -> Exception | None:
-    """What to raise where there are no checkpoints; None if there are some."""
+    """Returns what to raise if there are no checkpoints; None if there are some."""
     directory = _directory_of(path)
     parent, last = os.path.split(path.rstrip("/"))
     if last.startswith("step-") and not os.path.lexists(path):
@@ -227,11 +226,11 @@ def _nothing_at(path: str) -> Exception | None:
 
 
 def _open(path: str) -> _native.OpenCheckpoint:
-    """A directory of checkpoints stands for its newest one, and so does ``latest`` in it.
+    """Opens a checkpoint; a directory of checkpoints, and ``latest`` in it, means the newest one.
 
-    The link may lag behind, or lead nowhere for a moment: which one is newest is said by the
-    generations alone. A writer may remove each one between being listed and being opened, and puts
-    a newer one there first: so it is listed again until nothing changes.
+    The link may be outdated, or broken for a moment: only the generations say which is newest. A
+    writer may remove a checkpoint between listing and opening, but only after it has committed a
+    newer one: so the directory is listed again until nothing changes.
     """
     directory = _directory_of(path)
     before: list[Any] | None = None
@@ -248,7 +247,7 @@ def _open(path: str) -> _native.OpenCheckpoint:
             if error is not None:
                 raise error
             if found:
-                path = f"{directory}/{found[0][0]}"  # damaged: it says how
+                path = f"{directory}/{found[0][0]}"  # damaged: opening it raises the reason
             break
         before = found
     return _native.OpenCheckpoint(os.fsencode(path))
@@ -257,18 +256,18 @@ def _open(path: str) -> _native.OpenCheckpoint:
 def _open_first(
     directory: str, found: list[tuple[str, int, bool, int, str | None, str]]
 ) -> tuple[_native.OpenCheckpoint | None, Exception | None]:
-    """The first that is not damaged; else the first error.
+    """Returns the first valid checkpoint, otherwise the first error.
 
-    What is damaged may be the newest, which nobody can tell: it is looked at first, and told.
+    A damaged checkpoint may be the newest, which cannot be known: it is tried first, and logged.
     """
-    errors: dict[bool, Exception] = {}  # of one that looked sound, and of one that did not
+    errors: dict[bool, Exception] = {}  # by whether the listing found it valid
     passed_over = []
     for name, _, _, _, damage, _ in sorted(found, key=lambda one: one[4] is None):
         try:
             opened = _native.OpenCheckpoint(os.fsencode(f"{directory}/{name}"))
         except (_native.CorruptError, FileNotFoundError) as error:
             errors.setdefault(damage is None, error)
-            if isinstance(error, _native.CorruptError):  # else it was removed meanwhile
+            if isinstance(error, _native.CorruptError):  # otherwise it was removed meanwhile
                 passed_over.append((name, error))
             continue
         for passed, why in passed_over:
@@ -278,14 +277,14 @@ def _open_first(
 
 
 def load(path: str | os.PathLike[str]) -> Loaded:
-    """Opens a checkpoint to look into it, whoever writes there meanwhile.
+    """Opens a checkpoint for reading, even while others write to its directory.
 
     >>> stoker.load("run/checkpoints/latest")["state.w"][0:16]
 
     Args:
         path: A checkpoint (``run/40000`` is step 40000 in ``run``), ``latest`` or a directory of
-            checkpoints (the newest whose manifest is valid; damaged ones are logged), or any
-            safetensors file. Of a file there are no checksums to compare with.
+            checkpoints (the newest with a valid manifest; damaged ones are logged), or any
+            safetensors file, which has no checksums to check.
 
     Raises:
         FileNotFoundError: There is no such file, or there are no checkpoints.
@@ -309,7 +308,7 @@ def load(path: str | os.PathLike[str]) -> Loaded:
     stored = {name: (kind, shape) for name, kind, shape in native.tensors()}
     tensors: dict[str, LazyTensor] = {}
     for name, (kind, shape) in stored.items():
-        with contextlib.suppress(UnsupportedValueError):  # elements of less than a byte
+        with contextlib.suppress(UnsupportedValueError):  # elements smaller than a byte
             tensors[name] = LazyTensor(source, name, kind, shape)
     loaded = Loaded(native.directory, tensors)
     loaded.step = native.step
@@ -328,7 +327,7 @@ def _with_tensors(
     tensors: dict[str, LazyTensor],
     name: str,
 ) -> Any:
-    """The tree with tensors in it. Those that are saved under another's name get their own, too."""
+    """Returns the tree with its tensors. Adds a name for tensors stored under another name."""
     if isinstance(node, TensorNode):
         lazy = tensors.get(node.name)
         if lazy is not None and node.element is not None:

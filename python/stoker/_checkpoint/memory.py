@@ -1,4 +1,4 @@
-"""Where the elements of an array or tensor lie, and what safetensors calls their type."""
+"""The memory of an array or tensor, and the name of its element type in safetensors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _TYPES = {
     "float32": "F32",
     "float64": "F64",
     "complex64": "C64",
-    # torch's own, and ml_dtypes' under the same names
+    # torch's own types, and those of ml_dtypes with the same names
     "bfloat16": "BF16",
     "float8_e5m2": "F8_E5M2",
     "float8_e4m3fn": "F8_E4M3",
@@ -39,22 +39,22 @@ _COMPLEX128 = "<c16"
 
 
 class UnsupportedValueError(ValueError):
-    """It cannot be saved, or not be restored into; says why, but not where it is."""
+    """A value cannot be saved, or restored into; says why, but not where it is."""
 
 
 @dataclass(frozen=True)
 class Memory:
-    """The elements of an array, as they lie in memory.
+    """The memory of an array's elements.
 
     Attributes:
-        type: Of what is stored, as safetensors spells it.
-        shape: Of what is stored.
-        strides: In bytes; None where there are no gaps.
-        address: Of the first element; on its device.
-        element: NumPy's name of the elements' type where safetensors has none: ``<c16`` is stored
-            as pairs of F64, times as I64, the rest as bytes in a last dimension.
-        owner: Keeps the memory.
-        device: Where it is, as torch calls it; None for the host's memory.
+        type: The stored type, as in safetensors.
+        shape: The stored shape.
+        strides: In bytes; None if contiguous.
+        address: Address of the first element, on its device.
+        element: NumPy's name of an element type that safetensors lacks: ``<c16`` is stored as pairs
+            of F64, times as I64, others as bytes in a last dimension.
+        owner: Keeps the memory alive.
+        device: The device, as torch names it; None for host memory.
     """
 
     type: str
@@ -67,14 +67,14 @@ class Memory:
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """Equal for the same elements, seen twice."""
+        """Equal for two views of the same elements."""
         return self.device, self.address, self.type, self.shape, self.strides, self.element
 
     def on_host(self) -> Memory:
-        """The same elements in the host's memory: itself, or a copy of what a device has.
+        """Returns the elements in host memory: itself, or a copy from the device.
 
-        The copy is done when this returns. It comes after the work that the device's current stream
-        has so far. It keeps the device's memory as well: an address stands for one tensor then.
+        The copy is complete on return, and includes the work queued on the device's current stream.
+        It also keeps the device memory alive, so that an address identifies one tensor.
         """
         if self.device is None:
             return self
@@ -83,13 +83,13 @@ class Memory:
 
     @property
     def size_bytes(self) -> int:
-        """Of all elements."""
+        """Size of all elements."""
         bits = 64 if self.type == "C64" else int(self.type.split("_")[0].lstrip("BOLUIF") or 8)
         return int(np.prod(self.shape, dtype=np.int64)) * bits // 8
 
     @property
     def bounds(self) -> tuple[int, int]:
-        """Address and size of all memory that its elements lie in."""
+        """Address and size of all memory that contains the elements."""
         count = int(np.prod(self.shape, dtype=np.int64))
         if count == 0 or self.strides is None:
             return self.address, self.size_bytes
@@ -100,7 +100,7 @@ class Memory:
 
     @property
     def may_overlap(self) -> bool:
-        """Whether two elements may share bytes: a dimension steps by less than those inside it."""
+        """Whether two elements may share bytes: a stride is smaller than the span inside it."""
         if self.strides is None or 0 in self.shape:
             return False
         span = self.size_bytes // int(np.prod(self.shape, dtype=np.int64))
@@ -112,12 +112,12 @@ class Memory:
         return False
 
     def describe(self) -> str:
-        """For messages: "float32 (3, 4)"."""
+        """Returns a text for messages: "float32 (3, 4)"."""
         return describe(self.type, self.shape, self.element)
 
 
 def describe(tensor_type: str, shape: tuple[int, ...], element: str | None) -> str:
-    """Type and shape as the array has them, not as they are stored."""
+    """Returns type and shape of the array, not of the stored tensor."""
     name = _NAMES.get(tensor_type, tensor_type)
     if element is not None:
         dtype, shape = array_layout(tensor_type, shape, element)
@@ -126,10 +126,10 @@ def describe(tensor_type: str, shape: tuple[int, ...], element: str | None) -> s
 
 
 def _dtype_of(element: str) -> np.dtype[Any]:
-    """Of a name that a file has: only those that we write."""
+    """Returns the dtype for a name from a file; only names that we write are accepted."""
     try:
         dtype = np.dtype(element)
-    except Exception:  # NumPy parses it in many ways, and raises what each of them raises
+    except Exception:  # NumPy parses it in many ways, with different exceptions
         raise UnsupportedValueError(f"NumPy has no elements of type {element!r}") from None
     if dtype.str != element or dtype.hasobject or dtype.fields is not None:
         raise UnsupportedValueError(f"no elements of type {element!r} are stored")
@@ -137,15 +137,15 @@ def _dtype_of(element: str) -> np.dtype[Any]:
 
 
 def _shape_of(dtype: np.dtype[Any], tensor_type: str, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Of the array whose elements are stored as a tensor of that type and shape."""
+    """Returns the shape of the array that is stored as a tensor of that type and shape."""
     stored, last, _ = stored_as(dtype)
     if stored != tensor_type or shape[len(shape) - len(last) :] != last:
-        raise UnsupportedValueError(f"{tensor_type} {shape} are no elements of type {dtype.str}")
+        raise UnsupportedValueError(f"{tensor_type} {shape} are not elements of type {dtype.str}")
     return shape[: len(shape) - len(last)]
 
 
 def stored_as(dtype: np.dtype[Any]) -> tuple[str, tuple[int, ...], tuple[int, ...]]:
-    """How elements of a type that safetensors lacks are stored: type, and a last dimension."""
+    """Returns how element types that safetensors lacks are stored: type, and a last dimension."""
     if dtype.str == _COMPLEX128:
         return "F64", (2,), (8,)
     if dtype.kind in "mM" and dtype.isnative:
@@ -154,12 +154,12 @@ def stored_as(dtype: np.dtype[Any]) -> tuple[str, tuple[int, ...], tuple[int, ..
 
 
 def _numpy_type(dtype: np.dtype[Any]) -> str | None:
-    is_ours = dtype.kind in "biufc" or dtype.kind == "V"  # ml_dtypes call themselves V
+    is_ours = dtype.kind in "biufc" or dtype.kind == "V"  # ml_dtypes have kind V
     return _TYPES.get(dtype.name) if is_ours and dtype.isnative else None
 
 
 def memory_of_array(array: npt.NDArray[Any]) -> Memory:
-    """Of a NumPy array of any layout."""
+    """Returns the memory of a NumPy array of any layout."""
     if type(array) is not np.ndarray and type(array) is not np.memmap:
         raise UnsupportedValueError("a subclass of ndarray would come back as an ndarray")
     dtype = array.dtype
@@ -183,8 +183,8 @@ def _is_on_host(tensor: Any) -> bool:
 
 
 def memory_of_tensor(tensor: Any) -> Memory:
-    """Of a torch tensor on any device that has memory."""
-    torch = importlib.import_module("torch")  # loaded, since there is a tensor
+    """Returns the memory of a torch tensor on any device that has memory."""
+    torch = importlib.import_module("torch")  # already loaded: there is a tensor
     if type(tensor) not in (torch.Tensor, torch.nn.Parameter, getattr(torch.nn, "Buffer", None)):
         raise UnsupportedValueError("a subclass of torch.Tensor")
     if tensor.is_quantized:
@@ -219,12 +219,12 @@ def _memory_of_strided(tensor: Any) -> Memory:
 
 
 def _check_storage(tensor: Any) -> None:
-    """That the storage has all elements: it may have been resized, to nothing as FSDP does."""
+    """Checks that the storage has all elements: it may have been resized, as FSDP does."""
     if tensor.numel() == 0:
         return
     try:
         have = tensor.untyped_storage().nbytes()
-    except (NotImplementedError, RuntimeError):  # of a device whose tensors have no storage
+    except (NotImplementedError, RuntimeError):  # a device whose tensors have no storage
         return
     reach = sum((n - 1) * step for n, step in zip(tensor.shape, tensor.stride(), strict=True))
     need = (tensor.storage_offset() + reach + 1) * tensor.element_size()
@@ -235,14 +235,14 @@ def _check_storage(tensor: Any) -> None:
 
 
 def memory_of(value: Any) -> Memory | None:
-    """Of an array or a tensor; None of anything else."""
+    """Returns the memory of an array or a tensor; None for anything else."""
     if isinstance(value, np.ndarray):
         return memory_of_array(value)
     return memory_of_tensor(value) if is_tensor(value) else None
 
 
 def check_writable(memory: Memory, array: Any) -> None:
-    """Whether a tensor can be read into it."""
+    """Raises if the array cannot be read into."""
     if isinstance(array, np.ndarray) and not array.flags.writeable:
         raise UnsupportedValueError("is read-only")
     if is_tensor(array) and (array.is_conj() or array.is_neg()):
@@ -254,9 +254,9 @@ def check_writable(memory: Memory, array: Any) -> None:
 def array_layout(
     tensor_type: str, shape: tuple[int, ...], element: str | None
 ) -> tuple[np.dtype[Any], tuple[int, ...]]:
-    """Type and shape of the array for what is stored so.
+    """Returns dtype and shape of the array for a stored tensor.
 
-    bfloat16 and float8, which NumPy lacks, come as integers.
+    NumPy lacks bfloat16 and float8: they become integers.
     """
     if element is not None:
         dtype = _dtype_of(element)
@@ -270,14 +270,14 @@ def array_layout(
 
 
 def new_array(tensor_type: str, shape: tuple[int, ...], element: str | None) -> npt.NDArray[Any]:
-    """An array for what is stored so."""
+    """Returns a new array for a stored tensor."""
     dtype, shape = array_layout(tensor_type, shape, element)
     made: npt.NDArray[Any] = _new("array", lambda: np.empty(shape, dtype))
     return made
 
 
 def new_tensor(tensor_type: str, shape: tuple[int, ...], element: str | None) -> Any:
-    """A torch tensor for what is stored so; on the CPU, whatever torch's default device is."""
+    """Returns a new torch tensor for a stored tensor; on the CPU, not the default device."""
     torch = importlib.import_module("torch")
     if element is not None:
         if element != _COMPLEX128:
@@ -293,14 +293,14 @@ def new_tensor(tensor_type: str, shape: tuple[int, ...], element: str | None) ->
 def _new(what: str, make: Callable[[], Any]) -> Any:
     try:
         return make()
-    except (ValueError, RuntimeError, TypeError) as error:  # too many elements, even of no size
-        if "allocate memory" in str(error):  # torch has no other word for it
+    except (ValueError, RuntimeError, TypeError) as error:  # too many elements, even of size 0
+        if "allocate memory" in str(error):  # torch has no specific exception for it
             raise MemoryError(str(error)) from None
         raise UnsupportedValueError(f"no {what} has such a shape: {error}") from None
 
 
 def new_staging(array: Any) -> Any:
-    """Host memory without gaps for the elements of an array or a tensor."""
+    """Returns contiguous host memory for the elements of an array or a tensor."""
     if isinstance(array, np.ndarray):
         return np.empty(array.shape, array.dtype)
     torch = importlib.import_module("torch")
@@ -308,7 +308,7 @@ def new_staging(array: Any) -> Any:
 
 
 def copy_into(array: Any, staging: Any) -> None:
-    """Fills an array or a tensor from its staging; done when this returns."""
+    """Fills an array or a tensor from its staging memory; complete on return."""
     if isinstance(array, np.ndarray):
         array[...] = staging
     else:

@@ -1,4 +1,4 @@
-"""What a tree can be called, and whether there is anything in it."""
+"""Which names trees may have, and whether a tree is empty."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 from stoker._checkpoint.values import members_of
 
 _log = logging.getLogger("stoker")
-# What others call settings of saving and restoring.
+# Settings of saving and restoring in other libraries.
 _LIKE_SETTINGS = {
     *("assign", "blocking", "force", "map_location", "non_blocking", "overwrite", "strict"),
     *("sync", "timeout", "wait", "weights_only"),
@@ -20,7 +20,7 @@ _LIKE_SETTINGS = {
 
 
 def settings_of(functions: Mapping[str, Callable[..., Any]]) -> dict[str, str]:
-    """The names of their arguments, each with the function that takes it."""
+    """Returns the names of the functions' arguments, each with the function that has it."""
     names: dict[str, str] = {}
     for what, function in functions.items():
         for name, parameter in inspect.signature(function).parameters.items():
@@ -30,7 +30,7 @@ def settings_of(functions: Mapping[str, Callable[..., Any]]) -> dict[str, str]:
 
 
 def why_no_name(name: str, settings: Mapping[str, str]) -> str | None:
-    """Why no tree can be called ``name``; None if one can."""
+    """Returns why no tree can have this name; None if one can."""
     if name in settings:
         return f"{settings[name]} has a setting of it"
     if name in _LIKE_SETTINGS:
@@ -41,7 +41,7 @@ def why_no_name(name: str, settings: Mapping[str, str]) -> str | None:
 
 
 def check_names(trees: Iterable[str], settings: Mapping[str, str]) -> None:
-    """ValueError for a name that somebody means as a setting."""
+    """Raises ValueError for a name that was probably meant as a setting."""
     for name in trees:
         why = why_no_name(name, settings)
         if why is not None:
@@ -49,7 +49,7 @@ def check_names(trees: Iterable[str], settings: Mapping[str, str]) -> None:
 
 
 def check_named(call: str, step: Any, unnamed: tuple[Any, ...]) -> None:
-    """TypeError if a tree was given without its name, perhaps in the place of the step."""
+    """Raises TypeError if a tree was given without its name, perhaps in place of the step."""
     is_step = isinstance(step, (str, numbers.Number)) or hasattr(type(step), "__index__")
     if unnamed or not is_step:
         what = type(unnamed[0] if unnamed else step).__name__
@@ -57,16 +57,16 @@ def check_named(call: str, step: Any, unnamed: tuple[Any, ...]) -> None:
 
 
 class EmptyTrees:
-    """Warns of trees with nothing in them, once for each name.
+    """Warns about empty trees, once per name.
 
-    Only of plain containers: the state of an object may be empty, as that of a GradScaler is.
+    Only plain containers: the state of an object may be empty, such as that of a GradScaler.
     """
 
     def __init__(self) -> None:
         self._told: set[str] = set()
 
     def tell(self, step: int, trees: Mapping[str, Any], *, has_loader: bool) -> None:
-        """Of those that are about to be saved."""
+        """Warns about trees that are about to be saved."""
         found = {name: f"the tree {name} is empty" for name in trees if _is_empty(trees[name])}
         if not trees and not has_loader:
             found[""] = "there is no tree to save"

@@ -27,9 +27,9 @@ def _is_torch_kind(value: Any, module: str, name: str) -> bool:
 
 
 def load_state(have: Any, state: Any, path: str) -> None:
-    """Calls load_state_dict(). An optimizer's state keeps its types.
+    """Calls load_state_dict(). The types of an optimizer's state are preserved.
 
-    Torch trusts a state to have the form it has written, and stumbles over any other.
+    Torch expects a state in the form that it writes, and raises various errors for others.
     """
     try:
         if is_optimizer(have) and loads_as_torch(have):
@@ -38,15 +38,15 @@ def load_state(have: Any, state: Any, path: str) -> None:
             have.load_state_dict(state)
     except (TypeError, LookupError, AttributeError, ArithmeticError) as error:
         if not is_optimizer(have) and not is_module(have):
-            raise  # the caller's own class may raise what it likes
+            raise  # the caller's own class may raise anything
         what = f"{type(error).__name__}: {error}"
         raise ValueError(f"{path}: {type(have).__name__} refuses its state: {what}") from error
 
 
 def loads_as_torch(value: Any) -> bool:
-    """Whether it is a module or an optimizer whose load_state_dict() is torch's own.
+    """Whether it is a module or an optimizer with torch's own load_state_dict().
 
-    One that overrides it knows what it does.
+    A class that overrides it is responsible for itself.
     """
     loads = getattr(value.load_state_dict, "__func__", None)
     if is_optimizer(value):
@@ -55,7 +55,7 @@ def loads_as_torch(value: Any) -> bool:
 
 
 class _Hidden:
-    """A value that torch's load_state_dict() would take apart: it has no items to iterate over."""
+    """A value that torch's load_state_dict() would iterate over: this hides its items."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
@@ -65,16 +65,16 @@ def _load_optimizer(optimizer: Any, state: Any) -> None:
     """Undoes the cast in torch's load_state_dict().
 
     Torch casts the state of a parameter to the parameter's type: float32 moments of a bfloat16
-    parameter, and 8-bit states, would lose bits. A str becomes that of a generator. The first hook
-    is the last before the cast, the second the first after it: hooks of others see what torch and
-    ``__setstate__`` of a subclass would give them, but for the types.
+    parameter, and 8-bit states, would lose bits. A str would become a generator. The first hook
+    runs last before the cast, the second first after it: hooks of others see what torch and
+    ``__setstate__`` of a subclass would give them, except for the types.
     """
     given: dict[Any, Any] = {}  # by parameter
 
     def note(_: Any, state: dict[str, Any]) -> dict[str, Any]:
         names = itertools.chain.from_iterable(group["params"] for group in state["param_groups"])
         weights = itertools.chain.from_iterable(g["params"] for g in optimizer.param_groups)
-        by_name = dict(zip(names, weights, strict=False))  # torch refuses other counts
+        by_name = dict(zip(names, weights, strict=False))  # torch rejects different counts
         entries = dict(state["state"])
         for name, entry in entries.items():
             if name in by_name:
@@ -99,7 +99,7 @@ def _load_optimizer(optimizer: Any, state: Any) -> None:
 
 
 def _hide(value: Any) -> Any:
-    """A copy in which only tensors and plain containers can be iterated over."""
+    """Returns a copy in which only tensors and plain containers are iterable."""
     if isinstance(value, dict):
         return {key: _hide(item) for key, item in value.items()}
     if type(value) in (list, tuple):
@@ -108,7 +108,7 @@ def _hide(value: Any) -> Any:
 
 
 def _uncast(given: Any, now: Any) -> Any:
-    """What ``now`` would be without the cast. What ``__setstate__`` has set stays."""
+    """Returns ``now`` without the cast. Keeps what ``__setstate__`` has set."""
     if isinstance(now, _Hidden):
         return now.value
     if is_tensor(given) and is_tensor(now) and given.dtype != now.dtype:
@@ -125,7 +125,7 @@ def _uncast(given: Any, now: Any) -> Any:
 
 
 def _is_same(left: Any, right: Any) -> bool:
-    """To the bit: a NaN equals itself."""
+    """Whether both are equal bit by bit: a NaN equals itself."""
     if left.shape != right.shape:
         return False
     torch = sys.modules["torch"]

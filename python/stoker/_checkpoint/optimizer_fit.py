@@ -1,27 +1,70 @@
-"""Whether an optimizer can take the state that another one has saved."""
+"""Checks whether an optimizer can take the state that another one has saved."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from stoker._checkpoint.fit_tensors import Misfit
+from stoker._checkpoint.tree import TensorNode
 
-# Of torch's optimizers; others are everybody's, a scheduler's, or the caller's own.
+# Settings of torch's optimizers; others are common to all, a scheduler's, or the caller's own.
 _OPTIMIZER_SETTINGS = {
     *("alpha", "amsgrad", "beta2_decay", "betas", "centered", "d", "dampening", "eps", "etas"),
     *("history_size", "initial_accumulator_value", "lambd", "line_search_fn", "lr_decay"),
     *("max_eval", "max_iter", "momentum", "momentum_decay", "nesterov", "ns_steps", "rho"),
     *("step_sizes", "t0", "tolerance_change", "tolerance_grad"),
 }
+# State of torch's optimizers that has the shape of its parameter.
+_LIKE_PARAMETER = {
+    *("acc_delta", "ax", "exp_avg", "exp_avg_sq", "exp_inf", "grad_avg", "max_exp_avg_sq"),
+    *("momentum_buffer", "prev", "square_avg", "step_size", "sum"),
+}
+
+
+def check_shapes(
+    saved: Any,
+    optimizer: Any,
+    path: str,
+    shape_of: Callable[[TensorNode, str], tuple[int, ...]],
+    source: str,
+) -> None:
+    """Refuses the state of other parameters, which a fresh optimizer has nothing to compare with.
+
+    Args:
+        saved: Its state.
+        optimizer: Only those of torch are known.
+        path: Its place.
+        shape_of: The shape of a saved tensor, and its place.
+        source: The checkpoint.
+    """
+    states = saved.get("state") if isinstance(saved, dict) else None
+    if not type(optimizer).__module__.startswith("torch.optim.") or not isinstance(states, dict):
+        return
+    parameters = [one for group in optimizer.param_groups for one in group["params"]]
+    for number, state in states.items():
+        if type(number) is not int or not 0 <= number < len(parameters):
+            continue  # load_state_dict() knows what to do with it
+        mine = tuple(parameters[number].shape)
+        for name, node in state.items() if isinstance(state, dict) else ():
+            is_plain = isinstance(node, TensorNode) and not node.is_slice and node.element is None
+            place = f"{path}['state'][{number}][{name!r}]"
+            if name not in _LIKE_PARAMETER or not is_plain or shape_of(node, place) == mine:
+                continue
+            raise Misfit(
+                f"{place}: of shape {shape_of(node, place)} in {source}, but parameter {number} of "
+                f"{type(optimizer).__name__} is of shape {mine}; give the optimizer its parameters "
+                "and groups in the order in which they were saved"
+            )
 
 
 def check_groups(saved: Any, state: Any, path: str, optimizer: str, source: str) -> None:
-    """What load_state_dict() of an optimizer would refuse, after others were restored."""
+    """Raises Misfit for what load_state_dict() would refuse, before anything is restored."""
     counts = [_group_sizes(one) for one in (state, saved)]
     if counts[0] != counts[1]:
         raise Misfit(f"{path}: groups of {counts[0]} parameters, but of {counts[1]} in {source}")
     mine, theirs = (_settings_in(one) for one in (state, saved))
-    if mine - theirs and theirs - mine:  # one way alone is another version of torch
+    if mine - theirs and theirs - mine:  # in one direction only: another version of torch
         raise Misfit(
             f"{path}: another optimizer has saved it: {optimizer} has "
             f"{', '.join(sorted(mine - theirs))} in its param_groups, and {source} has "
@@ -38,7 +81,7 @@ def _group_sizes(state: Any) -> list[int]:
 
 
 def _settings_in(state: Any) -> set[str]:
-    """What tells the optimizer of a state apart from others, of the settings of its groups."""
+    """Returns the settings in its groups that distinguish the optimizer from others."""
     try:
         return {name for group in state["param_groups"] for name in group} & _OPTIMIZER_SETTINGS
     except (KeyError, TypeError):

@@ -1,4 +1,4 @@
-"""A save on its way to the disk."""
+"""A save in progress."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from stoker import _native
 from stoker._checkpoint.late import LateError, telling_late
 
 _log = logging.getLogger("stoker")
-_STOP_SECONDS = 5.0  # for threads that end at once, unless Ctrl-C has broken something in them
-_POLL_SECONDS = 0.1  # how soon the thread sees that it is to end; a save that ends wakes it at once
+_STOP_SECONDS = 5.0  # for threads that end at once, unless Ctrl-C broke something in them
+_POLL_SECONDS = 0.1  # how soon the thread sees that it must end; the end of a save wakes it
 
 
 class _Condition(threading.Condition):
-    """One that Ctrl-C does not leave locked.
+    """A condition that Ctrl-C does not leave locked.
 
-    That of Python enters and leaves in functions of Python's, where the interrupt may come between
-    the lock and the ``with`` block. Here ``with`` calls those of the lock itself, in C.
+    Python's version enters and leaves in Python functions, where the interrupt may come between the
+    lock and the ``with`` block. Here ``with`` calls the methods of the lock itself, in C.
     """
 
     __enter__: Any = property(operator.attrgetter("_lock.__enter__"))
@@ -34,11 +34,11 @@ class _Condition(threading.Condition):
 
 
 class Pending(concurrent.futures.Future[str]):
-    """What ``Checkpointer.save()`` gives: a Future of "committed", "skipped" or "replaced".
+    """The result of ``Checkpointer.save()``: a Future of "committed", "skipped" or "replaced".
 
-    It can be waited for, awaited, and given callbacks, which run in a thread of the checkpointer.
-    A save cannot be cancelled. ``result()`` raises the save's error as often as it is asked; the
-    checkpointer does not raise it again on this rank.
+    It can be waited for, awaited, and given callbacks, which run in a thread of the checkpointer. A
+    save cannot be cancelled. Every call of ``result()`` raises the save's error; the checkpointer
+    does not raise it again on this rank.
     """
 
     def __init__(self, native: _native.PendingSave, size_bytes: int) -> None:
@@ -59,69 +59,69 @@ class Pending(concurrent.futures.Future[str]):
 
     @property
     def staged(self) -> bool:
-        """Whether the state was copied and may change; always, once ``save()`` has returned."""
+        """Whether the state was copied and may change; true once ``save()`` has returned."""
         return self._here().is_staged
 
     @property
     def durable(self) -> bool:
-        """Whether it survives a power cut from now on, where the file system is no memory."""
+        """Whether it survives a power failure, unless the file system is in memory."""
         return self._here().outcome == "committed"
 
     @property
     def skipped(self) -> bool:
-        """Whether it was left out because the writer was late, or gave way to a later one."""
+        """Whether it was skipped because the writer was late, or replaced by a later save."""
         return self._here().outcome in ("skipped", "replaced")
 
     @property
     def outcome(self) -> str | None:
-        """How it ended: committed, skipped, replaced, failed or unknown. None before."""
+        """The result: committed, skipped, replaced, failed or unknown. None before the end."""
         return self._here().outcome
 
     @property
     def generation(self) -> int:
-        """Of the committed checkpoint; 0 before."""
+        """Generation of the committed checkpoint; 0 before."""
         return self._here().generation
 
     @property
     def line(self) -> str:
-        """The token of the writer; with the generation, which checkpoint it is. Empty if none."""
+        """The writer's token; with the generation it identifies the checkpoint. Empty before."""
         return self._here().line
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Waits until it is over; whether it is durable.
+        """Waits for the end; returns whether the save is durable.
 
         Raises:
-            LateError: It is not over; or it was not in time for its deadline.
-            OSError: It has failed; or what else has gone wrong.
+            LateError: The save has not ended, or it missed its deadline.
+            OSError: It failed; other errors are raised as they are.
         """
         return self.result(timeout) == "committed"
 
     def done(self) -> bool:
-        """Whether it is over."""
+        """Whether the save has ended."""
         self._settle()
         return super().done()
 
     def running(self) -> bool:
-        """Whether it is under way."""
+        """Whether the save is in progress."""
         return not self.done()
 
     def cancel(self) -> bool:
-        """A save goes on to its end: always False."""
+        """Returns False: a save cannot be cancelled."""
         return False
 
     def result(self, timeout: float | None = None) -> str:
-        """How it has ended, waited for; raises its error, and LateError."""
+        """Waits for the end and returns the outcome; raises the save's error, or LateError."""
         self._await_end(timeout)
         return super().result()
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
-        """Its error, waited for; None if there is none."""
+        """Waits for the end and returns the error; None if there is none."""
         self._await_end(timeout)
         return super().exception()
 
     @property
     def error(self) -> BaseException | None:
-        """Its error if it is over. Unlike ``exception()``, this does not count as read."""
+        """The error, if the save has ended. Unlike ``exception()``, does not mark it as read."""
         return super().exception() if self.done() else None
 
     def _await_end(self, timeout: float | None) -> None:
@@ -131,9 +131,10 @@ class Pending(concurrent.futures.Future[str]):
         self._native.set_told()
 
     def await_end(self, timeout: float | None) -> bool:
-        """Whether it is over, after so many seconds at most. Raises nothing but Ctrl-C.
+        """Waits at most ``timeout`` seconds; returns whether the save has ended.
 
-        Not by ``concurrent.futures.wait``, which Ctrl-C may leave with locks that it has taken.
+        Raises nothing except on Ctrl-C. Does not use ``concurrent.futures.wait``, which Ctrl-C may
+        leave with locks held.
         """
         end = math.inf if timeout is None else time.monotonic() + timeout
         while not self.done():
@@ -144,9 +145,9 @@ class Pending(concurrent.futures.Future[str]):
         return True
 
     def add_done_callback(self, fn: Callable[[concurrent.futures.Future[str]], object]) -> None:
-        """Calls ``fn`` with this save when it is over, in a thread that may wait for other saves.
+        """Calls ``fn`` with this save at its end, in a thread that may wait for other saves.
 
-        Of a save that is over it is called at once.
+        If the save has ended, calls ``fn`` at once.
         """
         if self.done():
             super().add_done_callback(fn)
@@ -165,7 +166,7 @@ class Pending(concurrent.futures.Future[str]):
         return self._native
 
     def _settle(self) -> None:
-        """Takes over how it has ended. Whoever comes first does, so that nobody lags behind."""
+        """Sets the result after the end. The first caller does it, so that none lags behind."""
         if super().done() or not self._here().is_done:
             return
         try:
@@ -202,9 +203,9 @@ class Pending(concurrent.futures.Future[str]):
 
 
 class _CallbackThread:
-    """Runs callbacks of saves that are over, in order.
+    """Runs the callbacks of finished saves, in order.
 
-    Not the watcher's: a callback that waits for the next save would wait for itself.
+    Not the watcher's thread: a callback that waits for the next save would wait for itself.
     """
 
     def __init__(self) -> None:
@@ -214,7 +215,7 @@ class _CallbackThread:
         self._is_stopped = False
 
     def call(self, fn: Callable[[Pending], object], pending: Pending) -> None:
-        """Soon in the thread; at once where that has ended."""
+        """Runs the callback in the thread; at once if the thread has ended."""
         with self._lock:
             is_stopped = self._is_stopped
             if not is_stopped:
@@ -228,7 +229,7 @@ class _CallbackThread:
             fn(pending)
 
     def stop(self, timeout: float | None) -> None:
-        """Runs what is left and ends the thread; does not wait if it is this one."""
+        """Runs remaining callbacks and ends the thread; does not wait if called from it."""
         with self._lock:
             self._is_stopped = True
             thread = self._thread
@@ -246,7 +247,7 @@ class _CallbackThread:
 
 
 class Watcher:
-    """The thread that notices when saves end, and logs what they wait for.
+    """The thread that detects the end of saves, and logs what they wait for.
 
     Waits in native code, without the GIL.
     """
@@ -260,12 +261,12 @@ class Watcher:
         self._thread.start()
 
     def watch(self, pending: Pending) -> None:
-        """In the order of the saves."""
+        """Adds a save; call in the order of the saves."""
         pending._callbacks = self._callbacks
         self._queue.put(pending)
 
     def stop(self, timeout: float | None) -> None:
-        """Ends the thread, which then reports nothing more. ``timeout``: for callbacks."""
+        """Ends the thread, which reports nothing afterwards. ``timeout``: for callbacks."""
         self._is_stopped = True
         self._queue.put(None)
         if self._thread is not threading.current_thread():

@@ -1,4 +1,4 @@
-"""Where checkpoints are put: what that directory is, and whether it may go away."""
+"""Checks the directory of checkpoints: what it is, and whether it may be lost."""
 
 from __future__ import annotations
 
@@ -17,13 +17,16 @@ _MOUNTS = Path("/proc/self/mountinfo")
 _IMPORTED = (".safetensors", ".pt", ".pth", ".ckpt", ".bin")
 _MEMORY = {"tmpfs", "ramfs"}
 _OWN_DISKS = {"ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "zfs", "bcachefs", "overlay"}
-# Set inside jobs that run on whichever node is free. On a person's own machine a local disk is
-# nothing to be warned of.
+# Set in jobs that may run on any node. On a personal machine, a local disk needs no warning.
 _SCHEDULERS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "KUBERNETES_SERVICE_HOST")
 
 
 def refuse_place(directory: str) -> None:
-    """Raises if it is a file, or a checkpoint itself: what is saved into one goes away with it."""
+    """Raises if it is a file, a dataset or a checkpoint: saves in one would be removed with it.
+
+    A directory called ``latest`` is refused as well: that name means the newest checkpoint of the
+    directory above.
+    """
     if os.path.isfile(directory):  # noqa: PTH113
         raise NotADirectoryError(errno.ENOTDIR, _about_file(directory))
     if is_dataset(directory):
@@ -35,6 +38,12 @@ def refuse_place(directory: str) -> None:
         raise ValueError(
             f"{directory} has a manifest.json: it is a checkpoint, and no directory of "
             f"checkpoints. Give the one above it, {above}, and the step to restore()"
+        )
+    if os.path.basename(directory) == "latest":  # noqa: PTH119
+        above = os.path.dirname(directory)  # noqa: PTH120
+        raise ValueError(
+            f"{directory}: `latest` is the name of the newest checkpoint in a directory. Give "
+            f"{above} to use its checkpoints, or choose another name for a new directory"
         )
 
 
@@ -49,7 +58,7 @@ def _about_file(path: str) -> str:
 
 
 def filesystem_of(directory: str, mounts: Path = _MOUNTS) -> str:
-    """The kind of filesystem that it lies on, as the kernel names it; empty if not known."""
+    """Returns the type of its filesystem, as the kernel names it; empty if unknown."""
     path = os.path.realpath(directory)
     found, kind = "", ""
     try:
@@ -60,13 +69,13 @@ def filesystem_of(directory: str, mounts: Path = _MOUNTS) -> str:
         left, _, right = line.partition(" - ")
         place = re.sub(r"\\(\d{3})", lambda octal: chr(int(octal[1], 8)), left.split()[4])
         is_above = path == place or path.startswith(place.rstrip("/") + "/")
-        if is_above and len(place) >= len(found):  # of two on one place the later one is seen
+        if is_above and len(place) >= len(found):  # of two mounts at one place, the later counts
             found, kind = place, right.split()[0]
     return kind
 
 
 def tell_place(directory: str, environment: Mapping[str, str] = os.environ) -> None:
-    """Warns of checkpoints in memory and, inside a scheduler's job, that only this node has."""
+    """Warns about checkpoints in memory and, in a scheduler's job, on a local disk."""
     kind = filesystem_of(directory)
     if kind in _MEMORY:
         text = "%s is in memory (%s): no checkpoint there survives a power cut or a restart"

@@ -1,16 +1,16 @@
-"""Names of a module's state that differ because one of the two was wrapped."""
+"""Detects names of a module's state that differ because one of the two was wrapped."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from typing import Any
 
-# What puts its own name before those of the module inside.
+# Wrappers, by the prefix that they add to the names of the module inside.
 _WRAPPERS = {"module": "DistributedDataParallel", "_orig_mod": "torch.compile()"}
 
 
 def _wrappers_of(names: Collection[Any]) -> list[str]:
-    """The wrappers that all names begin with, the outermost first."""
+    """Returns the wrappers whose prefixes begin all names, the outermost first."""
     found: list[str] = []
     if not names or not all(isinstance(name, str) for name in names):
         return found
@@ -27,10 +27,10 @@ def _wrappers_of(names: Collection[Any]) -> list[str]:
 def prefix_hint(
     saved: Collection[Any], have: Collection[Any], source: str, *, of_module: bool
 ) -> str | None:
-    """What to do where the names differ by the prefix of a wrapper; None if it is not that.
+    """Returns what to do if the names differ by a wrapper's prefix; None if they do not.
 
-    ``saved`` are the names in the checkpoint ``source``, ``have`` those in memory, of a module or
-    of a dict.
+    ``saved`` are the names in the checkpoint ``source``, ``have`` those of a module or a dict in
+    memory.
     """
     there, here = _wrappers_of(saved), _wrappers_of(have)
     if there == here:

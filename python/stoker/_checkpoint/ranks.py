@@ -1,4 +1,4 @@
-"""Several ranks and one checkpoint: what of it is whose."""
+"""One checkpoint of several ranks: which part belongs to which rank."""
 
 from __future__ import annotations
 
@@ -14,39 +14,38 @@ from stoker._native import OpenCheckpoint
 
 
 def own_prefix(ranks: Ranks) -> str:
-    """Begins the names of a rank's own tensors, so that they do not meet those of others."""
+    """Returns the prefix of a rank's own tensors, which keeps them apart from those of others."""
     return f"rank-{ranks.rank:05}." if ranks.world_size > 1 else ""
 
 
 class Differs:
-    """Stands in a tree for what the ranks that saved it did not agree on."""
+    """Marks a place in a tree where the saved values of the ranks differ."""
 
     def __init__(self, count: int) -> None:
         self._count = count
 
-    def refusal(self, path: str) -> ValueError:
-        """What to raise where somebody wants it."""
-        return ValueError(
-            f"{path}: each of the {self._count} ranks has saved another value, and this run has "
-            "another number of ranks: only a stoker.Slice, and what was the same on every rank, "
-            "can be restored then"
+    def refusal(self, where: str) -> str:
+        """Returns the message if the value is needed."""
+        return (
+            f"{where}: each of the {self._count} ranks has saved another value, and this run has "
+            "another number of ranks"
         )
 
 
-# What is equal for two tensors of the same type, shape and bytes, by a tensor's name.
+# Returns, by a tensor's name, what is equal for two tensors of the same type, shape and bytes.
 Identity = Callable[[str], tuple[Any, ...]]
 
 
 def identity_in(checkpoint: OpenCheckpoint) -> Identity:
-    """Of the tensors of one checkpoint: type, shape and digest."""
+    """Returns the identity of tensors of one checkpoint: type, shape and digest."""
     stored = {name: (kind, shape) for name, kind, shape in checkpoint.tensors()}
     return lambda name: (*stored.get(name, ()), checkpoint.digests([name]).get(name))
 
 
 def tree_of_all(trees: list[Any], identity: Identity) -> Any:
-    """What the trees of all ranks have in common; Differs where they do not agree.
+    """Returns what the trees of all ranks have in common; Differs where they differ.
 
-    A tensor that has the same bytes on every rank is replicated: any copy stands for all.
+    A tensor that has the same bytes on every rank is replicated: any copy represents all.
     """
     first = trees[0]
     if len(trees) == 1:
@@ -66,14 +65,15 @@ def tree_of_all(trees: list[Any], identity: Identity) -> Any:
 
 
 def _kind_of(tree: Any) -> tuple[Any, ...]:
-    """Its type, and what a defaultdict makes of a key that it lacks."""
+    """Returns its type, and the factory of a defaultdict."""
     return type(tree), getattr(tree, "default_factory", None)
 
 
 def _exact(value: Any) -> Any:
-    """Equal for values of the same type and bits alone.
+    """Returns a value that is equal only for values of the same type and bits.
 
-    ``==`` takes True for 1, 1 for 1.0 and -0.0 for 0.0, also in a set, and no NaN for another.
+    ``==`` considers True equal to 1, 1 to 1.0 and -0.0 to 0.0, also in a set, and no NaN to
+    another.
     """
     if isinstance(value, (float, complex)):
         return type(value), struct.pack("<dd", value.real, value.imag)
@@ -85,7 +85,7 @@ def _exact(value: Any) -> Any:
 
 
 def _is_one(nodes: list[TensorNode], identity: Identity) -> bool:
-    """Whether they are one tensor: a slice of each rank, or copies."""
+    """Whether the nodes are one tensor: slices of it, or copies."""
     first = nodes[0]
     if any(vars(replace(node, name=first.name)) != vars(first) for node in nodes):
         return False

@@ -1,4 +1,4 @@
-"""What a Checkpointer is told, checked and in native words."""
+"""Checks the arguments of a Checkpointer and converts them to native settings."""
 
 from __future__ import annotations
 
@@ -55,10 +55,10 @@ def make_settings(
     rate_limit: int | str | None,
     lock: tuple[float | str, float | str],
 ) -> _native.CheckpointerSettings:
-    """Of the arguments of a Checkpointer, in groups.
+    """Makes settings from the arguments of a Checkpointer, in groups.
 
     Raises:
-        ValueError: One says nothing, or they contradict each other.
+        ValueError: An argument is invalid, or they contradict each other.
     """
     settings = _native.CheckpointerSettings()
     settings.keep_last = _count("keep_last", keep[0])
@@ -81,7 +81,7 @@ def make_settings(
 
 
 def number_of(name: str, value: Any) -> float:
-    """A number of any kind; TypeError names ``name``, and so does ValueError of too large ones."""
+    """Converts a number of any kind; TypeError, or ValueError if too large, names ``name``."""
     try:
         return float(value)
     except OverflowError:
@@ -91,20 +91,20 @@ def number_of(name: str, value: Any) -> float:
 
 
 def numbers_of(reference: Any) -> dict[str, float]:
-    """The numbers to compare with, by name; TypeError says what is none."""
+    """Returns the reference numbers by name; TypeError names one that is invalid."""
     if reference is None:
         return {}
     if not isinstance(reference, Mapping):
         raise TypeError(f"reference: numbers by name, a dict, not {type(reference).__name__}")
     for name in reference:
         if not isinstance(name, str):
-            raise TypeError(f"reference: the name {name!r} is no str")
+            raise TypeError(f"reference: the name {name!r} is not a str")
         checked_text(name, f"reference: the name {name!r}")
     return {name: number_of(f"reference[{name!r}]", value) for name, value in reference.items()}
 
 
 def name_of(step: int | str) -> str:
-    """Of the directory of a step. No name is not the newest: somebody has lost a value."""
+    """Returns the directory name of a step. "" is an error: the caller has lost a value."""
     if step == "":
         raise ValueError('step="": "latest", a number, or the name of a checkpoint')
     if isinstance(step, str):
@@ -113,12 +113,12 @@ def name_of(step: int | str) -> str:
 
 
 def step_number(step: Any) -> int:
-    """Of a step: from 0 on; nothing is cut off."""
+    """Returns the number of a step, from 0; fractions are an error."""
     return whole_number("step", step)
 
 
 def check_allow(allow: Iterable[str], loader: Any) -> list[str]:
-    """What may differ in the state of a loader, which must be given then."""
+    """Returns what may differ in the state of a loader, which must be given if not empty."""
     if isinstance(allow, str):
         raise TypeError(f"allow is a set of names: {{{allow!r}}}")
     names = list(allow)
@@ -128,6 +128,6 @@ def check_allow(allow: Iterable[str], loader: Any) -> list[str]:
 
 
 def check_loader(loader: Any, method: str) -> None:
-    """Whether it can tell its place, or be told; TypeError if not."""
+    """Raises TypeError if the loader lacks the method to save or restore its position."""
     if loader is not None and not callable(getattr(loader, method, None)):
         raise TypeError(f"loader is what has {method}(), not {type(loader).__name__}")

@@ -10,19 +10,19 @@ import numpy as np
 from stoker._checkpoint.memory import Memory
 from stoker._common.torch import is_tensor
 
-Box = tuple[tuple[int, ...], tuple[int, ...]]  # offsets in a tensor; that one's shape, or a part's
+Box = tuple[tuple[int, ...], tuple[int, ...]]  # offsets in a tensor; its shape, or a part's
 
 
 class Slice:
-    """An array that is a part of a larger tensor, the rest of which other ranks have.
+    """An array that is part of a larger tensor, the rest of which is on other ranks.
 
-    A leaf of the trees that ``Checkpointer.save`` and ``restore`` take. What was saved in slices is
-    restored into any others, by any number of ranks, and read as one tensor by ``stoker.load``.
+    A leaf of the trees that ``Checkpointer.save`` and ``restore`` take. Slices can be restored into
+    any other slices, by any number of ranks, and ``stoker.load`` reads them as one tensor.
 
     Args:
-        array: A NumPy array or a torch tensor: what this rank has.
-        global_shape: Of the whole tensor.
-        offsets: Where ``array`` begins in it, one number for each dimension.
+        array: A NumPy array or a torch tensor: the part on this rank.
+        global_shape: Shape of the whole tensor.
+        offsets: Where ``array`` begins in the tensor, one number per dimension.
     """
 
     def __init__(self, array: Any, global_shape: Sequence[int], offsets: Sequence[int]) -> None:
@@ -40,17 +40,17 @@ class Slice:
         for begin, size, whole in zip(self.offsets, shape, self.global_shape, strict=True):
             if begin < 0 or begin + size > whole:
                 raise ValueError(
-                    f"Slice: {shape} at {self.offsets} does not lie in {self.global_shape}"
+                    f"Slice: {shape} at {self.offsets} is not inside {self.global_shape}"
                 )
 
     @property
     def is_empty(self) -> bool:
-        """Whether it has no elements; such a slice is not saved, and needs nothing saved."""
+        """Whether it has no elements; such a slice is not saved, and needs no saved data."""
         return 0 in self.array.shape
 
     def place(self, memory: Memory) -> Box:
-        """Its offsets in the stored tensor, and that one's shape, of the array's ``memory``."""
-        more = memory.shape[len(self.offsets) :]  # of elements that safetensors lacks
+        """Returns its offsets in the stored tensor and the tensor's shape, from ``memory``."""
+        more = memory.shape[len(self.offsets) :]  # for element types that safetensors lacks
         return self.offsets + tuple(0 for _ in more), self.global_shape + more
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""Where tensors are read to: into arrays where they are, or beside them and copied afterwards."""
+"""Where tensors are read to: directly into arrays, or into staging memory and then copied."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _log = logging.getLogger("stoker")
 
 @dataclass(frozen=True)
 class Place:
-    """One array that is to be filled.
+    """One array to fill.
 
     Attributes:
-        path: Where in the trees it is, for messages.
-        name: Of the stored tensor.
-        box: The part of it; None for all.
+        path: Its place in the trees, for messages.
+        name: Name of the stored tensor.
+        box: The part of the tensor; None for all.
         array: The array or tensor, which may be on a device.
-        memory: Of the array.
+        memory: The memory of the array.
     """
 
     path: str
@@ -34,11 +34,11 @@ class Place:
 
 
 class Targets:
-    """Collects places, and says how to fill them so that the order of the tree decides.
+    """Collects places, and plans how to fill them so that the order of the tree decides.
 
-    Threads read, and no two of them may write to the same memory. Where places share memory the
-    later one in the tree is valid, as in torch's load_state_dict. What is on a device, and what
-    overlaps with an earlier place, is read beside it; ``copy`` brings it there when everything was
+    Threads read, and no two of them may write to the same memory. If places share memory, the later
+    one in the tree wins, as in torch's load_state_dict. Arrays on a device, and those that overlap
+    with an earlier place, are read into staging memory; ``copy`` copies them after everything was
     read and checked.
     """
 
@@ -47,11 +47,11 @@ class Targets:
         self._copies: list[tuple[Any, Any]] = []
 
     def add(self, place: Place) -> None:
-        """In the order of the tree."""
+        """Adds a place; call in the order of the tree."""
         self._places.append(place)
 
     def resolve(self, checkpoint: _native.OpenCheckpoint) -> list[tuple[Any, ...]]:
-        """What the native reader is to read: name, box, address, strides, bounds."""
+        """Returns what the native reader reads: name, box, address, strides, bounds."""
         places = self._last_of_each(checkpoint)
         beside = _overlapping(places)
         targets = []
@@ -60,17 +60,17 @@ class Targets:
             if i in beside or memory.device is not None:
                 staging = new_staging(place.array)
                 self._copies.append((place.array, staging))
-                # In host memory by construction: the array's own would be asked for its device.
+                # Always in host memory: not made on the array's device.
                 found = memory_of(staging)
                 assert found is not None
                 memory = found
             targets.append((place.name, place.box, memory.address, memory.strides, memory.bounds))
-        # Before they are read: damage is found when some were filled.
+        # Before reading: when damage is found, some arrays may already be filled.
         tell_autograd(place.array for place in self._places if place.memory.device is None)
         return targets
 
     def copy(self) -> None:
-        """Fills what was read beside its place."""
+        """Copies staging memory to its places."""
         for array, staging in self._copies:
             copy_into(array, staging)
         self._copies.clear()
@@ -106,7 +106,7 @@ def _tell_if_different(earlier: Place, later: Place, checkpoint: _native.OpenChe
 
 
 def _overlapping(places: list[Place]) -> set[int]:
-    """Those that may overlap with an earlier one: all but the first of each heap of them."""
+    """Returns those that may overlap with an earlier one: all but the first of each group."""
     spans = sorted(
         (place.memory.device or "", *place.memory.bounds, i)
         for i, place in enumerate(places)

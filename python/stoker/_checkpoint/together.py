@@ -1,4 +1,4 @@
-"""Which checkpoint is restored: the newest that is valid on every rank. The core chooses it."""
+"""Restores the newest checkpoint that is valid on every rank. The core chooses it."""
 
 from __future__ import annotations
 
@@ -13,23 +13,24 @@ from typing import Any, Generic, NoReturn, Protocol, TypeVar
 from stoker import _native
 from stoker._checkpoint.job import Meetings
 from stoker._checkpoint.users import UsersError
+from stoker._common.corrupt import error_text, is_damage
 from stoker._common.ranks import Ranks
 from stoker._loader.cursors import CursorDifference, CursorMismatch
 
 
 class Checked(Protocol):
-    """A checkpoint that fits; nothing was touched so far."""
+    """A checkpoint that fits; nothing was changed so far."""
 
     def read(self, checkpoint: _native.OpenCheckpoint) -> None:
-        """Fills what is to be restored."""
+        """Fills the arrays to restore."""
 
 
 Attempt = TypeVar("Attempt", bound=Checked)
 Try = Callable[[_native.OpenCheckpoint], Attempt]
-Chosen = tuple[str, list[tuple[str, str]]]  # its name, and those that were passed over
-Report = tuple[str, str, str, bool]  # as the core takes it
-_PLACE = ("path", "offset", "tensor")  # of a CorruptError
-# The first that an error is an instance of.
+Chosen = tuple[str, list[tuple[str, str]]]  # its name, and the skipped ones
+Report = tuple[str, str, str, bool]  # in the form of the core
+_PLACE = ("path", "offset", "tensor")  # attributes of a CorruptError
+# The first one that an error is an instance of.
 _KINDS: dict[str, type[Exception]] = {
     "CursorMismatch": CursorMismatch,
     "ValueError": ValueError,
@@ -45,13 +46,13 @@ def choose_together(
     meetings: Meetings,
     timeout: float,
 ) -> tuple[Chosen, Any]:
-    """What all ranks restore, and what ``attempt`` gave for it. ``choice``: name and finite.
+    """Returns what all ranks restore, and the attempt. ``choice``: name and finite.
 
-    The name is empty if there is nothing. If ``refuse_together`` is called instead on one rank, it
+    The name is empty if there is no checkpoint. If one rank calls ``refuse_together`` instead, this
     raises on all of them.
 
     Raises:
-        UsersError: Code of the caller's has failed on this rank.
+        UsersError: The caller's own code failed on this rank.
     """
     end = time.monotonic() + timeout
     session = meetings.meet("restore", timeout) if ranks.world_size > 1 else None
@@ -71,9 +72,9 @@ def choose_together(
 def refuse_together(
     error: Exception, directory: str, ranks: Ranks, meetings: Meetings, timeout: float
 ) -> NoReturn:
-    """Raises ``error``, which is about what this rank was asked to restore, on every rank."""
+    """Raises ``error``, about the arguments of this rank, on every rank."""
     if ranks.world_size > 1:
-        with contextlib.suppress(OSError, ValueError):  # this one's error is the cause
+        with contextlib.suppress(OSError, ValueError):  # `error` is the cause
             session = meetings.meet("restore", timeout)
             _native.refuse_restore(session, _report(error), timeout)
     raise error
@@ -83,8 +84,8 @@ class _Trial(Generic[Attempt]):
     """Checks and reads checkpoints for the core.
 
     Attributes:
-        made: What the last one that was checked gave.
-        error: Why the last try failed; None if it did not.
+        made: The attempt for the checkpoint that was checked last.
+        error: Why the last trial failed; None if it did not.
     """
 
     def __init__(self, attempt: Try[Attempt]) -> None:
@@ -93,7 +94,7 @@ class _Trial(Generic[Attempt]):
         self.error: Exception | None = None
 
     def check(self, checkpoint: _native.OpenCheckpoint) -> Report | None:
-        """Whether it fits; touches nothing."""
+        """Checks whether the checkpoint fits; changes nothing."""
         self.made = None
 
         def act() -> None:
@@ -102,7 +103,7 @@ class _Trial(Generic[Attempt]):
         return self._reported(act)
 
     def read(self, checkpoint: _native.OpenCheckpoint) -> Report | None:
-        """Fills what is to be restored from the one that was checked last."""
+        """Fills the arrays from the checkpoint that was checked last."""
         made = self.made
         return None if made is None else self._reported(lambda: made.read(checkpoint))
 
@@ -117,25 +118,23 @@ class _Trial(Generic[Attempt]):
 
 
 def _report(error: Exception) -> Report:
-    """What the core and the other ranks are told."""
+    """Returns the report for the core and the other ranks."""
     is_callers = isinstance(error, UsersError)
     if isinstance(error, UsersError):
         error = error.error
-    is_damage = isinstance(error, _native.CorruptError) or (
-        isinstance(error, OSError) and error.errno == errno.EIO
-    )
+    is_damaged = is_damage(error)
     detail = {
         "kind": next((name for name, kind in _KINDS.items() if isinstance(error, kind)), ""),
         "errno": error.errno if isinstance(error, OSError) else None,
-        "place": {name: getattr(error, name, None) for name in _PLACE} if is_damage else None,
+        "place": {name: getattr(error, name, None) for name in _PLACE} if is_damaged else None,
         "differences": error.differences if isinstance(error, CursorMismatch) else (),
     }
     kind = "failed"
     if isinstance(error, FileNotFoundError):
         kind, detail["errno"] = "gone", error.errno or errno.ENOENT
-    message = str(error) or type(error).__name__
+    message = error_text(error)
     return (
-        "damaged" if is_damage else kind,
+        "damaged" if is_damaged else kind,
         message.encode("utf-8", "backslashreplace").decode(),
         json.dumps(detail),
         is_callers,
@@ -143,13 +142,13 @@ def _report(error: Exception) -> Report:
 
 
 def _error_of(message: str, detail: dict[str, Any]) -> Exception:
-    """The error that a report describes."""
+    """Returns the error that a report describes."""
     if detail["place"] is not None:
         error = _native.CorruptError(message)
         vars(error).update(detail["place"])
         return error
     if detail["errno"] is not None:
-        return OSError(detail["errno"], message)  # Python makes the right kind
+        return OSError(detail["errno"], message)  # Python selects the subclass
     if detail["kind"] == "CursorMismatch":
         return CursorMismatch(message, [CursorDifference(*one) for one in detail["differences"]])
     return _KINDS.get(detail["kind"], RuntimeError)(message)

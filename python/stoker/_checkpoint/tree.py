@@ -1,4 +1,4 @@
-"""State that is no tensor, to JSON and back: docs/formats/checkpoint.md has the tags."""
+"""Converts state that is not a tensor to JSON and back: tags are in docs/formats/checkpoint.md."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ from stoker._common.torch import is_tensor
 from stoker._native import OpenCheckpoint
 
 _DEPTH_MAX = 60
-_TAG_DEPTH_MAX = 3  # of a node without parts: {"!scalar": {"!array": [...]}}
+_TAG_DEPTH_MAX = 3  # of a leaf: {"!scalar": {"!array": [...]}}
 
 
 @dataclass(frozen=True, eq=False)
 class TensorNode:
-    """A place in a tree that holds a tensor.
+    """A place in a tree that has a tensor.
 
     Attributes:
-        name: Of the tensor, in the files.
+        name: Name of the tensor in the files.
         is_torch: It was a torch tensor, not a NumPy array.
-        element: NumPy's name of the elements' type where safetensors has none.
+        element: NumPy's name of an element type that safetensors lacks.
         is_scalar: It was a NumPy scalar, not an array without dimensions.
-        is_slice: It was the part of that tensor that a rank had, a stoker.Slice.
+        is_slice: It was a stoker.Slice: the part of the tensor on one rank.
     """
 
     name: str
@@ -56,7 +56,7 @@ class TensorNode:
 
 
 def has_state_dict(value: Any) -> bool:
-    """Whether it is an object that keeps its own state, as modules, optimizers and loaders do."""
+    """Whether the object keeps its own state, as modules, optimizers and loaders do."""
     kind = type(value)
     return callable(getattr(kind, "state_dict", None)) and callable(
         getattr(kind, "load_state_dict", None)
@@ -64,14 +64,15 @@ def has_state_dict(value: Any) -> bool:
 
 
 class TreeEncoder:
-    """Makes JSON of trees and collects their tensors. Equal memory is one tensor.
+    """Converts trees to JSON and collects their tensors. Equal memory is one tensor.
 
-    ``prefix`` begins the names of all tensors but slices, which belong to all ranks. ``keys``: what
-    is encoded is a dict's key or in a set, where nothing in memory says what it came from.
+    ``prefix`` begins the names of all tensors except slices, which belong to all ranks. ``keys``:
+    encodes keys of a dict or elements of a set, which a restore must recreate without a value in
+    memory.
 
     Attributes:
-        tensors: What is to be saved, by name; in host memory.
-        slices: Of those that are slices: offsets and shape of the whole tensor.
+        tensors: The tensors to save, by name; in host memory.
+        slices: For slices: offsets and shape of the whole tensor.
     """
 
     def __init__(self, *, arrays: bool = True, prefix: str = "", keys: bool = False) -> None:
@@ -83,11 +84,11 @@ class TreeEncoder:
         self._names: dict[tuple[Any, ...], str] = {}
 
     def encode(self, tree: Any, name: str) -> str:
-        """The JSON of one tree; ``name`` begins the names of its tensors."""
+        """Returns the JSON of one tree; ``name`` begins the names of its tensors."""
         return json.dumps(self.node(tree, name, name, 1), ensure_ascii=False, allow_nan=False)
 
     def encode_all(self, trees: dict[str, Any]) -> str:
-        """The JSON of several trees by name: a dict of them."""
+        """Returns the JSON of several trees: a dict by name."""
         nodes = {
             checked_text(name, f"the name {name!r}"): self.node(tree, name, name, 2)
             for name, tree in trees.items()
@@ -95,17 +96,17 @@ class TreeEncoder:
         return json.dumps(nodes, ensure_ascii=False, allow_nan=False)
 
     def node(self, value: Any, path: str, name: str, depth: int) -> Any:
-        """What stands for ``value`` in JSON."""
+        """Returns the JSON node of ``value``."""
         if depth > _DEPTH_MAX:
             raise refusal(value, path, f"nested deeper than {_DEPTH_MAX}, or in itself")
         if self._keys and isinstance(value, (float, complex)) and value != value:
-            raise refusal(value, path, "a NaN equals no other: nobody would find it again")
+            raise refusal(value, path, "a NaN equals no other: it could not be found again")
         node = leaf_node(value, path)
         if node is NOT_A_LEAF:
             node = self._array(value, path, name)
         if node is NOT_A_LEAF:
             node = self._container(value, path, name, depth)
-        # Tags have a depth of their own, which counts at the end only.
+        # Tags add depth, which matters only near the limit.
         if depth + _TAG_DEPTH_MAX > _DEPTH_MAX and depth - 1 + _nesting(node) > _DEPTH_MAX:
             raise refusal(value, path, f"nested deeper than {_DEPTH_MAX}")
         return node
@@ -131,7 +132,7 @@ class TreeEncoder:
         if isinstance(value, argparse.Namespace):
             for key in vars(value):
                 if type(key) is not str:
-                    raise refusal(value, path, f"{shown(key)} is no name: a str")
+                    raise refusal(value, path, f"{shown(key)} is not a name: use a str")
             return {"!namespace": self._dict(vars(value), path, name, depth + 1)}
         if isinstance(value, (list, tuple)):
             step = 1 if isinstance(value, list) else 2
@@ -143,10 +144,10 @@ class TreeEncoder:
         if isinstance(value, (set, frozenset)):
             nodes = _key_nodes(value, list(value), path, depth + 2)
             tag = "!set" if isinstance(value, set) else "!frozenset"
-            return {tag: sorted(nodes, key=json.dumps)}  # equal sets are equal text
+            return {tag: sorted(nodes, key=json.dumps)}  # equal sets give equal text
         if has_state_dict(value) and not self._keys:
             state = value.state_dict()
-            # A module's is one for the sake of the order, which every dict keeps: it needs no tag.
+            # A module's state is an OrderedDict only for its order, which every dict keeps: no tag.
             if isinstance(state, collections.OrderedDict):
                 return self._dict(state, path, name, depth)
             return self.node(state, path, name, depth + 1)
@@ -170,7 +171,7 @@ class TreeEncoder:
 
     def _tensor(self, value: Any, path: str, name: str) -> Any:
         memory = self._memory(value, path)
-        # Some devices have no addresses; what has no elements is nowhere.
+        # Some devices have no addresses, and an empty tensor has no memory.
         has_place = 0 not in memory.shape and memory.address != 0
         stored = self._names.get(memory.key) if has_place else None
         if stored is None:
@@ -189,10 +190,10 @@ class TreeEncoder:
     def _memory(self, value: Any, path: str) -> Memory:
         try:
             if not self._arrays:
-                raise UnsupportedValueError("no arrays here: they belong into a tree of their own")
+                raise UnsupportedValueError("no arrays here: save them in a tree")
             memory = memory_of(value)
             if memory is not None and memory.element is not None:
-                array_layout(memory.type, memory.shape, memory.element)  # as a restore does
+                array_layout(memory.type, memory.shape, memory.element)  # checks as a restore does
         except UnsupportedValueError as error:
             raise refusal(value, path, str(error)) from None
         assert memory is not None
@@ -200,7 +201,7 @@ class TreeEncoder:
 
     def _add(self, memory: Memory, name: str, path: str) -> str:
         stored, number = checked_text(name, path), 1
-        while stored in self.tensors:  # a key with a dot, or 1 beside "1"
+        while stored in self.tensors:  # a key with a dot, or both 1 and "1"
             number += 1
             stored = f"{name}~{number}"
         self.tensors[stored] = memory.on_host()
@@ -208,7 +209,7 @@ class TreeEncoder:
 
 
 def _key_nodes(value: Any, keys: list[Any], path: str, depth: int) -> list[Any]:
-    """Of the keys of a dict, or the elements of a set: read again, they are as many."""
+    """Returns nodes of the keys of a dict or the elements of a set, checked to be unique."""
     encoder = TreeEncoder(arrays=False, keys=True)
     what = "key " if isinstance(value, dict) else ""
     nodes = [encoder.node(key, f"{path}: {what}{shown(key)}", "", depth) for key in keys]
@@ -229,11 +230,11 @@ def _leaf(value: Any, stored: str, memory: Memory) -> Any:
 
 
 class _UnknownTagError(ValueError):
-    """A tag that no version up to this one has written."""
+    """A tag that no version up to this one writes."""
 
 
 def _nesting(node: Any) -> int:
-    """How deep a leaf's node is nested."""
+    """Returns the nesting depth of a leaf's node."""
     if not isinstance(node, (dict, list)):
         return 0
     items = node.values() if isinstance(node, dict) else node
@@ -271,7 +272,7 @@ def _untag(tag: str, body: Any, arrays: bool) -> Any:
     if is_mapping_tag(tag):
         return unwrap_mapping(tag, body, lambda node: _decode(node, arrays))
     if tag == "!enum":
-        return _decode(body, arrays)  # its place in memory knows which
+        return _decode(body, arrays)  # the value in memory has the enum's class
     if tag not in ("!tuple", "!set", "!frozenset", "!dict"):
         raise _UnknownTagError(f"the tag {tag} is unknown: a later version has written it")
     if not isinstance(body, list):
@@ -301,17 +302,17 @@ def _decode(node: Any, arrays: bool) -> Any:
 
 
 def manifest_path(checkpoint: OpenCheckpoint) -> str:
-    """Where a checkpoint says what it holds."""
+    """Returns the path of a checkpoint's manifest."""
     return os.path.join(checkpoint.directory, "manifest.json")  # noqa: PTH118 (a string, as others)
 
 
 def decode_tree(text: str, what: str, path: str, *, arrays: bool = True) -> Any:
-    """The tree of a JSON text in the manifest ``path``, with a TensorNode for each tensor.
+    """Decodes the tree of a JSON text in the manifest ``path``, with a TensorNode per tensor.
 
     Raises:
-        CorruptError: It is no such text, or has tensors without ``arrays``; names ``what``.
-        ValueError: It has a tag that this version does not know. That is no damage, for which an
-            older checkpoint would be taken.
+        CorruptError: The text is invalid, or has tensors without ``arrays``; names ``what``.
+        ValueError: It has a tag that this version does not know. That is not damage, for which an
+            older checkpoint would be used.
     """
     try:
         return _decode(json.loads(text), arrays)

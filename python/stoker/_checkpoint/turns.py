@@ -1,4 +1,4 @@
-"""Threads that use one checkpointer take turns."""
+"""Serializes the threads that use one checkpointer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from stoker._checkpoint.late import LateError
 
 
 class Turns:
-    """One thread at a time, and nobody after the last turn. A thread may take one within its own.
+    """One thread at a time, and none after the last turn. Reentrant within a thread.
 
     Attributes:
         is_closed: Whether the last turn was taken.
@@ -22,13 +22,13 @@ class Turns:
         self.is_closed = False
 
     def check_open(self) -> None:
-        """Raises after the last turn, and while somebody waits for it."""
+        """Raises after the last turn, and while a thread waits for it."""
         if self.is_closed or self._is_closing:
             raise ValueError("this Checkpointer is closed")
 
     @contextlib.contextmanager
     def take(self) -> Iterator[None]:
-        """Waits for those that came before."""
+        """Waits for earlier turns."""
         self.check_open()
         with self._lock:
             self.check_open()
@@ -36,16 +36,16 @@ class Turns:
 
     @contextlib.contextmanager
     def take_from(self) -> Iterator[None]:
-        """For who takes its lock away; also after the last turn."""
+        """For a writer that takes over the lock; also after the last turn."""
         with self._lock:
             yield
 
     @contextlib.contextmanager
     def take_last(self, timeout: float | None) -> Iterator[None]:
-        """Nobody comes between: who calls in a loop would keep the turn for ever.
+        """Takes the last turn; no other thread gets one, even if it calls in a loop.
 
         Raises:
-            LateError: Another thread has it for longer than that; nothing is closed.
+            LateError: Another thread has the turn for longer than ``timeout``; nothing is closed.
         """
         self._is_closing = True
         try:

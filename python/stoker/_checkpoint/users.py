@@ -1,4 +1,4 @@
-"""Exceptions of the caller's own code inside a restore."""
+"""Exceptions of the caller's own code during a restore."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 
 class UsersError(Exception):
-    """Carries one to where it is raised as itself.
+    """Carries such an exception to where it is raised unchanged.
 
     A FileNotFoundError of a user's ``state_dict()`` says nothing about checkpoints, and a
     CorruptError nothing about this one.
@@ -20,7 +20,7 @@ class UsersError(Exception):
 
 @contextlib.contextmanager
 def users_code() -> Iterator[None]:
-    """What is raised inside is the caller's."""
+    """Marks exceptions raised inside as the caller's."""
     try:
         yield
     except Exception as error:

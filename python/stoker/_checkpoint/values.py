@@ -1,6 +1,6 @@
-"""Values that JSON lacks, and the nodes that stand for them: docs/formats/checkpoint.md.
+"""Values that JSON lacks, and their nodes: docs/formats/checkpoint.md.
 
-Nothing here makes a class that a file names: what a tag makes is fixed in this module.
+Nothing here creates a class that a file names: this module defines what each tag makes.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from typing import Any
 import numpy as np
 
 _INT_MAX = 2**53  # what every JSON parser reads exactly
-_DIGITS_MAX = 4000  # Python refuses to read more than 4300
+_DIGITS_MAX = 4000  # Python rejects more than 4300
 _FLOATS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 _FACTORIES = {kind.__name__: kind for kind in (bool, int, float, str, list, tuple, dict, set)}
 _OTHER_FACTORY = "other"
 _MAPPINGS = {"!counter": collections.Counter, "!ordered_dict": collections.OrderedDict}
 _PATH, _PURE_PATH = type(pathlib.Path()), type(pathlib.PurePath())
-_SAME_HASH_MAX = 256  # each key is compared with all before it that have its hash
+_SAME_HASH_MAX = 256  # each key is compared with all earlier keys of the same hash
 NOT_A_LEAF = object()
 
 
 class Unresolved:
-    """A value of torch's that cannot be made here: there is no torch, or this one lacks it."""
+    """A value of torch that cannot be made here: torch is missing, or lacks it."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -42,12 +42,12 @@ class Unresolved:
 
 
 def refusal(value: Any, path: str, why: str) -> TypeError:
-    """What to raise for a value that cannot be saved."""
+    """Returns what to raise for a value that cannot be saved."""
     return TypeError(f"{path}: object of type {type(value).__name__} can't be saved: {why}")
 
 
 def shown(value: Any) -> str:
-    """A key in a place; Python refuses to write long integers."""
+    """Returns repr() of a key; Python refuses to convert long integers."""
     try:
         return repr(value)
     except ValueError:
@@ -55,7 +55,7 @@ def shown(value: Any) -> str:
 
 
 def advice(value: Any) -> str:
-    """What to do with a value that has no tag."""
+    """Returns what to do with a value that has no tag."""
     if isinstance(value, np.random.Generator):
         return "save its bit_generator.state, which is a dict"
     if isinstance(value, (bytearray, range)):
@@ -75,7 +75,7 @@ def advice(value: Any) -> str:
 
 
 def checked_text(value: str, path: str) -> str:
-    """A str that the files can hold."""
+    """Returns a str if the files can store it; raises otherwise."""
     try:
         value.encode()
     except UnicodeEncodeError:
@@ -84,19 +84,19 @@ def checked_text(value: str, path: str) -> str:
 
 
 def _is_torch(value: Any, name: str) -> bool:
-    torch = sys.modules.get("torch")  # what is torch's has imported it
+    torch = sys.modules.get("torch")  # loaded if the value is one of torch's
     return torch is not None and isinstance(value, getattr(torch, name))
 
 
 def is_torch_size(value: Any) -> bool:
-    """Whether it is a torch.Size, which is a tuple, but one value."""
+    """Whether it is a torch.Size, which is a tuple but counts as one value."""
     return isinstance(value, tuple) and _is_torch(value, "Size")
 
 
 def leaf_node(value: Any, path: str) -> Any:
-    """What stands for a value without parts; NOT_A_LEAF for any other.
+    """Returns the node of a value without parts; NOT_A_LEAF for any other.
 
-    Tags that a reader may refuse are read here: what no restore could read is not saved.
+    Tags that a reader may reject are decoded here: what no restore could read is not saved.
     """
     node = _leaf_node(value, path)
     if type(node) is dict:
@@ -141,7 +141,7 @@ def _leaf_node(value: Any, path: str) -> Any:
 def _int_node(value: int, path: str) -> Any:
     try:
         return {"!int": str(value)}
-    except ValueError:  # Python has a limit of its own
+    except ValueError:  # Python's own limit
         raise refusal(value, path, f"it has more than {_DIGITS_MAX} digits") from None
 
 
@@ -150,7 +150,7 @@ def _float_node(value: float) -> Any:
 
 
 def wrap_mapping(value: dict[Any, Any], node: Any) -> Any:
-    """The node of a dict, with a tag around it that says which kind of dict it is."""
+    """Returns the node of a dict with a tag for its kind."""
     for tag, kind in _MAPPINGS.items():
         if isinstance(value, kind):
             return {tag: node}
@@ -164,22 +164,22 @@ def wrap_mapping(value: dict[Any, Any], node: Any) -> Any:
 
 
 def wrapping_depth(value: dict[Any, Any]) -> int:
-    """How much deeper ``wrap_mapping`` makes a dict."""
+    """Returns how much deeper ``wrap_mapping`` makes a dict."""
     if isinstance(value, collections.defaultdict):
         return 2
     return 1 if isinstance(value, tuple(_MAPPINGS.values())) else 0
 
 
 def is_mapping_tag(tag: str) -> bool:
-    """Whether ``unwrap_mapping`` knows it."""
+    """Whether ``unwrap_mapping`` decodes the tag."""
     return tag in _MAPPINGS or tag in ("!default_dict", "!namespace")
 
 
 def unwrap_mapping(tag: str, body: Any, decode: Callable[[Any], Any]) -> Any:
-    """The mapping that a tag around a dict stands for.
+    """Returns the mapping of a tag around a dict.
 
-    A default factory that is not one of a few builtins is left out: the dict in memory that it is
-    restored into has its own.
+    A default factory other than a few builtins is omitted: the dict in memory that is restored into
+    has its own.
     """
     factory: Any = None
     if tag == "!default_dict":
@@ -191,7 +191,7 @@ def unwrap_mapping(tag: str, body: Any, decode: Callable[[Any], Any]) -> Any:
         raise ValueError(f"no dict in {tag}")
     if tag == "!namespace":
         if not all(type(key) is str for key in items):
-            raise ValueError("a name in a namespace that is no str")
+            raise ValueError("a name in a namespace that is not a str")
         space = argparse.Namespace()
         vars(space).update(items)
         return space
@@ -206,7 +206,7 @@ def _float(body: Any) -> float:
         return float(body)
     ((tag, text),) = body.items()
     if tag != "!float":
-        raise ValueError(f"{tag} is no float")
+        raise ValueError(f"{tag} is not a float")
     return _FLOATS[text]
 
 
@@ -236,7 +236,7 @@ def _of_torch(what: str, body: Any) -> Any:
         made = getattr(torch, body) if what == "dtype" else getattr(torch, what)(body)
     except (ImportError, AttributeError, RuntimeError):
         return Unresolved(text)
-    # The name is a file's: of all that torch has, only a dtype is meant.
+    # The name comes from a file: of all names in torch, only a dtype is accepted.
     return made if isinstance(made, getattr(torch, what)) else Unresolved(text)
 
 
@@ -262,10 +262,10 @@ _ALWAYS_READABLE = ("!float", "!bytes", "!complex")
 
 
 def checked_keys(keys: list[Any]) -> list[Any]:
-    """Keys of a dict, or elements of a set, that may come from a file.
+    """Checks keys of a dict, or elements of a set, that may come from a file.
 
     Raises:
-        ValueError: Too many have the same hash: a dict of them would take the square of their time.
+        ValueError: Too many have the same hash: a dict of them would take quadratic time.
         TypeError: One has no hash.
     """
     counts = collections.Counter(map(hash, keys))
@@ -275,20 +275,20 @@ def checked_keys(keys: list[Any]) -> list[Any]:
 
 
 def is_fixed(value: Any) -> bool:
-    """Whether it is a value that cannot be changed where it is."""
+    """Whether the value is immutable."""
     fixed = (bool, int, float, complex, str, bytes, tuple, frozenset, pathlib.PurePath, enum.Enum)
     return isinstance(value, fixed) or isinstance(_leaf_node(value, ""), dict)
 
 
 def members_of(value: Any) -> dict[Any, Any] | None:
-    """The live dict of what has members: a dict, or a Namespace. None of anything else."""
+    """Returns the live dict of a dict or a Namespace; None for anything else."""
     if isinstance(value, dict):
         return value
     return vars(value) if isinstance(value, argparse.Namespace) else None
 
 
 def parts_of(node: Any) -> list[tuple[Any, Any]] | None:
-    """Keys and parts of a container in a decoded tree; None of a leaf."""
+    """Returns keys and parts of a container in a decoded tree; None for a leaf."""
     members = members_of(node)
     if members is not None:
         return list(members.items())
@@ -298,7 +298,7 @@ def parts_of(node: Any) -> list[tuple[Any, Any]] | None:
 
 
 def with_parts(node: Any, parts: Iterable[Any]) -> Any:
-    """A new container like one of a decoded tree, with other parts under the same keys."""
+    """Returns a new container of the same kind, with other parts under the same keys."""
     members = members_of(node)
     if members is None:
         return list(parts) if isinstance(node, list) else tuple(parts)

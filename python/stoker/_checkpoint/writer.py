@@ -1,4 +1,4 @@
-"""The native writer of a checkpointer: made when it is first needed, ended when it is not."""
+"""The native writer of a checkpointer: created on demand, closed when not needed."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from stoker._checkpoint.tree import TreeEncoder
 from stoker._checkpoint.turns import Turns
 from stoker._common.ranks import Ranks
 
-# Who has, or had, the lock of a directory in this process: it is handed over, so that a notebook's
-# cell that is run again does not wait for itself.
+# The writer that has, or had, the lock of a directory in this process: the lock is handed over, so
+# that a notebook cell that is run again does not wait for itself.
 _holders: weakref.WeakValueDictionary[tuple[str, int], Writer] = weakref.WeakValueDictionary()
-_holders_lock = threading.Lock()  # for a moment only; a fork waits for it
+_holders_lock = threading.Lock()  # held briefly; a fork waits for it
 os.register_at_fork(
     before=_holders_lock.acquire,
     after_in_parent=_holders_lock.release,
@@ -34,15 +34,15 @@ os.register_at_fork(
 )
 
 _log = logging.getLogger("stoker")
-Seen: TypeAlias = dict[str, int]  # of each line of checkpoints the greatest generation
-_FAILED_KNOWN = 100  # failures whose pendings are asked whether the caller has read them
-_EXIT_SECONDS = 5.0  # for threads that are still in save(), which has promised nothing yet
+Seen: TypeAlias = dict[str, int]  # the greatest generation of each line of checkpoints
+_FAILED_KNOWN = 100  # failed pendings that are kept, to know whether the caller read the error
+_EXIT_SECONDS = 5.0  # for threads that are still in save(), which has not returned yet
 
 
 def _list(directory: str) -> list[tuple[str, int, bool, int, str | None, str]]:
     try:
         return _native.list_checkpoints(os.fsencode(directory))
-    except OSError:  # what is not known to be there is left alone
+    except OSError:  # nothing that is not known to be there is removed
         return []
 
 
@@ -51,9 +51,9 @@ def _left(end: float | None) -> float | None:
 
 
 def end_with_worker(end: Callable[[], object]) -> None:
-    """Has ``end`` called when this process ends, if multiprocessing has forked it.
+    """Has ``end`` called when this process ends, if it was started by multiprocessing.
 
-    Such a process runs no atexit handlers, but what is registered like this.
+    Such a process does not run atexit handlers, only finalizers registered in this way.
     """
     util = sys.modules.get("multiprocessing.util")
     process = sys.modules.get("multiprocessing.process")
@@ -62,7 +62,7 @@ def end_with_worker(end: Callable[[], object]) -> None:
 
 
 class Progress(NamedTuple):
-    """Of the save that is being written; zeros if there is none."""
+    """Progress of the save that is being written; zeros if there is none."""
 
     step: int = 0
     size_bytes: int = 0
@@ -74,12 +74,13 @@ class Progress(NamedTuple):
 class Writer:
     """Saves of one checkpointer, in order.
 
-    ``save``, ``refusing`` and ``release`` are for who has the turn, the rest for all threads.
+    ``save``, ``refusing`` and ``release`` need the turn; everything else may be called by any
+    thread.
 
     Attributes:
-        turns: Whose turn it is.
-        last_step: That was saved or restored last.
-        last_time: When that was, on the monotonic clock; at first when this was made.
+        turns: Serializes the threads.
+        last_step: The step that was saved or restored last.
+        last_time: When that was, on the monotonic clock; initially the time of creation.
     """
 
     def __init__(
@@ -98,25 +99,25 @@ class Writer:
         self._pid = os.getpid()
         self._native: _native.Checkpointer | None = None
         self._watcher: Watcher | None = None
-        self._pendings_lock = threading.RLock()  # a signal handler may save, in here as well
+        self._pendings_lock = threading.RLock()  # a signal handler may save, here as well
         self._pendings: list[Pending] = []
-        self._begun: list[_native.PendingSave] = []  # by the core, and not in _pendings yet
+        self._begun: list[_native.PendingSave] = []  # begun by the core, not in _pendings yet
         self._begun_bytes = 0
-        self._newest: Pending | None = None  # that was begun
+        self._newest: Pending | None = None  # the newest that was begun
         self._failed: deque[Pending] = deque(maxlen=_FAILED_KNOWN)
         self._error: BaseException | None = None
         self._in_flight = settings.in_flight
         self._waits = settings.late == "block"
         self._is_place_told = False
-        self.is_told = False  # of checkpoints that it does not continue
+        self.is_told = False  # about checkpoints that it does not continue
         self._best = BestWatch(directory, settings)
-        self._seen: Seen | None = None  # what was there at a restore
+        self._seen: Seen | None = None  # what existed at a restore
         self.last_step: int | None = None
         self.last_time = time.monotonic()
 
     @property
     def is_here(self) -> bool:
-        """Whether this is the process that made it, and no forked child."""
+        """Whether this is the process that created it, not a forked child."""
         return os.getpid() == self._pid
 
     def check_process(self) -> None:
@@ -129,9 +130,9 @@ class Writer:
 
     @contextlib.contextmanager
     def refusing(self, step: Any) -> Iterator[None]:
-        """Tells the other ranks, who would wait for this one, of what is raised inside.
+        """Reports an exception inside to the other ranks, which would wait for this one.
 
-        Ctrl-C and the end of the program are told as well. ``step`` may be what was wrong.
+        Ctrl-C and the end of the program are reported as well. ``step`` may be invalid.
         """
         try:
             yield
@@ -140,7 +141,7 @@ class Writer:
                 text = str(error) or type(error).__name__
                 text = text.encode(errors="backslashreplace").decode()
                 number = step if type(step) is int and 0 <= step < 2**64 else 0
-                with contextlib.suppress(OSError, ValueError):  # this one's error is the cause
+                with contextlib.suppress(OSError, ValueError):  # `error` is the cause
                     self._begin().save(number, [], ("null", "null", "null"), {}, [], text)
             raise
 
@@ -153,7 +154,7 @@ class Writer:
     ) -> Pending:
         """Copies and returns; raises the error of an earlier save instead, once.
 
-        If a signal handler raises in here, the save may have begun. Then ``in_flight`` has it.
+        If a signal handler raises in here, the save may have begun: ``in_flight`` has it then.
         """
         self.raise_error()
         tensors = [
@@ -161,7 +162,7 @@ class Writer:
             for name, m in encoder.tensors.items()
         ]
         if self._waits:
-            # Here and not in native code: Ctrl-C ends it here.
+            # Wait here and not in native code, so that Ctrl-C ends the wait.
             while len(pendings := self.in_flight()) >= self._in_flight:
                 pendings[0].await_end(None)
         native = self._begin()
@@ -175,7 +176,7 @@ class Writer:
         pending = self._newest
         assert pending is not None
         if self._ranks.rank == 0:
-            self._tell_others(pending)  # now that it has the lock
+            self._tell_others(pending)  # now that it holds the lock
             self._best.saved()
         return pending
 
@@ -193,23 +194,23 @@ class Writer:
         return self._native
 
     def _tell_others(self, own: Pending) -> None:
-        """Warns of checkpoints that this run does not continue."""
+        """Warns about checkpoints that this run does not continue."""
         seen, self._seen = self._seen, None
         if self.is_told and seen is None:
             return
         there = _list(self.directory)
-        own_place = own.generation, own.line  # asked after what was listed
+        own_place = own.generation, own.line  # read after the listing
         there = [c for c in there if (c[3], c[5]) != own_place]
         if self._settings.parent is None and not self.is_told:
             found = there
             text = "%s: an earlier run has saved %s here, the newest %s, and this run has "
-            text += "not restored it: it starts anew. They stay, whatever keep_last= says; `stoker "
-            text += "checkpoint prune` removes them. To continue, call restore() first"
+            text += "not restored it: it starts over. They are kept regardless of keep_last=; "
+            text += "`stoker checkpoint prune` removes them. To continue, call restore() first"
         else:
             found = [] if seen is None else [c for c in there if c[3] > seen.get(c[5], 0)]
             text = "%s: another run has saved %s since this one restored, the newest %s. This run "
-            text += "does not continue them. They stay, whatever keep_last= says, and so two runs "
-            text += "go on here: end one of them"
+            text += "does not continue them. They are kept regardless of keep_last=, so two runs "
+            text += "continue here: end one of them"
         self.is_told = True
         if found:
             count = f"{len(found)} checkpoint{'s' if len(found) > 1 else ''}"
@@ -223,8 +224,8 @@ class Writer:
                 if holder is None or holder is self or holder._pid != self._pid:
                     _holders[key] = self
                     return
-            # In its turn, so that it is not back before this one has the lock. Nobody waits in a
-            # circle: who waits here is not the holder.
+            # In the holder's turn, so that it does not return before this one has the lock. No
+            # deadlock: a writer that waits here is not the holder.
             with holder.turns.take_from():
                 if _holders.get(key) is holder:
                     holder.release(None)
@@ -232,7 +233,7 @@ class Writer:
                     return
 
     def _learn_begun(self) -> None:
-        """Makes pendings of the saves that the core has begun.
+        """Creates pendings for the saves that the core has begun.
 
         A signal handler may raise in here as well: a save stays in the list until all is done.
         """
@@ -246,19 +247,19 @@ class Writer:
                 self.last_step, self.last_time = native.step, time.monotonic()
                 if self._watcher is not None:
                     self._watcher.watch(self._newest)
-                if native in self._begun:  # else a signal handler that saves has done all this
+                if native in self._begun:  # otherwise a signal handler that saves has done this
                     self._begun.remove(native)
 
     def in_flight(self) -> list[Pending]:
-        """Saves that are not over, oldest first. Learns from those that are."""
+        """Returns saves that have not ended, oldest first. Registers the results of others."""
         if not self.is_here:
-            return []  # they are the parent's
+            return []  # they belong to the parent
         self._learn_begun()
         over = [pending for pending in list(self._pendings) if pending.done()]
         if over:
             with self._pendings_lock:
                 for pending in over:
-                    if pending in self._pendings:  # else another thread has learned of it
+                    if pending in self._pendings:  # otherwise another thread has done this
                         self._forget(pending)
         return list(self._pendings)
 
@@ -270,28 +271,28 @@ class Writer:
             self._settings.parent = pending.step, pending.generation, pending.line
 
     def await_all(self, timeout: float | None) -> bool:
-        """Whether all are over, after so many seconds at most. Raises nothing."""
+        """Waits at most ``timeout`` seconds; returns whether all have ended. Raises nothing."""
         end = None if timeout is None else time.monotonic() + timeout
         return all(pending.await_end(_left(end)) for pending in self.in_flight())
 
     def progress(self) -> Progress:
-        """How far the oldest save is."""
+        """Returns the progress of the oldest save."""
         native = self._native
         return Progress(*native.progress()) if native is not None else Progress()
 
     def raise_error(self) -> None:
-        """The error of a writer that was ended meanwhile."""
+        """Raises the error of a writer that was closed meanwhile."""
         error, self._error = self._error, None
         if error is not None and not self._was_read(error):
             raise error
 
     def _was_read(self, error: BaseException) -> bool:
-        """Whether the caller has it from the pending of the save that failed with it."""
+        """Whether the caller got the error from the pending of the failed save."""
         same = [pending for pending in self._failed if str(pending.error) == str(error)]
         return bool(same) and all(pending.is_read for pending in same)
 
     def wait(self, timeout: float | None) -> None:
-        """Waits for all; raises an error that nobody was told yet, and if some are not over."""
+        """Waits for all saves; raises an error that was not raised yet, or LateError."""
         is_over = self.await_all(timeout)
         self.raise_error()
         native = self._native
@@ -300,7 +301,7 @@ class Writer:
                 native.wait(None if is_over else 0.0)
 
     def what_is_there(self) -> Seen:
-        """Of each line of checkpoints the greatest generation."""
+        """Returns the greatest generation of each line of checkpoints."""
         there: Seen = {}
         for _, _, _, generation, _, line in _list(self.directory):
             there[line] = max(generation, there.get(line, 0))
@@ -312,19 +313,18 @@ class Writer:
         damaged: Sequence[str] = (),
         seen: Seen | None = None,
     ) -> None:
-        """Ends the native writer, which frees the lock; the next save makes another.
+        """Closes the native writer, which releases the lock; the next save creates another.
 
-        What went wrong is raised by the next call. Without ``parent`` it continues its own last
-        checkpoint. ``damaged``: the names of those that a restore has passed over.
-        ``seen``: what was there before the restore began: a large one takes minutes, in which
-        others save.
+        An error is raised by the next call. Without ``parent`` it continues its own last
+        checkpoint. ``damaged``: the names of checkpoints that a restore skipped. ``seen``: what
+        existed before the restore began: a large restore takes minutes, in which others may save.
         """
         self.await_all(None)
-        self.in_flight()  # notes the last one
+        self.in_flight()  # registers the last one
         generations = [c[3] for c in _list(self.directory) if c[0] in damaged] if damaged else []
         is_known = set(generations) <= set(self._settings.damaged)
         if parent is not None and parent == self._settings.parent and is_known:
-            return  # it goes on from there anyway
+            return  # it continues from there anyway
         try:
             self._close_native(None)
         except (OSError, ValueError) as error:
@@ -346,36 +346,36 @@ class Writer:
             self._settings.session = None
 
     def close(self, timeout: float | None, patience: float | None = None) -> None:
-        """Waits, ends everything, and raises an error that nobody was told yet.
+        """Waits, closes everything, and raises an error that was not raised yet.
 
-        ``patience``: with other threads that save or restore; else all of the time.
+        ``patience``: how long to wait for other threads that save or restore; default: ``timeout``.
         """
         end = None if timeout is None else time.monotonic() + timeout
         watcher = None
         try:
             with self.turns.take_last(timeout if patience is None else patience):
-                is_over = self.await_all(_left(end))  # where Ctrl-C changes nothing
+                is_over = self.await_all(_left(end))  # Ctrl-C changes nothing here
                 self.turns.is_closed = True
                 watcher, self._watcher = self._watcher, None
                 self._close_native(_left(end) if is_over else 0.0)
                 self.raise_error()
         finally:
             if watcher is not None:
-                # Not in its turn: a callback that it waits for may wait for one.
+                # Not in its turn: a callback that it waits for may need one.
                 watcher.stop(_left(end))
 
     def close_at_end(self, timeout: float | None) -> None:
-        """When the checkpointer is collected or the interpreter exits: errors are printed."""
+        """Called when the checkpointer is collected or the interpreter exits: prints errors."""
         if not self.is_here:
-            return  # in a forked child: the threads are not here, and the lock is not ours
+            return  # a forked child has neither the threads nor the lock
         try:
             self.close(timeout, _EXIT_SECONDS)
         except (OSError, ValueError) as error:
             is_known = False
-            if not self.turns.is_closed:  # a thread waits in save(), for the lock of others say
+            if not self.turns.is_closed:  # a thread waits in save(), for example for the lock
                 is_over, newest = self.await_all(timeout), self._newest
                 is_known = is_over and newest is not None and newest.is_read
-            self.in_flight()  # learns of those that have failed
+            self.in_flight()  # registers those that failed
             is_known = is_known and all(pending.is_read for pending in self._failed)
             if not is_known and not self._was_read(error):
                 print(f"stoker.Checkpointer({self.directory!r}): {error}", file=sys.stderr)

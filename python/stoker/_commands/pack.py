@@ -1,4 +1,4 @@
-"""``stoker pack`` for the sources that Python packages read; the native command hands over to it.
+"""``stoker pack`` for the sources that Python packages read; run by the native command.
 
 Exit status: 0 done, 1 failed, 2 misused, 130 interrupted.
 """
@@ -27,7 +27,7 @@ from stoker._pack import rows as _pack_rows
 from stoker._pack.importers import import_kind
 from stoker._pack.ingest import parse_size
 
-# As the command line calls them, and as the importers do.
+# Options of the command line, and the importers' names for them.
 _SOURCE_OPTIONS = {
     "--columns": "columns",
     "--where": "where",
@@ -45,7 +45,7 @@ _SOURCE_OPTIONS = {
 
 
 class ProgressLine:
-    """How far a pack is: one line on a terminal's stderr, written over and over."""
+    """Progress of a pack: one line on a terminal's stderr that is redrawn."""
 
     def __init__(self) -> None:
         self._began = time.monotonic()
@@ -53,7 +53,7 @@ class ProgressLine:
 
     @staticmethod
     def text(now: _pack_rows.Progress, elapsed_s: float) -> str:
-        """The line: ``packing: 45 %, 450/1k samples, 120 MB/s, 12 s left``."""
+        """Returns the line: ``packing: 45 %, 450/1k samples, 120 MB/s, 12 s left``."""
         percent = 100 * now.samples_done // max(1, now.sample_count)
         done, count = (_native.format_count(n) for n in (now.samples_done, now.sample_count))
         rate = now.bytes_done / max(elapsed_s, 1e-9)
@@ -68,14 +68,14 @@ class ProgressLine:
         return line
 
     def show(self, now: _pack_rows.Progress) -> None:
-        """Writes over what stands there."""
+        """Redraws the line."""
         if sys.stderr.isatty():
             line = self.text(now, time.monotonic() - self._began)
             print(f"\r{line}\x1b[K", end="", file=sys.stderr, flush=True)
             self._is_shown = True
 
     def clear(self) -> None:
-        """Before anything else is written."""
+        """Erases the line; call before writing anything else."""
         if self._is_shown:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
             self._is_shown = False
@@ -101,7 +101,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _names(option: str, text: str) -> list[str]:
-    """``a,b``; names that have commas as a JSON list."""
+    """Parses ``a,b``, or a JSON list for names with commas."""
     names = text.split(",")
     if text.startswith("["):
         try:
@@ -116,7 +116,7 @@ def _names(option: str, text: str) -> list[str]:
 
 
 def _renames(text: str) -> dict[str, str]:
-    """``OLD=NEW,OLD=NEW``; names that have commas or equals signs as a JSON object."""
+    """Parses ``OLD=NEW,OLD=NEW``, or a JSON object for names with commas or equals signs."""
     if text.startswith("{"):
         try:
             names = json.loads(text)
@@ -183,7 +183,7 @@ def _pack(arguments: argparse.Namespace, line: ProgressLine) -> _native.PackRepo
 
 
 def render(report: _native.PackReport, directory: str, as_json: bool) -> str:
-    """What was packed, in the words of the native command."""
+    """Returns the report in the words of the native command."""
     if as_json:
         return json.dumps(
             {
@@ -207,7 +207,7 @@ def render(report: _native.PackReport, directory: str, as_json: bool) -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Packs; everything that can go wrong is one line on stderr."""
+    """Packs; every failure is one line on stderr."""
     arguments = _parser().parse_args(argv)
     if arguments.threads:
         os.environ.setdefault("RAYON_NUM_THREADS", str(arguments.threads))  # of tokenizers

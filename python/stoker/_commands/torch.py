@@ -1,4 +1,4 @@
-"""``stoker checkpoint import`` and ``export`` of torch's files: the native command hands over.
+"""``stoker checkpoint import`` and ``export`` of torch's files; run by the native command.
 
 Exit status: 0 done, 1 failed, 2 misused, 130 interrupted.
 """
@@ -39,10 +39,10 @@ _MEMORY_BYTES, _PIECE_BYTES = 256 << 20, 16 << 20
 
 
 def _trees_of(state: Any, name: str | None) -> tuple[dict[str, Any], dict[str, str]]:
-    """What a file holds as trees by name, and the keys that could not be their names.
+    """Returns the contents of a file as trees by name, and the keys that were renamed.
 
-    A dict of parts (the model's, the optimizer's) is split. One without any, as a module's own
-    state is, and everything under a ``name`` that was given, is one tree.
+    A dict of parts (the model's, the optimizer's) is split. A dict without parts, such as a
+    module's own state, is one tree, and so is everything if ``name`` is given.
     """
     is_split = (
         name is None
@@ -64,7 +64,7 @@ def _trees_of(state: Any, name: str | None) -> tuple[dict[str, Any], dict[str, s
 
 
 def import_file(arguments: argparse.Namespace) -> str:
-    """Commits what torch has saved as a checkpoint; what to print."""
+    """Commits the contents of a torch file as a checkpoint; returns what to print."""
     source = Path(arguments.source)
     state = load_dcp(source) if source.is_dir() else load_pt(source)
     trees, renamed = _trees_of(state, arguments.tree)
@@ -75,7 +75,7 @@ def import_file(arguments: argparse.Namespace) -> str:
     with saver:
         extra = {"imported_from": source.resolve().name}
         pending = saver.save(arguments.step, extra=extra, **trees)
-    pending.wait()  # at once: it was closed
+    pending.wait()  # returns at once: the checkpointer is closed
     checkpoint = _native.OpenCheckpoint(
         os.fsencode(f"{arguments.directory}/step-{arguments.step:012}")
     )
@@ -95,12 +95,12 @@ def import_file(arguments: argparse.Namespace) -> str:
     where = f"{arguments.directory}/{report['name']}"
     return (
         f"{where}: {counted(tensors, 'tensor')}, {size}, generation {pending.generation}\n"
-        f"trees: {', '.join(named)}\n`latest` leads to it now"
+        f"trees: {', '.join(named)}\n`latest` points to it now"
     )
 
 
 class _Reader:
-    """Makes tensors of a checkpoint's, each once: what was tied is tied again."""
+    """Reads tensors of a checkpoint, each once: tied tensors are tied again."""
 
     def __init__(self, checkpoint: _native.OpenCheckpoint) -> None:
         self._checkpoint = checkpoint
@@ -108,16 +108,16 @@ class _Reader:
         self._made: dict[tuple[str, str | None], Any] = {}
 
     def choose(self, only: list[str]) -> list[tuple[str, str]]:
-        """The names that are chosen, as trees have them and as they are stored."""
+        """Returns the selected names, in the trees and as stored."""
         return self._checkpoint.choose_names(only)
 
     @property
     def tensors(self) -> int:
-        """How many were made."""
+        """Number of tensors that were read."""
         return len(self._made)
 
     def tensor(self, name: str, element: str | None, path: str) -> Any:
-        """The whole tensor, however many slices it was saved in."""
+        """Returns the whole tensor, even if it was saved in slices."""
         if (name, element) not in self._made:
             if element is not None and element != "<c16":
                 raise ValueError(f"{path}: torch has no elements of type {element}")
@@ -132,7 +132,7 @@ class _Reader:
         return self._made[name, element]
 
     def tree(self, node: Any, path: str) -> Any:
-        """With tensors in their places."""
+        """Returns the tree with its tensors."""
         if isinstance(node, Differs):
             raise ValueError(
                 f"{path}: each rank has saved its own, and a file has room for one: choose tensors "
@@ -151,7 +151,7 @@ class _Reader:
 
 
 def _flat(reader: _Reader, only: list[str], strip: list[str]) -> dict[str, Any]:
-    """Tensors by name, chosen and shortened as the native exports do it."""
+    """Returns tensors by name, selected and shortened as in the native exports."""
     tensors: dict[str, Any] = {}
     for name, stored in reader.choose(only):
         prefixes = sorted((p for p in strip if name.startswith(p)), key=len, reverse=True)
@@ -186,10 +186,10 @@ def _sync_directory(path: Path) -> None:
 
 
 def export_file(arguments: argparse.Namespace) -> str:
-    """Writes a checkpoint for torch; what to print.
+    """Writes a checkpoint for torch; returns what to print.
 
-    1. Write under a private name, and fsync.  2. Link to the final name: that replaces nothing.
-    3. fsync the parent.  4. Publish the sums: there are none without their file.
+    1. Write under a private name, and fsync.  2. Link to the final name, which replaces nothing. 3.
+    fsync the parent.  4. Publish the checksums: they never exist without their file.
     """
     out = Path(arguments.out)
     import_torch(f"{out}: written by torch")
@@ -197,7 +197,7 @@ def export_file(arguments: argparse.Namespace) -> str:
     for taken in (out, sums):
         if os.path.lexists(taken):
             raise FileExistsError(
-                f"{taken}: there is such a file, and an export replaces none; "
+                f"{taken}: already exists, and an export does not replace files; "
                 "remove it, or name another"
             )
     if set(out.name) & set("\\\n\r"):
@@ -260,7 +260,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Imports or exports; everything that can go wrong is one line on stderr."""
+    """Imports or exports; every failure is one line on stderr."""
     arguments = _parser().parse_args(argv)
     try:
         run = import_file if arguments.command == "import" else export_file

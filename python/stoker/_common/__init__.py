@@ -1,1 +1,1 @@
-"""What the parts of the package share."""
+"""Shared by the parts of the package."""

@@ -1,4 +1,4 @@
-"""What those parts of the command share that run in Python: statuses, one-line errors, Ctrl-C."""
+"""Shared by the commands that run in Python: exit statuses, one-line errors, Ctrl-C."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 def counted(count: int, noun: str) -> str:
-    """Such as "1 shard", "2 shards"."""
+    """Returns a text such as "1 shard", "2 shards"."""
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def one_line(error: BaseException) -> str:
-    """What is wrong, without the number that Python puts before an OSError."""
+    """Returns the message of an error, without the number that Python puts before an OSError."""
     text = str(error)
     if isinstance(error, OSError) and error.strerror:
         text = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
@@ -33,7 +33,7 @@ def stop(_signal: int, _frame: FrameType | None) -> None:
 
 @contextlib.contextmanager
 def stoppable() -> Iterator[None]:
-    """Ctrl-C and SIGTERM are KeyboardInterrupts inside."""
+    """Ctrl-C and SIGTERM raise KeyboardInterrupt inside."""
     before = {number: signal.signal(number, stop) for number in _STOP_SIGNALS}
     try:
         yield

@@ -1,25 +1,25 @@
-"""Numbers that callers give, checked where they are given and named in what is raised."""
+"""Checks numbers from the caller; errors name the argument."""
 
 from __future__ import annotations
 
 import operator
 from typing import Any
 
-_MOST = 2**64 - 1  # what the core has room for
+_MOST = 2**64 - 1  # the largest number that the core can store
 
 
 def whole_number(name: str, given: Any, least: int = 0, most: int = _MOST, hint: str = "") -> int:
-    """``given`` as an int, which it must be: of 2.5 nothing is cut off, and True is not 1.
+    """Returns ``given`` as an int. Nothing is rounded: 2.5 and True are errors.
 
-    ``hint`` says what else it may be, before what is said of the limits.
+    ``hint`` says what else it may be, before the text about the limits.
 
     Raises:
-        TypeError: It is no whole number.
+        TypeError: It is not a whole number.
         ValueError: It is less than ``least`` or more than ``most``.
     """
     try:
         if isinstance(given, bool):
-            raise TypeError  # which Python counts as 0 and 1, and no caller means as that
+            raise TypeError  # an int for Python, but not meant as a number
         number = operator.index(given)
     except TypeError:
         raise TypeError(f"{name}={given!r}: must be {hint}a whole number") from None

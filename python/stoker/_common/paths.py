@@ -1,4 +1,4 @@
-"""Paths that a caller gives."""
+"""Paths from the caller."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import os
 
 
 def path_text(path: str | os.PathLike[str]) -> str:
-    """``os.fspath(path)``, with ``~`` and ``~user`` at its beginning expanded as a shell would."""
+    """Returns ``os.fspath(path)`` with ``~`` and ``~user`` at its beginning expanded."""
     return os.path.expanduser(os.fspath(path))  # noqa: PTH111 (it keeps a trailing slash)
 
 
 def path_bytes(path: str | bytes | os.PathLike[str] | os.PathLike[bytes]) -> bytes:
-    """The same as the bytes that the kernel is given."""
+    """Returns the same as bytes, for the kernel."""
     return os.path.expanduser(os.fsencode(path))  # noqa: PTH111 (Path has no bytes)

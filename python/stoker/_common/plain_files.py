@@ -1,4 +1,4 @@
-"""Files in places that others may write to: no link is followed, nothing waits for a FIFO."""
+"""Files in places that others may write to: links are not followed, FIFOs do not block."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def open_plain(
     """Opens a regular file to read.
 
     Args:
-        path: What a user has named: it may be a symbolic link. Below ``dir_fd`` it may not.
-        dir_fd: Of the directory that the name is looked up in.
+        path: A name from the user: it may be a symbolic link, unless ``dir_fd`` is given.
+        dir_fd: The directory in which the name is looked up.
         buffering: As for ``open``.
 
     Raises:
-        OSError: It cannot be opened. ELOOP: it is a link. EINVAL: it is no regular file.
+        OSError: It cannot be opened. ELOOP: it is a link. EINVAL: it is not a regular file.
     """
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
     fd = os.open(path, flags | (0 if dir_fd is None else os.O_NOFOLLOW), dir_fd=dir_fd)
@@ -41,12 +41,12 @@ def open_plain(
 
 
 def create_plain(path: str | os.PathLike[str]) -> BinaryIO:
-    """Creates a file, to write and read it. FileExistsError if the name is taken, by a link too."""
+    """Creates a file, to write and read it. FileExistsError if the name exists, even as a link."""
     return os.fdopen(os.open(path, _CREATE, 0o666), "w+b")
 
 
 def _mount_of(fd: int) -> str:
-    """The mount that a file was opened on; its filesystem where /proc does not tell."""
+    """Returns the mount of an open file, or its filesystem if /proc is not available."""
     with contextlib.suppress(OSError):
         for line in Path(f"/proc/self/fdinfo/{fd}").read_text(encoding="ascii").splitlines():
             if line.startswith("mnt_id:"):
@@ -55,15 +55,15 @@ def _mount_of(fd: int) -> str:
 
 
 class OwnFolder:
-    """A directory of our own below one that others may write to. Made where it is missing.
+    """A directory of our own below one that others may write to. Created if missing.
 
-    Thread safety: all but close() from any thread.
+    Thread safety: every method except close() from any thread.
     """
 
     def __init__(self, root: str | os.PathLike[str], *names: str) -> None:
         """Opens ``root/names[0]/names[1]...``.
 
-        Links on the way to ``root`` are followed, below it none is: NotADirectoryError, ELOOP.
+        Links in ``root`` are followed; below it they raise NotADirectoryError or ELOOP.
         """
         self.path = Path(root, *names)
         self._fd = os.open(root, _FOLDER)
@@ -79,17 +79,17 @@ class OwnFolder:
             raise
 
     def close(self) -> None:
-        """Lets go of it."""
+        """Closes the descriptor."""
         if self._fd >= 0:
             os.close(self._fd)
         self._fd = -1
 
     def open(self, name: str) -> BinaryIO:
-        """As open_plain()."""
+        """Opens a file like open_plain()."""
         return open_plain(name, dir_fd=self._fd)
 
     def create(self, name: str) -> BinaryIO:
-        """Creates a file of that name. One that an earlier run has left is removed."""
+        """Creates a file of that name. Removes one that an earlier run left."""
         self.remove(name)
         return os.fdopen(os.open(name, _CREATE, 0o666, dir_fd=self._fd), "w+b")
 
@@ -98,12 +98,12 @@ class OwnFolder:
         os.rename(name, to, src_dir_fd=self._fd, dst_dir_fd=self._fd)
 
     def remove(self, name: str) -> None:
-        """Removes a file, or a link and not what it leads to."""
+        """Removes a file, or a link but not its target."""
         with contextlib.suppress(FileNotFoundError):
             os.unlink(name, dir_fd=self._fd)
 
     def remove_all(self, folder: str) -> None:
-        """Removes a directory of plain files in it; what else is there, or is mounted, stays."""
+        """Removes a directory of plain files in it; keeps anything else, and mounts."""
         try:
             fd = os.open(folder, _FOLDER | os.O_NOFOLLOW, dir_fd=self._fd)
         except OSError:

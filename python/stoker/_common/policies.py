@@ -1,4 +1,4 @@
-"""How the page cache is treated, by any of its names."""
+"""Names of the page cache policies."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _POLICIES = {
 
 
 def policy_name(policy: str) -> str:
-    """The core's name of a policy, given as Python says it or as the command line does."""
+    """Returns the core's name of a policy, from its name in Python or on the command line."""
     if policy not in _POLICIES:
         raise ValueError(f"policy={policy!r}: one of automatic, buffered, direct, drop_behind")
     return _POLICIES[policy]

@@ -1,4 +1,4 @@
-"""Which part of every global batch this process has."""
+"""Determines which part of every global batch this process has."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _log = logging.getLogger("stoker")
 _logged: set[tuple[str, Ranks]] = set()
 _warned: set[tuple[tuple[int, int], Ranks]] = set()
 
-# Who starts processes, and the variables in which they tell each its rank and how many there are.
+# Launchers, and the variables that contain the rank and the world size.
 LAUNCHERS = (
     ("RANK and WORLD_SIZE", "RANK", "WORLD_SIZE"),
     ("SLURM", "SLURM_PROCID", "SLURM_NTASKS"),
@@ -31,9 +31,9 @@ class Ranks:
 
     Attributes:
         rank: Its number, in data-parallel coordinates.
-        world_size: How many there are.
+        world_size: Number of processes.
         local_world_size: How many of them share this machine's memory.
-        source: Who said so.
+        source: Where the numbers are from.
     """
 
     rank: int
@@ -42,9 +42,9 @@ class Ranks:
     source: str
 
     def warn_if_outdated(self) -> None:
-        """Says so if torch.distributed has several ranks by now, and there were none to be found.
+        """Warns if torch.distributed has several ranks by now, but none were found before.
 
-        It may be meant, where all ranks train on the same samples.
+        That may be intended, if all ranks train on the same samples.
         """
         now = _from_distributed() if self.source == "default" else None
         if now is None or now[1] == 1 or (now, self) in _warned:
@@ -79,7 +79,7 @@ def _from_mesh(mesh: Any) -> tuple[int, int]:
 
 
 def _from_distributed() -> tuple[int, int] | None:
-    """Asked only if somebody has imported it: nothing is initialized otherwise."""
+    """Uses torch.distributed only if it is imported; initializes nothing."""
     distributed = sys.modules.get("torch.distributed")
     if distributed is None or not distributed.is_available() or not distributed.is_initialized():
         return None
@@ -97,15 +97,17 @@ def _discover(environment: Mapping[str, str]) -> tuple[int, int, str]:
 
 
 def _refuse_half_a_pair(environment: Mapping[str, str]) -> None:
-    """Whoever forgets the other variable must not train on the same data on every rank.
+    """A missing variable must not let every rank train on the same data.
 
-    Of RANK and WORLD_SIZE alone: SLURM says how many tasks there will be to who starts them, too.
+    Only for RANK and WORLD_SIZE: SLURM also sets the number of tasks in the process that starts
+    them.
     """
     for there, missing in (("RANK", "WORLD_SIZE"), ("WORLD_SIZE", "RANK")):
         if there in environment and missing not in environment:
             if there == "WORLD_SIZE" and _number(environment, there) == 1:
                 return
-            # Lightning tells its processes the latter, and sets torch.distributed up in fit().
+            # Lightning sets WORLD_SIZE for its processes, and initializes torch.distributed in
+            # fit().
             lightning = (
                 ". Under Lightning, build it in train_dataloader(), where the ranks are known"
                 if there == "WORLD_SIZE" and "LOCAL_RANK" in environment
@@ -126,7 +128,7 @@ def _local_world_size(environment: Mapping[str, str], world_size: int) -> int:
 
 
 def _refuse_in_dataloader_worker() -> None:
-    """Each of its workers would go through the same samples."""
+    """Each worker of a DataLoader would read the same samples."""
     data = sys.modules.get("torch.utils.data")
     worker = data.get_worker_info() if data is not None else None
     if worker is not None and worker.num_workers > 1:
@@ -144,9 +146,9 @@ def find_ranks(
     environment: Mapping[str, str] = os.environ,
     who: str = "loader",
 ) -> Ranks:
-    """Explicit numbers; else the mesh's; else torch.distributed's; else a launcher's; else 0 of 1.
+    """Uses explicit numbers; or the mesh's, torch.distributed's or a launcher's; or 0 of 1.
 
-    What was found is logged, once.
+    Logs the result, once.
     """
     if (rank is None) != (world_size is None):
         raise ValueError("rank= and world_size= belong together: give both, or neither")

@@ -1,4 +1,4 @@
-"""torch, if it is there and wanted. Importing stoker never imports it."""
+"""torch, if it is installed and wanted. Importing stoker never imports it."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ import numpy.typing as npt
 
 
 def torch_if_wanted(wanted: bool | None) -> Any:
-    """The module, imported now; None where there is none or it is not wanted.
+    """Imports and returns torch; None if it is not installed or not wanted.
 
     Raises:
-        ModuleNotFoundError: It is wanted expressly, and there is none.
+        ModuleNotFoundError: It is explicitly wanted, but not installed.
     """
     if wanted is False:
         return None
     try:
         return importlib.import_module("torch")
     except ModuleNotFoundError as error:
-        if wanted or error.name != "torch":  # one that is broken is not one that is missing
+        if wanted or error.name != "torch":  # a broken torch is not a missing one
             raise
         return None
 
 
 def tensor_of(array: npt.NDArray[Any], torch: Any, *, is_bfloat16: bool = False) -> Any:
-    """A tensor over the array's memory; the array itself without torch."""
+    """Returns a tensor over the array's memory; without torch the array itself."""
     if torch is None:
         return array
     if is_bfloat16:
@@ -37,20 +37,20 @@ def tensor_of(array: npt.NDArray[Any], torch: Any, *, is_bfloat16: bool = False)
 
 
 def is_tensor(value: Any) -> bool:
-    """Whether it is one of torch's. Without an import: what is a tensor has imported torch."""
+    """Whether it is a torch tensor. Imports nothing: if it is one, torch is imported."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(value, torch.Tensor)
 
 
 def tell_autograd(changed: Iterable[Any]) -> None:
-    """Of tensors whose memory was written to: what needs their old values raises, as after copy_().
+    """Marks tensors as changed: as after copy_(), using their old values raises.
 
-    Arrays among them are passed over, and so are tensors of inference mode, which have no version.
+    Arrays are ignored, and so are tensors of inference mode, which have no version.
     """
     tensors = [value for value in changed if is_tensor(value) and not value.is_inference()]
     if not tensors:
         return
     graph = importlib.import_module("torch.autograd.graph")
-    if hasattr(graph, "increment_version"):  # older versions of torch have none
+    if hasattr(graph, "increment_version"):  # missing in older versions of torch
         for tensor in tensors:
             graph.increment_version(tensor)

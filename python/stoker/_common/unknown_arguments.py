@@ -1,4 +1,4 @@
-"""Arguments that do not exist, and which one may be meant."""
+"""Errors for unknown arguments, with the one that may be meant."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _NO_HINTS: Mapping[str, str] = {}
 def refuse_arguments(
     names: Iterable[str], kind: type, hints: Mapping[str, str] = _NO_HINTS
 ) -> None:
-    """Raises if there are any: those that a class was given and does not have.
+    """Raises if there are any unknown arguments.
 
-    ``hints``: what to say of arguments that a torch DataLoader has.
+    ``hints``: what to say about arguments of a torch DataLoader.
 
     Raises:
         TypeError: Names the first of them, and what may be meant.

@@ -1,1 +1,1 @@
-"""stoker.Dataset, stoker.Tokens and what they read."""
+"""stoker.Dataset, stoker.Tokens and their sources."""

@@ -19,10 +19,10 @@ _PLAIN = frozenset((str, bytes, int, float, bool, type(None), np.ndarray))
 
 
 class RaggedColumn:
-    """Arrays of different lengths, one after the other.
+    """Arrays of different lengths, concatenated.
 
-    ``column[i]`` is the i-th sample's array, a view. ``values`` holds all rows, and sample i has
-    those from ``offsets[i]`` to ``offsets[i + 1]``.
+    ``column[i]`` is the i-th sample's array, a view. ``values`` has all rows; those of sample i are
+    from ``offsets[i]`` to ``offsets[i + 1]``.
     """
 
     __slots__ = ("offsets", "values")
@@ -52,7 +52,7 @@ class RaggedColumn:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the values."""
+        """Size of the values in bytes."""
         return int(self.values.nbytes)
 
     def _mapped(self, change: Callable[[Any], Any]) -> RaggedColumn:
@@ -66,7 +66,7 @@ class RaggedColumn:
 
 
 class ColumnMaker:
-    """Makes the columns of native batches, each when somebody asks for it."""
+    """Makes the columns of native batches, each on first access."""
 
     def __init__(self, torch: Any, columns: Columns, *, has_valid: bool) -> None:
         self.torch = torch
@@ -78,15 +78,15 @@ class ColumnMaker:
         self._fixed = None if columns.names is None else (*columns.names, *self._extra_names)
 
     def without_torch(self) -> ColumnMaker:
-        """One that makes NumPy arrays."""
+        """Returns a maker of NumPy arrays."""
         return ColumnMaker(None, self._columns, has_valid=self._has_valid)
 
     def names(self, native: _native.Batch) -> tuple[str, ...]:
-        """The names of all columns, which are the keys of the batch."""
+        """Returns the names of all columns, which are the keys of the batch."""
         return self._fixed or (*native.names, *self._extra_names)
 
     def column(self, native: _native.Batch, name: str) -> Any:
-        """One column: it looks into the batch's memory and keeps it."""
+        """Returns one column: a view of the batch's memory, which it keeps alive."""
         if name == KEY:
             return native.keys()
         if name == VALID:
@@ -107,16 +107,16 @@ class ColumnMaker:
         return value
 
     def items(self, native: _native.Batch, name: str) -> Any:
-        """One column for who goes through its samples: of fields that were not named, a value each.
+        """Returns one column for iteration over samples: one value each for fields without a type.
 
-        They are what a Dataset gives, None for a sample without the field.
+        The values are those of a Dataset, None for a sample without the field.
         """
         if name in self._extra_names or (found := native.values(name)) is None:
             return self.column(native, name)
         return found[0]
 
     def presence(self, native: _native.Batch, name: str) -> list[bool] | None:
-        """Which samples have the field; None if all have it."""
+        """Returns which samples have the field; None if all do."""
         return None if name in self._extra_names else native.presence(name)
 
     def _tensor(self, native: _native.Batch, name: str, array: Any) -> Any:
@@ -125,7 +125,7 @@ class ColumnMaker:
 
 
 def cloned(value: Any) -> Any:
-    """A copy that shares no memory with the loader's."""
+    """Returns a copy that shares no memory with the loader's."""
     if isinstance(value, np.ndarray):
         return value.copy()
     if is_tensor(value):
@@ -141,7 +141,7 @@ def cloned(value: Any) -> Any:
 
 
 def _copied_bytes(column: _native.BytesColumn) -> list[Any]:
-    """As arrays still, all in one piece of memory."""
+    """Returns arrays, all in one piece of memory."""
     memory = np.empty(column.nbytes, np.uint8)
     column.copy_to(memory)
     ends = np.cumsum(column.sizes).tolist()
@@ -152,7 +152,7 @@ def _copied_bytes(column: _native.BytesColumn) -> list[Any]:
 
 
 def emptied(value: Any) -> Any:
-    """The column of no samples, of the same kind; also of the columns in a dict."""
+    """Returns a column of the same kind without samples; also for columns in a dict."""
     if isinstance(value, np.ndarray) or is_tensor(value):
         return value[:0]
     if isinstance(value, RaggedColumn):
@@ -165,11 +165,11 @@ def emptied(value: Any) -> Any:
 
 
 def change_tensors(value: Any, change: Callable[[Any], Any]) -> Any:
-    """``change`` of a tensor, or of all in a ragged column, a dict, a list or a tuple.
+    """Applies ``change`` to a tensor, or to all in a ragged column, a dict, a list or a tuple.
 
-    They are come upon in the same order every time. Anything else is as it was.
+    The order of the tensors is always the same. Anything else is returned unchanged.
     """
-    if type(value) in _PLAIN:  # of which there are long lists
+    if type(value) in _PLAIN:  # fast path for long lists
         return value
     if is_tensor(value):
         return change(value)
@@ -181,7 +181,7 @@ def change_tensors(value: Any, change: Callable[[Any], Any]) -> Any:
 
 
 def tensors_in(value: Any) -> list[Any]:
-    """Those that ``change_tensors`` changes, in its order."""
+    """Returns the tensors that ``change_tensors`` changes, in its order."""
     found: list[Any] = []
 
     def keep(tensor: Any) -> Any:
@@ -193,7 +193,7 @@ def tensors_in(value: Any) -> list[Any]:
 
 
 def _rebuilt(value: Any, change: Callable[[Any], Any]) -> Any:
-    """A dict, list or tuple of changed items; the same one where none is another."""
+    """Returns a dict, list or tuple of changed items; the same object if none changed."""
     if isinstance(value, dict):
         made = {name: change(item) for name, item in value.items()}
         return value if all(made[name] is item for name, item in value.items()) else made
@@ -206,7 +206,7 @@ def _rebuilt(value: Any, change: Callable[[Any], Any]) -> Any:
 
 
 def describe(value: Any) -> str:
-    """For repr(): dtype and shape of arrays and tensors, the length of lists."""
+    """Returns a text for repr(): dtype and shape of arrays and tensors, the length of lists."""
     if hasattr(value, "dtype") and hasattr(value, "shape"):
         return f"{str(value.dtype).removeprefix('torch.')} {tuple(value.shape)}"
     if isinstance(value, list):

@@ -39,14 +39,14 @@ class Shard:
 
 
 def cache_directory() -> str:
-    """Where an index goes that cannot be written beside its shards; empty if there is no home."""
+    """Returns where to store an index that cannot be beside its shards; empty without a home."""
     home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111
     return "" if home.startswith("~") else str(Path(home) / "stoker" / "index")
 
 
 @dataclass(frozen=True)
 class _Arguments:
-    """What a dataset was opened with: enough to open it again in another process."""
+    """The arguments of a dataset: enough to open it again in another process."""
 
     patterns: tuple[str, ...]
     format: str
@@ -74,7 +74,7 @@ def _names(source: Source | Sequence[Source]) -> list[str]:
 
 
 def _absolute(pattern: str) -> str:
-    """So that shards are found after a chdir, and in another process."""
+    """Makes a pattern absolute, so that it is valid after a chdir and in another process."""
     here = str(Path.cwd())
     if pattern.startswith(("/", "{/")) or any(special in here for special in "{*?["):
         return pattern
@@ -82,7 +82,7 @@ def _absolute(pattern: str) -> str:
 
 
 def are_paths(data: Any) -> bool:
-    """Whether it names shards: a path, or several."""
+    """Whether the data names shards: a path, or several."""
     if isinstance(data, (str, os.PathLike)):
         return True
     is_several = isinstance(data, Sequence) and not isinstance(data, (bytes, bytearray))
@@ -98,34 +98,34 @@ def _dtype_name(dtype: npt.DTypeLike | None) -> str:
 class Dataset:
     """The samples of shards in any readable format, by number.
 
-    ``ds[i]`` is a dict: ``"__key__"`` is a str, text fields are str, JSON fields are what
-    ``json.loads`` makes of them. ``cls``, ``cls2``, ``id``, ``index`` and ``inx`` of a tar, also as
-    the last part of a name, are int where they hold one. One number of a typed format is a NumPy
-    scalar. All other fields are read-only NumPy arrays that look into the bytes that were read,
-    without a copy: of their dtype and shape where the format says them, uint8 otherwise. A record
-    stays in memory as long as one of its arrays does. A Loader gives the same types.
+    ``ds[i]`` is a dict: ``"__key__"`` is a str, text fields are str, JSON fields are the result of
+    ``json.loads``. ``cls``, ``cls2``, ``id``, ``index`` and ``inx`` of a tar, also as the last part
+    of a name, are int if they contain one. A single number of a typed format is a NumPy scalar. All
+    other fields are read-only NumPy arrays, views of the bytes that were read: with the dtype and
+    shape that the format states, otherwise uint8. A record stays in memory as long as one of its
+    arrays does. A Loader gives the same types.
 
-    ``ds[a:b]``, :meth:`select` and :meth:`split` give datasets of some of the samples, which share
-    what is open. A dataset may be used from any thread and in forked children, and be pickled: it
-    is then opened again by its arguments, and refuses to be another dataset than it was.
+    ``ds[a:b]``, :meth:`select` and :meth:`split` return datasets of some of the samples, which
+    share the open files. A dataset may be used from any thread and in forked children, and can be
+    pickled: it is then opened again with its arguments, and raises if the shards have changed.
 
     Args:
-        source: A path, or several. Each may hold ``{000..999}``, ``{a,b}``, ``*``, ``?`` and
-            ``[...]``; a directory stands for the shards in it, several for those of all, in order.
-            A ``~`` at the beginning is the home directory.
+        source: A path, or several. Each may contain ``{000..999}``, ``{a,b}``, ``*``, ``?`` and
+            ``[...]``; a directory means the shards in it, several directories the shards of all, in
+            order. A ``~`` at the beginning is the home directory.
         format: "tar", "tfrecord", "mds", "litdata", "megatron", "npy", "raw", "counted" or
-            "shard001"; by content if not given. "raw" and "counted" must be named.
-        dtype: Of token arrays that do not say theirs.
-        checksums: Check every sample against a CRC32C, made by reading all shards once if the
-            index has none yet.
+            "shard001"; detected from the content if not given. "raw" and "counted" must be named.
+        dtype: Element type of token arrays that do not state theirs.
+        checksums: Check every sample against a CRC32C. If the index has none yet, all shards are
+            read once to compute them.
         verify: "manifest" compares sizes and SHA-256 of the shards with ``manifest.json`` now;
-            "full" does so if there is one, holds MDS shards against the digests in their
+            "full" does so if there is one, compares MDS shards with the digests in their
             ``index.json``, and reads every sample.
-        manifest_sha256: What the SHA-256 of ``manifest.json`` must be.
+        manifest_sha256: The required SHA-256 of ``manifest.json``.
 
     Raises:
         FileNotFoundError: A name or a pattern matches nothing.
-        ValueError: The shards cannot be opened as asked, or the manifest is another one.
+        ValueError: The shards cannot be opened as requested, or the manifest is a different one.
         CorruptError: A shard is damaged.
     """
 
@@ -137,7 +137,7 @@ class Dataset:
         self,
         source: Source | Sequence[Source],
         *,
-        format: str | None = None,  # noqa: A002 (the word of the command line, too)
+        format: str | None = None,  # noqa: A002 (as on the command line)
         dtype: npt.DTypeLike | None = None,
         checksums: bool = False,
         verify: Literal["manifest", "full"] | None = None,
@@ -178,7 +178,7 @@ class Dataset:
             _manifest.check_pin(Path(self.directory), arguments.manifest_sha256)
 
     def _check_every_sample(self) -> None:
-        step = 4096  # between two of them Ctrl-C is heard
+        step = 4096  # Ctrl-C takes effect between two steps
         for start in range(0, len(self._native), step):
             stop = min(start + step, len(self._native))
             self._native.check(np.arange(start, stop, dtype=np.int64))
@@ -199,7 +199,7 @@ class Dataset:
         return self._reader.read(int(self._ids[position]))
 
     def __getitems__(self, indexes: Ids) -> list[Sample]:
-        """Several samples at once, read side by side; torch's DataLoader calls it."""
+        """Reads several samples in parallel; called by torch's DataLoader."""
         return self._reader.read_many(_select.take(self._ids, indexes))
 
     def __iter__(self) -> Iterator[Sample]:
@@ -207,25 +207,25 @@ class Dataset:
             yield self._reader.read(int(sample))
 
     def keys(self, start: int = 0, stop: int | None = None) -> list[str]:
-        """The keys of samples ``start`` to ``stop``, as a slice counts them.
+        """Returns the keys of samples ``start`` to ``stop``, as in a slice.
 
-        Reads their records: keys lie in the shards.
+        Reads their records: the keys are in the shards.
         """
         ids = self._ids[slice(start, stop)]
         return self._reader.keys(np.asarray(ids, dtype=np.int64))
 
     def gather(self, ids: Ids, out: Any = None, *, field: str | None = None) -> Any:
-        """One field of many samples as one array, a row for each; read side by side.
+        """Returns one field of many samples as one array with a row per sample; reads in parallel.
 
         Args:
             ids: Positions in this dataset.
-            out: Filled and returned: a C-contiguous array, or anything that ``numpy.asarray``
-                makes one of without a copy, such as a tensor in host memory. A new array if None.
-            field: Which field; may be left out where samples have just one.
+            out: The array to fill and return: C-contiguous, or anything that ``numpy.asarray``
+                converts without a copy, such as a tensor in host memory. A new array if None.
+            field: Name of the field; optional if samples have only one.
 
         Raises:
-            ValueError: The field has not the same dtype and shape in all of them, or ``out`` has
-                not ``(len(ids), *shape)``.
+            ValueError: The dtype or shape of the field differs between samples, or the shape of
+                ``out`` is not ``(len(ids), *shape)``.
         """
         samples = _select.take(self._ids, ids)
         if len(samples) == 0:
@@ -244,16 +244,16 @@ class Dataset:
         return rows if out is None else out
 
     def select(self, ids: Ids) -> Self:
-        """A dataset of these samples, in this order; they may repeat."""
+        """Returns a dataset of these samples, in this order; they may repeat."""
         return self._with_ids(_select.take(self._ids, ids))
 
     def split(self, parts: Sequence[float], *, seed: int | None = None) -> list[Self]:
-        """Disjoint datasets that together have every sample.
+        """Returns disjoint datasets that together have every sample.
 
         Args:
             parts: Fractions that sum to 1, or counts that sum to ``len(ds)``.
-            seed: Deals samples out at random, the same for a seed on every machine and version;
-                None cuts the dataset in its order. Either way a part keeps its order.
+            seed: Distributes samples at random; the same seed gives the same parts on every machine
+                and version. None cuts the dataset in order. In both cases a part keeps the order.
         """
         counts = _select.part_counts(parts, len(self))
         pieces = _select.split_ids(len(self), counts, seed)
@@ -266,13 +266,13 @@ class Dataset:
 
     @property
     def fingerprint(self) -> str:
-        """Identifies the samples and their order, whatever machine and directory they are on."""
+        """Identifies the samples and their order, independent of machine and directory."""
         return self._part().fingerprint
 
     def _part(
         self, native: _native.Dataset | None = None, weight: float | None = None
     ) -> _native.LoaderPart:
-        """As the core reads it; ``native``: opened again, with another policy."""
+        """Returns the dataset for the core; ``native``: opened again with another policy."""
         return _native.LoaderPart(
             self._native if native is None else native,
             self._windows,
@@ -292,12 +292,12 @@ class Dataset:
 
     @property
     def directory(self) -> str:
-        """The directory that holds all shards."""
+        """The directory that contains all shards."""
         return self._native.directory
 
     @property
     def shards(self) -> list[Shard]:
-        """The files of the dataset, all of them, also if only some samples were selected."""
+        """All files of the dataset, even if only some samples were selected."""
         return [Shard(*shard) for shard in self._native.shards]
 
     def __getstate__(self) -> tuple[_Arguments, str, range | npt.NDArray[np.int64]]:

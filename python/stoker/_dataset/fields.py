@@ -1,4 +1,4 @@
-"""What to make of a sample's fields: the values of a Loader's ``fields``."""
+"""The types of a sample's fields in a batch: the values of a Loader's ``fields``."""
 
 from __future__ import annotations
 
@@ -13,14 +13,20 @@ from stoker import _native
 
 Fields: TypeAlias = Mapping[str, Any] | Sequence[str]
 
-_PLAIN: dict[Any, str] = {bytes: "bytes", str: "text", int: "int64", float: "float64"}
+_PLAIN: dict[Any, str] = {
+    bytes: "bytes",
+    str: "text",
+    int: "int64",
+    float: "float64",
+    bool: "bool",
+}
 _JSON = {int: "int64", float: "float64", str: "text"}
 
 
 def dtype_name(dtype: npt.DTypeLike | str) -> str:
-    """The core's name of a dtype; NumPy and torch have others for some."""
+    """Returns the core's name of a dtype of NumPy or torch."""
     if dtype == "bfloat16" or str(dtype) == "torch.bfloat16":
-        return "bfloat16"  # NumPy has none
+        return "bfloat16"  # NumPy has no bfloat16
     if str(dtype).startswith("torch."):
         return str(dtype).removeprefix("torch.")
     try:
@@ -31,12 +37,12 @@ def dtype_name(dtype: npt.DTypeLike | str) -> str:
 
 @dataclass(frozen=True)
 class Field:
-    """A field under another name than its own: ``{"image": stoker.Field("jpg;jpeg;png")}``.
+    """A field under a different column name: ``{"image": stoker.Field("jpg;jpeg;png")}``.
 
     Attributes:
-        field: The field to take; of several names between semicolons, the first that the sample
-            has.
-        type: bytes, str, int, float, a dtype, or None for what a Dataset gives.
+        field: The field to read; of several names separated by semicolons, the first that the
+            sample has.
+        type: bytes, str, int, float, bool, a dtype, or None for the value that a Dataset gives.
     """
 
     field: str
@@ -48,8 +54,8 @@ class Field:
         if _is_dtype(self.type):
             return Array(self.type, field=self.field)._spec(name)
         raise TypeError(
-            f"fields[{name!r}]: the type of a Field is bytes, str, int, float, a dtype or None, "
-            f"not {self.type!r}"
+            f"fields[{name!r}]: the type of a Field is bytes, str, int, float, bool, a dtype or "
+            f"None, not {self.type!r}"
         )
 
 
@@ -58,10 +64,10 @@ class Json:
     """One value of a JSON document.
 
     Attributes:
-        path: Members by name and elements by number, with dots: "box.corners.0". Empty: the whole
-            document is the value.
+        path: Members by name and elements by number, separated by dots: "box.corners.0". Empty: the
+            whole document is the value.
         type: int, float or str.
-        field: The field that holds the document, if the column is called otherwise.
+        field: The field that contains the document, if its name differs from the column's.
     """
 
     path: str
@@ -79,17 +85,17 @@ class Json:
 
 @dataclass(frozen=True)
 class Array:
-    """An array of one shape in all samples; in a batch they are stacked.
+    """An array with the same shape in all samples; a batch stacks them.
 
-    The field is an ``.npy`` file, a typed array of its format (MDS, TFRecord, tokens), or the plain
-    elements of ``dtype``. Or it is one number, of any dtype or written as text, which is converted
-    to ``dtype`` if it fits: ``{"y": np.float32}``.
+    The field is an ``.npy`` file, a typed array of its format (MDS, TFRecord, tokens), or plain
+    elements of ``dtype``. It may also be one number, of any dtype or as text, which is converted to
+    ``dtype`` if it fits: ``{"y": np.float32}``.
 
     Attributes:
-        dtype: Of a field that has none; of an array that has one, it must be the same. NumPy's or
-            torch's.
-        shape: Of every sample; that of the first one if not given.
-        field: The field to take, if the column is called otherwise.
+        dtype: The dtype of a field that states none; it must match the dtype of an array that
+            states one. NumPy's or torch's.
+        shape: The shape in every sample; that of the first sample if not given.
+        field: The field to read, if its name differs from the column's.
     """
 
     dtype: npt.DTypeLike | None = None
@@ -107,16 +113,16 @@ class Array:
 
 @dataclass(frozen=True)
 class Npy(Array):
-    """An ``.npy`` file, which says its dtype and shape itself."""
+    """An ``.npy`` file, which states its dtype and shape."""
 
 
 @dataclass(frozen=True)
 class Ragged:
-    """Arrays whose first dimension differs: all rows in one array, and where each sample begins.
+    """Arrays whose first dimension varies: all rows in one array, and where each sample begins.
 
     Attributes:
-        dtype: As of Array.
-        field: The field to take, if the column is called otherwise.
+        dtype: As in Array.
+        field: The field to read, if its name differs from the column's.
     """
 
     dtype: npt.DTypeLike | None = None
@@ -131,16 +137,16 @@ class Ragged:
 
 @dataclass(frozen=True)
 class Pad:
-    """Arrays whose first dimension differs, filled up to one length.
+    """Arrays whose first dimension varies, padded to one length.
 
-    A batch then also has ``<name>_length``: how many rows of each sample are its own.
+    The batch then also has ``<name>_length``: the number of rows per sample that are not padding.
 
     Attributes:
-        length: To fill up to.
-        value: To fill up with.
-        dtype: As of Array.
-        cut: Cut a longer one; otherwise it is an error.
-        field: The field to take, if the column is called otherwise.
+        length: The length to pad to.
+        value: The value to pad with.
+        dtype: As in Array.
+        cut: Cut longer arrays; otherwise they are an error.
+        field: The field to read, if its name differs from the column's.
     """
 
     length: int
@@ -163,7 +169,7 @@ _KINDS = (Field, Json, Array, Ragged, Pad)
 
 
 def _is_dtype(kind: Any) -> bool:
-    """Whether it is one of NumPy's or torch's, or the name of one."""
+    """Whether it is a dtype of NumPy or torch, or the name of one."""
     if isinstance(kind, (str, np.dtype)):
         return True
     if isinstance(kind, type):
@@ -179,8 +185,8 @@ def _spec_of(name: str, kind: Any) -> _native.FieldSpec:
     if _is_dtype(kind):
         return Array(kind)._spec(name)
     raise TypeError(
-        f"fields[{name!r}] is {kind!r}: give bytes, str, int, float, a dtype, or stoker.Field, "
-        "Json, Array, Npy, Ragged or Pad"
+        f"fields[{name!r}] is {kind!r}: give bytes, str, int, float, bool, a dtype, or "
+        "stoker.Field, Json, Array, Npy, Ragged or Pad"
     )
 
 
@@ -194,13 +200,13 @@ class Columns:
 
     specs: list[_native.FieldSpec]
     names: tuple[str, ...] | None  # None: every field that samples have
-    padded: dict[str, str]  # the column of the lengths -> that of the array
-    sources: tuple[str, ...] = ()  # the fields of samples that they are made of
-    are_shown_by_samples: bool = False  # what they are, of at least one
+    padded: dict[str, str]  # column of the lengths -> column of the array
+    sources: tuple[str, ...] = ()  # the fields of samples that they are made from
+    are_shown_by_samples: bool = False  # the types of some are known only from samples
 
 
 def columns_of(fields: Fields | None, *, packs: bool = False) -> Columns:
-    """Checks ``fields`` and makes columns of them; packs of tokens have lengths besides."""
+    """Checks ``fields`` and makes columns from them; packs of tokens also have lengths."""
     if fields is None:
         padded = {"tokens_length": "tokens"} if packs else {}
         return Columns([], None, padded, are_shown_by_samples=True)

@@ -25,14 +25,14 @@ def _sha256(path: Path) -> str:
 
 
 def is_in(directory: Path) -> bool:
-    """Whether the directory has a manifest, which datasets that others have written have not."""
+    """Whether the directory has a manifest; datasets written by other programs have none."""
     return (directory / NAME).exists()
 
 
 def check_pin(directory: Path, sha256: str) -> None:
-    """ValueError naming both, if the SHA-256 of the manifest is not ``sha256``.
+    """Raises ValueError with both values if the manifest's SHA-256 is not ``sha256``.
 
-    FileNotFoundError if there is none.
+    Raises FileNotFoundError if there is no manifest.
     """
     path = directory / NAME
     if not path.exists():
@@ -44,7 +44,7 @@ def check_pin(directory: Path, sha256: str) -> None:
 
 
 def _read_entries(path: Path) -> tuple[dict[str, tuple[int, str]], list[str]]:
-    """Size and SHA-256 of every file the manifest names; the names of those that are no shards."""
+    """Returns size and SHA-256 of every file in the manifest, and the names of other files."""
     if not path.exists():
         message = f"{path.parent} has no manifest, as only packed datasets have: use verify='full'"
         raise FileNotFoundError(errno.ENOENT, message, str(path))
@@ -64,7 +64,7 @@ def _read_entries(path: Path) -> tuple[dict[str, tuple[int, str]], list[str]]:
         raise ValueError(f"{path}: version {version} is newer than this Stoker: update it")
     for name in entries:
         if Path(name).name != name:
-            raise corrupt_error(f"{path}: {name!r} is no file beside it", str(path))
+            raise corrupt_error(f"{path}: {name!r} is not a file beside it", str(path))
     return entries, [str(file["name"]) for file in others]
 
 
@@ -83,11 +83,13 @@ def verify(directory: Path, shards: Sequence[str] | None) -> None:
     """Compares files with the manifest, several at a time.
 
     Args:
-        directory: Has the manifest; FileNotFoundError if it has none, with the way out.
-        shards: The names to compare, and all files that are no shards; None: all there are.
+        directory: The directory of the manifest; FileNotFoundError, with what to do, if it has
+            none.
+        shards: The names to compare, in addition to all files that are not shards; None: all
+            shards.
 
     Raises:
-        CorruptError: For the first file, in the order of the manifest, that is not what it was.
+        CorruptError: The first file, in the order of the manifest, that does not match.
         FileNotFoundError: A file is missing.
         ValueError: A shard is not in the manifest.
     """

@@ -47,7 +47,7 @@ def _dtype_cure(one: Tokens, other: Tokens) -> str:
 
 
 def _check_alike(tokens: Sequence[Tokens]) -> None:
-    """ValueError for rows that would not come out as their own dataset gives them."""
+    """Raises ValueError if the datasets cut or convert tokens differently."""
     for number, one in enumerate(tokens):
         for name in ("pack", "window", "extra", "pad", "dtype"):
             here, first = (
@@ -65,21 +65,20 @@ def _check_alike(tokens: Sequence[Tokens]) -> None:
 class Mixture:
     """Several datasets as one, each with its share of the samples.
 
-    Positions run in cycles of 65,536, in each of which every dataset has its share exactly. A
-    dataset is gone through completely before it begins again, at its own pace, with an order of its
-    own.
+    Positions are in cycles of 65,536, in each of which every dataset has exactly its share. A
+    dataset is read completely before it begins again, at its own pace and in its own order.
 
-    ``mix[i]`` is what stands at position i with nothing shuffled inside the datasets; a Loader
+    ``mix[i]`` is the sample at position i, without shuffling inside the datasets; a Loader
     shuffles.
 
     Args:
-        parts: Datasets, or paths of shards, and their weights, which need not sum to 1. All of them
-            samples of shards, or all Tokens that differ in their stride alone.
-        epoch_samples: What counts as an epoch; all samples together if not given.
+        parts: Datasets, or paths of shards, and their weights, which need not sum to 1. Either all
+            are samples of shards, or all are Tokens that differ only in their stride.
+        epoch_samples: Number of samples in an epoch; all samples together if not given.
 
     Raises:
-        ValueError: A weight that is not a positive number, or too small for a share; Tokens of
-            several lengths, dtypes or pads.
+        ValueError: A weight is not a positive number, or too small for a share; or Tokens differ in
+            length, dtype or pad.
     """
 
     def __init__(
@@ -92,7 +91,7 @@ class Mixture:
         refuse_arguments(unknown, Mixture)
         for part in parts:
             if not isinstance(part, (tuple, list)) or len(part) != 2:
-                raise TypeError(f"a mixture is a list of (dataset, weight): {part!r} is none")
+                raise TypeError(f"a mixture is a list of (dataset, weight), not {part!r}")
         self.datasets = tuple(_dataset(data) for data, _ in parts)
         self.weights = tuple(_weight(weight) for _, weight in parts)
         if len({isinstance(dataset, Tokens) for dataset in self.datasets}) > 1:
@@ -118,7 +117,7 @@ class Mixture:
         return self.__getitems__([operator.index(index)])[0]
 
     def __getitems__(self, indexes: Ids) -> list[Sample]:
-        """Several samples at once; torch's DataLoader calls it."""
+        """Reads several samples; called by torch's DataLoader."""
         samples: list[Sample] = []
         for position in take(range(len(self)), indexes).tolist():
             dataset, sample = self._order.fill(0, position, 1)
@@ -129,11 +128,11 @@ class Mixture:
         return (self[i] for i in range(len(self)))
 
     def select(self, ids: Ids) -> NoReturn:
-        """TypeError: a mixture's positions repeat samples. Select in its datasets."""
+        """Raises TypeError: positions of a mixture repeat samples. Select in its datasets."""
         raise TypeError("a Mixture has no select(): select in the datasets, then mix them")
 
     def split(self, parts: Sequence[float], *, seed: int | None = None) -> NoReturn:
-        """TypeError: parts of a mixture would share samples. Split its datasets."""
+        """Raises TypeError: parts of a mixture would share samples. Split its datasets."""
         raise TypeError("a Mixture has no split(): split the datasets, then mix them")
 
     @property
@@ -144,7 +143,7 @@ class Mixture:
 
     @property
     def shares(self) -> tuple[float, ...]:
-        """The part of all samples that each dataset has."""
+        """The share of each dataset in all samples."""
         return tuple(weight / sum(self.weights) for weight in self.weights)
 
     def __getstate__(self) -> dict[str, Any]:

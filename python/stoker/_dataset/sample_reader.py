@@ -1,4 +1,4 @@
-"""What gives samples by number."""
+"""The interface for reading samples by number."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ class SampleReader(Protocol):
 
     def __len__(self) -> int: ...
     def read(self, sample: int) -> Sample:
-        """One sample."""
+        """Reads one sample."""
 
     def read_many(self, samples: Int64s) -> list[Sample]:
-        """Several, read side by side."""
+        """Reads several samples in parallel."""
 
     def keys(self, samples: Int64s) -> list[str]:
-        """The keys of several."""
+        """Returns the keys of several samples."""
 
     def gather(
         self, samples: Int64s, field: str, dtype: str, shape: Sequence[int], out: npt.NDArray[Any]
     ) -> None:
-        """A field of several into the rows of ``out``."""
+        """Reads a field of several samples into the rows of ``out``."""

@@ -1,4 +1,4 @@
-"""Which samples: positions, splits, and the arrays that samples are gathered into."""
+"""Selection of samples: positions, splits, and arrays to gather into."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Selection: TypeAlias = tuple[int, int, int] | npt.NDArray[np.uint64]
 
 
 def take(ids: range | Int64s, positions: Sequence[int] | npt.NDArray[np.integer[Any]]) -> Int64s:
-    """The ids at ``positions``, which may be negative; IndexError for one that is outside."""
+    """Returns the ids at ``positions``, which may be negative; IndexError if out of range."""
     wanted = np.asarray(positions)
     if wanted.size == 0:
         return np.empty(0, np.int64)
@@ -31,13 +31,13 @@ def take(ids: range | Int64s, positions: Sequence[int] | npt.NDArray[np.integer[
 
 
 def part_of(ids: range | Int64s, piece: range | Int64s) -> range | Int64s:
-    """The ids at the positions of one piece of split_ids()."""
+    """Returns the ids at the positions of one piece of split_ids()."""
     return ids[piece.start : piece.stop] if isinstance(piece, range) else take(ids, piece)
 
 
 def part_counts(parts: Sequence[float], total: int) -> list[int]:
-    """How many samples each part has; ValueError unless the parts make up the whole."""
-    if not parts or not all(0 <= part < math.inf for part in parts):  # NaN is no such number
+    """Returns the number of samples of each part; ValueError unless they sum to the whole."""
+    if not parts or not all(0 <= part < math.inf for part in parts):  # also rejects NaN
         raise ValueError(f"parts are fractions or counts, none negative, not {list(parts)}")
     if all(isinstance(part, (int, np.integer)) for part in parts) and sum(parts) == total:
         return [int(part) for part in parts]
@@ -51,14 +51,14 @@ def part_counts(parts: Sequence[float], total: int) -> list[int]:
 
 
 def _mix(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """SplitMix64's finalizer: fixed for ever, which NumPy's generators do not promise."""
+    """SplitMix64's finalizer: it never changes, unlike NumPy's generators."""
     values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return values ^ (values >> np.uint64(31))
 
 
 def split_ids(total: int, counts: Sequence[int], seed: int | None) -> list[range | Int64s]:
-    """Positions for each part, ascending: in order, or dealt out by ``seed``."""
+    """Returns ascending positions for each part: in order, or distributed by ``seed``."""
     ends = np.cumsum(counts).tolist()
     starts = [0, *ends[:-1]]
     if seed is None:
@@ -70,14 +70,14 @@ def split_ids(total: int, counts: Sequence[int], seed: int | None) -> list[range
 
 
 def selection_of(ids: range | Int64s) -> Selection:
-    """The ids as the core takes them: (first, step, count), or an array."""
+    """Returns the ids in the form of the core: (first, step, count), or an array."""
     if isinstance(ids, range):
         return (ids.start if len(ids) > 0 else 0), ids.step, len(ids)
     return np.ascontiguousarray(ids).astype(np.uint64)
 
 
 def only_array(sample: dict[str, Any], field: str | None) -> tuple[str, npt.NDArray[Any]]:
-    """The field of that name, or the only one there is, if it is an array."""
+    """Returns the field of that name, or the only field, if it is an array."""
     names = [name for name in sample if name != "__key__"]
     if field is None:
         if len(names) != 1:
@@ -94,7 +94,7 @@ def only_array(sample: dict[str, Any], field: str | None) -> tuple[str, npt.NDAr
 
 
 def writable(out: Any) -> npt.NDArray[Any]:
-    """``out`` as an array over the same memory."""
+    """Returns ``out`` as an array over the same memory."""
     rows = np.asarray(out)
     if not (rows.flags.c_contiguous and rows.flags.writeable):
         raise ValueError("out must be C-contiguous and writable")

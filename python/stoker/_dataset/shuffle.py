@@ -13,14 +13,14 @@ from stoker._common.numbers import whole_number
 
 @dataclass(frozen=True)
 class BlockShuffle:
-    """Block order with other figures than the default ones. 0 is the default of each.
+    """Block order with non-default parameters. 0 means the default.
 
     Attributes:
-        block_samples: Neighbours that are read together. (As many as make 8 to 16 MiB, a power of
-            two; fewer of a small dataset, so that every lane has a window of blocks.)
-        window_blocks: Blocks that are mixed with each other (16).
-        lanes: Streams of blocks that a global batch takes its samples from; they divide it, or that
-            of the run that is resumed. (The greatest divisor of the global batch up to 64.)
+        block_samples: Neighboring samples that are read together. Default: a power of two that
+            makes 8 to 16 MiB; fewer for a small dataset, so that every lane has a window of blocks.
+        window_blocks: Blocks that are mixed with each other. Default: 16.
+        lanes: Streams of blocks that a global batch takes its samples from; must divide it, or that
+            of the resumed run. Default: the greatest divisor of the global batch up to 64.
     """
 
     block_samples: int = 0
@@ -29,10 +29,10 @@ class BlockShuffle:
 
 
 def shuffle_of(given: Any) -> str | BlockShuffle:
-    """What ``shuffle=`` says, as a name or a BlockShuffle.
+    """Returns the value of ``shuffle=`` as a name or a BlockShuffle.
 
     Raises:
-        TypeError: It is nothing that says how to shuffle.
+        TypeError: It is not a valid value.
     """
     if given is None:
         return "global"
@@ -42,13 +42,13 @@ def shuffle_of(given: Any) -> str | BlockShuffle:
         raise TypeError(
             f'shuffle={given!r}: "global", "block" or a BlockShuffle, "off", "resampled", or a bool'
         )
-    return "off" if given == "none" else given  # as the command line says it
+    return "off" if given == "none" else given  # the command line also accepts "none"
 
 
 def order_options(
     shuffle: str | BlockShuffle, seed: int, sample_count: int
 ) -> _native.OrderOptions:
-    """The core's options, defaults not put in yet."""
+    """Returns the core's options, without defaults."""
     seed = whole_number("seed", seed)
     blocks = shuffle if isinstance(shuffle, BlockShuffle) else BlockShuffle()
     kind = shuffle if isinstance(shuffle, str) else "block"

@@ -1,4 +1,4 @@
-"""What a Loader reads from: shards, windows, selections."""
+"""The data of a Loader: shards, windows, selections."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Data: TypeAlias = Dataset | Mixture | Source | Sequence[Source]
 
 
 def dataset_of(data: Data) -> Dataset | Mixture:
-    """The dataset itself, or the one that a path names."""
+    """Returns the dataset itself, or the one that a path names."""
     if isinstance(data, (Dataset, Mixture)):
         return data
     if not are_paths(data):
@@ -36,13 +36,13 @@ def _kind(data: object) -> str:
 
 
 def check_fields(data: Dataset | Mixture, names: Sequence[str]) -> None:
-    """Whether samples have these fields, so that a misspelt one is told before the first batch.
+    """Checks that samples have these fields, to report a misspelt name before the first batch.
 
-    Looks at the first sample of each dataset, and at the last one if that lacks a field: one alone
-    may be damaged, and that is for its batch to say.
+    Reads the first sample of each dataset, and the last one if the first lacks a field: a single
+    sample may be damaged, which its batch reports.
 
     Raises:
-        ValueError: They lack a field; names those that there are.
+        ValueError: Samples lack a field; lists the fields that exist.
     """
     for dataset in data.datasets if isinstance(data, Mixture) else (data,):
         first = _sample(dataset, 0)
@@ -56,12 +56,12 @@ def check_fields(data: Dataset | Mixture, names: Sequence[str]) -> None:
 
 
 def _has_field(sample: Sample, name: str) -> bool:
-    """Whether it has the field, or one of the alternatives in its name."""
+    """Whether the sample has the field, or one of the alternatives in its name."""
     return name in sample or any(one in sample for one in name.split(";"))
 
 
 def _sample(dataset: Dataset, index: int) -> Sample | None:
-    """None if it cannot be read, or there is none."""
+    """Returns a sample; None if it cannot be read or does not exist."""
     try:
         return dataset[index]
     except (IndexError, OSError, ValueError):
@@ -84,7 +84,7 @@ def _tokens_column(tokens: Tokens) -> _native.FieldSpec:
 
 @dataclass(frozen=True)
 class Parts:
-    """The datasets of a loader, as its core wants them."""
+    """The datasets of a loader, in the form of the core."""
 
     natives: list[_native.LoaderPart]
     selections: list[Selection]
@@ -94,7 +94,7 @@ class Parts:
 
     @staticmethod
     def of(data: Dataset | Mixture, policy: str) -> Parts:
-        """Opens datasets again where ``policy`` asks for another treatment of the page cache."""
+        """Opens datasets again if ``policy`` is not the automatic one."""
         is_mixed = isinstance(data, Mixture)
         datasets = data.datasets if isinstance(data, Mixture) else (data,)
         weights = data.weights if isinstance(data, Mixture) else (None,)
@@ -112,7 +112,7 @@ class Parts:
         )
 
     def fields(self, columns: Columns) -> list[_native.FieldSpec]:
-        """The columns to read."""
+        """Returns the columns to read."""
         if self.tokens is not None:
             if columns.specs:
                 raise ValueError("Tokens have one column, tokens: leave fields out; Tokens(dtype=)")

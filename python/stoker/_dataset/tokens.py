@@ -22,7 +22,7 @@ POSITION_IDS, DOCUMENT_IDS, LENGTH = "position_ids", "document_ids", "tokens_len
 
 
 class _Cut(NamedTuple):
-    """How the tokens are cut, and what they are given out as."""
+    """How tokens are divided into rows, and their output type."""
 
     window: int  # 0: packs
     stride: int
@@ -45,7 +45,7 @@ class _WindowReader:
         return len(self.windows)
 
     def columns(self, samples: Int64s) -> dict[str, npt.NDArray[Any]]:
-        """The rows of these windows."""
+        """Returns the rows of these windows."""
         shape = (len(samples), self.windows.tokens_per_row)
         rows = np.empty(shape, _storage_dtype(self.windows.dtype))
         self.windows.read(self._native, np.ascontiguousarray(samples, np.int64), rows)
@@ -84,7 +84,7 @@ class _PackReader(_WindowReader):
         return len(self.packs)
 
     def columns(self, samples: Int64s) -> dict[str, npt.NDArray[Any]]:
-        """The rows of these packs, and what their tokens are of."""
+        """Returns the rows of these packs, with position and document of each token."""
         shape = (len(samples), self.packs.length)
         rows = np.empty(shape, _storage_dtype(self.packs.dtype))
         positions, documents = np.empty(shape, np.int32), np.empty(shape, np.int32)
@@ -111,34 +111,33 @@ def _exact(pad: int, dtype: np.dtype[Any]) -> int:
 
 
 class Tokens(Dataset):
-    """Token arrays as rows of a fixed length; each is a sample with the field ``tokens``.
+    """Token arrays as rows of fixed length; each is a sample with the field ``tokens``.
 
-    With ``window=``, rows are windows over all tokens of a shard: window w begins at its token
-    ``w * stride``, whatever documents there are; none crosses from one shard to the next, and what
-    is left at a shard's end is dropped. Windows are arithmetic: nothing is built or kept for them,
-    whatever the number of tokens.
+    With ``window=``, rows are windows over all tokens of a shard: window w begins at its token ``w
+    * stride``, regardless of documents; windows do not cross shards, and the rest at the end of a
+    shard is dropped. Windows are computed arithmetically: nothing is built or stored for them.
 
-    With ``pack=``, rows are packs of whole documents, put together by best fit and filled up with
-    ``pad``. A document longer than a row is cut into rows and a rest. Samples then also have, for
-    each token, ``position_ids`` (from the begin of its document, or of its part of a long one) and
-    ``document_ids`` (which of the row's documents it is of; what fills the row up is one of its
-    own, of the number -1), both int32; and ``tokens_length``, the number of tokens that are real.
-    Which document is in which pack is computed once and kept beside the index.
+    With ``pack=``, rows are packs of whole documents, combined by best fit and padded with ``pad``.
+    A document longer than a row is cut into rows and a rest. Samples then also have, for each
+    token, ``position_ids`` (relative to the beginning of its document, or of its part of a long
+    one) and ``document_ids`` (the number of its document in the row; padding has its own number,
+    -1), both int32; and ``tokens_length``, the number of tokens without padding. The assignment of
+    documents to packs is computed once and stored beside the index.
 
     It is a :class:`stoker.Dataset`: ``len``, ``tokens[i]``, slices, ``select``, ``split``.
 
     Args:
-        source: As of Dataset: Megatron's ``.idx``, ``.npy``, LitData chunks and others; or a
-            Dataset of them, which raw files need to say their dtype.
+        source: As for Dataset: Megatron's ``.idx``, ``.npy``, LitData chunks and others; or a
+            Dataset of them, which raw files need to state their dtype.
         window: Tokens in a window.
-        stride: From the begin of one window to that of the next; ``window`` if not given.
-        extra: Tokens more in each window: 1 for targets shifted by one.
-        pack: Instead of a window: tokens in a pack.
-        pad: What fills packs up.
-        dtype: "int64" widens tokens, as embeddings want them; as stored if not given.
+        stride: Tokens from the beginning of one window to the next; ``window`` if not given.
+        extra: Additional tokens in each window: 1 for targets shifted by one.
+        pack: Tokens in a pack, instead of a window.
+        pad: The token that packs are padded with.
+        dtype: "int64" widens tokens, as embeddings need; as stored if not given.
 
     Raises:
-        ValueError: These are no tokens, or no shard has one window.
+        ValueError: The data are not tokens, or no shard is as long as one window.
     """
 
     def __init__(
@@ -181,7 +180,7 @@ class Tokens(Dataset):
 
     @property
     def token_count(self) -> int:
-        """Tokens of all shards, those in no window included."""
+        """Number of tokens in all shards, including those in no window."""
         windows = self._windows or _native.TokenWindows.make(self._native, 1, 1, 0)
         return windows.token_count
 
@@ -212,8 +211,13 @@ class Tokens(Dataset):
 def _checked_cut(
     window: int | None, stride: int | None, extra: int, pack: int | None, pad: int
 ) -> _Cut:
-    if (window is None) == (pack is None):
+    if window is None and pack is None:
         raise ValueError("give window=, or pack= for whole documents")
+    if window is not None and pack is not None:
+        raise ValueError(
+            f"window={window} and pack={pack} were both given: give window= for windows over all "
+            "tokens, or pack= for rows of whole documents"
+        )
     if pack is not None:
         if stride is not None or extra != 0:
             raise ValueError(f"pack={pack}: without stride= and extra=, which are for windows")

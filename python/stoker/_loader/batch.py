@@ -20,7 +20,7 @@ from stoker._dataset.columns import (
 
 
 class _Pending:
-    """Stands for a column that nobody has looked at yet."""
+    """Placeholder for a column that was not accessed yet."""
 
 
 _PENDING = _Pending()
@@ -32,16 +32,15 @@ class Batch(dict[str, Any]):
     A real dict. Numbers, arrays and token windows are tensors (NumPy arrays without torch), text is
     a list of str, raw bytes are a :class:`stoker.BytesColumn`, ragged arrays a
     :class:`stoker.RaggedColumn`. ``batch["__key__"]`` has the samples' keys;
-    ``batch["__valid__"]``, where an epoch's tail is padded, says which samples count.
+    ``batch["__valid__"]``, if the end of an epoch is padded, says which samples count.
 
-    Columns are made when they are looked at, and they look into the loader's memory. It gets that
-    memory back when the batch and everything taken from it are gone; :meth:`clone` is for what is
-    to stay.
+    Columns are created on access, and are views of the loader's memory. The loader can reuse that
+    memory once the batch and everything taken from it are gone; use :meth:`clone` to keep a batch.
 
     Attributes:
-        cursor: Where a run stands that has received this batch and all before it: what to save with
-            a model that has learned from them. None in a batch that no loader made.
-        size: How many samples it has.
+        cursor: The position of a run that has received this batch and all before it: save it with a
+            model that was trained on them. None in a batch that no loader made.
+        size: Number of samples.
     """
 
     cursor: _native.Cursor | None = None
@@ -66,7 +65,7 @@ class Batch(dict[str, Any]):
         return value
 
     def _all(self) -> Batch:
-        """Makes every column that is not made yet."""
+        """Creates every column that does not exist yet."""
         for name in super().__iter__():
             if super().__getitem__(name) is _PENDING:
                 self._made(name)
@@ -80,14 +79,14 @@ class Batch(dict[str, Any]):
         columns = ", ".join(repr(column) for column in super().__iter__())
         raise KeyError(f"{name!r}: no such column; the batch has {columns}")
 
-    # dict's own functions would hand out what stands for a column, so all that read are here. A
-    # dict with an __iter__ of its own is also copied by these, in dict(batch) and f(**batch).
+    # dict's own methods would return placeholders, so all methods that read are overridden. As this
+    # class has its own __iter__, dict(batch) and f(**batch) use these methods, too.
 
     def __iter__(self) -> Iterator[str]:
         return super().__iter__()
 
     def get(self, name: str, default: Any = None) -> Any:
-        """The column, or ``default`` if there is none of that name."""
+        """Returns the column, or ``default`` if there is none with that name."""
         return self[name] if name in self else default  # noqa: SIM401 (this is get)
 
     def items(self) -> ItemsView[str, Any]:  # type: ignore[override]
@@ -99,17 +98,17 @@ class Batch(dict[str, Any]):
         return dict.values(self._all())
 
     def pop(self, name: str, *default: Any) -> Any:
-        """Takes a column out."""
+        """Removes and returns a column."""
         if name in self:
             self[name]
         return super().pop(name, *default)
 
     def popitem(self) -> tuple[str, Any]:
-        """Takes the last column out."""
+        """Removes and returns the last column."""
         return dict.popitem(self._all())
 
     def setdefault(self, name: str, default: Any = None) -> Any:
-        """The column; ``default``, put there, if there is none of that name."""
+        """Returns the column; adds ``default`` if there is none with that name."""
         return self[name] if name in self else super().setdefault(name, default)
 
     def __eq__(self, other: object) -> bool:
@@ -123,7 +122,7 @@ class Batch(dict[str, Any]):
         return both
 
     def copy(self) -> Batch:
-        """Another dict of the same columns."""
+        """Returns another dict of the same columns."""
         return self._with(dict(self))
 
     __copy__ = copy
@@ -137,22 +136,22 @@ class Batch(dict[str, Any]):
         return self._with({name: change(value) for name, value in self.items()})
 
     def _emptied(self) -> Batch:
-        """The same columns without samples."""
+        """Returns the same columns without samples."""
         batch = self._changed(emptied)
         batch.size = 0
         return batch
 
     def clone(self) -> Batch:
-        """A copy with memory of its own: the loader gets its own back."""
+        """Returns a copy with its own memory, so that the loader can reuse its memory."""
         return self._changed(cloned)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Batch:
         return self.clone()
 
     def to(self, device: Any, *, non_blocking: bool = False) -> Batch:
-        """A batch whose tensors are on ``device``; what is no tensor stays as it is.
+        """Returns a batch whose tensors are on ``device``; other values are unchanged.
 
-        Tensors in dicts, lists and tuples of the batch are moved too.
+        Tensors in dicts, lists and tuples of the batch are moved, too.
 
         ``device`` may also be a dtype, or anything else that ``torch.Tensor.to`` takes.
         """
@@ -162,13 +161,13 @@ class Batch(dict[str, Any]):
         )
 
     def pin_memory(self) -> Batch:
-        """A batch whose tensors are in page-locked memory, which a GPU can copy by itself."""
+        """Returns a batch whose tensors are in page-locked memory, which a GPU copies directly."""
         self._refuse_arrays("pin_memory()")
         return self._changed(lambda value: change_tensors(value, lambda t: t.pin_memory()))
 
     def _refuse_arrays(self, what: str, advice: str = "torch=True makes tensors") -> None:
-        """Raises where there are arrays and no tensor: nothing would move, and nobody be told."""
-        made = {name: value for name, value in self.items() if name != VALID}  # which is ours
+        """Raises if there are arrays but no tensor: otherwise nothing would move, silently."""
+        made = {name: value for name, value in self.items() if name != VALID}  # added by us
         arrays = [name for name, value in made.items() if _is_array(value)]
         if arrays and not tensors_in(made):
             raise TypeError(f"{what}: {arrays[0]!r} is a NumPy array; {advice}")
@@ -182,7 +181,7 @@ class Batch(dict[str, Any]):
 
 
 def _is_array(value: Any) -> bool:
-    """One, or a dict that has one. Lists of arrays are raw bytes, which no tensor holds."""
+    """Whether it is an array, or a dict with one. Lists of arrays are raw bytes, not tensors."""
     if isinstance(value, dict):
         return any(_is_array(item) for item in value.values())
     return isinstance(value, np.ndarray)

@@ -1,4 +1,4 @@
-"""How many bytes and samples a batch has, whatever loader it is from."""
+"""Counts the bytes and samples of a batch of any loader."""
 
 from __future__ import annotations
 
@@ -8,41 +8,41 @@ from typing import Any
 
 import numpy as np
 
-_DEPTH_MAX = 32  # a batch that contains itself ends there
+_DEPTH_MAX = 32  # limit for a batch that contains itself
 _KEY = "__key__"
 _nbytes = attrgetter("nbytes")
 
 
 def count_bytes(value: Any, depth: int = 0) -> int:
-    """The bytes of all arrays, tensors, bytes and strings in ``value``, keys apart; else 0."""
+    """Returns the bytes of all arrays, tensors, bytes and strings in ``value``, without keys."""
     if isinstance(value, np.ndarray):
         return value.nbytes
     if isinstance(value, (bytes, bytearray, str)):
         return len(value)
     if depth == _DEPTH_MAX:
         return 0
-    if isinstance(value, Mapping):  # by name: our own batches make a column when it is asked for
+    if isinstance(value, Mapping):  # by name: our own batches create columns on access
         return sum(count_bytes(value[name], depth + 1) for name in value if name != _KEY)
     if isinstance(value, (list, tuple)):
         if value and all(type(item) is np.ndarray for item in value):
-            return sum(map(_nbytes, value))  # by far the most frequent, and it must cost nothing
+            return sum(map(_nbytes, value))  # the most frequent case must be fast
         return sum(count_bytes(item, depth + 1) for item in value)
     size = getattr(value, "nbytes", 0)  # tensors, memoryviews, our own columns
     return size if isinstance(size, int) else 0
 
 
 def _length(value: Any) -> int | None:
-    """The first dimension of an array or a tensor; None for anything else, and for a scalar."""
+    """Returns the first dimension of an array or a tensor; None for anything else or a scalar."""
     shape = getattr(value, "shape", None)
     return int(shape[0]) if isinstance(shape, tuple) and len(shape) > 0 else None
 
 
 def count_samples(batch: Any) -> int:
-    """How many samples ``batch`` has: a guess that knows the usual kinds.
+    """Returns the number of samples in ``batch``: a guess that knows the usual types.
 
-    An array has as many as its first dimension; a dict as its ``size`` says, its ``__key__``, or
-    its first value that has a length; a tuple or list that begins with an array is taken for
-    columns of which the first counts, as torch collates them, and any other sequence for a list of
+    For an array, its first dimension; for a dict, its ``size``, the length of its ``__key__``, or
+    of its first value that has one; a tuple or list that begins with an array is treated as
+    columns, of which the first counts, as torch collates them; any other sequence as a list of
     samples.
     """
     if (length := _length(batch)) is not None:

@@ -1,4 +1,4 @@
-"""Samples into columns: what happens after a ``map`` without a ``collate``."""
+"""Stacks samples into columns after a ``map`` without a ``collate``."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from stoker._common.torch import is_tensor
 def stack_samples(
     samples: list[Any], raw: frozenset[str] = frozenset(), keys: Sequence[str] | None = None
 ) -> dict[str, Any]:
-    """Columns of the samples' fields.
+    """Returns columns of the samples' fields.
 
-    Numbers become an array, arrays of one shape are stacked, tensors too; dicts are taken apart.
-    All else stays a list, and so do the fields named in ``raw`` while they are bytes: that they
-    happen to have one length in a batch must not make them another thing. ``keys`` are those of the
-    samples, for messages: a ``map`` may have left them out.
+    Numbers become an array, arrays and tensors of one shape are stacked, dicts are processed
+    recursively. All else becomes a list, and so do the fields in ``raw`` while they are bytes:
+    equal lengths by chance in one batch must not change their type. ``keys`` are those of the
+    samples, for messages, because a ``map`` may have removed them.
 
     Raises:
-        TypeError: A sample that is not a dict.
-        ValueError: Samples with different fields, or arrays of different shapes.
+        TypeError: A sample is not a dict.
+        ValueError: Samples have different fields, or arrays of different shapes.
     """
     columns: dict[str, Any] = {}
     if not samples:
@@ -106,11 +106,11 @@ def _describe(value: Any) -> str:
 
 
 def stack_numbers(name: str, values: list[Any], keys: list[str]) -> npt.NDArray[Any]:
-    """The column of a field whose values are numbers or arrays, as the samples of a batch have it.
+    """Returns the column of a field whose values are numbers or arrays.
 
     Raises:
-        ValueError: They are not alike. It does not become a list then: a column is the same thing
-            in every batch.
+        ValueError: Their types or shapes differ. The result never becomes a list: a column has the
+            same type in every batch.
     """
     first = _form(values[0])
     for value, key in zip(values, keys, strict=True):
@@ -126,7 +126,7 @@ def stack_numbers(name: str, values: list[Any], keys: list[str]) -> npt.NDArray[
 
 
 def _form(value: Any) -> tuple[Any, tuple[int, ...]]:
-    """Dtype and shape; the type of what has none."""
+    """Returns dtype and shape, or the type of a value without them."""
     if isinstance(value, int):
         return np.dtype(np.int64), ()
     if isinstance(value, (np.ndarray, np.generic)):

@@ -1,4 +1,4 @@
-"""Batches on the device that a model computes on."""
+"""Moves batches to the device of a model."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ Place: TypeAlias = Callable[[Any], Any]
 
 
 def placer_of(device: Any, torch: Any, *, is_pinned: bool) -> Place:
-    """What a batch goes through on its way to the caller, in the caller's thread.
+    """Returns a function that moves a batch to the device, in the caller's thread.
 
-    The copy is put into the caller's current stream, so what it computes next finds the tensors
-    there. From page-locked memory the program goes on meanwhile: that is torch's own, and torch
-    does not give it to anybody before the copy has ended.
+    The copy is queued on the caller's current stream, so that its next computation finds the
+    tensors there. From page-locked memory the copy is asynchronous: the memory is torch's own, and
+    torch does not reuse it before the copy has ended.
     """
     if device is None:
         return lambda batch: batch
@@ -36,10 +36,10 @@ def placer_of(device: Any, torch: Any, *, is_pinned: bool) -> Place:
 
 
 def _device_of(device: Any, torch: Any) -> Any:
-    """The torch.device that is meant.
+    """Returns the torch.device.
 
     Raises:
-        ValueError: There is none of that name, or not here.
+        ValueError: The name is invalid, or the device does not exist here.
     """
     try:
         place = torch.device(device)
@@ -57,6 +57,6 @@ def _device_of(device: Any, torch: Any) -> Any:
     elif place.type not in ("cpu", "meta"):
         try:
             torch.empty(0, device=place)
-        except Exception as error:  # of many kinds: torch may have been built without it
+        except Exception as error:  # many types: torch may have been built without it
             raise ValueError(f"device={device!r}: torch cannot use it here: {error}") from error
     return place

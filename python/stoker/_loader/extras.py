@@ -1,4 +1,4 @@
-"""Samples that a run reads beside its own: they stand in for others."""
+"""Samples that a run reads in addition to its own, to replace others."""
 
 from __future__ import annotations
 
@@ -10,15 +10,14 @@ from stoker._dataset.select import Selection
 
 
 class Extras:
-    """Chooses and reads them, by (seed, epoch, position) alone: every run and rank chooses alike.
+    """Selects and reads them by (seed, epoch, position) alone: the same in every run and rank.
 
     Args:
-        options: Of the run.
-        order: Its order.
-        seed: The loader's.
-        selections: The samples of each dataset to choose from; None: those of the order, which was
-            given.
-        show_columns: Whether only samples show what columns are.
+        options: Options of the run.
+        order: Order of the run.
+        seed: Seed of the loader.
+        selections: The samples of each dataset to choose from; None: those of a given order.
+        show_columns: Whether the types of columns are known only from samples.
 
     Thread safety: every method from any thread.
     """
@@ -41,9 +40,9 @@ class Extras:
         self._reader: _native.ExtraSamples | None = None
 
     def stand_in(self, empty: _native.Batch) -> _native.Batch:
-        """The first sample of the global batch of which a rank has an empty part.
+        """Returns the first sample of the global batch if this rank's part of it is empty.
 
-        It shows what columns look like.
+        It shows the types of the columns.
         """
         datasets, samples = self._order.fill(empty.epoch, empty.position, 1)
         return self._read(empty.epoch, [empty.position], datasets.tolist(), samples.tolist())
@@ -51,7 +50,7 @@ class Extras:
     def replacements(
         self, batch: _native.Batch, rows: Sequence[int], attempt: int
     ) -> _native.Batch:
-        """Other samples of the same datasets, for these rows of the batch."""
+        """Returns other samples of the same datasets, for these rows of the batch."""
         positions = batch.positions[list(rows)].tolist()
         sources = batch.samples[0][list(rows)].tolist()
         chosen = [

@@ -1,4 +1,4 @@
-"""Arguments of a torch DataLoader that a Loader does not have, and what to say instead."""
+"""Arguments of a torch DataLoader that a Loader lacks, and what to use instead."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Batches in memory that the caller's allocator gives: page-locked for a GPU."""
+"""Batches in memory from the caller's allocator: page-locked for a GPU."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ALIGN = 64
 
 
 def allocator_of(pin_memory: bool | Allocator | None, torch: Any) -> Allocator | None:
-    """What gives the memory of batches; None where they stay in the loader's own."""
+    """Returns the allocator of batch memory; None if batches stay in the loader's memory."""
     if pin_memory is False:
         return None
     if not (pin_memory is None or pin_memory is True or callable(pin_memory)):
@@ -40,19 +40,19 @@ def allocator_of(pin_memory: bool | Allocator | None, torch: Any) -> Allocator |
 
 
 class FreshMemory:
-    """Copies the tensors of a batch into one piece of memory, a new one each time.
+    """Copies the tensors of a batch into one new piece of memory.
 
-    It is dropped with the tensors and never used again by us: only its allocator knows when a copy
-    to a GPU that was begun from it has ended, and torch's waits for that.
+    The memory is released with the tensors and never reused by us: only its allocator knows when a
+    copy to a GPU has ended, and torch's allocator waits for that.
 
-    Thread safety: as the allocator's.
+    Thread safety: that of the allocator.
     """
 
     def __init__(self, allocate: Allocator) -> None:
         self._allocate = allocate
 
     def moved(self, columns: Mapping[str, Any]) -> dict[str, Any]:
-        """The columns with the tensors in them in memory of their own; others as they are."""
+        """Returns the columns with their tensors in new memory; others are unchanged."""
         tensors = [one for one in tensors_in(list(columns.values())) if _is_movable(one)]
         ends = [0]
         for tensor in tensors:
@@ -84,7 +84,7 @@ class FreshMemory:
         return memory
 
     def batch(self, native: _native.Batch, maker: ColumnMaker, cursor: _native.Cursor) -> Batch:
-        """A batch of the core's: its arrays' memory goes back to the loader at once."""
+        """Returns a batch of the core; the memory of its arrays is released at once."""
         batch = Batch._of(native, maker, cursor)
         columns = {name: maker.column(native, name) for name in maker.names(native) if name != KEY}
         columns.update(self.moved(columns))
@@ -95,14 +95,14 @@ class FreshMemory:
 
 
 def _is_movable(tensor: Any) -> bool:
-    """Not one on a device already, and no sparse one, which is no single run of bytes."""
+    """Excludes tensors on a device, and sparse ones, which are not one range of bytes."""
     return bool(tensor.device.type == "cpu" and str(tensor.layout) == "torch.strided")
 
 
 def _placed(room: Any, tensor: Any) -> Any:
     placed = room.view(tensor.dtype).view(tensor.shape)
     if tensor.is_contiguous():
-        # Not by torch: all its threads would wake for each batch, and then spin beside ours.
+        # Not by torch: all its threads would wake up for each batch, and then spin.
         _native.copy_bytes(tensor.view(-1).view(room.dtype).numpy(), room.numpy())
     else:
         placed.copy_(tensor)

@@ -9,15 +9,15 @@ from collections.abc import Callable, Iterator
 from time import perf_counter
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
-from stoker._common.progress import Place, Progress
 from stoker._loader.device import Place as ToDevice
 from stoker._loader.margin import MarginWatch
 from stoker._loader.native_run import Got, Hand, RunStopped
+from stoker._loader.progress import Place, Progress
 from stoker._loader.stats import LoaderStats, StatsCounter
 
 _log = logging.getLogger("stoker")
 
-Label: TypeAlias = Callable[[int, Any], Any]  # of a batch, and how many were handed out before it
+Label: TypeAlias = Callable[[int, Any], Any]  # of the number of earlier batches, and a batch
 
 OTHER_PROCESS = (
     "this Loader was made in process {made} and cannot be used in its fork {here}, such as a "
@@ -27,37 +27,37 @@ OTHER_PROCESS = (
 
 
 class Run(Protocol):
-    """Batches one after the other."""
+    """A sequence of batches."""
 
     def next(self, hand: Hand) -> bool:
-        """Puts the next one into ``hand``; False if there are no more.
+        """Puts the next batch into ``hand``; False if there are no more.
 
-        Interrupted at any point, it has put it there, or does so at the next call.
+        If interrupted at any point, the batch is in ``hand``, or will be after the next call.
         """
 
     def stats(self) -> dict[str, Any]:
-        """The core's counters."""
+        """Returns the core's counters."""
 
     def close(self) -> None:
-        """Ends it."""
+        """Ends the run."""
 
 
 class _Due(NamedTuple):
-    """What the next call of next() returns, and what is so then."""
+    """What the next call of next() returns, and the position after it."""
 
     item: Any
     place: Place
 
 
 class Iteration(Iterator[Any]):
-    """Hands out ``count`` batches of a run, endlessly many if None, through ``to_device``.
+    """Hands out ``count`` batches of a run, or without end if None, through ``to_device``.
 
-    After an error or the end it stays there. What else is raised in next() loses nothing: the batch
-    that was due comes at the next call. A BufferError is such a case, and so is what a signal
-    handler raises. ``owner`` lives as long as the iteration does: ``for batch in
-    stoker.Loader(...)`` has no other reference to the loader.
+    After an error or the end, further calls repeat it. Other exceptions in next(), such as
+    BufferError or one from a signal handler, lose nothing: the next call returns the batch.
+    ``owner`` lives as long as the iteration: ``for batch in stoker.Loader(...)`` has no other
+    reference to the loader.
 
-    Thread safety: every method from any thread; each batch goes to one of them.
+    Thread safety: every method from any thread; each batch goes to one thread.
     """
 
     def __init__(
@@ -84,9 +84,9 @@ class Iteration(Iterator[Any]):
         self._hand = Hand()
         self._due: _Due | None = None
         self._is_closed = False
-        self.given = 0  # batches that were handed out
+        self.given = 0  # batches handed out
         self._counter = StatsCounter(run.stats())
-        self._window = StatsCounter(run.stats())  # of the batches that the watch looks at
+        self._window = StatsCounter(run.stats())  # for the batches that the watch considers
         self._margin = margin
         margin.begin()
         self._run = run  # last: close() needs all of it
@@ -104,25 +104,25 @@ class Iteration(Iterator[Any]):
                     self._prepare()
                 due, before = self._due, self._progress.place
                 assert due is not None
-                # Signals are handled around calls: from here on, when the lock is let go of.
+                # Signals are handled around calls: the next is the release of the lock.
                 self._due, self._progress.place = None, due.place
                 self.given += 1
         except BaseException:
-            if due is not None and before is not None:  # the caller does not get it now
+            if due is not None and before is not None:  # the caller does not receive it now
                 self._due, self._progress.place = due, before
                 self.given -= 1
             raise
         return due.item
 
     def _prepare(self) -> None:
-        """Has a batch due, or raises."""
+        """Prepares a batch, or raises."""
         self._due = None
         if self._error is not None:
             raise self._error
         if self.given == self._count:
             self._end()
             raise StopIteration
-        run, hand = self._run, self._hand  # close() may come from another thread at any time
+        run, hand = self._run, self._hand  # another thread may call close() at any time
         if run is None:
             raise RunStopped("this iteration is over: the Loader was closed, or iterated again")
         called = perf_counter()
@@ -146,7 +146,10 @@ class Iteration(Iterator[Any]):
             self._end()
 
     def _note(self, run: Run, called: float, returned: float, got: Got) -> None:
-        self._counter.count(called, returned, got)
+        if self._counter.batches == 0:
+            self._counter.count_first(called, returned, got, run.stats())
+        else:
+            self._counter.count(called, returned, got)
         self._window.count(called, returned, got)
         share = self._margin.saw(called, returned, got.copied_s)
         if not self._margin.is_at_border:
@@ -158,16 +161,16 @@ class Iteration(Iterator[Any]):
 
     @property
     def is_live(self) -> bool:
-        """Whether there may be more."""
+        """Whether there may be more batches."""
         return self._run is not None
 
     def stats(self) -> LoaderStats | None:
-        """Figures so far, of one that is live; None of one that has ended."""
+        """Returns the figures of a live iteration so far; None after the end."""
         run = self._run
         return None if run is None else self._counter.stats(run.stats())
 
     def begin_again(self, start: Callable[[], Run], batches: Callable[[], int | None]) -> None:
-        """Takes another run, if nothing was handed out yet."""
+        """Replaces the run, if nothing was handed out yet."""
         with self._turn:
             if self.given > 0 or self._run is None:
                 return
@@ -177,14 +180,14 @@ class Iteration(Iterator[Any]):
             self._counter, self._window = StatsCounter(run.stats()), StatsCounter(run.stats())
 
     def _end(self) -> None:
-        """Gives the run back: the next iter() may go on with it."""
+        """Returns the run, so that the next iter() may continue with it."""
         run, self._run = self._run, None
         if run is not None:
             place = self._progress.place if self._due is None else self._due.place
             self._ended(run, self._counter.stats(run.stats()), place.next[0])
 
     def close(self) -> None:
-        """Ends the iteration in the middle."""
+        """Ends the iteration early."""
         if self._pid != os.getpid():
             return
         self._is_closed = True
@@ -201,7 +204,7 @@ class Iteration(Iterator[Any]):
 
 
 def _warn_of_waits(share: float, waited_in_s: dict[str, float]) -> None:
-    stages = {name: s for name, s in waited_in_s.items() if name != "copy"}  # nobody waits for that
+    stages = {name: s for name, s in waited_in_s.items() if name != "copy"}  # not a wait
     worst = max(stages, key=stages.__getitem__)
     doctor = "`stoker doctor` looks at the machine; " if worst == "read" else ""
     _log.warning(

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from stoker import _native
 from stoker._common.numbers import whole_number
-from stoker._common.progress import Progress, checked_epochs, figures_of
 from stoker._common.ranks import find_ranks
 from stoker._common.torch import torch_if_wanted
 from stoker._common.unknown_arguments import refuse_arguments
@@ -29,6 +28,7 @@ from stoker._loader.map.job import Collate, MapFunction
 from stoker._loader.map.mapping import mapping_of
 from stoker._loader.out import Out, batch_finisher
 from stoker._loader.plan import LoaderPlan, Settings, Tail
+from stoker._loader.progress import Progress, checked_epochs, figures_of
 from stoker._loader.runs import Runs
 from stoker._loader.sampler import EpochSampler
 from stoker._loader.stats import LoaderStats
@@ -41,72 +41,74 @@ _open: weakref.WeakSet[Loader] = weakref.WeakSet()
 
 
 class Loader:
-    """Batches of a dataset, made by native threads ahead of the caller.
+    """Batches of a dataset, prepared in advance by native threads.
 
-    ``for batch in loader`` goes through the next ``epochs`` epochs. What comes when is a function
-    of the arguments alone: it does not depend on the number of ranks, threads or workers, and a run
-    that is resumed at any batch, on any number of ranks, goes on as if it had never stopped.
+    ``for batch in loader`` iterates over the next ``epochs`` epochs. The order of samples depends
+    only on the arguments, not on the number of ranks, threads or workers: a run that is resumed at
+    any batch, on any number of ranks, continues as if it had never stopped.
 
     Args:
         data: A Dataset, Tokens or Mixture, or the paths of shards.
-        batch_size: Samples of a batch on each rank.
-        global_batch_size: Instead: samples of a step over all ranks.
+        batch_size: Samples in a batch on each rank.
+        global_batch_size: Samples in a step over all ranks, instead of ``batch_size``.
         shuffle: "global" (a uniform permutation; the default), "block" or a BlockShuffle (reads
-            whole blocks of neighbours, for media that want it), "off", or "resampled" (with
-            replacement). True is "global", False is "off".
-        seed: Of the order, of ``map``'s random numbers, and of ``on_error="skip"``.
-        epochs: How many one ``iter()`` runs through; None for endlessly many.
-        total_epochs: How many there are in all, over every ``iter()`` and every restart of the
-            program: no ``iter()`` goes beyond them. If not given, there is no end to them. With
-            ``epochs=None`` one ``iter()`` runs through all that are left.
-        tail: What becomes of the samples at an epoch's end that fill no batch: "drop" them (the
-            default if shuffled), "keep" a short batch (the default if not), "wrap" round to the
-            epoch's start, or "pad" likewise and mark what was filled in ``batch["__valid__"]``.
+            whole blocks of neighboring samples, for storage that needs it), "off", or "resampled"
+            (with replacement). True is "global", False is "off".
+        seed: Seed of the order, of ``map``'s random numbers, and of ``on_error="skip"``.
+        epochs: Number of epochs in one ``iter()``; None for no end.
+        total_epochs: Total number of epochs, over every ``iter()`` and every restart of the
+            program: no ``iter()`` goes beyond it. If not given, there is no limit. With
+            ``epochs=None``, one ``iter()`` runs through all that are left.
+        tail: What to do with samples at the end of an epoch that do not fill a batch: "drop" them
+            (the default if shuffled), "keep" a short batch (the default if not), "wrap" around to
+            the beginning of the epoch, or "pad" in the same way and mark the real samples in
+            ``batch["__valid__"]``.
         fields: The columns: ``{"jpg": bytes, "cls": int, "meta": stoker.Json("box.x", float)}``.
-            ``"jpg;jpeg;png"`` is the first of these fields that a sample has. A list of names: as a
-            Dataset gives them, that is text as str, numbers as an array, other bytes as bytes. If
-            not given, so is every field.
-        memory_bytes: All memory for batches, on this machine: "8GiB". It is shared among the
-            machine's ranks. If not given: 512 MiB, or what is needed if that is more.
-        threads: Native threads; "auto" finds out from what the caller waits for.
-        depth: Batches to prepare ahead; likewise.
-        policy: How to treat the page cache: "automatic", "buffered", "direct" or "drop_behind".
-        rank: Which part of each global batch this process has. If not given: ``mesh``'s, else that
-            of torch.distributed, else of RANK and WORLD_SIZE, SLURM or Open MPI, else 0 of 1.
-        world_size: How many parts there are. They divide the global batch.
-        mesh: A dimension of a DeviceMesh: the data-parallel one.
-        map: ``map(sample, rng)`` returns another sample, or None to leave this one out: another of
-            the dataset then takes its place, chosen by the seed and the position. ``rng`` is a
-            NumPy Generator that depends on the seed, the epoch and the sample's position alone; it
-            is good for this call only.
+            ``"jpg;jpeg;png"`` is the first of these fields that a sample has. A list of names: the
+            values of a Dataset, that is text as str, numbers as an array, other bytes as bytes. If
+            not given: every field in this way.
+        memory_bytes: All memory for batches on this machine: "8GiB". The ranks on the machine share
+            it. If not given: 512 MiB, or what is needed if that is more.
+        threads: Number of native threads; "auto" adapts it to the caller's waits.
+        depth: Batches to prepare ahead; "auto" adapts it in the same way.
+        policy: Page cache policy: "automatic", "buffered", "direct" or "drop_behind".
+        rank: Which part of each global batch this process has. If not given: from ``mesh``, or
+            torch.distributed, or RANK and WORLD_SIZE, SLURM or Open MPI; otherwise 0 of 1.
+        world_size: Number of parts, which must divide the global batch.
+        mesh: The data-parallel dimension of a DeviceMesh.
+        map: ``map(sample, rng)`` returns another sample, or None to leave this one out: another
+            sample of the dataset then replaces it, chosen by the seed and the position. ``rng`` is
+            a NumPy Generator that depends only on the seed, the epoch and the sample's position; it
+            is valid during this call only.
         map_in: "thread", or "process" for functions that hold the GIL.
-        map_workers: How many of these; as many as there are cores if not given.
+        map_workers: Number of threads or processes; the number of cores if not given.
         collate: ``collate(samples)`` makes the batch. If not given, arrays are stacked. It is not
-            called for a rank's empty part of a last batch (``tail="keep"``), which is a Batch of no
-            samples.
-        on_error: "raise" at the batch of a sample that cannot be read; "skip" puts another one in
-            its place, chosen by the seed and the position.
+            called for a rank's empty part of a last batch (``tail="keep"``), which is a Batch
+            without samples.
+        on_error: "raise" at the batch of a sample that cannot be read; "skip" replaces the sample
+            by another one, chosen by the seed and the position.
         order: An array of sample numbers instead of a shuffle, or a sampler that gives one each
-            epoch.
+            epoch. It must be the same on every rank: give a RandomSampler of torch a generator
+            with a fixed seed.
         out: Arrays or tensors to fill, by column; or a list of such dicts, used in turn.
-        pin_memory: Whether a batch's tensors are in a new piece of page-locked memory of torch's,
-            from which ``batch.to("cuda", non_blocking=True)`` copies while the program goes on. If
-            not given, they are where torch has a GPU. Or a function that is given a number of bytes
-            and gives a uint8 tensor of that length, for memory of another kind.
-        device: Where the tensors of batches are: "cuda", "cuda:1", a torch.device. They are copied
-            in the caller's current stream, from page-locked memory while the program goes on.
-        torch: Whether batches have tensors; if not given, they do where torch is installed.
+        pin_memory: Whether a batch's tensors are in new page-locked memory of torch, from which
+            ``batch.to("cuda", non_blocking=True)`` copies asynchronously. If not given: if torch
+            has a GPU. Or a function that takes a number of bytes and returns a uint8 tensor of that
+            length, for other kinds of memory.
+        device: Device of the batches' tensors: "cuda", "cuda:1", a torch.device. They are copied on
+            the caller's current stream, asynchronously from page-locked memory.
+        torch: Whether batches have tensors; if not given: if torch is installed.
 
     Raises:
-        ValueError: What can never work; for ``memory_bytes``, with what is needed.
-        TypeError: What is no number, function or dataset where one is wanted.
+        ValueError: The arguments can never work; for ``memory_bytes``, says what is needed.
+        TypeError: An argument is not a number, function or dataset where one is expected.
 
-    A loader belongs to the process that made it. One iteration runs at a time: a new ``iter()``
-    ends the one before. With ``epochs=None`` it continues where that one stopped; otherwise it
-    begins with the epochs after it, and the log warns once of what was left out.
+    A loader belongs to the process that created it. One iteration runs at a time: a new ``iter()``
+    ends the previous one. With ``epochs=None`` it continues where that one stopped; otherwise it
+    begins with the epochs after it, and the log warns once about what was left out.
     """
 
-    _held_limits_s = (1.0, 30.0)  # of waiting for batches that the caller holds: warn, raise
+    _held_limits_s = (1.0, 30.0)  # waiting for batches that the caller keeps: warn, raise
 
     def __init__(
         self,
@@ -127,7 +129,7 @@ class Loader:
         rank: int | None = None,
         world_size: int | None = None,
         mesh: Any = None,
-        map: MapFunction | None = None,  # noqa: A002 (Python's own word for it)
+        map: MapFunction | None = None,  # noqa: A002 (Python's own word)
         map_in: Literal["thread", "process"] = "thread",
         map_workers: int | None = None,
         collate: Collate | None = None,
@@ -149,7 +151,7 @@ class Loader:
         columns = columns_of(fields, packs=is_packed(self._data))
         ranks = find_ranks(rank, world_size, mesh)
         parts = Parts.of(self._data, policy)
-        wanted, given = order_of(self._data, shuffle, seed, order)
+        wanted, given = order_of(self._data, shuffle, seed, order, ranks.world_size)
         settings = Settings(
             batch_size=batch_size,
             global_batch_size=global_batch_size,
@@ -161,7 +163,7 @@ class Loader:
             held_limits_s=self._held_limits_s,
         )
         self._plan = LoaderPlan(parts, wanted, given, columns, ranks, settings)
-        if columns.sources and on_error == "raise" and order is None:  # others may pass over some
+        if columns.sources and on_error == "raise" and order is None:  # others may skip samples
             check_fields(self._data, columns.sources)
         module = torch_if_wanted(torch)
         maker = ColumnMaker(module, columns, has_valid=tail == "pad")
@@ -193,21 +195,31 @@ class Loader:
         )
 
     def __len__(self) -> int:
-        """Batches of one ``iter()``; TypeError if there is no end."""
+        """Returns the batches of one ``iter()``; TypeError if there is no end."""
         if self._progress.epochs is None:
             raise TypeError("a Loader with epochs=None has no length")
         return self._progress.epochs * self._plan.batches_in_epoch()
 
-    def steps(self, start: int | None = None, every: int = 1) -> Iterator[tuple[int, Any]]:
-        """``(step, batch)`` for each batch of an ``iter()``: how many were received by then.
+    @property
+    def batches_per_epoch(self) -> int:
+        """Batches of one epoch of the data, whatever ``epochs`` is; the same on every rank."""
+        return self._plan.batches_in_epoch()
 
-        The first batch of a run is 1, and a resumed run counts on: the cursor knows. After
-        ``Checkpointer.restore(loader=...)`` it counts from the restored step, also if the batches
-        had another size then.
+    @property
+    def epoch_is_done(self) -> bool:
+        """Whether the last batch received was the last of its epoch, ``loader.cursor.epoch``."""
+        return self._progress.epoch_is_done()
+
+    def steps(self, start: int | None = None, every: int = 1) -> Iterator[tuple[int, Any]]:
+        """Iterates over ``(step, batch)``: the number of batches received, and each batch.
+
+        The first batch of a run is step 1, and a resumed run continues the count from its cursor.
+        After ``Checkpointer.restore(loader=...)`` it counts from the restored step, even if the
+        batch size was different then.
 
         Args:
-            start: Steps done before, instead.
-            every: Batches of a step, under gradient accumulation: the number goes up with the last
+            start: Steps done before, instead of the cursor's count.
+            every: Batches per step, for gradient accumulation: the number increases with the last
                 of them.
         """
         every = whole_number("every", every, 1)
@@ -227,52 +239,53 @@ class Loader:
 
     @property
     def cursor(self) -> _native.Cursor:
-        """Where a run stands that has received what the caller has."""
+        """The position of the run: what the caller has received."""
         return self._progress.used
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the last batch that was handed out leaves the run: str and int, for any checkpoint.
+        """Returns the position after the last batch that was handed out, as a dict of str and int.
 
-        The same on every rank. What was only prepared ahead does not count. If something between
-        the loader and the model fetches ahead, keep ``batch.cursor`` instead.
+        The same on every rank. Batches that are only prepared do not count. If something between
+        the loader and the model fetches ahead, save ``batch.cursor`` instead.
         """
-        return state_of(self._progress.used)
+        return state_of(self._progress.used, self._progress.framework_epoch)
 
     def load_state_dict(self, state: State, allow: Iterable[str] = ()) -> None:
-        """The next ``iter()`` goes on from there.
+        """Makes the next ``iter()`` continue at a saved position.
 
         Args:
-            state: What ``state_dict()`` gave, or a batch's cursor, or its bytes or JSON.
-            allow: What may differ, since the samples come in the same order all the same:
-                "global_batch_size", "tail", and "fingerprint" for who knows that the samples are
-                the same ones.
+            state: The result of ``state_dict()``, a batch's cursor, or the cursor's bytes or JSON.
+            allow: What may differ because the order of samples is still the same:
+                "global_batch_size", "tail", and "fingerprint" if you know that the samples are the
+                same.
 
         Raises:
-            CursorMismatch: It is the state of another run; the message has every difference.
+            CursorMismatch: The state is from another run; the message has every difference.
         """
         self._check_usable()
         self._progress.load(state, allow)
         self._runs.end_all()
 
     def _check_state(self, state: State, allow: Iterable[str]) -> None:
-        """For a Checkpointer, before it touches anything: raises what load_state_dict() would."""
+        """For a Checkpointer, before it changes anything: raises what load_state_dict() would."""
         self._check_usable()
         self._progress.check(state, allow)
 
     def _count_from(self, step: int) -> None:
-        """For a Checkpointer, which has restored this step."""
+        """For a Checkpointer that has restored this step."""
         self._progress.count_from(step)
 
     def set_epoch(self, epoch: int) -> None:
-        """The next ``iter()`` is the one of this number, from 0.
+        """Makes the next ``iter()`` the one with this number, from 0.
 
-        With ``epochs=1`` that is the data's epoch; otherwise each has ``epochs`` of them. One that
-        was begun and has handed out nothing yet begins there, too. Nothing happens if the next one
-        is the rest of this very one: a framework that says so before each epoch does not set back
-        one that was resumed.
+        With ``epochs=1`` or None the number is that of an epoch of the data; otherwise each
+        iteration has ``epochs`` of them. The iteration starts at its beginning. There is one
+        exception: if the next ``iter()`` would continue in the middle of this same iteration, it
+        still does. That is so after ``load_state_dict()``, and after a loop with ``epochs=None``
+        that was left. An iteration that has started but returned nothing yet moves, too.
 
-        Call it between two iterations: each batch that an iteration gives afterwards says anew
-        where the next one begins.
+        Call it between two iterations: each batch that an iteration returns afterwards overrides
+        it.
         """
         self._runs.set_epoch(epoch)
 
@@ -282,8 +295,13 @@ class Loader:
         return EpochSampler(self, self._runs)
 
     @property
+    def batch_sampler(self) -> None:
+        """None: Lightning looks for it in a loader for validation that has a ``sampler``."""
+        return None
+
+    @property
     def dataset(self) -> NoReturn:
-        """AttributeError: what rebuilds a torch DataLoader from its dataset cannot rebuild this."""
+        """AttributeError: a Loader cannot be rebuilt from its dataset, as a DataLoader can."""
         raise AttributeError(
             "a Loader has no dataset that a torch DataLoader could be rebuilt from, as "
             "skip_first_batches() of accelerate does. It need not skip: load_state_dict() "
@@ -291,13 +309,13 @@ class Loader:
         )
 
     def stats(self) -> LoaderStats:
-        """Figures of the iteration that runs, or of the last one."""
+        """Returns figures of the current iteration, or of the last one."""
         return self._runs.stats()
 
     # The end:
 
     def close(self) -> None:
-        """Ends its threads and processes. Batches that were handed out stay good."""
+        """Ends its threads and processes. Batches that were handed out stay valid."""
         if self._is_closed or self._pid != os.getpid():
             return
         self._is_closed = True

@@ -1,18 +1,18 @@
-"""Whether batches that used to be ready have begun to be waited for."""
+"""Detects that batches that used to be ready now have to be waited for."""
 
 from __future__ import annotations
 
 _BATCHES = 256
-_CALM_SHARE = 0.01  # of the time: nobody would notice
+_CALM_SHARE = 0.01  # of the time: not noticeable
 _SHORT_SHARE = 0.05
 
 
 class MarginWatch:
-    """Looks at the waits of a loader, 256 batches at a time, over all its iterations.
+    """Observes the waits of a loader, 256 batches at a time, over all its iterations.
 
-    A loader that never kept ahead has no margin to lose: what it needs is tuning, and its
-    statistics say so. One that did, and does no longer, has a storage or a map that became slower,
-    or feeds a step that became faster.
+    A loader that was never ahead has no margin to lose: it needs tuning, and its statistics say so.
+    If one was ahead and no longer is, its storage or map has become slower, or the training step
+    faster.
     """
 
     def __init__(self) -> None:
@@ -22,7 +22,7 @@ class MarginWatch:
         self._last: float | None = None
 
     def begin(self) -> None:
-        """An iteration begins: the time since the one before does not count."""
+        """Begins an iteration: the time since the previous one does not count."""
         self._last = None
 
     @property
@@ -31,10 +31,10 @@ class MarginWatch:
         return self._batches == 0
 
     def saw(self, called: float, returned: float, copied_s: float = 0.0) -> float | None:
-        """One batch, asked for and handed out at these times; a copy of it is no wait.
+        """Records one batch, requested and returned at these times; copying is not a wait.
 
         Returns:
-            The part of the time that the last 256 were waited for, if that is news; once.
+            The share of time waited during the last 256 batches, if it is worth a warning; once.
         """
         self._batches += 1
         self._waited_s += max(0.0, returned - called - copied_s)

@@ -1,4 +1,4 @@
-"""One run of the core's loader, as an endless or ending series of batches."""
+"""One run of the core's loader: a sequence of batches with or without an end."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ from stoker._loader.batch import Batch
 from stoker._loader.extras import Extras
 
 _log = logging.getLogger("stoker")
-_SLICE_S = 0.05  # between two of them Ctrl-C is heard
+_SLICE_S = 0.05  # Ctrl-C takes effect between two waits
 
 
 class RunStopped(RuntimeError):  # noqa: N818 (nothing has failed)
-    """The iteration was ended: by close(), or by a later iter()."""
+    """The iteration was ended by close(), or by a later iter()."""
 
 
 class Got(NamedTuple):
-    """A batch on its way to the caller."""
+    """A batch for the caller."""
 
     batch: Any
-    cursor: _native.Cursor  # after it
+    cursor: _native.Cursor  # position after it
     size: int  # samples
-    mapped_s: float = 0.0  # that the caller waited for a map
+    core_s: float | None = None  # that the caller waited for the core; None: all but the copy
     copied_s: float = 0.0  # in its own thread
 
 
 class Hand:
-    """Where a run puts what the caller is to get.
+    """Where a run puts the caller's next batch.
 
-    Not a return value: Python runs signal handlers when a function has returned, and what a handler
-    raises, such as KeyboardInterrupt, takes the place of what was returned. Attributes are set
-    between two such points. What is here, or still with the run, comes at the next call.
+    Not a return value: Python runs signal handlers when a function has returned, and an exception
+    of a handler, such as KeyboardInterrupt, discards the returned value. Attributes are set between
+    two such points. A batch that is here, or still with the run, is returned by the next call.
 
     Attributes:
-        got: The batch that is due.
-        error: Why there are no more. Whatever a call raises besides is not the run's.
+        got: The next batch.
+        error: Why there are no more. Other exceptions of a call are not the run's.
     """
 
     def __init__(self) -> None:
@@ -60,9 +60,9 @@ class NativeRun:
         self.found: list[_native.Batch | Exception] = []
 
     def next(self) -> _native.Batch | Exception | None:
-        """The next one, or the error in its place; None if there are no more.
+        """Returns the next batch, or the error in its place; None if there are no more.
 
-        It comes again until ``found`` is emptied. BufferError may be tried again.
+        Returns the same one until ``found`` is emptied. After BufferError, call again.
         """
         while not self.found:
             none = self._native.next(_SLICE_S, self.found)
@@ -80,16 +80,16 @@ class NativeRun:
             return
         self._warned = stats["held_warnings"]
         _log.warning(
-            "loader: waiting for memory that batches hold which were handed out before: %d of %d "
-            "bytes. Let go of a batch before asking for the next but one (use Batch.clone() "
+            "loader: waiting for memory of batches that were handed out before: %d of %d "
+            "bytes. Release a batch before asking for the next but one (use Batch.clone() "
             "to keep one), or raise memory_bytes",
             stats["leased_bytes"],
             stats["memory_bytes"],
         )
 
     def stats(self) -> dict[str, Any]:
-        """The core's counters; of one that was closed, as they were then."""
-        with contextlib.suppress(ValueError):  # closed, perhaps this very moment
+        """Returns the core's counters; after close(), their last values."""
+        with contextlib.suppress(ValueError):  # closed, perhaps just now
             self._counters = self._native.stats()
         return self._counters
 
@@ -100,7 +100,7 @@ class NativeRun:
 
 
 class PlainRun:
-    """Batches as the core makes them, each turned into what the caller gets."""
+    """Batches of the core, each converted for the caller."""
 
     def __init__(
         self,
@@ -113,7 +113,7 @@ class PlainRun:
         self._extras = extras
 
     def next(self, hand: Hand) -> bool:
-        """Puts the next one into ``hand``; False if there are no more."""
+        """Puts the next batch into ``hand``; False if there are no more."""
         native = self._native.next()
         if not isinstance(native, _native.Batch):
             hand.error = native
@@ -129,7 +129,7 @@ class PlainRun:
         return True
 
     def stats(self) -> dict[str, Any]:
-        """The core's counters."""
+        """Returns the core's counters."""
         return self._native.stats()
 
     def close(self) -> None:

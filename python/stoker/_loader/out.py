@@ -1,4 +1,4 @@
-"""Batches into arrays and tensors that the caller gives."""
+"""Copies batches into the caller's arrays and tensors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Out: TypeAlias = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 
 
 class OutFiller:
-    """Copies columns of batches into given arrays, in turn if there are several sets of them."""
+    """Copies columns of batches into given arrays; several sets of them are used in turn."""
 
     def __init__(self, out: Out, maker: ColumnMaker, batch_size: int) -> None:
         self._sets = [out] if isinstance(out, Mapping) or not isinstance(out, Iterable) else [*out]
@@ -37,7 +37,7 @@ class OutFiller:
         self._turn = 0
 
     def __call__(self, native: _native.Batch, cursor: _native.Cursor) -> Batch:
-        """The batch, with what was given in place of its columns."""
+        """Returns the batch with the given arrays in place of its columns."""
         batch = Batch._of(native, self._maker, cursor)
         given = self._sets[self._turn % len(self._sets)]
         self._turn += 1
@@ -51,7 +51,7 @@ class OutFiller:
 def batch_finisher(
     out: Out | None, fresh: FreshMemory | None, maker: ColumnMaker, batch_size: int
 ) -> Finish:
-    """What makes the caller's batches of the core's."""
+    """Returns the function that converts the core's batches to the caller's."""
     if out is not None:
         return OutFiller(out, maker, batch_size)
     if fresh is not None:

@@ -1,4 +1,4 @@
-"""Everything about a Loader that does not change from run to run."""
+"""The parts of a Loader that are the same in every run."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from stoker._loader.line import GivenOrder
 
 Tail = Literal["drop", "keep", "wrap", "pad"]
 _BATCH_MAX = 2**32
-_THREADS_MAX, _DEPTH_MAX = 256, 4096  # of the core, which would say so at the first batch
+_THREADS_MAX, _DEPTH_MAX = 256, 4096  # limits of the core, checked before the first batch
 _TAILS = ("drop", "keep", "wrap", "pad")
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What a Loader was given besides data and order; the core fills in what is None."""
+    """The arguments of a Loader except data and order; the core replaces None by defaults."""
 
     batch_size: int | None
     global_batch_size: int | None
@@ -36,7 +36,7 @@ class Settings:
     held_limits_s: tuple[float, float]
 
     def put_into(self, wish: _native.LoaderWish) -> None:
-        """Checks what has a name here, and leaves the rest to the core."""
+        """Checks arguments by name; the core checks the rest."""
         for name in ("batch_size", "global_batch_size"):
             if (given := getattr(self, name)) is not None:
                 setattr(wish, name, whole_number(name, given, 1, _BATCH_MAX))
@@ -71,11 +71,11 @@ class LoaderPlan:
 
     Attributes:
         ranks: Which part of each batch this process has.
-        seed: Of the order, and of what is drawn at random.
-        is_endless: Whether a run goes on from epoch to epoch: a sampler gives one at a time.
+        seed: Seed of the order and of all random choices.
+        is_endless: Whether a run continues from epoch to epoch; with a sampler it does not.
         is_same_each_epoch: Whether every epoch has the same batches.
-        memory_needed: The least memory that it runs with.
-        memory_bytes: This process's share of the machine's.
+        memory_needed: The least memory that it needs.
+        memory_bytes: This process's share of the machine's memory.
     """
 
     def __init__(
@@ -109,33 +109,33 @@ class LoaderPlan:
 
     @property
     def cut(self) -> _native.BatchCut:
-        """How the positions of an epoch become batches."""
+        """How the positions of an epoch are divided into batches."""
         return self._setup.cut
 
     def go_to_epoch(self, epoch: int) -> None:
-        """Has the order of this epoch: a sampler may give another list for each."""
+        """Sets the order of this epoch: a sampler may give a different list for each."""
         if self._given is not None and self._given.is_per_epoch and epoch != self._epoch:
             self._setup.set_items(self._given.items(epoch))
             self._epoch = epoch
 
     def cursor(self, epoch: int, position: int) -> _native.Cursor:
-        """A cursor of this run."""
+        """Returns a cursor of this run."""
         return self._setup.cursor(epoch, position)
 
     def check(self, cursor: _native.Cursor, allow: Iterable[str]) -> list[str]:
-        """Raises CursorMismatch if it is another run's; gives what was allowed."""
+        """Raises CursorMismatch if it is from another run; returns what is allowed."""
         return check_cursor(cursor, self._setup.wanted(cursor), allow)
 
     def resume(self, cursor: _native.Cursor, allow: Iterable[str]) -> None:
-        """Takes what the run left open from the cursor: lanes and their deal."""
+        """Takes from the cursor what the arguments left open: lanes and their distribution."""
         self._setup.resume(cursor, self.check(cursor, allow))
 
     def options(self, cursor: _native.Cursor) -> _native.LoaderOptions:
-        """A run from ``cursor`` on: endless, or to the end of an epoch that a sampler gave."""
+        """Returns options from ``cursor``: without end, or to the end of a sampler's epoch."""
         return self._setup.options_at(cursor)
 
     def extras(self, options: _native.LoaderOptions) -> Extras:
-        """What a run with these options may read beside its own samples."""
+        """Returns what a run with these options may read in addition to its own samples."""
         return Extras(
             options,
             self._setup.order,
@@ -145,5 +145,5 @@ class LoaderPlan:
         )
 
     def batches_in_epoch(self) -> int:
-        """Of this rank, which are as many on every rank."""
+        """Returns the batches of this rank in an epoch, the same number on every rank."""
         return self.cut.batches_from(0)

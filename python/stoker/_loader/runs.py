@@ -1,10 +1,9 @@
-"""The runs of a Loader: the one that is iterated over, and one that waits for the next iter()."""
+"""The runs of a Loader: the active one, and one that waits for the next iter()."""
 
 from __future__ import annotations
 
 import weakref
 
-from stoker._common.progress import Progress
 from stoker._dataset.columns import ColumnMaker
 from stoker._loader.device import Place as ToDevice
 from stoker._loader.iteration import Iteration, Label, Run
@@ -13,15 +12,16 @@ from stoker._loader.margin import MarginWatch
 from stoker._loader.native_run import PlainRun
 from stoker._loader.out import Finish
 from stoker._loader.plan import LoaderPlan
+from stoker._loader.progress import Progress
 from stoker._loader.stats import LoaderStats
 
 
 class Runs:
     """Starts and ends runs.
 
-    A run that has given all batches of an iteration is kept: it is already at work on the next
-    epoch, with its threads and its memory, so that the border between two epochs costs nothing. One
-    that was left in the middle is ended.
+    A run that has returned all batches of an iteration is kept: it already works on the next epoch,
+    with its threads and its memory, so that the transition between epochs costs nothing. A run
+    whose iteration ended early is closed.
     """
 
     def __init__(
@@ -40,13 +40,13 @@ class Runs:
         self._finish = finish
         self._to_device = to_device
         self._iteration: weakref.ref[Iteration] | None = None
-        self._idle: tuple[Run, int] | None = None  # at the start of that epoch
+        self._idle: tuple[Run, int] | None = None  # and the epoch it will begin with
         self._last_stats = LoaderStats()
         self._margin = MarginWatch()
         self._is_closed = False
 
     def iterate(self, owner: object, label: Label = lambda _, batch: batch) -> Iteration:
-        """The next iter() of ``owner``; ends the one before."""
+        """Begins the next iter() of ``owner``; ends the previous one."""
         self.end_iteration()
         self._progress.take_up()
         self._plan.ranks.warn_if_outdated()
@@ -65,7 +65,7 @@ class Runs:
         return iteration
 
     def set_epoch(self, epoch: int, *, by_framework: bool = False) -> None:
-        """The next iter(), and one that has handed out nothing yet, begins with this epoch."""
+        """Makes the next iter(), or one that has handed out nothing yet, begin with this epoch."""
         live = self.live()
         given = None if live is None else live.given
         before = self._progress.next
@@ -77,7 +77,7 @@ class Runs:
             live.begin_again(self._next_run, self._progress.batches_ahead)
 
     def _next_run(self) -> Run:
-        """A run that begins where the next iter() does."""
+        """Returns a run that begins where the next iter() does."""
         epoch, position = self._progress.next
         self._plan.go_to_epoch(epoch)
         return self._run_at(epoch, position)
@@ -95,7 +95,7 @@ class Runs:
         return PlainRun(options, self._finish, self._plan.extras(options))
 
     def _ended(self, run: Run | None, stats: LoaderStats, epoch: int) -> None:
-        """An iteration has ended, and with it its run; or the run stands at this epoch's start."""
+        """Records the end of an iteration; a run at the beginning of this epoch is kept."""
         self._last_stats = stats
         if run is None:
             return
@@ -105,30 +105,30 @@ class Runs:
             self._idle = (run, epoch)
 
     def live(self) -> Iteration | None:
-        """The iteration that may have more batches to give."""
+        """Returns the iteration that may have more batches."""
         iteration = self._iteration() if self._iteration is not None else None
         return iteration if iteration is not None and iteration.is_live else None
 
     def stats(self) -> LoaderStats:
-        """Of the iteration that is live, or of the last one."""
+        """Returns figures of the live iteration, or of the last one."""
         live = self.live()
         return (live.stats() if live is not None else None) or self._last_stats
 
     def end_iteration(self) -> None:
-        """Closes the iteration that is live."""
+        """Closes the live iteration."""
         if (live := self.live()) is not None:
             live.close()
 
     def end_all(self) -> None:
-        """Closes every run: another order or place comes."""
+        """Closes every run, before the order or position changes."""
         self.end_iteration()
         idle, self._idle = self._idle, None
         if idle is not None:
             idle[0].close()
 
     def close(self) -> None:
-        """Closes all runs and the workers of the mapping, for good."""
+        """Closes all runs and the workers of the mapping, permanently."""
         self._is_closed = True
         if self._mapping is not None:
-            self._mapping.close()  # first: it wakes those who wait for a worker
+            self._mapping.close()  # first: it wakes threads that wait for a worker
         self.end_all()

@@ -1,4 +1,4 @@
-"""What a Loader has done, and what its caller has waited for."""
+"""Counters of a Loader, and what its caller waited for."""
 
 from __future__ import annotations
 
@@ -25,16 +25,19 @@ class LoaderStats:
         seconds: From the first call to the last batch.
         samples_per_s: Over these seconds.
         bytes_per_s: Likewise.
+        first_wait_s: What the first batch was waited for, while the threads started. No other wait
+            includes it.
         wait_p50_s: What half of the batches were waited for at most, of the last 4,096.
         wait_p99_s: What 99 of 100 were.
-        stall_share: The part of the time that the caller waited.
+        stall_share: The part of the time after the first batch that the caller spent in ``next()``.
         gpu_share: The part of the last moment in which torch's GPU computed, as the driver tells it
             when the statistics are asked for, or when the iteration ended; None where torch uses
             none.
         waited_in_s: Its waiting by what the batch was doing meanwhile: "queue" (no thread had begun
             it), "memory" (batches before it, or those that the caller holds, had the memory),
-            "read", "decode", "collate", "map" (in a Python function), and "copy" (into page-locked
-            memory, to ``device`` or into ``out``, in the caller's thread).
+            "read", "decode", "collate", "map" (in a Python function, or waiting for the GIL that it
+            holds), and "copy" (into page-locked memory, to ``device`` or into ``out``, in the
+            caller's thread).
         unchecked: Samples whose bytes nothing could check: their index has no checksums.
         replaced: Samples that others stand for: they could not be read (``on_error="skip"``), or
             ``map`` left them out.
@@ -42,8 +45,8 @@ class LoaderStats:
         threads: Of the core, working now.
         depth: Batches that may be under way or ready in the core.
         memory_bytes: The core's memory.
-        leased_bytes: Of it, in use by batches under way, ready, and held by the caller.
-        fetch: How the records came, since the run began: reads and bytes by path, and times.
+        leased_bytes: The part of it used by batches in progress, ready, or kept by the caller.
+        fetch: How records were read since the run began: reads and bytes by path, and times.
     """
 
     batches: int = 0
@@ -52,6 +55,7 @@ class LoaderStats:
     seconds: float = 0.0
     samples_per_s: float = 0.0
     bytes_per_s: float = 0.0
+    first_wait_s: float = 0.0
     wait_p50_s: float = 0.0
     wait_p99_s: float = 0.0
     stall_share: float = 0.0
@@ -68,11 +72,11 @@ class LoaderStats:
 
     @property
     def worst_stage(self) -> str:
-        """What was waited for most, of waited_in_s."""
+        """The stage with the longest wait in waited_in_s."""
         return max(self.waited_in_s, key=self.waited_in_s.__getitem__, default="")
 
     def to_dict(self) -> dict[str, Any]:
-        """For logs: numbers, dicts of numbers, and None for what is not known."""
+        """Returns a dict for logs: numbers, dicts of numbers, and None for unknown values."""
         return dataclasses.asdict(self)
 
     def _repr_html_(self) -> str:
@@ -80,7 +84,8 @@ class LoaderStats:
             "samples": f"{self.samples:,} in {self.batches:,} batches, {self.seconds:.2f} s",
             "rate": f"{self.samples_per_s:,.0f} samples/s, {self.bytes_per_s / 1e6:,.1f} MB/s",
             "waited": f"{self.stall_share:.1%} of the time (p50 {self.wait_p50_s * 1e3:.2f} ms, "
-            f"p99 {self.wait_p99_s * 1e3:.2f} ms)",
+            f"p99 {self.wait_p99_s * 1e3:.2f} ms), after {self.first_wait_s * 1e3:.1f} ms for the "
+            "first batch",
             **{f"waited in {name}": f"{s:.3f} s" for name, s in self.waited_in_s.items()},
             "GPU": "not known" if self.gpu_share is None else f"{self.gpu_share:.0%} busy",
             "replaced": f"{self.replaced:,}",
@@ -97,57 +102,72 @@ class LoaderStats:
         return (
             f"{self.samples:,} samples in {self.seconds:.2f} s: {self.samples_per_s:,.0f}/s, "
             f"{self.bytes_per_s / 1e6:,.1f} MB/s; waited {self.stall_share:.1%} of the time{where} "
-            f"(p50 {self.wait_p50_s * 1e3:.2f} ms, p99 {self.wait_p99_s * 1e3:.2f} ms){gpu}"
+            f"(p50 {self.wait_p50_s * 1e3:.2f} ms, p99 {self.wait_p99_s * 1e3:.2f} ms; first batch "
+            f"{self.first_wait_s * 1e3:.1f} ms){gpu}"
         )
 
 
 class StatsCounter:
-    """Counts one iteration. ``before`` is what the core had counted when it began."""
+    """Counts one iteration. ``before`` are the core's counters at its beginning."""
 
     def __init__(self, before: dict[str, Any]) -> None:
         self._before = before
         self._waits: deque[float] = deque(maxlen=_WAITS_KEPT)
-        self._batches = self._samples = 0
-        self._waited = self._mapped = self._copied = 0.0
-        self._first = self._last = 0.0
+        self._waited_before: dict[str, float] = before["waited_in_s"]
+        self.batches = self._samples = 0
+        self._waited = self._in_core = self._mapped = self._copied = 0.0
+        self._first = self._last = self._first_wait = 0.0
 
     def count(self, called: float, returned: float, got: Got) -> None:
         """One batch, asked for and handed out at these times."""
-        if self._batches == 0:
+        if self.batches == 0:
             self._first = called
         self._last = returned
-        self._batches += 1
+        self.batches += 1
         self._samples += got.size
-        self._waits.append(returned - called)
-        self._waited += returned - called
-        self._mapped += got.mapped_s
+        waited = returned - called
+        rest = max(0.0, waited - got.copied_s)
+        in_core = rest if got.core_s is None else min(rest, got.core_s)
+        self._waits.append(waited)
+        self._waited += waited
+        self._in_core += in_core
+        self._mapped += rest - in_core
         self._copied += got.copied_s
+
+    def count_first(self, called: float, returned: float, got: Got, core: dict[str, Any]) -> None:
+        """The first one: threads and processes start in its wait, which is told apart."""
+        self.count(called, returned, got)
+        self._first_wait = returned - called
+        self._waits.clear()
+        self._waited = self._in_core = self._mapped = self._copied = 0.0
+        self._waited_before = core["waited_in_s"]
 
     def waited_in(self, core: dict[str, Any]) -> dict[str, float]:
         """All but maps and copies is shared out as the core saw its own caller wait."""
-        before = self._before["waited_in_s"]
+        before, left = self._waited_before, self._in_core
         stages = {name: s - before[name] for name, s in core["waited_in_s"].items()}
         total = sum(stages.values())
-        left = max(0.0, self._waited - self._mapped - self._copied)
         shares = {name: left * s / total if total > 0 else 0.0 for name, s in stages.items()}
         return {**shares, "map": self._mapped, "copy": self._copied}
 
     def stats(self, core: dict[str, Any]) -> LoaderStats:
-        """With the core's counters of now."""
+        """Returns statistics with the core's current counters."""
         seconds = self._last - self._first
+        after_first = seconds - self._first_wait
         read = core["bytes"] - self._before["bytes"]
         p50, p99 = np.quantile(self._waits, [0.5, 0.99]).tolist() if self._waits else (0.0, 0.0)
         same = ("held_warnings", "threads", "depth", "memory_bytes", "leased_bytes", "fetch")
         return LoaderStats(
-            batches=self._batches,
+            batches=self.batches,
             samples=self._samples,
             bytes=read,
             seconds=seconds,
             samples_per_s=self._samples / seconds if seconds > 0 else 0.0,
             bytes_per_s=read / seconds if seconds > 0 else 0.0,
+            first_wait_s=self._first_wait,
             wait_p50_s=p50,
             wait_p99_s=p99,
-            stall_share=min(1.0, self._waited / seconds) if seconds > 0 else 0.0,
+            stall_share=min(1.0, self._waited / after_first) if after_first > 0 else 0.0,
             gpu_share=gpu_share(),
             waited_in_s=self.waited_in(core),
             unchecked=core["unchecked"] - self._before["unchecked"],

@@ -1,4 +1,4 @@
-"""A Loader's batches, numbered."""
+"""Numbered batches of a Loader."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 
 
 class Steps(Iterator[tuple[int, Any]]):
-    """Begins an iteration at the first next(), and gives what that gives.
+    """Begins an iteration at the first next(), and returns its items.
 
-    No generator: one that was interrupted would have ended.
+    Not a generator: an interrupted generator would end.
     """
 
     def __init__(self, begin: Callable[[], Iterator[tuple[int, Any]]]) -> None:
@@ -19,7 +19,7 @@ class Steps(Iterator[tuple[int, Any]]):
     def __next__(self) -> tuple[int, Any]:
         if self._iteration is None:
             self._iteration = self._begin()
-        for item in self._iteration:  # not by next(): after a call, signals are handled
+        for item in self._iteration:  # not next(): signals are handled after a call
             return item
         raise StopIteration
 

@@ -1,4 +1,4 @@
-"""How busy the GPU is that this process computes on, as NVIDIA's driver tells it."""
+"""How busy this process's GPU is, according to NVIDIA's driver."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def _driver() -> ctypes.CDLL | None:
 
 
 def gpu_share() -> float | None:
-    """The part of the last moment in which torch's current GPU computed.
+    """Returns the share of the last moment in which torch's current GPU computed.
 
-    The driver's moment is between a sixth of a second and a second. None where torch has not used a
-    GPU in this process, or the driver does not tell.
+    The driver's interval is between a sixth of a second and a second. None if torch has not used a
+    GPU in this process, or the driver does not report it.
     """
     torch = sys.modules.get("torch")
     if torch is None or not torch.cuda.is_initialized():

@@ -9,13 +9,13 @@ from stoker._common.paths import path_text
 
 
 def probe(path: str | os.PathLike[str] = ".") -> _native.StorageProbe:
-    """Finds out what the storage under a directory can do, by trying.
+    """Probes what the storage under a directory can do.
 
-    Scratch files are made in ``path`` and are gone on return; it takes some milliseconds on a local
-    filesystem. STOKER_ENGINE, where set, decides ``engine``.
+    Creates scratch files in ``path`` and removes them before the return; takes some milliseconds on
+    a local filesystem. STOKER_ENGINE, if set, decides ``engine``.
 
     Raises:
-        OSError: The directory cannot be written to, or the engine that STOKER_ENGINE names does not
+        OSError: The directory is not writable, or the engine that STOKER_ENGINE names does not
             work.
         ValueError: STOKER_ENGINE is not the name of an engine.
     """

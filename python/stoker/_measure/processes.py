@@ -1,4 +1,4 @@
-"""CPU time of a process and everything it has started, from /proc."""
+"""CPU time of a process and all its descendants, from /proc."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _PROC = Path("/proc")
-# Places in /proc/PID/stat behind the name, which is in parentheses and may hold anything.
+# Fields of /proc/PID/stat after the name, which is in parentheses and may contain anything.
 _PARENT, _USER, _SYSTEM, _CHILDREN_USER, _CHILDREN_SYSTEM = 1, 11, 12, 13, 14
 
 
 @dataclass(frozen=True)
 class CpuUse:
-    """What a tree of processes has used so far."""
+    """CPU time of a tree of processes so far."""
 
     seconds: float
     processes: int
@@ -23,20 +23,20 @@ class CpuUse:
 def _stat_of(folder: Path) -> list[str] | None:
     try:
         text = (folder / "stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:  # it has ended meanwhile
+    except OSError:  # the process has ended meanwhile
         return None
     return text[text.rindex(")") + 1 :].split()
 
 
 def _ticks(stat: list[str]) -> int:
-    """With the children it has waited for: their time must not vanish when they end."""
+    """Includes children that it has waited for: their time must not vanish when they end."""
     return sum(int(stat[i]) for i in (_USER, _SYSTEM, _CHILDREN_USER, _CHILDREN_SYSTEM))
 
 
 def cpu_use(pid: int | None = None, proc: Path = _PROC) -> CpuUse:
-    """CPU time of ``pid`` (this process) and its descendants.
+    """Returns the CPU time of ``pid`` (default: this process) and its descendants.
 
-    To the hundredth of a second; this process's own more exactly.
+    Resolution: a hundredth of a second; finer for this process.
     """
     root = os.getpid() if pid is None else pid
     stats: dict[int, list[str]] = {}

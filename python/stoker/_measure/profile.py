@@ -1,4 +1,4 @@
-"""stoker.profile: how well a loader, anybody's, feeds a consumer."""
+"""stoker.profile: measures how well any loader feeds a consumer."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from stoker._loader.stats import LoaderStats
 from stoker._measure.gpu import gpu_share
 from stoker._measure.processes import CpuUse, cpu_use
 
-_GPU_LOOK_S = 0.1  # the driver's own samples are no closer
-_CPU_SECONDS_MIN = 0.2  # the kernel tells other processes' time in ticks of a hundredth
-_STALL_SHARE_NONE = 0.01  # below it nobody would notice
+_GPU_LOOK_S = 0.1  # the driver does not sample more often
+_CPU_SECONDS_MIN = 0.2  # the kernel counts other processes' time in ticks of a hundredth
+_STALL_SHARE_NONE = 0.01  # below this, a stall is not noticeable
 
-# What is short, by the stage of a stoker.Loader that was waited for most.
+# What is too slow, by the stage of a stoker.Loader with the longest wait.
 _SHORT = {
     "read": "storage is",
     "decode": "decoding in the loader's threads is",
@@ -34,26 +34,26 @@ _SHORT = {
 
 
 class Meter(Protocol):
-    """The clock, the consumer and the CPU; tests bring their own."""
+    """The clock, the consumer and the CPU; tests replace it."""
 
     def now(self) -> float:
-        """Seconds."""
+        """Returns seconds."""
 
     def compute(self, seconds: float) -> None:
         """Simulates a computation of this duration."""
 
     def cpu(self) -> CpuUse:
-        """What this process and its children have used so far."""
+        """Returns the CPU time of this process and its children so far."""
 
     def gpu(self) -> float | None:
-        """The part of the last moment in which the GPU computed, if one is in use."""
+        """Returns the share of the last moment in which the GPU computed, if one is in use."""
 
 
 class SystemMeter:
-    """The real one. It computes like an accelerator: without a CPU."""
+    """The real meter. It computes like an accelerator: without using the CPU."""
 
     def now(self) -> float:
-        """Seconds of a clock that never goes back."""
+        """Returns seconds of a monotonic clock."""
         return time.perf_counter()
 
     def compute(self, seconds: float) -> None:
@@ -61,42 +61,42 @@ class SystemMeter:
         time.sleep(seconds)
 
     def cpu(self) -> CpuUse:
-        """From /proc."""
+        """Reads /proc."""
         return cpu_use()
 
     def gpu(self) -> float | None:
-        """From the driver."""
+        """Asks the driver."""
         return gpu_share()
 
 
 @dataclasses.dataclass(frozen=True)
 class Profile:
-    """What :func:`stoker.profile` has measured; ``print`` it for a table."""
+    """The result of :func:`stoker.profile`; ``print`` it for a table."""
 
     source: str
-    """The type of what was measured."""
+    """The type of the iterable."""
     batches: int
     warmup_batches: int
     samples: int
     size_bytes: int
     elapsed_s: float
     first_batch_ms: float
-    """From the call of ``iter()`` on: worker processes start in it."""
+    """From the call of ``iter()``: includes the start of worker processes."""
     wait_mean_ms: float
     wait_p50_ms: float
     wait_p99_ms: float
     wait_max_ms: float
     step_ms: float | None
     stall_share: float | None
-    """The part of the time in which the consumer waited; None without a step."""
+    """The share of time in which the consumer waited; None without a step."""
     cpu_cores: float | None
-    """CPU seconds per second, of this process and its children; None of less than 0.2 s, in which
-    the kernel's ticks say nothing."""
+    """CPU seconds per second, of this process and its children; None for runs shorter than 0.2 s,
+    which the kernel's ticks cannot resolve."""
     processes: int
     gpu_share: float | None
-    """The part of the time in which torch's GPU computed; None where torch uses none."""
+    """The share of time in which torch's GPU computed; None if torch uses no GPU."""
     limit: str
-    """What holds the other up, in words."""
+    """What limits the rate, in words."""
 
     @property
     def samples_per_s(self) -> float:
@@ -110,11 +110,11 @@ class Profile:
 
     @property
     def cpu_text(self) -> str:
-        """The cores for a table; a dash where they are not known."""
+        """The cores for a table; a dash if unknown."""
         return "-" if self.cpu_cores is None else f"{self.cpu_cores:.2f}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Every figure by name, ready for JSON."""
+        """Returns all figures by name, for JSON."""
         rates = {"samples_per_s": self.samples_per_s, "bytes_per_s": self.bytes_per_s}
         return dataclasses.asdict(self) | rates
 
@@ -151,7 +151,7 @@ class Profile:
 
 
 def _waited_in(iterable: Any) -> dict[str, float]:
-    """Seconds by stage, as a stoker.Loader counts them; nothing of other loaders."""
+    """Returns seconds by stage for a stoker.Loader; empty for other loaders."""
     stats = iterable.stats() if callable(getattr(iterable, "stats", None)) else None
     return stats.waited_in_s if isinstance(stats, LoaderStats) else {}
 
@@ -171,7 +171,7 @@ def _limit(
 
 
 class _Run:
-    """What one call of profile() gathers."""
+    """The measurements of one call of profile()."""
 
     def __init__(self, meter: Meter, step_s: float, samples: Callable[[Any], int]) -> None:
         self.meter, self.step_s, self.count_samples = meter, step_s, samples
@@ -180,10 +180,10 @@ class _Run:
         self.first_s = self.began = self.ended = self.looked = 0.0
         self.gpu_shares: list[float] = []
         self.after = CpuUse(0, 0)
-        self.stage = ""  # that was waited for most, if it can be told
+        self.stage = ""  # the stage with the longest wait, if known
 
     def take(self, iterable: Iterable[Any], warmup: int, batches: int) -> CpuUse:
-        """Goes through the batches; returns the CPU use at the end of the warm-up."""
+        """Takes the batches; returns the CPU use at the end of the warm-up."""
         meter = self.meter
         asked = meter.now()
         iterator = iter(iterable)
@@ -206,12 +206,13 @@ class _Run:
                 self.samples += self.count_samples(batch)
                 self.size_bytes += count_bytes(batch)
                 self._look_at_gpu(got)
+            del batch  # letting go of it is a part of the step, and no wait for the next one
             # Counting is a part of the step, or of the time between two batches.
             left = self.step_s - (meter.now() - got)
             if left > 0:
                 meter.compute(left)
             asked = self.ended = meter.now()
-        self.after = meter.cpu()  # while the worker processes are still there
+        self.after = meter.cpu()  # while the worker processes still exist
         waited = {
             name: s - waited_before.get(name, 0.0) for name, s in _waited_in(iterable).items()
         }
@@ -238,25 +239,25 @@ def profile(
     samples: int | None = None,
     meter: Meter | None = None,
 ) -> Profile:
-    """Measures how fast batches come, from any loader, ours or another.
+    """Measures how fast a loader, ours or any other, produces batches.
 
     >>> print(stoker.profile(loader, batches=200, step_ms=12))
 
     Args:
-        iterable: A :class:`stoker.Loader`, a torch DataLoader, or whatever gives batches. It is
-            begun anew and left after ``batches``.
-        batches: How many to measure; fewer are measured if it ends before.
-        step_ms: Simulated time of a training step between two batches. None takes
-            batches as fast as they come.
-        warmup: Batches before, which do not count. The first one never does; its time is told
-            apart.
-        samples: Samples in a batch, where they cannot be guessed from it: by the first dimension
-            of its arrays, or its length.
+        iterable: A :class:`stoker.Loader`, a torch DataLoader, or any iterable of batches. It is
+            iterated anew and left after ``batches``.
+        batches: Number of batches to measure; fewer if the iterable ends before.
+        step_ms: Simulated time of a training step between two batches. None takes batches as fast
+            as possible.
+        warmup: Batches before the measurement, at least one. The time of the first batch is
+            reported separately.
+        samples: Samples in a batch, if they cannot be guessed from the first dimension of its
+            arrays or its length.
         meter: The clock, for tests.
 
     Raises:
-        ValueError: The iterable ended during the warm-up, or an argument makes no sense.
-        TypeError: It gives no batches, or an argument is no number.
+        ValueError: The iterable ended during the warm-up, or an argument is out of range.
+        TypeError: It is not an iterable, or an argument is not a number.
     """
     if not hasattr(iterable, "__iter__") and not hasattr(iterable, "__getitem__"):
         raise TypeError(f"profile() measures what gives batches, not {iterable!r}")

@@ -1,4 +1,4 @@
-"""stoker.sweep_workers: how many worker processes a torch DataLoader wants."""
+"""stoker.sweep_workers: how many worker processes a torch DataLoader needs."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from stoker._common.paths import path_text
 from stoker._dataset.dataset import Dataset
 from stoker._measure.profile import Profile, profile
 
-_GOOD_ENOUGH = 0.95  # of the best rate: a worker more must bring at least a twentieth
+_GOOD_ENOUGH = 0.95  # of the best rate: more workers must bring at least a twentieth
 _BAR_WIDTH = 40
 
 
 @dataclasses.dataclass(frozen=True)
 class Sweep:
-    """What :func:`stoker.sweep_workers` has measured; ``print`` it for a table and bars."""
+    """The result of :func:`stoker.sweep_workers`; ``print`` it for a table and bars."""
 
     profiles: dict[int, Profile]
     """By number of workers."""
 
     @property
     def best_samples_per_s(self) -> float:
-        """The highest rate of all counts."""
+        """The highest rate of all worker counts."""
         return max(found.samples_per_s for found in self.profiles.values())
 
     @property
@@ -38,7 +38,7 @@ class Sweep:
         return min(count for count, p in self.profiles.items() if p.samples_per_s >= enough)
 
     def to_dict(self) -> dict[str, Any]:
-        """Every figure, ready for JSON."""
+        """Returns all figures, for JSON."""
         rows = [{"workers": count, **p.to_dict()} for count, p in self.profiles.items()]
         return {"recommended": self.recommended, "profiles": rows}
 
@@ -59,7 +59,7 @@ class Sweep:
         ]
 
     def bars(self) -> str:
-        """The rates as a plot of text."""
+        """Returns a bar chart of the rates as text."""
         lines = []
         for count, p in self.profiles.items():
             bar = "#" * max(1, round(_BAR_WIDTH * p.samples_per_s / self.best_samples_per_s))
@@ -83,10 +83,10 @@ class Sweep:
         return f"<table><caption>num_workers={self.recommended}</caption>{body}</table>"
 
     def plot(self, path: str | os.PathLike[str]) -> None:
-        """Draws the rates into an image; its kind is that of the name's ending.
+        """Draws the rates into an image, whose format is determined by the file extension.
 
         Raises:
-            ImportError: matplotlib is not installed; :meth:`bars` does without.
+            ImportError: matplotlib is not installed; :meth:`bars` does not need it.
         """
         try:
             module = importlib.import_module("matplotlib.figure")
@@ -107,12 +107,12 @@ class Sweep:
 
 
 def as_list(samples: list[Any]) -> list[Any]:
-    """A batch as the list of its samples: samples of different sizes cannot be stacked."""
+    """Returns the samples as a list: samples of different sizes cannot be stacked."""
     return samples
 
 
 def _positions(count: int, total: int, shuffle: bool, seed: int) -> list[int]:
-    """Which samples to read: as many as are wanted, however small the dataset."""
+    """Returns which samples to read: as many as needed, even from a small dataset."""
     if shuffle:
         return [int(i) for i in np.random.default_rng(seed).integers(total, size=count)]
     return [i % total for i in range(count)]
@@ -131,12 +131,13 @@ def sweep_workers(
     collate_fn: Callable[[list[Any]], Any] | None = None,
     **loader_options: Any,
 ) -> Sweep:
-    """Runs a torch DataLoader with several numbers of workers and says which is enough.
+    """Runs a torch DataLoader with several numbers of workers and recommends one.
 
     >>> print(stoker.sweep_workers(dataset, batch_size=256))
 
     Every count reads the same samples, drawn at random with replacement (``shuffle=False``: in
-    order), after one run that is not counted: so all of them find the page cache alike.
+    order), after one run that is not counted, so that the state of the page cache is the same for
+    all.
 
     Args:
         dataset: A :class:`stoker.Dataset`, or any map-style dataset.
@@ -144,11 +145,11 @@ def sweep_workers(
         batch_size: Samples in a batch.
         batches: Batches to measure for each count.
         step_ms: As in :func:`stoker.profile`.
-        warmup: Likewise.
-        shuffle: Random samples, or in order.
-        seed: Of the draw.
-        collate_fn: As in torch. By default torch's own, and for a :class:`stoker.Dataset`, whose
-            samples may differ in size, the list of samples.
+        warmup: As in :func:`stoker.profile`.
+        shuffle: Read random samples, or in order.
+        seed: Seed of the random samples.
+        collate_fn: As in torch. Default: torch's own; for a :class:`stoker.Dataset`, whose samples
+            may differ in size, the list of samples.
         **loader_options: Further arguments of ``torch.utils.data.DataLoader``.
 
     Raises:

@@ -1,4 +1,4 @@
-"""stoker.ingest: from any iterable to shards."""
+"""stoker.ingest: writes shards from any iterable."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from stoker._common.paths import path_text
 
 Format: TypeAlias = Literal["tar", "mds", "tfrecord", "tokens", "counted", "shard001"]
 Field: TypeAlias = tuple[str, str, str, tuple[int, ...], bytes]  # name, type, dtype, shape, bytes
-ARRAY_FORMATS = ("tokens", "counted", "shard001")  # a sample is an array
-FORMATS = ("tar", "mds", "tfrecord", *ARRAY_FORMATS)
+FORMATS = tuple(name for name, _ in _native.written_formats())
+ARRAY_FORMATS = tuple(name for name, is_array in _native.written_formats() if is_array)
 
 
 @dataclass(frozen=True)
 class JsonValue:
-    """A value that is JSON whatever it is: of a source that knows the type of all its values.
+    """A value to store as JSON regardless of its type, from a source that knows its types.
 
-    A bare list of numbers is a feature of numbers in a TFRecord, and one of texts is not; an empty
-    one could be either.
+    A plain list of numbers becomes a numeric feature in a TFRecord, a list of texts does not, and
+    an empty list could be either.
     """
 
     value: Any
 
 
 def parse_size(size: int | str | None) -> int | None:
-    """A number as it is, "256MiB" as a number."""
+    """Returns a number unchanged, or parses a text such as "256MiB"."""
     return _native.parse_bytes(size) if isinstance(size, str) else size
 
 
@@ -44,7 +44,7 @@ def _array_field(name: str, value: npt.NDArray[Any]) -> Field:
 
 
 def _list_dtype(value: Any) -> str:
-    """What the numbers of a list are, if it holds nothing else: TFRecord has a form for such."""
+    """Returns the dtype of a list that has only numbers, for which TFRecord has a type."""
     if not isinstance(value, (list, tuple)) or not all(
         isinstance(number, float) or (isinstance(number, int) and -(2**63) <= number < 2**63)
         for number in value
@@ -54,7 +54,7 @@ def _list_dtype(value: Any) -> str:
 
 
 def _check_keys(value: Any) -> None:
-    """ValueError for keys that are several in a dict, and one in JSON: 1 and "1"."""
+    """Raises ValueError for keys that are different in a dict but equal in JSON: 1 and "1"."""
     if isinstance(value, dict):
         names = [key if isinstance(key, str) else json.dumps(key) for key in value]
         if len(set(names)) < len(names):
@@ -73,22 +73,22 @@ def _json_field(name: str, value: Any) -> Field:
         if isinstance(value, (dict, list, tuple)):
             _check_keys(value)
     except (TypeError, ValueError, RecursionError) as error:
-        raise ValueError(f"field {name!r}: {type(value).__name__} is no JSON: {error}") from None
+        raise ValueError(f"field {name!r}: {type(value).__name__} is not JSON: {error}") from None
     return name, "json", "" if is_told else _list_dtype(value), (), text.encode()
 
 
 def to_field(name: str, value: Any, *, keep_arrays: bool = False) -> Field:
-    """One value of a sample as the native writers take it.
+    """Returns one value of a sample in the form of the native writers.
 
-    Arrays of bytes in one dimension are bytes, which is how a Dataset gives them back;
-    ``keep_arrays`` leaves them what they are.
+    One-dimensional arrays of bytes become bytes, as a Dataset returns them; ``keep_arrays`` keeps
+    them as arrays.
     """
-    if isinstance(value, np.generic):
-        value = value.item() if value.dtype.kind in "biuf" else np.asarray(value)
-    if isinstance(value, (bytes, bytearray, memoryview)):
+    if isinstance(value, (bytes, bytearray, memoryview)):  # np.bytes_ and np.str_, too
         return name, "bytes", "", (), bytes(value)
     if isinstance(value, str):
         return name, "text", "", (), value.encode()
+    if isinstance(value, np.generic):
+        value = value.item() if value.dtype.kind in "biuf" else np.asarray(value)
     if isinstance(value, (bool, dict, list, tuple, JsonValue)) or value is None:
         return _json_field(name, value)
     if isinstance(value, int):
@@ -106,7 +106,7 @@ def to_field(name: str, value: Any, *, keep_arrays: bool = False) -> Field:
         raise ValueError(f"field {name!r}: a masked array, whose mask would be lost: fill it first")
     try:
         array = np.asarray(value)
-    except (TypeError, ValueError, RuntimeError) as error:  # of tensors
+    except (TypeError, ValueError, RuntimeError) as error:  # raised by tensors
         kind = f"{type(value).__name__} of {getattr(value, 'dtype', '?')}"
         raise ValueError(
             f"field {name!r}: {kind} cannot be an array ({error}): give a NumPy array, as of "
@@ -118,7 +118,7 @@ def to_field(name: str, value: Any, *, keep_arrays: bool = False) -> Field:
 
 
 def to_sample(number: int, sample: Mapping[str, Any], keep_arrays: bool) -> tuple[str, list[Field]]:
-    """A sample as the native writers take it; its number is its key if it has none."""
+    """Returns a sample in the form of the native writers; its number is its default key."""
     if not isinstance(sample, Mapping):
         raise ValueError(f"sample {number} is {type(sample).__name__}: give dicts of fields")
     key = sample.get("__key__", f"{number:09d}")
@@ -139,33 +139,33 @@ def ingest(
     samples: Iterable[Mapping[str, Any]],
     dst: str | os.PathLike[str],
     *,
-    format: Format = "tar",  # noqa: A002 (the word of the command line, too)
+    format: Format = "tar",  # noqa: A002 (as on the command line)
     samples_per_shard: int = 1000,
     shard_size: int | str | None = None,
 ) -> _native.PackReport:
     """Writes shards, an index with checksums, and a manifest from any iterable of dicts.
 
-    Values may be bytes, str, int, float, NumPy arrays and what ``numpy.asarray`` takes for one
-    (tensors in host memory); dicts, lists, bools and None become JSON, in a TFRecord lists of
-    numbers alone a feature of them. ``"__key__"`` is the key of the sample, else samples are
-    numbered. A shard's worth of samples is held in memory. What a
-    format has no type for is written in the nearest one: numbers in a tar become text, arrays
-    ``.npy`` files.
+    Values may be bytes, str, int, float, NumPy arrays and anything that ``numpy.asarray`` converts
+    (tensors in host memory); dicts, lists, bools and None become JSON; in a TFRecord, lists of only
+    numbers become a feature. ``"__key__"`` is the key of the sample; without it, samples are
+    numbered. The samples of one shard are kept in memory. A value without a type in the format is
+    written in the nearest one: in a tar, numbers become text and arrays ``.npy`` files.
+    The manifest of a tar records the types, so that a Dataset returns the values.
 
-    Shards get their names when they are whole and durable, the manifest comes last. If the iterable
-    raises, what was written is removed.
+    Shards are published when they are complete and durable; the manifest is written last. If the
+    iterable raises, everything that was written is removed.
 
     Args:
         samples: The samples, in the order of the shards.
         dst: A directory that is new or empty.
         format: "tar", "mds", "tfrecord"; for samples of one array each "tokens", and "counted" or
             "shard001" if all have the same length.
-        samples_per_shard: At most.
-        shard_size: A shard ends when its samples have that many bytes: 268435456, "256MiB".
+        samples_per_shard: Most samples in a shard.
+        shard_size: A shard ends when its samples have this many bytes: 268435456, "256MiB".
 
     Raises:
-        FileExistsError: There is something in ``dst``.
-        ValueError: A sample cannot be written; the message names it. Or there are none.
+        FileExistsError: ``dst`` is not empty.
+        ValueError: A sample cannot be written; the message names it. Or there are no samples.
     """
     if format not in FORMATS:
         raise ValueError(f"format={format!r} cannot be written: one of {', '.join(FORMATS)}")

@@ -1,4 +1,4 @@
-"""stoker.pack: from files to shards."""
+"""stoker.pack: packs files into shards."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _check_numbers(
     task: tuple[int, int] | None,
     sequence_length: int | None,
 ) -> None:
-    """What is wrong in a sentence, where the native function would list its signatures."""
+    """Raises clear errors, where the native function would list its signatures."""
     limits = (
         ("samples_per_shard", samples_per_shard, 1, 2**63),
         ("shuffle_seed", shuffle_seed, 0, 2**64),
@@ -57,7 +57,7 @@ def pack(
     src: str | os.PathLike[str],
     dst: str | os.PathLike[str],
     *,
-    format: Format | None = None,  # noqa: A002 (the word of the command line, too)
+    format: Format | None = None,  # noqa: A002 (as on the command line)
     samples_per_shard: int | None = None,
     shard_size: int | str = "256MiB",
     shuffle_seed: int | None = None,
@@ -72,34 +72,34 @@ def pack(
 ) -> _native.PackReport:
     """Packs files into shards, an index and a manifest, as ``stoker pack`` does.
 
-    A second call with the same arguments continues where the first was stopped. Files, links and
-    empty documents that are left out or need a word, and trees that look like several datasets, are
-    told by a ``UserWarning``.
+    A second call with the same arguments continues where the first one stopped. A ``UserWarning``
+    reports files and links that are left out, empty documents, and trees that look like several
+    datasets.
 
     Args:
-        src: A tree of a directory for each class, any tree (files grouped by stem), a JSONL file,
+        src: A tree with a directory per class, any tree (files grouped by stem), a JSONL file,
             ``.npy`` and ``.bin`` arrays; Parquet, Arrow, HDF5 or LMDB (with the extras of those
             names); text and JSONL, with a tokenizer.
-        dst: A directory that is new, empty, or of the same job; not inside of ``src``.
+        dst: A directory that is new, empty, or of the same job; not inside ``src``.
         format: "tar" (default), "mds", "tfrecord", "tokens" (default with a tokenizer), "counted"
             or "shard001".
-        samples_per_shard: At most.
-        shard_size: About: 268435456, "256MiB".
-        shuffle_seed: Shuffles; None keeps the order of the source.
-        threads: Shards at a time; 0: one for each core.
-        task: ``(i, n)``: packs the i-th of n parts, counted from 0. Join them by
+        samples_per_shard: Most samples in a shard.
+        shard_size: Approximate size of a shard: 268435456, "256MiB".
+        shuffle_seed: Seed of a shuffle; None keeps the order of the source.
+        threads: Shards to write at a time; 0: one per core.
+        task: ``(i, n)``: packs the i-th of n parts, counted from 0. Combine them with
             :func:`merge_pack` when all are done.
-        kind: What ``src`` is; by what is there if not given.
-        dtype: Of raw token arrays.
-        sequence_length: Cuts token arrays.
-        hidden: Packs the hidden files of a tree, too; the dot becomes "_" in their keys.
-        classes: A ``classes.json``, of an earlier pack, with the numbers that classes get.
-        **source_options: ``columns``, ``where`` (``"label < 10 and split == 'train'"``), ``key``
-            (the column with the keys), ``json_columns`` (columns to store as JSON) and ``rename``
-            (``{"URL": "url"}``) of Parquet and Arrow; ``schema`` of Petastorm, too; ``datasets``,
-            ``key`` and ``rename`` of HDF5; ``field`` and ``database`` of LMDB; ``tokenizer`` (a
-            tokenizer.json), ``eod`` (the token behind each document), ``lines`` (a document for
-            each line of text) and ``text_field`` (of JSONL) of text.
+        kind: The kind of ``src``; detected if not given.
+        dtype: Element type of raw token arrays.
+        sequence_length: Length of the sequences that token arrays are cut into.
+        hidden: Also pack the hidden files of a tree; the dot becomes "_" in their keys.
+        classes: A ``classes.json`` of an earlier pack, with the numbers of the classes.
+        **source_options: For Parquet and Arrow: ``columns``, ``where`` (``"label < 10 and split ==
+            'train'"``), ``key`` (the column with the keys), ``json_columns`` (columns to store as
+            JSON) and ``rename`` (``{"URL": "url"}``); for Petastorm also ``schema``. For HDF5:
+            ``datasets``, ``key`` and ``rename``. For LMDB: ``field`` and ``database``. For text:
+            ``tokenizer`` (a tokenizer.json), ``eod`` (the token after each document), ``lines`` (a
+            document per line of text) and ``text_field`` (for JSONL).
     """
     source, directory = path_text(src), path_text(dst)
     _check_numbers(samples_per_shard, shuffle_seed, threads, task, sequence_length)
@@ -154,5 +154,5 @@ def pack(
 
 
 def merge_pack(dst: str | os.PathLike[str]) -> _native.PackReport:
-    """Joins the tasks of one pack() into one index and one manifest."""
+    """Combines the tasks of one pack() into one index and one manifest."""
     return _native.merge_pack(path_text(dst))

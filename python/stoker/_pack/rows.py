@@ -1,4 +1,4 @@
-"""Packs a RowSource: plans shards, reads rows in threads, hands them to the native writers."""
+"""Packs a RowSource: plans shards, reads rows in threads, passes them to the native writers."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ from stoker._pack.importers.contract import Rows, RowSource
 from stoker._pack.ingest import ARRAY_FORMATS, FORMATS, to_sample
 from stoker._pack.staged_rows import Packed, StagedRows
 
-_OWN = ".stoker"  # of a dataset: what only Stoker reads
+_OWN = ".stoker"  # folder of a dataset that only Stoker reads
 _LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
-_WAIT_S = 0.1  # between two looks at signals and progress
+_WAIT_S = 0.1  # between two checks for signals and progress
 
 _Job = TypeVar("_Job")
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a pack is; bytes are those of samples that this run has packed."""
+    """Progress of a pack; bytes are those of samples packed in this run."""
 
     samples_done: int
     sample_count: int
     samples_found: int
     bytes_done: int
-    token_bytes: int = 0  # of one token, where samples are tokens
-    is_staging: bool = False  # the first of the two passes that some shuffles need
+    token_bytes: int = 0  # size of one token, if samples are tokens
+    is_staging: bool = False  # in the first of the two passes that some shuffles need
 
 
 @dataclass(frozen=True)
 class RowPack:
-    """What stoker.pack() was asked for."""
+    """The arguments of stoker.pack()."""
 
     format: str
     samples_per_shard: int
@@ -56,16 +56,16 @@ class RowPack:
 
 
 class _StoppedError(Exception):
-    """Another thread has failed, or somebody pressed Ctrl-C."""
+    """Another thread has failed, or the user pressed Ctrl-C."""
 
 
 def make_runs(
     session: _native.ImportSession, pending: list[int], starts: npt.NDArray[np.int64] | None
 ) -> list[list[int]]:
-    """Shards that one thread packs one after the other.
+    """Returns lists of shards that one thread packs one after another.
 
-    Neighbours that begin in the same piece of the source (a row group) are read in one go, because
-    each would have to read that piece again otherwise.
+    Adjacent shards that begin in the same piece of the source (a row group) are read together,
+    because otherwise each would read that piece again.
     """
     if starts is None:
         return [[shard] for shard in pending]
@@ -82,7 +82,7 @@ def make_runs(
 
 
 class _RowPacker:
-    """One job at work. Thread safety: pack_run() from any thread, the rest from one."""
+    """Runs one job. Thread safety: pack_run() from any thread, the rest from one."""
 
     def __init__(self, source: RowSource, session: _native.ImportSession, plan: RowPack) -> None:
         self._source = source
@@ -110,7 +110,7 @@ class _RowPacker:
             at += len(batch)
 
     def pack_run(self, shards: list[int]) -> None:
-        """Packs neighbouring shards."""
+        """Packs adjacent shards."""
         rows: Rows = range(self._session.range(shards[0])[0], self._session.range(shards[-1])[1])
         if self._plan.shuffle_seed is not None:
             rows = np.concatenate([self._session.order(shard) for shard in shards])
@@ -125,7 +125,7 @@ class _RowPacker:
                     if not samples:
                         raise OSError(
                             f"{self._source.path}: fewer rows than were counted; pack it "
-                            "when nobody writes to it"
+                            "when no other process writes to it"
                         )
                     part, samples = samples[: end - begin], samples[end - begin :]
                     writer.append(part)
@@ -136,7 +136,7 @@ class _RowPacker:
                 writer.abandon()
 
     def _count(self, samples: list[Packed]) -> None:
-        """Every batch passes here, so this is where a thread learns that it is over."""
+        """Counts a batch; also raises here if the thread must stop."""
         if self._stop.is_set():
             raise _StoppedError
         size = sum(len(field[4]) for _, fields in samples for field in fields)
@@ -156,7 +156,7 @@ class _RowPacker:
     def _run_all(
         self, work: Callable[[_Job], None], jobs: list[_Job], report: Callable[[], None]
     ) -> None:
-        """In threads; the first error ends them all."""
+        """Runs jobs in threads; the first error ends them all."""
         workers = min(self._plan.threads or os.cpu_count() or 1, max(1, len(jobs)))
         pool = ThreadPoolExecutor(workers, thread_name_prefix="stoker-pack")
         try:
@@ -169,7 +169,7 @@ class _RowPacker:
                     break
                 done, left = wait(left, timeout=_WAIT_S, return_when=FIRST_COMPLETED)
                 while done:
-                    done.pop().result()  # unnamed: a future here would keep its error alive
+                    done.pop().result()  # no variable: a future here would keep its error alive
                 report()
         except BaseException:
             self._stop.set()
@@ -178,7 +178,7 @@ class _RowPacker:
             pool.shutdown(wait=True, cancel_futures=True)
 
     def _stage(self, staged: StagedRows) -> None:
-        """The first pass over a source that cannot be read in a random order."""
+        """Runs the first pass over a source that cannot be read in random order."""
         missing = staged.find_missing()
         rows = sum(len(staged.rows_of(piece)) for piece in missing)
         found = self._session.sample_count - rows
@@ -192,9 +192,9 @@ class _RowPacker:
         self._staged = staged
 
     def run(self, directory: str, staging: str) -> _native.PackReport:
-        """All shards that are missing, then the manifest.
+        """Packs all missing shards, then writes the manifest.
 
-        ``staging`` names a folder in the directory's ``.stoker`` that it may use.
+        ``staging`` names a folder in the directory's ``.stoker`` that may be used.
         """
         pending = self._session.find_pending()
         spans = (self._session.range(shard) for shard in pending)
@@ -212,7 +212,7 @@ class _RowPacker:
         return self._session.close()
 
     def close(self) -> None:
-        """Lets go of the folder, which stays."""
+        """Closes the folder, which is kept."""
         if self._folder is not None:
             self._folder.close()
 
@@ -240,7 +240,7 @@ def _pack(
     packer = _RowPacker(source, session, plan)
     try:
         return packer.run(directory, staging)
-    except ValueError:  # what cannot be packed as it is: if no shard is, nothing is left behind
+    except ValueError:  # invalid data: if no shard is packed, nothing is left behind
         if len(session.find_pending()) == session.shard_count:
             _remove_staged(directory, staging)
             session.withdraw()

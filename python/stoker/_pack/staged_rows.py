@@ -1,12 +1,12 @@
-"""A copy of rows that can only be read in order, from which they can be read in any.
+"""A copy, readable in any order, of rows that can only be read sequentially.
 
-A row of Parquet costs the decoding of its row group, one of chunked HDF5 that of its chunk. To
-shuffle such a source, its rows are decoded once, in order, into files beside the shards-to-be; the
-shards then take theirs from there, each by one read.
+Reading a row of Parquet requires decoding its row group, a row of chunked HDF5 its chunk. To
+shuffle such a source, its rows are decoded once, in order, into files beside the future shards; the
+shards then read theirs from there, with one read per row.
 
-A file holds a piece of the source: the records of its rows (``_encode``) one behind the other, then
-a table (row numbers, ends of records, CRC-32 of records), then a tail that says how long the table
-is. It gets its name when it is whole and durable, so a restart keeps it.
+A file contains a piece of the source: the concatenated records of its rows (``_encode``), then a
+table (row numbers, ends of records, CRC-32 of records), then a tail with the length of the table.
+It is renamed to its name when it is complete and durable, so a restart keeps it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from stoker._common.plain_files import OwnFolder
 from stoker._pack.importers.contract import BATCH_BYTES, BATCH_ROWS, RowSource
 from stoker._pack.ingest import Field, to_sample
 
-_PIECE_BYTES = 64 << 20  # of rows in one file, about; never less than a row group
+_PIECE_BYTES = 64 << 20  # approximate size of the rows in one file; at least a row group
 _TAIL = struct.Struct("<8sQQ")  # mark, rows, CRC-32 of the table
 _MARK = b"STKROWS1"
 _ENTRY = np.dtype([("row", "<u8"), ("end", "<u8"), ("crc", "<u4")])
@@ -42,7 +42,7 @@ def _name_of(piece: int) -> str:
 
 
 def _encode(sample: Packed) -> bytes:
-    """The length of a JSON header, the header, the fields' bytes."""
+    """Returns the length of a JSON header, the header, and the fields' bytes."""
     key, fields = sample
     head = json.dumps([key, [[*field[:4], len(field[4])] for field in fields]]).encode()
     return b"".join([len(head).to_bytes(4, "little"), head, *(field[4] for field in fields)])
@@ -59,7 +59,7 @@ def _decode(record: bytes) -> Packed:
 
 
 def _read_table(folder: OwnFolder, name: str) -> npt.NDArray[Any] | None:
-    """The table of a finished file; None if there is none, also where something else is."""
+    """Returns the table of a finished file; None if it is missing or something else."""
     try:
         with folder.open(name) as file:
             size = file.seek(0, os.SEEK_END)
@@ -82,7 +82,7 @@ def _read_table(folder: OwnFolder, name: str) -> npt.NDArray[Any] | None:
 
 
 class StagedRows:
-    """Those rows of a source that some shards need.
+    """The rows of a source that some shards need.
 
     Thread safety: stage() from any thread, each piece once; read() from any thread after load().
     """
@@ -94,11 +94,11 @@ class StagedRows:
         wanted: npt.NDArray[np.uint64],
         keep_arrays: bool,
     ) -> None:
-        """Stages nothing yet.
+        """Does not stage anything yet.
 
         Args:
-            source: What is read in order.
-            folder: For the files; of one source and one choice of its rows.
+            source: The source to read in order.
+            folder: For the files; for one source and one selection of its rows.
             wanted: The rows to keep, ascending.
             keep_arrays: As for to_sample().
         """
@@ -107,12 +107,12 @@ class StagedRows:
         self._wanted = wanted
         self._keep_arrays = keep_arrays
         self._starts = self._cut()
-        self._paths: list[Path] = []  # of files that have rows
+        self._paths: list[Path] = []  # files with rows
         self._first: npt.NDArray[Any] = np.zeros(1, np.int64)  # their first entries in the table
         self._table = np.empty(0, _ENTRY)
 
     def _cut(self) -> npt.NDArray[np.int64]:
-        """The first row of each piece, and the end of the last."""
+        """Returns the first row of each piece, and the end of the last."""
         mean = max(1, self._source.size_bytes // max(1, self._source.count))
         rows = max(1, _PIECE_BYTES // mean)
         count = self._source.count
@@ -126,12 +126,12 @@ class StagedRows:
         return self._folder.path / _name_of(piece)
 
     def rows_of(self, piece: int) -> npt.NDArray[np.uint64]:
-        """The wanted rows that lie in it."""
+        """Returns the wanted rows in the piece."""
         first, last = np.searchsorted(self._wanted, self._starts[piece : piece + 2])
         return self._wanted[first:last]
 
     def find_missing(self) -> list[int]:
-        """The pieces that are still to be staged; a file with rows of finished shards is none."""
+        """Returns the pieces to stage; one is not missing if its file has all wanted rows."""
         missing = []
         for piece in range(len(self._starts) - 1):
             rows = self.rows_of(piece)
@@ -143,7 +143,7 @@ class StagedRows:
         return missing
 
     def stage(self, piece: int, count: Callable[[list[Packed]], None]) -> None:
-        """Writes the file of a piece; ``count`` is called with what is written, and may raise."""
+        """Writes the file of a piece; calls ``count`` with what is written, which may raise."""
         part = f"{piece:06d}.part"
         entries: list[tuple[int, int, int]] = []
         try:
@@ -177,12 +177,12 @@ class StagedRows:
             found += len(rows)
         if found != len(wanted):
             raise OSError(
-                f"{self._source.path}: fewer rows than were counted; pack it when nobody writes "
-                "to it"
+                f"{self._source.path}: fewer rows than were counted; pack it when no other "
+                "process writes to it"
             )
 
     def load(self) -> None:
-        """Takes in the tables, once all pieces are staged."""
+        """Loads the tables, once all pieces are staged."""
         pieces = [p for p in range(len(self._starts) - 1) if len(self.rows_of(p))]
         tables = []
         for piece in pieces:
@@ -195,7 +195,7 @@ class StagedRows:
         self._table = np.concatenate(tables)
 
     def read(self, rows: npt.NDArray[np.uint64]) -> Iterator[list[Packed]]:
-        """The rows in that order, some at a time."""
+        """Yields the rows in that order, in batches."""
         entries = np.searchsorted(self._table["row"], rows)
         files = np.searchsorted(self._first, entries, side="right") - 1
         starts = np.where(entries == self._first[files], 0, self._table["end"][entries - 1])
@@ -211,7 +211,7 @@ class StagedRows:
             at = some.stop
 
     def _fetch(self, *columns: npt.NDArray[Any]) -> list[Packed]:
-        """From files, offsets, sizes and checksums."""
+        """Reads records by files, offsets, sizes and checksums."""
         files, starts, sizes, checksums = (column.tolist() for column in columns)
         paths = [self._paths[file] for file in files]
         samples = []

@@ -15,11 +15,11 @@ namespace {
 
 constexpr std::uint64_t kTensorBytes = std::uint64_t{64} << 20;
 constexpr std::size_t kPageBytes = 4096;
-/// Takes one bit of each float's exponent away: what is left is finite.
+/// Clears one exponent bit of each float, which makes every float finite.
 constexpr std::uint64_t kFiniteMask = 0xBFFFFFFFBFFFFFFF;
 constexpr std::uint64_t kGolden = 0x9E3779B97F4A7C15;
 
-/// As the kernel estimates it; the largest number where it does not.
+/// Returns the kernel's estimate of the available memory, or UINT64_MAX if there is none.
 std::uint64_t available_memory_bytes() {
   std::ifstream file("/proc/meminfo");
   std::string name;

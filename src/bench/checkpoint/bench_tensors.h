@@ -14,19 +14,19 @@
 
 namespace stoker {
 
-/// The state of a make-believe model: finite 32-bit floats that nobody can compress, in tensors of
-/// 64 MiB and a smaller last one.
+/// The state of an artificial model: finite, incompressible 32-bit floats in tensors of 64 MiB; the
+/// last one may be smaller.
 ///
 /// Thread safety: none.
 class BenchTensors {
  public:
-  /// `size_bytes` in all, rounded down to whole floats. `no_space` if the machine has less than
-  /// twice as much memory to spare: a save stages a copy of all of it.
+  /// Makes tensors of `size_bytes` in total, rounded down to a multiple of 8. `no_space` if less
+  /// than twice as much memory is available: a save stages a copy of all tensors.
   static Result<BenchTensors> make(std::uint64_t size_bytes);
 
-  /// Changes every page of every tensor; `round` makes it differ from all other rounds.
+  /// Changes every page of every tensor; each `round` gives other bytes.
   void change(std::uint64_t round);
-  /// Leaves nothing of what was there, so that a restore cannot pass by doing nothing.
+  /// Sets all bytes to zero, so that a restore that does nothing is detected.
   void clear();
   Digest128 digest() const { return xxh3_128(bytes()); }
 

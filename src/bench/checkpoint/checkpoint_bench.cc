@@ -43,7 +43,7 @@ class Bench {
   Result<RestoreSample> restore(BenchTensors& tensors, bool is_cold);
   Result<CacheCheck> prepare(const CheckpointReader& reader, bool is_cold) const;
 
-  /// What failed because it was interrupted was interrupted.
+  /// Reports any failure after a stop request as an interruption.
   Status explain(Status status) const {
     if (status.ok() || !stop_.stop_requested()) return status;
     return Status(Code::cancelled, "interrupted");
@@ -68,7 +68,7 @@ Status Bench::check_options() const {
     return Status(Code::invalid_argument, "--size " + format_bytes(options_.size_bytes) +
                                               " is too small: use at least " +
                                               format_bytes(CheckpointBenchOptions::kSizeBytesMin));
-  // The last checkpoint stays until the next is committed.
+  // A checkpoint is kept until the next one is committed.
   const std::uint64_t on_disk =
       options_.size_bytes > ~std::uint64_t{0} / 2 ? options_.size_bytes : 2 * options_.size_bytes;
   Status room = check_room(options_.path, on_disk, "--size");
@@ -93,7 +93,7 @@ Result<SaveSample> Bench::save(Checkpointer& saver, const BenchTensors& tensors,
 }
 
 Status Bench::save_all(BenchTensors& tensors) {
-  // The last checkpoint stays until the next is committed.
+  // A checkpoint is kept until the next one is committed.
   STOKER_ASSIGN(const std::unique_ptr<Checkpointer> saver,
                 Checkpointer::make({.directory = directory_,
                                     .retention = {.keep_last = 1},
@@ -104,17 +104,17 @@ Status Bench::save_all(BenchTensors& tensors) {
     tensors.change(step);
     Result<SaveSample> sample = save(*saver, tensors, step);
     if (!sample.ok()) {
-      static_cast<void>(saver->close());  // it has just told its error
+      static_cast<void>(saver->close());  // save() has reported the error
       return sample.status();
     }
     report_.saves.push_back(*sample);
-    STOKER_TRY(saver->wait());  // until the blocks of the one before are free
+    STOKER_TRY(saver->wait());  // until the previous checkpoint is removed and its blocks are free
     if (stop_.stop_requested()) return Status(Code::cancelled, "interrupted");
   }
   return saver->close();
 }
 
-/// Brings all files of the checkpoint into one state, and says which it was.
+/// Evicts or caches all files of the checkpoint, and returns the state that was reached.
 Result<CacheCheck> Bench::prepare(const CheckpointReader& reader, bool is_cold) const {
   STOKER_ASSIGN(BufferPool pool, BufferPool::make({.budget_bytes = kWarmBytes}));
   CacheCheck worst{.state = is_cold ? CacheState::cold : CacheState::warm};

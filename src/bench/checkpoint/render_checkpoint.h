@@ -6,9 +6,9 @@
 
 namespace stoker {
 
-/// For people.
+/// Renders a table for people.
 std::string render_checkpoint_text(const CheckpointReport& report);
-/// One object, for programs: times in nanoseconds, rates in bytes per second.
+/// Renders one JSON object: times in nanoseconds, rates in bytes per second.
 std::string render_checkpoint_json(const CheckpointReport& report);
 
 }  // namespace stoker

@@ -7,7 +7,7 @@
 namespace stoker {
 namespace {
 
-/// Sums over a stretch of windows, from which its mean and its squared deviations follow.
+/// Sums over a run of windows, from which the mean and the squared deviations are computed.
 struct Sums {
   double count = 0;
   double sum = 0;
@@ -26,7 +26,7 @@ Sums operator-(const Sums& all, const Sums& part) {
   return {all.count - part.count, all.sum - part.sum, all.squares - part.squares};
 }
 
-/// What is left of the squared deviations after the best straight line through the rates.
+/// Returns the squared deviations from the best straight line through the rates.
 double deviation_from_line(std::span<const double> rates, const Sums& all) {
   const double middle = (all.count - 1) / 2;
   double together = 0;
@@ -39,7 +39,7 @@ double deviation_from_line(std::span<const double> rates, const Sums& all) {
   return positions > 0 ? std::max(all.deviation() - together * together / positions, 0.0) : 0;
 }
 
-/// Few outliers, or a drop that has only begun, leave it where it was.
+/// The median, because a few outliers, or a drop that has just started, hardly change it.
 double median_of(std::span<const double> rates) {
   std::vector<double> sorted(rates.begin(), rates.end());
   const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2);

@@ -17,10 +17,10 @@ namespace {
 
 constexpr std::uint32_t kBlockBytes = std::uint32_t{4} << 20;
 constexpr std::uint32_t kDepth = 8;
-constexpr std::uint64_t kWindowCountMin = 64;  // of a run that goes to its end
+constexpr std::uint64_t kWindowCountMin = 64;  // of a complete run
 constexpr std::size_t kWindowsToBeSure = 16;
 
-/// As many bytes as asked for, or as are decent to take.
+/// Returns the requested number of bytes, or a default that leaves most of the free space.
 Result<std::uint64_t> choose_bytes_max(const CliffBenchOptions& options) {
   if (options.bytes_max != 0) return options.bytes_max;
   STOKER_ASSIGN(const std::uint64_t free_bytes, free_bytes_of(options.path));
@@ -65,7 +65,7 @@ Result<CliffReport> run_cliff_bench(const CliffBenchOptions& options, FileOps& o
                 BufferPool::make({.budget_bytes = std::size_t{kBlockBytes} * kDepth}));
   STOKER_ASSIGN(const BenchEngine made, make_bench_engine(options.engine, kDepth));
   const std::unique_ptr<Engine>& engine = made.engine;
-  static_cast<void>(engine->register_buffers(pool.memory()));  // goes on without where refused
+  static_cast<void>(engine->register_buffers(pool.memory()));  // optional
   report.engine = engine_kind_name(engine->caps().kind);
 
   const std::uint64_t window_count = report.bytes_max / report.window_bytes;

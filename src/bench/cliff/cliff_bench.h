@@ -15,7 +15,7 @@
 namespace stoker {
 
 struct CliffBenchOptions {
-  static constexpr std::uint64_t kBytesMin = std::uint64_t{64} << 20;  ///< 16 windows of a block.
+  static constexpr std::uint64_t kBytesMin = std::uint64_t{64} << 20;  ///< 16 windows of one block.
   static constexpr std::uint64_t kBytesDefaultMax = std::uint64_t{64} << 30;
   static constexpr std::uint64_t kWindowBytesMax = std::uint64_t{256} << 20;
 
@@ -38,10 +38,10 @@ struct CliffReport {
   std::uint64_t bytes_written() const noexcept;
 };
 
-/// Writes incompressible data into one fresh file, window by window, until the rate has broken and
-/// stayed low for 16 windows, or `bytes_max` are written. The file is gone on return.
+/// Writes incompressible data to one new file, window by window, until the rate has dropped and
+/// stayed low for 16 windows, or `bytes_max` are written. The file is removed before it returns.
 ///
-/// Fails as run_disk_bench() does.
+/// Fails in the same way as run_disk_bench().
 Result<CliffReport> run_cliff_bench(const CliffBenchOptions& options, FileOps& ops,
                                     const ProgressSink& progress, const std::stop_token& stop);
 

@@ -18,7 +18,7 @@ std::string rate(double bytes_per_s) {
   return format_rate(static_cast<std::uint64_t>(bytes_per_s));
 }
 
-/// The windows' rates, averaged down to at most one screen line.
+/// Returns the rates of the windows, averaged so that they fit on one screen line.
 std::vector<double> rates_for_line(const CliffReport& report) {
   const std::size_t count = report.windows.size();
   const std::size_t step =

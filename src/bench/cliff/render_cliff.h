@@ -1,5 +1,5 @@
 /// \file
-/// A CliffReport as text. Pure: no I/O, no clock.
+/// Renders a CliffReport as text. Uses no I/O and no clock.
 #pragma once
 
 #include <string>

@@ -9,14 +9,14 @@ namespace stoker {
 
 enum class Pattern : std::uint8_t { sequential, random };
 
-/// The blocks of a file, one after the other: in file order, or shuffled. Each pass visits every
-/// block exactly once, so a cold block stays cold until its turn; random draws would come back to
-/// blocks that the page cache holds by then. Nothing is stored, however large the file.
+/// The blocks of a file, in file order or shuffled. Each pass visits every block exactly once, so a
+/// cold block stays cold until its turn; independent random draws would return to blocks that are
+/// in the page cache by then. Uses constant memory, however large the file.
 ///
 /// Thread safety: none.
 class BlockOrder {
  public:
-  /// The same seed gives the same order. `block_count` is at least 1.
+  /// The same seed gives the same order. `block_count` must be at least 1.
   BlockOrder(Pattern pattern, std::uint64_t block_count, std::uint64_t seed)
       : pattern_(pattern),
         block_count_(block_count),
@@ -26,15 +26,15 @@ class BlockOrder {
   std::uint64_t next() noexcept {
     if (position_ == block_count_) {
       position_ = 0;
-      key_ = mix_bits(key_ + 1);  // another order each pass
+      key_ = mix_bits(key_ + 1);  // another order in each pass
     }
     const std::uint64_t position = position_++;
     return pattern_ == Pattern::sequential ? position : shuffled(position);
   }
 
  private:
-  /// A Feistel network permutes the next power of four; positions that land outside are permuted
-  /// again until they are inside, which keeps it a permutation of [0, block_count).
+  /// A Feistel network permutes the numbers below the next power of four; a result that is too
+  /// large is permuted again until it is inside, which gives a permutation of [0, block_count).
   std::uint64_t shuffled(std::uint64_t x) const noexcept {
     const std::uint64_t mask = (std::uint64_t{1} << half_bits_) - 1;
     do {

@@ -10,7 +10,7 @@
 
 namespace stoker {
 
-/// What the page cache held of a file when a measurement began, as residency() proved it.
+/// How much of a file was in the page cache when a measurement started, according to residency().
 enum class CacheState : std::uint8_t {
   cold,           ///< Less than 1 % resident.
   warm,           ///< More than 99 % resident.
@@ -22,13 +22,13 @@ std::string_view cache_state_name(CacheState state) noexcept;
 struct CacheCheck {
   CacheState state = CacheState::not_applicable;
   double resident_share = 0;
-  std::string note = {};  ///< Why it is not as wished; empty when it is.
+  std::string note = {};  ///< Why the state is not the requested one; empty if it is.
 };
 
-/// Evicts the file and looks whether that worked: on tmpfs, for one, it never does.
+/// Evicts the file and checks whether that worked; on tmpfs, for example, it never does.
 Result<CacheCheck> make_cold(int fd);
 
-/// Reads the first `range_bytes` once and looks whether they stayed.
+/// Reads the first `range_bytes` once and checks whether they stayed in the page cache.
 Result<CacheCheck> make_warm(int fd, std::uint64_t range_bytes, BufferPool& pool,
                              const std::stop_token& stop);
 

@@ -45,14 +45,14 @@ std::string describe(const DiskCase& row) {
   return "";
 }
 
-/// What may be called warm without pushing everything else out of memory.
+/// Returns how much to read for a warm case without evicting everything else from memory.
 std::uint64_t warm_range_bytes(std::uint64_t file_bytes) {
   const auto memory = static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) *
                       static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
   return std::min({file_bytes, kWarmBytesMax, memory / 8 / kFillBlockBytes * kFillBlockBytes});
 }
 
-/// Everything the cases share: one engine, one arena, one file to read.
+/// The state that the cases share: one engine, one arena, one file to read.
 class DiskBench {
  public:
   DiskBench(const DiskBenchOptions& options, FileOps& ops, std::stop_token stop)
@@ -132,9 +132,10 @@ class DiskBench {
     result.max_ns = count_ns(found.latency.max());
   }
 
-  /// A fresh file each time: overwriting is up to a fifth faster. The last one is kept for reading.
+  /// Writes a new file each time, because overwriting is up to a fifth faster. The last file is
+  /// kept for reading.
   Result<Measurement> measure_write(const DiskCase& row) {
-    data_.reset();  // one file at a time, or the room would not suffice
+    data_.reset();  // one file at a time: check_room() allows for no more
     STOKER_ASSIGN(ScratchFile fresh,
                   ScratchFile::create(ops_, options_.path, {.policy = row.policy.cache}));
     data_.emplace(std::move(fresh));
@@ -148,13 +149,13 @@ class DiskBench {
                         stop_);
   }
 
-  /// The file that reads use: what the last write left, or a new one, filled up to its size.
+  /// Prepares the file for reads: that of the last write, or a new one, filled up to its size.
   Status prepare_data() {
     if (!data_) {
       STOKER_ASSIGN(ScratchFile fresh, ScratchFile::create(ops_, options_.path, {}));
       data_.emplace(std::move(fresh));
     }
-    // Whole blocks throughout, so that a direct write never starts inside one.
+    // Only whole blocks, so that a direct write never starts inside one.
     const std::uint64_t done = data_->file().size_bytes();
     const std::uint64_t size = options_.size_bytes / kFillBlockBytes * kFillBlockBytes;
     if (size < done + kFillBlockBytes) return {};
@@ -180,8 +181,7 @@ class DiskBench {
                   is_warm ? make_warm(fd, range, *pool_, stop_) : make_cold(fd));
     note_cache(check, result);
 
-    // A second pass over a cold file would find it warm; without the page cache there is no such
-    // thing.
+    // A second pass over a cold file would find it warm, except with direct I/O.
     const bool repeat = is_warm || row.policy.cache == CachePolicy::direct;
     const bool is_random = row.kind == CaseKind::rand_read;
     const Workload workload{.pattern = is_random ? Pattern::random : Pattern::sequential,
@@ -218,7 +218,7 @@ class DiskBench {
   }
 
   SmallFilesWorkload small_files_of(const DiskCase& row) const {
-    // A quarter of the room: each of them also takes a block or two of metadata.
+    // A quarter of the room: each file also takes a block or two of metadata.
     const std::uint64_t fitting = options_.size_bytes / 4 / row.block_bytes;
     return {.file_bytes = row.block_bytes,
             .count_max = static_cast<std::uint32_t>(
@@ -258,7 +258,7 @@ class DiskBench {
   FileOps& ops_;
   const std::stop_token stop_;
   std::optional<BufferPool> pool_;
-  std::unique_ptr<Engine> engine_;  // after the pool, whose memory it may have registered
+  std::unique_ptr<Engine> engine_;  // after the pool: it may have registered the pool's memory
   std::optional<ScratchFile> data_;
   std::optional<ScratchDirectory> small_;
   std::uint64_t small_count_ = 0;
@@ -277,7 +277,7 @@ Result<DiskReport> run_disk_bench(const DiskBenchOptions& options, FileOps& ops,
   const std::vector<DiskCase> cases = make_disk_cases(options);
   if (cases.empty())
     return Status(Code::invalid_argument,
-                  "no case is left to run: that policy does not do what --only asks for");
+                  "no case is left to run: --policy does not apply to the cases of --only");
   STOKER_TRY(check_room(options.path, options.size_bytes, "--size"));
   sweep_scratch(ops, options.path);
 

@@ -12,7 +12,7 @@
 
 namespace stoker {
 
-/// What is about to happen, for people who wait.
+/// The step that is about to start, for progress displays.
 struct Progress {
   std::size_t step = 0;  ///< From 0.
   std::size_t step_count = 0;
@@ -20,12 +20,12 @@ struct Progress {
 };
 using ProgressSink = std::function<void(const Progress&)>;
 
-/// Measures the disk under `options.path`: every case of make_disk_cases(), each bounded in bytes
-/// and time. Scratch files are gone on return, whatever it is.
+/// Measures the disk under `options.path`: every case of make_disk_cases(), each limited in bytes
+/// and time. Scratch files are removed before it returns, with or without an error.
 ///
-/// A policy that the filesystem refuses is a skipped result, unless it is the one asked for. Fails
-/// with `invalid_argument` for options that make no sense, `no_space` before anything is written if
-/// there is too little room, `cancelled` when `stop` fires: partial results are not results.
+/// A policy that the filesystem refuses gives a skipped result, unless `options.policy` requests
+/// it. Fails with `invalid_argument` for invalid options, `no_space` before anything is written if
+/// there is too little room, and `cancelled`, without partial results, if `stop` is requested.
 Result<DiskReport> run_disk_bench(const DiskBenchOptions& options, FileOps& ops,
                                   const ProgressSink& progress, const std::stop_token& stop);
 

@@ -34,16 +34,16 @@ constexpr std::array kKindNames = {
     KindName{CaseKind::small_read, "small_read"},
 };
 
-/// One line of the table: every combination of its blocks and depths, for each policy it names.
+/// One row of the table: every combination of its blocks and depths, for each of its policies.
 struct Row {
   CaseKind kind;
   CacheState cache;
   std::span<const std::uint32_t> blocks;
   std::span<const std::uint32_t> depths;
-  std::vector<AccessPolicy> policies;  ///< When the caller named none.
+  std::vector<AccessPolicy> policies;  ///< If the caller requests none.
 };
 
-/// Direct is written last: its file is the one that the reads then use.
+/// Direct is written last: the reads then use its file.
 const std::vector<Row>& rows() {
   using enum CaseKind;
   using enum CacheState;
@@ -65,8 +65,9 @@ const std::vector<Row>& rows() {
   return table;
 }
 
-/// Whether a row can be run under the one policy that was asked for. Rows for mappings have a
-/// depth of their own; direct I/O has no warm side; the rest takes any cache policy.
+/// Whether a row can be run under the one policy that was requested. Rows for mappings have their
+/// own depth; direct I/O has no warm cases; small files are read and written only through the page
+/// cache; other rows accept any cache policy.
 bool row_takes(const Row& row, const AccessPolicy& policy) {
   const bool for_mappings =
       std::find(row.policies.begin(), row.policies.end(), kMapped) != row.policies.end();
@@ -77,7 +78,7 @@ bool row_takes(const Row& row, const AccessPolicy& policy) {
   return !small || policy == kBuffered || policy.cache == CachePolicy::automatic;
 }
 
-/// Whether several requests can be in flight: not in a mapping, nor where each waits for the last.
+/// Whether several requests can be in flight: not with a mapping, nor if each waits for the last.
 bool has_queue(CaseKind kind, const AccessPolicy& policy) {
   using enum CaseKind;
   return !policy.is_mapped && (kind == seq_write || kind == seq_read || kind == rand_read);

@@ -1,5 +1,5 @@
 /// \file
-/// What `stoker bench disk` measures: the table of cases, as data.
+/// The table of cases that `stoker bench disk` measures.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace stoker {
 
-/// A cache policy, or a mapping, which is not one but is what people compare with.
+/// A cache policy, or a mapping for comparison.
 struct AccessPolicy {
   CachePolicy cache = CachePolicy::automatic;
   bool is_mapped = false;
@@ -25,7 +25,7 @@ struct AccessPolicy {
   bool operator==(const AccessPolicy&) const = default;
 };
 
-/// "mmap" or a CachePolicy's name; `invalid_argument` lists them otherwise.
+/// Accepts "mmap" and the names of CachePolicy; the `invalid_argument` for others lists them.
 Result<AccessPolicy> parse_access_policy(std::string_view name);
 
 enum class CaseKind : std::uint8_t {
@@ -39,7 +39,7 @@ enum class CaseKind : std::uint8_t {
 };
 
 std::string_view case_kind_name(CaseKind kind) noexcept;
-/// `invalid_argument` lists them.
+/// Accepts the names of case_kind_name(); the `invalid_argument` for others lists them.
 Result<CaseKind> parse_case_kind(std::string_view name);
 
 struct DiskCase {
@@ -47,7 +47,7 @@ struct DiskCase {
   AccessPolicy policy = {};
   std::uint32_t block_bytes = 0;
   std::uint32_t depth = 1;
-  CacheState cache = CacheState::not_applicable;  ///< As wished.
+  CacheState cache = CacheState::not_applicable;  ///< As requested.
 };
 
 struct DiskBenchOptions {
@@ -61,16 +61,16 @@ struct DiskBenchOptions {
   nanoseconds time_per_case = std::chrono::milliseconds(1500);
   std::uint32_t small_file_count_max = 20'000;
   EngineKind engine = EngineKind::automatic;
-  std::optional<AccessPolicy> policy = {};  ///< Without one: buffered, direct and mmap, compared.
-  std::vector<CaseKind> only = {};          ///< Empty: all.
+  std::optional<AccessPolicy> policy = {};        ///< None: compares buffered, direct and mmap.
+  std::vector<CaseKind> only = {};                ///< Empty: all.
   std::optional<std::uint32_t> block_bytes = {};  ///< Instead of the table's block sizes.
   std::optional<std::uint32_t> depth = {};        ///< Instead of the table's depths.
 };
 
-/// `invalid_argument` for what can never be measured.
+/// Returns `invalid_argument` for options that cannot be measured.
 Status check_options(const DiskBenchOptions& options);
 
-/// The cases in the order they are run: writes, cold reads, warm reads, syncs, small files.
+/// Returns the cases in the order they run: writes, cold reads, warm reads, syncs, small files.
 std::vector<DiskCase> make_disk_cases(const DiskBenchOptions& options);
 
 }  // namespace stoker

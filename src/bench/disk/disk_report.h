@@ -10,15 +10,15 @@
 
 namespace stoker {
 
-/// One measured case. Field names are those of the JSON.
+/// One measured case. The JSON uses the same names, except "name" for `kind`.
 struct DiskResult {
   CaseKind kind = CaseKind::seq_read;
   std::string engine = {};  ///< "none" for a mapping.
   AccessPolicy policy = {};
-  std::string io_path = {};  ///< What the policy came to: "direct", "dontcache"; "mmap".
+  std::string io_path = {};  ///< The path taken: "direct", "dontcache", "mmap" and so on.
   std::uint32_t block_bytes = 0;
   std::uint32_t depth = 0;
-  CacheState cache = CacheState::not_applicable;  ///< As proven, not as wished.
+  CacheState cache = CacheState::not_applicable;  ///< As measured, not as requested.
   std::optional<double> resident_before = {};
 
   std::uint64_t bytes = 0;
@@ -30,8 +30,8 @@ struct DiskResult {
   std::uint64_t p99_ns = 0;
   std::uint64_t max_ns = 0;
 
-  std::string skipped = {};  ///< Why there are no figures; empty when there are.
-  std::string note = {};     ///< What a reader should know about them.
+  std::string skipped = {};  ///< Why the case was not measured; empty if it was.
+  std::string note = {};     ///< A remark about the numbers.
 };
 
 struct DiskReport {
@@ -43,7 +43,7 @@ struct DiskReport {
   std::string engine_reason = {};
   bool registered_buffers = false;
   std::string registered_buffers_reason = {};  ///< Empty when they work.
-  std::string buffer_pages = {};               ///< What backs the buffers: "hugetlb".
+  std::string buffer_pages = {};               ///< The pages behind the buffers, such as "hugetlb".
   std::uint64_t time_per_case_ns = 0;
   std::vector<DiskResult> results = {};  ///< In the order they were run.
 };

@@ -8,7 +8,7 @@
 namespace stoker {
 namespace {
 
-/// From here on shards are called faster than small files.
+/// Minimum factor for reporting that shards are faster than small files.
 constexpr double kSlowerMin = 1.5;
 
 std::uint64_t rounded(double value) {
@@ -19,8 +19,8 @@ std::string duration_text(std::uint64_t count_ns) {
   return format_duration(nanoseconds(static_cast<std::int64_t>(count_ns)));
 }
 
-/// Cold before warm, then small blocks before large ones, then the highest rate: a random read is
-/// what it is for small samples, and a cold one is what it is for large datasets.
+/// Prefers cold to warm results, then small blocks to large ones (except for sequential transfers),
+/// then the highest rate: cold reads are typical of large datasets, small ones of random samples.
 bool is_better(const DiskResult& a, const DiskResult& b) {
   const bool a_cold = a.cache != CacheState::warm;
   const bool b_cold = b.cache != CacheState::warm;

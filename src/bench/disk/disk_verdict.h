@@ -7,8 +7,8 @@
 
 namespace stoker {
 
-/// What the figures come to, in lines of less than 80 columns: how fast it reads, how fast it
-/// writes, and what small files cost. A line is left out if nothing of it was measured. Pure.
+/// Returns a summary in lines of less than 80 columns: the speed of reads, of writes and of small
+/// files. A line is omitted if none of its cases was measured.
 std::vector<std::string> disk_verdict(const DiskReport& report);
 
 }  // namespace stoker

@@ -18,15 +18,15 @@ namespace {
 
 constexpr std::size_t kBarWidth = 20;
 constexpr std::size_t kWideColumns = 112;   // the longest line with a bar
-constexpr std::size_t kNarrowColumns = 80;  // the longest without one
-constexpr std::size_t kIndent = 4;          // of lines that continue another
+constexpr std::size_t kNarrowColumns = 80;  // the longest line without one
+constexpr std::size_t kIndent = 4;          // of continuation lines
 
-/// How a kind of case is shown.
+/// The presentation of one kind of case.
 struct Section {
   CaseKind kind;
   std::string_view title;
-  bool per_block;           ///< Bars compare only results of one block size.
-  std::string_view counts;  ///< What is counted, and drawn; empty: bytes.
+  bool per_block;           ///< Bars compare only results with the same block size.
+  std::string_view counts;  ///< The unit of the count that bars show; empty: bytes.
 
   double value_of(const DiskResult& result) const {
     return counts.empty() ? result.bytes_per_s : result.iops;
@@ -51,7 +51,7 @@ std::string latency_of(std::uint64_t count_ns) {
   return format_duration(nanoseconds(static_cast<std::int64_t>(count_ns)));
 }
 
-/// The largest value among the results a bar is compared with.
+/// Returns the largest value among the results that share a scale.
 double top_value(const DiskReport& report, const Section& section, std::uint32_t block_bytes) {
   double top = 0;
   for (const DiskResult& result : report.results) {
@@ -77,7 +77,7 @@ std::string render_line(const DiskResult& result, const Section& section, double
   return line + "\n";
 }
 
-/// `text` in lines of at most kNarrowColumns, broken at blanks; all but the first are indented.
+/// Wraps `text` at spaces to lines of at most kNarrowColumns; all but the first are indented.
 std::string wrap(std::string_view text, std::string line = {}) {
   std::string lines;
   while (!text.empty()) {
@@ -110,7 +110,8 @@ std::string render_narrow_line(const DiskResult& result, const Section& section)
   return line;
 }
 
-/// Block by block, then depth by depth; otherwise in the order they were run.
+/// Returns the results of one kind, sorted by block size, then by depth, then in the order they
+/// ran.
 std::vector<const DiskResult*> results_of(const DiskReport& report, CaseKind kind) {
   std::vector<const DiskResult*> found;
   for (const DiskResult& result : report.results)
@@ -118,7 +119,7 @@ std::vector<const DiskResult*> results_of(const DiskReport& report, CaseKind kin
   std::stable_sort(found.begin(), found.end(), [](const DiskResult* a, const DiskResult* b) {
     return std::pair(a->block_bytes, a->depth) < std::pair(b->block_bytes, b->depth);
   });
-  if (kind == CaseKind::seq_read || kind == CaseKind::small_read)  // cold above warm instead
+  if (kind == CaseKind::seq_read || kind == CaseKind::small_read)  // cold before warm instead
     std::stable_sort(found.begin(), found.end(), [](const DiskResult* a, const DiskResult* b) {
       return std::pair(a->cache, a->block_bytes) < std::pair(b->cache, b->block_bytes);
     });

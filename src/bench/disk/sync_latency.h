@@ -7,7 +7,7 @@
 
 namespace stoker {
 
-/// Appends and makes durable, again and again.
+/// Appends one block and syncs, repeatedly.
 struct SyncWorkload {
   Op op = Op::fdatasync;  ///< Or `fsync`.
   std::uint32_t block_bytes = 4096;
@@ -15,8 +15,8 @@ struct SyncWorkload {
   nanoseconds time_max = kForever;
 };
 
-/// The latency is that of the sync call alone; bytes, count and elapsed are of the whole loop.
-/// Appending, because that is what logs and checkpoints do: the sync then carries the new size too.
+/// `latency` is that of the sync call alone; bytes, count and elapsed time are of the whole loop.
+/// The workload appends, as logs and checkpoints do, so that the sync includes the new file size.
 Result<Measurement> run_sync_latency(Engine& engine, File& file, BufferPool& pool,
                                      const SyncWorkload& workload, const std::stop_token& stop);
 

@@ -9,14 +9,14 @@
 namespace stoker {
 namespace {
 
-/// How long a stop request may go unseen while a device does not answer.
+/// The longest delay before a stop request is noticed while the device does not respond.
 constexpr nanoseconds kStopLatency = std::chrono::milliseconds(100);
 
 Status interrupted() {
   return Status(Code::cancelled, "interrupted");
 }
 
-/// One run of a workload: the buffers, and the loop that keeps them busy.
+/// One run of a workload: the buffers, and the loop that keeps them in use.
 class Stream {
  public:
   Stream(Engine& engine, File& file, const Workload& workload)
@@ -33,7 +33,7 @@ class Stream {
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
 
-  /// Everything that would cost time and is no part of the measurement.
+  /// Does everything that takes time but must not be measured.
   Status prepare(BufferPool& pool) {
     const std::uint32_t depth = std::min(work_.depth, engine_.caps().depth_max);
     places_.resize(depth);
@@ -49,7 +49,7 @@ class Stream {
       if (work_.op == Op::write) fill_with_noise(places_[i].memory, i);
       idle_.push_back(i);
     }
-    // An engine without file table goes on without: that is its answer, not a failure.
+    // Optional: an engine without a file table uses the descriptor.
     fixed_fd_ = file_.direct_fd() >= 0 ? file_.direct_fd() : file_.buffered_fd();
     if (Result<int> slot = engine_.register_file(fixed_fd_); slot.ok()) slot_ = *slot;
     return {};
@@ -172,7 +172,7 @@ class Stream {
   std::optional<int> slot_;
 
   Deadline start_;
-  Deadline now_;  // as of the last system call: the loop asks no more often than that
+  Deadline now_;  // read once per system call of the loop
   Deadline deadline_;
   std::uint64_t issued_ = 0;
   std::uint64_t bytes_ = 0;
@@ -185,7 +185,7 @@ class Stream {
 Status check(const Workload& workload) {
   if (workload.block_bytes == 0 || workload.depth == 0 ||
       workload.range_bytes < workload.block_bytes)
-    return Status(Code::invalid_argument, "the range holds no block of that size");
+    return Status(Code::invalid_argument, "the range is shorter than one block");
   if (workload.op == Op::write && workload.repeat)
     return Status(Code::invalid_argument, "writes go through their range once");
   return {};
@@ -208,7 +208,7 @@ Result<Measurement> run_mapped_workload(const MappedFile& file, BufferPool& pool
   const std::span<const std::byte> bytes = file.bytes();
   if (workload.op != Op::read || workload.offset_bytes > bytes.size() ||
       workload.range_bytes > bytes.size() - workload.offset_bytes)
-    return Status(Code::invalid_argument, "a mapping is read, and within its file");
+    return Status(Code::invalid_argument, "a mapping can only be read, and only inside its file");
   STOKER_ASSIGN(const Lease lease, pool.try_lease(workload.block_bytes));
   BlockOrder order(workload.pattern, workload.range_bytes / workload.block_bytes, Workload::kSeed);
   const std::uint64_t count_max =

@@ -9,18 +9,18 @@
 namespace stoker {
 namespace {
 
-/// Each attempt fails only because a step went away in its few milliseconds.
+/// An attempt fails only if a step disappears during its few milliseconds.
 constexpr int kAttemptsMax = 100;
-/// The same for names that were passed over. A `latest` that leads nowhere looks so for ever.
+/// Attempts while is_behind() is true. If `latest` points nowhere, it may stay true forever.
 constexpr int kBehindMax = 10;
 
 Status other_step(const std::string& path, std::uint64_t step) {
-  return {Code::corrupt, path + ": its manifest is of step " + std::to_string(step)};
+  return {Code::corrupt, path + ": its manifest is that of step " + std::to_string(step)};
 }
 
-/// Whether a commit came while the names were read. The kernel may then give neither the new one,
-/// which was made behind the place it had got to, nor the old one, which was removed before it;
-/// `latest`, which is read afterwards, knows.
+/// Whether a commit happened while the names were listed. readdir may then return neither the new
+/// name, which was created behind its position, nor the old one, which was removed ahead of it.
+/// `latest`, which is read afterwards, shows it.
 bool is_behind(const CheckpointStore& store, const Catalog& catalog) {
   if (!parse_step_name(catalog.latest) || catalog.find(catalog.latest) != nullptr) return false;
   return catalog.steps.empty() || store.find_step(catalog.latest).ok();
@@ -62,7 +62,7 @@ void CatalogReader::learn(const CatalogLine& line) {
 
 std::string tell_others(const Catalog& catalog, std::string_view name) {
   const CatalogStep* const newest = catalog.newest();
-  if (newest == nullptr) return "there is none that could be read";
+  if (newest == nullptr) return "there is no readable checkpoint";
   const std::optional<StepName> wanted = parse_step_name(name);
   const CatalogStep* below = nullptr;
   const CatalogStep* above = nullptr;
@@ -85,7 +85,7 @@ std::string tell_others(const Catalog& catalog, std::string_view name) {
 }
 
 void mark_nonfinite(Catalog& catalog) {
-  const StepSummary* sound = nullptr;  // the last that is not marked
+  const StepSummary* sound = nullptr;  // the last unmarked step
   for (auto step = catalog.steps.rbegin(); step != catalog.steps.rend(); ++step) {
     if (!step->is_valid()) continue;
     step->has_new_nonfinite =
@@ -97,7 +97,7 @@ void mark_nonfinite(Catalog& catalog) {
   }
 }
 
-/// `not_found` if the whole step is gone by now.
+/// Returns one step with its summary or problem. `not_found` if the whole step is gone by now.
 Result<CatalogStep> CatalogReader::look_at(const StoredStep& stored, const StepName& parsed) {
   const std::string& name = stored.name;
   const std::string path = store_->path() + "/" + name;
@@ -127,10 +127,10 @@ Result<CatalogStep> CatalogReader::look_at(const StoredStep& stored, const StepN
       lost_[name] = std::make_shared<const StepSummary>(line->second.summary);
     if (const auto lost = lost_.find(name); lost != lost_.end()) step.lost = lost->second;
     if (!is_gone(step.problem)) return step;
-    // Without its manifest it is damaged; without its directory it is not there.
+    // A step without its manifest is damaged; one without its directory is gone.
     STOKER_TRY(store_->find_step(name).status());
     if (step.problem.code() != Code::not_found) return step.problem;
-    step.problem = Status(Code::corrupt, path + ": there is no manifest", ENOENT);
+    step.problem = Status(Code::corrupt, path + ": it has no manifest", ENOENT);
     return step;
   }
   step.generation = step.summary->generation;
@@ -147,12 +147,12 @@ Result<Catalog> CatalogReader::list_once(Recheck recheck) {
     lines_ = store_->read_catalog();
     for (const auto& [name, line] : lines_) hearsay_.insert(name);
   }
-  // Names come in order and known ones lie in it. A writer does this for every save, so that one
-  // that it knows must cost next to nothing.
+  // `names` and `known` are both sorted by name. A writer lists for every save, so a known step
+  // must cost next to nothing.
   std::vector<Known> found;
   std::vector<CatalogStep> damaged;
   found.reserve(names.size());
-  std::vector<Known> known = std::exchange(known_, {});  // after a failure all are looked at again
+  std::vector<Known> known = std::exchange(known_, {});  // after a failure all are checked again
   auto before = known.begin();
   for (const StoredStep& name : names) {
     while (before != known.end() && before->step.name < name.name) ++before;
@@ -184,8 +184,8 @@ Result<Catalog> CatalogReader::list_once(Recheck recheck) {
   return catalog;
 }
 
-/// Those of checkpoints that are gone, or damaged. Nearly every known one has a line, so that there
-/// is something to forget only if there are more lines.
+/// Forgets the lines of checkpoints that are gone or damaged. Nearly every known step has a line,
+/// so there is something to forget only if there are more lines than steps.
 void CatalogReader::forget_lines() {
   if (lines_.size() <= known_.size()) return;
   const auto name_of = [](const Known& known) -> const std::string& { return known.step.name; };
@@ -201,7 +201,7 @@ Result<Catalog> CatalogReader::list(Recheck recheck) {
     if (catalog.ok() && attempt < kBehindMax && is_behind(*store_, *catalog)) continue;
     if (catalog.ok() || !is_gone(catalog.status())) return catalog;
     last = catalog.status();
-    // If the store itself is gone there is nothing to list again.
+    // If the store itself is gone, do not list again.
     const Result<bool> is_there = store_->is_there();
     if (!is_there.ok()) return is_there.status();
     if (!*is_there) return last;
@@ -210,7 +210,7 @@ Result<Catalog> CatalogReader::list(Recheck recheck) {
                                        std::string(last.message()));
 }
 
-// Ends: what was forgotten is read, and is no hearsay any more.
+// The loop ends: a forgotten manifest is read in the next round.
 Result<Catalog> CatalogReader::list_newest(Recheck recheck) {
   for (;;) {
     STOKER_ASSIGN(Catalog catalog, list(recheck));

@@ -18,77 +18,75 @@ namespace stoker {
 
 /// One checkpoint in a store.
 struct CatalogStep {
-  std::string name;  ///< Of its directory: "step-000000001000".
+  std::string name;  ///< Name of its directory: "step-000000001000".
   StepName parsed = {};
-  /// 0 where nobody can tell any more.
+  /// 0 if unknown.
   std::uint64_t generation = 0;
-  std::shared_ptr<const StepSummary> summary;    ///< Null where its manifest cannot be had,
-  Status problem;                                ///< and why; is_damage() says of which kind.
-  std::shared_ptr<const StepSummary> lost = {};  ///< Of one without: what the catalog file knows.
-  bool has_new_nonfinite = false;                ///< mark_nonfinite() says what that is.
-  /// The summary is what the catalog file says, and its manifest was not read.
+  std::shared_ptr<const StepSummary> summary;    ///< Null if its manifest cannot be read.
+  Status problem;                                ///< Why summary is null; see is_damage().
+  std::shared_ptr<const StepSummary> lost = {};  ///< If summary is null: the last known one.
+  bool has_new_nonfinite = false;                ///< Set by mark_nonfinite().
+  /// The summary is from the catalog file, and the manifest was not read.
   bool is_hearsay = false;
 
   bool is_valid() const noexcept { return summary != nullptr; }
   bool is_superseded() const noexcept { return parsed.superseded_generation.has_value(); }
 };
 
-/// What a store held at one moment.
+/// The contents of a store at one moment.
 ///
 /// Thread safety: const methods may be called from any thread.
 struct Catalog {
-  /// The newest first: by generation; of equal ones what `latest` leads to, then by name.
+  /// Newest first: by generation; among equal generations what `latest` points to, then by name.
   std::vector<CatalogStep> steps;
   std::string latest;  ///< What `latest` points to; empty if there is no such link.
 
   const CatalogStep* find(std::string_view name) const noexcept;
-  /// The greatest generation of the valid ones; null if there is none.
+  /// Returns the valid step with the greatest generation; null if there is none.
   const CatalogStep* newest() const noexcept;
-  /// The same of those that brought no new values that are not finite.
+  /// Returns the newest valid step without new non-finite values; null if there is none.
   const CatalogStep* newest_finite() const noexcept;
 };
 
-/// Some of the checkpoints there are, for whoever has asked for one that is not there: the nearest
-/// by number to `name`, and the newest. "the newest is step-000000000090, the nearest other is
-/// step-000000000080"
+/// Returns a hint for an error about the missing checkpoint `name`: the newest checkpoint, and the
+/// nearest ones by step. "the newest is step-000000000090, the nearest other is step-000000000080"
 std::string tell_others(const Catalog& catalog, std::string_view name);
 
-/// Marks the steps in which some tensor has more values that are not finite than in the last step
-/// before it, by generation, that is not marked. So a run that has gone wrong and stays as wrong
-/// does not pass for a sound one, and infinities that were there from the beginning, as in a mask,
-/// do no harm. The oldest has nothing to be compared with and is not marked. Pure.
+/// Marks the steps in which some tensor has more non-finite values than in the last unmarked step
+/// before it, by generation. So a run that has diverged stays marked, and infinities that were
+/// there from the beginning, as in a mask, are accepted. The oldest step is never marked. Pure.
 void mark_nonfinite(Catalog& catalog);
 
-/// Lists a store again and again, and remembers what it has read of its checkpoints.
+/// Lists a store repeatedly, and remembers the manifests it has read.
 ///
 /// Thread safety: none.
 class CatalogReader {
  public:
   explicit CatalogReader(StoreHandle store) : store_(std::move(store)) {}
 
-  /// How much is taken for granted.
+  /// What is checked again for known checkpoints.
   enum class Recheck : std::uint8_t {
-    manifests,  ///< Nothing but that a manifest with the same inode, size and time is the same.
-    names,      ///< That a checkpoint of the same name and id is: for the writer, who changes them.
+    manifests,  ///< Inode, size and time of the manifest.
+    names,      ///< Name and id only: for the writer, which alone changes checkpoints.
   };
 
-  /// Every step with its summary; manifests that the catalog file does not know are read. No data
-  /// is. Never looks into staging. Steps that are removed or renamed meanwhile are no failure: it
-  /// begins anew, and answers `unavailable` only if that has no end.
+  /// Lists every step with its summary. Reads the manifests that the catalog file does not contain,
+  /// but no data, and ignores staging. If steps are removed or renamed meanwhile it starts again;
+  /// `unavailable` if that does not end.
   Result<Catalog> list(Recheck recheck = Recheck::manifests);
 
-  /// The same, for whoever takes the newest or numbers the next: the manifests of the newest and of
-  /// what `latest` leads to were read. What the catalog file says is not believed of these.
+  /// As list(), for callers that use the newest checkpoint or number the next: the manifests of the
+  /// newest and of what `latest` points to were read, not taken from the catalog file.
   Result<Catalog> list_newest(Recheck recheck = Recheck::manifests);
 
-  /// Has the next list() read the manifest of this checkpoint, whatever is known of it.
+  /// Makes the next list() read the manifest of this checkpoint.
   void forget(const std::string& name);
-  /// Has it read all manifests that it has not read itself: the catalog file is not believed.
+  /// Makes the next list() read all manifests that were not read yet, and ignore the catalog file.
   void forget_hearsay();
 
-  /// What is known of the checkpoints that the last list() has found; for a new catalog file.
+  /// The lines of the checkpoints that the last list() has found; for a new catalog file.
   const CatalogLines& lines() const noexcept { return lines_; }
-  /// Of a checkpoint that the caller has just committed: its manifest need not be read.
+  /// Adds a checkpoint that the caller has just committed, so that its manifest need not be read.
   void learn(const CatalogLine& line);
 
  private:
@@ -105,7 +103,7 @@ class CatalogReader {
   bool has_read_file_ = false;
   CatalogLines lines_;
   std::set<std::string> hearsay_;  // names whose lines are from the catalog file
-  std::map<std::string, std::shared_ptr<const StepSummary>> lost_;  // of those that are damaged
+  std::map<std::string, std::shared_ptr<const StepSummary>> lost_;  // of damaged checkpoints
   std::vector<Known> known_;                                        // by name
 };
 

@@ -12,7 +12,8 @@ Status History::refresh() {
   STOKER_ASSIGN(Catalog catalog, reader_.list_newest(CatalogReader::Recheck::names));
   for (const CatalogStep& step : catalog.steps) {
     if (!step.problem.ok() && !is_damage(step.problem) && step.generation == 0)
-      return step.problem.with_context("its generation is not known, so no other can be numbered");
+      return step.problem.with_context(
+          "its generation is not known, so the next save cannot be numbered");
     learn_generation(step.generation);
     if (step.lost != nullptr) learn_generation(step.lost->generation);
     if (step.is_valid())
@@ -22,7 +23,7 @@ Status History::refresh() {
   return {};
 }
 
-// What is greater than any manifest may say is a name that somebody has made up.
+// A generation above kGenerationMax is from a forged name.
 void History::learn_generation(std::uint64_t generation) noexcept {
   if (generation <= kGenerationMax)
     greatest_generation_ = std::max(greatest_generation_, generation);
@@ -30,7 +31,7 @@ void History::learn_generation(std::uint64_t generation) noexcept {
 
 Status History::add(const CatalogLine& line) {
   reader_.learn(line);
-  if (catalog_.find(line.name) != nullptr) return refresh();  // that has another name by now
+  if (catalog_.find(line.name) != nullptr) return refresh();  // the old one was superseded
   CatalogStep step{.name = line.name,
                    .parsed = {.step = line.summary.step, .superseded_generation = {}},
                    .generation = line.summary.generation,
@@ -65,7 +66,7 @@ bool History::is_ancestor(const CatalogStep& step,
                           const std::optional<CheckpointParent>& head) const {
   if (!step.is_valid()) return false;
   std::optional<CheckpointParent> at = head;
-  // Generations fall along the chain, so it ends even if somebody has tied it into a loop.
+  // Generations must decrease along the chain, so the loop ends even if the chain is forged.
   while (at && at->generation >= step.generation && at->generation > 0) {
     if (at->generation == step.generation) return is_parent(*at, *step.summary);
     const StepSummary* const next = find_parent(*at);
@@ -88,15 +89,15 @@ Lineage History::lineage_after(const std::optional<CheckpointParent>& head) cons
     if (found == nullptr) break;
     lineage = found->lineage;
     if (!lineage.empty()) break;
-    at = found->parent;  // of before there were lineages: as far as they can be followed
+    at = found->parent;  // saved before lineages existed: follow its parents as far as possible
   }
   const auto continued = [&newest_first](Lineage before) {
     for (auto next = newest_first.rbegin(); next != newest_first.rend(); ++next)
       before = continue_lineage(std::move(before), next->line, next->generation);
     return before;
   };
-  // Nobody will ask for a range that is gone, unless something that is there has left the run in
-  // it: by this range retention knows that it belongs to the run.
+  // A range without existing checkpoints is dropped, unless an existing checkpoint has branched off
+  // in it: by this range retention knows that the branch belongs to the run.
   const auto is_needed = [this, run = continued(lineage)](const GenerationRange& range) {
     const std::span<const GenerationRange> one{&range, 1};
     return std::ranges::any_of(catalog_.steps, [&](const CatalogStep& step) {

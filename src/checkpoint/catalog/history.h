@@ -12,40 +12,39 @@
 
 namespace stoker {
 
-/// What a writer must know of the checkpoints that are there, and were: the greatest generation,
-/// and whether one is an ancestor of what is to be saved. Lists the directory; a manifest is read
-/// once.
+/// What a writer must know about existing and removed checkpoints: the greatest generation, and
+/// which of them are ancestors of the next save. Reads each manifest once.
 ///
 /// Thread safety: none.
 class History {
  public:
   explicit History(StoreHandle store) : reader_(std::move(store)) {}
 
-  /// Lists the directory again. A manifest that is damaged is no reason to stop saving; one that
-  /// cannot be read for another reason is: it may have the greatest generation.
+  /// Lists the store again. Damaged manifests are accepted. One that cannot be read for another
+  /// reason is an error, if its generation is unknown: it may be the greatest.
   Status refresh();
 
-  /// Counts as one that was seen: something is said about a checkpoint of that generation, so that
-  /// no other may get it.
+  /// Adds a generation that must not be used again, for example because a note refers to it.
   void learn_generation(std::uint64_t generation) noexcept;
 
-  /// Of a checkpoint that the caller has just committed as the newest: it need not be looked for.
+  /// Adds a checkpoint that the caller has just committed as the newest.
   Status add(const CatalogLine& line);
 
-  /// As of the last refresh(), and with what was added.
+  /// The catalog of the last refresh(), with the checkpoints added since.
   const Catalog& catalog() const noexcept { return catalog_; }
-  /// Knows what was read.
+  /// The reader that has read the manifests.
   CatalogReader& reader() noexcept { return reader_; }
 
-  /// The greatest that was ever seen: one that is gone still counts.
+  /// The greatest generation ever seen, including removed checkpoints.
   std::uint64_t greatest_generation() const noexcept { return greatest_generation_; }
-  /// The one under the step's own name; not one that was superseded.
+  /// Returns the checkpoint with the step's own name, never a superseded one; null if none.
   const CatalogStep* find(std::uint64_t step) const;
-  /// `head` with its line; without one, that of the checkpoint of its step and generation.
+  /// Returns `head`; if it has no line, with that of the checkpoint of its step and generation.
   CheckpointParent with_line(CheckpointParent head) const;
   /// Whether `step` is `head` or one of the checkpoints that `head` continues.
   bool is_ancestor(const CatalogStep& step, const std::optional<CheckpointParent>& head) const;
-  /// Of a checkpoint that continues `head`: that, and what it continues and is still there.
+  /// Returns the lineage of a checkpoint that continues `head`: `head` and what it continues,
+  /// without the ranges that retention no longer needs.
   Lineage lineage_after(const std::optional<CheckpointParent>& head) const;
 
  private:
@@ -53,7 +52,7 @@ class History {
   Catalog catalog_;
   const StepSummary* find_parent(const CheckpointParent& parent) const;
 
-  /// By generation and line: what retention has removed, too.
+  /// Every checkpoint seen, including removed ones, by generation and line.
   std::map<std::pair<std::uint64_t, std::string>, std::shared_ptr<const StepSummary>> ever_;
   std::uint64_t greatest_generation_ = 0;
 };

@@ -26,7 +26,7 @@ constexpr std::uint64_t kNotesMajor = 1;
 Result<CheckpointNote> parse_note(const JsonView& view) {
   CheckpointNote note;
   STOKER_ASSIGN(const JsonView pinned, view.at("pinned"));
-  if (!pinned.value().is_boolean()) return pinned.corrupt("not true or false");
+  if (!pinned.value().is_boolean()) return pinned.corrupt("neither true nor false");
   note.is_pinned = pinned.value().get_bool();
   STOKER_ASSIGN(const JsonView values, view.at("values"));
   STOKER_ASSIGN(note.values, internal::doubles_of(values));
@@ -41,8 +41,8 @@ std::optional<std::uint64_t> parse_number(std::string_view text) {
   return number;
 }
 
-/// Whether a change of the file would show in its time. Clocks of filesystems tick in milliseconds,
-/// and an inode that was freed is used again: what is younger than that is read again.
+/// Whether a later change of the file would change its modification time. Filesystem clocks tick in
+/// milliseconds, and inodes are reused, so younger files are read again.
 bool is_settled(const FileInfo& file) {
   constexpr nanoseconds kTick = std::chrono::seconds(2);
   const nanoseconds now = std::chrono::system_clock::now().time_since_epoch();
@@ -56,10 +56,11 @@ struct NotedCheckpoint {
   std::string line = {};
 };
 
-/// Under its own name, or as one that was superseded. Without a line, any of that generation.
+/// Looks for the checkpoint, also among superseded ones; `not_found` if it is gone. Without a line
+/// any checkpoint of that generation counts.
 Status find_checkpoint(const CheckpointStore& store, const NotedCheckpoint& wanted) {
   CatalogReader reader(store);
-  for (;;) {  // ends: what is forgotten is read
+  for (;;) {  // ends: a forgotten manifest is read
     STOKER_ASSIGN(const Catalog catalog, reader.list());
     const auto found = std::ranges::find_if(catalog.steps, [&](const CatalogStep& there) {
       return there.is_valid() && there.parsed.step == wanted.step &&
@@ -71,24 +72,23 @@ Status find_checkpoint(const CheckpointStore& store, const NotedCheckpoint& want
     reader.forget(found->name);
   }
   return Status(Code::not_found, store.path() + "/" + step_name(wanted.step) + ": generation " +
-                                     std::to_string(wanted.generation) + " is not there any more");
+                                     std::to_string(wanted.generation) + " no longer exists");
 }
 
-/// Makes the note one about the checkpoint. If it was about one of another line, a copy from
-/// elsewhere has taken the place of that, and the values are not its own. The pin stays: a
-/// checkpoint too many does no harm.
+/// Assigns the note to the checkpoint `about`. If it was about a checkpoint of another line, which
+/// is gone, its values are dropped. Its pin stays: keeping one checkpoint too many does no harm.
 Status address_note(CheckpointNote& note, const CheckpointStore& store,
                     const NotedCheckpoint& about) {
   const bool is_same = note.is_about(about.line);
   if (!is_same) {
-    const Status other = find_checkpoint(
+    Status other = find_checkpoint(
         store, {.step = about.step, .generation = about.generation, .line = note.line});
     if (other.ok())
       return Status(Code::already_exists,
                     store.path() + ": two checkpoints of different runs have step " +
                         std::to_string(about.step) + " and generation " +
                         std::to_string(about.generation) +
-                        ", and a note cannot tell them apart: move one to another directory");
+                        ", so a note cannot tell them apart; move one to another directory");
     if (other.code() != Code::not_found) return other;
     note.values.clear();
   }
@@ -108,16 +108,17 @@ Status change_note(const CheckpointStore& store, const NotedCheckpoint& about,
     STOKER_TRY(address_note(note, store, about));
     change(note);
     std::string text = format_step_notes(step, notes);
-    // What a reader would refuse must not be published: it would hide all that was said before.
+    // Never publish a note that a reader would reject: all earlier notes would be lost with it.
     if (text.size() > kNoteBytesMax)
       return Status(Code::invalid_argument,
-                    fmt::format("the notes of step {} would have {} bytes, and may have {}", step,
+                    fmt::format("the notes of step {} would have {} bytes; the limit is {}", step,
                                 text.size(), kNoteBytesMax));
     if (const Result<StepNotes> again = parse_step_notes(text, step, "the new note"); !again.ok())
       return Status(Code::invalid_argument, std::string(again.status().message()));
     return text;
   };
-  // After the note, and not before: retention reads the note after it has put a checkpoint aside.
+  // Look for the checkpoint after publishing the note, not before: retention reads the note after
+  // it has put a checkpoint aside.
   return store.update_note(step, make_text, [&] { return find_checkpoint(store, about); });
 }
 
@@ -156,10 +157,12 @@ Result<StepNotes> parse_step_notes(std::string_view text, std::uint64_t step,
   STOKER_ASSIGN(const JsonView version, root.at("format_version"));
   STOKER_ASSIGN(const std::uint64_t major, version.u64());
   if (major > kNotesMajor)
-    return Status(Code::unsupported, std::string(what) + ": written by a newer version");
+    return Status(
+        Code::unsupported,
+        std::string(what) + ": was written by a newer Stoker; update this one to read it");
   STOKER_ASSIGN(const JsonView step_view, root.at("step"));
   STOKER_ASSIGN(const std::uint64_t found_step, step_view.u64());
-  if (found_step != step) return step_view.corrupt("the note is of another step");
+  if (found_step != step) return step_view.corrupt("the note is about another step");
   STOKER_ASSIGN(const JsonView generations, root.at("generations"));
   if (!generations.value().is_object()) return generations.corrupt("not an object");
   StepNotes notes;
@@ -232,7 +235,7 @@ Status annotate_checkpoint(const CheckpointStore& store, std::uint64_t step,
   for (const auto& [name, value] : values) {
     if (!name.empty() && name.size() <= kValueNameBytesMax && is_utf8(name)) continue;
     return Status(Code::invalid_argument,
-                  fmt::format("{}: the name of a value is UTF-8 of 1 to {} bytes, not {}",
+                  fmt::format("{}: the name of a value must be UTF-8 of 1 to {} bytes, not {}",
                               quote_for_message(name), kValueNameBytesMax, name.size()));
   }
   return change_note(store, {.step = step, .generation = generation, .line = line},

@@ -7,8 +7,7 @@
 namespace stoker {
 namespace {
 
-/// Which of a catalog's steps stay. By place, not by name: it is asked for every save, of every
-/// checkpoint there is.
+/// The steps of a catalog that stay, by index instead of name: every save checks every checkpoint.
 class Kept {
  public:
   explicit Kept(const Catalog& catalog)
@@ -17,13 +16,13 @@ class Kept {
   void add(const CatalogStep* step) {
     if (step != nullptr) is_kept_[place_of(step)] = true;
   }
-  /// Others go because this one stays.
+  /// Keeps a step because of which others are removed.
   void add_instead(const CatalogStep* step) {
     add(step);
     rely_on(step);
   }
   void rely_on(const CatalogStep* step) { is_decisive_[place_of(step)] = true; }
-  /// Each manifest may matter.
+  /// Marks all steps as decisive.
   void suspect_all() { is_decisive_.assign(is_decisive_.size(), true); }
 
   RetentionChoice choice() const {
@@ -46,8 +45,8 @@ class Kept {
   std::vector<bool> is_decisive_;
 };
 
-/// Whether the run continues it; or the run has seen it, and it is of a line that the run continues
-/// or both continue the same checkpoint.
+/// Whether the run continues `step`; or has seen it, and either continues its line or shares an
+/// ancestor with it.
 bool is_of_family(const StepSummary& step, const RetentionRules& rules) {
   const Lineage& family = rules.family;
   if (family.empty() || is_in_lineage(family, step.line, step.generation)) return true;
@@ -56,12 +55,13 @@ bool is_of_family(const StepSummary& step, const RetentionRules& rules) {
          (is_line_of(family, step.line) || share_ancestor(step.lineage, family));
 }
 
-/// The valid ones whose data nobody has found damaged, newest first.
+/// A valid step whose data is not known to be damaged.
 struct SoundStep {
   const CatalogStep* step;
-  bool is_own;  ///< Of the family.
+  bool is_own;  ///< It belongs to the family.
 };
 
+/// Returns all sound steps, newest first.
 std::vector<SoundStep> find_sound(const Catalog& catalog, const RetentionRules& rules) {
   std::vector<SoundStep> sound;
   for (const CatalogStep& step : catalog.steps)
@@ -79,8 +79,8 @@ void keep_exempt(const Catalog& catalog, std::span<const SoundStep> sound, const
   keep_first([](const SoundStep&) { return true; });
   keep_first([](const SoundStep& one) { return !one.step->has_new_nonfinite; });
   keep_first([](const SoundStep& one) { return one.is_own && !one.step->has_new_nonfinite; });
-  // Which is the newest finite one depends on all that came before, unless the newest has no such
-  // values at all.
+  // Which step is the newest finite one depends on all earlier steps, unless the newest has no
+  // non-finite values at all.
   if (sound.empty() || !sound.front().is_own || !sound.front().step->summary->nonfinite.empty())
     kept.suspect_all();
   kept.add(catalog.find(catalog.latest));
@@ -96,7 +96,7 @@ void keep_exempt(const Catalog& catalog, std::span<const SoundStep> sound, const
   }
 }
 
-/// Nothing if nobody has said it.
+/// Returns the metric from the note or else from the reference values; nothing if neither has it.
 std::optional<double> value_of(const CatalogStep& step, const AllNotes& notes,
                                const std::string& metric) {
   const CheckpointNote* note = notes.find(step.parsed.step, step.generation);
@@ -108,7 +108,7 @@ std::optional<double> value_of(const CatalogStep& step, const AllNotes& notes,
   return std::nullopt;
 }
 
-/// `is_alone`: no other rule says what becomes of those that have no value, or none yet.
+/// `is_alone`: no other rule decides about steps without the value, so they stay.
 void keep_best(std::span<const CatalogStep* const> steps, const AllNotes& notes,
                const KeepBest& rule, bool is_alone, Kept& kept) {
   std::vector<std::pair<double, const CatalogStep*>> ranked;
@@ -120,7 +120,7 @@ void keep_best(std::span<const CatalogStep* const> steps, const AllNotes& notes,
     }
     ranked.emplace_back(rule.order == KeepBest::Order::min ? *value : -*value, step);
   }
-  // Of equal ones the newer is in front.
+  // Among equal values the newer comes first.
   std::ranges::sort(ranked, [](const auto& a, const auto& b) {
     return a.first != b.first ? a.first < b.first : a.second->generation > b.second->generation;
   });
@@ -140,8 +140,7 @@ RetentionChoice choose_retention(const Catalog& catalog, const AllNotes& notes,
   std::vector<const CatalogStep*> candidates;  // newest first
   for (const SoundStep& one : sound)
     if (one.is_own) candidates.push_back(one.step);
-  // What the newest one continues comes before what was abandoned by going back, whatever the
-  // names.
+  // Steps that the newest one continues come before those abandoned by rewinding.
   if (!candidates.empty()) {
     kept.rely_on(candidates.front());
     const StepSummary& newest = *candidates.front()->summary;

@@ -1,5 +1,5 @@
 /// \file
-/// Which checkpoints stay. Pure; step_removal.h removes the others.
+/// The choice of the checkpoints to keep. Pure; step_removal.h removes the others.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@
 
 namespace stoker {
 
-/// Keeps the best by a value that somebody has annotated, or else by the reference value of that
-/// name that was saved with it. Without other rules, those that have no such value (yet) stay too.
+/// Keeps the best checkpoints by a value from their notes, or else by the reference value of that
+/// name that was saved with them. Without other rules, checkpoints without the value stay too.
 struct KeepBest {
   enum class Order : std::uint8_t { min, max };
   std::string metric;
@@ -25,57 +25,57 @@ struct KeepBest {
   std::uint64_t count = 1;
 };
 
-/// A checkpoint stays if one of these wants it. Without any, all stay.
+/// A checkpoint stays if any rule keeps it. Without rules all stay.
 struct RetentionRules {
-  /// How many of the newest generations of the `family`: first of those that the newest continues,
-  /// then of those that the run has left behind by going back.
+  /// Number of newest checkpoints of the `family` to keep: first those that the newest continues,
+  /// then those that the run has abandoned by rewinding.
   std::optional<std::uint64_t> keep_last = {};
-  std::optional<std::uint64_t> keep_every = {};  ///< Steps that are multiples of it; 0 is no rule.
+  std::optional<std::uint64_t> keep_every = {};  ///< Keep multiples of this step; 0: no rule.
   std::optional<KeepBest> keep_best = {};
-  /// Names of the checkpoints that are being copied elsewhere, or wait for it.
+  /// Names of checkpoints that are being copied elsewhere, or are queued for it.
   std::vector<std::string> replicating = {};
-  /// Generations whose data was found to be damaged, which a catalog cannot know. They stay, and no
-  /// rule counts them.
+  /// Generations whose data was found damaged, which a catalog cannot know. They stay, and no rule
+  /// counts them.
   std::set<std::uint64_t> damaged = {};
-  /// The run that saves, from its first to its newest checkpoint: what is not related to it,
-  /// because another run has left it, stays. Empty: everything is the caller's.
+  /// Lineage of the saving run, including its newest checkpoint. Unrelated checkpoints, left by
+  /// other runs, stay. Empty: all checkpoints belong to the caller.
   Lineage family = {};
-  /// What was there when this run was restored: of each line the greatest generation. What others
-  /// have saved since then stays as well, though it continues the same checkpoint. What was there
-  /// already is what going back has abandoned.
+  /// The greatest generation of each line when this run was restored. Related checkpoints up to it
+  /// were abandoned by rewinding and belong to the family; later ones were saved by other runs and
+  /// stay.
   std::map<std::string, std::uint64_t> seen = {};
 
   bool keep_all() const noexcept { return !keep_last && keep_every.value_or(0) == 0 && !keep_best; }
 };
 
-/// What is to go, and why.
+/// The checkpoints to remove, and those on which that depends.
 struct RetentionChoice {
   std::vector<std::string> removals = {};  ///< Names, oldest first.
-  /// The names of those whose manifests have decided it: the removals, and what is kept in their
-  /// place. Empty if nothing is to go.
+  /// Names of the checkpoints whose manifests have decided the choice: the removals, and those kept
+  /// instead. Empty if there are no removals.
   std::vector<std::string> decisive = {};
 };
 
-/// Chooses the checkpoints that are to go.
+/// Chooses the checkpoints to remove.
 ///
-/// Never among them, whatever the rules say: the newest valid one; the newest without new values
-/// that are not finite (mark_nonfinite() must have been called); pinned ones; those that are being
-/// replicated; the one that `latest` leads to; damaged and unreadable ones, because nobody can tell
-/// what they are and their files may be all that is left; those of another `family`. A step whose
-/// note is damaged or unreadable counts as pinned. Rules look at the family alone, and at
-/// superseded ones as at any other. Those without the metric of `keep_best`, or with one that is
-/// not a number, are for the other rules, and stay if there are none; of equal ones the newer is
-/// the better.
+/// Regardless of the rules these stay: the newest valid checkpoint; the newest one without new
+/// non-finite values, of all and of the family (mark_nonfinite() must have been called); pinned
+/// ones; those being replicated; the one that `latest` points to; damaged and unreadable ones,
+/// because their files may be all that is left; those of another family. A step with a damaged or
+/// unreadable note counts as pinned. The rules apply to the family only, and to superseded
+/// checkpoints as to any other. `keep_best` skips checkpoints without the metric or with NaN: the
+/// other rules decide about them, and they stay if there are none. Of equal values the newer is
+/// better.
 RetentionChoice choose_retention(const Catalog& catalog, const AllNotes& notes,
                                  const RetentionRules& rules);
 
-/// The removals alone.
+/// Returns the removals only.
 inline std::vector<std::string> choose_removals(const Catalog& catalog, const AllNotes& notes,
                                                 const RetentionRules& rules) {
   return choose_retention(catalog, notes, rules).removals;
 }
 
-/// The values that valid checkpoints have, by name: what `keep_best` could rank by.
+/// Returns the names of all values of valid checkpoints, by which `keep_best` could rank.
 std::set<std::string> metrics_of(const Catalog& catalog, const AllNotes& notes);
 
 }  // namespace stoker

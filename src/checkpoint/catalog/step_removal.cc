@@ -6,11 +6,11 @@
 namespace stoker {
 namespace {
 
-/// Somebody who annotates faster than this decides nothing for long: the next save tries again.
+/// Attempts to decide while notes keep changing; after that the next save tries again.
 constexpr int kDecisionsMax = 3;
 
-/// Whether `manifest` is of the checkpoint that was decided on, and the note is the one that was
-/// known then. In doubt it is not.
+/// Whether `manifest` is that of `step`, and the note is still `note` and has no pin. False in
+/// doubt.
 bool is_as_decided(const CheckpointStore& store, const Result<CheckpointManifest>& manifest,
                    const CatalogStep& step, const CheckpointNote* note) {
   if (!manifest.ok() || manifest->generation != step.generation ||
@@ -39,9 +39,11 @@ Result<std::optional<std::string>> retire_checkpoint(const CheckpointWriter& wri
 
 namespace {
 
-/// The newest and the newest finite one are read, because others are removed for their sake.
+/// Lists the checkpoints and reads the manifests of the newest and the newest finite one, because
+/// others are removed in favor of these.
 Result<Catalog> list_before_removal(const CheckpointStore& store, CatalogReader& catalog) {
-  for (;;) {  // ends: what is forgotten is read, and then no longer chosen if it is not valid
+  for (;
+       ;) {  // ends: a forgotten manifest is read, and a step that is not valid is not chosen again
     STOKER_ASSIGN(Catalog steps, catalog.list(CatalogReader::Recheck::manifests));
     bool is_true = true;
     for (const CatalogStep* kept : {steps.newest(), steps.newest_finite()}) {
@@ -59,7 +61,7 @@ Result<Catalog> list_before_removal(const CheckpointStore& store, CatalogReader&
 
 Result<RemovalDecision> decide_removals(const CheckpointStore& store, const RetentionRules& rules,
                                         CatalogReader& catalog, NotesReader& notes) {
-  for (;;) {  // ends: each time manifests are read that were not read before
+  for (;;) {  // ends: each round reads manifests that were not read before
     RemovalDecision decision;
     STOKER_ASSIGN(decision.catalog, list_before_removal(store, catalog));
     STOKER_ASSIGN(decision.notes, notes.read());
@@ -90,9 +92,9 @@ RetentionReport retire_unwanted(const CheckpointWriter& writer, const RetentionR
       const CatalogStep& step = *decided->catalog.find(name);
       Result<std::optional<std::string>> condemned =
           retire_checkpoint(writer, step, decided->notes.find(step.parsed.step, step.generation));
-      // In a lower layer of an overlay filesystem it cannot be moved, and costs nothing.
+      // A checkpoint in a lower layer of an overlay filesystem cannot be moved, and uses no space.
       if (condemned.status().os_error() == EXDEV) continue;
-      if (!condemned.ok()) {  // one that cannot be removed does not keep the others
+      if (!condemned.ok()) {  // a failure does not stop the others
         if (report.failure.ok()) report.failure = condemned.status();
         if (is_gone(condemned.status())) return report;
         continue;

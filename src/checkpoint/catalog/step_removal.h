@@ -1,7 +1,7 @@
 /// \file
-/// Removing checkpoints, for the holder of the writer's lock. A checkpoint goes in two parts,
-/// because the second takes as long as the filesystem needs to free its blocks, and nobody has to
-/// wait for that (docs/durability.md has the steps).
+/// Removing checkpoints, for the holder of the writer's lock. A removal has two phases: retire
+/// hides the checkpoint, remove frees its blocks. The second may be slow, and callers need not wait
+/// for it (the steps are in docs/durability.md).
 #pragma once
 
 #include <optional>
@@ -15,41 +15,42 @@
 
 namespace stoker {
 
-/// Takes a checkpoint out of sight for good, unless `note` is not what is said about it any more,
-/// or its manifest is not that of `step`: then it has its name back, or never lost it. Returns what
-/// CheckpointWriter::remove() wants; nothing if it stays.
+/// Hides a checkpoint for good and returns the argument for CheckpointWriter::remove(). Returns
+/// nothing, and the checkpoint keeps its name, if it is pinned, its note is no longer `note`, or
+/// its manifest is not that of `step`.
 ///
-/// `not_found` if another writer has taken over. On any failure the checkpoint is whole under its
-/// own name, or where the next writer finds it.
+/// `not_found` if another writer has taken over. After any failure the checkpoint is intact, under
+/// its own name or where the next writer finds it.
 Result<std::optional<std::string>> retire_checkpoint(const CheckpointWriter& writer,
                                                      const CatalogStep& step,
                                                      const CheckpointNote* note);
 
 struct RetentionReport {
-  std::vector<std::string> names = {};      ///< Of the checkpoints that are gone.
+  std::vector<std::string> names = {};      ///< Names of the retired checkpoints.
   std::vector<std::string> condemned = {};  ///< For CheckpointWriter::remove().
-  Status failure = {};  ///< The first one; what has failed is tried again the next time.
+  Status failure = {};                      ///< The first failure; the next retention tries again.
 };
 
-/// What is to go, and what it was decided from.
+/// The checkpoints to remove, and the basis of the decision.
 struct RemovalDecision {
   Catalog catalog = {};
   AllNotes notes = {};
-  std::vector<std::string> names = {};  ///< Of those that are to go, oldest first.
+  std::vector<std::string> names = {};  ///< Names of the checkpoints to remove, oldest first.
 };
 
-/// Chooses what no rule keeps. The manifests of what goes, and of what stays in its place, are
-/// those that `catalog` has read itself; what the catalog file says of them is not believed. Those
-/// of the newest valid checkpoint and of the newest finite one are read now. What the rules keep
-/// anyhow, such as multiples of keep_every, is not read.
+/// Chooses the checkpoints that no rule keeps. The manifests of these, and of the checkpoints kept
+/// instead, were read by `catalog`, not taken from the catalog file. Those of the newest valid and
+/// the newest finite checkpoint are read now. Manifests of checkpoints that stay anyway, such as
+/// multiples of keep_every, are not read.
 Result<RemovalDecision> decide_removals(const CheckpointStore& store, const RetentionRules& rules,
                                         CatalogReader& catalog, NotesReader& notes);
 
-/// Retires what decide_removals() has chosen. Decides anew when a note has changed meanwhile.
+/// Retires what decide_removals() chooses. Decides again if a note has changed meanwhile.
 RetentionReport retire_unwanted(const CheckpointWriter& writer, const RetentionRules& rules,
                                 CatalogReader& catalog, NotesReader& notes);
 
-/// Retires and removes one checkpoint whatever the rules say. False if it is pinned.
+/// Retires and removes one checkpoint, regardless of retention rules. Returns false if it stays, as
+/// for retire_checkpoint().
 Result<bool> remove_checkpoint(const CheckpointWriter& writer, const CatalogStep& step);
 
 }  // namespace stoker

@@ -1,7 +1,7 @@
 /// \file
-/// `.catalog`: summaries of the checkpoints in a directory, so that their manifests need not be
-/// read to list them. A cache: it may be deleted at any time, a line counts only for the very
-/// manifest it was made from, and nothing is removed because of what it says.
+/// `.catalog`: summaries of the checkpoints in a directory, so that listing them need not read
+/// their manifests. A cache: it may be deleted at any time, a line is valid only for the manifest
+/// it was made from, and no checkpoint is removed because of it.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +12,11 @@
 
 namespace stoker {
 
-/// What the file says; nothing where it is missing, or cannot be read.
+/// Reads the file; returns no lines if it is missing or unreadable.
 CatalogLines read_catalog_file(const CheckpointDirectory& directory);
 
-/// Writes a catalog anew and adds lines to it. For the holder of the writer's lock. Failures are
-/// not told: who has no catalog reads manifests.
+/// Writes a new catalog and adds lines to it. For the holder of the writer's lock. Failures are
+/// not reported: readers without a catalog read the manifests.
 ///
 /// Thread safety: none.
 class CatalogWriter final : public CatalogKeeper {

@@ -13,31 +13,30 @@
 
 namespace stoker {
 
-/// A directory of checkpoints, open: the store that a path leads to. Everything in it is looked up
-/// through here: from the directory's descriptor, without following a symbolic link (io/path_at.h).
-/// So a name that somebody has replaced by a link leads nowhere, and a directory that was renamed
-/// or mounted over meanwhile is still the same one.
+/// An open directory of checkpoints. Every name in it is looked up from the directory's descriptor,
+/// without following symbolic links (io/files/path_at.h). So a name that was replaced by a link
+/// leads nowhere, and a directory that was renamed or mounted over stays the same one.
 ///
 /// Thread safety: immutable; copies share the descriptor.
 class CheckpointDirectory final : public CheckpointStore {
  public:
-  /// Opens one that is there. Links on the way to it are followed.
+  /// Opens an existing directory. Links in `path` are followed.
   static Result<CheckpointDirectory> open(FileOps& ops, const std::string& path);
-  /// The same; makes it, and those above it, where they are missing.
+  /// As open(), but creates the directory and its parents if they are missing.
   static Result<CheckpointDirectory> make(FileOps& ops, const std::string& path);
 
   FileOps& ops() const noexcept { return *ops_; }
   PathAt self() const { return {root_, ""}; }
-  /// "step-000000000001/manifest.json"
+  /// Returns the path of a name such as "step-000000000001/manifest.json".
   PathAt at(std::string_view name) const { return {root_, name}; }
 
-  /// The same directory by other system calls.
+  /// Returns the same directory, accessed through other FileOps.
   CheckpointDirectory with(FileOps& ops) const { return {ops, root_}; }
 
   // CheckpointStore; implemented in directory_store.cc.
   std::shared_ptr<const CheckpointStore> share() const override;
   const std::string& path() const noexcept override { return root_->path; }
-  /// Somebody may have removed or moved the directory, or changed a link.
+  /// False if the directory was removed or moved, or a link in its path was changed.
   bool is_where_it_was() const override;
   Result<bool> is_there() const override;
   Result<std::uint64_t> free_bytes() const override;

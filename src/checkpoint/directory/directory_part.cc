@@ -21,7 +21,7 @@ Status DirectoryPart::begin() {
   return {};
 }
 
-// Step 2 of one file.
+// Step 2, for one file.
 Status DirectoryPart::create(std::uint32_t file) {
   File::Options options = request_.file;
   options.is_closed_in_children = true;
@@ -31,13 +31,13 @@ Status DirectoryPart::create(std::uint32_t file) {
   return {};
 }
 
-// Whether the file still is as it was committed, only the file can tell. It is asked by its new
-// name: what has the old one may be another by now.
+// Whether the file is unchanged since its commit is checked through its new name: the old name may
+// belong to another file by now.
 Result<std::optional<FileInfo>> DirectoryPart::reuse(std::uint32_t file,
                                                      const ReuseSource& source) {
   FileOps& ops = directory_.ops();
   const PathAt path = place_of(file);
-  // Too many links, another filesystem, no links at all, the parent was removed.
+  // Fails for too many links, another filesystem, no support for links, or a removed parent.
   if (!ops.link(directory_.at(source.step) / source.name, path).ok())
     return std::optional<FileInfo>();
   const Result<FileInfo> info = ops.info_of(path);
@@ -63,7 +63,7 @@ void DirectoryPart::all_written() {
   directory_.ops().reached("checkpoint.written");
 }
 
-// Steps 4 and 5 of one file. Committed files are read-only: links share their bytes.
+// Steps 4 and 5, for one file. Committed files are read-only because links share their bytes.
 Result<FileInfo> DirectoryPart::finish(std::uint32_t file) {
   FileOps& ops = directory_.ops();
   File& written = *files_[file];
@@ -86,16 +86,16 @@ Status DirectoryPart::seal(std::uint32_t rank, const std::string& part_manifest)
   return {};
 }
 
-// Buffers are lent to the kernel: nobody may fill them again before it has let go of them. Nor may
-// a descriptor be closed that a thread of the engine is about to use: its number may come back as
-// another file's.
+// The kernel still uses the buffers of writes in flight, so they must not be refilled. Nor may a
+// descriptor be closed that a thread of the engine is about to use: its number may be reused for
+// another file.
 void DirectoryPart::abandon(Deadline deadline) {
   Engine& engine = request_.engine;
   if (engine.in_flight() > 0) static_cast<void>(engine.drain(time_left(deadline)));
   if (engine.in_flight() > 0) return;
   for (std::optional<File>& file : files_) {
     if (!file) continue;
-    // By way of the calls that have a deadline: closing may wait as well.
+    // Closed through FileOps, whose calls have a deadline: close(2) may block as well.
     static_cast<void>(std::move(*std::exchange(file, std::nullopt)).close());
   }
 }

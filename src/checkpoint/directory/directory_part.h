@@ -11,8 +11,8 @@
 
 namespace stoker {
 
-/// A part that is staged in a directory of the writer's own, as files. The steps that it takes,
-/// 1 to 7 of the commit, are in docs/durability.md.
+/// A part that is staged as files in the owner's directory. It takes steps 1 to 7 of the commit
+/// (docs/durability.md).
 ///
 /// Thread safety: none.
 class DirectoryPart final : public StagedPart {

@@ -1,5 +1,5 @@
 /// \file
-/// What a directory does as a CheckpointStore. Notes are in notes_directory.cc.
+/// CheckpointDirectory as a CheckpointStore. Notes are in notes_directory.cc.
 #include <utility>
 
 #include "checkpoint/directory/catalog_file.h"
@@ -66,7 +66,7 @@ Result<StoredStep> CheckpointDirectory::find_step(std::string_view name) const {
 
 Result<std::string> CheckpointDirectory::read_latest() const {
   Result<std::string> target = ops_->read_link(at(kLatestName));
-  // No link, or something that is none: nothing to follow.
+  // There is no link, or the name belongs to something else.
   if (target.status().code() == Code::not_found || target.status().code() == Code::invalid_argument)
     return std::string();
   return target;
@@ -97,13 +97,12 @@ Result<std::vector<ForeignName>> CheckpointDirectory::find_foreign_names() const
     const bool is_for_file = name.name == kLockName || name.name == kCatalogName ||
                              parse_epoch_name(name.name) || is_epoch_claim_name(name.name);
     if (is_for_directory && name.kind != FileKind::directory)
-      found.push_back({.name = name.name, .reason = "it is no directory"});
+      found.push_back({.name = name.name, .reason = "not a directory"});
     else if (is_for_file && name.kind != FileKind::regular)
-      found.push_back({.name = name.name, .reason = "it is no regular file"});
+      found.push_back({.name = name.name, .reason = "not a regular file"});
     else if (name.name == kLatestName && name.kind != FileKind::symlink)
       found.push_back({.name = name.name,
-                       .reason = "it is no symbolic link, and no save can make it one: give it "
-                                 "another name"});
+                       .reason = "not a symbolic link, so saves cannot update it: rename it"});
   }
   return found;
 }
@@ -112,13 +111,12 @@ Result<std::vector<ForeignName>> CheckpointDirectory::find_foreign_names() const
 
 Result<std::unique_ptr<StoreLock>> CheckpointDirectory::lock(const LockOptions& options) const {
   if (is_dataset(*ops_, self()))
-    return Status(
-        Code::invalid_argument,
-        path() + ": it is a dataset, and no directory of checkpoints; give another directory");
+    return Status(Code::invalid_argument,
+                  path() + ": a dataset, not a directory of checkpoints; use another directory");
   if (ops_->kind_of(at(kManifestName)).ok())
     return Status(Code::invalid_argument,
                   path() + ": has a " + std::string(kManifestName) +
-                      ", so it is a checkpoint itself, or a dataset: give the directory above it");
+                      ", so it is itself a checkpoint or a dataset; use its parent directory");
   STOKER_ASSIGN(std::unique_ptr<WriterLock> lock, WriterLock::acquire(*this, options));
   return std::unique_ptr<StoreLock>(std::move(lock));
 }
@@ -138,17 +136,17 @@ Result<CheckpointPart> CheckpointDirectory::read_part(const std::string& staging
   return parse_checkpoint_part(text, path.text());
 }
 
-// 1. Rename the staging directory: from here on rank 0 cannot publish it. Another rank may have
-// been first. A rank that makes the directory anew has the part of none that abandoned it, and
-// rank 0 asks for all.  2. fsync the directory it is in: where the ranks' disk is a server, that
-// may crash without them. If there is no staging directory, rank 0 has published or removed it, or
-// another writer has taken over.
+// 1. Rename the staging directory: from then on rank 0 cannot publish it. Another rank may already
+// have done so. If a late rank creates the directory again, it lacks the parts of the ranks that
+// abandoned it, and rank 0 needs all parts.  2. fsync the parent directory: the disk may be on a
+// server that crashes while the ranks survive. If there is no staging directory, rank 0 has
+// published or removed it, or another writer has taken over.
 Abandoned CheckpointDirectory::abandon(const std::string& staging) const {
   const Status renamed = ops_->rename(at(staging), at(abandoned_name(staging)));
   if (renamed.ok() || is_abandoned(staging)) {
     const Status synced = ops_->fsync_dir(at(staging).parent());
     ops_->reached("checkpoint.abandoned");
-    // Nothing is published from a directory that is gone.
+    // Nothing can be published from a directory that is gone.
     const bool is_certain = synced.ok() || synced.code() == Code::not_found;
     return is_certain ? Abandoned::done : Abandoned::unknown;
   }

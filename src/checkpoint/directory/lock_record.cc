@@ -10,14 +10,14 @@
 namespace stoker {
 namespace {
 
-constexpr std::size_t kTextBytesMax = 64;  // of each text: all fit, whatever they hold
+constexpr std::size_t kTextBytesMax = 64;  // of each text: all fit, even if every byte is escaped
 
 std::string who_text(std::int64_t pid, const std::string& host, const std::string& job) {
   const std::string text = "pid " + std::to_string(pid) + " on " + host;
   return text_for_people(job.empty() ? text : text + " (job " + job + ")");
 }
 
-/// Members of a record; the first that is missing or of another type is remembered.
+/// Reads the members of a record; is_good() is false once one was missing or of the wrong type.
 class Members {
  public:
   explicit Members(std::string_view text) {
@@ -78,7 +78,7 @@ Machine this_machine() {
 std::string text_for_people(std::string text) {
   for (std::size_t i = 0; i < text.size(); ++i) {
     const auto byte = static_cast<unsigned char>(text[i]);
-    // Those above 0x7f are two bytes in UTF-8, the first of which is 0xc2.
+    // Control characters above 0x7f are two bytes in UTF-8, the first of which is 0xc2.
     const bool is_upper =
         byte >= 0x80 && byte < 0xa0 && i > 0 && static_cast<unsigned char>(text[i - 1]) == 0xc2;
     if (byte < 0x20 || byte == 0x7f) text[i] = '?';

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kLooksMin = 8;
 
-/// Equal while nothing in the directory has changed.
+/// A digest that is equal while nothing in the directory has changed.
 Result<Digest128> contents_of(FileOps& ops, const PathAt& path) {
   STOKER_ASSIGN(const std::vector<DirectoryName> names, ops.list_names(path));
   Xxh3Stream hash;

@@ -10,9 +10,9 @@
 
 namespace stoker {
 
-/// Removes the directories in which ranks have met and that nobody uses any more. Those who do give
-/// signs of life in it (meeting.h); one in which nothing has changed for the ttl, by our own clock
-/// and in several looks, is left over.
+/// Removes meeting directories that are no longer in use. Ranks that use one send heartbeats in it
+/// (meeting.h); a directory in which nothing has changed for the ttl, by our own clock and in
+/// several looks, is removed.
 ///
 /// Thread safety: none.
 class MeetingSweep {
@@ -20,7 +20,8 @@ class MeetingSweep {
   /// For the holder of the writer's lock.
   MeetingSweep(OwnerDirectory owner, nanoseconds ttl) : owner_(std::move(owner)), ttl_(ttl) {}
 
-  /// To be called again and again, at least eight times in the ttl. Failures are not told.
+  /// Looks once at all meeting directories. Call it at least eight times per ttl. Failures are not
+  /// reported.
   void look(Deadline now = Clock::now());
 
  private:

@@ -33,13 +33,13 @@ std::optional<std::uint64_t> step_of(std::string_view name) {
   return parsed->step;
 }
 
-/// What is no directory, or a link in its place, is nothing that the caller could have asked for
-/// differently.
+/// Returns `status`, but `corrupt` for `invalid_argument`: `notes` is a link or not a directory,
+/// which is no fault of the caller's arguments.
 Status notes_status(const Status& status, const CheckpointDirectory& directory) {
   if (status.code() != Code::invalid_argument) return status;
   return Status(Code::corrupt, directory.at(kNotesName).text() +
-                                   ": not a directory of notes; move it away, and pin again what "
-                                   "shall stay");
+                                   ": not a directory of notes; move it away, then pin again the "
+                                   "checkpoints that must stay");
 }
 
 Status make_notes_directory(const CheckpointDirectory& directory) {
@@ -72,7 +72,8 @@ std::string CheckpointDirectory::note_path_of(std::uint64_t step) const {
   return at(note_path(step)).text();
 }
 
-// A lock from reading to renaming, so that no change is lost. Crash points: publish_file's.
+// Holds the lock from reading to renaming, so that no update is lost. Crash points: those of
+// publish_file().
 Status CheckpointDirectory::update_note(std::uint64_t step, const NoteChange& change,
                                         const std::function<Status()>& check) const {
   constexpr nanoseconds kTimeout = std::chrono::seconds(10);
@@ -124,7 +125,7 @@ void sweep_staged_notes(const CheckpointDirectory& directory) {
       staged.push_back(name.name);
   }
   if (staged.empty()) return;
-  // Without the lock somebody may be about to publish one of them.
+  // Without the lock another process may be about to publish one of them.
   const Result<NotesLock> lock = NotesLock::take(directory, nanoseconds(0));
   if (!lock.ok() || !lock->is_held()) return;
   for (const std::string& name : staged)

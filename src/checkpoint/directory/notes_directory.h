@@ -1,5 +1,5 @@
 /// \file
-/// `notes/`, where the texts of notes lie in a checkpoint directory: one file for each step.
+/// `notes/`, the directory of notes in a checkpoint directory: one file for each step.
 #pragma once
 
 #include "base/clock.h"
@@ -8,9 +8,9 @@
 
 namespace stoker {
 
-/// The lock that writers of notes hold from reading to renaming, so that none loses what another
-/// has said; and retention, while it puts a checkpoint aside. It makes races rare and decides
-/// nothing. Where files cannot be locked, or the holder takes too long, there is none.
+/// The lock that writers of notes hold from reading to renaming, so that no update is lost;
+/// retention holds it while it puts a checkpoint aside. It makes races rare, but safety does not
+/// depend on it: if files cannot be locked, or the holder takes too long, is_held() is false.
 class NotesLock {
  public:
   static Result<NotesLock> take(const CheckpointDirectory& directory, nanoseconds timeout);
@@ -20,8 +20,7 @@ class NotesLock {
   UniqueFd fd_;
 };
 
-/// Removes what writers of notes have staged and not published. For the holder of the writer's
-/// lock.
+/// Removes notes that were staged but not published. For the holder of the writer's lock.
 void sweep_staged_notes(const CheckpointDirectory& directory);
 
 }  // namespace stoker

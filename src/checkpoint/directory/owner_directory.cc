@@ -19,15 +19,15 @@ namespace stoker {
 namespace {
 
 /// A fenced writer may still move something into its directory before that is removed, but not for
-/// long: each time it has to win a race.
+/// long: it must win a race each time.
 constexpr int kRoundsMax = 1000;
-/// Of checkpoints that bear one step and one generation: somebody has to tell them apart.
+/// Limit of superseded checkpoints with the same step and generation.
 constexpr std::uint32_t kSameNameMax = 10'000;
 constexpr nanoseconds kNotesTimeout = std::chrono::seconds(1);
 
-/// Whether a retired checkpoint still is the one that was retired, and nobody has said anything
-/// about it. In doubt it is not removed: whoever has put it aside may have decided before the note
-/// was written, and the next retention decides anew.
+/// Whether a checkpoint that was put aside is the one that was retired, and has neither a pin nor
+/// values in its note. In doubt it stays: the dead writer may have decided before the note was
+/// written, and the next retention decides again.
 bool may_go(const CheckpointDirectory& directory, const PathAt& place, const AsideName& aside) {
   const Result<CheckpointManifest> manifest = read_checkpoint_manifest(directory.ops(), place);
   if (!manifest.ok() || manifest->generation != aside.generation ||
@@ -46,16 +46,16 @@ Status explain_layers(const Status& failure, const PathAt& path) {
   return {
       Code::unsupported,
       path.text() +
-          ": a checkpoint in a lower layer of an overlay filesystem, which cannot be moved; copy "
-          "the directory and save to the copy",
+          ": cannot be moved, because it is in a lower layer of an overlay filesystem; copy the "
+          "directory and save to the copy",
       EXDEV};
 }
 
 Status rename_without_replacing(FileOps& ops, const PathAt& from, const PathAt& to) {
   Status status = ops.rename_noreplace(from, to);
   if (status.code() != Code::unsupported) return status;
-  // Where the flag is refused (NFS), a plain rename cannot replace a directory that holds
-  // anything, and a checkpoint always does.
+  // If the flag is refused (NFS): a plain rename cannot replace a directory that is not empty, and
+  // a checkpoint never is.
   return ops.rename(from, to);
 }
 
@@ -102,18 +102,17 @@ std::unique_ptr<CatalogKeeper> OwnerDirectory::start_catalog(const CatalogLines&
   return std::make_unique<CatalogWriter>(*this, lines);
 }
 
-// 1. Rename it into the owner's directory, fsync both.  2. Ask whether it may go: whoever has
-// pinned it before step 1 has published the note by now, and whoever does it later finds no
-// checkpoint.
-// 3. Rename it to a name that may be removed, fsync: no crash brings it back from here on.  If it
-// may not go, the name is given back.
+// 1. Rename it into the owner's directory, fsync both.  2. Call may_go(): a process that pinned it
+// before step 1 has published the note by now, and one that pins it later finds no checkpoint.
+// 3. Rename it to a name that may be removed, fsync: from then on no crash brings it back.  If it
+// may not go, it gets its name back.
 Result<std::optional<std::string>> OwnerDirectory::retire(const Retirement& retirement) const {
   FileOps& ops = directory_.ops();
   const AsideName aside{.purpose = AsideName::Purpose::retire,
                         .step = retirement.parsed,
                         .generation = retirement.generation};
   const std::string retired = aside_name(aside);
-  // So that a pin waits instead of failing; without it the steps are as safe.
+  // With this lock a concurrent pin waits instead of failing; safety does not depend on it.
   const Result<NotesLock> lock = NotesLock::take(directory_, kNotesTimeout);
   static_cast<void>(lock);
   const PathAt place = directory_.at(retirement.name);
@@ -142,7 +141,7 @@ Status OwnerDirectory::remove(std::string_view condemned) const {
   const PathAt path = at(condemned);
   const Result<std::vector<DirectoryName>> names = ops.list_names(path);
   if (names.status().os_error() == ENOTDIR || names.status().os_error() == ELOOP)
-    return remove_tree(ops, path);  // a file that was staged
+    return remove_tree(ops, path);  // a staged file
   if (!names.ok()) return is_gone(names.status()) ? Status() : names.status();
   Status first;
   for (const DirectoryName& name : *names) {
@@ -164,8 +163,8 @@ void OwnerDirectory::discard(std::string_view name) const {
   if (directory_.ops().rename(at(name), at(condemned)).ok()) static_cast<void>(remove(condemned));
 }
 
-// Of one other owner. A directory of a lower layer of an overlay cannot be renamed (EXDEV); its
-// writer, which lived before that layer was made, is dead, and it is taken as it stands.
+// Fences one other owner. A directory in a lower layer of an overlay cannot be renamed (EXDEV). Its
+// writer ran before that layer was created and is dead, so the directory is emptied in place.
 Status OwnerDirectory::fence(const std::string& other) const {
   FileOps& ops = directory_.ops();
   const std::string taken = taken_name(make_token());
@@ -181,8 +180,8 @@ Status OwnerDirectory::fence(const std::string& other) const {
   return ops.rmdir(directory_.at(other));
 }
 
-// Moves what is in a taken directory to this one and removes it: from then on a descriptor of it
-// that its writer has kept leads nowhere either.
+// Moves the contents of a taken directory to this one and removes it: from then on a descriptor of
+// it that its writer has kept is useless too.
 Status OwnerDirectory::empty(const std::string& taken) const {
   FileOps& ops = directory_.ops();
   for (int round = 0; round < kRoundsMax; ++round) {
@@ -199,12 +198,12 @@ Status OwnerDirectory::empty(const std::string& taken) const {
     if (removed.ok() || (is_gone(removed) && ops.kind_of(self()).ok())) return {};
     if (removed.os_error() != ENOTEMPTY && removed.os_error() != EEXIST) return removed;
   }
-  return Status(Code::unavailable, at(taken).text() + ": its writer does not cease to fill it");
+  return Status(Code::unavailable, at(taken).text() + ": its writer keeps adding to it");
 }
 
-// 1. Move every other owner's directory into this one: by a path its owner finds nothing from here
-// on.  2. fsync.  3. Take out what they hold and remove them: no descriptor of theirs leads
-// anywhere. What was moved here can be swept by the next writer, if this one is stopped now.
+// 1. Move every other owner's directory into this one: from then on its owner finds nothing by
+// path.  2. fsync.  3. Take out their contents and remove them: from then on their descriptors are
+// useless too. If this writer is stopped now, the next one sweeps what was moved here.
 Status OwnerDirectory::take_over() const {
   FileOps& ops = directory_.ops();
   STOKER_ASSIGN(const std::vector<DirectoryName> names, ops.list_names(directory_.self()));
@@ -246,7 +245,7 @@ Status OwnerDirectory::settle(const std::string& name) const {
   return {};
 }
 
-/// Those are whole checkpoints that version 0.1 had decided to remove, or what was left of them.
+/// Removes `.trash-*`: checkpoints, or their remains, that version 0.1 had decided to remove.
 Status OwnerDirectory::sweep_trash() const {
   STOKER_ASSIGN(const std::vector<DirectoryName> names,
                 directory_.ops().list_names(directory_.self()));

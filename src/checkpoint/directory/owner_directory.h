@@ -12,12 +12,12 @@
 namespace stoker {
 
 /// The writer's own directory, `owner-<token>`. It is the fence: every rename by which a writer
-/// publishes, replaces or removes a checkpoint has this directory on one side, named from the
-/// checkpoint directory. Whoever takes over removes it, and a writer that was only slow then finds
-/// neither source nor target: `not_found`, and nothing has changed.
+/// publishes, replaces or removes a checkpoint has this directory on one side, looked up from the
+/// checkpoint directory. A writer that takes over removes it. A previous writer that was only slow
+/// then finds neither source nor target: it gets `not_found`, and nothing changes.
 ///
-/// Nothing is unlinked but below a name remove_name() has made, so that a checkpoint on its way out
-/// is whole until it is certain that it goes.
+/// Files are unlinked only below a name that remove_name() has made, so a retired checkpoint stays
+/// complete until its removal is certain.
 ///
 /// Thread safety: const methods may be called from any thread.
 class OwnerDirectory final : public CheckpointWriter {
@@ -33,7 +33,7 @@ class OwnerDirectory final : public CheckpointWriter {
 
   const CheckpointStore& store() const noexcept override { return directory_; }
   bool is_owner() const override { return directory_.ops().info_of(self()).ok(); }
-  /// A directory in this one: "owner-<token>/step-000000001000-7".
+  /// Returns the name of a directory in this one: "owner-<token>/step-000000001000-7".
   std::string staging_name(std::uint64_t step, std::uint64_t number) const override;
   /// Steps 8 to 12 of the commit (step_commit.cc).
   Status commit(const StepCommit& commit, CommitStage& stage) const override;
@@ -42,39 +42,39 @@ class OwnerDirectory final : public CheckpointWriter {
   Result<std::optional<std::string>> retire(const Retirement& retirement) const override;
   std::unique_ptr<CatalogKeeper> start_catalog(const CatalogLines& lines) const override;
 
-  /// Makes it, durably: committed checkpoints pass through it.
+  /// Creates this directory durably: committed checkpoints pass through it.
   Status make() const;
 
-  /// Makes a rename between this directory and the checkpoint directory durable: it is in both.
+  /// Makes a rename between this directory and the checkpoint directory durable, by fsync of both.
   Status sync_both() const;
 
-  /// Gives `name` in this directory the name `to` in the checkpoint directory, which must be free:
-  /// `already_exists` otherwise. Not durable yet.
+  /// Renames `name` in this directory to `to` in the checkpoint directory, without replacing
+  /// anything: `already_exists` if `to` is taken. Not durable yet.
   Status publish(std::string_view name, std::string_view to) const;
 
-  /// Gives a checkpoint that was put aside its name back: its own, or that of a superseded one if
-  /// it is taken or `is_superseded`. Durable; returns the name.
+  /// Moves a checkpoint that was put aside back to the checkpoint directory: to its own name, or to
+  /// that of a superseded one if its own is taken or `is_superseded`. Durable. Returns the name.
   Result<std::string> give_back(std::string_view name, const AsideName& aside,
                                 bool is_superseded) const;
 
-  /// Moves `name` in this directory to a name under which it may be removed; returns that. Durable.
+  /// Renames `name` in this directory so that it may be removed; returns the new name. Durable.
   Result<std::string> condemn(std::string_view name) const;
-  /// Removes what condemn() has returned. A directory that NFS keeps occupied is left for the next
+  /// Removes what condemn() has returned. A directory that NFS keeps non-empty is left to the next
   /// writer. Crash points: owner.unlinked, owner.removed.
   Status remove(std::string_view condemned) const override;
-  /// Both, for what nobody has ever seen: staged files. The space is free then; what resists is
-  /// left for the next writer.
+  /// Condemns and removes staged files, which no reader has ever seen. What cannot be removed is
+  /// left to the next writer.
   void discard(std::string_view name) const;
 
-  /// Fences every other writer: moves the directories of all other owners here, takes out what they
-  /// hold, and removes them. After a failure this directory holds no right. Crash points:
+  /// Fences every other writer: moves the directories of all other owners here, takes out their
+  /// contents, and removes them. After a failure this writer must not write. Crash points:
   /// takeover.fenced, takeover.emptied.
   ///
-  /// Directories only: what else bears such a name is left alone.
+  /// Anything else that has the name of an owner's directory is left alone.
   Status take_over() const;
-  /// Ends what those writers have begun: checkpoints that were put aside get their names back or
-  /// are removed, the rest is discarded, and so is what version 0.1 has left. What fails is left
-  /// for the next writer. Crash point: takeover.swept.
+  /// Completes what the fenced writers have begun: checkpoints that were put aside get their names
+  /// back or are removed; the rest, and what version 0.1 has left, is discarded. What fails is left
+  /// to the next writer. Crash point: takeover.swept.
   Status sweep() const;
 
  private:
@@ -87,11 +87,12 @@ class OwnerDirectory final : public CheckpointWriter {
   std::string name_;
 };
 
-/// `failure` of a rename of `path`, told as what it is where the checkpoint lies in a lower layer
-/// of an overlay filesystem (EXDEV): `unsupported`.
+/// Returns `failure`, the result of a rename of `path`; `unsupported` with an explanation if it is
+/// EXDEV, because the checkpoint is in a lower layer of an overlay filesystem.
 Status explain_layers(const Status& failure, const PathAt& path);
 
-/// renameat2 with RENAME_NOREPLACE, or the next best where a filesystem refuses the flag.
+/// renameat2 with RENAME_NOREPLACE; a plain rename of a directory if the filesystem refuses the
+/// flag.
 Status rename_without_replacing(FileOps& ops, const PathAt& from, const PathAt& to);
 
 }  // namespace stoker

@@ -11,11 +11,11 @@
 namespace stoker {
 namespace {
 
-/// Of checkpoints that bear one step and one generation: somebody has to tell them apart.
+/// Limit of superseded checkpoints with the same step and generation.
 constexpr std::uint32_t kSameNameMax = 10'000;
 
-/// A second directory with the same files, staged in the owner's. `not_found` if there is no
-/// owner's directory any more.
+/// Stages a second directory with hard links to the same files in the owner's directory.
+/// `not_found` if the owner's directory is gone.
 Status link_all(const OwnerDirectory& owner, const PathAt& from, const std::string& staged) {
   FileOps& ops = owner.directory().ops();
   STOKER_TRY(ops.mkdir(owner.at(staged)));
@@ -24,20 +24,20 @@ Status link_all(const OwnerDirectory& owner, const PathAt& from, const std::stri
   return ops.fsync_dir(owner.at(staged));
 }
 
-/// Whether link_all() has made one of the other.
+/// Whether both directories contain the same names and inodes, as after link_all().
 bool has_same_files(FileOps& ops, const PathAt& a, const PathAt& b) {
   const Result<std::vector<DirectoryName>> names = ops.list_names(a);
   const Result<std::vector<DirectoryName>> others = ops.list_names(b);
   return names.ok() && others.ok() && !names->empty() && *names == *others;
 }
 
-/// Where a superseded checkpoint goes.
+/// The name for a superseded checkpoint.
 struct AwayName {
   std::string name;
-  bool is_there = false;  ///< With the same files: of an attempt that was cut short.
+  bool is_there = false;  ///< It exists with the same files: an attempt was interrupted.
 };
 
-/// The first name that is free or has these very files. Whatever else has one stays as it is.
+/// Returns the first name that is free or already has the same files.
 Result<AwayName> away_name(const CheckpointDirectory& directory, std::uint64_t step,
                            std::uint64_t generation) {
   const PathAt from = directory.at(step_name(step));
@@ -49,10 +49,11 @@ Result<AwayName> away_name(const CheckpointDirectory& directory, std::uint64_t s
     if (has_same_files(directory.ops(), from, directory.at(name)))
       return AwayName{.name = name, .is_there = true};
   }
-  return Status(Code::already_exists, from.text() + ": superseded too often under one generation");
+  return Status(Code::already_exists,
+                from.text() + ": superseded too often with the same generation");
 }
 
-/// Without hard links: the directory itself, by way of the owner's.
+/// For filesystems without hard links: renames the directory itself, through the owner's directory.
 Status move_away(const OwnerDirectory& owner, std::uint64_t step, std::uint64_t generation) {
   FileOps& ops = owner.directory().ops();
   const AsideName aside{.purpose = AsideName::Purpose::keep,
@@ -89,7 +90,7 @@ std::string name_in_owner(std::string_view staging) {
 Status move_latest(const OwnerDirectory& owner, const std::string& name) {
   FileOps& ops = owner.directory().ops();
   const PathAt staged = owner.at(kLatestName);
-  static_cast<void>(ops.unlink(staged));  // of an attempt that failed here
+  static_cast<void>(ops.unlink(staged));  // left by a failed attempt
   STOKER_TRY(ops.symlink(name, staged));
   ops.reached("checkpoint.latest_staged");
   STOKER_TRY(ops.rename(staged, owner.directory().at(kLatestName)));
@@ -99,11 +100,12 @@ Status move_latest(const OwnerDirectory& owner, const std::string& name) {
   return {};
 }
 
-// 1. Link the files of the old checkpoint into a staged directory and fsync that.  2. Give it the
-// superseded name, fsync.  3. If `latest` leads to the old name, move it.  4. Rename the directory
-// with the old name to one that may be removed, fsync, and remove it: its files have the other
-// name. An attempt that was cut short after step 2 is continued there. Where there are no hard
-// links the directory is moved into the owner's and from there to the superseded name.
+// 1. Link the files of the old checkpoint into a staged directory and fsync that.  2. Publish it
+// under the superseded name, fsync.  3. If `latest` points to the old name, move it.  4. Rename the
+// directory with the old name to one that may be removed, fsync, and remove it: its files are still
+// linked under the superseded name. An attempt that was interrupted after step 2 is continued
+// there. Without hard links the directory is moved into the owner's directory and from there to the
+// superseded name.
 Status supersede(const OwnerDirectory& owner, std::uint64_t step, std::uint64_t generation) {
   const CheckpointDirectory& directory = owner.directory();
   FileOps& ops = directory.ops();
@@ -112,8 +114,8 @@ Status supersede(const OwnerDirectory& owner, std::uint64_t step, std::uint64_t 
   STOKER_ASSIGN(const FileKind kind, ops.kind_of(from));
   if (kind != FileKind::directory)
     return Status(Code::already_exists,
-                  from.text() + ": not a directory, and so no checkpoint of ours: move it away");
-  // Nothing is put away under a name that says something else of it.
+                  from.text() + ": not a directory, so not a checkpoint; move it away");
+  // The superseded name contains the generation, which must be the right one.
   const Result<CheckpointManifest> present = read_checkpoint_manifest(ops, from);
   if (present.ok() && present->generation != generation)
     return Status(Code::unavailable,
@@ -135,7 +137,7 @@ Status supersede(const OwnerDirectory& owner, std::uint64_t step, std::uint64_t 
   if (is_latest) STOKER_TRY(move_latest(owner, away.name));
   const std::string condemned = remove_name(make_token());
   const Status freed = ops.rename(from, owner.at(condemned));
-  if (freed.os_error() == EXDEV) {  // it keeps its name, and needs no second one
+  if (freed.os_error() == EXDEV) {  // it keeps its name, so the second one is removed
     if (is_latest) STOKER_TRY(move_latest(owner, name));
     STOKER_TRY(ops.rename(directory.at(away.name), owner.at(condemned)));
     STOKER_TRY(owner.sync_both());
@@ -144,15 +146,16 @@ Status supersede(const OwnerDirectory& owner, std::uint64_t step, std::uint64_t 
   STOKER_TRY(explain_layers(freed, from));
   STOKER_TRY(owner.sync_both());
   ops.reached("checkpoint.freed");
-  static_cast<void>(owner.remove(condemned));  // else by the next writer's sweep
+  static_cast<void>(owner.remove(condemned));  // if this fails, the next writer's sweep removes it
   return {};
 }
 
 // 8. Write and fsync manifest.json; remove the part manifests.  9. fsync the staging directory.
-// 10. Rename it to its final name without replacing; what a rewound run has left there gets another
-// name before.  11. fsync the parent, and the directory it came from.  12. Move `latest`: a
-// temporary link, renamed over it, then fsync of both. Before step 10 nothing has the final name,
-// and after it everything under it is durable: a reader who sees the name sees all of it.
+// 10. Rename it to its final name without replacing; a checkpoint of a rewound run that has this
+// name is superseded first.  11. fsync the checkpoint directory and the owner's directory.  12.
+// Move `latest`: rename a temporary link over it, then fsync both. Before step 10 the final name
+// does not exist, and after it all data below it is durable: a reader that sees the name sees
+// everything.
 Status OwnerDirectory::commit(const StepCommit& commit, CommitStage& stage) const {
   FileOps& ops = directory_.ops();
   const std::uint64_t step = commit.manifest.step;
@@ -161,7 +164,7 @@ Status OwnerDirectory::commit(const StepCommit& commit, CommitStage& stage) cons
   STOKER_TRY(seal(ops, at(staging), commit.manifest));
   if (commit.superseded) STOKER_TRY(supersede(*this, step, *commit.superseded));
   if (const Status renamed = publish(staging, step_name(step)); !renamed.ok()) {
-    // A call that was left alone may still be performed, and so may one whose answer was lost.
+    // A call that timed out, or whose reply was lost, may still take effect.
     if (renamed.os_error() == ETIMEDOUT) stage = CommitStage::visible;
     return renamed;
   }

@@ -14,7 +14,7 @@
 namespace stoker {
 namespace {
 
-/// A quarter of what this process may open, with two descriptors for each file.
+/// Files that use a quarter of the process's descriptor limit, at two descriptors each.
 std::size_t kept_files_max() {
   constexpr rlim_t kShare = 8;
   rlimit limit{};
@@ -51,14 +51,13 @@ Result<std::shared_ptr<const File>> StepFiles::open(const Named& named) const {
   if (file.status().code() == Code::invalid_argument)
     return Status(Code::corrupt, std::string(file.status().message()), file.status().os_error());
   if (file.status().code() == Code::not_found) {
-    // A checkpoint that is being removed has lost its manifest, or soon will have; one that lacks a
-    // file only is damaged.
+    // A checkpoint without its manifest is being removed; one with its manifest is damaged.
     const PathAt manifest(step_, kManifestName);
     if (!ops_.info_of(manifest).ok()) return file.status();
-    return Status(Code::corrupt,
-                  manifest.text() +
-                      ": names a file that is not there: " + std::string(file.status().message()),
-                  ENOENT);
+    return Status(
+        Code::corrupt,
+        manifest.text() + ": names a missing file: " + std::string(file.status().message()),
+        ENOENT);
   }
   if (!file.ok()) return file.status();
   if (file->size_bytes() != named.size_bytes)
@@ -69,7 +68,8 @@ Result<std::shared_ptr<const File>> StepFiles::open(const Named& named) const {
   return std::make_shared<const File>(*std::move(file));
 }
 
-/// Closes what nobody reads at the moment, and keeps fewer from now on. False if there was nothing.
+/// Closes the files that are not being read, and keeps fewer open from now on. Returns false if it
+/// closed none.
 bool StepFiles::let_go() {
   const MutexLock lock(mutex_);
   const std::size_t before = kept_count_;
@@ -105,7 +105,7 @@ Status StepFiles::open_all() {
 
 namespace {
 
-/// All is looked up from the descriptor of the checkpoint's own directory.
+/// Looks up everything from the descriptor of the checkpoint's own directory.
 class StepDirectory final : public OpenStep {
  public:
   StepDirectory(FileOps& ops, std::string path, std::shared_ptr<const RootDirectory> root)

@@ -15,19 +15,18 @@
 
 namespace stoker {
 
-/// The data files of one checkpoint. As many as descriptors suffice for are opened at once and stay
-/// open, so that the checkpoint stays readable when retention removes it; the others are opened
-/// when they are read.
+/// The data files of one checkpoint. Files stay open, as far as there are descriptors, so that the
+/// checkpoint stays readable when retention removes it; the others are opened when they are read.
 ///
-/// Thread safety: get() may be called from any thread.
+/// Thread safety: every method may be called from several threads at once.
 class StepFiles final : public ChunkFiles, public StoredFiles {
  public:
-  /// Of the checkpoint in the directory `step`; `files` are those of its manifest.
+  /// `step` is the directory of the checkpoint, `files` are those of its manifest.
   StepFiles(FileOps& ops, std::shared_ptr<const RootDirectory> step,
             const std::vector<CheckpointFile>& files, const File::Options& options);
 
-  /// Opens them, as far as they can be kept. Each is asked for at least once: `corrupt` for one
-  /// that is missing, of another size or no regular file.
+  /// Opens every file once and keeps as many open as it may. `corrupt` if a file is missing, has
+  /// another size or is not a regular file.
   Status open_all() override;
 
   Status read(std::span<const ChunkRead> reads, ChunkHandler& handler,
@@ -35,7 +34,8 @@ class StepFiles final : public ChunkFiles, public StoredFiles {
     return read_chunks(*this, reads, handler, options);
   }
 
-  /// `corrupt` as above; `not_found` if the whole checkpoint was removed meanwhile.
+  /// Returns the open file. `corrupt` as above; `not_found` if the whole checkpoint was removed
+  /// meanwhile.
   Result<std::shared_ptr<const File>> get(std::uint32_t index) override;
 
   std::string path_of(std::uint32_t index) const override;
@@ -59,7 +59,7 @@ class StepFiles final : public ChunkFiles, public StoredFiles {
   std::size_t kept_max_ STOKER_GUARDED_BY(mutex_);
 };
 
-/// Opens the directory of one checkpoint. `corrupt` if it is none.
+/// Opens the directory of one checkpoint. `corrupt` if `path` is not a directory.
 Result<std::unique_ptr<OpenStep>> open_step_directory(FileOps& ops, const PathAt& path);
 
 }  // namespace stoker

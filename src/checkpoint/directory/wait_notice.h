@@ -7,15 +7,15 @@
 
 namespace stoker {
 
-/// Tells why somebody waits, and again when it has taken twelve times as long: a wait that nobody
-/// explains looks like a hang.
+/// Reports the reason for a wait, at intervals that grow by a factor of twelve. Without it a long
+/// wait looks like a hang.
 ///
 /// Thread safety: none.
 class WaitNotice {
  public:
   explicit WaitNotice(WaitSink sink) : sink_(std::move(sink)), next_(deadline_after(sink_.after)) {}
 
-  /// To be called at every look. `describe` makes the text, where it is wanted.
+  /// Call it at every poll. `describe` returns the text; it is called only when a report is due.
   template <typename Describe>
   void waiting(Describe&& describe) {
     if (!sink_.tell || Clock::now() < next_) return;

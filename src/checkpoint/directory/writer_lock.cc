@@ -1,5 +1,6 @@
 #include "checkpoint/directory/writer_lock.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -20,12 +21,22 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr int kLooksMin = 8;  // without a change, before a writer counts as dead
-/// Two claims at once leave one of them behind; each further round takes one more.
+constexpr int kLooksMin = 8;  // looks without a change before a writer is presumed dead
+/// Of two concurrent claims one fails and is repeated with the next epoch.
 constexpr int kClaimsMax = 1000;
 
 double wall_time_s() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+/// On a full disk even `prune` cannot take the lock, which needs a file and a directory.
+Status with_cure(const Status& failure) {
+  if (failure.code() != Code::no_space) return failure;
+  return Status(failure.code(),
+                std::string(failure.message()) +
+                    ". The lock needs a few KiB: delete another file, or, while no run writes, a "
+                    "checkpoint that is not needed (rm -rf DIR/step-N)",
+                failure.os_error());
 }
 
 }  // namespace
@@ -41,12 +52,13 @@ WriterLock::WriterLock(const CheckpointDirectory& directory, const LockOptions& 
               .device = device,
               .pid = ::getpid(),
               .job = options.job},
+      begun_(now()),
       owner_(directory, record_.token),
       meetings_(owner_, options.ttl) {}
 
-// 1. Lock `.lock`.  2. Wait until the greatest epoch is released or its holder dead.  3. Claim the
-// next.  4. Make the owner's directory.  5. List again: the greatest epoch holds.  6. Fence all
-// other owners (takeover), then sweep what they have left.
+// 1. Lock `.lock`.  2. Wait until the greatest epoch is released or its holder is dead.  3. Claim
+// the next epoch.  4. Create the owner's directory.  5. List again: the greatest epoch wins.
+// 6. Fence all other owners (takeover), then sweep what they have left.
 Result<std::unique_ptr<WriterLock>> WriterLock::acquire(const CheckpointDirectory& directory,
                                                         const LockOptions& options) {
   const std::string context = "lock " + directory.path();
@@ -60,16 +72,15 @@ Result<std::unique_ptr<WriterLock>> WriterLock::acquire(const CheckpointDirector
     if (!before.ok()) return before.status().with_context(context);
     if (before->number >= kEpochMax)
       return Status(Code::invalid_argument, context + ": " + epoch_name(before->number) +
-                                                " has the greatest number there is, which no run "
-                                                "reaches: remove it");
+                                                " has the largest possible number; remove it");
     const Result<bool> is_claimed = lock->claim(before->number + 1);
-    if (!is_claimed.ok()) return is_claimed.status().with_context(context);
+    if (!is_claimed.ok()) return with_cure(is_claimed.status()).with_context(context);
     if (*is_claimed) break;
     if (attempt == kClaimsMax)
-      return Status(Code::unavailable, context + ": others were always faster");
+      return Status(Code::unavailable, context + ": other writers always claimed it first");
   }
   if (const Status settled = lock->settle(); !settled.ok())
-    return lock->explain(settled).with_context(context);
+    return with_cure(lock->explain(settled)).with_context(context);
   return lock;
 }
 
@@ -89,12 +100,18 @@ std::string WriterLock::holder() const {
   const Result<LockEpoch> epoch = epochs_.greatest();
   if (epoch.ok() && epoch->record && !epoch->record->is_released) return epoch->record->who();
   const std::optional<OldLockRecord> old = read_old_record();
-  return old ? old->who() : "not known who";
+  return old ? old->who() : "unknown writer";
+}
+
+/// For messages; empty if it was told not to wait.
+std::string WriterLock::waited() const {
+  const std::chrono::duration<double> time = now() - begun_;
+  return options_.timeout > nanoseconds(0) ? fmt::format(" (waited {:.1f} s)", time.count()) : "";
 }
 
 Status WriterLock::held_by(const std::string& who) const {
-  return {Code::unavailable, "another writer holds it: " + who +
-                                 "; wait until it has ended, or end it, or use another directory"};
+  return {Code::unavailable, "another writer holds it: " + who + waited() +
+                                 "; wait for it to end, stop it, or use another directory"};
 }
 
 Status WriterLock::await_flock(Deadline deadline) {
@@ -103,7 +120,7 @@ Status WriterLock::await_flock(Deadline deadline) {
        wait = std::min<nanoseconds>(wait * 2, milliseconds(250))) {
     Status locked = directory_.ops().try_lock(flock_.get(), LockMode::exclusive);
     has_flock_ = locked.ok();
-    // Where a filesystem has no flock, epochs are all there is.
+    // On a filesystem without flock the epochs alone decide.
     if (locked.ok() || locked.code() == Code::unsupported) return {};
     if (locked.code() != Code::unavailable) return locked;
     if (now() >= deadline) return held_by(holder());
@@ -114,8 +131,8 @@ Status WriterLock::await_flock(Deadline deadline) {
   }
 }
 
-// By the rule of version 0.1: a record of this host says nothing once we have the flock, one of
-// another host is watched, unless it is old.
+// By the rule of version 0.1: once we have the flock, a record of this host is stale; a record of
+// another host is watched for the ttl, unless its time is old.
 Status WriterLock::await_old_version(Deadline deadline) {
   constexpr double kTtlsToBeStale = 3;
   std::optional<OldLockRecord> seen = read_old_record();
@@ -126,7 +143,7 @@ Status WriterLock::await_old_version(Deadline deadline) {
     if (now() >= deadline) return held_by(seen->who());
     pause(std::min({options_.ttl / 8, time_left(deadline, now()), time_left(dead_at, now())}));
     std::optional<OldLockRecord> again = read_old_record();
-    if (!again) return {};  // it has ended
+    if (!again) return {};  // released
     if (*again == *seen) continue;
     seen = std::move(again);
     dead_at = deadline_after(options_.ttl, now());
@@ -134,7 +151,7 @@ Status WriterLock::await_old_version(Deadline deadline) {
   return {};
 }
 
-/// The greatest epoch, once nobody holds it.
+/// Waits until the greatest epoch is released or its holder dead, and returns it.
 Result<LockEpoch> WriterLock::await_epoch(Deadline deadline) {
   STOKER_ASSIGN(LockEpoch epoch, epochs_.greatest());
   if (epoch.number == 0) {
@@ -142,7 +159,7 @@ Result<LockEpoch> WriterLock::await_epoch(Deadline deadline) {
     return epoch;
   }
   while (!epoch.record || !epoch.record->is_released) {
-    // Whoever could hold it on this machine had to have the flock.
+    // A live holder on this machine would have the flock.
     const bool is_here = has_flock_ && epoch.record && epoch.record->device == record_.device &&
                          !record_.machine.boot_id.empty() &&
                          epoch.record->machine.boot_id == record_.machine.boot_id;
@@ -154,9 +171,9 @@ Result<LockEpoch> WriterLock::await_epoch(Deadline deadline) {
   return epoch;
 }
 
-// Watches until nothing has changed for the ttl, by our own clock, in so many looks, or until there
-// is a newer epoch. If we were stopped ourselves meanwhile it begins anew: the holder may have
-// been, too.
+// Watches until the epoch has not changed for the ttl, by our own clock, in kLooksMin looks; until
+// it is released; or until there is a newer epoch. If this process was suspended meanwhile the
+// watch starts again: the holder may have been suspended too.
 Status WriterLock::await_silence(LockEpoch& epoch, Deadline deadline) {
   const nanoseconds ttl = std::max<nanoseconds>(options_.ttl, milliseconds(1));
   WaitNotice notice(options_.on_wait);
@@ -166,13 +183,12 @@ Status WriterLock::await_silence(LockEpoch& epoch, Deadline deadline) {
     const auto who = [&] { return epoch.record ? epoch.record->who() : std::string("unknown"); };
     if (now() >= deadline)
       return Status(Code::unavailable,
-                    "another writer holds it, or held it a moment ago: " + who() +
-                        "; it is taken for dead after " +
-                        std::to_string(std::chrono::duration<double>(ttl).count()) +
-                        " s of silence");
+                    fmt::format("another writer holds it, or held it a moment ago: {}{}; it is "
+                                "presumed dead after {} s without a heartbeat",
+                                who(), waited(), std::chrono::duration<double>(ttl).count()));
     notice.waiting([&] {
-      return "waiting for the lock of " + directory_.path() + ", which " + who() +
-             " on another machine holds, or has left behind";
+      return "waiting for the lock of " + directory_.path() + ", held or left behind by " + who() +
+             " on another machine";
     });
     pause(std::min(ttl / (2 * kLooksMin), time_left(deadline, now())));
     STOKER_ASSIGN(LockEpoch again, epochs_.greatest());
@@ -188,7 +204,7 @@ Status WriterLock::await_silence(LockEpoch& epoch, Deadline deadline) {
   return {};
 }
 
-/// False if somebody else was faster.
+/// Claims an epoch and creates the owner's directory. Returns false if another writer was faster.
 Result<bool> WriterLock::claim(std::uint64_t number) {
   STOKER_ASSIGN(std::optional<UniqueFd> fd, epochs_.create(number, record_));
   if (!fd) return false;
@@ -196,22 +212,28 @@ Result<bool> WriterLock::claim(std::uint64_t number) {
   epoch_ = number;
   directory_.ops().reached("takeover.claimed");
   const Status made = owner_.make();
-  if (!made.ok() && made.code() != Code::already_exists) return made;
+  if (!made.ok() && made.code() != Code::already_exists) {
+    // Nothing was fenced yet. Otherwise each attempt on a full disk would leave one file more.
+    static_cast<void>(directory_.ops().rmdir(owner_.self()));
+    epoch_fd_.reset();
+    epochs_.remove(number);
+    return made;
+  }
   STOKER_ASSIGN(const LockEpoch greatest, epochs_.greatest());
   if (greatest.number == number) return true;
   static_cast<void>(directory_.ops().rmdir(owner_.self()));
   return false;
 }
 
-/// Of two that claim at once, each fences the other if it can, and one of them is first: not always
-/// the one with the greater epoch. That one takes its claim back, so that the epoch of the holder
-/// is the greatest.
+/// Of two concurrent claimants each tries to fence the other, and the first to do so wins: not
+/// always the one with the greater epoch. If this one was fenced by a lower epoch, it removes its
+/// own epoch, so that the holder's epoch is the greatest.
 Status WriterLock::explain(const Status& failure) const {
   if (const std::optional<std::string> successor = find_successor()) return held_by(*successor);
   if (!is_gone(failure) || directory_.ops().info_of(owner_.self()).ok()) return failure;
   const Result<LockEpoch> rival = epochs_.greatest(epoch_);
   epochs_.remove(epoch_);
-  return held_by(rival.ok() && rival->record ? rival->record->who() : "not known who");
+  return held_by(rival.ok() && rival->record ? rival->record->who() : "unknown writer");
 }
 
 Status WriterLock::settle() {
@@ -224,14 +246,14 @@ Status WriterLock::settle() {
   try {
     heart_ = std::make_unique<std::jthread>([this](std::stop_token stop) { keep_beating(stop); });
   } catch (const std::system_error& error) {
-    return Status(Code::unavailable, std::string("no thread for the lock: ") + error.what());
+    return Status(Code::unavailable, std::string("cannot start the lock thread: ") + error.what());
   }
   return {};
 }
 
 void WriterLock::beat() {
   ++record_.beat;
-  // A failure is not told: the worst is a takeover, and the fence is there for that.
+  // A failure is not reported: at worst another writer takes over, which the fence makes safe.
   static_cast<void>(epochs_.write(epoch_fd_->get(), record_));
   meetings_.look();
 }
@@ -254,7 +276,7 @@ void WriterLock::keep_beating(std::stop_token stop) {
 std::optional<std::string> WriterLock::find_successor() const {
   const Result<LockEpoch> epoch = epochs_.greatest();
   if (!epoch.ok() || epoch->number <= epoch_) return std::nullopt;
-  return epoch->record ? epoch->record->who() : "not known who";
+  return epoch->record ? epoch->record->who() : "unknown writer";
 }
 
 WriterLock::~WriterLock() {
@@ -264,7 +286,7 @@ WriterLock::~WriterLock() {
   }
   heart_.reset();
   if (epoch_fd_ == nullptr) return;
-  // All of it is left to the next writer at worst.
+  // What cannot be removed is left to the next writer.
   if (is_settled_) {
     const Result<std::vector<std::string>> names = directory_.ops().list(owner_.self());
     if (names.ok())

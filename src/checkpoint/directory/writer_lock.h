@@ -20,25 +20,25 @@
 
 namespace stoker {
 
-/// The right to write a checkpoint directory, and the directory that is its fence.
+/// The right to write to a checkpoint directory, with the owner's directory as its fence.
 ///
-/// On one host a flock on `.lock` decides, and a death frees it at once. Between hosts, where a
-/// lock may not be seen, epochs do (lock_epochs.h): the holder counts its record up, and an
-/// observer takes it for dead when it has not changed for the ttl, by the observer's own clock.
-/// Whoever takes over removes the owner's directories of those before, so that a writer that was
-/// only slow can neither publish nor remove anything.
+/// On one host a flock on `.lock` decides; the kernel releases it when the holder dies. Between
+/// hosts, where a flock may be invisible, epochs decide (lock_epochs.h): the holder increments a
+/// heartbeat in its record, and an observer presumes it dead when the record has not changed for
+/// the ttl, by the observer's own clock. A writer that takes over removes the directories of
+/// previous owners, so that one that was only slow can neither publish nor remove anything.
 ///
 /// Thread safety: const methods may be called from any thread. In a forked child the lock is not
 /// held, and the destructor does nothing.
 class WriterLock final : public StoreLock {
  public:
-  /// Takes the lock, fences and sweeps what dead writers have left. `unavailable` names who holds
-  /// it. Crash points: takeover.claimed, and those of OwnerDirectory.
+  /// Takes the lock, then fences dead writers and sweeps what they have left. The message of
+  /// `unavailable` names the holder. Crash points: takeover.claimed, and those of OwnerDirectory.
   static Result<std::unique_ptr<WriterLock>> acquire(const CheckpointDirectory& directory,
                                                      const LockOptions& options);
   WriterLock(const WriterLock&) = delete;
   WriterLock& operator=(const WriterLock&) = delete;
-  /// Removes the owner's directory and lets others in.
+  /// Removes the owner's directory and releases the lock.
   ~WriterLock() override;
 
   const OwnerDirectory& owner() const noexcept { return owner_; }
@@ -58,6 +58,7 @@ class WriterLock final : public StoreLock {
   Status settle();
   Status explain(const Status& failure) const;
   Status held_by(const std::string& who) const;
+  std::string waited() const;
   std::string holder() const;
   std::optional<OldLockRecord> read_old_record() const;
   void beat();
@@ -73,13 +74,14 @@ class WriterLock final : public StoreLock {
   bool has_flock_ = false;  // false where files cannot be locked
   std::unique_ptr<ForkClosedFd> epoch_fd_;
   std::uint64_t epoch_ = 0;
-  LockRecord record_;  // changed by the heart alone, once it beats
+  LockRecord record_;     // changed only by heart_ once it runs
+  const Deadline begun_;  // when acquire() was called
   OwnerDirectory owner_;
-  MeetingSweep meetings_;  // the heart's
+  MeetingSweep meetings_;  // used by heart_ only
   bool is_settled_ = false;
   Mutex mutex_;
   Condition stopped_;
-  std::unique_ptr<std::jthread> heart_;  // let go of in a child, where there is no such thread
+  std::unique_ptr<std::jthread> heart_;  // leaked in a forked child, which has no such thread
 };
 
 }  // namespace stoker

@@ -12,7 +12,7 @@
 namespace stoker {
 namespace {
 
-/// Whether the checksums of all chunks that hold the slice agree, at the same places.
+/// Whether both slices have the same offset in their files, and all their chunks equal checksums.
 bool is_slice_equal(const CheckpointManifest& a, const CheckpointTensor& in_a,
                     const CheckpointManifest& b, const CheckpointTensor& in_b) {
   if (in_a.offsets != in_b.offsets || in_a.shape != in_b.shape) return false;
@@ -40,7 +40,7 @@ bool is_equal_by_checksums(const CheckpointReader& before, const TensorInfo& old
   });
 }
 
-/// Sums over the pieces of one tensor.
+/// Accumulates the differences of one tensor, piece by piece.
 class Comparison {
  public:
   Comparison(const TensorInfo& tensor, TensorChange& change) : tensor_(tensor), change_(change) {
@@ -61,7 +61,7 @@ class Comparison {
     if (change_.has_norms) add_norms(old, now);
   }
 
-  /// The norm, once all pieces were added.
+  /// Computes the norm, after all pieces were added.
   void finish() { change_.l2 = std::sqrt(squares_); }
 
  private:
@@ -166,7 +166,7 @@ class Differ {
   const DiffOptions& options_;
   CheckpointDiff diff_;
   std::uint64_t total_bytes_ = 0;
-  std::uint64_t tensors_bytes_ = 0;  // of the tensors that are done
+  std::uint64_t tensors_bytes_ = 0;  // of the finished tensors
   std::vector<std::byte> old_bytes_;
   std::vector<std::byte> now_bytes_;
 };

@@ -25,7 +25,7 @@ struct Shape {
   int bias;
 };
 
-/// Without any special values.
+/// Converts a float of a format without special values.
 double plain_value(unsigned bits, const Shape& shape) {
   const unsigned mantissa = bits & ((1U << shape.mantissa_bits) - 1);
   const unsigned exponent = (bits >> shape.mantissa_bits) & ((1U << shape.exponent_bits) - 1);
@@ -37,7 +37,7 @@ double plain_value(unsigned bits, const Shape& shape) {
   return is_negative ? -value : value;
 }
 
-/// As IEEE has them: the greatest exponent is for infinities and NaN.
+/// Converts a float of an IEEE format: the greatest exponent means infinity or NaN.
 double ieee_value(unsigned bits, const Shape& shape) {
   const unsigned exponent_mask = (1U << shape.exponent_bits) - 1;
   if ((bits >> shape.mantissa_bits & exponent_mask) != exponent_mask)

@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::size_t kDataAlignBytes = 4096;
 
-/// A file written from its beginning to its end, hashed on the way.
+/// A file that is written sequentially and hashed on the way.
 class SummedFile {
  public:
   static Result<SummedFile> create(FileOps& ops, const PathAt& path) {
@@ -37,7 +37,7 @@ class SummedFile {
     return {};
   }
 
-  /// Makes it durable and returns its line for `sha256sum -c`.
+  /// Makes the file durable and returns its line for `sha256sum -c`.
   Result<std::string> finish(std::string_view name) && {
     STOKER_TRY(ops_->fsync(fd_.get()).with_context(path_.text()));
     STOKER_TRY(ops_->close(std::move(fd_)).with_context(path_.text()));
@@ -71,7 +71,7 @@ struct Export {
   }
 };
 
-/// Writes one file of tensors to `path`; the line of sums has `name`.
+/// Writes one file of tensors to `path` and returns its line for `sha256sum -c`, with `name`.
 Result<std::string> write_tensors(Export& job, const PathAt& path, const std::string& name,
                                   ExportFile& file) {
   STOKER_ASSIGN(SummedFile out, SummedFile::create(job.ops, path));
@@ -97,10 +97,11 @@ Result<std::string> write_tensors(Export& job, const PathAt& path, const std::st
   return std::move(out).finish(name);
 }
 
-/// `sha256sum -c` reads a name with a backslash or a line break differently.
+/// Rejects a name with a backslash or line break, which `sha256sum -c` would read differently.
 Status check_sums_name(std::string_view name) {
   if (name.find_first_of("\\\n\r") == std::string_view::npos) return {};
-  return Status(Code::invalid_argument, "the name of an export has no backslash or line break");
+  return Status(Code::invalid_argument,
+                "the name of an export must not contain a backslash or line break");
 }
 
 Status fill_directory(Export& job, const PathAt& directory) {
@@ -128,7 +129,7 @@ Status fill_directory(Export& job, const PathAt& directory) {
   return create_durable_file(ops, directory / job.report.sums, sums, /*is_final=*/false);
 }
 
-/// Links on the way to an export are followed; nothing in the directory it is written to is.
+/// Opens the parent directory of an export. Links in its path are followed, links in it are not.
 Result<PathAt> place_of(FileOps& ops, const PathAt& path) {
   STOKER_ASSIGN(std::shared_ptr<const RootDirectory> root, open_root(ops, path.parent()));
   return PathAt(std::move(root), path.last());
@@ -137,7 +138,7 @@ Result<PathAt> place_of(FileOps& ops, const PathAt& path) {
 }  // namespace
 
 // 1. Write and fsync the file under a private name.  2. Rename it without replacing.  3. fsync the
-// parent.  4. Publish the sums: there are none without their file, which another one could replace.
+// parent.  4. Publish the sums, last, so that they never exist without their file.
 Result<ExportReport> export_safetensors(const CheckpointReader& reader, FileOps& ops,
                                         const std::string& path, const ExportOptions& options) {
   Export job{.reader = reader, .ops = ops, .options = options};
@@ -148,8 +149,8 @@ Result<ExportReport> export_safetensors(const CheckpointReader& reader, FileOps&
     if (ops.kind_of(taken).ok())
       return Status(Code::already_exists,
                     taken +
-                        ": there is such a file, and an export replaces none; remove it, or name "
-                        "another");
+                        ": already exists, and an export does not replace files; remove it, or "
+                        "choose another name");
   const std::vector<NamedTensor> named = name_tensors(reader);
   STOKER_ASSIGN(std::vector<ExportFile> files, plan_export(named, options, /*is_split=*/false));
   report.same = same_tensors(named, options);
@@ -165,14 +166,14 @@ Result<ExportReport> export_safetensors(const CheckpointReader& reader, FileOps&
     status = ops.rename_noreplace(staged, place);
     if (status.code() == Code::unsupported) status = ops.link(staged, place);
   }
-  static_cast<void>(ops.unlink(staged));  // after a failure, or its second name
+  static_cast<void>(ops.unlink(staged));  // left by a failure, or by link()
   STOKER_TRY(status);
   ops.reached("export.switched");
   status = ops.fsync_dir(place.parent());
   if (status.ok()) ops.reached("export.durable");
   if (status.ok())
     status = publish_file(ops, sums, std::as_bytes(std::span(*line)), IfExists::fail);
-  if (!status.ok()) {  // nobody was told of either
+  if (!status.ok()) {  // neither file was reported yet
     if (status.code() != Code::already_exists) static_cast<void>(ops.unlink(sums));
     static_cast<void>(ops.unlink(place));
     return status;
@@ -187,8 +188,8 @@ Result<ExportReport> export_directory(const CheckpointReader& reader, FileOps& o
   while (path.size() > 1 && path.back() == '/') path.pop_back();
   if (ops.kind_of(path).ok())
     return Status(Code::already_exists, path +
-                                            ": there is such a directory, and an export "
-                                            "replaces none; remove it, or name another");
+                                            ": already exists, and an export does not replace "
+                                            "directories; remove it, or choose another name");
   STOKER_ASSIGN(const PathAt place, place_of(ops, path));
   const PathAt staged = place.parent() / (std::string(place.last()) + ".staged-" + make_token());
   Export job{.reader = reader, .ops = ops, .options = options};

@@ -11,42 +11,42 @@
 namespace stoker {
 
 struct ExportOptions {
-  /// Tensors whose names begin with one of these; without any, all. What trees share has the names
-  /// of each of them.
+  /// Export only tensors whose names begin with one of these; empty: all. A tensor that trees share
+  /// has a name in each of them.
   std::vector<std::string> only = {};
-  /// Taken off the beginning of a name; of several that fit, the longest.
+  /// Prefixes to remove from names; the longest that matches is removed.
   std::vector<std::string> strip = {};
-  /// Of one file in a directory; a larger tensor has a file to itself.
+  /// Maximum size of a file in a directory; a larger tensor gets its own file.
   std::uint64_t file_bytes_max = std::uint64_t{5} << 30;
   std::uint64_t piece_bytes = std::uint64_t{16} << 20;  ///< In memory at a time.
-  /// Called after each piece: bytes of tensors written, and bytes in all.
+  /// Called after each piece with the bytes of tensors written and the total.
   std::function<void(std::uint64_t, std::uint64_t)> progress = {};
 };
 
-/// A tensor is exported once. A name that the checkpoint has for it beside the one it is exported
-/// by, as of tied weights.
+/// Another name of a tensor that is exported under the name `exported`, for example of tied
+/// weights. Each tensor is exported once.
 struct SameTensor {
   std::string name;
   std::string exported;
 };
 
 struct ExportReport {
-  std::vector<std::string> files;  ///< Of tensors.
-  std::string sums;                ///< The file that `sha256sum -c` takes.
+  std::vector<std::string> files;  ///< Paths of the safetensors files.
+  std::string sums;                ///< Path of the file for `sha256sum -c`.
   std::uint64_t tensor_count = 0;
   std::uint64_t size_bytes = 0;
   std::vector<SameTensor> same;
 };
 
-/// Writes a checkpoint's tensors, each whole, into one safetensors file, which appears at once and
-/// durable; beside it `<path>.sha256`. `already_exists` if there is a file of that name,
-/// `invalid_argument` if two tensors would have the same name or none is left.
+/// Writes the whole tensors of a checkpoint to one safetensors file, which appears atomically and
+/// durably, and its checksum to `<path>.sha256`. `already_exists` if one of the files exists;
+/// `invalid_argument` if two tensors would have the same name or no tensor is left.
 Result<ExportReport> export_safetensors(const CheckpointReader& reader, FileOps& ops,
                                         const std::string& path, const ExportOptions& options);
 
-/// The same into a directory as Hugging Face lays models out: `model.safetensors`, or several files
-/// with `model.safetensors.index.json`; and SHA256SUMS. The directory must not exist; it appears at
-/// once and durable.
+/// As export_safetensors(), but writes a directory in the layout of Hugging Face models:
+/// `model.safetensors`, or several files with `model.safetensors.index.json`; and SHA256SUMS. The
+/// directory must not exist; it appears atomically and durably.
 Result<ExportReport> export_directory(const CheckpointReader& reader, FileOps& ops,
                                       const std::string& directory, const ExportOptions& options);
 

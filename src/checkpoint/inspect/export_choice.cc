@@ -21,7 +21,7 @@ constexpr std::size_t kNamesTold = 8;
 using Prefixes = std::set<std::string, std::less<>>;
 using ByName = std::map<std::string_view, const TensorInfo*>;
 
-/// The part of a name up to the first point after `begin`, point included; or all of it.
+/// Returns the part of a name up to the first dot after `begin`, inclusive; or all of it.
 std::string_view up_to_point(std::string_view name, std::size_t begin) {
   const std::size_t point = name.find('.', begin);
   return point == std::string_view::npos ? name : name.substr(0, point + 1);
@@ -32,7 +32,7 @@ bool some_begin_with(std::span<const NamedTensor> named, std::string_view prefix
                              [&](const NamedTensor& one) { return one.name.starts_with(prefix); });
 }
 
-/// "model., optimizer. and 3 more": how names go on after `above`.
+/// Lists the next parts of names that begin with `above`: "model., optimizer. and 3 more".
 std::string beginnings(std::span<const NamedTensor> named, std::string_view above) {
   std::set<std::string_view> found;
   for (const NamedTensor& one : named)
@@ -47,7 +47,7 @@ std::string beginnings(std::span<const NamedTensor> named, std::string_view abov
   return text;
 }
 
-/// The longest beginning of `prefix` that ends with a point and that some names have.
+/// Returns the longest part of `prefix` that ends with a dot and with which some names begin.
 std::string_view known_part(std::span<const NamedTensor> named, std::string_view prefix) {
   while (!prefix.empty() && !some_begin_with(named, prefix)) {
     prefix.remove_suffix(1);
@@ -57,13 +57,13 @@ std::string_view known_part(std::span<const NamedTensor> named, std::string_view
   return prefix;
 }
 
-/// "rank-00003." before the names of a rank's own tensors; empty of what belongs to all.
+/// Returns the prefix of a rank's own tensors, "rank-00003."; empty for tensors of all ranks.
 std::string_view rank_prefix(std::string_view name, std::uint64_t world_size) {
   const std::string_view begin = up_to_point(name, 0);
   return world_size > 1 && begin.starts_with("rank-") ? begin : std::string_view();
 }
 
-/// What wrappers have put before every name.
+/// Returns the prefixes that wrappers have put before every name.
 std::string common_wrappers(std::span<const std::string_view> names) {
   std::string common;
   for (bool is_longer = true; is_longer;) {
@@ -85,10 +85,11 @@ Status no_model(std::span<const NamedTensor> named) {
     const std::size_t inner = one.name.find(".model.");
     if (inner == std::string::npos) continue;
     const std::string prefix = quote_for_message(one.name.substr(0, inner + 1 + kModel.size()));
-    return Status(Code::invalid_argument,
-                  fmt::format("there is no tree `model`, but one inside another; choose it with "
-                              "--only {} --strip {}",
-                              prefix, prefix));
+    return Status(
+        Code::invalid_argument,
+        fmt::format("there is no tree `model`, except inside another tree; choose it with "
+                    "--only {} --strip {}",
+                    prefix, prefix));
   }
   return Status(Code::invalid_argument,
                 fmt::format("there is no tree `model`: the names of tensors begin with {}; choose "
@@ -101,7 +102,7 @@ const TensorInfo* find(const ByName& by_name, const std::string& name) {
   return found == by_name.end() ? nullptr : found->second;
 }
 
-/// What each tree has apart from the tensors `in_model`.
+/// Counts the tensors of each tree that are not `in_model`.
 std::vector<LeftOutTree> list_left_out(const CheckpointReader& reader,
                                        const std::set<const TensorInfo*>& in_model) {
   std::map<std::string_view, LeftOutTree> trees;
@@ -122,7 +123,7 @@ std::vector<LeftOutTree> list_left_out(const CheckpointReader& reader,
   return left_out;
 }
 
-/// That all ranks have saved the same under `name`, which `first` is rank 0's copy of.
+/// Checks that all ranks have saved the same tensor as `name`. `first` is rank 0's copy.
 Status check_copies(const CheckpointReader& reader, const ByName& by_name, const TensorInfo& first,
                     std::string_view name) {
   STOKER_ASSIGN(const Digest128 digest, reader.digest_of(first));
@@ -135,8 +136,8 @@ Status check_copies(const CheckpointReader& reader, const ByName& by_name, const
     }
     if (!is_same)
       return Status(Code::invalid_argument,
-                    fmt::format("{}: rank {} has saved another one than rank 0; choose with --only "
-                                "rank-00000.model. --strip rank-00000.model.",
+                    fmt::format("{}: ranks {} and 0 have saved different tensors; choose one with "
+                                "--only rank-00000.model. --strip rank-00000.model.",
                                 quote_for_message(name), rank));
   }
   return {};
@@ -176,10 +177,10 @@ Result<ModelChoice> choose_model(const CheckpointReader& reader) {
     if (!name.starts_with(kModel)) continue;
     in_model.insert(one.tensor);
     if (!rank.empty() && rank != "rank-00000.") {
-      // A copy, unless rank 0 has none of it.
+      // It is a copy, unless rank 0 has no such tensor.
       if (find(by_name, fmt::format("rank-00000.{}", name)) != nullptr) continue;
       return Status(Code::invalid_argument,
-                    fmt::format("{}: not every rank has saved one; choose with --only and --strip",
+                    fmt::format("{}: not every rank has saved it; choose with --only and --strip",
                                 quote_for_message(name)));
     }
     if (!rank.empty()) STOKER_TRY(check_copies(reader, by_name, *one.tensor, name));

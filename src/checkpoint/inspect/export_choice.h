@@ -1,5 +1,5 @@
 /// \file
-/// Which tensors an export takes, by their names.
+/// The choice of tensors for an export, by name.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,8 @@
 
 namespace stoker {
 
-/// `invalid_argument` if no tensor's name begins with one of `only`; says what names begin with.
+/// `invalid_argument` if one of `only` is not a prefix of any tensor's name; the message lists
+/// prefixes that are.
 Status check_only(std::span<const NamedTensor> named, std::span<const std::string> only);
 
 struct LeftOutTree {
@@ -23,14 +24,15 @@ struct LeftOutTree {
 
 struct ModelChoice {
   std::vector<std::string> only;   ///< For ExportOptions.
-  std::vector<std::string> strip;  ///< Likewise.
-  /// By name. What is exported, and copies of it, are not among them.
+  std::vector<std::string> strip;  ///< For ExportOptions.
+  /// The other trees, by name, without exported tensors and their copies.
   std::vector<LeftOutTree> left_out;
 };
 
-/// The tree `model` alone, under the names that the module itself has: without `model.`, without
-/// what DistributedDataParallel and torch.compile() put before them, and one copy of what every
-/// rank has saved alike. `invalid_argument` if there is no such tree, or the ranks' differ.
+/// Chooses the tree `model`, under the module's own names: without `model.`, and without the
+/// prefixes of DistributedDataParallel and torch.compile(). Of tensors that every rank has saved
+/// identically it chooses one copy. `invalid_argument` if there is no such tree, or the ranks
+/// differ.
 Result<ModelChoice> choose_model(const CheckpointReader& reader);
 
 }  // namespace stoker

@@ -28,11 +28,11 @@ Result<std::vector<ExportFile>> plan_export(std::span<const NamedTensor> named,
   for (const NamedTensor& one : choose_tensors(named, options.only)) {
     const std::string name = stripped(one.name, options);
     if (name.empty())
-      return Status(Code::invalid_argument, "tensor " + one.name + ": nothing of its name is left");
+      return Status(Code::invalid_argument, "tensor " + one.name + ": stripping leaves no name");
     const auto [other, is_new] = by_name.emplace(name, one);
     if (!is_new)
       return Status(Code::invalid_argument, "tensors " + other->second.name + " and " + one.name +
-                                                " would both be called " + name);
+                                                " would both be named " + name);
   }
   if (by_name.empty()) return Status(Code::invalid_argument, "there is no tensor to export");
   std::vector<std::pair<std::string, const TensorInfo*>> order;

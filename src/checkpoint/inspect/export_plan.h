@@ -1,5 +1,5 @@
 /// \file
-/// What an export puts where. Pure.
+/// The files of an export. Pure.
 #pragma once
 
 #include <cstdint>
@@ -14,21 +14,21 @@ namespace stoker {
 
 struct ExportFile {
   std::string name;
-  std::vector<const TensorInfo*> tensors;  ///< In the file's order.
-  std::vector<SafetensorsEntry> entries;   ///< Under their new names.
+  std::vector<const TensorInfo*> tensors;  ///< In file order.
+  std::vector<SafetensorsEntry> entries;   ///< The tensors under their new names.
 };
 
-/// Chooses, renames and orders the tensors: larger elements first, then by name, as safetensors
-/// does. One file, or as many as `file_bytes_max` asks for if `is_split`.
+/// Chooses, renames and sorts the tensors: larger elements first, then by name, as safetensors
+/// does. Returns one file, or if `is_split`, files of at most `file_bytes_max`.
 Result<std::vector<ExportFile>> plan_export(std::span<const NamedTensor> named,
                                             const ExportOptions& options, bool is_split);
 
-/// The names that `options.only` matches and that plan_export() leaves out, because it has their
-/// tensors under other names. All as they are exported.
+/// Returns the names that `options.only` matches but plan_export() leaves out, because it exports
+/// their tensors under other names. All names are stripped.
 std::vector<SameTensor> same_tensors(std::span<const NamedTensor> named,
                                      const ExportOptions& options);
 
-/// The text of model.safetensors.index.json.
+/// Returns the text of model.safetensors.index.json.
 std::string format_export_index(std::span<const ExportFile> files);
 
 }  // namespace stoker

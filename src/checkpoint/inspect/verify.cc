@@ -45,8 +45,8 @@ class StepCheck final : public ChunkHandler {
   const std::string name_;
   const CheckpointVerifyOptions& options_;
   CheckpointManifest manifest_;
-  std::vector<CheckpointFile> found_;    // as the manifest names them, with the sizes they have
-  std::vector<std::uint32_t> readable_;  // of those
+  std::vector<CheckpointFile> found_;    // the files of the manifest, with their actual sizes
+  std::vector<std::uint32_t> readable_;  // indexes of the files that exist
   std::unique_ptr<OpenStep> step_;
   std::shared_ptr<StoredFiles> files_;
   std::vector<ChunkRead> reads_;
@@ -69,7 +69,7 @@ void StepCheck::count(std::size_t size_bytes) {
   if (options_.progress) options_.progress(name_, done, total_bytes_);
 }
 
-/// Files that nobody has named, and files that were named and are not there.
+/// Reports files that the manifest does not name.
 Status StepCheck::check_names() {
   STOKER_ASSIGN(const std::vector<std::string> names, step_->list_files());
   std::set<std::string_view> expected = {kManifestName};
@@ -79,12 +79,13 @@ Status StepCheck::check_names() {
       add({.kind = DamageKind::foreign_file,
            .step = {},
            .file = name,
-           .reason = "the manifest does not name it"});
+           .reason = "not in the manifest"});
   }
   return {};
 }
 
-/// The manifest was refused if slices overlap, so counting them suffices.
+/// Reports tensors with missing elements. Counting bytes is enough, because a manifest with
+/// overlapping slices is rejected.
 void StepCheck::check_coverage() {
   std::map<std::string_view, std::pair<const CheckpointTensor*, std::uint64_t>> saved;
   for (const CheckpointTensor& tensor : manifest_.tensors) {
@@ -99,11 +100,11 @@ void StepCheck::check_coverage() {
          .step = {},
          .file = std::string(kManifestName),
          .tensors = {std::string(name)},
-         .reason = fmt::format("only {} bytes of the tensor are in any file", item.second)});
+         .reason = fmt::format("only {} bytes of the tensor are in the files", item.second)});
   }
 }
 
-/// What is there of a file; it is opened when it is read.
+/// Checks that a file exists with the right size, and plans its reads.
 Status StepCheck::look_at_file(std::uint32_t index) {
   const CheckpointFile& named = manifest_.files[index];
   CheckpointDamage damage{.kind = DamageKind::missing_file,
@@ -111,14 +112,14 @@ Status StepCheck::look_at_file(std::uint32_t index) {
                           .file = named.name,
                           .size_bytes = named.size_bytes,
                           .tensors = tensors_in(manifest_, index, 0, named.size_bytes),
-                          .reason = "the file is not there"};
+                          .reason = "the file is missing"};
   const Result<FileInfo> info = step_->find_file(named.name);
   if (!info.ok() && !is_gone(info.status())) {
     if (!is_damage(info.status())) return info.status();
     damage.kind = DamageKind::unreadable;
     damage.reason = std::string(info.status().message());
   }
-  if (info.ok() && info->kind != FileKind::regular) damage.reason = "it is no regular file";
+  if (info.ok() && info->kind != FileKind::regular) damage.reason = "not a regular file";
   if (!info.ok() || info->kind != FileKind::regular) {
     add(std::move(damage));
     return {};
@@ -136,7 +137,7 @@ Status StepCheck::look_at_file(std::uint32_t index) {
          .reason = fmt::format("the file has {} bytes, not {}", there, named.size_bytes)});
   }
   readable_.push_back(index);
-  // What is there of a file that was cut off is read all the same, as far as checksums go.
+  // The complete chunks of a truncated file are checked all the same.
   for (std::uint64_t at = 0; at < named.size_bytes; at += kCheckpointChunkBytes) {
     const std::uint64_t size = std::min(kCheckpointChunkBytes, named.size_bytes - at);
     if (at + size > there) break;
@@ -176,8 +177,8 @@ CheckpointDamage StepCheck::damage_in(const ChunkRead& read, DamageKind kind,
           .reason = std::string(reason)};
 }
 
-/// Of files whose bytes are those that were written: a header that tells otherwise then shows a
-/// writer's error, or a manifest that belongs to other files.
+/// Checks the headers of undamaged files. If one contradicts the manifest, the writer made an
+/// error, or the manifest belongs to other files.
 Status StepCheck::check_headers() {
   std::set<std::string> damaged;
   {
@@ -223,12 +224,12 @@ Result<CheckpointVerifyReport> StepCheck::run() {
          .reason = std::string(reason)});
   };
   if (!there.is_checkpoint) {
-    bad_manifest("it is no directory");
+    bad_manifest("not a directory");
   } else {
     Result<CheckpointManifest> manifest = store_.read_manifest(name_);
     const std::optional<StepName> parsed = parse_step_name(name_);
     if (manifest.ok() && parsed && manifest->step != parsed->step)
-      manifest = Status(Code::corrupt, "it is of step " + std::to_string(manifest->step));
+      manifest = Status(Code::corrupt, "it is that of step " + std::to_string(manifest->step));
     if (manifest.ok()) {
       manifest_ = *std::move(manifest);
       STOKER_TRY(check_files());
@@ -239,7 +240,7 @@ Result<CheckpointVerifyReport> StepCheck::run() {
       return manifest.status();
     }
   }
-  // A step that went away while it was looked at is no damaged one.
+  // A step that was removed during the check is not damaged.
   STOKER_TRY(store_.find_step(name_).status());
   const MutexLock lock(mutex_);
   report_.step_count = 1;

@@ -1,4 +1,5 @@
-// All checkpoints of a directory, and what lies beside them. verify.cc looks at one.
+// Verifies all checkpoints of a store, and the names beside them. verify.cc verifies one
+// checkpoint.
 #include <algorithm>
 #include <iterator>
 #include <optional>
@@ -17,7 +18,7 @@ Result<CheckpointVerifyReport> verify_checkpoints(const CheckpointStore& store,
                                                   const CheckpointVerifyOptions& options) {
   constexpr int kAttemptsMax = 1000;
   CheckpointVerifyReport all;
-  // Where all that were there are gone by now there are others.
+  // If all listed checkpoints were removed meanwhile, there are newer ones: list again.
   for (int attempt = 0; attempt < kAttemptsMax && all.step_count == 0; ++attempt) {
     STOKER_ASSIGN(const Catalog catalog, list_checkpoints(store));
     if (catalog.steps.empty()) break;
@@ -58,10 +59,10 @@ std::optional<CheckpointDamage> check_latest(const CheckpointStore& store) {
   damage.step = catalog->latest;
   damage.reason = "there is no such checkpoint";
   if (!parse_step_name(catalog->latest)) {
-    damage.reason = "that is no name of a checkpoint";
+    damage.reason = "not the name of a checkpoint";
     return damage;
   }
-  // It is read after the list was made: a commit may have moved it to a step that is newer.
+  // `latest` was read after the list: a commit may have moved it to a newer step.
   if (store.find_step(catalog->latest).ok()) return std::nullopt;
   return damage;
 }

@@ -28,7 +28,7 @@ class KeptRange final : public ChunkHandler {
   std::vector<std::byte> bytes_;
 };
 
-/// The first bytes of a file.
+/// Reads the first bytes of a file.
 Status read_front(StoredFiles& files, std::uint32_t number, std::size_t size_bytes,
                   KeptRange& kept) {
   const ChunkRead read{.file = number, .offset_bytes = 0, .size_bytes = size_bytes};
@@ -56,13 +56,13 @@ Status check_header(StoredFiles& files, std::uint64_t size_bytes,
         found->second->shape == tensor.shape &&
         header.data_offset_bytes + found->second->begin_bytes == tensor.begin_bytes;
     if (!is_equal)
-      return Status(Code::corrupt, "the file's header tells otherwise about tensor " +
+      return Status(Code::corrupt, "the file's header contradicts the manifest about tensor " +
                                        quote_for_message(tensor.name));
     entries.erase(found);
   }
   if (entries.empty()) return {};
   return Status(Code::corrupt,
-                "the manifest does not know tensor " + quote_for_message(entries.begin()->first));
+                "the manifest does not have tensor " + quote_for_message(entries.begin()->first));
 }
 
 }  // namespace stoker

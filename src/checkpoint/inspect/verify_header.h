@@ -7,8 +7,8 @@
 
 namespace stoker {
 
-/// Whether the safetensors header of file `number`, which has `size_bytes`, tells the same as the
-/// manifest about that file: names, types, shapes, places. `corrupt` names the tensor.
+/// Checks that the safetensors header of file `number`, which has `size_bytes`, agrees with the
+/// manifest: names, types, shapes and offsets. `corrupt`, naming the tensor, if it does not.
 Status check_header(StoredFiles& files, std::uint64_t size_bytes,
                     const CheckpointManifest& manifest, std::uint32_t number);
 

@@ -1,10 +1,11 @@
 /// \file
-/// Which checkpoints one continues, whether they are still there or not. Pure functions.
+/// The lineage of a checkpoint: the checkpoints that it continues, existing or removed. Pure
+/// functions.
 ///
-/// A generation alone names no checkpoint: other directories count as well, and a directory counts
-/// again where it has lost its newest. A writer therefore draws a token when it has got the lock,
-/// its *line*, and puts it into each checkpoint. Line and generation together were given once. What
-/// version 0.1 has saved has no line: the empty one.
+/// A generation alone does not identify a checkpoint: each directory counts its own, and a
+/// directory that has lost its newest checkpoint reuses numbers. A writer therefore draws a random
+/// token, its *line*, when it takes the lock, and records it in each checkpoint. Line and
+/// generation together are unique. Checkpoints of version 0.1 have the empty line.
 #pragma once
 
 #include <cstddef>
@@ -25,30 +26,31 @@ struct GenerationRange {
   friend bool operator==(const GenerationRange&, const GenerationRange&) = default;
 };
 
-/// All that a checkpoint continues, oldest first: ranges that rise. A run that was neither
-/// restarted nor rewound has one.
+/// Everything that a checkpoint continues, oldest first: ascending ranges. A run that was neither
+/// restarted nor rewound has one range.
 using Lineage = std::vector<GenerationRange>;
 
-/// What a manifest holds at most. A run with more forgets the oldest, and retention leaves those
-/// alone, as it does with what another run has saved.
+/// Maximum number of ranges in a manifest. A longer lineage drops the oldest range; retention then
+/// keeps those checkpoints, as it keeps those of other runs.
 inline constexpr std::size_t kLineageRangesMax = 100;
 
 /// Whether `text` is a line: 32 hexadecimal digits, or empty.
 bool is_line(std::string_view text) noexcept;
 
-/// Whether the ranges are as a Lineage has them, and all before `generation`.
+/// Whether the ranges are a valid Lineage, and all before `generation`.
 bool is_lineage_of(std::span<const GenerationRange> lineage, std::uint64_t generation);
 
 bool is_in_lineage(std::span<const GenerationRange> lineage, std::string_view line,
                    std::uint64_t generation);
 
-/// Whether some of it is of `line`. The empty one names no writer, and is never among them.
+/// Whether a range of it is of `line`. False for the empty line, which identifies no writer.
 bool is_line_of(std::span<const GenerationRange> lineage, std::string_view line);
 
-/// Whether both continue a checkpoint that is the same.
+/// Whether both contain the same checkpoint.
 bool share_ancestor(std::span<const GenerationRange> one, std::span<const GenerationRange> other);
 
-/// `lineage`, continued by a checkpoint of `line` and `generation`, which is after all of it.
+/// Returns `lineage` with the checkpoint of `line` and `generation` appended, which must be after
+/// all of it.
 Lineage continue_lineage(Lineage lineage, const std::string& line, std::uint64_t generation);
 
 }  // namespace stoker

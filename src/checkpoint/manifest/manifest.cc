@@ -23,7 +23,7 @@ constexpr StrictJsonLimits kLimits = {.text_bytes_max = std::size_t{512} << 20};
 constexpr std::uint64_t kU32Max = std::numeric_limits<std::uint32_t>::max();
 constexpr std::uint64_t kU64Max = std::numeric_limits<std::uint64_t>::max();
 
-/// Of "1.0".
+/// Returns the major version of a text such as "1.0".
 Result<std::uint64_t> major_of(const JsonView& version) {
   STOKER_ASSIGN(const std::string text, version.text());
   std::uint64_t major = 0;
@@ -37,7 +37,7 @@ Result<std::uint64_t> major_of(const JsonView& version) {
   return version.corrupt("not a version: " + quote_for_message(text));
 }
 
-/// What must hold before anything else is believed.
+/// Checks format, version, checksum and chunk size, before anything else is parsed.
 Status check_head(const JsonView& root, std::string_view format) {
   STOKER_ASSIGN(const std::string said, text_at(root, "format"));
   if (said != format) {
@@ -54,14 +54,14 @@ Status check_head(const JsonView& root, std::string_view format) {
   STOKER_ASSIGN(const std::uint64_t chunk_bytes, number_at(root, "chunk_bytes"));
   if (checksum != internal::kManifestChecksum || chunk_bytes != kCheckpointChunkBytes) {
     return {Code::unsupported,
-            fmt::format("{}: chunks of {} bytes with the checksum {}; only {} and {} are known",
+            fmt::format("{}: chunks of {} bytes with the checksum {}; only {} and {} are supported",
                         root.path(), chunk_bytes, quote_for_message(checksum),
                         kCheckpointChunkBytes, internal::kManifestChecksum)};
   }
   return {};
 }
 
-/// The text of the member `key`; "null" if there is none.
+/// Returns the text of the member `key`; "null" if there is none.
 std::string member_text(const std::vector<std::pair<std::string, std::string_view>>& members,
                         std::string_view key) {
   for (const auto& [name, text] : members) {
@@ -78,7 +78,7 @@ Status parse_numbers(const JsonView& root, CheckpointManifest& manifest) {
   STOKER_ASSIGN(const JsonView time, root.at("time_s"));
   STOKER_ASSIGN(manifest.time_s, internal::double_of(time));
   STOKER_ASSIGN(const std::uint64_t world_size, number_at(root, "world_size", kU32Max));
-  if (world_size == 0) return root.corrupt("there is no world of no ranks");
+  if (world_size == 0) return root.corrupt("\"world_size\" is 0");
   manifest.world_size = static_cast<std::uint32_t>(world_size);
   STOKER_TRY(
       internal::parse_ancestors(root, manifest.generation, manifest.parent, manifest.lineage));
@@ -104,7 +104,7 @@ Status parse_trees(const JsonView& root, std::string_view text, CheckpointManife
   return {};
 }
 
-/// Checksum, JSON and head of a manifest or a part.
+/// Parses a manifest or a part manifest, and checks its checksum and head.
 Result<Json> parse_document(std::string_view text, std::string_view what, std::string_view format) {
   STOKER_TRY(check_json_seal(text, what));
   STOKER_ASSIGN(Json document, parse_strict_json(text, what, kLimits));

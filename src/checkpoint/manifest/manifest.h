@@ -1,6 +1,6 @@
 /// \file
-/// What a checkpoint says about itself: `manifest.json`, and the parts from which it is made.
-/// docs/formats/checkpoint.md has the format. Pure functions.
+/// `manifest.json`, which describes a checkpoint, and the part manifests it is made from. The
+/// format is in docs/formats/checkpoint.md. Pure functions.
 #pragma once
 
 #include <cstddef>
@@ -19,10 +19,10 @@
 
 namespace stoker {
 
-/// Chunks count from the first byte of a file; only the last may be shorter.
+/// Chunks start at the first byte of a file; only the last may be shorter.
 inline constexpr std::uint64_t kCheckpointChunkBytes = std::uint64_t{4} << 20;
 
-/// What every JSON parser reads exactly. A run gets nowhere near it.
+/// Largest generation: every JSON parser reads it exactly, and no run reaches it.
 inline constexpr std::uint64_t kGenerationMax = std::uint64_t{1} << 53;
 
 /// One data file of a checkpoint.
@@ -30,21 +30,21 @@ struct CheckpointFile {
   std::string name;  ///< In the checkpoint's directory: "rank-00000.safetensors".
   std::uint64_t size_bytes = 0;
   std::vector<Digest128> chunks;  ///< XXH3-128 of each chunk.
-  /// How many checkpoints in a row have linked these bytes; 0 when they were written here.
+  /// How many checkpoints in a row have linked this file; 0 if it was written for this one.
   std::uint32_t link_count = 0;
 
   friend bool operator==(const CheckpointFile&, const CheckpointFile&) = default;
 };
 
-/// Where a tensor, or a slice of one, lies.
+/// The location of a tensor, or of a slice of one.
 struct CheckpointTensor {
   std::string name;
   TensorType type = TensorType::f32;
   std::vector<std::uint64_t> global_shape;
-  std::vector<std::uint64_t> offsets;  ///< Of the slice in the tensor; as many as dimensions.
-  std::vector<std::uint64_t> shape;    ///< Of the slice.
+  std::vector<std::uint64_t> offsets;  ///< Position of the slice in the tensor, per dimension.
+  std::vector<std::uint64_t> shape;    ///< Shape of the slice.
   std::uint32_t file = 0;              ///< Index into the files of the same manifest.
-  std::uint64_t begin_bytes = 0;       ///< In the file, header included.
+  std::uint64_t begin_bytes = 0;       ///< Offset from the start of the file, not of its data.
   std::uint64_t end_bytes = 0;
   std::uint64_t nonfinite_count = 0;
   /// XXH3-128 of the slice's bytes. Absent in manifests of version 1.0.
@@ -53,7 +53,7 @@ struct CheckpointTensor {
   friend bool operator==(const CheckpointTensor&, const CheckpointTensor&) = default;
 };
 
-/// What one rank has written, durable before it is told to anybody.
+/// What one rank has written. Durable before the rank reports it.
 struct CheckpointPart {
   std::uint32_t rank = 0;
   std::vector<CheckpointFile> files;
@@ -67,7 +67,7 @@ struct CheckpointPart {
 struct CheckpointParent {
   std::uint64_t step = 0;
   std::uint64_t generation = 0;
-  /// Empty: of whichever line. So it is in manifests of 0.1.
+  /// Empty, as in manifests of version 0.1: any line.
   std::string line = {};
 
   friend bool operator==(const CheckpointParent&, const CheckpointParent&) = default;
@@ -75,43 +75,43 @@ struct CheckpointParent {
 
 struct CheckpointManifest {
   std::uint64_t step = 0;
-  std::uint64_t generation = 0;  ///< Says what is newest; steps do not, because runs are rewound.
-  std::string line;              ///< Of the writer (lineage.h).
-  double time_s = 0;             ///< Since 1970, UTC.
+  std::uint64_t generation = 0;  ///< Orders checkpoints; steps do not, because runs are rewound.
+  std::string line;              ///< Line of the writer (lineage.h).
+  double time_s = 0;             ///< Seconds since 1970, UTC.
   std::uint32_t world_size = 1;
   std::vector<CheckpointFile> files;
   std::vector<CheckpointTensor> tensors;
-  std::vector<std::string> state_json;  ///< One tree for each rank, or none at all.
+  std::vector<std::string> state_json;  ///< One tree for each rank, or empty.
   std::map<std::string, double> reference;
   std::string extra_json = "null";
   std::string cursor_json = "null";  ///< The loader's; opaque.
   std::optional<CheckpointParent> parent;
-  /// The parent and what it continues, as far as it is still there.
+  /// The parent and what it continues, as far as retention still needs it.
   Lineage lineage;
   std::string tool;  ///< "stoker 0.1.0"
 
   friend bool operator==(const CheckpointManifest&, const CheckpointManifest&) = default;
 };
 
-/// "2026-11-15T21:21:08.250Z", for people; empty for what no calendar of four digits holds.
+/// Returns a time such as "2026-11-15T21:21:08.250Z"; empty for times before 1970 or after 9999.
 std::string calendar_text(double time_s);
 
-/// Whether a manifest can hold `text` as a state tree, `extra` or `cursor`: JSON, no key twice,
-/// nested at most kStateDepthMax deep. `invalid_argument` names `what`. To be asked before a save
-/// begins, because formatting takes these texts as they are.
+/// Checks that `text` can be a state tree, `extra` or `cursor` of a manifest: JSON without
+/// duplicate keys, nested at most kStateDepthMax deep. `invalid_argument` names `what`. Call it
+/// before a save, because the format functions copy these texts unchecked.
 inline constexpr std::size_t kStateDepthMax = 60;
 Status check_state_json(std::string_view text, std::string_view what);
 
-/// The text of manifest.json: ends with the checksum of everything before it (sealed_json.h).
-/// Nothing is checked here; names must be UTF-8. An empty tree is written as `null`.
+/// Returns the text of manifest.json, which ends with a checksum of everything before it
+/// (sealed_json.h). Checks nothing; names must be UTF-8. An empty tree is written as `null`.
 std::string format_checkpoint_manifest(const CheckpointManifest& manifest);
 std::string format_checkpoint_part(const CheckpointPart& part);
 
-/// Reads what the functions above write, from anybody: `corrupt` if a byte was changed, a range
-/// lies outside of its file, slices of a tensor overlap or disagree, a file has too few checksums;
-/// `unsupported` for a newer major version, chunks of another size, another checksum. Members it
-/// does not know are passed over. `what` is the file, for messages. The trees come back as the text
-/// they were written as, so that the order of keys is kept.
+/// Parses what the functions above write; the text is untrusted. `corrupt` if a byte was changed, a
+/// range is outside its file or overlaps another, slices of a tensor overlap or disagree, or a file
+/// has the wrong number of checksums; `unsupported` for a newer major version, another chunk size
+/// or another checksum. Unknown members are ignored. `what` is the file, for messages. The trees
+/// are returned as the text they were written as, so that the order of keys is kept.
 Result<CheckpointManifest> parse_checkpoint_manifest(std::string_view text, std::string_view what);
 Result<CheckpointPart> parse_checkpoint_part(std::string_view text, std::string_view what);
 

@@ -38,7 +38,7 @@ Status check_files(std::span<const CheckpointFile> files, std::string_view what)
   return {};
 }
 
-/// Why the slice lies outside of its tensor; empty if it does not.
+/// Returns what is wrong with the slice of a tensor; empty if nothing.
 std::string_view slice_fault(const CheckpointTensor& tensor) {
   const std::size_t dimensions = tensor.global_shape.size();
   if (tensor.offsets.size() != dimensions || tensor.shape.size() != dimensions) {
@@ -47,7 +47,7 @@ std::string_view slice_fault(const CheckpointTensor& tensor) {
   for (std::size_t d = 0; d < dimensions; ++d) {
     if (tensor.offsets[d] > tensor.global_shape[d] ||
         tensor.shape[d] > tensor.global_shape[d] - tensor.offsets[d]) {
-      return "its slice lies outside of it";
+      return "its slice is outside of it";
     }
   }
   return {};
@@ -66,23 +66,23 @@ Status check_tensor(const CheckpointTensor& tensor, std::span<const CheckpointFi
   const Result<std::uint64_t> size = tensor_bytes(tensor.type, tensor.shape);
   if (!size.ok()) return fault(size.status().message());
   if (tensor.file >= files.size()) {
-    return fault(fmt::format("lies in file {} of {}", tensor.file, files.size()));
+    return fault(fmt::format("refers to file {} of {}", tensor.file, files.size()));
   }
   const CheckpointFile& file = files[tensor.file];
   if (tensor.begin_bytes < kSafetensorsHeaderBytesMin || tensor.end_bytes < tensor.begin_bytes ||
       tensor.end_bytes > file.size_bytes) {
-    return fault(fmt::format("bytes {} to {} are not in the data of {}, which has {}",
+    return fault(fmt::format("bytes {} to {} are not in the data of {}, which has {} bytes",
                              tensor.begin_bytes, tensor.end_bytes, quote_for_message(file.name),
                              file.size_bytes));
   }
   if (tensor.end_bytes - tensor.begin_bytes != *size) {
-    return fault(fmt::format("has {} bytes by its shape, {} by its place", *size,
+    return fault(fmt::format("has {} bytes by its shape, {} by its range", *size,
                              tensor.end_bytes - tensor.begin_bytes));
   }
   return {};
 }
 
-/// `slices`: all that there are of one tensor.
+/// `slices` are all slices of one tensor.
 Status check_slices(std::span<const CheckpointTensor* const> slices, std::string_view what) {
   if (slices.size() < 2) return {};
   const CheckpointTensor& first = *slices.front();
@@ -107,6 +107,28 @@ Status check_slices(std::span<const CheckpointTensor* const> slices, std::string
                            fmt::join(boxes[(*overlap)->second].offsets, ", ")));
 }
 
+/// Otherwise a small file could be restored as any number of large tensors. `sorted` is in any
+/// order, and is left in the order of the files.
+Status check_ranges(std::span<const CheckpointTensor*> sorted,
+                    std::span<const CheckpointFile> files, std::string_view what) {
+  std::ranges::sort(sorted, [](const CheckpointTensor* a, const CheckpointTensor* b) {
+    return std::tie(a->file, a->begin_bytes, a->end_bytes) <
+           std::tie(b->file, b->begin_bytes, b->end_bytes);
+  });
+  const CheckpointTensor* before = nullptr;  // the last one that has bytes
+  for (const CheckpointTensor* tensor : sorted) {
+    if (tensor->begin_bytes == tensor->end_bytes) continue;
+    if (before != nullptr && before->file == tensor->file &&
+        before->end_bytes > tensor->begin_bytes)
+      return corrupt(what,
+                     fmt::format("tensors {} and {}: their bytes in {} overlap",
+                                 quote_for_message(before->name), quote_for_message(tensor->name),
+                                 quote_for_message(files[tensor->file].name)));
+    before = tensor;
+  }
+  return {};
+}
+
 }  // namespace
 
 Status check_manifest_entries(std::span<const CheckpointFile> files,
@@ -118,6 +140,7 @@ Status check_manifest_entries(std::span<const CheckpointFile> files,
     STOKER_TRY(check_tensor(tensor, files, what));
     sorted.push_back(&tensor);
   }
+  STOKER_TRY(check_ranges(sorted, files, what));
   std::ranges::sort(sorted, [](const CheckpointTensor* a, const CheckpointTensor* b) {
     return std::tie(a->name, a->offsets) < std::tie(b->name, b->offsets);
   });

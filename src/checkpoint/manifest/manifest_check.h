@@ -1,5 +1,5 @@
 /// \file
-/// What holds between the files and the tensors of a manifest, or of a part of one.
+/// Consistency of the files and tensors of a manifest, or of a part manifest.
 #pragma once
 
 #include <span>
@@ -9,9 +9,9 @@
 
 namespace stoker::internal {
 
-/// `corrupt`, naming `what` and the file or tensor, unless names are plain and come once, every
-/// file has its checksums, every tensor lies in a file and has the bytes of its shape, and the
-/// slices of one tensor agree and do not overlap.
+/// `corrupt`, naming `what` and the file or tensor, unless file names are plain and unique, every
+/// file has all its checksums, every tensor is inside a file, has the size of its shape and shares
+/// no byte with another, and the slices of each tensor agree and do not overlap.
 Status check_manifest_entries(std::span<const CheckpointFile> files,
                               std::span<const CheckpointTensor> tensors, std::string_view what);
 

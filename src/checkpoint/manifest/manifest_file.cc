@@ -23,7 +23,7 @@ Result<CheckpointManifest> read_checkpoint_manifest(FileOps& ops, const PathAt& 
 bool is_dataset(FileOps& ops, const PathAt& directory) {
   const Result<std::string> text =
       read_text_file(ops, directory / kManifestName, kManifestBytesMax);
-  // Most have no such word, and need not be parsed.
+  // Most manifests of checkpoints do not contain this word and need not be parsed.
   if (!text.ok() || text->find("\"shards\"") == std::string::npos) return false;
   const Result<Json> manifest = parse_strict_json(*text, "", {.text_bytes_max = text->size()});
   if (!manifest.ok() || !manifest->is_object()) return false;

@@ -1,5 +1,5 @@
 /// \file
-/// The manifest in a checkpoint's directory, and what it means that it cannot be had.
+/// Reading the manifest of a checkpoint's directory, and classifying errors.
 #pragma once
 
 #include "checkpoint/manifest/manifest.h"
@@ -7,19 +7,19 @@
 
 namespace stoker {
 
-/// The manifest of the checkpoint in the directory `step`.
+/// Reads the manifest of the checkpoint in the directory `step`.
 Result<CheckpointManifest> read_checkpoint_manifest(FileOps& ops, const PathAt& step);
 
-/// Whether the manifest.json in `directory` is that of a dataset (docs/formats/manifest.md), and so
-/// the directory has nothing to do with checkpoints. False if it cannot be read.
+/// Whether the manifest.json in `directory` is that of a dataset (docs/formats/manifest.md). False
+/// if it cannot be read.
 bool is_dataset(FileOps& ops, const PathAt& directory);
 
-/// Whether bytes are wrong, or lost by the medium: another copy may be whole. A lack of rights,
-/// descriptors or memory is none: it says nothing about the bytes.
+/// Whether the error means wrong or lost bytes, so that another copy may be intact. False for a
+/// lack of permissions, descriptors or memory, which says nothing about the bytes.
 bool is_damage(const Status& status) noexcept;
 
-/// Whether something was there a moment ago and is not any more: removed by retention, renamed by a
-/// rewound run. Whoever meets it lists the directory again.
+/// Whether the error means that something has disappeared: retention has removed it, or a rewound
+/// run has renamed it. The caller should list the directory again.
 bool is_gone(const Status& status) noexcept;
 
 }  // namespace stoker

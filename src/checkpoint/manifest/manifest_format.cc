@@ -42,7 +42,7 @@ void append_tensors(std::span<const CheckpointTensor> tensors, std::string& out)
   for (const CheckpointTensor& tensor : tensors) {
     fmt::format_to(to, R"({{"name": {}, "dtype": "{}", "shape": [{}])", string_text(tensor.name),
                    tensor_type_name(tensor.type), fmt::join(tensor.shape, ", "));
-    // A whole tensor is the common case, and says its shape once.
+    // A whole tensor, the common case, has no "global_shape" and "offsets".
     const bool is_whole = tensor.shape == tensor.global_shape &&
                           tensor.offsets == std::vector<std::uint64_t>(tensor.shape.size());
     if (!is_whole) {

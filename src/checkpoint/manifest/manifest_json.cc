@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::uint64_t kU32Max = std::numeric_limits<std::uint32_t>::max();
 
-/// 0 where there is no such member.
+/// Returns the member `key`; 0 if it is absent or null.
 Result<std::uint64_t> number_or_zero(const JsonView& view, std::string_view key,
                                      std::uint64_t value_max = kManifestNumberMax) {
   STOKER_ASSIGN(const JsonView member, view.at_or_null(key));
@@ -37,7 +37,7 @@ Result<CheckpointFile> parse_file(const JsonView& view) {
   STOKER_ASSIGN(const JsonView chunks, view.at("chunks"));
   STOKER_ASSIGN(const std::size_t count, chunks.array_size());
   file.chunks.reserve(count);
-  // There may be a million: no path for each.
+  // Up to a million entries: no path is built for each.
   for (const Json& chunk : chunks.value().elements()) {
     const Result<Digest128> digest = Digest128::from_hex(chunk.get_string());
     if (!digest.ok()) {
@@ -141,7 +141,7 @@ Result<std::string> line_at(const JsonView& view) {
   STOKER_ASSIGN(const JsonView said, view.at_or_null("line"));
   if (said.is_null()) return std::string();
   STOKER_ASSIGN(const std::string line, said.text());
-  if (!is_line(line)) return said.corrupt("32 hexadecimal digits");
+  if (!is_line(line)) return said.corrupt("not 32 hexadecimal digits");
   return line;
 }
 
@@ -177,7 +177,7 @@ Status parse_ancestors(const JsonView& root, std::uint64_t generation,
   STOKER_ASSIGN(JsonView ranges, root.at_or_null("ancestors"));
   const bool has_lines = !ranges.is_null();
   if (!has_lines) {
-    STOKER_ASSIGN(ranges, root.at_or_null("lineage"));  // of 0.1
+    STOKER_ASSIGN(ranges, root.at_or_null("lineage"));  // version 0.1
   }
   if (ranges.is_null()) return {};
   STOKER_ASSIGN(const std::size_t count, ranges.array_size());
@@ -193,7 +193,7 @@ Status parse_ancestors(const JsonView& root, std::uint64_t generation,
     STOKER_ASSIGN(added.last, range.element(members - 1).u64());
   }
   if (!is_lineage_of(lineage, generation))
-    return ranges.corrupt("ranges of generations before this one, which rise");
+    return ranges.corrupt("not ascending ranges of generations before this one");
   return {};
 }
 

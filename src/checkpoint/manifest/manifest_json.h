@@ -1,5 +1,5 @@
 /// \file
-/// The members of manifest.json that its two directions, and the manifest and its parts, share.
+/// Members of manifest.json, shared by formatting and parsing, manifests and part manifests.
 #pragma once
 
 #include <cstdint>
@@ -20,34 +20,33 @@ inline constexpr std::string_view kPartFormat = "stoker-checkpoint-part";
 inline constexpr std::string_view kManifestVersion = "1.1";
 inline constexpr std::uint64_t kManifestMajor = 1;
 inline constexpr std::string_view kManifestChecksum = "xxh3_128";
-/// Of sizes, offsets and generations: far from where sums of two wrap.
+/// Largest size or offset; the sum of two does not wrap.
 inline constexpr std::uint64_t kManifestNumberMax = std::uint64_t{1} << 62;
 
-/// The member `key`, an integer up to `value_max`.
+/// Returns the member `key`, an integer up to `value_max`.
 Result<std::uint64_t> number_at(const JsonView& view, std::string_view key,
                                 std::uint64_t value_max = kManifestNumberMax);
 Result<std::string> text_at(const JsonView& view, std::string_view key);
-/// A number, or {"!float": "nan" | "inf" | "-inf"}: JSON has no such numbers.
+/// Parses a number, or {"!float": "nan" | "inf" | "-inf"}, which JSON numbers cannot express.
 Result<double> double_of(const JsonView& view);
-/// The reverse.
+/// The inverse of double_of().
 std::string double_text(double value);
-/// In double quotes. What is not UTF-8 is replaced instead of thrown about.
+/// Returns a JSON string in double quotes. Bytes that are not UTF-8 are replaced.
 std::string string_text(std::string_view text);
-/// {"grad_norm": 1.5, "loss": {"!float": "inf"}}, and the reverse.
+/// {"grad_norm": 1.5, "loss": {"!float": "inf"}}, and the inverse.
 std::string doubles_text(const std::map<std::string, double>& values);
 Result<std::map<std::string, double>> doubles_of(const JsonView& view);
 
-/// The member "line", or nothing.
+/// Returns the member "line"; empty if it is absent.
 Result<std::string> line_at(const JsonView& view);
-/// {"step": 900, "generation": 41, "line": "0f..."} or null; [["0f...", 1, 7]]. And the reverse:
-/// what is absent is null or empty; `corrupt` for a lineage that is none of a checkpoint of
-/// `generation`.
+/// {"step": 900, "generation": 41, "line": "0f..."} or null; [["0f...", 1, 7]]; and the inverse of
+/// both, for absent members null or empty. `corrupt` unless is_lineage_of(lineage, generation).
 std::string parent_text(const std::optional<CheckpointParent>& parent);
 std::string lineage_text(const Lineage& lineage);
 Status parse_ancestors(const JsonView& root, std::uint64_t generation,
                        std::optional<CheckpointParent>& parent, Lineage& lineage);
 
-/// Reads "files" and "tensors", each by itself; manifest_check.h compares them.
+/// Parses "files" and "tensors" without comparing them; manifest_check.h does that.
 Status parse_manifest_entries(const JsonView& root, std::vector<CheckpointFile>& files,
                               std::vector<CheckpointTensor>& tensors);
 

@@ -20,7 +20,7 @@ constexpr std::string_view kKeepPrefix = "keep-";
 constexpr std::string_view kRemovePrefix = "remove-";
 constexpr std::string_view kTakenPrefix = "taken-";
 constexpr char kMovedMark = '~';
-/// Of generations and epochs. A name with more was not made here, and one more must fit a number.
+/// Largest generation in a name. Stoker writes none above it, and one more must not overflow.
 constexpr std::uint64_t kCountMax = std::uint64_t{1} << 53;
 
 template <typename Number>
@@ -71,7 +71,7 @@ std::optional<StepName> parse_step_name(std::string_view name) {
       parsed.superseded_number = *number;
     }
   }
-  // One checkpoint has one name: "step-1" or "step-0000000000001" would be a second one.
+  // A checkpoint has only one name: "step-1" or "step-0000000000001" would be a second one.
   if (step_name(parsed) != name) return std::nullopt;
   return parsed;
 }

@@ -1,5 +1,5 @@
 /// \file
-/// The names in a checkpoint directory, made and read in one place.
+/// The names in a checkpoint directory: formatting and parsing.
 #pragma once
 
 #include <cstdint>
@@ -16,52 +16,52 @@ inline constexpr std::string_view kNotesName = "notes";
 inline constexpr std::string_view kLockName = ".lock";
 inline constexpr std::string_view kCatalogName = ".catalog";
 
-/// A directory that holds a committed checkpoint.
+/// The name of a committed checkpoint's directory.
 struct StepName {
   std::uint64_t step = 0;
-  /// Set on one that a rewound run has replaced: `step-N.superseded-<generation>`.
+  /// Set if a rewound run has replaced the checkpoint: `step-N.superseded-<generation>`. 0 if the
+  /// manifest could not be read.
   std::optional<std::uint64_t> superseded_generation;
-  /// From 2 on where that name was taken: `step-N.superseded-<generation>-2`. So it is with
-  /// generation 0, which stands for all whose manifest could not be read.
+  /// 2 or more if that name was taken: `step-N.superseded-<generation>-2`.
   std::uint32_t superseded_number = 1;
 
   friend bool operator==(const StepName&, const StepName&) = default;
 };
 
-/// "step-000000001000", or with more digits where twelve do not suffice.
+/// "step-000000001000", with more digits if twelve are not enough.
 std::string step_name(std::uint64_t step);
 std::string step_name(const StepName& name);
 std::string superseded_name(std::uint64_t step, std::uint64_t generation, std::uint32_t number = 1);
-/// Nothing for any other name, and for one that step_name() would write otherwise.
+/// Returns nothing unless step_name() of the result is `name`.
 std::optional<StepName> parse_step_name(std::string_view name);
 
 /// The greatest epoch that has a name.
 inline constexpr std::uint64_t kEpochMax = std::uint64_t{1} << 53;
-/// ".lock-7": says who has been the writer since the seventh takeover.
+/// ".lock-7": names the writer of epoch 7.
 std::string epoch_name(std::uint64_t epoch);
 std::optional<std::uint64_t> parse_epoch_name(std::string_view name);
-/// ".lock-claim-<token>": becomes an epoch by link(2).
+/// ".lock-claim-<token>": a private file that becomes an epoch by link(2).
 std::string epoch_claim_name(std::string_view token);
 bool is_epoch_claim_name(std::string_view name) noexcept;
 
-/// ".meeting-<word>": where ranks talk.
+/// ".meeting-<word>": where ranks exchange messages.
 std::string meeting_name(std::string_view word);
 bool is_meeting_name(std::string_view name) noexcept;
 
-/// "owner-<token>": the writer's own, which readers never look at.
+/// "owner-<token>": the writer's own directory, which readers ignore.
 std::string owner_name(std::string_view token);
 bool is_owner_name(std::string_view name) noexcept;
 
-// In the owner's directory. What was moved there from another owner's has "~<unique>" behind its
-// name.
+// Names in the owner's directory. Entries moved from another owner's directory end with
+// "~<unique>".
 
-/// Where a rank that abandons a save puts its staging directory: beside it.
+/// The name to which a rank that abandons a save renames its staging directory.
 std::string abandoned_name(std::string_view staging);
 
-/// A committed checkpoint that was put into the owner's directory.
+/// The name of a committed checkpoint that was put aside in the owner's directory.
 struct AsideName {
-  /// `retire`: it is to be removed, unless a note says otherwise. `keep`: it was superseded, and
-  /// gets its name for that.
+  /// `retire`: to be removed, unless a note keeps it. `keep`: superseded, and to be published
+  /// under the name of a superseded checkpoint.
   enum class Purpose : std::uint8_t { retire, keep };
   Purpose purpose = Purpose::retire;
   StepName step;
@@ -69,23 +69,23 @@ struct AsideName {
 
   friend bool operator==(const AsideName&, const AsideName&) = default;
 };
-/// "retire-000000000010-7", "keep-000000000010-7"; of one that was superseded before
+/// "retire-000000000010-7", "keep-000000000010-7"; for a superseded checkpoint
 /// "retire-000000000010.superseded-3-3".
 std::string aside_name(const AsideName& name);
 std::optional<AsideName> parse_aside_name(std::string_view name);
 
 /// "remove-<unique>": may be removed at any time; nothing else may.
 std::string remove_name(std::string_view unique);
-/// "taken-<unique>": was another owner's directory.
+/// "taken-<unique>": formerly another owner's directory.
 std::string taken_name(std::string_view unique);
 bool is_taken_name(std::string_view name) noexcept;
-/// `name` as it is called after it was moved from one owner's directory to another's.
+/// Returns the name of an entry after it was moved from one owner's directory to another's.
 std::string moved_name(std::string_view name, std::string_view unique);
 
-/// ".trash-...": on its way out. Version 0.1 made them.
+/// ".trash-...": being removed by version 0.1.
 bool is_trash_name(std::string_view name) noexcept;
 
-/// "rank-00003.safetensors"; of a group of tensors that did not change
+/// "rank-00003.safetensors"; for a group of tensors that did not change
 /// "rank-00003-group-000.safetensors".
 std::string rank_file_name(std::uint32_t rank);
 std::string group_file_name(std::uint32_t rank, std::uint32_t group);

@@ -43,8 +43,7 @@ Status check_json_seal(std::string_view text, std::string_view what) {
   seal = seal.substr(kSealBegin.size(), kDigestChars);
   const Result<Digest128> said = Digest128::from_hex(seal);
   if (!said.ok() || *said != digest_of(body)) {
-    return corrupt(
-        fmt::format("the checksum of its first {} bytes is not the one at its end", body.size()));
+    return corrupt(fmt::format("checksum mismatch in its first {} bytes", body.size()));
   }
   return {};
 }

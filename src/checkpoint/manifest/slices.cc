@@ -9,7 +9,7 @@ namespace {
 using Overlap = std::optional<std::pair<std::size_t, std::size_t>>;
 using Group = std::vector<std::size_t>;
 
-/// Sum of the sizes of all groups that were looked at, and of the pairs compared.
+/// Limit of the sizes of all groups examined plus the pairs compared.
 constexpr std::uint64_t kWorkMax = 10'000'000;
 
 bool is_empty(const Slice& slice) {
@@ -25,7 +25,7 @@ bool overlap(const Slice& a, const Slice& b) {
   return true;
 }
 
-/// Cuts `group` by planes across `dimension`, wherever one goes through no slice.
+/// Divides `group` by planes across `dimension`, wherever a plane cuts no slice.
 std::vector<Group> cut(std::span<const Slice> slices, Group& group, std::size_t dimension) {
   std::ranges::sort(group, {}, [&](std::size_t i) { return slices[i].offsets[dimension]; });
   std::vector<Group> pieces;
@@ -43,7 +43,8 @@ Status too_much_work() {
   return {Code::unsupported, "the slices are laid out too irregularly to be checked"};
 }
 
-/// Of dimension `d` on, among the slices that hold the positions before it.
+/// Finds a gap in the dimensions from `d` on, among the slices that contain the position chosen in
+/// the dimensions before.
 bool find_gap_from(std::size_t d, std::span<const Slice> slices,
                    std::span<const std::uint64_t> shape, Gap& gap) {
   if (d == shape.size()) return slices.empty();
@@ -82,7 +83,7 @@ Result<Overlap> find_overlap(std::span<const Slice> slices) {
   for (std::size_t i = 0; i < slices.size(); ++i) {
     if (!is_empty(slices[i])) groups[0].push_back(i);
   }
-  // A list instead of recursion, because strangers choose how deep it would go.
+  // A list instead of recursion, because untrusted input would determine its depth.
   while (!groups.empty()) {
     Group group = std::move(groups.back());
     groups.pop_back();
@@ -96,7 +97,7 @@ Result<Overlap> find_overlap(std::span<const Slice> slices) {
       if (is_cut) std::ranges::move(pieces, std::back_inserter(groups));
     }
     if (is_cut) continue;
-    // No plane parts these: two of them overlap, or they are interlocked like a pinwheel.
+    // No plane separates these: two of them overlap, or they interlock like a pinwheel.
     for (std::size_t i = 1; i < group.size(); ++i) {
       work += i;
       if (work > kWorkMax) return too_much_work();

@@ -1,5 +1,5 @@
 /// \file
-/// Whether slices of one tensor share an element, or leave one out.
+/// Overlaps and gaps between the slices of one tensor.
 #pragma once
 
 #include <cstdint>
@@ -12,28 +12,28 @@
 
 namespace stoker {
 
-/// A box of elements. `offsets[d] + shape[d]` must not wrap; both have as many dimensions, the same
-/// for all slices that are compared.
+/// A box of elements. `offsets[d] + shape[d]` must not wrap. All slices of a tensor have the same
+/// number of dimensions.
 struct Slice {
   std::span<const std::uint64_t> offsets;
   std::span<const std::uint64_t> shape;
 };
 
-/// Two slices that overlap, by their positions in `slices`; nothing if none do. Fast for every
-/// layout that planes can cut apart, as grids of any kind are; `unsupported` where that would take
-/// too long, which no way of sharding a tensor does.
+/// Returns the indexes of two overlapping slices; nothing if none overlap. Fast for every layout
+/// that planes can separate, such as any grid; `unsupported` if the check would take too long,
+/// which does not happen for real shardings.
 Result<std::optional<std::pair<std::size_t, std::size_t>>> find_overlap(
     std::span<const Slice> slices);
 
-/// Elements of a tensor that lie in none of the slices: a box, by its first and its last positions,
-/// the last ones not included.
+/// A box of elements of a tensor that are in none of the slices: `begin` inclusive, `end`
+/// exclusive.
 struct Gap {
   std::vector<std::uint64_t> begin;
   std::vector<std::uint64_t> end;
 };
 
-/// The first gap, which is not always the whole of what is missing; nothing if there is none. To
-/// explain what counting has found: it takes its time.
+/// Returns the first gap, which may be a part of what is missing; nothing if there is none. Slow:
+/// for error messages only.
 std::optional<Gap> find_gap(std::span<const Slice> slices, std::span<const std::uint64_t> shape);
 
 }  // namespace stoker

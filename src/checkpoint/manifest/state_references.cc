@@ -13,18 +13,19 @@ namespace {
 
 struct Stored {
   TensorType type = TensorType::f32;
-  const std::vector<std::uint64_t>* shape = nullptr;  ///< Of the whole tensor.
+  const std::vector<std::uint64_t>* shape = nullptr;  ///< Shape of the whole tensor.
   std::uint64_t saved_bytes = 0;
 };
 
-/// How elements that safetensors lacks are stored: a type, and perhaps a last dimension.
+/// How elements of a type that safetensors lacks are stored: as another type, possibly with an
+/// extra last dimension.
 struct StoredElement {
   TensorType type = TensorType::u8;
   std::optional<std::uint64_t> last_dimension = {};
 };
 
-/// Of NumPy's name of an element type, as docs/formats/checkpoint.md has it: byte order, kind,
-/// size, and of times a unit. Nothing for a name that a writer does not use.
+/// Parses NumPy's name of an element type (docs/formats/checkpoint.md): byte order, kind, size, and
+/// a unit for times. Returns nothing for a name that no writer uses.
 std::optional<StoredElement> parse_element(std::string_view name) {
   if (name == "<c16") return StoredElement{.type = TensorType::f64, .last_dimension = 2};
   constexpr std::string_view kOrders = "<>|=";
@@ -57,7 +58,7 @@ class References {
     }
   }
 
-  /// The text's depth was bounded when it was parsed.
+  /// Checks all references below `view`. Recursive: the parser has limited the depth.
   Status check(const JsonView& view) const {
     const Json& value = view.value();
     if (value.is_array()) {
@@ -93,20 +94,21 @@ class References {
 
   Status check_leaf(const JsonView& view, const Rules& rules) const {
     const Json& value = view.value();
-    if (!value.is_object() || value.size() != 1) return view.corrupt("no reference to a tensor");
+    if (!value.is_object() || value.size() != 1) return view.corrupt("not a reference to a tensor");
     const std::string tag = tag_of(value);
     const JsonView body = member(view);
     if (tag != "!tensor" && tag != "!torch" && tag != "!array")
-      return view.corrupt("no reference to a tensor");
+      return view.corrupt("not a reference to a tensor");
     if (body.is_string() && tag != "!array") return check_stored(body, body, std::nullopt, rules);
     const bool is_pair = body.value().is_array() && body.value().size() == 2 &&
                          body.element(0).is_string() && body.element(1).is_string();
     if (!is_pair || tag == "!tensor")
-      return body.corrupt("not a tensor's name, or that and a type");
+      return body.corrupt("not a tensor's name, or a name and a type");
     const std::string name = *body.element(1).text();
     const std::optional<StoredElement> element = parse_element(name);
     if (!element || (tag == "!torch" && name != "<c16"))
-      return body.corrupt("no elements of type " + quote_for_message(name) + " are stored so");
+      return body.corrupt("no elements of type " + quote_for_message(name) +
+                          " are stored this way");
     return check_stored(body, body.element(0), element, rules);
   }
 
@@ -131,8 +133,8 @@ class References {
       dimensions -= has_last ? 1 : 0;
     }
     if (rules.is_scalar && dimensions != 0)
-      return place.corrupt("the tensor " + quote_for_message(name) + " is no scalar");
-    if (rules.may_be_missing) return {};  // a slice: who restores it says which part
+      return place.corrupt("the tensor " + quote_for_message(name) + " is not a scalar");
+    if (rules.may_be_missing) return {};  // a slice: the restore chooses the part
     const Result<std::uint64_t> whole = tensor_bytes(stored.type, *stored.shape);
     if (!whole.ok() || *whole != stored.saved_bytes)
       return place.corrupt("the tensor " + quote_for_message(name) + " is not stored whole");

@@ -1,5 +1,5 @@
 /// \file
-/// What the trees of a manifest say about its tensors.
+/// References to tensors in the trees of a manifest.
 #pragma once
 
 #include <span>
@@ -10,9 +10,9 @@
 namespace stoker::internal {
 
 /// `corrupt`, naming the place, unless every reference in "state" and "cursor" of the manifest
-/// `root` leads to a tensor that is stored whole, and has the elements that the reference says.
-/// Whoever restores it makes room by what the reference says, and reads what is stored. Only a
-/// slice may refer to a tensor that is not there: one without elements is not stored.
+/// `root` names a tensor that is stored completely, with elements of the type in the reference: a
+/// restore allocates memory by the reference and then reads what is stored. Only a "!slice" may
+/// refer to an incomplete or missing tensor: a slice without elements is not stored.
 Status check_references(const JsonView& root, std::span<const CheckpointTensor> tensors);
 
 }  // namespace stoker::internal

@@ -1,6 +1,6 @@
 /// \file
-/// What has to be known of a checkpoint to list it, to number the next one and to decide whether it
-/// stays. Pure functions.
+/// The summary of a checkpoint: what is needed to list it, to number the next one and to apply
+/// retention. Pure functions.
 #pragma once
 
 #include <cstdint>
@@ -19,15 +19,15 @@ namespace stoker {
 struct StepSummary {
   std::uint64_t step = 0;
   std::uint64_t generation = 0;
-  std::string line = {};  ///< With the generation, which checkpoint it is (lineage.h).
-  double time_s = 0;      ///< Since 1970, UTC.
+  std::string line = {};  ///< Identifies the checkpoint together with the generation (lineage.h).
+  double time_s = 0;      ///< Seconds since 1970, UTC.
   std::uint32_t world_size = 1;
-  std::uint64_t size_bytes = 0;    ///< Of all files.
-  std::uint64_t linked_bytes = 0;  ///< Of those that are hard links to older ones.
+  std::uint64_t size_bytes = 0;    ///< Total size of the files.
+  std::uint64_t linked_bytes = 0;  ///< Total size of the files that are links to older ones.
   std::optional<CheckpointParent> parent = {};
   Lineage lineage = {};
   std::map<std::string, double> reference = {};
-  /// Values that are not finite, by tensor; those without any are left out.
+  /// Number of non-finite values by tensor; tensors without any are left out.
   std::map<std::string, std::uint64_t> nonfinite = {};
 
   friend bool operator==(const StepSummary&, const StepSummary&) = default;
@@ -35,14 +35,14 @@ struct StepSummary {
 
 StepSummary summarize(const CheckpointManifest& manifest);
 
-/// Whether `step` is the one that `parent` names.
+/// Whether `parent` refers to `step`.
 bool is_parent(const CheckpointParent& parent, const StepSummary& step);
 
-/// Whether `step` is `before`, or continues it directly or by others.
+/// Whether `step` is `before`, or continues it directly or indirectly.
 bool continues(const StepSummary& step, const StepSummary& before);
 
-/// A line of the catalog: the summary of the checkpoint `name`, which was made from the manifest
-/// with this inode, size and time.
+/// A line of the catalog: the summary of the checkpoint `name`, made from the manifest with this
+/// inode, size and modification time.
 struct CatalogLine {
   std::string name;
   std::uint64_t inode = 0;
@@ -57,12 +57,12 @@ struct CatalogLine {
   friend bool operator==(const CatalogLine&, const CatalogLine&) = default;
 };
 
-/// By name of the checkpoint. A later line replaces an earlier one.
+/// Lines by the name of the checkpoint. In the file a later line replaces an earlier one.
 using CatalogLines = std::map<std::string, CatalogLine, std::less<>>;
 
-/// One line of text with its own checksum; ends with a line break.
+/// Returns one line of text that begins with its checksum and ends with a line break.
 std::string format_catalog_line(const CatalogLine& line);
-/// Nothing for a text that is none, whoever wrote it. Without the line break.
+/// The inverse, without the line break. Returns nothing for any other text.
 std::optional<CatalogLine> parse_catalog_line(std::string_view text);
 
 }  // namespace stoker

@@ -26,6 +26,7 @@ class SingleCoordinator final : public Coordinator {
                                           Deadline /*deadline*/) override {
     return std::vector<std::string>{text};
   }
+  void withdraw(const std::string& /*key*/) override {}
   Result<std::string> broadcast(const std::string& /*key*/, const std::string& text,
                                 Deadline /*deadline*/) override {
     return text;
@@ -45,11 +46,14 @@ class SharedDirectoryCoordinator final : public Coordinator {
 
   Result<std::vector<std::string>> gather(const std::string& key, const std::string& text,
                                           Deadline deadline) override;
+  void withdraw(const std::string& key) override {
+    static_cast<void>(ops_.unlink(path_of(key, rank())));
+  }
   Result<std::string> broadcast(const std::string& key, const std::string& text,
                                 Deadline deadline) override;
 
  private:
-  /// Messages of rank 0 stay until so many later ones: by then everybody has read them.
+  /// A message of rank 0 is removed after this many later ones: by then every rank has read it.
   static constexpr std::size_t kKept = 64;
   static constexpr std::size_t kMessageBytesMax = std::size_t{16} << 20;
 
@@ -59,7 +63,7 @@ class SharedDirectoryCoordinator final : public Coordinator {
   PathAt path_of(const std::string& key, std::uint32_t rank) const {
     return directory_ / name_of(key, rank);
   }
-  /// Reads the message of `from`, which the others of `awaited` may be behind.
+  /// Waits for the message of `from`. `awaited` are all ranks still awaited, for messages.
   Result<std::string> await(const std::string& key, std::uint32_t from,
                             const std::vector<std::uint32_t>& awaited, Deadline deadline);
   Status publish(const std::string& key, const std::string& text);
@@ -97,7 +101,7 @@ Result<std::string> SharedDirectoryCoordinator::await(const std::string& key, st
   for (nanoseconds pause = milliseconds(1);; pause = std::min(pause * 2, kPauseMax)) {
     Result<std::string> text = read_text_file(ops_, path, kMessageBytesMax);
     if (text.status().code() != Code::not_found) return text;
-    STOKER_TRY(loss);  // the message may have come just before the end
+    STOKER_TRY(loss);  // checked after one more read: the rank may have answered before it ended
     if (options_.find_loss && pause == kPauseMax) {
       loss = options_.find_loss(from);
       if (!loss.ok()) continue;
@@ -119,7 +123,7 @@ Result<std::string> SharedDirectoryCoordinator::await(const std::string& key, st
   }
 }
 
-// Whoever comes first makes the directory, and whoever finds it swept makes it again.
+// The first rank creates the directory; a rank that finds it swept creates it again.
 Status SharedDirectoryCoordinator::publish(const std::string& key, const std::string& text) {
   std::string unique;
   {
@@ -148,7 +152,7 @@ Result<std::vector<std::string>> SharedDirectoryCoordinator::gather(const std::s
     const std::uint32_t other = awaited.front();
     STOKER_ASSIGN(std::string heard, await(key, other, awaited, deadline));
     texts.push_back(std::move(heard));
-    static_cast<void>(ops_.unlink(path_of(key, other)));  // read by nobody else
+    static_cast<void>(ops_.unlink(path_of(key, other)));  // no other rank reads it
     awaited.erase(awaited.begin());
   }
   return texts;
@@ -212,8 +216,9 @@ Result<std::unique_ptr<Coordinator>> make_shared_directory_coordinator(
     return Status(Code::invalid_argument, "coordinator: rank " + std::to_string(options.rank) +
                                               " of " + std::to_string(options.world_size));
   if (!is_plain_word(options.session) || !is_plain_word(options.word))
-    return Status(Code::invalid_argument,
-                  "coordinator: a session has 1 to 100 letters, digits, '-', '_' and '.'");
+    return Status(
+        Code::invalid_argument,
+        "coordinator: a session or word must be 1 to 100 letters, digits, '-', '_' or '.'");
   return std::unique_ptr<Coordinator>(std::make_unique<SharedDirectoryCoordinator>(options));
 }
 

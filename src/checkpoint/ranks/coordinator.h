@@ -14,12 +14,12 @@
 
 namespace stoker {
 
-/// How the ranks of a run agree: each says something small to rank 0, or rank 0 to all. A message
-/// has a key, which is used once, by every rank, for a gather or a broadcast; rounds with different
-/// keys may run at the same time.
+/// Exchanges small messages between the ranks of a run: from each rank to rank 0, or from rank 0 to
+/// all. Every rank uses a key once, for the same gather or broadcast, except after withdraw();
+/// rounds with different keys may run at the same time.
 ///
-/// Every method ends by its deadline, and earlier where a rank that has not answered is known to
-/// have ended. A rank that was not heard of is named: `unavailable`, "rank 3 did not answer".
+/// Every method returns by its deadline, or earlier if a rank that has not answered is known to
+/// have ended. `unavailable` names the ranks that did not answer.
 ///
 /// Thread safety: every method may be called from any thread.
 class Coordinator {
@@ -29,37 +29,39 @@ class Coordinator {
   virtual std::uint32_t rank() const noexcept = 0;
   virtual std::uint32_t world_size() const noexcept = 0;
 
-  /// On rank 0 the texts of all ranks, in their order; on others nothing, as soon as the text is on
-  /// its way.
+  /// Sends `text` to rank 0. Returns the texts of all ranks, in rank order, on rank 0; on the
+  /// others an empty list, without waiting for rank 0.
   virtual Result<std::vector<std::string>> gather(const std::string& key, const std::string& text,
                                                   Deadline deadline) = 0;
-  /// Rank 0's text, on every rank.
+  /// On ranks other than 0: takes back what gather() has sent, unless rank 0 has read it. The rank
+  /// may then use the key again.
+  virtual void withdraw(const std::string& key) = 0;
+  /// Returns rank 0's text on every rank. `text` is ignored on the others.
   virtual Result<std::string> broadcast(const std::string& key, const std::string& text,
                                         Deadline deadline) = 0;
 };
 
-/// For a run of one process: everybody is there.
+/// Returns a coordinator for a run of one process.
 std::unique_ptr<Coordinator> make_single_coordinator();
 
 struct SharedDirectoryOptions {
-  CheckpointDirectory place;  ///< Every rank sees it. Messages lie in `.meeting-<word>` in it.
+  CheckpointDirectory place;  ///< Visible to every rank; contains `.meeting-<word>` for messages.
   std::string word = {};
-  /// The same on every rank, and new for every start of the run (meeting.h finds one): begins the
-  /// name of every message, so that none of another run is taken for one of this. Letters, digits,
-  /// '-', '_' and '.'.
+  /// The same on every rank, and new for every start of the run (Meeting provides one). Part of the
+  /// name of every message, so that messages of other runs are ignored. Letters, digits, '-', '_'
+  /// and '.'.
   std::string session = {};
   std::uint32_t rank = 0;
   std::uint32_t world_size = 1;
-  /// Sleeps between two looks, on the thread that waits; an error ends the wait. Nothing: it just
-  /// sleeps.
+  /// Sleeps between two polls, on the waiting thread; an error ends the wait. Empty: sleep_for().
   std::function<Status(nanoseconds)> pause = {};
-  WaitSink on_wait = {};  ///< Hears which ranks are missing, after some seconds of waiting.
-  /// Asked now and then during a wait for this rank: an error says that it will never answer, and
-  /// ends the wait. Nothing: the deadline ends it.
+  WaitSink on_wait = {};  ///< Receives which ranks are missing.
+  /// Called during a wait for `rank`. An error means that the rank will never answer, and ends the
+  /// wait. Empty: only the deadline ends it.
   std::function<Status(std::uint32_t rank)> find_loss = {};
 };
 
-/// For ranks that share a filesystem and nothing else. Polled with growing pauses.
+/// Returns a coordinator for ranks that share only a filesystem. Polls with growing pauses.
 Result<std::unique_ptr<Coordinator>> make_shared_directory_coordinator(
     const SharedDirectoryOptions& options);
 
@@ -67,10 +69,10 @@ Result<std::unique_ptr<Coordinator>> make_shared_directory_coordinator(
 /// '.'.
 bool is_plain_word(std::string_view word) noexcept;
 
-/// What those who wait for a rank should know.
+/// Hint for messages about missing ranks.
 inline constexpr std::string_view kRankRule =
-    ": every rank makes the same calls of save() and restore(). If rank 0 alone saves what is the "
-    "same on all, make its Checkpointer with rank=0, world_size=1";
+    ": every rank must make the same calls of save() and restore(). If only rank 0 saves, because "
+    "the state is the same on all ranks, create its Checkpointer with rank=0, world_size=1";
 
 /// "rank 1", "ranks 1, 2 and 5", "ranks 1, 2, 3 and 61 more"
 std::string name_ranks(const std::vector<std::uint32_t>& ranks);

@@ -28,14 +28,14 @@ std::string link_of(std::int64_t pid, const char* name) {
 }
 
 struct ProcessState {
-  char state = 0;  ///< 'Z': it has ended, and its parent was not told yet.
+  char state = 0;  ///< 'Z': a zombie, which has ended.
   std::int64_t parent = 0;
-  std::string started;  ///< Ticks since the start of the machine.
+  std::string started;  ///< Start time in clock ticks since boot.
 };
 
-/// Of /proc/PID/stat: "PID (name) state parent ...", the name with any characters.
+/// Parses /proc/PID/stat: "PID (name) state parent ..."; the name may contain any character.
 std::optional<ProcessState> state_of(std::int64_t pid) {
-  constexpr int kStateField = 0;  // behind the name, from 0 on
+  constexpr int kStateField = 0;  // fields after the name, counted from 0
   constexpr int kParentField = 1;
   constexpr int kStartedField = 19;
   const std::string text = read_proc(pid, "stat");
@@ -55,8 +55,8 @@ std::optional<ProcessState> state_of(std::int64_t pid) {
   return state.started.empty() ? std::nullopt : std::optional(state);
 }
 
-/// The variable's value in the environment that a process was started with; nothing if it has none,
-/// or is somebody else's.
+/// Returns a variable of a process's initial environment; nothing if it is not set, or the process
+/// belongs to another user.
 std::optional<std::string> variable_of(std::int64_t pid, const std::string& name) {
   const std::string text = read_proc(pid, "environ");
   const std::string begin = name + "=";
@@ -69,11 +69,11 @@ std::optional<std::string> variable_of(std::int64_t pid, const std::string& name
   return std::nullopt;
 }
 
-/// The first process of a machine or container: orphans are given to it.
+/// The first process of a machine or container, which adopts orphans.
 constexpr std::int64_t kInit = 1;
 
-/// Whether that is the launcher itself: in a container it often is. An init is another program than
-/// what it starts.
+/// Whether a parent can be the launcher. In a container the first process often is; it then runs
+/// the same program as this one, unlike an init.
 bool is_launcher(std::int64_t pid) {
   if (pid != kInit) return pid > 0;
   const std::string own = link_of(::getpid(), "exe");
@@ -94,7 +94,7 @@ std::optional<std::int64_t> launcher_pid(const std::string& rank_variable) {
   return std::nullopt;
 }
 
-/// Of a process in our own namespace.
+/// Returns the identity of a process in our own PID namespace.
 ProcessIdentity identity_of(std::int64_t pid) {
   const std::optional<ProcessState> state = state_of(pid);
   if (!state) return {};
@@ -103,7 +103,7 @@ ProcessIdentity identity_of(std::int64_t pid) {
           .started = state->started};
 }
 
-/// What Python starts beside the processes of multiprocessing.
+/// Whether it is a helper process of Python's multiprocessing.
 bool is_tracker(std::int64_t pid) {
   const std::string line = read_proc(pid, "cmdline");
   constexpr std::array kNames = {"multiprocessing.resource_tracker",

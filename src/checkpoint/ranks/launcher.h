@@ -1,6 +1,6 @@
 /// \file
-/// The process that has started this one as a rank, and the others it has started. What launchers
-/// say in variables may be the same in two jobs at once; a process is one.
+/// The process that has started this one as a rank, and its other children. The variables that
+/// launchers set may be equal in two concurrent jobs; the identity of a process is unique.
 #pragma once
 
 #include <cstdint>
@@ -9,13 +9,12 @@
 
 namespace stoker {
 
-/// A process, told from every other one.
+/// Identifies a process uniquely.
 struct ProcessIdentity {
-  /// The machine since its start, and the namespace in which processes are numbered; empty if the
-  /// process is not known.
+  /// Boot id of the machine and its PID namespace; empty if the process is not known.
   std::string space = {};
   std::int64_t pid = 0;
-  std::string started = {};  ///< Ticks since the start of the machine.
+  std::string started = {};  ///< Start time in clock ticks since boot.
 
   bool is_known() const noexcept { return !space.empty(); }
   friend bool operator==(const ProcessIdentity&, const ProcessIdentity&) = default;
@@ -23,18 +22,18 @@ struct ProcessIdentity {
 
 ProcessIdentity this_process();
 
-/// Whether the process is known to have ended. False for one of another machine or container: there
-/// is no telling.
+/// Whether the process is known to have ended. False for a process on another machine or in another
+/// container, whose state is unknown.
 bool has_ended(const ProcessIdentity& process);
 
-/// The nearest ancestor that does not have this process' value of the environment variable
-/// `rank_variable`: a script around a rank inherits it. An empty name: the parent. Not known if
-/// there is no telling: the ancestor has ended, so that this process was given to another one, or
-/// lives outside of this container.
+/// Returns the nearest ancestor whose value of the environment variable `rank_variable` differs
+/// from this process's: a wrapper script has the same value. With an empty name, the parent. Not
+/// known if the ancestor has ended, so that this process was reparented, or is outside this
+/// container.
 ProcessIdentity find_launcher(const std::string& rank_variable);
 
-/// Other processes that this launcher has started in the way it has started this one, and that may
-/// be ranks, too: the same program, and the variable in their environment.
+/// Returns other children of the launcher that may be ranks: they run the same program and have the
+/// variable in their environment.
 std::vector<std::int64_t> find_siblings(const std::string& rank_variable);
 
 }  // namespace stoker

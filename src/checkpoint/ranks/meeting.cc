@@ -22,12 +22,12 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr std::size_t kMessageBytesMax = std::size_t{16} << 20;
-constexpr int kSweptMax = 1000;  // each time somebody has removed the directory in between
+constexpr int kSweptMax = 1000;  // attempts; each fails only if the directory was swept meanwhile
 constexpr nanoseconds kStrangersTime = std::chrono::seconds(1);
 
 }  // namespace
 
-/// The talk by which ranks meet.
+/// The protocol by which ranks meet.
 class Meeting::Talk {
  public:
   Talk(Meeting& meeting, Deadline deadline)
@@ -41,12 +41,12 @@ class Meeting::Talk {
   Result<std::string> follow();
 
  private:
-  /// What lies in the directory now.
+  /// The contents of the directory at one moment.
   struct Look {
     std::vector<RankClaim> claims;
-    std::map<std::string, std::string> welcomes;  ///< By rank 0's nonce.
-    std::map<std::string, std::string> ready;     ///< Session, by nonce.
-    std::string refusal;                          ///< Of this rank, by another one; or empty.
+    std::map<std::string, std::string> welcomes;  ///< Text by rank 0's nonce.
+    std::map<std::string, std::string> ready;     ///< Session by nonce.
+    std::string refusal;                          ///< Why another rank refuses this one; or empty.
 
     bool has_said(const std::map<std::string, std::string>& what, const std::string& nonce,
                   const std::string& text) const {
@@ -85,7 +85,7 @@ class Meeting::Talk {
   nanoseconds pause_ = milliseconds(1);
 };
 
-/// If our claim was swept, it is made again.
+/// Reads the directory. If our claim was swept, makes it again.
 Result<Meeting::Talk::Look> Meeting::Talk::look() {
   Look seen = look_once();
   if (std::ranges::find(seen.claims, meeting_.nonce_, &RankClaim::nonce) != seen.claims.end())
@@ -120,8 +120,8 @@ Meeting::Talk::Look Meeting::Talk::look_once() {
   return seen;
 }
 
-/// Whether its process still holds it. Where files cannot be locked nobody can tell. Asked with a
-/// shared lock: two ranks that ask at once must not take each other for the holder.
+/// Whether the process of a claim still holds its lock. False if files cannot be locked. Tested
+/// with a shared lock: two ranks that test at once must not take each other for the holder.
 bool Meeting::Talk::is_alive(const RankClaim& claim) const {
   const Result<UniqueFd> fd =
       ops_.open(at(word_name(kClaimPrefix, claim.rank, claim.nonce)), O_RDWR | O_NONBLOCK);
@@ -132,7 +132,7 @@ Status Meeting::Talk::publish(const std::string& name, const std::string& text) 
   for (int attempt = 1;; ++attempt) {
     Status published = publish_message(ops_, at(name), text, meeting_.nonce_);
     if (published.code() != Code::not_found || attempt == kSweptMax) return published;
-    STOKER_TRY(meeting_.make_claim());  // swept under us: all is said again
+    STOKER_TRY(meeting_.make_claim());  // the directory was swept: claim again
   }
 }
 
@@ -149,11 +149,12 @@ std::string Meeting::Talk::conflict_text(const RankClaim& one, const RankClaim& 
          (one.rank == other.rank ? "" : " and rank " + std::to_string(other.rank)) + " in " +
          options_.place.path() + (one.rank == other.rank ? " is" : " are") +
          " claimed by processes of two jobs: " + one.who() + ", and " + other.who() +
-         ". Give each job a directory of its own; or one job= to all ranks of a job, new for each "
-         "start";
+         ". Give each job its own directory, or pass the same job= to all ranks of a job, new for "
+         "each start";
 }
 
-/// Of two live processes that cannot belong to one job; empty if there are none.
+/// Returns a message about two live processes that cannot belong to one job; empty if there are
+/// none.
 std::string Meeting::Talk::find_conflict(const Look& seen) const {
   const RankClaim own = meeting_.own_claim();
   for (const RankClaim& claim : seen.claims) {
@@ -167,7 +168,7 @@ std::string Meeting::Talk::find_conflict(const Look& seen) const {
       const RankClaim& one = seen.claims[i];
       const RankClaim& other = seen.claims[k];
       if (one.rank != other.rank || one.process == other.process) continue;
-      // Where files cannot be locked, whoever answers is alive.
+      // If files cannot be locked, a process that answers is alive.
       const auto answers = [&](const RankClaim& claim) {
         return seen.has_said(seen.ready, claim.nonce, meeting_.session_);
       };
@@ -178,7 +179,7 @@ std::string Meeting::Talk::find_conflict(const Look& seen) const {
   return "";
 }
 
-/// What processes that have ended have left, as far as that can be told.
+/// Removes the files of processes that are known to have ended.
 void Meeting::Talk::remove_dead(const Look& seen) const {
   for (const auto& [nonce, text] : seen.welcomes)
     if (std::ranges::find(seen.claims, nonce, &RankClaim::nonce) == seen.claims.end())
@@ -195,8 +196,8 @@ void Meeting::Talk::remove_dead(const Look& seen) const {
   }
 }
 
-/// Whether another job may still come whose ranks cannot be told from these: where no launcher is
-/// known that has started all of them, and two starts at once would meet crosswise.
+/// Whether to wait for ranks of another job that cannot be distinguished from these. Only if the
+/// ranks are not all known to have the same launcher: two jobs that start at once might mix.
 bool Meeting::Talk::awaits_strangers(const Look& seen) {
   const bool is_family = std::ranges::all_of(seen.claims, [&](const RankClaim& claim) {
     return options_.launcher.is_known() && claim.launcher == options_.launcher;
@@ -207,7 +208,7 @@ bool Meeting::Talk::awaits_strangers(const Look& seen) {
   return Clock::now() < std::min(*strangers_until_, deadline_);
 }
 
-/// Whether processes that may be ranks have not said a word yet.
+/// Whether processes that may be ranks have not claimed a rank yet.
 bool Meeting::Talk::awaits_siblings(const Look& seen) {
   if (!options_.siblings) return false;
   if (!settled_) settled_ = deadline_after(options_.settle);
@@ -234,8 +235,8 @@ Status Meeting::Talk::is_over(const std::vector<std::uint32_t>& missing) {
   return {};
 }
 
-/// Tells everybody who is there or comes, for as long as siblings would be waited for: whoever
-/// finds no conflict any more, because one side has left, would wait for nobody.
+/// Reports the conflict to all processes that are present or arrive within the settle time. If one
+/// side simply left, the others would find no conflict and wait in vain.
 Status Meeting::Talk::refuse(const std::string& conflict) {
   RankRefusal refusal{.nonces = {}, .text = conflict};
   std::string said;
@@ -251,26 +252,26 @@ Status Meeting::Talk::refuse(const std::string& conflict) {
   }
 }
 
-/// `already_exists` if there are two jobs, by what this rank sees or another has seen.
+/// `already_exists` if this rank or another one has detected two jobs.
 Status Meeting::Talk::find_refusal(const Look& seen) {
   if (!seen.refusal.empty()) return Status(Code::already_exists, seen.refusal);
   const std::string conflict = find_conflict(seen);
   return conflict.empty() ? Status() : refuse(conflict);
 }
 
-// 1. Every rank claims its number with a word that it has just made up, its nonce, and keeps the
-// claim locked.  2. Rank 0 says the session and the nonces it has heard.  3. A rank that finds its
-// own there says that it is ready: what it has heard is meant for it.  4. When all are ready, rank
-// 0 says which nonces are the members. Left-overs of an earlier start have other nonces and
-// sessions. Two live claims to one rank, or ranks of one machine with different launchers, are two
-// jobs: all who are there are refused, by whoever finds that out first. What is swept meanwhile is
-// said again.
+// 1. Every rank claims its number with a random nonce, and keeps the claim locked.  2. Rank 0
+// publishes a welcome: the session and the nonces it has seen.  3. A rank that finds its own nonce
+// there publishes that it is ready: the welcome is meant for it.  4. When all are ready, rank 0
+// publishes the nonces of the members. Files left by an earlier start have other nonces and
+// sessions. Two live claims to one rank, or ranks of one machine with different launchers, mean two
+// jobs: the first rank that detects this refuses all processes present. Files that are swept
+// meanwhile are published again.
 Result<std::string> Meeting::Talk::lead() {
   RankWelcome welcome;
   welcome.session = make_token();
   meeting_.session_ = welcome.session;
   remove_dead(look_once());
-  std::set<std::uint32_t> heard;  // that were ready at some time
+  std::set<std::uint32_t> heard;  // ranks that were ready at some time
   for (;;) {
     STOKER_ASSIGN(const Look seen, look());
     STOKER_TRY(find_refusal(seen));
@@ -289,7 +290,7 @@ Result<std::string> Meeting::Talk::lead() {
     const bool is_complete =
         welcome.missing.empty() && !awaits_siblings(seen) && !awaits_strangers(seen);
     if (is_complete) welcome.members = std::move(members);
-    // Who has given up at the deadline did answer, as long as others did not.
+    // A rank that was ready and then left did answer: name the others, if there are any.
     std::vector<std::uint32_t> silent = welcome.missing;
     std::erase_if(silent, [&](std::uint32_t rank) { return heard.contains(rank); });
     const Status over = is_complete ? Status() : is_over(silent.empty() ? welcome.missing : silent);
@@ -353,8 +354,8 @@ Status Meeting::make_claim() {
   }
 }
 
-// Locked before it has its name: whoever sees it finds it held. `not_found` if the directory is
-// swept meanwhile.
+// Locks the file before it gets its name, so that other ranks never see it unlocked. `not_found` if
+// the directory is swept meanwhile.
 Status Meeting::try_claim() {
   FileOps& ops = options_.place.ops();
   Status made = ops.mkdir(directory_);
@@ -375,7 +376,8 @@ Status Meeting::start_heart() {
   try {
     heart_ = std::make_unique<std::jthread>([this](std::stop_token stop) { keep_beating(stop); });
   } catch (const std::system_error& error) {
-    return Status(Code::unavailable, std::string("no thread for the meeting: ") + error.what());
+    return Status(Code::unavailable,
+                  std::string("cannot start the meeting thread: ") + error.what());
   }
   return {};
 }
@@ -393,7 +395,7 @@ void Meeting::keep_beating(std::stop_token stop) {
     }
     if (stop.stop_requested()) return;
     ++beat_;
-    // A failure is not told: the worst is that the directory is swept, and made again.
+    // A failure is not reported: at worst the directory is swept and created again.
     static_cast<void>(write_text(options_.place.ops(), claim_->get(), own_claim().format(beat_)));
   }
 }
@@ -446,7 +448,7 @@ Status Meeting::find_loss(std::uint32_t rank) const {
     const auto claim =
         text.ok() ? RankClaim::parse(*text, rank, word->second) : std::optional<RankClaim>();
     if (!claim || !has_ended(claim->process)) continue;
-    // A process that is hidden from us, and alive, holds its claim locked.
+    // A live process that is hidden from us still holds the lock of its claim.
     const Result<UniqueFd> fd = ops.open(directory_ / name, O_RDWR | O_NONBLOCK);
     if (fd.ok() && ops.try_lock(fd->get(), LockMode::shared).ok())
       return Status(Code::unavailable, "rank " + std::to_string(rank) + " has ended (" +
@@ -463,11 +465,11 @@ Meeting::~Meeting() {
   heart_.reset();
   if (claim_ == nullptr) return;
   FileOps& ops = options_.place.ops();
-  // What is not removed here is swept by a writer that finds it left alone.
+  // What is not removed here is swept by a writer (MeetingSweep).
   static_cast<void>(ops.unlink(directory_ / word_name(kClaimPrefix, options_.rank, nonce_)));
   static_cast<void>(ops.unlink(directory_ / word_name(kReadyPrefix, options_.rank, nonce_)));
   static_cast<void>(ops.unlink(directory_ / word_name(kRefusedPrefix, options_.rank, nonce_)));
-  if (options_.rank == 0 && has_met_) {  // else the others read in it why they have not
+  if (options_.rank == 0 && has_met_) {  // otherwise the others read the failure in the welcome
     static_cast<void>(ops.unlink(directory_ / (std::string(kWelcomePrefix) + nonce_)));
     const Result<std::vector<std::string>> names = ops.list(directory_);
     if (names.ok())

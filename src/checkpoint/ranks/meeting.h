@@ -23,56 +23,57 @@ namespace stoker {
 struct RankClaim;
 
 struct MeetingOptions {
-  CheckpointDirectory place;  ///< Every rank sees it; they meet in `.meeting-<word>` in it.
-  /// Who may meet: the same for all ranks of a job that meet for one purpose, and as far as can be
-  /// told for no others. Letters, digits, '-', '_' and '.'.
+  CheckpointDirectory place;  ///< Visible to every rank; they meet in `.meeting-<word>` in it.
+  /// Identifies the meeting: the same for all ranks of a job that meet for one purpose and, if
+  /// possible, for no others. Letters, digits, '-', '_' and '.'.
   std::string word = {};
-  /// The process that has started this one (launcher.h), if there is telling. Ranks beside this one
-  /// that another process has started are of another job.
+  /// The process that has started this one (launcher.h), if known. Ranks on the same machine that
+  /// another process has started belong to another job.
   ProcessIdentity launcher = {};
   std::uint32_t rank = 0;
   std::uint32_t world_size = 1;
-  /// Processes that may be ranks and are waited for, for some seconds: if two jobs that cannot be
-  /// told apart start at once, more ranks come than one job has.
+  /// Returns the processes that may be ranks. Rank 0 waits some seconds for them: if two jobs that
+  /// cannot be distinguished start at once, more ranks appear than one job has.
   std::function<std::vector<std::int64_t>()> siblings = {};
-  nanoseconds ttl = std::chrono::seconds(60);  ///< Signs of life are given within it.
-  /// Sleeps; an error ends the wait. Nothing: it just sleeps.
+  nanoseconds ttl = std::chrono::seconds(60);  ///< Heartbeats are sent within it.
+  /// Sleeps; an error ends the wait. Empty: sleep_for().
   std::function<Status(nanoseconds)> pause = {};
-  WaitSink on_wait = {};  ///< Hears who is missing, after some seconds of waiting.
-  /// What may be wrong if ranks do not come, for messages; continues the sentence.
+  WaitSink on_wait = {};  ///< Receives which ranks are missing.
+  /// Appended to messages about missing ranks: what may be wrong. Continues the sentence.
   std::string advice = {};
 
   // For tests:
-  std::optional<ProcessIdentity> process = {};   ///< This one if empty.
-  nanoseconds settle = std::chrono::seconds(5);  ///< How long siblings are waited for.
+  std::optional<ProcessIdentity> process = {};   ///< Default: this process.
+  nanoseconds settle = std::chrono::seconds(5);  ///< How long to wait for siblings.
 };
 
-/// Brings together the ranks that share a filesystem, and nothing else, and gives them a session
-/// that nobody has used before: without it a rank might hear what rank 0 said before the run was
-/// killed and started again, or what another job says.
+/// Brings together ranks that share only a filesystem, and gives them a new, unique session.
+/// Without it a rank might read messages that rank 0 sent before the run was killed and restarted,
+/// or messages of another job.
 ///
-/// It lasts as long as the object: the directory is kept from being swept by signs of life, and a
+/// The meeting lasts as long as the object: heartbeats keep the directory from being swept, and a
 /// second process that claims the same rank finds this one alive.
 ///
 /// Thread safety: const methods may be called from any thread. In a forked child the destructor
 /// does nothing.
 class Meeting {
  public:
-  /// Returns when every rank is there. `unavailable` names those that are missing;
-  /// `already_exists` two live processes that claim one rank, on both: they are two jobs.
+  /// Returns when every rank has arrived. `unavailable` names the missing ranks. `already_exists`
+  /// names two processes of different jobs, such as two that claim one rank; all processes present
+  /// get it.
   static Result<std::unique_ptr<Meeting>> meet(const MeetingOptions& options, Deadline deadline);
 
-  /// With a session that the ranks have agreed on by other means; waits for nobody.
+  /// Uses a session that the ranks have agreed on by other means; does not wait.
   static Result<std::unique_ptr<Meeting>> enter(const MeetingOptions& options,
                                                 const std::string& session);
 
   Meeting(const Meeting&) = delete;
   Meeting& operator=(const Meeting&) = delete;
-  /// Removes this rank's files; on rank 0 all that are of this session.
+  /// Removes this rank's files; on rank 0 also the messages of the session.
   ~Meeting();
 
   const std::string& session() const noexcept { return session_; }
-  /// For the ranks that have met. This object must outlive it.
+  /// Returns a coordinator for the ranks that have met. This object must outlive it.
   Result<std::unique_ptr<Coordinator>> make_coordinator() const;
 
  private:
@@ -84,7 +85,7 @@ class Meeting {
   Status start_heart();
   void keep_beating(std::stop_token stop);
   RankClaim own_claim() const;
-  /// `unavailable` if the member with this rank is known to have ended without leaving.
+  /// `unavailable` if the process of this rank is known to have ended without removing its claim.
   Status find_loss(std::uint32_t rank) const;
 
   const MeetingOptions options_;
@@ -92,14 +93,14 @@ class Meeting {
   const std::string nonce_;
   const ProcessIdentity process_;
   std::string session_;
-  std::vector<std::string> members_;  // nonces, by rank; none if they have met by other means
+  std::vector<std::string> members_;  // nonces, by rank; empty after enter()
   bool has_met_ = false;
   ForkGuard guard_;
   std::unique_ptr<ForkClosedFd> claim_;  // locked
-  std::uint64_t beat_ = 0;               // the heart's, once it beats
+  std::uint64_t beat_ = 0;               // changed only by heart_ once it runs
   Mutex mutex_;
   Condition stopped_;
-  std::unique_ptr<std::jthread> heart_;  // let go of in a child, where there is no such thread
+  std::unique_ptr<std::jthread> heart_;  // leaked in a forked child, which has no such thread
 };
 
 }  // namespace stoker

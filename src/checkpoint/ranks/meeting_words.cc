@@ -89,7 +89,7 @@ Result<RankRefusal> read_refusal(const JsonView& said) {
   return refusal;
 }
 
-/// Of a text that anybody may have written.
+/// Parses untrusted text; returns nothing if it is invalid.
 template <typename Word>
 std::optional<Word> parse_word(std::string_view text, Result<Word> (*read)(const JsonView&)) {
   const Result<Json> said = parse_strict_json(text, "");
@@ -117,7 +117,7 @@ std::optional<std::pair<std::uint32_t, std::string>> parse_word_name(std::string
     rank = rank * 10 + static_cast<std::uint32_t>(c - '0');
   }
   const std::string_view nonce = name.substr(dash + 1);
-  if (!is_plain_word(nonce)) return std::nullopt;  // it is passed on in messages, as JSON
+  if (!is_plain_word(nonce)) return std::nullopt;  // it becomes part of JSON messages
   return std::pair(rank, std::string(nonce));
 }
 

@@ -1,5 +1,5 @@
 /// \file
-/// What ranks write when they meet: the names of the files and their texts. Pure.
+/// The files that ranks write when they meet: names and texts. Pure.
 #pragma once
 
 #include <cstdint>
@@ -19,12 +19,12 @@ inline constexpr std::string_view kWelcomePrefix = "welcome-";
 inline constexpr std::string_view kReadyPrefix = "ready-";
 inline constexpr std::string_view kRefusedPrefix = "refused-";
 
-/// "claim-3-<nonce>", and back: rank and nonce.
+/// "claim-3-<nonce>", and the inverse: rank and nonce.
 std::string word_name(std::string_view prefix, std::uint32_t rank, const std::string& nonce);
 std::optional<std::pair<std::uint32_t, std::string>> parse_word_name(std::string_view name,
                                                                      std::string_view prefix);
 
-/// One process that says which rank it is.
+/// The claim of one process to a rank.
 struct RankClaim {
   std::uint32_t rank = 0;
   std::string nonce;
@@ -32,34 +32,34 @@ struct RankClaim {
   ProcessIdentity process;
   ProcessIdentity launcher;
 
-  /// Both are numbered in one space, and known to have been started by different processes.
+  /// Whether the launchers of both are known, on one machine, and different.
   bool is_of_another_job(const RankClaim& other) const;
   /// "pid 123 on node7, started by pid 100"
   std::string who() const;
 
-  /// Always of one length, so that one written over another leaves nothing of it. `beat` is counted
-  /// up as a sign of life.
+  /// Returns text of a fixed length, so that a claim completely overwrites the previous one. `beat`
+  /// is incremented as a heartbeat.
   std::string format(std::uint64_t beat) const;
-  /// Nothing for a text that is none; what others have left is no error.
+  /// Returns nothing for a text that is not a claim.
   static std::optional<RankClaim> parse(std::string_view text, std::uint32_t rank,
                                         const std::string& nonce);
 };
 
-/// What rank 0 says to all, again whenever it has changed.
+/// Rank 0's message to all ranks, published again whenever it changes.
 struct RankWelcome {
   std::string session;
-  std::set<std::string> nonces;      ///< Of all that were heard.
-  std::vector<std::string> members;  ///< One of each rank, once all are there.
+  std::set<std::string> nonces;      ///< Nonces of all claims seen.
+  std::vector<std::string> members;  ///< The nonce of each rank, once all are ready.
   std::vector<std::uint32_t> missing;
-  std::string failure;  ///< Why there will be no session; empty if nothing is wrong.
+  std::string failure;  ///< Why there will be no session; empty if there is no failure.
 
   std::string format() const;
   static std::optional<RankWelcome> parse(std::string_view text);
 };
 
-/// What a rank that has found two jobs says to all who are there.
+/// The message of a rank that has detected two jobs, to all processes present.
 struct RankRefusal {
-  std::set<std::string> nonces;  ///< Of all that were heard.
+  std::set<std::string> nonces;  ///< Nonces of all claims seen.
   std::string text;
 
   std::string format() const;

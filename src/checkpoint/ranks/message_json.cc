@@ -46,6 +46,17 @@ Status MessageMembers::failure(const char* key) {
                 static_cast<int>(os_error->get_int64()));
 }
 
+std::vector<std::uint64_t> MessageMembers::numbers(const char* key) {
+  std::vector<std::uint64_t> out;
+  const Json* value = json_.find(key);
+  is_good_ = is_good_ && value != nullptr && value->is_array();
+  for (std::size_t i = 0; is_good_ && i < value->size(); ++i) {
+    is_good_ = (*value)[i].is_number_unsigned();
+    if (is_good_) out.push_back((*value)[i].get_uint64());
+  }
+  return out;
+}
+
 std::vector<std::pair<std::string, std::string>> MessageMembers::pairs(const char* key) {
   std::vector<std::pair<std::string, std::string>> out;
   const Json* value = json_.find(key);
@@ -60,7 +71,7 @@ std::vector<std::pair<std::string, std::string>> MessageMembers::pairs(const cha
 
 Status MessageMembers::check(bool is_sound) const {
   if (is_good_ && is_sound) return {};
-  return Status(Code::corrupt, "a message between ranks cannot be read");
+  return Status(Code::corrupt, "a message from another rank is malformed");
 }
 
 }  // namespace stoker

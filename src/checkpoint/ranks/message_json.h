@@ -1,5 +1,5 @@
 /// \file
-/// Messages between ranks as JSON and back. Pure.
+/// JSON messages between ranks: formatting and parsing. Pure.
 #pragma once
 
 #include <cstdint>
@@ -13,13 +13,13 @@
 
 namespace stoker {
 
-/// One line.
+/// Returns the message as one line.
 std::string message_text(const Json& message);
 
-/// What a message says of a Status; MessageMembers::failure() reads it.
+/// Returns a Status as JSON; MessageMembers::failure() parses it.
 Json failure_json(const Status& status);
 
-/// Reads the members of one message; the first that is missing or of another type is remembered.
+/// Reads the members of one message; check() fails if one was missing or of the wrong type.
 ///
 /// Thread safety: none.
 class MessageMembers {
@@ -30,10 +30,12 @@ class MessageMembers {
   std::uint64_t number(const char* key);
   std::string text(const char* key);
   Status failure(const char* key = "failure");
-  /// Of an array of pairs of texts.
+  /// Reads an array of numbers.
+  std::vector<std::uint64_t> numbers(const char* key);
+  /// Reads an array of pairs of texts.
   std::vector<std::pair<std::string, std::string>> pairs(const char* key);
 
-  /// OK if all that was asked for was there, and it `is_sound`; else `corrupt`.
+  /// OK if all members read so far were valid and `is_sound`; otherwise `corrupt`.
   Status check(bool is_sound = true) const;
 
  private:

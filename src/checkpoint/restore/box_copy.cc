@@ -12,7 +12,7 @@ namespace {
 
 using Extents = std::vector<std::uint64_t>;
 
-/// A box, with its last dimension in bytes where elements are smaller than one.
+/// A box, with its last dimension in bytes if elements are smaller than a byte.
 struct Box {
   Extents offsets;
   Extents shape;
@@ -31,24 +31,24 @@ std::uint64_t count_of(const Extents& shape) {
   return count;
 }
 
-/// The box that is wanted, which must lie in the tensor.
+/// Returns the box to be read, which must be inside the tensor.
 Result<Box> wanted_box(const CheckpointTensor& tensor, const ReadTarget& target) {
   const std::size_t dimensions = tensor.global_shape.size();
   if (target.shape.empty()) return Box{Extents(dimensions), tensor.global_shape};
   if (target.shape.size() != dimensions || target.offsets.size() != dimensions)
-    return invalid(target, fmt::format("has {} dimensions", dimensions));
+    return invalid(target, fmt::format("has {} dimensions, unlike its target", dimensions));
   for (std::size_t d = 0; d < dimensions; ++d) {
     if (target.offsets[d] > tensor.global_shape[d] ||
         target.shape[d] > tensor.global_shape[d] - target.offsets[d])
       return invalid(
           target,
-          fmt::format("[{}] at [{}] does not lie in its shape [{}]", fmt::join(target.shape, ", "),
+          fmt::format("[{}] at [{}] is not inside its shape [{}]", fmt::join(target.shape, ", "),
                       fmt::join(target.offsets, ", "), fmt::join(tensor.global_shape, ", ")));
   }
   return Box{target.offsets, target.shape};
 }
 
-/// Counts the last dimension in bytes. False where an element at an end shares its byte.
+/// Converts the last dimension to bytes. Returns false if the box begins or ends inside a byte.
 bool to_bytes(Box& box, std::size_t bits) {
   if (box.shape.empty()) return false;
   if (box.offsets.back() * bits % 8 != 0 || box.shape.back() * bits % 8 != 0) return false;
@@ -63,7 +63,7 @@ Extents strides_of(const Extents& shape, std::uint64_t item_bytes) {
   return strides;
 }
 
-/// What both boxes hold; an empty shape in some dimension where they hold nothing in common.
+/// Returns the intersection of both boxes; some dimension is 0 if they have nothing in common.
 Box common(const Box& a, const Box& b) {
   Box box = a;
   for (std::size_t d = 0; d < a.shape.size(); ++d) {
@@ -74,16 +74,16 @@ Box common(const Box& a, const Box& b) {
   return box;
 }
 
-/// A target, as plan_copies() has made it out.
+/// A target with its box and strides resolved.
 struct Place {
   Box wanted;
   std::vector<std::int64_t> strides_bytes;
   std::byte* data = nullptr;
 };
 
-/// Whether all that the place has lies in the target's memory.
+/// Checks that the whole box is inside the target's memory.
 Status check_memory(const ReadTarget& target, const Place& place, std::uint64_t item_bytes) {
-  __extension__ using Wide = __int128;  // no product of two numbers wraps
+  __extension__ using Wide = __int128;  // the product of two 64-bit numbers does not wrap
   Wide low = static_cast<Wide>(target.first_bytes);
   Wide high = low;
   for (std::size_t d = 0; d < place.wanted.shape.size(); ++d) {
@@ -93,11 +93,11 @@ Status check_memory(const ReadTarget& target, const Place& place, std::uint64_t 
   }
   high += static_cast<Wide>(item_bytes);
   if (low >= 0 && high <= static_cast<Wide>(target.memory.size())) return {};
-  return invalid(
-      target, fmt::format("does not fit into the memory for it, {} bytes", target.memory.size()));
+  return invalid(target,
+                 fmt::format("does not fit into its target of {} bytes", target.memory.size()));
 }
 
-/// The copy of what `slice` and `place` have in common, as if the slice began at offset 0.
+/// Returns the copy of the intersection of `slice` and `place`, with offsets relative to the slice.
 BoxCopy copy_of(const Box& slice, const Place& place, std::uint64_t item_bytes) {
   BoxCopy copy;
   const Box box = common(place.wanted, slice);
@@ -122,7 +122,7 @@ BoxCopy copy_of(const Box& slice, const Place& place, std::uint64_t item_bytes) 
   return copy;
 }
 
-/// Where run number `run` begins, in the file and in memory, counted from the first.
+/// Returns the begin of run number `run` in the file and in memory, relative to the first run.
 std::pair<std::uint64_t, std::int64_t> place_of(const BoxCopy& copy, std::uint64_t run) {
   std::uint64_t source = 0;
   std::int64_t target = 0;
@@ -135,7 +135,7 @@ std::pair<std::uint64_t, std::int64_t> place_of(const BoxCopy& copy, std::uint64
   return {source, target};
 }
 
-/// The first run that ends behind `offset`; runs come in the file's order.
+/// Returns the first run that ends after the offset; runs are in file order.
 std::uint64_t first_run_behind(const BoxCopy& copy, std::uint64_t offset_bytes) {
   std::uint64_t low = 0;
   std::uint64_t high = copy.run_count();
@@ -166,7 +166,7 @@ std::uint64_t BoxCopy::end_bytes() const noexcept {
 void for_each_run(const BoxCopy& copy, std::uint64_t begin_bytes, std::uint64_t end_bytes,
                   const std::function<void(const RunPiece&)>& visit) {
   const std::uint64_t run_count = copy.run_count();
-  // Along the innermost loop both places advance by a constant.
+  // Along the innermost loop both positions advance by constants.
   const BoxCopy::Loop inner = copy.loops.empty() ? BoxCopy::Loop{.count = 1} : copy.loops.back();
   for (std::uint64_t run = first_run_behind(copy, begin_bytes); run < run_count;) {
     auto [source, target] = place_of(copy, run);
@@ -191,7 +191,7 @@ std::pair<std::uint64_t, std::uint64_t> hull_of(const BoxCopy& copy, std::uint64
   const std::uint64_t first =
       std::max(copy.begin_bytes + place_of(copy, first_run).first, begin_bytes);
   if (first >= end_bytes) return {0, 0};
-  // The last run that begins before the end; the first one does.
+  // Find the last run that begins before the end; first_run does.
   std::uint64_t low = first_run;
   std::uint64_t high = copy.run_count();
   while (high - low > 1) {
@@ -208,22 +208,22 @@ Status plan_copies(const CheckpointManifest& manifest, std::span<const std::uint
   STOKER_ASSIGN(const Box elements, wanted_box(any, target));
   if (count_of(elements.shape) == 0) return {};
   if (!target.strides_bytes.empty() && target.strides_bytes.size() != elements.shape.size())
-    return invalid(target, "its target has another number of strides");
+    return invalid(target, "its target has the wrong number of strides");
   const std::size_t bits = tensor_type_bits(any.type);
   const bool is_small = bits % 8 != 0;
   if (is_small && !target.strides_bytes.empty())
-    return {Code::unsupported,
-            "tensor " + quote_for_message(target.name) + ": strides of elements below a byte"};
+    return {Code::unsupported, "tensor " + quote_for_message(target.name) +
+                                   ": no strides for elements smaller than a byte"};
   const std::uint64_t item_bytes = is_small ? 1 : bits / 8;
   if (target.first_bytes > target.memory.size())
-    return invalid(target, "its target begins behind the memory for it");
+    return invalid(target, "its target begins after the end of the memory");
   Place place{elements, target.strides_bytes, target.memory.data() + target.first_bytes};
   const bool is_cut = is_small && !to_bytes(place.wanted, bits);
   const auto cut = [&] {
     return Status(Code::unsupported, "tensor " + quote_for_message(target.name) +
-                                         ": this box ends inside a byte of a saved slice");
+                                         ": the box begins or ends inside a byte of a saved slice");
   };
-  if (is_cut) {  // then only as it was saved, without gaps
+  if (is_cut) {  // then it must be exactly one saved slice, without gaps
     const Result<std::uint64_t> size_bytes = tensor_bytes(any.type, elements.shape);
     if (!size_bytes.ok()) return cut();
     place.wanted = {.offsets = {0}, .shape = {*size_bytes}};
@@ -256,7 +256,7 @@ Status plan_copies(const CheckpointManifest& manifest, std::span<const std::uint
   }
   if (found_count == count_of(elements.shape)) return {};
   return {Code::corrupt,
-          fmt::format("tensor {}: {} of the {} elements wanted are in no file of the checkpoint",
+          fmt::format("tensor {}: {} of the {} requested elements are in no file of the checkpoint",
                       quote_for_message(target.name), count_of(elements.shape) - found_count,
                       count_of(elements.shape))};
 }

@@ -1,5 +1,5 @@
 /// \file
-/// Which bytes of a saved slice belong where in memory. Pure.
+/// Maps bytes of saved slices to their places in memory. Pure.
 #pragma once
 
 #include <cstddef>
@@ -13,21 +13,21 @@
 
 namespace stoker {
 
-/// A tensor, or a box of one, and the memory that it is wanted in.
+/// A tensor, or a box of one, and the memory to read it into.
 struct ReadTarget {
   std::string name;
-  /// In the whole tensor, wherever its slices were saved. An empty shape is the whole tensor.
+  /// Position of the box in the whole tensor, regardless of how it was sliced. If `shape` is empty,
+  /// the whole tensor is read.
   std::vector<std::uint64_t> offsets = {};
   std::vector<std::uint64_t> shape = {};
-  /// All that may be written. Borrowed. A target that reaches beyond it is refused.
+  /// The memory that may be written. Borrowed. A target that extends beyond it is rejected.
   std::span<std::byte> memory = {};
-  std::size_t first_bytes = 0;  ///< Where in it the first element wanted lies.
-  /// Between neighbours of each dimension, negative ones allowed. Empty: no gaps, last dimension
-  /// fastest.
+  std::size_t first_bytes = 0;  ///< Offset of the first element of the box in `memory`.
+  /// Stride of each dimension; may be negative. Empty: no gaps, last dimension fastest.
   std::vector<std::int64_t> strides_bytes = {};
 };
 
-/// A copy of equally long runs out of a file.
+/// A copy of runs of equal length from a file to memory.
 struct BoxCopy {
   struct Loop {
     std::uint64_t count = 0;
@@ -36,37 +36,37 @@ struct BoxCopy {
   };
 
   std::uint32_t tensor = 0;       ///< Index into the manifest's tensors.
-  std::uint64_t begin_bytes = 0;  ///< Of the first run, in the file.
-  std::byte* into = nullptr;      ///< Of the first run.
+  std::uint64_t begin_bytes = 0;  ///< File offset of the first run.
+  std::byte* into = nullptr;      ///< Destination of the first run.
   std::uint64_t run_bytes = 0;
-  std::vector<Loop> loops;  ///< Outermost first; none for a single run.
+  std::vector<Loop> loops;  ///< Outermost first; empty for a single run.
 
   std::uint64_t run_count() const noexcept;
-  /// Behind the last run, in the file.
+  /// File offset of the end of the last run.
   std::uint64_t end_bytes() const noexcept;
 };
 
 /// A part of a run.
 struct RunPiece {
-  std::uint64_t offset_bytes = 0;  ///< In the file.
+  std::uint64_t offset_bytes = 0;  ///< File offset.
   std::byte* into = nullptr;
   std::size_t size_bytes = 0;
 };
 
-/// Calls `visit` for what the copy takes from [begin, end) of the file, in the file's order.
+/// Calls `visit` for each piece that the copy takes from [begin, end) of the file, in file order.
 void for_each_run(const BoxCopy& copy, std::uint64_t begin_bytes, std::uint64_t end_bytes,
                   const std::function<void(const RunPiece&)>& visit);
 
-/// The hull of what the copy takes from [begin, end): the first byte and the one behind the last.
-/// Two equal numbers if it takes nothing.
+/// Returns the smallest file range that contains all bytes the copy takes from [begin, end): its
+/// begin and end. Both are equal if it takes nothing.
 std::pair<std::uint64_t, std::uint64_t> hull_of(const BoxCopy& copy, std::uint64_t begin_bytes,
                                                 std::uint64_t end_bytes);
 
-/// Appends the copies that fill `target` from `slices`, all that were saved of the tensor, by their
-/// indices into the manifest's tensors. `invalid_argument` if the target does not lie in the
-/// tensor, its strides do not fit, or its memory is too small; `corrupt` if some of its elements
-/// were never saved; `unsupported` for a box of a type of less than a byte that is neither a saved
-/// slice nor made of whole ones.
+/// Appends the copies that fill `target` from `slices`: all saved slices of the tensor, as indexes
+/// into the manifest's tensors. `invalid_argument` if the target is not inside the tensor, has the
+/// wrong number of strides, or too little memory; `corrupt` if some of its elements were not saved;
+/// `unsupported` for strides of elements smaller than a byte, and for a box of them that ends
+/// inside a byte, unless it is exactly one saved slice.
 Status plan_copies(const CheckpointManifest& manifest, std::span<const std::uint32_t> slices,
                    const ReadTarget& target, std::vector<BoxCopy>& copies);
 

@@ -54,7 +54,8 @@ void CheckpointRead::add_read(const Job& job) {
                     .into = place_of(job, begin, end)});
 }
 
-/// Where all of [begin, end) is wanted, by one run of one copy.
+/// Returns the destination if a single run of a single copy takes all of [begin, end); otherwise
+/// nothing.
 std::span<std::byte> CheckpointRead::place_of(const Job& job, std::uint64_t begin,
                                               std::uint64_t end) const {
   if (job.copies_end - job.copies_begin != 1) return {};
@@ -91,12 +92,12 @@ Status CheckpointRead::chunk_read(std::size_t index, std::span<const std::byte> 
   if (digest != manifest_.files[job.file].chunks[job.chunk]) return mismatch(index, bytes);
   const std::uint64_t begin = reads_[index].offset_bytes;
   if (is_small_part(job, begin, begin + bytes.size())) verified_.keep(job.file, job.chunk, bytes);
-  // relaxed: a figure for people
+  // relaxed: for progress reports
   if (read_bytes_ != nullptr) read_bytes_->fetch_add(bytes.size(), std::memory_order_relaxed);
   return {};
 }
 
-/// Whether the next piece of the same chunk may be asked for soon.
+/// Whether only a small part of the chunk is read now, so that the next part may follow soon.
 bool CheckpointRead::is_small_part(const Job& job, std::uint64_t begin, std::uint64_t end) const {
   std::uint64_t wanted = 0;
   for (std::uint32_t i = job.copies_begin; i < job.copies_end; ++i) {
@@ -115,7 +116,7 @@ void CheckpointRead::copy_from(const Job& job, std::uint64_t offset_bytes,
     for_each_run(copies_[order_[i]], offset_bytes, offset_bytes + bytes.size(), copy);
 }
 
-/// Block by block, so that what is copied is still in the processor's cache from being hashed.
+/// Works in blocks, so that the bytes are still in the CPU cache when they are copied.
 Digest128 CheckpointRead::hash_and_copy(std::size_t index, std::span<const std::byte> bytes) const {
   constexpr std::size_t kBlockBytes = std::size_t{256} << 10;
   Xxh3Stream hash;
@@ -152,7 +153,7 @@ std::string name_tensors(std::span<const std::string> names) {
   const auto is_plain = [](char c) { return static_cast<unsigned char>(c) >= ' ' && c != 0x7f; };
   std::string text = names.size() > 1 ? "tensors" : "tensor";
   std::string_view separator = " ";
-  for (const std::string& name : names.first(shown)) {  // as they are, but on one line
+  for (const std::string& name : names.first(shown)) {  // quoted only if not printable on one line
     text += separator;
     text += std::ranges::all_of(name, is_plain) ? name : quote_for_message(name);
     separator = ", ";
@@ -163,7 +164,7 @@ std::string name_tensors(std::span<const std::string> names) {
 
 std::string_view describe_mismatch(std::span<const std::byte> bytes) noexcept {
   const bool is_hole = std::ranges::all_of(bytes, [](std::byte b) { return b == std::byte{0}; });
-  return is_hole ? "checksum mismatch: it holds only zeros" : "checksum mismatch";
+  return is_hole ? "checksum mismatch: it contains only zeros" : "checksum mismatch";
 }
 
 }  // namespace stoker

@@ -17,22 +17,23 @@
 
 namespace stoker {
 
-/// Reads what some targets want of a checkpoint: which chunks they need, and which pieces of each
-/// go where. Every chunk is read whole and compared with its checksum before any of it counts.
+/// Reads targets from a checkpoint: determines the chunks they need, and the destination of each
+/// piece. Every chunk is read completely and verified against its checksum; run() succeeds only if
+/// all of them match.
 ///
-/// Thread safety: none; what read_chunks() calls, from its threads.
+/// Thread safety: none, except that read_chunks() calls the ChunkHandler methods from its threads.
 class CheckpointRead final : public ChunkHandler {
  public:
-  /// All is borrowed.
+  /// All arguments are borrowed.
   CheckpointRead(const CheckpointManifest& manifest, StoredFiles& files, VerifiedChunks& verified)
       : manifest_(manifest), files_(files), verified_(verified) {}
 
-  /// `slices`: all that were saved of the target's tensor.
+  /// Adds a target. `slices` are all saved slices of its tensor.
   Status add(std::span<const std::uint32_t> slices, const ReadTarget& target) {
     return plan_copies(manifest_, slices, target, copies_);
   }
 
-  /// Once. Counts `read_bytes` up, where it is not null.
+  /// Reads all targets; may be called once. Adds to `read_bytes` unless it is null.
   Status run(const ChunkReadOptions& options, std::atomic<std::uint64_t>* read_bytes);
 
   Status chunk_read(std::size_t index, std::span<const std::byte> bytes) override;
@@ -63,18 +64,18 @@ class CheckpointRead final : public ChunkHandler {
   VerifiedChunks& verified_;
   std::atomic<std::uint64_t>* read_bytes_ = nullptr;
   std::vector<BoxCopy> copies_;
-  std::vector<std::uint32_t> order_;  // copies, chunk by chunk
-  std::vector<Job> jobs_;             // that must be read
-  std::vector<ChunkRead> reads_;      // of each job
+  std::vector<std::uint32_t> order_;  // indexes of copies, chunk by chunk
+  std::vector<Job> jobs_;             // chunks to be read
+  std::vector<ChunkRead> reads_;      // one for each job
 };
 
-/// The tensors with bytes in [begin, end) of a file.
+/// Returns the names of the tensors with bytes in [begin, end) of a file.
 std::vector<std::string> tensors_in(const CheckpointManifest& manifest, std::uint32_t file,
                                     std::uint64_t begin_bytes, std::uint64_t end_bytes);
 /// "tensors a, b and 3 more"
 std::string name_tensors(std::span<const std::string> names);
 
-/// What is wrong with bytes whose checksum is another.
+/// Describes a checksum mismatch for messages: tells a hole of zeros from other damage.
 std::string_view describe_mismatch(std::span<const std::byte> bytes) noexcept;
 
 }  // namespace stoker

@@ -52,7 +52,7 @@ void CheckpointReader::list_tensors() {
       info.name = tensor.name;
       info.type = tensor.type;
       info.shape = tensor.global_shape;
-      // The manifest was refused if there were no such number.
+      // Cannot fail: parsing the manifest has checked it.
       info.size_bytes = *tensor_bytes(tensor.type, tensor.global_shape);
       if (tensor.shape == tensor.global_shape) info.digest = tensor.digest;
     }

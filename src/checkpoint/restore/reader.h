@@ -21,66 +21,66 @@
 
 namespace stoker {
 
-/// A tensor as a whole, however many slices it was saved in.
+/// A whole tensor, regardless of the number of slices it was saved in.
 struct TensorInfo {
   std::string name;
   TensorType type = TensorType::f32;
   std::vector<std::uint64_t> shape;
   std::uint64_t size_bytes = 0;
-  /// Of the whole tensor's bytes; nothing where it was saved in several slices, or by version 0.1.
+  /// XXH3-128 of the whole tensor; nothing if it was saved in several slices or by version 0.1.
   std::optional<Digest128> digest = {};
-  std::vector<std::uint32_t> slices;  ///< Indices into the manifest's tensors.
+  std::vector<std::uint32_t> slices;  ///< Indexes into the manifest's tensors.
 };
 
-/// One checkpoint, open for reading. As many of its files as descriptors suffice for are open from
-/// the beginning, so that it stays readable when retention removes it.
+/// A checkpoint that is open for reading. Its files are opened immediately, as far as there are
+/// descriptors, so that it stays readable when retention removes it.
 ///
-/// No byte reaches a caller unchecked: every read of a chunk reads and hashes all of it, unless its
-/// bytes were kept when they were.
+/// Every read of a chunk reads and hashes all of it, unless its verified bytes were kept in memory.
 ///
-/// Thread safety: const methods may be called from any thread, also several at once; each call uses
-/// threads and engines of its own. Works in a forked child.
+/// Thread safety: const methods may be called from several threads at once; each call uses its own
+/// threads and engines. Works in a forked child.
 class CheckpointReader {
  public:
   struct Options {
     File::Options file = {};
-    EngineFactory engine = {};     ///< Nothing: the best one here.
+    EngineFactory engine = {};     ///< Empty: the best engine available.
     std::size_t thread_count = 0;  ///< 0: one per core, at most 4.
-    std::uint32_t depth = 4;       ///< Chunks of 4 MiB in flight for each thread.
+    std::uint32_t depth = 4;       ///< Chunks of 4 MiB in flight per thread.
   };
 
   struct ReadOptions {
     std::stop_token stop = {};
-    std::atomic<std::uint64_t>* read_bytes = nullptr;  ///< Counted up as chunks arrive.
+    std::atomic<std::uint64_t>* read_bytes = nullptr;  ///< Incremented as chunks arrive.
   };
 
-  /// Opens the checkpoint `name` in `store`. `not_found` if there is none or it was removed
-  /// meanwhile; `corrupt` if its manifest is damaged, or a file is missing, of another size or
-  /// none.
+  /// Opens the checkpoint `name` in `store`. `not_found` if it does not exist or was removed
+  /// meanwhile; `corrupt` if its manifest is damaged, or a file is missing, has another size or is
+  /// not a regular file.
   static Result<CheckpointReader> open(const CheckpointStore& store, const std::string& name,
                                        const Options& options);
-  /// Opens the checkpoint that `path` leads to. Where its last name is that of a step it must be a
-  /// directory; links on the way to it are followed, none below it is.
+  /// Opens the checkpoint at `path`. Links in the path are followed, except in a last component
+  /// that is the name of a step; links inside the checkpoint are not followed.
   static Result<CheckpointReader> open(FileOps& ops, const std::string& path,
                                        const Options& options);
 
   const std::string& directory() const noexcept { return directory_; }
   const CheckpointManifest& manifest() const noexcept { return *manifest_; }
-  /// By name.
+  /// All tensors, sorted by name.
   const std::vector<TensorInfo>& tensors() const noexcept { return tensors_; }
-  /// Null if there is none of that name.
+  /// Returns the tensor with that name; null if there is none.
   const TensorInfo* find(std::string_view name) const noexcept;
 
-  /// Fills every target, each chunk of the files being read once. `corrupt` names file, offset and
-  /// tensor. After a failure the targets hold anything.
+  /// Fills every target, reading each chunk of the files at most once. The message of `corrupt`
+  /// names file, offset and tensors. After a failure the contents of the targets are undefined.
   Status read_all(std::span<const ReadTarget> targets, const ReadOptions& options) const;
   Status read_all(std::span<const ReadTarget> targets) const {
     return read_all(targets, ReadOptions());
   }
-  /// Of a tensor's bytes: what the manifest says, or else read and hashed piece by piece.
+  /// Returns the digest of a tensor: from the manifest, or else by reading and hashing it in
+  /// pieces.
   Result<Digest128> digest_of(const TensorInfo& tensor) const;
 
-  /// A single target.
+  /// Fills a single target.
   Status read(const ReadTarget& target) const { return read_all(std::span(&target, 1)); }
 
  private:

@@ -14,13 +14,13 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-/// Other machines may see a new name, or what it leads to, some seconds later.
+/// How long a new name, or what it leads to, may be invisible on other machines.
 constexpr nanoseconds kSeenAfter = seconds(5);
 constexpr nanoseconds kLookEvery = milliseconds(100);
 constexpr nanoseconds kFarewell = seconds(10);
 constexpr std::uint64_t kFirstTry = 2;  // the round after the comparison
 
-/// Ends a choice in which nothing is to be tried again: what has happened is known elsewhere.
+/// A status that ends choose_checkpoint() without another try; the real result is kept elsewhere.
 Status over() {
   return Status(Code::cancelled, "the ranks have agreed");
 }
@@ -77,7 +77,7 @@ Result<RestoreChoice> choose(const RestoreWish& wish, const TryCheckpoint& attem
                            attempt);
 }
 
-/// The one that decides: what ends the restore, then what is gone, then damage.
+/// Returns the failure that decides: one that ends the restore, else something gone, else damage.
 std::optional<RestoreFailure> worst_of(std::vector<RestoreReport> reports) {
   const auto weight = [](const RestoreReport& report) {
     if (!report.passes_over()) return 0;
@@ -113,7 +113,7 @@ Status RestoreAgreement::lost(const Status& status) {
   return status;
 }
 
-/// Rank 0's text, on every rank.
+/// Broadcasts rank 0's text; returns it on every rank.
 Result<std::string> RestoreAgreement::tell(const char* what, const std::string& text) {
   Result<std::string> told =
       coordinator_.broadcast(what + ("-" + std::to_string(round_)), text, deadline_);
@@ -121,7 +121,7 @@ Result<std::string> RestoreAgreement::tell(const char* what, const std::string& 
   return told;
 }
 
-/// Everybody's texts, on rank 0; on others nothing.
+/// Gathers the texts of all ranks on rank 0; returns an empty list on the others.
 Result<std::vector<std::string>> RestoreAgreement::hear(const std::string& text) {
   Result<std::vector<std::string>> heard =
       coordinator_.gather("tried-" + std::to_string(round_), text, deadline_);
@@ -141,7 +141,7 @@ Status RestoreAgreement::refuse(const RestoreReport& why) {
   return compare(message_text(report_json(why)), nullptr).status();
 }
 
-/// `wish`: null on a rank that refuses.
+/// Compares the requests of all ranks. `wish` is null on a rank that refuses.
 Result<std::optional<RestoreFailure>> RestoreAgreement::compare(const std::string& own,
                                                                 const RestoreWish* wish) {
   ++round_;
@@ -166,7 +166,7 @@ Result<std::optional<RestoreFailure>> RestoreAgreement::compare(const std::strin
                                     wish->path + ": rank 0 restores " +
                                         asked_for(wish->name, wish->finite) + " and rank " +
                                         std::to_string(*other) + " restores " + theirs +
-                                        ": all ranks restore the same")}};
+                                        ": all ranks must restore the same checkpoint")}};
   }
   STOKER_ASSIGN(const std::string told, tell("compared", format_failure(found)));
   return parse_failure(told);
@@ -211,8 +211,8 @@ Status RestoreAgreement::lead_one(const CheckpointReader& reader, const RestoreT
   return lead_in(trial.read(reader));
 }
 
-/// Hears how it went on the others and says what follows. What is returned is for the choice:
-/// damage passes the checkpoint over.
+/// Gathers the results of all ranks and broadcasts the decision. The return value is for
+/// choose_checkpoint(), which skips a damaged checkpoint.
 Status RestoreAgreement::lead_in(const RestoreReport& own) {
   STOKER_ASSIGN(const std::vector<std::string> said, hear(message_text(report_json(own))));
   std::vector<RestoreReport> reports;
@@ -269,13 +269,13 @@ Result<RestoreAgreement::Outcome> RestoreAgreement::follow(const RestoreWish& wi
   }
 }
 
-/// Tries the checkpoint that rank 0 tries, and hears what follows for all.
+/// Tries the checkpoint that rank 0 tries, and receives the decision for all ranks.
 Result<std::optional<RestoreFailure>> RestoreAgreement::follow_one(const RestoreWish& wish,
                                                                    const RestoreTrial& trial,
                                                                    std::uint64_t generation,
                                                                    const std::string& line) {
-  RestoreReport own;                      // of what has been done last
-  std::optional<RestoreFailure> refused;  // by some rank, when it was checked
+  RestoreReport own;                      // the last result of this rank
+  std::optional<RestoreFailure> refused;  // the failure of some rank's check
   const auto try_one = [&](const CheckpointReader& reader) -> Status {
     const CheckpointManifest& manifest = reader.manifest();
     if (manifest.generation != generation || manifest.line != line) {

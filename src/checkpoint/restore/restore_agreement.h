@@ -1,5 +1,5 @@
 /// \file
-/// One restore by several ranks: all of them restore the same checkpoint, or all fail.
+/// A restore by several ranks: all of them restore the same checkpoint, or all fail.
 #pragma once
 
 #include <cstdint>
@@ -15,30 +15,30 @@
 
 namespace stoker {
 
-/// How a rank fared with a checkpoint.
+/// The result of one rank for a checkpoint.
 struct RestoreReport {
-  /// Damage (is_damage()) passes the checkpoint over on all ranks, is_gone() makes them look again,
-  /// and anything else ends the restore.
+  /// If is_damage(), all ranks skip the checkpoint; if is_gone(), they list again; any other error
+  /// ends the restore.
   Status status = {};
-  /// What the other ranks are to know of a failure besides: the caller's to write and to read.
+  /// Additional information for the other ranks about a failure; opaque.
   std::string detail = {};
-  /// The failure is one of the caller's own code. It ends the restore, whatever its code is.
+  /// The failure was raised by the caller's own code. It ends the restore, whatever its code.
   bool is_callers = false;
 
   bool passes_over() const noexcept;
 };
 
-/// What is to be restored, and from where.
+/// What to restore, and from where.
 struct RestoreWish {
-  std::string path;                           ///< Of the directory; for messages.
-  std::function<Result<StoreHandle>()> open;  ///< Asked again where it is not there yet.
+  std::string path;                           ///< Path of the store, for messages.
+  std::function<Result<StoreHandle>()> open;  ///< Called again if the store is not visible yet.
   std::string name = {};                      ///< See RestoreRequest.
   bool finite = false;
   CheckpointReader::Options reader = {};
 };
 
-/// What each rank does with a checkpoint. `read` is called once `check`, which touches nothing that
-/// is to be restored, has succeeded on every rank.
+/// What each rank does with a checkpoint. `check` must not modify the state to be restored; `read`
+/// is called after `check` has succeeded on every rank.
 struct RestoreTrial {
   std::function<RestoreReport(const CheckpointReader&)> check;
   std::function<RestoreReport(const CheckpointReader&)> read;
@@ -46,48 +46,50 @@ struct RestoreTrial {
 
 /// Why a restore has failed on every rank.
 struct RestoreFailure {
-  std::uint32_t rank = 0;  ///< That has said so.
-  /// Of a trial; or of rank 0, which has found no checkpoint: with the detail of the first damage
-  /// that was reported.
+  std::uint32_t rank = 0;  ///< The rank that has reported it.
+  /// The report of a trial; or that of rank 0, which has found no checkpoint, with the detail of
+  /// the first reported damage.
   RestoreReport report = {};
   bool is_of_trial = false;
 };
 
-/// The ranks of one restore. They compare what was asked for. Then rank 0 goes through the
-/// checkpoints as choose_checkpoint() does; of each it tells the others name, generation and line.
-/// Everybody checks it and says how that went, and rank 0 says what follows from all of it. Then
-/// everybody reads it, and they agree on that in the same way.
+/// The agreement of the ranks on one restore. They first compare their requests. Then rank 0 goes
+/// through the checkpoints as choose_checkpoint() does, and sends the name, generation and line of
+/// each to the others. Every rank checks the checkpoint and reports the result, and rank 0
+/// announces the decision. Then every rank reads it, and they agree on that in the same way.
 ///
-/// Messages, by the number n of a round that every rank counts alike (g: gathered on rank 0, b:
+/// Messages, by the number n of a round, which is the same on every rank (g: gathered on rank 0, b:
 /// broadcast by it):
 ///
-///     tried-1 (g) what is asked for, or why it is refused;   compared-1 (b) whether all agree
-///     try-n   (b) a checkpoint, or the end: what was chosen, or a failure
-///     tried-n (g) how the check went;                        said-n (b) what follows
-///     tried-n+1 (g) how reading went;                        said-n+1 (b) what follows
+///     tried-1 (g) the request, or why it is refused;         compared-1 (b) whether all agree
+///     try-n   (b) a checkpoint, or the end: the choice, or a failure
+///     tried-n (g) the result of the check;                   said-n (b) the decision
+///     tried-n+1 (g) the result of the read;                  said-n+1 (b) the decision
 ///     tried-n (g) the farewell
 ///
 /// Thread safety: none.
 class RestoreAgreement {
  public:
-  /// `pause` sleeps while another machine does not see a new name yet; an error ends the wait.
-  /// Nothing: it just sleeps.
+  /// `pause` sleeps while this machine does not see a new name yet; an error ends the wait. Empty:
+  /// sleep_for().
   RestoreAgreement(Coordinator& coordinator, Deadline deadline,
                    std::function<Status(nanoseconds)> pause = {});
 
-  /// What was restored, or `failure`. Without a name, a directory that is not there has no
-  /// checkpoints. Fails itself if a rank does not answer.
+  /// The restored checkpoint, or `failure`.
   struct Outcome {
     RestoreChoice choice = {};
     std::optional<RestoreFailure> failure = {};
   };
+  /// Restores a checkpoint on all ranks. If `wish` names none, a missing directory counts as one
+  /// without checkpoints. Returns an error if a rank does not answer.
   Result<Outcome> restore(const RestoreWish& wish, const RestoreTrial& trial);
 
-  /// In place of restore(), on a rank that cannot even ask: fails on all of them with its report.
+  /// Called instead of restore() on a rank that cannot make a request: restore() then fails on all
+  /// ranks with this report.
   Status refuse(const RestoreReport& why);
 
-  /// Waits until nobody reads the messages any more. False if a rank may not have heard the end:
-  /// the session must then be kept.
+  /// Waits until no rank reads messages any more. Returns false if a rank may not have received the
+  /// last one: the session must then be kept.
   bool take_leave();
 
  private:
@@ -103,16 +105,16 @@ class RestoreAgreement {
                                                    std::uint64_t generation,
                                                    const std::string& line);
   Result<std::optional<RestoreFailure>> agree(const RestoreReport& own);
-  /// Remembers that a rank was not heard of.
+  /// Records the error of a failed exchange of messages, and returns it.
   Status lost(const Status& status);
 
   Coordinator& coordinator_;
   Deadline deadline_;
   std::function<Status(nanoseconds)> pause_;
   std::uint64_t round_ = 0;
-  Status lost_;                            // why the ranks do not hear each other
-  std::optional<RestoreFailure> failure_;  // of this restore, which every rank knows
-  std::optional<RestoreFailure> damage_;   // the first that passed a checkpoint over
+  Status lost_;                            // the first failed exchange of messages
+  std::optional<RestoreFailure> failure_;  // ends this restore; known to every rank
+  std::optional<RestoreFailure> damage_;   // the first failure that skipped a checkpoint
 };
 
 }  // namespace stoker

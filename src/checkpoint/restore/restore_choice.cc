@@ -9,17 +9,17 @@
 namespace stoker {
 namespace {
 
-/// Every round follows a step that went away since the last.
+/// A round is repeated only if a step has disappeared since the list, or manifests must be read.
 constexpr int kRoundsMax = 100;
 
 class Chooser {
  public:
   Chooser(const RestoreRequest& request, const TryCheckpoint& attempt)
       : request_(request), attempt_(attempt), reader_(request.directory) {
-    if (request.finite) reader_.forget_hearsay();  // each may be the one to compare with
+    if (request.finite) reader_.forget_hearsay();  // non-finite counts are compared across steps
   }
 
-  /// `not_found` if a step went away: list again.
+  /// Lists and tries once. `not_found` if a step has disappeared: call it again.
   Result<RestoreChoice> round() {
     STOKER_ASSIGN(Catalog catalog, reader_.list_newest());
     choice_ = {};
@@ -27,7 +27,7 @@ class Chooser {
     if (!std::ranges::all_of(catalog.steps, &CatalogStep::is_valid)) {
       STOKER_ASSIGN(catalog, list_after_damage(catalog));
     }
-    // One without a manifest may have been the newest of all: it is always told.
+    // A step without a readable manifest may have been the newest: it is always reported.
     for (const CatalogStep& step : catalog.steps) {
       if (step.is_valid()) continue;
       if (!is_damage(step.problem) && may_be_newest(step, catalog))
@@ -38,7 +38,7 @@ class Chooser {
       const CatalogStep& step = *one;
       Status status;
       if (request_.finite && step.has_new_nonfinite)
-        status = Status(Code::corrupt, step.name + ": has new values that are not finite");
+        status = Status(Code::corrupt, step.name + ": has new non-finite values");
       if (status.ok()) status = try_step(step);
       if (status.ok()) {
         choice_.name = step.name;
@@ -48,7 +48,7 @@ class Chooser {
       if (!is_damage(status)) return status;
       if (std::ranges::any_of(catalog.steps, &CatalogStep::is_hearsay)) {
         reader_.forget_hearsay();
-        return Status(Code::not_found, "the next one is chosen by manifests");  // another round
+        return Status(Code::not_found, "the manifests must be read first");  // another round
       }
       choice_.passed_over.push_back({step.name, status});
     }
@@ -70,7 +70,7 @@ class Chooser {
   }
 
   Status try_step(const CatalogStep& step) {
-    // What was found damaged stays so; a second round need not read it again.
+    // A damaged checkpoint stays damaged; a second round need not read it again.
     const auto known = known_.find(step.name);
     if (known != known_.end() && known->second.first == step.generation)
       return known->second.second;
@@ -78,7 +78,7 @@ class Chooser {
         CheckpointReader::open(*request_.directory, step.name, request_.reader);
     if (reader.ok() && reader->manifest().generation != step.generation) {
       reader_.forget(step.name);  // it has changed since it was listed
-      return Status(Code::not_found, step.name + ": it is another checkpoint by now");
+      return Status(Code::not_found, step.name + ": was replaced by another checkpoint");
     }
     Status status = reader.ok() ? attempt_(*reader) : reader.status();
     if (!reader.ok() && !is_damage(status) && !is_gone(status)) return unreadable(step, status);
@@ -86,8 +86,8 @@ class Chooser {
     return status;
   }
 
-  /// Which one follows is not left to the catalog file. It only tells what the newest was that is
-  /// lost.
+  /// Lists again without the catalog file, which must not decide which checkpoint is next. The file
+  /// is used only to learn what the newest damaged checkpoint was.
   Result<Catalog> list_after_damage(const Catalog& catalog) {
     for (const CatalogStep& step : catalog.steps)
       if (step.lost != nullptr && (lost_ == nullptr || step.lost->generation > lost_->generation)) {
@@ -103,7 +103,7 @@ class Chooser {
     return lost_ != nullptr && newest != nullptr && lost_->generation > newest->generation;
   }
 
-  /// Says so if the checkpoint that is taken in place of the newest is another run's.
+  /// Adds to the reason if the checkpoint that is used instead of the newest is of another run.
   void tell_other_run(const CatalogStep& taken, const Catalog& catalog) {
     if (!is_newest_lost(catalog) || continues(*lost_, *taken.summary)) return;
     for (PassedOver& passed : choice_.passed_over)
@@ -114,8 +114,8 @@ class Chooser {
                                    taken.name + ", which is taken instead, is of another run");
   }
 
-  /// The valid ones. Those that the newest continues come before those that were abandoned by going
-  /// back: if it is damaged, the run goes on from its own past.
+  /// Returns the valid steps. Those that the newest continues come before those abandoned by
+  /// rewinding: if the newest is damaged, the run continues from its own past.
   std::vector<const CatalogStep*> newest_first(const Catalog& catalog) const {
     std::vector<const CatalogStep*> steps;
     for (const CatalogStep& step : catalog.steps)
@@ -128,7 +128,7 @@ class Chooser {
     return steps;
   }
 
-  /// One that was superseded tells its generation by its name.
+  /// Whether an unreadable step may be the newest. A superseded one has its generation in its name.
   static bool may_be_newest(const CatalogStep& step, const Catalog& catalog) {
     const CatalogStep* newest = catalog.newest();
     return step.generation == 0 || newest == nullptr || step.generation > newest->generation;
@@ -138,7 +138,7 @@ class Chooser {
     if (problem.code() == Code::unsupported) return problem;
     return problem.with_context(
         step.name +
-        " cannot be read, and may be the newest: make it readable, or name the step to "
+        " cannot be read, and may be the newest; make it readable, or name the step to "
         "restore");
   }
 
@@ -153,7 +153,7 @@ class Chooser {
   const TryCheckpoint& attempt_;
   CatalogReader reader_;
   RestoreChoice choice_;
-  std::shared_ptr<const StepSummary> lost_;  // the newest whose manifest is damaged
+  std::shared_ptr<const StepSummary> lost_;  // of the newest step whose manifest is damaged
   std::string lost_name_;
   std::map<std::string, std::pair<std::uint64_t, Status>> known_;
 };
@@ -166,11 +166,12 @@ Result<RestoreChoice> choose_checkpoint(const RestoreRequest& request,
   for (int i = 0;; ++i) {
     Result<RestoreChoice> choice = chooser.round();
     if (choice.ok() || !is_gone(choice.status()) || i == kRoundsMax) return choice;
-    // A named step that the list does not have stays away; so does the directory.
+    // A named step that the list does not contain will not come back, nor will the store.
     if (!request.name.empty()) {
       const Result<Catalog> catalog = list_checkpoints(*request.directory);
       if (!catalog.ok() || catalog->find(request.name) == nullptr) return choice;
-    } else if (!request.directory->is_there().ok()) {
+    } else if (const Result<bool> is_there = request.directory->is_there();
+               !is_there.ok() || !*is_there) {
       return choice;
     }
   }

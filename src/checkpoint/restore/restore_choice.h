@@ -10,38 +10,39 @@
 
 namespace stoker {
 
-/// A checkpoint that was passed over, and why.
+/// A checkpoint that was skipped, and why.
 struct PassedOver {
   std::string name;
   Status reason;
 };
 
 struct RestoreRequest {
-  StoreHandle directory;  ///< Or another store.
-  /// The one that is wanted: "step-000000001000", or the name of one that was superseded. Empty:
-  /// the newest valid one.
+  StoreHandle directory;  ///< A directory or any other store.
+  /// Name of the checkpoint: "step-000000001000", or that of a superseded one. Empty: the newest
+  /// valid one.
   std::string name = {};
-  /// Passes over steps that brought values that are not finite.
+  /// Skips checkpoints with new non-finite values (mark_nonfinite()).
   bool finite = false;
   CheckpointReader::Options reader = {};
 };
 
 struct RestoreChoice {
-  std::string name;  ///< What was restored; empty if there is no checkpoint at all.
+  std::string name;  ///< The restored checkpoint; empty if there are no checkpoints.
   std::vector<PassedOver> passed_over;
 };
 
-/// Does with a checkpoint what it is restored for, reading everything. Damage (is_damage()) passes
-/// it over; any other error ends the choice.
+/// Restores a checkpoint, reading everything it needs. After damage (is_damage()) the next
+/// checkpoint is tried; after is_gone() the store is listed again; any other error ends the choice.
 using TryCheckpoint = std::function<Status(const CheckpointReader&)>;
 
-/// Tries checkpoints from the newest generation on until one is valid. Never takes a lock; a step
-/// that is removed meanwhile makes it list again. With a name there is no other to turn to: its own
-/// error is returned, `not_found` if it is not there. `corrupt`, with every reason, if there are
+/// Tries checkpoints, newest first, until one is valid. Takes no lock; if a step is removed
+/// meanwhile it lists again. If `request` names a checkpoint, only that one is tried and its error
+/// returned, `not_found` if it does not exist. `corrupt`, with every reason, if there are
 /// checkpoints and none of them is valid.
 ///
-/// A checkpoint that cannot be read for another reason than damage (rights, descriptors, memory, a
-/// newer version) ends it: continuing from an older one would lose what nobody has lost yet.
+/// A checkpoint that cannot be read for a reason other than damage (permissions, descriptors,
+/// memory, a newer version) ends the choice: continuing from an older one would lose progress that
+/// is still there.
 Result<RestoreChoice> choose_checkpoint(const RestoreRequest& request,
                                         const TryCheckpoint& attempt);
 

@@ -13,7 +13,7 @@ Status for_each_box(TensorType type, std::span<const std::uint64_t> shape,
                 std::vector<std::uint64_t>(shape.begin(), shape.end()), whole_bytes};
   const std::size_t bits = tensor_type_bits(type);
   if (bits % 8 != 0 || whole_bytes <= size_max_bytes) return visit(box);
-  // Dimensions before `cut` are taken one by one, `cut` in strips, those behind it whole.
+  // Boxes have size 1 in the dimensions before `cut`, `strip` in `cut`, and full size after it.
   std::size_t cut = 0;
   std::uint64_t row_bytes = whole_bytes / shape[0];
   while (row_bytes > size_max_bytes && cut + 1 < shape.size()) row_bytes /= shape[++cut];

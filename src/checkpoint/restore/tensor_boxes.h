@@ -1,5 +1,5 @@
 /// \file
-/// A tensor piece by piece, for those who cannot hold all of it. Pure.
+/// Processing a tensor in pieces, without holding all of it in memory. Pure.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +18,10 @@ struct TensorBox {
   std::uint64_t size_bytes = 0;
 };
 
-/// Cuts a tensor into boxes of at most `size_max_bytes`, or one element. One behind the other,
-/// their bytes are the tensor's, last dimension fastest. A type of less than a byte is not cut; a
-/// tensor without elements has no box. Stops at the first error of `visit` and returns it.
+/// Divides a tensor into boxes of at most `size_max_bytes`, or of one element. Concatenated, their
+/// bytes are those of the tensor, last dimension fastest. A tensor of elements smaller than a byte
+/// is not divided; one without elements has no box. Stops at the first error of `visit` and returns
+/// it.
 Status for_each_box(TensorType type, std::span<const std::uint64_t> shape,
                     std::uint64_t size_max_bytes,
                     const std::function<Status(const TensorBox&)>& visit);

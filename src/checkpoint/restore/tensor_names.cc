@@ -13,13 +13,13 @@
 namespace stoker {
 namespace {
 
-/// Null for a text that is not JSON. The manifest that it is part of was parsed within the limits.
+/// Returns null for a text that is not JSON. The limits were checked when the manifest was parsed.
 Json parse_tree(const std::string& text) {
   Result<Json> tree = parse_strict_json(text, "tree", {.text_bytes_max = text.size()});
   return tree.ok() ? *std::move(tree) : Json();
 }
 
-/// As Python writes a key that is no string.
+/// Returns a key as Python formats one that is not a string.
 std::string key_text(const Json& key) {
   if (key.is_string()) return key.get_string();
   if (key.is_null()) return "None";
@@ -29,8 +29,7 @@ std::string key_text(const Json& key) {
   return key.dump({.is_sorted = true});
 }
 
-/// Whether a tensor of this name, or with a number behind it because that was taken, was stored as
-/// `stored`.
+/// Whether `stored` is `name`, or `name` with a number appended because it was taken.
 bool is_own_name(std::string_view stored, std::string_view name) {
   if (!stored.starts_with(name)) return false;
   const std::string_view rest = stored.substr(name.size());
@@ -38,8 +37,8 @@ bool is_own_name(std::string_view stored, std::string_view name) {
                           rest.find_first_not_of("0123456789", 1) == std::string_view::npos);
 }
 
-/// Walks through state trees as docs/formats/checkpoint.md describes them. Their depth was bounded
-/// when the manifest was read.
+/// Walks through state trees (docs/formats/checkpoint.md). Recursive: parsing the manifest has
+/// limited their depth.
 class References {
  public:
   explicit References(const CheckpointReader& reader) : reader_(reader) {
@@ -65,7 +64,7 @@ class References {
   std::vector<NamedTensor> named;
 
  private:
-  // A slice has the same name on all ranks, whatever it shares memory with.
+  // A "!slice" is not visited: it has the same name on all ranks and no aliases.
   void visit_tag(const std::string& tag, const Json& body, const std::string& name) {
     if (tag == "!tensor" || tag == "!torch" || tag == "!array") {
       const Json& stored = body.is_array() && !body.empty() ? body[0] : body;
@@ -93,7 +92,7 @@ class References {
 
   const CheckpointReader& reader_;
   std::set<std::string> taken_;
-  std::map<std::string, std::uint64_t> numbers_;  // put behind a name that was taken
+  std::map<std::string, std::uint64_t> numbers_;  // last number appended to a name that was taken
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
 /// \file
-/// The names that the trees of a checkpoint have for its tensors.
+/// The names of tensors in the trees of a checkpoint.
 #pragma once
 
 #include <span>
@@ -12,16 +12,16 @@ namespace stoker {
 
 struct NamedTensor {
   std::string name;
-  const TensorInfo* tensor = nullptr;  ///< The reader's.
+  const TensorInfo* tensor = nullptr;  ///< Owned by the reader.
 };
 
-/// Every tensor under the name it is stored by. Behind them, what trees share: a tensor that is the
-/// same memory at several places is stored once, under the name of the first, and here it has the
-/// names of the others too. The reader must outlive them.
+/// Returns every tensor under the name it is stored by, followed by aliases: a tensor that shares
+/// its memory at several places of the trees is stored once, under the first name, and listed here
+/// under the others too. The reader must outlive the result.
 std::vector<NamedTensor> name_tensors(const CheckpointReader& reader);
 
-/// Those whose names begin with one of `only`; without any, all. Under each of `only` a tensor has
-/// one name: that it is stored by, if this begins so.
+/// Returns the tensors whose names begin with one of `only`; all if it is empty. For each prefix a
+/// tensor is returned once, under the name it is stored by if that matches.
 std::vector<NamedTensor> choose_tensors(std::span<const NamedTensor> named,
                                         std::span<const std::string> only);
 

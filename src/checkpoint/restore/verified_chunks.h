@@ -11,15 +11,15 @@
 
 namespace stoker {
 
-/// The bytes of a few chunks that were read and found to be what was written: for readers who take
-/// a tensor piece by piece, and would have whole chunks read and hashed for every piece.
+/// A cache of the bytes of a few verified chunks. Without it, reading a tensor in pieces would read
+/// and hash whole chunks again for every piece.
 ///
 /// Thread safety: every method may be called from any thread.
 class VerifiedChunks {
  public:
   using Bytes = std::shared_ptr<const std::vector<std::byte>>;
 
-  /// Null if it is not kept.
+  /// Returns the bytes of a chunk; null if they are not kept.
   Bytes find(std::uint32_t file, std::uint32_t chunk) {
     const MutexLock lock(mutex_);
     for (auto it = kept_.begin(); it != kept_.end(); ++it) {
@@ -46,7 +46,7 @@ class VerifiedChunks {
   };
 
   Mutex mutex_;
-  std::list<Chunk> kept_ STOKER_GUARDED_BY(mutex_);  // the one used last first
+  std::list<Chunk> kept_ STOKER_GUARDED_BY(mutex_);  // most recently used first
 };
 
 }  // namespace stoker

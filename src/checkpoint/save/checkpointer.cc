@@ -13,10 +13,10 @@ Result<std::unique_ptr<Checkpointer>> Checkpointer::make(CheckpointerOptions opt
   const auto bad = [](const char* why) { return Status(Code::invalid_argument, why); };
   if (options.directory.empty() && options.store != nullptr)
     options.directory = options.store->path();
-  if (options.directory.empty()) return bad("checkpointer: it needs a directory");
-  if (options.in_flight == 0) return bad("checkpointer: in_flight is at least 1");
+  if (options.directory.empty()) return bad("checkpointer: no directory given");
+  if (options.in_flight == 0) return bad("checkpointer: in_flight must be at least 1");
   if (options.late == LatePolicy::replace && options.in_flight < 2)
-    return bad("checkpointer: late=replace needs in_flight of at least 2, one to be replaced");
+    return bad("checkpointer: late=replace needs in_flight >= 2, one of them to be replaced");
   while (options.directory.size() > 1 && options.directory.ends_with('/'))
     options.directory.pop_back();
   if (options.coordinator == nullptr) options.coordinator = make_single_coordinator();
@@ -32,7 +32,7 @@ Result<std::unique_ptr<Checkpointer>> Checkpointer::make(CheckpointerOptions opt
 Checkpointer::Checkpointer(std::unique_ptr<Core> core) : core_(std::move(core)) {}
 
 Checkpointer::~Checkpointer() {
-  // A thread cannot be joined in a child that never had it.
+  // The writer's thread does not exist in a forked child and cannot be joined there.
   if (!guard_.is_here()) static_cast<void>(core_.release());
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <exception>
 #include <new>
 #include <system_error>
 #include <utility>
@@ -10,9 +11,22 @@ namespace stoker {
 namespace {
 
 constexpr std::uint64_t kBurstBytes = 2 * kCheckpointChunkBytes;
-/// How long rank 0 waits for the others when it closes, and they for it.
+/// How long rank 0 waits for the other ranks when it closes, and they for rank 0.
 constexpr nanoseconds kFarewell = std::chrono::seconds(10);
 constexpr std::size_t kFailuresKept = 16;
+
+/// A copy that returns an error or throws fails the save: its chunks are never complete.
+void copy_or_fail(TensorCopier& copier, SaveJob& job) {
+  Status copied;
+  try {
+    copied = copier.copy(job.layout, job.request.tensors, *job.staging);
+  } catch (const std::bad_alloc&) {
+    copied = Status::from_errno(ENOMEM, "copy a checkpoint", "");
+  } catch (const std::exception& error) {
+    copied = Status(Code::unavailable, std::string("copy a checkpoint: ") + error.what());
+  }
+  if (!copied.ok()) job.staging->fail(std::move(copied));
+}
 
 }  // namespace
 
@@ -22,7 +36,8 @@ Checkpointer::Core::Core(CheckpointerOptions options)
       coordinator_(*options_.coordinator),
       limiter_(options_.rate_limit_bytes_per_s, kBurstBytes),
       memory_(options_.memory_bytes, options_.staging_arena),
-      learned_(options_.group_limits) {
+      learned_(options_.group_limits),
+      rounds_(coordinator_) {
   if (coordinator_.rank() == 0)
     leader_ = std::make_unique<SaveLeader>(options_, coordinator_, writer_ops_);
 }
@@ -31,19 +46,19 @@ Checkpointer::Core::~Core() {
   static_cast<void>(await_idle(Deadline::max()));
   writer_.request_stop();
   if (writer_.joinable()) writer_.join();
-  // Nobody can be told if this fails: the staging directory is then swept by the next writer.
+  // A failure cannot be reported; the next writer then sweeps what is left.
   const Deadline deadline = deadline_after(std::min<nanoseconds>(options_.deadline, kFarewell));
-  if (leader_ != nullptr)
-    leader_->release(deadline);
-  else if (number_ > 0)
-    static_cast<void>(coordinator_.gather("close", "", deadline));
+  // Rank 0 waits for the other ranks, which still read its last message.
+  if (rounds_.has_begun()) static_cast<void>(coordinator_.gather("close", "", deadline));
+  if (leader_ != nullptr) leader_->release();
 }
 
 Status Checkpointer::Core::start() {
   try {
     writer_ = std::jthread([this](std::stop_token stop) { run(stop); });
   } catch (const std::system_error& error) {
-    return Status(Code::unavailable, std::string("no thread for the writer: ") + error.what());
+    return Status(Code::unavailable,
+                  std::string("cannot start the writer thread: ") + error.what());
   }
   return {};
 }
@@ -55,7 +70,8 @@ Status Checkpointer::Core::plan(SaveJob& job) const {
   const std::span<const SaveTensor> tensors = job.request.tensors;
   STOKER_TRY(options_.copier->check(tensors));
   STOKER_ASSIGN(job.layout, plan_layout(coordinator_.rank(), tensors));
-  // A group is linked once all of it was looked at; in a ring most of it would be gone by then.
+  // A group is linked only after all of it was scanned. If the save passes through in chunks, most
+  // of it would be overwritten by then.
   const std::uint64_t whole = staging_bytes(job.layout);
   if (!options_.dedup || memory_.grant_bytes(whole) < whole) return {};
   const std::vector<std::uint32_t> groups =
@@ -84,9 +100,9 @@ BeginMessage Checkpointer::Core::begin(const SaveJob& job, const Status& planned
   message.is_late = in_flight_.size() >= options_.in_flight || is_short;
   if (!queue_.empty() && options_.late == LatePolicy::replace) {
     message.waiting_number = queue_.back()->number;
-    is_held_ = true;  // until the verdict: what is offered for replacement must not begin
+    is_held_ = true;  // until the verdict: the save offered for replacement must not begin
   }
-  // What went wrong behind a commit does not cost the next save: wait() and close() tell it.
+  // An error after a commit does not fail the next save: wait() and close() return it.
   forget_told();
   for (const Failure& failure : failures_) {
     if (failure.is_behind_commit) continue;
@@ -99,7 +115,7 @@ BeginMessage Checkpointer::Core::begin(const SaveJob& job, const Status& planned
 void Checkpointer::Core::note(Failure failure) {
   forget_told();
   failures_.push_back(std::move(failure));
-  // Those behind a commit stay until somebody waits.
+  // Errors after a commit stay until wait() or close(), so the number must be limited.
   if (failures_.size() > kFailuresKept) failures_.pop_front();
 }
 
@@ -117,8 +133,8 @@ SavesInFlight Checkpointer::Core::saves_in_flight(const BeginMessage& message) c
   return saves;
 }
 
-// What is offered for replacement is not counted. Where the ranks do not agree on it, and it stays,
-// the disk will say.
+// The save offered for replacement is not counted. If the ranks do not agree on it, and it stays,
+// a write may fail for lack of space.
 std::uint64_t Checkpointer::Core::unreserved_bytes(const BeginMessage& message) const {
   std::uint64_t total = 0;
   for (const Job& other : in_flight_) {
@@ -130,8 +146,9 @@ std::uint64_t Checkpointer::Core::unreserved_bytes(const BeginMessage& message) 
   return total;
 }
 
-/// Blocks that a save before is just reserving are taken already and counted as still to be taken:
-/// waits, under every policy, until it has them all or has ended. Whether less is to be taken now.
+/// While an earlier save reserves its blocks, they are counted twice: as used and as still needed.
+/// Waits, under every policy, until it has reserved all or has ended. Returns true if less is
+/// needed than `seen`.
 bool Checkpointer::Core::await_reservation(const BeginMessage& message, const SavesInFlight& seen,
                                            Deadline deadline) {
   const auto is_reserving = [](const Job& other) {
@@ -143,8 +160,8 @@ bool Checkpointer::Core::await_reservation(const BeginMessage& message, const Sa
   return unreserved_bytes(message) < seen.unreserved_bytes;
 }
 
-/// Whether some will be free once what is under way has ended: condemned checkpoints are being
-/// removed, or will be by the saves before this one, where it may wait for them.
+/// Whether waiting may free space: condemned checkpoints are being removed, or the policy is to
+/// wait for earlier saves, which may remove some.
 bool Checkpointer::Core::is_room_coming() const {
   return is_removing_ || (options_.late == LatePolicy::block && !in_flight_.empty());
 }
@@ -155,55 +172,50 @@ void Checkpointer::Core::await_room(Deadline deadline) {
   }
 }
 
-Result<Verdict> Checkpointer::Core::hear_all(SaveJob& job, const BeginMessage& message) {
-  STOKER_ASSIGN(const std::vector<std::string> texts,
-                coordinator_.gather("begin-" + std::to_string(job.number), format_message(message),
-                                    job.deadline));
-  std::vector<BeginMessage> messages{message};
-  for (std::size_t rank = 1; rank < texts.size(); ++rank) {
-    STOKER_ASSIGN(BeginMessage heard, parse_begin_message(texts[rank]));
-    messages.push_back(std::move(heard));
-  }
+/// On rank 0. `messages` are of all ranks, its own first.
+Verdict Checkpointer::Core::decide(SaveJob& job, std::uint64_t number,
+                                   std::span<const BeginMessage> messages) {
+  const BeginMessage& own = messages.front();
+  job.new_bytes = 0;
   for (const BeginMessage& heard : messages) job.new_bytes += heard.size_bytes;
-  // It ends: the saves before it have less to take each time, and room is waited for once.
+  // The loop ends: earlier saves need less space each time, and await_room() is called once.
   for (bool has_waited = false;;) {
     bool is_more_coming = false;
     {
       MutexLock lock(mutex_);
       is_more_coming = is_room_coming();
     }
-    const SavesInFlight saves = saves_in_flight(message);
-    Verdict verdict = leader_->decide(job.number, messages, saves);
+    const SavesInFlight saves = saves_in_flight(own);
+    Verdict verdict = leader_->decide(number, messages, saves);
     if (verdict.raised_number != 0 || verdict.failure.code() != Code::no_space) return verdict;
-    if (await_reservation(message, saves, job.deadline)) continue;
+    if (await_reservation(own, saves, job.deadline)) continue;
     if (!is_more_coming || std::exchange(has_waited, true)) return verdict;
     await_room(job.deadline);
   }
 }
 
-// One gather and one broadcast: what holds on one rank holds on all.
+// Every rank acts on the same verdict.
 Result<Verdict> Checkpointer::Core::agree(SaveJob& job, const BeginMessage& message) {
-  const std::string key = "verdict-" + std::to_string(job.number);
-  if (leader_ == nullptr) {
-    STOKER_TRY(
-        coordinator_
-            .gather("begin-" + std::to_string(job.number), format_message(message), job.deadline)
-            .status());
-    STOKER_ASSIGN(const std::string text, coordinator_.broadcast(key, "", job.deadline));
-    return parse_verdict(text);
-  }
-  // Without the lock there is nothing to hear, but the others must be told.
-  bool is_idle = false;
-  {
-    MutexLock lock(mutex_);
-    is_idle = in_flight_.empty();
-  }
-  const Status ready = leader_->ready(is_idle);
-  Result<Verdict> verdict = ready.ok() ? hear_all(job, message) : Result<Verdict>(ready);
-  const Verdict said =
-      verdict.ok() ? *verdict : Verdict{.action = SaveAction::fail, .failure = verdict.status()};
-  STOKER_TRY(coordinator_.broadcast(key, format_message(said), job.deadline).status());
-  return said;
+  const auto agreed = [&]() -> Result<SaveRounds::Agreed> {
+    if (leader_ == nullptr) return rounds_.follow(message, job.deadline);
+    // Without the lock rank 0 does not listen, but it must still answer the other ranks.
+    bool is_idle = false;
+    {
+      MutexLock lock(mutex_);
+      is_idle = in_flight_.empty();
+    }
+    if (const Status ready = leader_->ready(is_idle, job.deadline); !ready.ok())
+      return rounds_.refuse(message, ready, job.deadline);
+    return rounds_.lead(
+        message,
+        [&](std::uint64_t number, std::span<const BeginMessage> messages) {
+          return decide(job, number, messages);
+        },
+        job.deadline);
+  }();
+  if (!agreed.ok()) return agreed.status();
+  job.number = agreed->number;
+  return agreed->verdict;
 }
 
 void Checkpointer::Core::settle(const Verdict& verdict) {
@@ -212,9 +224,9 @@ void Checkpointer::Core::settle(const Verdict& verdict) {
     MutexLock lock(mutex_);
     is_held_ = false;
     if (verdict.raised_number != 0) {
-      raised_number_ = std::max(raised_number_, verdict.raised_number);
-      std::erase_if(failures_,
-                    [&](const Failure& failure) { return failure.number <= raised_number_; });
+      const std::uint64_t raised = std::max(raised_number_, verdict.raised_number);
+      raised_number_ = raised;
+      std::erase_if(failures_, [&](const Failure& failure) { return failure.number <= raised; });
     }
     if (verdict.replaced_number != 0 && !queue_.empty() &&
         queue_.back()->number == verdict.replaced_number) {
@@ -231,7 +243,6 @@ void Checkpointer::Core::settle(const Verdict& verdict) {
 
 Result<Pending> Checkpointer::Core::save(SaveRequest request) {
   auto job = std::make_shared<SaveJob>();
-  job->number = ++number_;
   job->deadline = deadline_after(options_.deadline);
   job->request = std::move(request);
   job->pending = std::make_shared<PendingState>(job->request.step);
@@ -245,7 +256,8 @@ Result<Pending> Checkpointer::Core::save(SaveRequest request) {
       job->pending->finish(SaveOutcome::skipped, Status());
       return Pending(job->pending);
     case SaveAction::fail:
-      // An old error carries its own step.
+    case SaveAction::fail_behind:
+      // The error of an earlier save names its own step.
       return verdict->raised_number != 0 ? verdict->failure
                                          : verdict->failure.with_context(context);
     case SaveAction::go: break;
@@ -259,7 +271,7 @@ Status Checkpointer::Core::stage(const Job& job) {
     MutexLock lock(mutex_);
     while (in_flight_.size() >= options_.in_flight) {
       if (!changed_.wait_until(mutex_, job->deadline))
-        return Status(Code::unavailable, "the saves before it did not end before its deadline");
+        return Status(Code::unavailable, "earlier saves did not end before its deadline");
     }
   }
   const std::uint64_t whole = staging_bytes(job->layout);
@@ -275,15 +287,15 @@ Result<Pending> Checkpointer::Core::enter(const Job& job) {
     queue_.push_back(job);
     in_flight_.push_back(job);
     if (job->failure.ok()) filling_ = job->number;
-    // Told right here; the other ranks hear of it from rank 0.
+    // Returned right here; the other ranks get it from rank 0.
     else
       raised_number_ = std::max(raised_number_, job->number);
   }
   changed_.notify_all();
   if (!job->failure.ok())
     return job->failure.with_context("save step " + std::to_string(job->request.step));
-  // If the writer fails meanwhile the copy ends early, and the Pending says why.
-  static_cast<void>(options_.copier->copy(job->layout, job->request.tensors, *job->staging));
+  // If the writer fails meanwhile the copy ends early, and the Pending has the error.
+  copy_or_fail(*options_.copier, *job);
   job->pending->set_staged();
   {
     MutexLock lock(mutex_);
@@ -363,7 +375,7 @@ void Checkpointer::Core::run(std::stop_token stop) {
   }
 }
 
-/// What is allocated outside of the parts that see to it themselves fails the save too.
+/// Turns std::bad_alloc into a failed save where the worker itself does not.
 EndMessage Checkpointer::Core::work(SaveWorker& worker, const Job& job) {
   try {
     return worker.run(*job, [&] { await_filled(*job); });
@@ -396,7 +408,8 @@ void Checkpointer::Core::finish(const Job& job, const EndMessage& end) {
             .error = error,
             .is_behind_commit = end.outcome == SaveOutcome::committed,
             .pending = job->pending});
-    // Under the lock: whoever sees the queue empty finds every Pending done, and the reverse.
+    // Under the lock: a thread that sees no save in flight finds every Pending done, and vice
+    // versa.
     job->pending->finish(end.outcome, error, end.generation, end.line);
     is_removing_ = leader_ != nullptr && leader_->has_condemned();
   }

@@ -13,6 +13,7 @@
 #include "checkpoint/save/save_job.h"
 #include "checkpoint/save/save_leader.h"
 #include "checkpoint/save/save_messages.h"
+#include "checkpoint/save/save_rounds.h"
 #include "checkpoint/save/save_worker.h"
 #include "checkpoint/staging/staging_memory.h"
 #include "io/engine/rate_limiter.h"
@@ -20,10 +21,11 @@
 
 namespace stoker {
 
-/// The queue between the caller and the writer's thread, and the rounds by which ranks agree.
+/// The queue between the caller and the writer's thread, and the rounds in which the ranks agree on
+/// each save.
 ///
 /// Thread safety: save() from one thread at a time; the others from any. The destructor waits for
-/// what is in flight.
+/// the saves in flight.
 class Checkpointer::Core {
  public:
   explicit Core(CheckpointerOptions options);
@@ -35,28 +37,28 @@ class Checkpointer::Core {
   Status start();
   Result<Pending> save(SaveRequest request);
   Status wait(Deadline deadline);
-  /// Nothing is in flight, and what was condemned is removed. False when the deadline has passed
-  /// first.
+  /// Waits until no save is in flight and condemned checkpoints are removed. Returns false if the
+  /// deadline passes first.
   bool await_idle(Deadline deadline);
-  /// The newest error that nobody has been told yet, neither here nor by its Pending. All are then
-  /// forgotten.
+  /// Returns the newest error that was not reported yet, neither here nor by its Pending, and
+  /// clears all of them.
   Status take_error();
   CheckpointerProgress progress() const;
 
  private:
   using Job = std::shared_ptr<SaveJob>;
-  /// An error, until somebody is told.
+  /// An error that was not reported yet.
   struct Failure {
-    std::uint64_t number = 0;  ///< Of the save.
+    std::uint64_t number = 0;  ///< Number of the save.
     Status error = {};
     bool is_behind_commit = false;                ///< The save is committed.
-    std::shared_ptr<const PendingState> pending;  ///< That has the error; null if none does.
+    std::shared_ptr<const PendingState> pending;  ///< The Pending with this error; null if none.
   };
 
   Status plan(SaveJob& job) const;
   BeginMessage begin(const SaveJob& job, const Status& planned);
   Result<Verdict> agree(SaveJob& job, const BeginMessage& message);
-  Result<Verdict> hear_all(SaveJob& job, const BeginMessage& message);
+  Verdict decide(SaveJob& job, std::uint64_t number, std::span<const BeginMessage> messages);
   SavesInFlight saves_in_flight(const BeginMessage& message) const;
   std::uint64_t unreserved_bytes(const BeginMessage& message) const STOKER_REQUIRES(mutex_);
   bool await_reservation(const BeginMessage& message, const SavesInFlight& seen, Deadline deadline);
@@ -77,23 +79,23 @@ class Checkpointer::Core {
   EndMessage work(SaveWorker& worker, const Job& job);
 
   const CheckpointerOptions options_;
-  TimedFileOps writer_ops_;  // the writer's thread's
+  TimedFileOps writer_ops_;  // used by the writer's thread
   Coordinator& coordinator_;
   RateLimiter limiter_;
   StagingMemory memory_;
   mutable SaveMemory learned_;
-  std::unique_ptr<SaveLeader> leader_;  // rank 0's
-  std::uint64_t number_ = 0;            // the caller's thread's
+  std::unique_ptr<SaveLeader> leader_;  // on rank 0 only
+  SaveRounds rounds_;                   // used by the caller's thread
 
   mutable Mutex mutex_;
   Condition changed_;
   std::deque<Job> queue_ STOKER_GUARDED_BY(mutex_);            // waiting for the writer
-  std::vector<Job> in_flight_ STOKER_GUARDED_BY(mutex_);       // those, and the one it has
-  bool is_held_ STOKER_GUARDED_BY(mutex_) = false;             // the writer takes no job meanwhile
+  std::vector<Job> in_flight_ STOKER_GUARDED_BY(mutex_);       // queue_, and the one being written
+  bool is_held_ STOKER_GUARDED_BY(mutex_) = false;             // while true the writer takes no job
   std::uint64_t filling_ STOKER_GUARDED_BY(mutex_) = 0;        // number of the save being copied
-  bool is_removing_ STOKER_GUARDED_BY(mutex_) = false;         // what retention has condemned
+  bool is_removing_ STOKER_GUARDED_BY(mutex_) = false;         // removing condemned checkpoints
   std::deque<Failure> failures_ STOKER_GUARDED_BY(mutex_);     // oldest first
-  std::uint64_t raised_number_ STOKER_GUARDED_BY(mutex_) = 0;  // errors up to it are told
+  std::uint64_t raised_number_ STOKER_GUARDED_BY(mutex_) = 0;  // errors up to it were reported
   std::jthread writer_;
 };
 

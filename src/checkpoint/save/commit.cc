@@ -16,7 +16,7 @@
 namespace stoker {
 Status merge_parts(CheckpointManifest& manifest, std::span<const CheckpointPart> parts) {
   if (parts.size() != manifest.world_size)
-    return Status(Code::corrupt, std::to_string(parts.size()) + " parts of " +
+    return Status(Code::corrupt, std::to_string(parts.size()) + " parts from " +
                                      std::to_string(manifest.world_size) + " ranks");
   std::set<std::string> names;
   for (std::uint32_t rank = 0; rank < parts.size(); ++rank) {
@@ -41,7 +41,7 @@ Status merge_parts(CheckpointManifest& manifest, std::span<const CheckpointPart>
 
 namespace {
 
-/// The least name of a tensor whose slices have too few bytes.
+/// Returns the first tensor, by name, whose slices have too few bytes; null if there is none.
 Result<const CheckpointTensor*> find_incomplete(const CheckpointManifest& manifest) {
   struct Sliced {
     const CheckpointTensor* any = nullptr;

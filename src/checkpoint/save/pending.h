@@ -16,16 +16,16 @@ namespace stoker {
 
 /// How a save ended.
 enum class SaveOutcome : std::uint8_t {
-  committed,  ///< It is durable.
-  skipped,    ///< The writer was late, and the policy is to skip.
-  replaced,   ///< A later save took its place before it was written.
-  failed,     ///< There is no such checkpoint.
-  unknown,    ///< It may be there or not: the last step, or rank 0's answer, was lost.
+  committed,  ///< The checkpoint is durable.
+  skipped,    ///< The writer was late, and the policy is LatePolicy::skip.
+  replaced,   ///< A later save replaced it before it was written.
+  failed,     ///< The checkpoint does not exist.
+  unknown,    ///< The checkpoint may exist: the result of the commit, or rank 0's answer, was lost.
 };
 
 std::string_view outcome_name(SaveOutcome outcome) noexcept;
 
-/// What the writer and those who wait for it share.
+/// The state of a save, shared by the writer and the waiting threads.
 ///
 /// Thread safety: every method may be called from any thread.
 class PendingState {
@@ -33,8 +33,8 @@ class PendingState {
   explicit PendingState(std::uint64_t step) : step_(step) {}
 
   void set_staged();
-  /// Once. `status` is an error unless all went well; a committed checkpoint may have one, if
-  /// something went wrong after it had become durable.
+  /// Sets the result; called once. A committed save may have an error `status`, if something failed
+  /// after the checkpoint became durable.
   void finish(SaveOutcome outcome, Status status, std::uint64_t generation = 0,
               std::string line = {});
 
@@ -50,7 +50,7 @@ class PendingState {
  private:
   const std::uint64_t step_;
   const ForkGuard guard_;
-  mutable std::atomic<bool> is_told_ = false;  // a flag alone: nothing else is read by it
+  mutable std::atomic<bool> is_told_ = false;  // relaxed: it publishes no other data
   mutable Mutex mutex_;
   mutable Condition finished_;
   bool is_staged_ STOKER_GUARDED_BY(mutex_) = false;
@@ -60,7 +60,7 @@ class PendingState {
   std::string line_ STOKER_GUARDED_BY(mutex_);
 };
 
-/// A save that is under way, or was. Copies are the same save; it may outlive its checkpointer.
+/// A save in progress or finished. Copies refer to the same save. It may outlive its checkpointer.
 ///
 /// Thread safety: every method may be called from any thread.
 class Pending {
@@ -68,20 +68,20 @@ class Pending {
   explicit Pending(std::shared_ptr<const PendingState> state) : state_(std::move(state)) {}
 
   std::uint64_t step() const noexcept { return state_->step(); }
-  /// The caller's memory has been copied and may change.
+  /// True once the caller's tensors have been copied and may change.
   bool is_staged() const { return state_->is_staged(); }
   bool is_done() const { return state_->outcome().has_value(); }
-  /// It survives a power cut.
+  /// True once the checkpoint survives a power cut.
   bool is_durable() const { return state_->outcome() == SaveOutcome::committed; }
   std::optional<SaveOutcome> outcome() const { return state_->outcome(); }
-  /// Of the committed checkpoint; 0 before.
+  /// Generation of the committed checkpoint; 0 before the commit.
   std::uint64_t generation() const { return state_->generation(); }
   std::string line() const { return state_->line(); }
 
-  /// Waits until it is done and returns its error, as often as it is asked. `unavailable` when
-  /// `timeout` has passed first; `unsupported` in a forked child, where nobody works on it.
+  /// Waits for the save and returns its status; may be called repeatedly. `unavailable` if
+  /// `timeout` passes first; `unsupported` in a forked child, where no writer runs.
   Status wait(nanoseconds timeout = kForever) const { return state_->wait(timeout); }
-  /// The caller has its error now: its checkpointer does not raise it again.
+  /// Marks the error as reported, so that the checkpointer does not return it again.
   void set_told() const noexcept { state_->set_told(); }
 
  private:

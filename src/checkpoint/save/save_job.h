@@ -20,27 +20,28 @@
 
 namespace stoker {
 
-/// One save on its way from the caller to the writer.
+/// One save, passed from the caller to the writer.
 ///
-/// Thread safety: what is not atomic is written before the job is queued, and read after.
+/// Thread safety: members that are not atomic are set before the job is queued. Afterwards they are
+/// only read, except that `arena` is given back.
 struct SaveJob {
-  std::uint64_t number = 0;  ///< Counts the calls of save(): the same on every rank.
+  std::uint64_t number = 0;  ///< From SaveRounds; the same on every rank.
   SaveRequest request;
   CheckpointLayout layout;
-  std::string staging_name;  ///< Of this attempt, in the checkpoint directory: "owner-<token>/...".
+  std::string staging_name;  ///< From CheckpointWriter::staging_name(): "owner-<token>/...".
   std::unique_ptr<Arena> arena;
   std::unique_ptr<Staging> staging;
   Deadline deadline = Deadline::max();
   std::shared_ptr<PendingState> pending;
-  Status failure;  ///< It has failed on this rank before it could be written; others must know.
-  /// What it takes of the disk, on all ranks; rank 0's. Written before the job is queued.
+  Status failure;  ///< An error on this rank before writing, to be reported to the others.
+  /// Disk space that the save needs on all ranks; on rank 0 only. Set before the job is queued.
   std::uint64_t new_bytes = 0;
-  std::atomic<Reservation> reservation{Reservation::none};  // relaxed: on this rank
-  std::atomic<std::uint64_t> written_bytes{0};              // relaxed: a figure for people
+  std::atomic<Reservation> reservation{Reservation::none};  // relaxed: of this rank
+  std::atomic<std::uint64_t> written_bytes{0};              // relaxed: for progress reports
   std::atomic<SaveStage> stage{SaveStage::idle};
 };
 
-/// What the caller's thread plans with and the writer's thread learns.
+/// What the writer's thread has learned from past saves, for the caller's thread to plan with.
 ///
 /// Thread safety: every method may be called from any thread.
 class SaveMemory {
@@ -57,7 +58,7 @@ class SaveMemory {
     MutexLock lock(mutex_);
     planner_.record(layout, tensors, scans);
   }
-  /// The last checkpoint that was committed; null before the first.
+  /// The last committed checkpoint; null before the first.
   std::shared_ptr<const LinkParent> parent() const {
     MutexLock lock(mutex_);
     return parent_;

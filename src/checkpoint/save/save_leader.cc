@@ -14,6 +14,9 @@
 namespace stoker {
 namespace {
 
+/// How long before its deadline rank 0 stops waiting for the lock, at most.
+constexpr nanoseconds kAnswerTime = std::chrono::seconds(5);
+
 double wall_time_s() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
@@ -29,17 +32,34 @@ std::shared_ptr<SaveLeader::Held> SaveLeader::held() const {
   return held_;
 }
 
-Status SaveLeader::ready(bool is_idle) {
+// The wait ends a little before the deadline if other ranks wait for the reason.
+Result<std::unique_ptr<StoreLock>> SaveLeader::take_lock(const CheckpointStore& store,
+                                                         Deadline deadline) const {
+  const nanoseconds left = time_left(deadline);
+  nanoseconds limit = left;
+  if (coordinator_.world_size() > 1 && left != kForever)
+    limit -= std::min<nanoseconds>(left / 10, kAnswerTime);
+  LockOptions lock = options_.lock;
+  const bool is_limited = limit < lock.timeout;
+  if (is_limited) lock.timeout = limit;
+  Result<std::unique_ptr<StoreLock>> taken = store.lock(lock);
+  if (taken.ok() || !is_limited || taken.status().code() != Code::unavailable) return taken;
+  return Status(Code::unavailable, std::string(taken.status().message()) +
+                                       ". The deadline of this save has ended the wait; the next "
+                                       "save tries again");
+}
+
+Status SaveLeader::ready(bool is_idle, Deadline deadline) {
   if (const std::shared_ptr<Held> held = this->held()) {
     if (held->stores.caller->is_where_it_was()) return {};
     if (!is_idle)
       return Status(
           Code::unavailable,
-          options_.directory + ": was moved or replaced while saves to it are on their way");
+          options_.directory + ": was moved or replaced while saves to it were in flight");
     let_go();
   }
   STOKER_ASSIGN(SaveStores stores, make_save_stores(options_, writer_ops_));
-  STOKER_ASSIGN(std::unique_ptr<StoreLock> lock, stores.caller->lock(options_.lock));
+  STOKER_ASSIGN(std::unique_ptr<StoreLock> lock, take_lock(*stores.caller, deadline));
   std::unique_ptr<CheckpointWriter> writer = stores.writer->make_writer(*lock);
   auto made =
       std::make_shared<Held>(Held{.stores = stores,
@@ -63,41 +83,36 @@ Status SaveLeader::check(std::span<const BeginMessage> messages, const SavesInFl
                          Held& held) {
   const std::uint64_t step = messages.front().step;
   std::uint64_t size_bytes = 0;
-  for (std::size_t rank = 0; rank < messages.size(); ++rank) {
-    if (messages[rank].step != step)
-      return Status(Code::invalid_argument, rank_text(rank) + " saves step " +
-                                                std::to_string(messages[rank].step) +
-                                                " while rank 0 saves step " + std::to_string(step));
-    size_bytes += messages[rank].size_bytes;
-  }
+  for (const BeginMessage& message : messages) size_bytes += message.size_bytes;
   Status exists(
       Code::already_exists,
-      "step " + std::to_string(step) + " is in " + options_.directory +
-          " already, saved by this run or by the one that it continues: save another step, or "
-          "restore an older checkpoint first");
+      "step " + std::to_string(step) + " already exists in " + options_.directory +
+          ", saved by this run or by the one that it continues; save another step, or restore an "
+          "older checkpoint first");
   if (std::ranges::find(in_flight.steps, step) != in_flight.steps.end()) return exists;
   if (held.stores.caller->find_step(step_name(step)).status().code() != Code::not_found) {
     STOKER_TRY(held.checked.refresh());
     const CatalogStep* present = held.checked.find(step);
     if (present != nullptr && held.checked.is_ancestor(*present, head())) return exists;
   }
-  // Where nobody can say how much is free, the disk will.
+  // If the free space is unknown, the write itself will fail when the disk is full.
   const Result<std::uint64_t> free = options_.free_bytes ? options_.free_bytes(options_.directory)
                                                          : held.stores.caller->free_bytes();
   if (!free.ok() || *free >= size_bytes + in_flight.unreserved_bytes) return {};
   std::string text = options_.directory + ": a checkpoint of " + std::to_string(size_bytes) +
-                     " bytes needs more room than is free there, " + std::to_string(*free) +
-                     " bytes";
+                     " bytes needs more space than is free: " + std::to_string(*free) + " bytes";
   if (in_flight.unreserved_bytes > 0)
-    text += ", of which saves before it will take " + std::to_string(in_flight.unreserved_bytes);
-  text += ". Remove old checkpoints (stoker checkpoint prune, keep_last=) or use another disk";
+    text += ", of which earlier saves will take " + std::to_string(in_flight.unreserved_bytes);
+  text +=
+      ". Remove old checkpoints (stoker checkpoint prune; on a completely full disk rm -rf "
+      "DIR/step-N, while no run writes), keep fewer (keep_last=), or use another disk";
   return Status(Code::no_space, std::move(text));
 }
 
 Verdict SaveLeader::decide(std::uint64_t number, std::span<const BeginMessage> messages,
                            const SavesInFlight& in_flight) {
   Verdict verdict;
-  // An old error first, and it alone: it is raised on every rank, known there already or not.
+  // An error of an earlier save comes first: it is reported on every rank, even if already known.
   for (const BeginMessage& message : messages) {
     if (message.failed_number == 0) continue;
     return {.action = SaveAction::fail,
@@ -114,7 +129,7 @@ Verdict SaveLeader::decide(std::uint64_t number, std::span<const BeginMessage> m
                                    [](const BeginMessage& message) { return message.is_late; });
   if (is_late && options_.late == LatePolicy::skip) return {.action = SaveAction::skip};
   const std::shared_ptr<Held> held = this->held();
-  if (held == nullptr)  // fenced since ready(): the next save acquires the lock anew
+  if (held == nullptr)  // fenced since ready(): the next save takes the lock again
     return {.action = SaveAction::fail,
             .failure = Status(Code::unavailable, "another writer has just taken over")};
   if (Status wrong = check(messages, in_flight, *held); !wrong.ok())
@@ -141,10 +156,10 @@ Result<std::vector<CheckpointPart>> SaveLeader::read_parts(const SaveJob& job,
   return parts;
 }
 
-// Greater than that of every checkpoint there is or was, as far as anything tells: what is
-// continued may be gone, and so may one that has a note, which must not hold for another. Who reads
-// notes that cannot be read takes them for a pin. While the lock is held no generations come but
-// from here, so that notes are read once.
+// Returns a generation greater than that of every known checkpoint, existing or removed: the parent
+// may be gone, and so may a checkpoint that has a note, which must not apply to a new one. Notes
+// that cannot be read are skipped here; retention treats them as pins. While the lock is held only
+// this function assigns generations, so notes are read once.
 Result<std::uint64_t> SaveLeader::next_generation(Held& held) const {
   STOKER_TRY(held.committed.refresh());
   if (!std::exchange(held.has_numbered, true)) {
@@ -157,8 +172,8 @@ Result<std::uint64_t> SaveLeader::next_generation(Held& held) const {
   if (generation <= kGenerationMax) return generation;
   return Status(Code::invalid_argument,
                 options_.directory +
-                    ": a checkpoint or a note has the greatest generation there is, which no run "
-                    "reaches: move it away (`stoker checkpoint ls` shows generations)");
+                    ": a checkpoint or a note has the largest possible generation; move it away "
+                    "(`stoker checkpoint ls` shows generations)");
 }
 
 Result<CheckpointManifest> SaveLeader::make_manifest(const SaveJob& job,
@@ -179,7 +194,7 @@ Result<CheckpointManifest> SaveLeader::make_manifest(const SaveJob& job,
   manifest.lineage = held.committed.lineage_after(parent);
   manifest.tool = options_.tool;
   STOKER_TRY(merge_parts(manifest, parts));
-  // What a reader would refuse must not be committed.
+  // Never commit a manifest that a reader would reject.
   Result<CheckpointManifest> again =
       parse_checkpoint_manifest(format_checkpoint_manifest(manifest), "the new manifest");
   if (!again.ok()) return Status(Code::invalid_argument, std::string(again.status().message()));
@@ -224,8 +239,8 @@ EndMessage SaveLeader::commit_made(const SaveJob& job, const CheckpointManifest&
       return end;
     case CommitStage::visible:
       end.outcome = SaveOutcome::unknown;
-      end.failure =
-          end.failure.with_context("it has its name or may get it, but may lose it in a power cut");
+      end.failure = end.failure.with_context(
+          "the checkpoint may be visible, but may not survive a power loss");
       return end;
     case CommitStage::durable:
       end.failure = explain_behind_commit(end.failure, "`latest` did not move", held);
@@ -260,12 +275,13 @@ Status SaveLeader::explain_behind_commit(const Status& failure, const char* what
   if (!is_gone(failure)) return failure.with_context(context);
   const std::optional<std::string> successor = held.lock->find_successor();
   if (!successor) return failure.with_context(context);
-  let_go();  // the next save acquires the lock anew
+  let_go();  // the next save takes the lock again
   return Status(Code::unavailable, context + ": another writer has taken over " +
                                        options_.directory + ": " + *successor);
 }
 
-/// By what is known, without a look at every checkpoint: for that nothing is removed it will do.
+/// Whether retention would keep every known checkpoint. Uses what is known, without listing the
+/// store: an outdated answer removes nothing.
 bool SaveLeader::keeps_all(Held& held) const {
   if (retention_.keep_all()) return true;
   const Result<AllNotes> notes = held.notes.read();
@@ -280,8 +296,8 @@ bool SaveLeader::add_to_catalog(const CheckpointManifest& manifest, Held& held) 
   line.size_bytes = info->size_bytes;
   line.modified_ns = info->modified_ns;
   const bool is_known = held.committed.add(line).ok();
-  // The first of this writer: what it has read belongs into the file as well. Later on the file is
-  // made anew when most of its lines are of checkpoints that are gone: readers read all of it.
+  // The first commit of this writer writes all it has read to a new file. Later the file is
+  // rewritten when most of its lines are of removed checkpoints, because readers read all of it.
   constexpr std::size_t kAddedMin = 64;
   const bool is_long = ++held.catalog_added > kAddedMin + 2 * held.committed.catalog().steps.size();
   if (held.catalog != nullptr && !is_long) {
@@ -299,21 +315,15 @@ Status SaveLeader::remove_condemned() {
   Status failure;
   for (const std::string& name : std::exchange(condemned_, {})) {
     if (held == nullptr) break;
-    const Status removed = held->writer->remove(name);  // one that resists does not keep the others
+    const Status removed = held->writer->remove(name);  // a failure does not stop the others
     if (failure.ok()) failure = removed;
   }
   return failure.with_context("it is committed, but retention failed");
 }
 
-void SaveLeader::release(Deadline deadline) {
-  if (held() == nullptr) return;
-  static_cast<void>(coordinator_.gather("close", "", deadline));
-  let_go();
-}
-
 void SaveLeader::let_go() {
-  std::shared_ptr<Held>
-      held;  // destroyed outside of the lock: that frees the lock of the directory
+  // Destroyed after mutex_ is released, because that releases the lock of the directory.
+  std::shared_ptr<Held> held;
   MutexLock lock(mutex_);
   held.swap(held_);
 }
@@ -321,7 +331,7 @@ void SaveLeader::let_go() {
 void SaveLeader::discard(const SaveJob& job) {
   const std::shared_ptr<Held> held = this->held();
   if (held == nullptr) return;
-  held->writer->discard_staged(job.staging_name);  // gives the space back now
+  held->writer->discard_staged(job.staging_name);  // frees the space now
 }
 
 Status SaveLeader::explain(const SaveJob& job, const Status& failure) {
@@ -329,13 +339,13 @@ Status SaveLeader::explain(const SaveJob& job, const Status& failure) {
   if (failure.code() != Code::not_found || held == nullptr) return failure;
   if (held->stores.writer->is_abandoned(job.staging_name))
     return Status(Code::unavailable,
-                  "a rank has abandoned this save, because rank 0 had not committed it in time: " +
+                  "a rank has abandoned this save, because rank 0 did not commit it in time: " +
                       std::string(failure.message()));
   const std::optional<std::string> successor = held->lock->find_successor();
   if (!successor && held->writer->is_owner()) return failure;
-  let_go();  // the next save acquires the lock anew
+  let_go();  // the next save takes the lock again
   return Status(Code::unavailable, "another writer has taken over " + options_.directory + ": " +
-                                       successor.value_or("not known who") +
+                                       successor.value_or("unknown writer") +
                                        "; nothing of this save was committed");
 }
 

@@ -20,19 +20,19 @@
 
 namespace stoker {
 
-/// The saves that were begun and are not committed yet.
+/// The saves that were begun and have not ended.
 struct SavesInFlight {
   std::vector<std::uint64_t> steps;
-  std::uint64_t unreserved_bytes = 0;  ///< What they will still take of the disk.
+  std::uint64_t unreserved_bytes = 0;  ///< Disk space that they still need.
 };
 
-/// What rank 0 does for all: holds the lock, decides about each save, commits it.
+/// The duties of rank 0: holds the lock, decides about each save, commits it.
 ///
 /// Thread safety: ready(), decide() and release() on the caller's thread; the others on the
 /// writer's.
 class SaveLeader {
  public:
-  /// `options` is borrowed. `writer_ops`: the calls of the writer's thread.
+  /// All arguments are borrowed. `writer_ops` serves the writer's thread.
   SaveLeader(const CheckpointerOptions& options, Coordinator& coordinator, FileOps& writer_ops)
       : options_(options),
         coordinator_(coordinator),
@@ -40,46 +40,48 @@ class SaveLeader {
         retention_(options.retention),
         head_(options.parent) {}
 
-  /// Takes the lock, if this is the first time, another writer has taken over since, or the path
-  /// leads to another directory now. `is_idle`: no save is in flight.
-  Status ready(bool is_idle);
+  /// Takes the lock on the first call, after another writer has taken over, and if the path leads
+  /// to another directory now. `is_idle`: no save is in flight. Waits for the lock until shortly
+  /// before `deadline`, or as long as LockOptions::timeout says if that is shorter.
+  Status ready(bool is_idle, Deadline deadline);
 
-  /// What is to become of a save of which every rank has told.
+  /// Decides about a save, given the messages of all ranks.
   Verdict decide(std::uint64_t number, std::span<const BeginMessage> messages,
                  const SavesInFlight& in_flight);
 
-  /// Every rank's part is durable: merges and commits them, and takes the checkpoints that nobody
-  /// wants any more out of sight. On failure the staging directory is removed.
+  /// Merges and commits the parts, which are durable on every rank, and hides the checkpoints that
+  /// retention does not keep. If the commit fails, discards what was staged.
   EndMessage commit(const SaveJob& job, const CheckpointPart& own_part);
-  /// Whether commit() has taken some out of sight; then remove_condemned() frees their blocks.
+  /// Whether commit() has hidden checkpoints; remove_condemned() then frees their blocks.
   bool has_condemned() const noexcept { return !condemned_.empty(); }
   Status remove_condemned();
-  /// A rank has failed.
+  /// Discards what was staged for a failed save.
   void discard(const SaveJob& job);
-  /// `failure`, told as what it is where it comes of a rank that has abandoned the save, or of a
-  /// takeover. To be asked before discard().
+  /// Returns `failure`; `unavailable` with the cause if a rank has abandoned the save or another
+  /// writer has taken over. Call it before discard().
   Status explain(const SaveJob& job, const Status& failure);
 
-  /// Waits until the other ranks have closed as well, because they read rank 0's last words, then
-  /// frees the lock. Nothing may be in flight.
-  void release(Deadline deadline);
+  /// Releases the lock. No save may be in flight.
+  void release() { let_go(); }
 
  private:
-  /// What there is while the lock is held.
+  /// State that exists while the lock is held.
   struct Held {
     SaveStores stores;
     std::unique_ptr<StoreLock> lock;
-    std::string line;  ///< Of the checkpoints that are committed meanwhile (lineage.h).
+    std::string line;  ///< Line of the checkpoints committed under this lock (lineage.h).
     std::unique_ptr<CheckpointWriter> writer;
-    History checked;    ///< The caller's thread's.
-    History committed;  ///< The writer's thread's, as the rest.
+    History checked;    ///< Used by the caller's thread.
+    History committed;  ///< Used by the writer's thread, as are the members below.
     NotesReader notes;
-    bool has_numbered = false;  ///< A checkpoint: the generations in notes are known.
+    bool has_numbered = false;  ///< The generations in notes are known.
     std::unique_ptr<CatalogKeeper> catalog = {};
-    std::size_t catalog_added = 0;  ///< Lines that were added to it, gone ones among them.
+    std::size_t catalog_added = 0;  ///< Lines added to it, including those of removed checkpoints.
   };
 
   std::shared_ptr<Held> held() const;
+  Result<std::unique_ptr<StoreLock>> take_lock(const CheckpointStore& store,
+                                               Deadline deadline) const;
   void let_go();
   Status check(std::span<const BeginMessage> messages, const SavesInFlight& in_flight, Held& held);
   Result<std::vector<CheckpointPart>> read_parts(const SaveJob& job, const CheckpointPart& own_part,
@@ -88,8 +90,9 @@ class SaveLeader {
   Result<CheckpointManifest> make_manifest(const SaveJob& job, const CheckpointPart& own_part,
                                            Held& held);
   EndMessage commit_made(const SaveJob& job, const CheckpointManifest& manifest, Held& held);
-  /// False if what is there is not known now.
+  /// Adds to `failure` that the checkpoint is committed but `what`, and who has taken over, if so.
   Status explain_behind_commit(const Status& failure, const char* what, Held& held);
+  /// Returns false if `held.committed` could not be brought up to date.
   bool add_to_catalog(const CheckpointManifest& manifest, Held& held);
   bool keeps_all(Held& held) const;
   std::optional<CheckpointParent> head() const;
@@ -97,10 +100,10 @@ class SaveLeader {
   const CheckpointerOptions& options_;
   Coordinator& coordinator_;
   FileOps& writer_ops_;
-  RetentionRules retention_;  // the writer's thread's
+  RetentionRules retention_;  // used by the writer's thread
   std::vector<std::string> condemned_;
   mutable Mutex mutex_;
-  std::shared_ptr<Held> held_ STOKER_GUARDED_BY(mutex_);  // null before the first, and when fenced
+  std::shared_ptr<Held> held_ STOKER_GUARDED_BY(mutex_);  // null while the lock is not held
   std::optional<CheckpointParent> head_ STOKER_GUARDED_BY(mutex_);
 };
 

@@ -16,7 +16,9 @@ Result<Message> if_good(const MessageMembers& members, Message message, bool is_
 }  // namespace
 
 std::string format_message(const BeginMessage& message) {
-  return message_text({{"step", message.step},
+  return message_text({{"call", message.call},
+                       {"is_behind", message.is_behind ? 1U : 0U},
+                       {"step", message.step},
                        {"size_bytes", message.size_bytes},
                        {"is_late", message.is_late ? 1U : 0U},
                        {"waiting_number", message.waiting_number},
@@ -25,7 +27,11 @@ std::string format_message(const BeginMessage& message) {
 }
 
 std::string format_message(const Verdict& message) {
+  Json calls = Json::array();
+  for (const std::uint64_t call : message.calls) calls.push_back(call);
   return message_text({{"action", static_cast<unsigned>(message.action)},
+                       {"step", message.step},
+                       {"calls", std::move(calls)},
                        {"replaced_number", message.replaced_number},
                        {"raised_number", message.raised_number},
                        {"staging", message.staging},
@@ -45,7 +51,9 @@ std::string format_message(const EndMessage& message) {
 
 Result<BeginMessage> parse_begin_message(std::string_view text) {
   MessageMembers members(text);
-  BeginMessage message{.step = members.number("step"),
+  BeginMessage message{.call = members.number("call"),
+                       .is_behind = members.number("is_behind") != 0,
+                       .step = members.number("step"),
                        .size_bytes = members.number("size_bytes"),
                        .is_late = members.number("is_late") != 0,
                        .waiting_number = members.number("waiting_number"),
@@ -58,12 +66,16 @@ Result<Verdict> parse_verdict(std::string_view text) {
   MessageMembers members(text);
   const std::uint64_t action = members.number("action");
   Verdict message{.action = static_cast<SaveAction>(action),
+                  .step = members.number("step"),
+                  .calls = members.numbers("calls"),
                   .replaced_number = members.number("replaced_number"),
                   .raised_number = members.number("raised_number"),
                   .staging = members.text("staging"),
                   .failure = members.failure()};
-  const bool is_sound = action <= static_cast<std::uint64_t>(SaveAction::fail) &&
-                        (message.action != SaveAction::fail || !message.failure.ok());
+  const bool is_failure =
+      message.action == SaveAction::fail || message.action == SaveAction::fail_behind;
+  const bool is_sound = action <= static_cast<std::uint64_t>(SaveAction::fail_behind) &&
+                        (!is_failure || !message.failure.ok());
   return if_good(members, std::move(message), is_sound);
 }
 

@@ -1,43 +1,54 @@
 /// \file
-/// What ranks tell each other in the course of a save, as text and back. Pure.
+/// The messages that ranks exchange during a save, and their text form. Pure.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "checkpoint/save/pending.h"
 #include "stoker/status.h"
 
 namespace stoker {
 
-/// Before the copy, from each rank.
+/// Sent by each rank before the copy.
 struct BeginMessage {
+  std::uint64_t call = 0;  ///< Counts the calls of save() on this rank.
+  bool is_behind = false;  ///< The step has failed on other ranks before: see SaveRounds.
   std::uint64_t step = 0;
-  std::uint64_t size_bytes = 0;      ///< To be written, links not counted.
-  bool is_late = false;              ///< No room for one more in flight.
-  std::uint64_t waiting_number = 0;  ///< Of the save that could be replaced; 0 if there is none.
-  std::uint64_t failed_number = 0;   ///< Of the save whose error nobody has been told; 0 if none.
-  Status failure = {};               ///< That error, or what is wrong with this save.
+  std::uint64_t size_bytes = 0;      ///< Bytes to be written, without linked files.
+  bool is_late = false;              ///< No room for one more save in flight.
+  std::uint64_t waiting_number = 0;  ///< Number of the save that could be replaced; 0 if none.
+  std::uint64_t failed_number = 0;   ///< Number of the save whose error is unreported; 0 if none.
+  Status failure = {};               ///< That error, or an error of this save.
 };
 
-enum class SaveAction : std::uint8_t { go, skip, fail };
+enum class SaveAction : std::uint8_t {
+  go,
+  skip,
+  fail,
+  fail_behind,  ///< Ranks that save an earlier step fail; the others wait for their next call.
+};
 
-/// Rank 0's answer, the same for all.
+/// Rank 0's decision, the same for all ranks.
 struct Verdict {
   SaveAction action = SaveAction::go;
-  std::uint64_t replaced_number = 0;  ///< Of the save to be dropped; 0 if none.
-  std::uint64_t raised_number = 0;    ///< Of the save whose error this is; 0 if it is a new one.
-  std::string staging = {};           ///< Path of the staging directory.
+  std::uint64_t step = 0;  ///< The latest of all ranks; that of rank 0 if it has not heard them.
+  /// The call of each rank that this answers; empty if rank 0 has not heard them all.
+  std::vector<std::uint64_t> calls = {};
+  std::uint64_t replaced_number = 0;  ///< Number of the save to be dropped; 0 if none.
+  std::uint64_t raised_number = 0;    ///< Number of the earlier save that failed; 0 if this one.
+  std::string staging = {};           ///< From CheckpointWriter::staging_name().
   Status failure = {};
 };
 
-/// After a rank's files are durable, or not.
+/// Sent by each rank when its files are durable or have failed.
 struct PartMessage {
   Status failure = {};
 };
 
-/// Rank 0's last word.
+/// The result of the save, sent by rank 0.
 struct EndMessage {
   SaveOutcome outcome = SaveOutcome::failed;
   std::uint64_t generation = 0;
@@ -50,7 +61,7 @@ std::string format_message(const Verdict& message);
 std::string format_message(const PartMessage& message);
 std::string format_message(const EndMessage& message);
 
-/// `corrupt` if it is not what the functions above write.
+/// The inverse; `corrupt` for any other text.
 Result<BeginMessage> parse_begin_message(std::string_view text);
 Result<Verdict> parse_verdict(std::string_view text);
 Result<PartMessage> parse_part_message(std::string_view text);

@@ -8,15 +8,15 @@
 
 namespace stoker {
 
-/// The place that a Checkpointer saves to, as each of its threads reaches it.
+/// The store that a Checkpointer saves to, with one handle for each of its threads.
 struct SaveStores {
   std::shared_ptr<const CheckpointStore> caller;
-  std::shared_ptr<const CheckpointStore> writer;  ///< By the calls of the writer's thread.
+  std::shared_ptr<const CheckpointStore> writer;  ///< Uses the FileOps of the writer's thread.
 };
 
-/// `options.store`, or the directory, which is made if it is not there.
+/// Returns `options.store`, or else the directory, which is created if missing.
 Result<SaveStores> make_save_stores(const CheckpointerOptions& options, FileOps& writer_ops);
-/// The writer's thread's alone. The directory must be there.
+/// Returns the handle of the writer's thread alone. The directory must exist.
 Result<std::shared_ptr<const CheckpointStore>> open_save_store(const CheckpointerOptions& options,
                                                                FileOps& writer_ops);
 

@@ -71,11 +71,11 @@ Result<WrittenPart> SaveWorker::write(SaveJob& job) {
     just_stuck_->part = std::move(part);
   }
   engine_.reset();
-  if (parts_.coordinator.world_size() == 1) return written;  // there is nobody to tell it from
+  if (parts_.coordinator.world_size() == 1) return written;  // no rank to name
   return written.status().with_context("rank " + std::to_string(job.layout.rank));
 }
 
-/// A lack of memory fails the save, and not the process.
+/// Turns std::bad_alloc into a failed save.
 Result<WrittenPart> SaveWorker::write_or_fail(SaveJob& job) {
   try {
     return write(job);
@@ -121,20 +121,20 @@ EndMessage SaveWorker::lead(SaveJob& job, const Result<WrittenPart>& written) {
   for (std::size_t rank = 1; texts.ok() && failure.ok() && rank < texts->size(); ++rank) {
     const Result<PartMessage> heard = parse_part_message((*texts)[rank]);
     failure = (heard.ok() ? heard->failure : heard.status());
-    // write() names its rank; a failure before it does not.
+    // Errors of write() name the rank; earlier ones do not.
     const std::string name = "rank " + std::to_string(rank);
     if (failure.message().find(name) == std::string_view::npos)
       failure = failure.with_context(name);
   }
-  // Others may have given up by now. Without any, late is better than not at all.
+  // Other ranks may have given up by now. A single rank commits even after the deadline.
   if (failure.ok() && parts_.coordinator.world_size() > 1 && Clock::now() >= job.deadline)
-    failure = Status(Code::unavailable, "rank 0 had not heard all ranks before the deadline");
+    failure = Status(Code::unavailable, "rank 0 did not hear from all ranks before the deadline");
   EndMessage end{.outcome = SaveOutcome::failed, .failure = parts_.leader->explain(job, failure)};
   if (failure.ok())
     end = parts_.leader->commit(job, written->part);
   else
     parts_.leader->discard(job);
-  // Whoever does not hear this finds out by its own deadline.
+  // A rank that does not receive this gives up at its own deadline.
   static_cast<void>(
       parts_.coordinator.broadcast(key_of("end", job), format_message(end), job.deadline));
   return end;
@@ -154,10 +154,10 @@ EndMessage SaveWorker::follow(SaveJob& job, const Result<WrittenPart>& written) 
     }
     silence = text.status();
   }
-  // Rank 0 commits nothing that a rank has not said it has written.
+  // Rank 0 commits nothing before every rank has reported success.
   if (!written.ok()) return {.outcome = SaveOutcome::failed, .failure = written.status()};
-  // It is gone, or only slow.
-  const SaveOutcome outcome = abandon_save({.directory = *store_,
+  // Rank 0 is dead, or only slow.
+  const SaveOutcome outcome = abandon_save({.store = *store_,
                                             .staging = job.staging_name,
                                             .step = job.request.step,
                                             .part = written->part});

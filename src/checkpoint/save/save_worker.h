@@ -14,28 +14,28 @@
 
 namespace stoker {
 
-/// Takes a save from filled chunks to its end, on every rank: writes the part, tells rank 0, hears
-/// how it ended.
+/// Runs a save on each rank, from filled chunks to its result: writes the part, reports to rank 0,
+/// and receives the result.
 ///
 /// Thread safety: none; it belongs to the writer's thread.
 class SaveWorker {
  public:
-  /// What it works with; borrowed.
+  /// Its dependencies; borrowed.
   struct Parts {
     const CheckpointerOptions& options;
     TimedFileOps& ops;
     Coordinator& coordinator;
-    SaveLeader* leader;  ///< Null on other ranks than 0.
+    SaveLeader* leader;  ///< Null on ranks other than 0.
     StagingMemory& memory;
     SaveMemory& learned;
     RateLimiter* limiter;
-    std::function<void()> reservation_changed;  ///< A job's; called after it was set.
+    std::function<void()> reservation_changed;  ///< Called after SaveJob::reservation was set.
   };
   explicit SaveWorker(const Parts& parts) : parts_(parts), stuck_(parts.memory) {}
 
-  /// `await_filled` returns when the caller's threads no longer touch the job's memory, which is
-  /// given back by then. Writes and syncs that do not end by the job's deadline fail it, and are
-  /// kept aside.
+  /// Runs one save and returns its result. `await_filled` must return once the caller's threads no
+  /// longer touch the job's memory, which is then given back. Writes and syncs that do not end by
+  /// the job's deadline fail the job; StuckWrites keeps their memory until they end.
   EndMessage run(SaveJob& job, const std::function<void()>& await_filled);
 
  private:
@@ -48,9 +48,9 @@ class SaveWorker {
 
   Parts parts_;
   std::shared_ptr<const CheckpointStore> store_;
-  std::unique_ptr<Engine> engine_;  // kept from save to save; a failed one is not
+  std::unique_ptr<Engine> engine_;  // reused by the next save, unless one has failed
   StuckWrites stuck_;
-  std::unique_ptr<StuckWrite> just_stuck_;  // of the save at hand
+  std::unique_ptr<StuckWrite> just_stuck_;  // of the current save
 };
 
 }  // namespace stoker

@@ -7,15 +7,15 @@
 namespace stoker {
 namespace {
 
-/// Fits the second-level cache: what the checksum has brought there is counted from there.
+/// Fits into the L2 cache, so that the later passes over a block find it there.
 constexpr std::size_t kBlockBytes = std::size_t{128} << 10;
 
 constexpr std::uint64_t kStrideBytes = 4096;
 constexpr std::uint64_t kSampleBytes = 64;
-constexpr std::uint64_t kSmallTensorBytes = std::uint64_t{64} << 10;  // looked at as a whole
+constexpr std::uint64_t kSmallTensorBytes = std::uint64_t{64} << 10;  // not sampled, read whole
 
-/// The samples of [begin, begin + piece.size()) of a tensor. They begin at multiples of the stride
-/// in the tensor, so that they are the same wherever it lies in its file.
+/// Returns the fingerprint of [begin, begin + piece.size()) of a tensor. Samples begin at multiples
+/// of kStrideBytes in the tensor, regardless of its place in the file.
 std::uint64_t fingerprint(std::span<const std::byte> piece, std::uint64_t begin,
                           std::uint64_t sample_bytes) noexcept {
   constexpr std::uint64_t kOdd = 0x9E3779B97F4A7C15;
@@ -44,8 +44,8 @@ Digest128 ChunkScanner::scan(const LayoutFile& file, std::size_t chunk,
     const std::uint64_t begin = chunk_begin + at;
     const std::uint64_t end = begin + block.size();
     for (const PlacedTensor& placed : file.overlapping(begin, end)) {
-      // Both ends lie between two elements: blocks are multiples of every element's size, and the
-      // layout keeps elements aligned.
+      // Both ends are element boundaries: the block size is a multiple of every element size, and
+      // the layout keeps elements aligned.
       const std::uint64_t from = std::max(begin, placed.begin_bytes);
       const std::uint64_t to = std::min(end, placed.end_bytes);
       const std::span<const std::byte> piece = block.subspan(from - begin, to - from);
@@ -72,7 +72,7 @@ std::uint64_t fingerprint_of(const PlacedTensor& placed,
   const std::uint64_t sample_bytes =
       tensor.size() <= kSmallTensorBytes ? kStrideBytes : kSampleBytes;
   std::uint64_t sum = 0;
-  // Samples are cut where blocks end, as above.
+  // Samples end at block boundaries, as in scan().
   for (std::uint64_t begin = placed.begin_bytes; begin < placed.end_bytes;) {
     const std::uint64_t end = std::min((begin / kBlockBytes + 1) * kBlockBytes, placed.end_bytes);
     const std::uint64_t at = begin - placed.begin_bytes;

@@ -17,7 +17,7 @@ bool LinkParent::is_as_committed(const CheckpointFile& file, const FileInfo& inf
   const auto index = static_cast<std::size_t>(&file - files.data());
   if (index >= infos.size() || info.kind != FileKind::regular) return false;
   FileInfo committed = infos[index];
-  committed.link_count = info.link_count;  // links come and go with checkpoints
+  committed.link_count = info.link_count;  // changes when checkpoints are saved or removed
   return info == committed && info.size_bytes == file.size_bytes;
 }
 
@@ -33,7 +33,8 @@ void GroupPlanner::dissolve(std::uint32_t group) {
   member_counts_.erase(group);
 }
 
-// Once for each tensor, as it costs the caller time: afterwards it is known whether it changes.
+// Compares each tensor only once, in its second save, because it delays the caller; later scans
+// show whether it changes.
 void GroupPlanner::look_again(std::span<const SaveTensor> tensors, const CheckpointLayout& plain) {
   for (const LayoutFile& file : plain.files) {
     for (const PlacedTensor& placed : file.tensors) {
@@ -51,7 +52,7 @@ void GroupPlanner::look_again(std::span<const SaveTensor> tensors, const Checkpo
 
 std::vector<std::uint32_t> GroupPlanner::plan(std::span<const SaveTensor> tensors,
                                               const CheckpointLayout& plain, bool may_look) {
-  // A group holds only as a whole: its file has room for exactly its members.
+  // A group is valid only as a whole: its file contains exactly its members.
   std::map<std::uint32_t, std::size_t> present;
   for (const SaveTensor& tensor : tensors) {
     Known& known = known_[tensor.name];
@@ -72,7 +73,7 @@ std::vector<std::uint32_t> GroupPlanner::plan(std::span<const SaveTensor> tensor
   std::uint64_t candidate_bytes = 0;
   const auto bytes_of = [&](std::uint32_t i) {
     const Result<std::uint64_t> size = tensor_bytes(tensors[i].type, tensors[i].shape);
-    return size.ok() ? *size : 0;  // plan_layout() will say what is wrong with it
+    return size.ok() ? *size : 0;  // plan_layout() reports the error
   };
   for (std::uint32_t i = 0; i < tensors.size(); ++i) {
     const Known& known = known_.find(tensors[i].name)->second;
@@ -85,7 +86,7 @@ std::vector<std::uint32_t> GroupPlanner::plan(std::span<const SaveTensor> tensor
   if (candidate_bytes >= limits_.group_bytes_min) {
     std::sort(candidates.begin(), candidates.end(),
               [&](std::uint32_t a, std::uint32_t b) { return tensors[a].name < tensors[b].name; });
-    std::uint64_t group_bytes = limits_.group_bytes_max;  // full: the first opens a group
+    std::uint64_t group_bytes = limits_.group_bytes_max;  // full, so that the first opens a group
     for (const std::uint32_t i : candidates) {
       if (group_bytes + bytes_of(i) > limits_.group_bytes_max) {
         ++next_group_;

@@ -14,24 +14,25 @@
 
 namespace stoker {
 
-/// The checkpoint whose files may be used once more: the last one that was committed.
+/// The checkpoint whose files may be linked: the last committed one.
 struct LinkParent {
-  std::string step;  ///< Its name.
+  std::string step;  ///< Name of the checkpoint.
   std::vector<CheckpointFile> files = {};
-  std::vector<FileInfo> infos = {};  ///< Of each file, when this process wrote or linked it.
+  std::vector<FileInfo> infos = {};  ///< One for each file, when this process wrote or linked it.
 
-  /// The file of that name if its bytes may be linked once more; null otherwise.
+  /// Returns the file with that name and size if it may be linked once more; null otherwise.
   const CheckpointFile* find(std::string_view name, std::uint64_t size_bytes) const noexcept;
-  /// Whether `info` is of the regular file that was committed as `file`, and nobody has written to
-  /// it since. `file` is what find() has returned.
+  /// Whether `info` is that of the regular file that was committed as `file`, and the file was not
+  /// written to since. `file` must be a result of find().
   bool is_as_committed(const CheckpointFile& file, const FileInfo& info) const noexcept;
 };
 
-/// After so many links the bytes are written anew: one bad block must not be in every step.
+/// After this many links in a row a file is written again, so that one bad block does not affect
+/// every checkpoint.
 inline constexpr std::uint32_t kLinksMax = 16;
 
-/// Predicts which tensors will not have changed and keeps them in the same groups from save to
-/// save, so that a whole file can be linked. It may be wrong: checksums decide.
+/// Predicts which tensors will be unchanged, and keeps them in the same groups from save to save,
+/// so that a whole file can be linked. The prediction may be wrong: checksums decide.
 ///
 /// Thread safety: none.
 class GroupPlanner {
@@ -39,19 +40,19 @@ class GroupPlanner {
   struct Limits {
     std::uint64_t group_bytes_max = std::uint64_t{1} << 30;
     std::uint64_t group_bytes_min = std::uint64_t{1}
-                                    << 20;  ///< Less is written faster than linked.
+                                    << 20;  ///< Smaller groups are faster to write than to link.
   };
   GroupPlanner() : GroupPlanner(Limits()) {}
   explicit GroupPlanner(const Limits& limits) : limits_(limits) {}
 
-  /// For each tensor its group, or kNoGroup: those that were equal in the last two saves, those
-  /// that are likely unchanged and were not caught changing, and in the second save those that look
-  /// as in the first, so that the third can link them. `plain` is the layout without groups.
-  /// `may_look`: the tensors' data is memory that can be read now.
+  /// Returns the group of each tensor, or kNoGroup. Grouped are tensors that were equal in the last
+  /// two saves; those marked `likely_unchanged` that have not changed so far; and, in the second
+  /// save, those with the fingerprint of the first, so that the third can link them. `plain` is the
+  /// layout without groups. `may_look`: SaveTensor::data can be read now.
   std::vector<std::uint32_t> plan(std::span<const SaveTensor> tensors,
                                   const CheckpointLayout& plain, bool may_look = true);
 
-  /// What a save has found, for the plans to come.
+  /// Records the scans of a save, for later plans.
   void record(const CheckpointLayout& layout, std::span<const SaveTensor> tensors,
               std::span<const TensorScan> scans);
 
@@ -62,9 +63,9 @@ class GroupPlanner {
     std::vector<std::uint64_t> offsets = {};
     std::uint64_t fingerprint = 0;
     bool is_recorded = false;
-    bool was_grouped = false;  ///< When the fingerprint was taken: the two kinds do not compare.
-    bool has_changed = false;  ///< In its last save.
-    bool looks_equal = false;  ///< To the one save before this one.
+    bool was_grouped = false;  ///< At the time of `fingerprint`, which depends on it.
+    bool has_changed = false;  ///< In the last save.
+    bool looks_equal = false;  ///< Same fingerprint as in the only earlier save.
     std::uint32_t equal_count = 0;
     std::uint32_t group = kNoGroup;
   };
@@ -75,7 +76,7 @@ class GroupPlanner {
 
   const Limits limits_;
   std::map<std::string, Known, std::less<>> known_;
-  std::map<std::uint32_t, std::size_t> member_counts_;  // of each group
+  std::map<std::uint32_t, std::size_t> member_counts_;  // by group
   std::uint32_t next_group_ = 0;
 };
 

@@ -9,8 +9,7 @@
 namespace stoker {
 namespace {
 
-/// A page, and the greatest alignment that direct I/O asks for: tensors can be mapped and read
-/// directly from where they lie.
+/// The usual page size and direct I/O alignment, so that the data can be mapped or read directly.
 constexpr std::size_t kDataAlignBytes = 4096;
 
 Status bad(const SaveTensor& tensor, const char* why) {
@@ -21,26 +20,26 @@ Status check(const SaveTensor& tensor) {
   if (!tensor.offsets.empty() || !tensor.global_shape.empty()) {
     if (tensor.global_shape.size() != tensor.shape.size() ||
         tensor.offsets.size() != tensor.shape.size())
-      return bad(tensor, "the slice and the whole have different numbers of dimensions");
+      return bad(tensor, "the slice and the whole tensor have different numbers of dimensions");
     for (std::size_t i = 0; i < tensor.shape.size(); ++i) {
       if (tensor.shape[i] > tensor.global_shape[i] ||
           tensor.offsets[i] > tensor.global_shape[i] - tensor.shape[i])
-        return bad(tensor, "the slice lies outside of the tensor");
+        return bad(tensor, "the slice is outside of the tensor");
     }
   }
   if (tensor.strides_bytes.empty()) return {};
   if (tensor.strides_bytes.size() != tensor.shape.size())
-    return bad(tensor, "it has as many strides as dimensions, or none");
+    return bad(tensor, "it must have as many strides as dimensions, or none");
   if (tensor_type_bits(tensor.type) % 8 != 0)
-    return bad(tensor, "elements of less than a byte cannot have strides");
+    return bad(tensor, "elements smaller than a byte cannot have strides");
   return {};
 }
 
-/// The order of the tensors in their files, and which file each belongs to.
+/// Assigns the tensors to files, by group, and sorts them in their order in the file.
 std::map<std::uint32_t, std::vector<std::uint32_t>> deal(std::span<const SaveTensor> tensors,
                                                          std::span<const std::uint32_t> group_of) {
   std::map<std::uint32_t, std::vector<std::uint32_t>> files;
-  files[kNoGroup];  // a rank's own file is there even if it is empty
+  files[kNoGroup];  // a rank's own file exists even if it is empty
   for (std::uint32_t i = 0; i < tensors.size(); ++i)
     files[group_of.empty() ? kNoGroup : group_of[i]].push_back(i);
   for (auto& [group, members] : files) {
@@ -99,7 +98,7 @@ std::uint64_t CheckpointLayout::size_bytes() const noexcept {
 Result<CheckpointLayout> plan_layout(std::uint32_t rank, std::span<const SaveTensor> tensors,
                                      std::span<const std::uint32_t> group_of) {
   if (!group_of.empty() && group_of.size() != tensors.size())
-    return Status(Code::invalid_argument, "plan_layout: one group for each tensor, or none");
+    return Status(Code::invalid_argument, "plan_layout: needs one group for each tensor, or none");
   std::vector<std::string_view> names;
   names.reserve(tensors.size());
   for (const SaveTensor& tensor : tensors) {

@@ -1,5 +1,5 @@
 /// \file
-/// Where every byte of a rank's checkpoint will lie, planned before the first of them moves. Pure.
+/// The layout of a rank's files, planned before any byte is copied. Pure.
 #pragma once
 
 #include <cstddef>
@@ -15,44 +15,44 @@
 
 namespace stoker {
 
-/// A tensor, or the slice of one that this rank holds, to be saved.
+/// A tensor to be saved, or this rank's slice of one.
 struct SaveTensor {
   std::string name = {};
   TensorType type = TensorType::f32;
-  std::vector<std::uint64_t> shape = {};  ///< Of the slice.
-  /// Of the whole tensor, and where the slice begins in it. Empty: the slice is the whole.
+  std::vector<std::uint64_t> shape = {};  ///< Shape of the slice.
+  /// Shape of the whole tensor, and position of the slice in it. Empty: the slice is the whole.
   std::vector<std::uint64_t> global_shape = {};
   std::vector<std::uint64_t> offsets = {};
-  /// Borrowed until it is copied. In this process's memory, unless the save has a TensorCopier that
-  /// takes it for something else.
+  /// Borrowed until it is copied. An address in this process's memory, unless the TensorCopier of
+  /// the save interprets it otherwise.
   const std::byte* data = nullptr;
-  /// Distance between neighbours of each dimension, negative ones allowed. Empty: no gaps, last
-  /// dimension fastest. Types of less than a byte must have none.
+  /// Stride of each dimension; may be negative. Empty: no gaps, last dimension fastest. Must be
+  /// empty for elements smaller than a byte.
   std::vector<std::int64_t> strides_bytes = {};
-  bool likely_unchanged = false;  ///< `requires_grad=False`: worth a file that can be linked.
+  bool likely_unchanged = false;  ///< For example `requires_grad=False`: a candidate for linking.
 };
 
 /// A tensor's place in a file.
 struct PlacedTensor {
-  std::uint32_t tensor = 0;       ///< Index into what was given to plan_layout().
-  std::uint64_t begin_bytes = 0;  ///< In the file, header included.
+  std::uint32_t tensor = 0;       ///< Index into the argument of plan_layout().
+  std::uint64_t begin_bytes = 0;  ///< Offset from the start of the file, not of its data.
   std::uint64_t end_bytes = 0;
 };
 
 struct LayoutFile {
   std::string name = {};
-  std::optional<std::uint32_t> group;  ///< Of tensors that are not expected to change.
-  std::string header;                  ///< The file's first bytes, a multiple of 4096.
+  std::optional<std::uint32_t> group;  ///< Set if its tensors are not expected to change.
+  std::string header;                  ///< The first bytes of the file; a multiple of 4096 bytes.
   std::uint64_t size_bytes = 0;
-  std::vector<PlacedTensor> tensors;  ///< By begin_bytes, without gaps after the header.
+  std::vector<PlacedTensor> tensors;  ///< Sorted by begin_bytes, without gaps after the header.
 
   std::size_t chunk_count() const noexcept {
     return static_cast<std::size_t>((size_bytes + kCheckpointChunkBytes - 1) /
                                     kCheckpointChunkBytes);
   }
-  /// All have kCheckpointChunkBytes but the last.
+  /// Returns the size of a chunk: kCheckpointChunkBytes, except for the last.
   std::size_t chunk_bytes(std::size_t chunk) const noexcept;
-  /// The tensors that have bytes in [begin, end) of the file.
+  /// Returns the tensors that have bytes in [begin, end) of the file.
   std::span<const PlacedTensor> overlapping(std::uint64_t begin_bytes,
                                             std::uint64_t end_bytes) const noexcept;
 };
@@ -65,25 +65,26 @@ struct ChunkRef {
   std::uint64_t offset_bytes() const noexcept { return chunk * kCheckpointChunkBytes; }
 };
 
-/// What one rank writes: its own file, then one for each group.
+/// The files of one rank: its own file, then one for each group.
 struct CheckpointLayout {
   std::uint32_t rank = 0;
   std::vector<LayoutFile> files;
-  std::vector<ChunkRef> chunks;  ///< Of all files, in order.
+  std::vector<ChunkRef> chunks;  ///< The chunks of all files, in order.
 
   std::uint64_t size_bytes() const noexcept;
 };
 
 inline constexpr std::uint32_t kNoGroup = ~std::uint32_t{0};
 
-/// Lays out `tensors`, those of a group in that group's file: larger elements first, then by name,
-/// which is safetensors' own order and keeps every element aligned. `group_of` has one entry for
-/// each tensor, or is empty. `invalid_argument` names a tensor with a duplicate name, whose slice
-/// does not fit, or whose strides do not match its shape.
+/// Lays out `tensors`, those of a group in the group's file: larger elements first, then by name,
+/// which is the order of safetensors and keeps every element aligned. `group_of` has one entry for
+/// each tensor, or is empty. The message of `invalid_argument` names a tensor with a duplicate
+/// name, a slice outside the tensor, or wrong strides.
 Result<CheckpointLayout> plan_layout(std::uint32_t rank, std::span<const SaveTensor> tensors,
                                      std::span<const std::uint32_t> group_of = {});
 
-/// The layout as a manifest tells it: files without checksums, tensors without counts.
+/// Returns the layout as a part manifest: files without checksums, tensors without digests and
+/// counts.
 CheckpointPart describe(const CheckpointLayout& layout, std::span<const SaveTensor> tensors);
 
 }  // namespace stoker

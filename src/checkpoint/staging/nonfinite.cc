@@ -5,12 +5,12 @@
 namespace stoker {
 namespace {
 
-/// Elements in one turn of the inner loop. A constant, so that every compiler vectorises it at its
-/// usual setting, and small enough that a sum of the element's own width cannot overflow: the loop
-/// then works on whole vectors without widening.
+/// Elements in one pass of the inner loop. A constant, so that compilers vectorize it at their
+/// usual settings, and small enough that a sum of the element's own width cannot overflow: the loop
+/// works on whole vectors without widening.
 constexpr std::size_t kTurn = 128;
 
-/// Counts elements for which `is_bad` gives 1.
+/// Counts the elements for which `is_bad` returns 1.
 template <typename T, typename Test>
 std::uint64_t count_if_bad(std::span<const std::byte> bytes, Test is_bad) noexcept {
   std::uint64_t total = 0;
@@ -37,7 +37,7 @@ std::uint64_t count_exponent(std::span<const std::byte> bytes) noexcept {
       bytes, [](T value) { return static_cast<T>((value & kExponent) == kExponent ? 1 : 0); });
 }
 
-/// Formats with a single pattern, or one for each sign.
+/// Formats whose non-finite values match one pattern under a mask.
 template <std::uint8_t kMask, std::uint8_t kPattern>
 std::uint64_t count_pattern(std::span<const std::byte> bytes) noexcept {
   return count_if_bad<std::uint8_t>(bytes, [](std::uint8_t value) {

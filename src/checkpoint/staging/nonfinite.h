@@ -1,6 +1,5 @@
 /// \file
-/// Counts the values that are infinite or not a number: a run that has gone wrong shows in its
-/// checkpoints. Pure.
+/// Counts infinite and NaN values, so that checkpoints show when a run has diverged. Pure.
 #pragma once
 
 #include <cstddef>
@@ -11,11 +10,11 @@
 
 namespace stoker {
 
-/// Whether the type has values that are not finite at all.
+/// Whether the type can represent non-finite values.
 bool has_nonfinite(TensorType type) noexcept;
 
-/// How many elements of `bytes` are not finite; of a complex type, how many parts. `bytes` begins
-/// and ends between two elements.
+/// Returns the number of non-finite elements in `bytes`; for a complex type, of real and imaginary
+/// parts. `bytes` must consist of whole elements.
 std::uint64_t count_nonfinite(TensorType type, std::span<const std::byte> bytes) noexcept;
 
 }  // namespace stoker

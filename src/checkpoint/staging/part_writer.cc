@@ -21,7 +21,7 @@ class PartWriter {
       if (request.parent != nullptr && file.group && !request.staging.is_ring())
         output.source = request.parent->find(file.name, file.size_bytes);
       outputs_.push_back(std::move(output));
-      for (const PlacedTensor& placed : file.tensors)  // an empty one is in no chunk
+      for (const PlacedTensor& placed : file.tensors)  // an empty tensor is in no chunk
         if (placed.begin_bytes == placed.end_bytes) scans_[placed.tensor].digest = xxh3_128({});
     }
     in_flight_.resize(request.layout.chunks.size());
@@ -38,14 +38,14 @@ class PartWriter {
     bool is_created = false;
     std::vector<Digest128> digests;
     ChunkScanner scanner;
-    const CheckpointFile* source = nullptr;  ///< To be used again if all checksums agree.
+    const CheckpointFile* source = nullptr;  ///< File to reuse if all checksums match.
     std::uint32_t link_count = 0;
     FileInfo info;
   };
 
   const LayoutFile& layout_of(std::size_t index) const { return request_.layout.files[index]; }
 
-  /// Of a chunk, for messages.
+  /// Returns path and offset of a chunk, for messages.
   std::string where(std::size_t chunk) const {
     const ChunkRef ref = request_.layout.chunks[chunk];
     return part_.path_of(ref.file) + " at " + std::to_string(ref.offset_bytes());
@@ -64,14 +64,14 @@ class PartWriter {
   std::vector<Output> outputs_;
   std::vector<TensorScan> scans_;
   std::vector<Staging::Chunk> in_flight_;  // by index of the chunk
-  std::set<std::size_t> writing_;          // indexes of those that were submitted and not reaped
+  std::set<std::size_t> writing_;          // indexes of chunks that were submitted but not reaped
 };
 
 Status PartWriter::check_deadline() {
   if (Clock::now() < request_.deadline) return {};
-  STOKER_TRY(reap(0));  // a write that has ended is not to blame
+  STOKER_TRY(reap(0));  // so that the message does not name a write that has ended
   if (writing_.empty())
-    return Status(Code::unavailable, "the deadline passed while it was being written");
+    return Status(Code::unavailable, "the deadline passed while the save was being written");
   return Status(Code::unavailable,
                 "write " + where(*writing_.begin()) + ": did not end before the deadline");
 }
@@ -103,8 +103,8 @@ Status PartWriter::reap(std::size_t count_min, Deadline until) {
       return Status::from_errno(static_cast<int>(-done.result), "write", where(done.tag));
     if (static_cast<std::uint64_t>(done.result) < chunk.size_bytes)
       return Status(Code::io_error, "write " + where(done.tag) + ": only " +
-                                        std::to_string(done.result) + " bytes were taken");
-    // relaxed: a figure for people
+                                        std::to_string(done.result) + " bytes were written");
+    // relaxed: for progress reports
     if (request_.written_bytes != nullptr)
       request_.written_bytes->fetch_add(chunk.size_bytes, std::memory_order_relaxed);
     request_.staging.release(chunk);
@@ -112,8 +112,8 @@ Status PartWriter::reap(std::size_t count_min, Deadline until) {
   return {};
 }
 
-// Waits for the moment at which so many bytes may be written, and takes meanwhile what has ended:
-// that memory is free, and progress is seen. A moment behind the deadline is not waited for.
+// Waits until the rate limiter allows these bytes, and reaps writes meanwhile, which frees memory
+// and updates progress. Fails at once if that would be after the deadline.
 Status PartWriter::await_rate(std::uint64_t size_bytes) {
   if (request_.limiter == nullptr) return {};
   const Deadline until = deadline_after(request_.limiter->reserve(size_bytes));
@@ -121,7 +121,7 @@ Status PartWriter::await_rate(std::uint64_t size_bytes) {
     request_.limiter->give_back(size_bytes);
     return Status(Code::unavailable, "the rate limit of " +
                                          std::to_string(request_.limiter->rate_bytes_per_s()) +
-                                         " bytes/s leaves no time for it before the deadline");
+                                         " bytes/s is too low to finish before the deadline");
   }
   while (Clock::now() < until) {
     if (part_.in_flight() > 0)
@@ -151,20 +151,20 @@ Status PartWriter::write(const Staging::Chunk& chunk) {
   }
 }
 
-// A chunk is first submitted and then looked at: the device works while we do.
+// A chunk is submitted first and scanned afterwards, while the device writes it.
 Status PartWriter::write_chunks() {
   for (std::size_t taken = 0; taken < request_.layout.chunks.size();) {
     STOKER_TRY(check_deadline());
     std::optional<Staging::Chunk> chunk = request_.staging.try_take();
     if (!chunk && part_.in_flight() > 0) {
-      // In a ring those who fill may be waiting for these writes, so they are waited for first.
+      // In a ring the copying threads may be waiting for these writes, so reap them first.
       STOKER_TRY(reap(1));
       continue;
     }
     if (!chunk) chunk = request_.staging.take(request_.deadline);
     if (!chunk) {
       STOKER_TRY(request_.staging.status());
-      return Status(Code::unavailable, "the deadline passed while it was being copied");
+      return Status(Code::unavailable, "the deadline passed while the save was being copied");
     }
     ++taken;
     const ChunkRef ref = request_.layout.chunks[chunk->index];
@@ -177,8 +177,8 @@ Status PartWriter::write_chunks() {
   return {};
 }
 
-// False if the group's file has to be written. Checksums tell that the tensors are as they were;
-// whether the file is, the store tells.
+// Returns false if the group's file must be written. The checksums show that the tensors have not
+// changed; the store checks that the file has not.
 Result<bool> PartWriter::try_reuse(std::uint32_t index) {
   Output& output = outputs_[index];
   if (output.source->chunks != output.digests) return false;
@@ -195,7 +195,7 @@ Result<bool> PartWriter::try_reuse(std::uint32_t index) {
   return true;
 }
 
-// Groups of which every checksum is now known.
+// Reuses or writes the files of groups, whose checksums are all known now.
 Status PartWriter::reuse_or_write() {
   for (std::uint32_t i = 0; i < outputs_.size(); ++i) {
     if (outputs_[i].source == nullptr) continue;
@@ -228,7 +228,7 @@ Result<WrittenPart> PartWriter::write_manifest() {
     written.part.files[i].link_count = outputs_[i].link_count;
     written.infos.push_back(outputs_[i].info);
   }
-  std::size_t next = 0;  // describe() goes through files and their tensors in this order
+  std::size_t next = 0;  // describe() lists files and their tensors in this order
   for (const LayoutFile& file : request_.layout.files) {
     for (const PlacedTensor& placed : file.tensors) {
       CheckpointTensor& tensor = written.part.tensors[next++];
@@ -251,16 +251,16 @@ Result<WrittenPart> run(PartWriter& writer) {
 
 }  // namespace
 
-// Makes the files, writes the chunks, taking the checksum of each, and makes files and part
-// manifest durable. In a directory these are the steps 1 to 7 of docs/durability.md
-// (directory_part.cc). Nothing here has a name that a reader looks at. An error ends the attempt:
-// nothing is synced twice.
+// Creates the files, writes the chunks and computes their checksums, and makes the files and the
+// part manifest durable. In a directory these are steps 1 to 7 of docs/durability.md
+// (directory_part.cc). Nothing is visible to readers yet. An error ends the attempt: nothing is
+// synced twice.
 Result<WrittenPart> write_part(const PartRequest& request) {
   PartWriter writer(request);
   Result<WrittenPart> written = Status::from_errno(ENOMEM, "write a checkpoint", "");
   try {
     written = run(writer);
-  } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): `written` says it already
+  } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): `written` is ENOMEM already
   }
   if (written.ok()) return written;
   request.staging.fail(written.status());

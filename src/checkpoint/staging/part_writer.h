@@ -19,23 +19,23 @@
 
 namespace stoker {
 
-/// How far a rank is with the blocks of a save's files. While it reserves them nobody can say how
-/// many of those that are free are left for others.
+/// Whether a rank has reserved the blocks of a save's files. While it is under way, it is unknown
+/// how much of the free space is left for other saves.
 enum class Reservation : std::uint8_t { none, under_way, done };
 
 /// What one rank writes, and how. Everything is borrowed.
 struct PartRequest {
-  StagedPart& part;  ///< New; with the files of `layout`.
+  StagedPart& part;  ///< A new part with the files of `layout`.
   const CheckpointLayout& layout;
-  std::span<const SaveTensor> tensors;  ///< Their data is not looked at: `staging` has it.
+  std::span<const SaveTensor> tensors;  ///< Their data is not read: it is in `staging`.
   Staging& staging;
   std::string state_json = "null";
-  std::uint32_t depth = 8;             ///< Chunks being written at once.
-  const LinkParent* parent = nullptr;  ///< Groups use its files where they are equal.
+  std::uint32_t depth = 8;             ///< Maximum number of chunks being written.
+  const LinkParent* parent = nullptr;  ///< Groups reuse its files if they are equal; may be null.
   RateLimiter* limiter = nullptr;
   Deadline deadline = Deadline::max();
   std::function<void(Reservation)> reservation_changed = {};
-  std::atomic<std::uint64_t>* written_bytes = nullptr;  ///< Counted up as chunks complete.
+  std::atomic<std::uint64_t>* written_bytes = nullptr;  ///< Incremented as chunks complete.
 };
 
 struct WrittenPart {
@@ -47,10 +47,9 @@ struct WrittenPart {
 /// Writes this rank's files and its part manifest, and makes both durable. Takes chunks from
 /// `staging` as they are filled.
 ///
-/// After a failure `staging` has failed too, and neither `part` nor its engine may be used again:
-/// the next attempt makes new ones. Nothing is removed. Writes that have not ended by the deadline
-/// stay in flight, as `part` says: it, its engine and the memory must then be kept until they
-/// have.
+/// After a failure `staging` has failed too, and neither `part` nor its engine may be used again.
+/// Nothing is removed. Writes that have not ended by the deadline stay in flight: if
+/// `part.in_flight()` is not 0, the part, its engine and the memory must be kept until they end.
 Result<WrittenPart> write_part(const PartRequest& request);
 
 }  // namespace stoker

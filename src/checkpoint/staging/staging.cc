@@ -6,7 +6,7 @@
 namespace stoker {
 namespace {
 
-/// What the strictest devices ask of direct I/O is a page, and the largest pages have 64 KiB.
+/// Direct I/O needs at most page alignment, and the largest pages have 64 KiB.
 constexpr std::uint64_t kBoundaryBytes = std::uint64_t{64} << 10;
 
 std::uint64_t padded(std::uint64_t size_bytes) {
@@ -45,8 +45,8 @@ std::optional<Staging::Chunk> Staging::next_to_fill() {
   MutexLock lock(mutex_);
   if (!failure_.ok() || next_ == layout_.chunks.size()) return std::nullopt;
   if (!is_ring_) return at(next_++);
-  // The number is taken together with the memory: chunks are given out in order, so that the one
-  // the writer misses is never behind others that hold all the memory.
+  // Take the index together with the memory: then the chunk that the writer waits for never lacks
+  // memory because later chunks have all of it.
   while (failure_.ok() && free_.empty() && next_ < layout_.chunks.size())
     released_some_.wait(mutex_);
   if (!failure_.ok() || next_ == layout_.chunks.size()) return std::nullopt;
@@ -55,7 +55,7 @@ std::optional<Staging::Chunk> Staging::next_to_fill() {
               .memory = free_.back(),
               .size_bytes = layout_.files[ref.file].chunk_bytes(ref.chunk)};
   free_.pop_back();
-  if (next_ == layout_.chunks.size()) released_some_.notify_all();  // nobody else gets one
+  if (next_ == layout_.chunks.size()) released_some_.notify_all();  // no chunks are left to fill
   return chunk;
 }
 

@@ -14,46 +14,49 @@
 
 namespace stoker {
 
-/// Memory for this layout as a whole, each file at a boundary that direct I/O accepts.
+/// Returns the memory needed for the whole layout, with each file aligned for direct I/O.
 std::uint64_t staging_bytes(const CheckpointLayout& layout) noexcept;
 
-/// Hands the chunks of one save from the threads that copy to the thread that writes, in file order
-/// and each as soon as it is filled. Memory for the whole layout makes an arena with every chunk in
-/// its place; less makes a ring, in which fillers wait until the writer has released a chunk.
+/// Passes the chunks of one save from the copying threads to the writing thread, in file order,
+/// each as soon as it is filled. With memory for the whole layout it is an arena, in which every
+/// chunk has its own place; with less it is a ring, in which the copying threads wait until the
+/// writer has released a chunk.
 ///
 /// Thread safety: every method may be called from any thread. `layout` and `memory` are borrowed.
 class Staging {
  public:
-  /// `memory` holds at least two chunks or staging_bytes().
+  /// `memory` must have at least two chunks, or staging_bytes().
   Staging(const CheckpointLayout& layout, std::span<std::byte> memory);
 
-  /// A chunk with its bytes. `memory` goes on to the next boundary, so that a direct write of the
-  /// file's tail can be padded in place.
+  /// A chunk with its bytes. `memory` extends to the next alignment boundary, so that a direct
+  /// write of the end of the file can be padded in place.
   struct Chunk {
-    std::size_t index = 0;  ///< Into the layout's chunks.
+    std::size_t index = 0;  ///< Index into the layout's chunks.
     std::span<std::byte> memory = {};
     std::size_t size_bytes = 0;
   };
 
   bool is_ring() const noexcept { return is_ring_; }
-  /// In an arena: where a chunk lies, filled or not.
+  /// Returns a chunk of an arena, filled or not.
   Chunk at(std::size_t index) const noexcept;
 
-  /// The next chunk to fill, in file order; empty once all were given out or somebody has failed.
+  /// Returns the next chunk to fill, in file order; nothing once all were given out or the save has
+  /// failed. In a ring it waits for memory.
   std::optional<Chunk> next_to_fill();
   void filled(const Chunk& chunk);
 
-  /// The next chunk, if it is filled; empty if it is not.
+  /// Returns the next chunk to write; nothing if it is not filled yet.
   std::optional<Chunk> try_take();
-  /// Waits for it. Empty when all have been taken, the save has failed, or `deadline` passed.
+  /// Waits for the next chunk to write. Returns nothing once all were taken, the save has failed,
+  /// or `deadline` has passed.
   std::optional<Chunk> take(Deadline deadline);
-  /// A ring's memory may be filled again. In an arena chunks stay as they are.
+  /// Makes the chunk's memory available again in a ring; does nothing in an arena.
   void release(const Chunk& chunk);
 
-  /// Ends the save for both sides; the first reason stays.
+  /// Ends the save for both sides; the first error is kept.
   void fail(Status status);
   Status status() const;
-  /// The bytes of all chunks that were filled.
+  /// Returns the number of bytes in all chunks that were filled.
   std::uint64_t filled_bytes() const;
 
  private:

@@ -10,7 +10,7 @@ namespace stoker {
 namespace {
 
 constexpr std::size_t kRingChunksMin = 2;   // one is filled while the other is written
-constexpr std::size_t kRingChunksMax = 64;  // more would only be more memory to touch
+constexpr std::size_t kRingChunksMax = 64;  // more memory would bring nothing
 constexpr std::size_t kHugePageBytes = std::size_t{2} << 20;
 
 Result<std::unique_ptr<Arena>> map_arena(std::size_t size_bytes) {
@@ -32,7 +32,7 @@ std::size_t StagingMemory::grant_bytes(std::uint64_t save_bytes) const noexcept 
 }
 
 bool StagingMemory::fits(std::size_t size_bytes) const {
-  // Free arenas do not count: they are unmapped if they stand in the way.
+  // Free arenas do not count: take() unmaps them if none is large enough.
   return !budget_ || lent_bytes_ == aside_bytes_ || lent_bytes_ + size_bytes <= *budget_;
 }
 
@@ -42,7 +42,7 @@ bool StagingMemory::is_short_of(std::size_t size_bytes) const {
 }
 
 Result<std::unique_ptr<Arena>> StagingMemory::take(std::size_t size_bytes, Deadline deadline) {
-  std::vector<std::unique_ptr<Arena>> unmapped;  // outside of the lock
+  std::vector<std::unique_ptr<Arena>> unmapped;  // destroyed after the lock is released
   {
     MutexLock lock(mutex_);
     while (!fits(size_bytes)) {
@@ -64,14 +64,14 @@ Result<std::unique_ptr<Arena>> StagingMemory::take(std::size_t size_bytes, Deadl
       return arena;
     }
     lent_bytes_ += size_bytes;
-    unmapped.swap(free_);  // all too small: the next save will be as large as this one
+    unmapped.swap(free_);  // none fits: the next save will be as large as this one
   }
   unmapped.clear();
   Result<std::unique_ptr<Arena>> made = make_(size_bytes);
   {
     MutexLock lock(mutex_);
     lent_bytes_ -= size_bytes;
-    if (made.ok()) lent_bytes_ += (*made)->bytes().size();  // which may be more
+    if (made.ok()) lent_bytes_ += (*made)->bytes().size();  // may be more than size_bytes
   }
   if (!made.ok()) returned_.notify_all();
   return made;

@@ -1,5 +1,5 @@
 /// \file
-/// Engines that give up when somebody asks to stop, for saves and copies that take no stop token.
+/// Engines that fail after a stop request, for saves and copies that take no stop token.
 #pragma once
 
 #include <cerrno>
@@ -11,8 +11,8 @@
 
 namespace stoker {
 
-/// For a Checkpointer: once `stop` fires every transfer counts as failed, so that the save fails,
-/// cleans up and commits nothing.
+/// For a Checkpointer: once `stop` fires every transfer fails, so that the save fails, cleans up
+/// and commits nothing.
 inline EngineFactory make_stoppable_writes(std::stop_token stop,
                                            EngineKind kind = EngineKind::automatic) {
   constexpr std::uint32_t kDepth = 8;
@@ -23,9 +23,8 @@ inline EngineFactory make_stoppable_writes(std::stop_token stop,
   };
 }
 
-/// For a CheckpointReader that reads a piece at a time: `cancelled` from the first piece after
-/// `stop` has fired. Pieces are few chunks, for which a ring is not worth its making: `automatic`
-/// takes none.
+/// For a CheckpointReader that reads in pieces: `cancelled` from the first piece after `stop` has
+/// fired. A piece is a few chunks, too little to set up an io_uring: `automatic` means `sync`.
 inline EngineFactory make_stoppable_reads(std::stop_token stop,
                                           EngineKind kind = EngineKind::automatic) {
   return [stop = std::move(stop), kind]() -> Result<std::unique_ptr<Engine>> {

@@ -12,18 +12,19 @@
 
 namespace stoker {
 
-/// Writes that have not ended by their save's deadline, with all that the kernel or a thread may
-/// still reach for.
+/// Writes that have not ended by their save's deadline, with everything that the kernel or a thread
+/// may still access.
 struct StuckWrite {
   std::unique_ptr<Engine> engine;
   std::unique_ptr<Arena> arena;
-  std::unique_ptr<StagedPart> part;  ///< Has the files.
+  std::unique_ptr<StagedPart>
+      part;  ///< Owns the files. The writes have ended when it has none in flight.
 };
 
-/// Keeps such writes until they end, so that the saves after them can go on.
+/// Keeps stuck writes until they end, so that later saves can continue.
 ///
-/// Thread safety: none; it belongs to the thread of the engines, the writer's. The destructor waits
-/// for nobody: what is still stuck then is kept until the process ends.
+/// Thread safety: none; it belongs to the writer's thread. The destructor does not wait: writes
+/// that are still stuck are kept until the process ends.
 class StuckWrites {
  public:
   explicit StuckWrites(StagingMemory& memory) : memory_(memory) {}
@@ -32,8 +33,8 @@ class StuckWrites {
   ~StuckWrites();
 
   void keep(std::unique_ptr<StuckWrite> write);
-  /// Lets go of those that have ended meanwhile. `unavailable` if so many are left that one more
-  /// save would only be lost as well, and its memory with it.
+  /// Releases the writes that have ended. `unavailable` if so many are left that one more save
+  /// would probably get stuck as well, with its memory.
   Status check();
 
  private:

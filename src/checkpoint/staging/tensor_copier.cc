@@ -13,7 +13,7 @@
 namespace stoker {
 namespace {
 
-/// Copies with threads that wait for what they read.
+/// Copies with threads that block while they read.
 class ThreadedCopier final : public TensorCopier {
  public:
   ThreadedCopier(std::size_t thread_count, TensorRead read)
@@ -39,7 +39,7 @@ class ThreadedCopier final : public TensorCopier {
   }
 
  private:
-  /// The bytes of a file from `begin` on: its header and its tensors.
+  /// Fills `out` with the bytes of a file from `begin` on: its header and its tensors.
   Status fill(const LayoutFile& file, std::span<const SaveTensor> tensors, std::uint64_t begin,
               std::span<std::byte> out) const {
     const std::uint64_t end = begin + out.size();
@@ -60,7 +60,7 @@ class ThreadedCopier final : public TensorCopier {
   const TensorRead read_;
 };
 
-/// Tensors in this process's memory.
+/// Copies tensors from this process's memory.
 class HostCopier final : public TensorCopier {
  public:
   explicit HostCopier(std::size_t thread_count)

@@ -12,36 +12,45 @@
 
 namespace stoker {
 
-/// Brings the tensors of a save into staging memory. It gets all of them and their places at once,
-/// so that one which copies from a device can have many copies under way.
+/// Copies the tensors of a save into staging memory. It gets all tensors and their places at once,
+/// so that a copier for a device can have many copies in flight.
 ///
-/// Thread safety: one save at a time.
+/// Thread safety: the checkpointer makes one call at a time, from the thread that calls save().
 class TensorCopier {
  public:
   virtual ~TensorCopier() = default;
 
-  /// `invalid_argument` names a tensor that it cannot copy. Asked before the save takes anything.
+  /// Returns `invalid_argument`, with the name, for a tensor that it cannot copy: of another
+  /// device, or with SaveTensor::strides_bytes that it does not support. Called before the save
+  /// changes anything.
   virtual Status check(std::span<const SaveTensor> /*tensors*/) const { return {}; }
 
-  /// Whether SaveTensor::data is memory of this process: others may look at it before it is copied.
+  /// Whether SaveTensor::data points to memory of this process. If so, others may read it before
+  /// copy().
   virtual bool is_of_host_memory() const noexcept { return false; }
 
-  /// Takes chunks from `staging`, in their order, and hands each back as soon as it is filled.
-  /// Returns when nothing looks at the tensors any more: OK once all of them were copied, else why
-  /// not, which `staging` has been told: such a save is never committed. A writer that gives up
-  /// ends it early.
+  /// Fills every chunk of `layout`: takes chunks with Staging::next_to_fill(), which come in file
+  /// order, writes to each the bytes of the file at its offset (LayoutFile::header first, then the
+  /// tensors), and calls Staging::filled() for it, in any order. next_to_fill() waits for free
+  /// memory when `staging` is a ring, so a chunk that is complete must be handed over before the
+  /// next one is taken if no others are in flight. It returns nothing once all chunks were given
+  /// out or the save has failed.
+  ///
+  /// Returns when nothing reads the tensors or writes to the chunks any more: OK, or an error,
+  /// which fails the save. An exception fails the save as well.
   virtual Status copy(const CheckpointLayout& layout, std::span<const SaveTensor> tensors,
                       Staging& staging) = 0;
 };
 
-/// From the memory that SaveTensor::data points to, by so many threads, the caller's among them.
+/// Returns a copier from the memory at SaveTensor::data, with `thread_count` threads including the
+/// caller's.
 std::shared_ptr<TensorCopier> make_host_copier(std::size_t thread_count);
 
-/// Fills `out` with the bytes of a tensor from an offset on. Called by several threads at once.
+/// Fills `out` with the bytes of a tensor from an offset on. Called from several threads at once.
 using TensorRead = std::function<Status(const SaveTensor& tensor, std::uint64_t offset_bytes,
                                         std::span<std::byte> out)>;
 
-/// For tensors that lie in no memory: `read` brings them.
+/// Returns a copier for tensors that are not in memory: `read` reads them.
 std::shared_ptr<TensorCopier> make_reading_copier(std::size_t thread_count, TensorRead read);
 
 }  // namespace stoker

@@ -7,10 +7,10 @@
 namespace stoker {
 namespace {
 
-/// The tensor as rows: `row_bytes` without gaps, or one element where even those have gaps.
+/// The tensor as runs of `run_bytes` without gaps; a run may be a single element.
 struct Rows {
-  std::uint64_t run_bytes = 0;  ///< Lie together in memory.
-  std::size_t dimensions = 0;   ///< Outer ones, whose indices say where a run begins.
+  std::uint64_t run_bytes = 0;  ///< Contiguous in memory.
+  std::size_t dimensions = 0;   ///< Number of outer dimensions, which locate a run.
 };
 
 Rows rows_of(const SaveTensor& tensor, std::uint64_t element_bytes) {
@@ -32,7 +32,7 @@ void copy_elements(const std::byte* from, std::int64_t stride, std::span<std::by
     std::memcpy(out.data() + at, from, sizeof(T));
 }
 
-/// Elements at equal distances: one loop for each size, so that a copy is one load and one store.
+/// Copies elements at equal distances: one loop per size, so that a copy is one load and one store.
 void copy_strided(const std::byte* from, std::int64_t stride, std::uint64_t element_bytes,
                   std::span<std::byte> out) {
   switch (element_bytes) {
@@ -46,7 +46,7 @@ void copy_strided(const std::byte* from, std::int64_t stride, std::uint64_t elem
     std::memcpy(out.data() + at, from, element_bytes);
 }
 
-/// Where the run with this number begins, counted with the last outer dimension fastest.
+/// Returns the begin of the run with this number, counted with the last outer dimension fastest.
 const std::byte* run_at(const SaveTensor& tensor, std::size_t dimensions, std::uint64_t number) {
   const std::byte* at = tensor.data;
   for (std::size_t i = dimensions; i-- > 0;) {

@@ -1,5 +1,5 @@
 /// \file
-/// Copies a piece of a tensor, wherever its elements lie, to where it has no gaps. Pure.
+/// Copies a piece of a strided tensor to contiguous memory. Pure.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,8 @@
 
 namespace stoker {
 
-/// Fills `out` with the bytes [begin, begin + out.size()) of the tensor as a file has them: last
-/// dimension fastest, no gaps. Both ends must lie between two elements if it has strides.
+/// Fills `out` with the bytes [begin, begin + out.size()) of the tensor in file order: last
+/// dimension fastest, no gaps. If the tensor has strides, both ends must be element boundaries.
 void copy_tensor_bytes(const SaveTensor& tensor, std::uint64_t begin_bytes,
                        std::span<std::byte> out);
 

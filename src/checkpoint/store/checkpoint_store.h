@@ -21,45 +21,47 @@
 
 namespace stoker {
 
-/// What bears the name of a checkpoint.
+/// An entry whose name is that of a checkpoint.
 struct StoredStep {
-  std::string name;  ///< One that parse_step_name() knows.
-  /// Equal for equal checkpoints. To whoever holds the lock, the same name with the same id is the
-  /// same checkpoint.
+  std::string name;  ///< Accepted by parse_step_name().
+  /// Equal for equal checkpoints. While the caller holds the lock, the same name with the same id
+  /// is the same checkpoint.
   std::uint64_t id = 0;
-  bool is_checkpoint = true;  ///< False: something else has the name.
+  bool is_checkpoint = true;  ///< False: something other than a checkpoint has the name.
 };
 
-/// A name that is meant for something of ours and is something else. Nothing follows, writes or
-/// removes it.
+/// A name that is reserved for Stoker but belongs to something else. Stoker never follows, writes
+/// or removes it.
 struct ForeignName {
   std::string name;
   std::string reason;
 };
 
-/// Makes the new text of a note from the text that is there; nothing if there is none.
+/// Returns the new text of a note, given its present text; `text` is empty if there is no note.
 using NoteChange = std::function<Result<std::string>(const std::optional<std::string>& text)>;
 
-/// The place where checkpoints live: a directory, or a bucket. Saves, restores, retention and notes
-/// reach it through here, and so can everything that is to be a place for checkpoints.
+/// Where checkpoints are stored: a directory or a bucket. Saves, restores, retention and notes use
+/// this interface only, so a new kind of storage needs nothing but an implementation of it.
 ///
-/// What a store promises:
-/// 1. A checkpoint becomes visible as a whole, by one act: a rename in a directory, a put of an
-///    object that must not exist in a bucket. What was staged and not committed is never seen.
-/// 2. When commit() has come to CommitStage::durable, the checkpoint survives any crash.
-/// 3. One writer at a time holds the lock. A writer whose lock was taken over can neither commit
-///    nor remove anything from then on, however slow it is.
-/// 4. A checkpoint that is removed vanishes as a whole; what others share with it stays.
-/// 5. A note that update_note() has returned OK for is seen by a Retirement that has not asked yet
-///    whether the checkpoint may go.
+/// Guarantees:
+/// 1. A checkpoint becomes visible as a whole, by one operation: a rename in a directory, a put of
+///    an object that must not exist in a bucket. Staged data that was not committed is never
+///    visible.
+/// 2. Once commit() has reached CommitStage::durable, the checkpoint survives any crash.
+/// 3. One writer at a time holds the lock. A writer whose lock was taken over can no longer commit
+///    or remove anything, however slow it is.
+/// 4. A removed checkpoint disappears as a whole; data that other checkpoints share with it stays.
+/// 5. Once update_note() has returned OK, every Retirement that has not called `may_go` yet sees
+///    the note.
 ///
-/// Calls end by themselves: a store over a network limits each of them, and answers `unavailable`.
-/// (The directory's calls are limited from outside, by TimedFileOps.)
+/// No call blocks forever: a store over a network limits each call and returns `unavailable`.
+/// (TimedFileOps limits the calls of the directory store.)
 ///
-/// An object of this class is a handle; copies made by share() lead to the same place.
+/// An object of this class is a handle; share() returns another handle on the same storage.
 ///
-/// FileInfo says of a file whether it is the same as before. A store without inodes and times sets
-/// numbers of its own: they differ when the bytes may.
+/// FileInfo tells whether a file is the same as before. A store without inodes and times sets
+/// `kind` to regular, `size_bytes` to the size, and the other fields to numbers that differ
+/// whenever the bytes may differ; files whose `kind` or size is wrong are never reused.
 ///
 /// Thread safety: const methods may be called from any thread.
 /// Conformance: an implementation is done when it passes
@@ -68,69 +70,70 @@ class CheckpointStore {
  public:
   virtual ~CheckpointStore() = default;
 
-  /// Another handle on the same place, for whoever keeps one.
+  /// Returns another handle on the same storage, for callers that outlive this one.
   virtual std::shared_ptr<const CheckpointStore> share() const = 0;
 
-  /// As it was opened; for messages.
+  /// The path it was opened by; for messages.
   virtual const std::string& path() const noexcept = 0;
-  /// Whether that still leads to it. In doubt it does.
+  /// Whether path() still leads to this storage. True in doubt.
   virtual bool is_where_it_was() const = 0;
-  /// False if it was removed. An error if nobody can tell.
+  /// Returns false if the storage was removed, an error if that cannot be determined.
   virtual Result<bool> is_there() const = 0;
-  /// `unsupported` where there is no such number.
+  /// `unsupported` if the store cannot tell.
   virtual Result<std::uint64_t> free_bytes() const = 0;
 
-  // Checkpoints. Nobody needs a lock to read them.
+  // Checkpoints. Reading them needs no lock.
 
-  /// By name.
+  /// Returns all visible entries, superseded checkpoints included, sorted by name.
   virtual Result<std::vector<StoredStep>> list_steps() const = 0;
   /// `not_found` if nothing has the name.
   virtual Result<StoredStep> find_step(std::string_view name) const = 0;
-  /// The name that the last commit has left as the newest; empty where nothing says so.
+  /// Returns the name that the last commit recorded as the newest; empty if none is recorded.
   virtual Result<std::string> read_latest() const = 0;
-  /// Tells without reading it whether a checkpoint's manifest is the same as before.
+  /// Identifies a checkpoint's manifest, to tell without reading it whether it has changed. This
+  /// and read_manifest(): `not_found` if there is none, `corrupt` if its bytes are wrong.
   virtual Result<FileInfo> find_manifest(std::string_view step) const = 0;
   virtual Result<CheckpointManifest> read_manifest(std::string_view step) const = 0;
   /// Opens a checkpoint to read it. `corrupt` if something else has the name.
   virtual Result<std::unique_ptr<OpenStep>> open_step(std::string_view name) const = 0;
-  /// What CheckpointWriter::start_catalog() has kept. A cache: it may be empty, and wrong.
+  /// Reads what the CatalogKeeper has stored. A cache: it may be empty or wrong.
   virtual CatalogLines read_catalog() const { return {}; }
   virtual Result<std::vector<ForeignName>> find_foreign_names() const = 0;
 
-  // Notes: one text for each step. Nobody needs a lock to write them.
+  // Notes: one text for each step. Writing them needs no lock.
 
   virtual Result<std::vector<std::uint64_t>> list_notes() const = 0;
   virtual Result<FileInfo> find_note(std::uint64_t step) const = 0;
   /// `not_found` if there is none.
   virtual Result<std::string> read_note(std::uint64_t step) const = 0;
-  /// Replaces the text by what `change` makes of it, at once and durably. Of two changes at the
-  /// same time none is lost, unless one takes very long. `change` may be called more than once; its
-  /// error is returned, and nothing has changed. `check` is called once the text is durable, and
-  /// its answer returned. A store that takes checkpoints out of sight before it asks whether they
-  /// may go takes none out while `check` looks.
+  /// Replaces the text by the result of `change`, atomically and durably. Two concurrent updates
+  /// both take effect, unless one takes very long. `change` may be called more than once; if it
+  /// fails, its error is returned and the note is unchanged. `check` is called once the text is
+  /// durable, and its result is returned. A store that hides a checkpoint before it calls
+  /// Retirement::may_go hides none while `check` runs.
   virtual Status update_note(std::uint64_t step, const NoteChange& change,
                              const std::function<Status()>& check) const = 0;
-  /// For messages.
+  /// The path of a step's note, for messages.
   virtual std::string note_path_of(std::uint64_t step) const = 0;
 
   // Saving.
 
-  /// Takes the lock, and ends or undoes what dead writers have begun. `unavailable` names who holds
-  /// it.
+  /// Takes the lock, and completes or undoes what dead writers have begun. The message of
+  /// `unavailable` names the holder.
   virtual Result<std::unique_ptr<StoreLock>> lock(const LockOptions& options) const = 0;
-  /// Commits and removes under a lock that was taken by a handle on the same place.
+  /// Returns a writer for a lock that was taken through any handle on the same storage. It may
+  /// outlive `lock`, but can then change nothing.
   virtual std::unique_ptr<CheckpointWriter> make_writer(const StoreLock& lock) const = 0;
 
-  /// A part of the checkpoint that is to be committed from `request.staging`. Any rank may stage
-  /// one: the writer gives the name (CheckpointWriter::staging_name()).
+  /// Returns one rank's part of the checkpoint to be committed from `request.staging`. Any rank may
+  /// stage a part; the writer chooses the name (CheckpointWriter::staging_name()).
   virtual std::unique_ptr<StagedPart> make_part(StageRequest request) const = 0;
-  /// What StagedPart::seal() has stored of that rank.
+  /// Reads the part manifest that StagedPart::seal() stored for that rank.
   virtual Result<CheckpointPart> read_part(const std::string& staging,
                                            std::uint32_t rank) const = 0;
-  /// Makes sure that nothing is committed from `staging` any more, for a rank that does not hear of
-  /// the writer.
+  /// Prevents any later commit from `staging`. For a rank that gets no answer from the writer.
   virtual Abandoned abandon(const std::string& staging) const = 0;
-  /// Whether a rank has done so.
+  /// Whether a rank has abandoned `staging`.
   virtual bool is_abandoned(const std::string& staging) const = 0;
 
  protected:
@@ -139,12 +142,12 @@ class CheckpointStore {
   CheckpointStore& operator=(const CheckpointStore&) = default;
 };
 
-/// Keeps a handle on a store, for as long as it lives.
+/// Keeps the storage of a store open for as long as the handle exists.
 ///
-/// Thread safety: as the store's.
+/// Thread safety: that of the store.
 class StoreHandle {
  public:
-  // Whoever has a store can give it to whoever keeps one.
+  // Implicit, so that a store can be passed wherever a handle is kept.
   StoreHandle(const CheckpointStore& store)  // NOLINT(google-explicit-constructor)
       : store_(store.share()) {}
   explicit StoreHandle(std::shared_ptr<const CheckpointStore> store) : store_(std::move(store)) {}

@@ -16,48 +16,49 @@ namespace stoker {
 
 class CheckpointStore;
 
-/// The right to commit and remove checkpoints in a store. The destructor gives it back.
+/// The right to commit and remove checkpoints in a store. The destructor releases it.
 ///
 /// Thread safety: const methods may be called from any thread. In a forked child the lock is not
 /// held, and the destructor does nothing.
 class StoreLock {
  public:
   virtual ~StoreLock() = default;
-  /// That no other lock has, or had.
+  /// Unique among all locks ever taken.
   virtual const std::string& token() const noexcept = 0;
-  /// Who has taken over, for messages; nothing if nobody has.
+  /// Returns who has taken over the lock, for messages; nothing if it was not taken over.
   virtual std::optional<std::string> find_successor() const = 0;
 };
 
-/// How far a commit has come.
+/// The stage that a commit has reached.
 enum class CommitStage : std::uint8_t {
-  staged,   ///< Nobody can see it. It has failed.
-  visible,  ///< It has its name, or may have; whether that survives a power cut is not known.
-  durable,  ///< It is committed. `latest` may not lead to it.
+  staged,   ///< The commit has failed; the checkpoint is not visible.
+  visible,  ///< The checkpoint has, or may have, its name, but may lose it in a power cut.
+  durable,  ///< The checkpoint is committed, but `latest` may not point to it.
   complete,
 };
 
 struct StepCommit {
-  std::string staging;  ///< Holds every rank's sealed part.
+  std::string staging;  ///< Contains every rank's sealed part.
   const CheckpointManifest& manifest;
-  /// The generation of what bears the step's name now and belongs to a run that was rewound; 0 if
-  /// nobody knows it. That becomes a superseded checkpoint.
+  /// Set if a checkpoint of a rewound run has the step's name; it becomes a superseded checkpoint.
+  /// The value is its generation, 0 if unknown.
   std::optional<std::uint64_t> superseded = {};
 };
 
-/// A checkpoint that is to go.
+/// A checkpoint to be removed.
 struct Retirement {
   std::string name;
   StepName parsed = {};
   std::uint64_t generation = 0;
-  /// Asked once nobody sees the checkpoint any more. False: it is visible again.
+  /// Called once the checkpoint is hidden. If it returns false, the checkpoint becomes visible
+  /// again.
   std::function<bool(const Result<CheckpointManifest>& manifest)> may_go;
 };
 
-/// What has become of abandoning a save.
+/// The result of CheckpointStore::abandon().
 enum class Abandoned : std::uint8_t {
-  done,       ///< Nothing will be committed from there.
-  not_there,  ///< Nothing is staged there: it was committed or removed before.
+  done,       ///< Nothing will be committed from the staging name.
+  not_there,  ///< Nothing is staged under it: it was already committed or removed.
   unknown,
 };
 
@@ -65,12 +66,12 @@ enum class Abandoned : std::uint8_t {
 class CatalogKeeper {
  public:
   virtual ~CatalogKeeper() = default;
-  /// Failures are not told: who has no catalog reads manifests.
+  /// Failures are not reported: readers without a catalog read the manifests.
   virtual void add(const CatalogLine& line) = 0;
 };
 
-/// Changes which checkpoints there are, for the holder of the lock. Once another writer has taken
-/// over, every method fails and changes nothing: `not_found`.
+/// Commits and removes checkpoints for the holder of the lock. Once another writer has taken over,
+/// commit(), retire() and remove() change nothing and return `not_found`.
 ///
 /// Thread safety: const methods may be called from any thread.
 class CheckpointWriter {
@@ -78,25 +79,27 @@ class CheckpointWriter {
   virtual ~CheckpointWriter() = default;
 
   virtual const CheckpointStore& store() const noexcept = 0;
-  /// False once another writer has taken over, as far as this can be seen.
+  /// Returns false once this writer knows that another one has taken over.
   virtual bool is_owner() const = 0;
 
-  /// Where the ranks stage the parts of a save. `number` is new for each save under this lock.
+  /// Returns the name under which the ranks stage the parts of a save. `number` must be different
+  /// for each save under this lock.
   virtual std::string staging_name(std::uint64_t step, std::uint64_t number) const = 0;
-  /// Makes what was staged a checkpoint. `already_exists` if the name is taken by one that is not
-  /// superseded; `not_found` too if a rank has abandoned the save. `stage` says how far it has
-  /// come, whether this returns or throws.
+  /// Turns staged parts into a checkpoint. `already_exists` if the name is taken and
+  /// `commit.superseded` is not set; `not_found` also if a rank has abandoned the save. `stage` is
+  /// set to the stage reached, also if this throws.
   virtual Status commit(const StepCommit& commit, CommitStage& stage) const = 0;
-  /// Frees what was staged for a save that has failed. What resists is left for the next writer.
+  /// Frees what was staged for a failed save. What cannot be removed is left to the next writer.
   virtual void discard_staged(const std::string& staging) const = 0;
 
-  /// Takes a checkpoint out of sight for good and returns what remove() wants; nothing if it stays.
-  /// On a failure the checkpoint is there, whole, or the next writer decides about it.
+  /// Hides a checkpoint for good and returns the argument for remove(); nothing if
+  /// `retirement.may_go` keeps it. After an error the checkpoint is either intact under its name or
+  /// left to the next writer to decide.
   virtual Result<std::optional<std::string>> retire(const Retirement& retirement) const = 0;
-  /// Frees the space of what retire() has returned.
+  /// Frees the space of a checkpoint that retire() has hidden.
   virtual Status remove(std::string_view condemned) const = 0;
 
-  /// Writes a catalog anew; null where the store has none.
+  /// Writes a new catalog of `lines`; null if the store keeps none.
   virtual std::unique_ptr<CatalogKeeper> start_catalog(const CatalogLines& /*lines*/) const {
     return nullptr;
   }

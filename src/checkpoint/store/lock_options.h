@@ -9,31 +9,32 @@
 
 namespace stoker {
 
-/// A machine, from one start to the next.
+/// A machine, from one boot to the next.
 struct Machine {
-  std::string host;     ///< For people: containers often share a name.
-  std::string boot_id;  ///< Decides: no two starts have the same.
+  std::string host;     ///< For messages: containers often share a host name.
+  std::string boot_id;  ///< Identifies the machine: unique to each boot.
 
   friend bool operator==(const Machine&, const Machine&) = default;
 };
 
-/// Hears why somebody waits, once that has taken some seconds.
+/// Receives the reason for a wait that lasts longer than `after`.
 struct WaitSink {
-  /// Called on the thread that waits, which may be any.
+  /// Called on the waiting thread, which may be any thread.
   std::function<void(const std::string& text)> tell = {};
   nanoseconds after = std::chrono::seconds(5);
 };
 
+/// A store honors `timeout` and `ttl`, and the others where they apply to it.
 struct LockOptions {
-  nanoseconds timeout{0};  ///< How long to wait for another writer to end.
-  /// A writer on another host that has given no sign of life for so long is taken for dead. 0: no
-  /// signs of life are given.
+  nanoseconds timeout{0};  ///< How long to wait for another writer to finish.
+  /// A writer on another host that has sent no heartbeat for this long is presumed dead. 0: this
+  /// writer sends no heartbeats.
   nanoseconds ttl = std::chrono::seconds(60);
-  std::string job = {};    ///< For the messages of those who wait.
-  WaitSink on_wait = {};   ///< Hears who holds the lock, after some seconds of waiting.
-  std::string token = {};  ///< Names this writer; one is made if empty.
-  std::optional<Machine> machine = {};          ///< For tests; this one if empty.
-  std::function<Deadline()> now = {};           ///< For tests; the steady clock.
+  std::string job = {};                         ///< Job name, shown to waiting processes.
+  WaitSink on_wait = {};                        ///< Receives who holds the lock.
+  std::string token = {};                       ///< Identifies this writer; generated if empty.
+  std::optional<Machine> machine = {};          ///< For tests; default: this machine.
+  std::function<Deadline()> now = {};           ///< For tests; default: the steady clock.
   std::function<void(nanoseconds)> pause = {};  ///< Sleeps; may throw, which ends the wait.
 };
 

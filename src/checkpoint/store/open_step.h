@@ -15,40 +15,41 @@
 
 namespace stoker {
 
-/// The data files of a checkpoint, to be read.
+/// The data files of a checkpoint, for reading.
 ///
-/// Thread safety: every method may be called from any thread, also by several at once.
+/// Thread safety: every method may be called from several threads at once.
 class StoredFiles {
  public:
   virtual ~StoredFiles() = default;
 
-  /// Makes sure, as far as it can, that they stay readable when retention removes the checkpoint.
-  /// `corrupt` if one is missing, of another size or no file.
+  /// Opens all files, so that they stay readable, if possible, when retention removes the
+  /// checkpoint. `corrupt` if a file is missing, has another size or is not a regular file.
   virtual Status open_all() = 0;
 
-  /// Reads ranges, as read_chunks() does (io/chunk_reader.h). `not_found` if the whole checkpoint
+  /// Reads ranges as read_chunks() does (io/chunk_reader.h). `not_found` if the whole checkpoint
   /// was removed meanwhile.
   virtual Status read(std::span<const ChunkRead> reads, ChunkHandler& handler,
                       const ChunkReadOptions& options) = 0;
 
-  /// Of a file, for messages.
+  /// Path of a file, for messages.
   virtual std::string path_of(std::uint32_t index) const = 0;
 };
 
-/// A checkpoint that is open: always the same one, whatever becomes of its name.
+/// An open checkpoint. It stays the same one even if its name is removed or given to another.
 ///
 /// Thread safety: const methods may be called from any thread.
 class OpenStep {
  public:
   virtual ~OpenStep() = default;
 
-  /// For messages.
+  /// Path of the checkpoint, for messages.
   virtual const std::string& path() const noexcept = 0;
   virtual Result<CheckpointManifest> read_manifest() const = 0;
-  /// The names of all its files, the manifest's among them.
+  /// Returns the names of all its files, including the manifest.
   virtual Result<std::vector<std::string>> list_files() const = 0;
   virtual Result<FileInfo> find_file(std::string_view name) const = 0;
-  /// Those of the manifest, or some with other sizes. `options` are for local files.
+  /// Returns a reader of `files`: those of the manifest, or others with their expected sizes.
+  /// `options` applies to local files.
   virtual std::shared_ptr<StoredFiles> files(const std::vector<CheckpointFile>& files,
                                              const File::Options& options) const = 0;
 };

@@ -16,7 +16,7 @@ constexpr const char* kFooter = R"(Examples:
   stoker bench cliff /data         how much the drive absorbs at full speed
   stoker bench checkpoint /data    how long a save blocks, how fast a restore is)";
 
-/// What to do, by what went wrong; empty where the message says it already.
+/// Returns what to do about an error; empty if the message says it already.
 std::string_view advice_for(const Status& status) {
   switch (status.code()) {
     case Code::denied: return "; choose a directory you may write to";

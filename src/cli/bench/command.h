@@ -1,5 +1,5 @@
 /// \file
-/// What the subcommands of `stoker bench` share.
+/// Shared by the subcommands of `stoker bench`.
 #pragma once
 
 #include <cstddef>
@@ -18,10 +18,10 @@ void add_bench_checkpoint_command(Command& bench, Context& context);
 void add_bench_disk_command(Command& bench, Context& context);
 void add_bench_cliff_command(Command& bench, Context& context);
 
-/// DIR, which may be left out. The old spelling, --path DIR, still works and is not shown.
+/// Adds DIR, which is optional. The old spelling, --path DIR, still works but is not shown.
 void add_bench_directory(Command& command, std::string& directory, const char* help);
 
-/// The same, with what the user can do about it. One line.
+/// Returns the error with advice on what to do appended. One line.
 Status with_advice(const Status& status);
 
 }  // namespace stoker::cli

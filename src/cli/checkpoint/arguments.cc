@@ -19,7 +19,7 @@
 namespace stoker::cli {
 namespace {
 
-/// The name of the directory that was typed; empty if it is none.
+/// Returns the directory name for the typed text; empty if it is not a checkpoint's name or number.
 std::string name_from(const std::string& typed) {
   if (parse_step_name(typed)) return typed;
   std::uint64_t step = 0;
@@ -29,8 +29,8 @@ std::string name_from(const std::string& typed) {
 }
 
 Result<CatalogStep> find_latest(const Catalog& catalog, const std::string& directory) {
-  // The link may be behind, or lead nowhere: what is newest is said by the manifests. But a damaged
-  // one that it leads to may be the newest, and must not be passed over in silence.
+  // The link may be outdated or broken: the manifests say which checkpoint is newest. But a damaged
+  // one that the link points to may be the newest, and must not be skipped silently.
   const CatalogStep* const linked = catalog.find(catalog.latest);
   if (linked != nullptr && !linked->is_valid()) return *linked;
   if (const CatalogStep* const step = catalog.newest()) return *step;
@@ -91,7 +91,7 @@ Result<CheckpointReader> open_step(const std::string& directory, const std::stri
   STOKER_ASSIGN(const EngineKind engine, try_engine());
   STOKER_ASSIGN(const CheckpointDirectory opened, open_directory(directory));
   const bool is_latest = typed == kLatestName;
-  // Whoever saves and keeps one checkpoint removes it as soon as there is a newer one: then that.
+  // A run that keeps one checkpoint removes it as soon as there is a newer one: open that instead.
   constexpr int kAttemptsMax = 1000;
   for (int attempt = 1;; ++attempt) {
     STOKER_ASSIGN(const CatalogStep step, find_step(directory, typed));

@@ -62,7 +62,8 @@ Status check_out(const Arguments& arguments) {
                             arguments.out));
 }
 
-/// Python gets the checkpoint itself, found by the same rules as for all commands.
+/// Passes the checkpoint's own directory to Python, so that it is found by the same rules
+/// everywhere.
 Status hand_over(const Arguments& arguments, const std::string& checkpoint) {
   std::vector<std::string> words = {"export"};
   for (const std::string& prefix : arguments.options.only) words.push_back("--only=" + prefix);

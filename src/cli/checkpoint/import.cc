@@ -37,9 +37,10 @@ namespace {
 
 constexpr std::uint64_t kMemoryBytes = std::uint64_t{256} << 20;
 constexpr std::size_t kLengthBytes = 8;
-constexpr std::size_t kReadThreads = 8;  // they wait for the disk most of the time
+constexpr std::size_t kReadThreads = 8;  // they mostly wait for the disk
 
-/// Whoever writes checkpoints sweeps directories with the names of ours: not in just any directory.
+/// A writer of checkpoints removes leftovers from its directory, so the directory must be empty,
+/// new or have checkpoints.
 Status check_directory(const ImportRequest& request) {
   FileOps& ops = posix_file_ops();
   const Result<std::vector<std::string>> names = ops.list(request.directory);
@@ -48,19 +49,18 @@ Status check_directory(const ImportRequest& request) {
     return name == kLockName || parse_step_name(name).has_value();
   });
   if (!is_ours && !names->empty())
-    return Status(Code::invalid_argument,
-                  request.directory +
-                      ": there are files, and no checkpoints among them; name a "
-                      "new directory or one with checkpoints");
+    return Status(Code::invalid_argument, request.directory +
+                                              ": has files but no checkpoints; name a "
+                                              "new directory or one with checkpoints");
   const std::string name = step_name(request.step);
   if (std::ranges::find(*names, name) == names->end()) return {};
   return Status(Code::already_exists,
-                fmt::format("{}/{}: there is such a checkpoint; choose another --step",
+                fmt::format("{}/{}: the checkpoint exists already; choose another --step",
                             request.directory, name));
 }
 
-/// The file while it is imported. Reads, and does not map: a map kills whoever touches what is gone
-/// when somebody shortens the file.
+/// The file that is imported. Uses read() and not mmap(): if the file is truncated, access to a
+/// mapping would kill the process.
 ///
 /// Thread safety: const methods from any thread.
 class Source {
@@ -78,7 +78,7 @@ class Source {
   Result<SafetensorsHeader> read_header() const {
     std::vector<std::byte> bytes(kLengthBytes);
     if (size_bytes_ < bytes.size())
-      return Status(Code::corrupt, fmt::format("{} bytes are no safetensors file", size_bytes_));
+      return Status(Code::corrupt, fmt::format("{} bytes are not a safetensors file", size_bytes_));
     STOKER_TRY(read_exactly(fd_.get(), 0, bytes, path_));
     STOKER_ASSIGN(const std::uint64_t header_bytes, safetensors_header_bytes(bytes, size_bytes_));
     bytes.resize(header_bytes);
@@ -96,7 +96,7 @@ class Source {
   const std::uint64_t size_bytes_;
 };
 
-/// The word before '=' in a Python call, so nothing else will do.
+/// The tree is a keyword in a Python call, so it must be a valid name.
 Status check_tree(const std::string& tree) {
   const auto is_letter = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
@@ -104,7 +104,7 @@ Status check_tree(const std::string& tree) {
   const bool is_word =
       !tree.empty() && is_letter(tree.front()) &&
       std::ranges::all_of(tree, [&](char c) { return is_letter(c) || (c >= '0' && c <= '9'); });
-  // What is no name for a tree in Python; a test there compares them.
+  // Names that are settings in Python; a Python test compares the two lists.
   constexpr std::array kTaken = {
       "allow",        "assign",    "blocking",     "close_timeout", "deadline",     "dedup",
       "extra",        "finite",    "force",        "in_flight",     "job",          "keep_best",
@@ -120,7 +120,8 @@ Status check_tree(const std::string& tree) {
                 "--as " + printable(tree) + ": a name of letters, digits and '_' is needed");
 }
 
-/// One tree, a dict of tensors by name, as docs/formats/checkpoint.md writes it.
+/// Returns the state: one tree, a dict of tensors by name, in the form of
+/// docs/formats/checkpoint.md.
 std::string state_of(const SafetensorsHeader& header, const std::string& tree) {
   const bool is_plain = std::ranges::none_of(
       header.entries, [](const SafetensorsEntry& entry) { return entry.name.starts_with('!'); });
@@ -146,7 +147,7 @@ std::string extra_of(const SafetensorsHeader& header, const std::string& file) {
       {{"imported_from", file.substr(file.rfind('/') + 1)}, {"metadata", std::move(metadata)}});
 }
 
-/// Draws how far the writer is while the caller waits for it.
+/// Shows the progress of the writer while the caller waits for it.
 ///
 /// Thread safety: none.
 class SaveProgress {
@@ -204,7 +205,7 @@ Result<std::uint64_t> save(const ImportRequest& request, SaveRequest contents, T
   return pending->generation();
 }
 
-/// A zip archive or a pickle, whatever its name.
+/// Whether the file is a zip archive or a pickle, by its first bytes.
 bool begins_like_torch(const std::string& file) {
   const Result<UniqueFd> fd = open_regular(posix_file_ops(), file);
   std::array<char, 4> head{};

@@ -62,7 +62,7 @@ Status run(const Arguments& arguments, Context& context) {
                                        {"tensors", report.tensor_count},
                                        {"size_bytes", report.size_bytes}}) +
                                   "\n");
-  return write_out(context, fmt::format("{}/{}: {}, {}, generation {}\n`latest` leads to it now\n",
+  return write_out(context, fmt::format("{}/{}: {}, {}, generation {}\n`latest` points to it now\n",
                                         arguments.request.directory, report.name,
                                         counted(report.tensor_count, "tensor"),
                                         format_bytes(report.size_bytes), report.generation));

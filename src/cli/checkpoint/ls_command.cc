@@ -38,11 +38,11 @@ struct Listing {
   Catalog catalog;
   AllNotes notes;
   double now_s = 0;
-  bool is_in_memory = false;             ///< Its filesystem: a power cut takes it all.
-  std::map<std::string, bool> verified;  ///< By name, whether it is whole; of those looked at.
-  std::map<std::string, Status> unchecked = {};  ///< By name, why it could not be looked at.
+  bool is_in_memory = false;                     ///< On tmpfs or ramfs: lost on power failure.
+  std::map<std::string, bool> verified;          ///< By name: whether it is undamaged, if checked.
+  std::map<std::string, Status> unchecked = {};  ///< By name: why it could not be checked.
 
-  /// The newest, wherever the link leads.
+  /// Returns the name of the newest checkpoint, wherever the link points.
   std::string latest() const {
     const CatalogStep* const newest = catalog.newest();
     return newest == nullptr ? std::string() : newest->name;
@@ -55,7 +55,7 @@ struct Listing {
   }
 };
 
-/// "12 s", "5 min", "3.2 h", "14.0 d": how old, not how exactly.
+/// Returns the approximate age: "12 s", "5 min", "3.2 h", "14.0 d".
 std::string age_text(double seconds) {
   constexpr double kMinute = 60;
   constexpr double kHour = 60 * kMinute;
@@ -73,7 +73,7 @@ std::string flags_text(const Listing& listing, const CatalogStep& step) {
   };
   add(step.name == listing.latest(), "latest");
   add(!step.is_valid(), is_damage(step.problem) ? "damaged" : "unreadable");
-  add(step.is_superseded(), step.name);  // which is what it is called by
+  add(step.is_superseded(), step.name);  // the name to use for it in commands
   add(step.has_new_nonfinite, "non-finite");
   add(note_of(listing.notes, step).is_pinned, "pinned");
   return text;
@@ -164,7 +164,7 @@ Result<bool> is_in_memory(const std::string& directory) {
   return kind.name == "tmpfs" || kind.name == "ramfs";
 }
 
-/// Reads them all. Those that go away meanwhile are not marked.
+/// Checks all checkpoints. Those that are removed meanwhile are not marked.
 Status verify_all(const CheckpointDirectory& directory, Listing& listing, Context& context) {
   STOKER_ASSIGN(const EngineKind engine, try_engine());
   WorkProgress progress(context, "verifying", "checkpoints");

@@ -28,7 +28,7 @@ struct Arguments {
   bool json = false;
 };
 
-/// Notes go by generation, which a manifest that cannot be trusted does not tell.
+/// Notes are stored by generation, which a damaged manifest does not provide.
 Result<CatalogStep> find_whole_step(const Arguments& arguments) {
   STOKER_ASSIGN(CatalogStep step, find_step(arguments.directory, arguments.step));
   if (!step.is_valid()) return step.problem.with_context(arguments.directory + "/" + step.name);
@@ -52,7 +52,7 @@ Result<std::map<std::string, double>> parse_values(const std::vector<std::string
   return values;
 }
 
-/// What was said about a checkpoint, for programs.
+/// Returns what identifies a checkpoint, for JSON output.
 Json told_of(const CatalogStep& step) {
   return {{"name", step.name}, {"step", step.parsed.step}, {"generation", step.generation}};
 }

@@ -42,7 +42,7 @@ struct Arguments {
   bool json = false;
 };
 
-/// "val_loss:min:3"; the count may be left out. The metric may have colons itself.
+/// Parses "val_loss:min:3"; the count is optional. The metric may contain colons.
 Result<KeepBest> parse_keep_best(std::string text) {
   const Status refused(Code::invalid_argument,
                        "--keep-best " + printable(text) +
@@ -76,12 +76,12 @@ Result<RetentionRules> rules_from(const Arguments& arguments) {
   }
   if (rules.keep_last || rules.keep_every || rules.keep_best) return rules;
   return Status(Code::invalid_argument,
-                "without a rule all stay: give --keep-last, --keep-every or --keep-best");
+                "without a rule all are kept: give --keep-last, --keep-every or --keep-best");
 }
 
 struct Removal {
   CatalogStep step;
-  std::uint64_t size_bytes = 0;  ///< Without what others share.
+  std::uint64_t size_bytes = 0;  ///< Without files shared with other checkpoints.
 };
 
 struct Choice {
@@ -89,7 +89,7 @@ struct Choice {
   std::size_t kept_count = 0;
 };
 
-/// A value that no checkpoint has is a slip: the rule would keep nothing.
+/// A value that no checkpoint has is a typing error: the rule would keep nothing.
 Status check_metric(const CheckpointStore& store, const Catalog& catalog, const AllNotes& notes,
                     const KeepBest& best) {
   const std::set<std::string> metrics = metrics_of(catalog, notes);
@@ -100,7 +100,7 @@ Status check_metric(const CheckpointStore& store, const Catalog& catalog, const 
                 fmt::format("--keep-best: no checkpoint in {} has a value {}; {}", store.path(),
                             printable(best.metric),
                             names.empty() ? "none has any: `stoker checkpoint annotate` adds one"
-                                          : "values there are: " + names));
+                                          : "existing values: " + names));
 }
 
 Result<Choice> choose(const CheckpointStore& store, const RetentionRules& rules, Context& context) {
@@ -124,8 +124,8 @@ Result<Choice> choose(const CheckpointStore& store, const RetentionRules& rules,
   return choice;
 }
 
-/// One that cannot be removed does not keep the others; the first failure is told. One that was
-/// pinned meanwhile stays.
+/// Removes the chosen checkpoints. If one cannot be removed, continues with the others and returns
+/// the first failure. A checkpoint that was pinned meanwhile is kept.
 Status remove_all(const CheckpointWriter& writer, Choice& choice, Context& context) {
   std::vector<Removal> chosen = std::exchange(choice.removals, {});
   Status failure;
@@ -171,7 +171,8 @@ std::string render(const Arguments& arguments, const Choice& choice) {
 
 Status run(const Arguments& arguments, Context& context) {
   STOKER_ASSIGN(const RetentionRules rules, rules_from(arguments));
-  // Without the lock first: taking it writes into the directory, which had better be one of ours.
+  // Choose without the lock first: locking writes into the directory, which must be one of
+  // checkpoints.
   STOKER_ASSIGN(const CheckpointDirectory directory, open_directory(arguments.directory));
   STOKER_ASSIGN(Choice choice, choose(directory, rules, context));
   if (arguments.dry_run || choice.removals.empty())

@@ -33,7 +33,7 @@ struct Shown {
   CatalogStep step;
   CheckpointManifest manifest;
   CheckpointNote note;
-  /// By name: all slices.
+  /// All slices of each tensor, by name.
   std::map<std::string_view, std::vector<const CheckpointTensor*>> tensors;
 
   const std::string& file_of(const CheckpointTensor& tensor) const {
@@ -43,10 +43,10 @@ struct Shown {
 
 std::string time_text(double time_s) {
   const std::string text = calendar_text(time_s);
-  return text.empty() ? "at no time that a calendar has" : text;
+  return text.empty() ? "at an invalid time" : text;
 }
 
-/// One line, and no more than a screen has.
+/// Returns one line of limited length.
 std::string shortened(const std::string& text) {
   const std::string safe = printable(text);
   return safe.size() <= kTextMax
@@ -113,8 +113,8 @@ std::string state_text(const Shown& shown) {
   return text;
 }
 
-/// A tree as it stands in the manifest, which was checked: it is JSON. A line break in it can only
-/// be space between two values.
+/// Removes line breaks from a tree in the manifest. The manifest was validated, so the tree is
+/// JSON, and a line break in it can only be space between two values.
 std::string in_one_line(std::string tree) {
   std::ranges::replace_if(tree, [](char c) { return c == '\n' || c == '\r'; }, ' ');
   return tree;
@@ -170,7 +170,7 @@ std::string render_json(const Shown& shown, const std::string& directory) {
                               {"annotations", values_json(shown.note.values)},
                               {"files", std::move(files)},
                               {"tensors", tensors_json(shown)}});
-  text.pop_back();  // the bracket that closes it
+  text.pop_back();  // the closing brace
   text += ",\"extra\":" + in_one_line(manifest.extra_json);
   text += ",\"cursor\":" + in_one_line(manifest.cursor_json) + ",\"state\":[";
   for (const std::string& tree : manifest.state_json)
@@ -194,7 +194,7 @@ Status show(const Arguments& arguments, Context& context) {
                                                  tensors_text(shown) + state_text(shown));
 }
 
-/// A run may remove what was just found: then there is a newer one to show.
+/// A run may remove the checkpoint that was just found: then show the newer one.
 Status run(const Arguments& arguments, Context& context) {
   constexpr int kAttemptsMax = 10;
   const bool is_newest = arguments.step == kLatestName;

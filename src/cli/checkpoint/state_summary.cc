@@ -17,19 +17,20 @@ struct Counts {
   std::uint64_t others = 0;
 };
 
-/// The name of the tag if the node is a tagged one (docs/formats/checkpoint.md), else empty.
+/// Returns the name of the tag if the node is tagged (docs/formats/checkpoint.md), otherwise an
+/// empty string.
 std::string_view tag_of(const Json& node) {
   if (!node.is_object() || node.size() != 1) return {};
   const std::string& key = node.sorted_items().begin()->first;
   return key.starts_with('!') ? std::string_view(key) : std::string_view();
 }
 
-/// What a tag is around.
+/// Returns the contents of a tagged node.
 const Json& inside(const Json& tagged) {
   return tagged.sorted_items().begin()->second;
 }
 
-/// The name of the tensor that a node stands for; null if it is none.
+/// Returns the name of the tensor that a node represents; null if it is not a tensor.
 const Json* tensor_of(const Json& node) {
   const std::string_view tag = tag_of(node);
   if (tag == "!scalar") return tensor_of(inside(node));
@@ -38,29 +39,29 @@ const Json* tensor_of(const Json& node) {
   return body.is_array() && !body.empty() ? &body[0] : &body;
 }
 
-/// A container, and no value that is written in several numbers.
+/// Whether the node is a container, and not a value that is written as several numbers.
 bool has_parts(std::string_view tag, const Json& node) {
   if (tag == "!complex" || tag == "!torch_size") return false;
   return tag.empty() ? node.is_structured() : inside(node).is_structured();
 }
 
-/// What a tag is around; that of a defaultdict has its factory, too.
+/// Returns the contents of a tagged node, without the factory of a defaultdict.
 const Json& body_of(std::string_view tag, const Json& node) {
   const Json& body = inside(node);
   return tag == "!default_dict" && body.is_array() && body.size() == 2 ? body[1] : body;
 }
 
-/// "dict of 2", "ordered dict of 2": what a container is called, by its tag.
+/// Returns the description of a container by its tag: "dict of 2", "ordered dict of 2".
 std::string kind_of(std::string_view tag, const Json& node) {
   if (tag.empty()) return fmt::format("{} of {}", node.is_object() ? "dict" : "list", node.size());
-  const Json* body = &body_of(tag, node);  // a dict of another kind is a tag around a dict
+  const Json* body = &body_of(tag, node);  // dicts of other kinds are a tag around a dict
   if (tag_of(*body) == "!dict") body = &inside(*body);
   std::string name(tag.substr(1));
   std::ranges::replace(name, '_', ' ');
   return fmt::format("{} of {}", name, body->size());
 }
 
-/// Trees nest at most kStateDepthMax deep, or the manifest would have been refused.
+/// Recursion is safe: a manifest whose trees are deeper than kStateDepthMax is rejected.
 void count(const Json& node, Counts& counts) {
   const std::string_view tag = tag_of(node);
   if (tensor_of(node) != nullptr) {

@@ -34,7 +34,7 @@ struct Arguments {
   bool json = false;
 };
 
-/// "tensors a, b and 3 more"; --json names all of them.
+/// Returns "tensors a, b and 3 more"; --json lists all of them.
 std::string tensors_text(const CheckpointDamage& damage) {
   if (damage.tensors.empty()) return "";
   std::string text = damage.tensors.size() == 1 ? "; tensor " : "; tensors ";
@@ -66,7 +66,8 @@ std::string render_text(const CheckpointVerifyReport& report, const std::string&
   if (!report.unchecked.empty())
     end += fmt::format("{}{} not checked", end.empty() ? "" : ", ", report.unchecked.size());
   return text + fmt::format("{}: {}, {}: {}\n", directory, counted(report.step_count, "checkpoint"),
-                            format_bytes(report.checked_bytes), end.empty() ? "all is well" : end);
+                            format_bytes(report.checked_bytes),
+                            end.empty() ? "no damage found" : end);
 }
 
 std::string render_json(const CheckpointVerifyReport& report, const std::string& directory) {
@@ -91,12 +92,13 @@ std::string render_json(const CheckpointVerifyReport& report, const std::string&
          "\n";
 }
 
-/// A `latest` that leads nowhere is damage here.
+/// Verifies one checkpoint. A broken `latest` link is reported as damage.
 Result<CheckpointVerifyReport> verify_one(const Arguments& arguments,
                                           const CheckpointVerifyOptions& options) {
   STOKER_ASSIGN(const CheckpointDirectory directory, open_directory(arguments.directory));
   const bool wants_latest = arguments.step == kLatestName;
-  // Whoever saves and keeps one checkpoint removes it as soon as there is a newer one: then that.
+  // A run that keeps one checkpoint removes it as soon as there is a newer one: verify that
+  // instead.
   constexpr int kAttemptsMax = 1000;
   Result<CheckpointVerifyReport> report = CheckpointVerifyReport();
   for (int attempt = 1;; ++attempt) {
@@ -121,7 +123,7 @@ Result<CheckpointVerifyReport> verify_all(const std::string& directory,
   return verify_checkpoints(opened, options);
 }
 
-/// Draws how far a verification is, called from the threads that read.
+/// Shows the progress of a verification; called from the reading threads.
 ///
 /// Thread safety: show() may be called from any thread.
 class VerifyLine {
@@ -145,7 +147,7 @@ class VerifyLine {
   WorkProgress line_ STOKER_GUARDED_BY(mutex_);
   std::string step_ STOKER_GUARDED_BY(mutex_);
   std::uint64_t bytes_ STOKER_GUARDED_BY(mutex_) = 0;
-  std::uint64_t bytes_before_ STOKER_GUARDED_BY(mutex_) = 0;  // of the steps that are done
+  std::uint64_t bytes_before_ STOKER_GUARDED_BY(mutex_) = 0;  // of the finished steps
 };
 
 Status run(const Arguments& arguments, Context& context) {

@@ -50,8 +50,8 @@ Result<Wanted> by_number(std::string_view what) {
   return wanted;
 }
 
-/// Cuts "SHARD/17.FIELD" behind the number; fields of TFRecords may have slashes in them, and shard
-/// names dots, so it is the shard's name that says where the number begins.
+/// Splits "SHARD/17.FIELD" after the number. Fields of TFRecords may contain slashes and shard
+/// names dots, so the names of the shards determine where the number begins.
 std::pair<std::string_view, std::string_view> split_numbered(const Dataset& dataset,
                                                              std::string_view what) {
   for (const IndexedShard& shard : dataset.index().shards()) {
@@ -74,7 +74,7 @@ Result<Wanted> by_key(const Dataset& dataset, std::string_view what, const std::
   }
   STOKER_TRY(sample.status());
   if (!dataset.source().shard_format().has_keys && !parts.second.empty()) {
-    // A key from a field __key__ may have dots of its own.
+    // A key from a field __key__ may contain dots.
     SampleRecord record;
     STOKER_TRY(dataset.read(*sample, record));
     if (record.view().find(parts.second) == nullptr) {

@@ -12,7 +12,7 @@
 namespace stoker::cli {
 namespace {
 
-/// Erases itself.
+/// A progress line that the destructor erases.
 class IndexProgressLine {
  public:
   IndexProgressLine(Context& context, bool verbose) : context_(context), verbose_(verbose) {}
@@ -63,7 +63,7 @@ void add_dataset_arguments(Command& command, DatasetArguments& arguments) {
 
 std::vector<std::vector<std::string>> group_datasets(const std::vector<std::string>& uris) {
   std::vector<std::vector<std::string>> groups;
-  std::size_t files = uris.size();  // the group of all files, once there is one
+  std::size_t files = uris.size();  // index of the group of all files, if there is one
   for (const std::string& uri : uris) {
     std::error_code ignored;
     if (std::filesystem::is_directory(uri, ignored)) {
@@ -81,7 +81,7 @@ std::vector<std::vector<std::string>> group_datasets(const std::vector<std::stri
 std::string index_cache_directory() {
   const auto variable = [](const char* name) {
     const char* value = std::getenv(name);
-    // The XDG specification: a path that is not absolute is ignored.
+    // XDG specification: paths that are not absolute must be ignored.
     return value != nullptr && *value == '/' ? std::string(value) : std::string();
   };
   if (const std::string cache = variable("XDG_CACHE_HOME"); !cache.empty())

@@ -1,5 +1,5 @@
 /// \file
-/// What the commands that read datasets share: how one is named, opened and printed.
+/// Shared by the commands that read datasets: how one is named, opened and printed.
 #pragma once
 
 #include <memory>
@@ -14,41 +14,41 @@ namespace stoker::cli {
 
 struct DatasetArguments {
   std::vector<std::string> uris;
-  std::string format;  ///< Empty: by content.
-  std::string dtype;   ///< Empty: what the files say.
+  std::string format;  ///< Empty: detected from the content.
+  std::string dtype;   ///< Empty: what the files state.
   bool verbose = false;
   bool checksums = false;
   bool rebuild = false;
-  bool needs_index_file = false;  ///< One in memory will not do.
+  bool needs_index_file = false;  ///< An index in memory is not enough.
   bool check_index = false;       ///< Check all of the index, and rebuild it if it is damaged.
   CachePolicy policy = CachePolicy::automatic;
 };
 
 /// --format, --dtype and --verbose.
 void add_dataset_options(Command& command, DatasetArguments& arguments);
-/// The same, and URI...
+/// Adds the same options, and URI...
 void add_dataset_arguments(Command& command, DatasetArguments& arguments);
 
-/// Which patterns are one dataset: each directory is one by itself, and all files together are one,
-/// so that what a shell makes of *.tar is not a dataset for each shard.
+/// Groups patterns into datasets: each directory is one dataset, and all files together are one, so
+/// that a shell's expansion of *.tar is not a dataset per shard.
 std::vector<std::vector<std::string>> group_datasets(const std::vector<std::string>& uris);
 
-/// Where indexes go when a dataset cannot be written to: $XDG_CACHE_HOME, else ~/.cache. Empty if
-/// the environment names neither.
+/// Returns where to store the index of a dataset that is not writable: below $XDG_CACHE_HOME, or
+/// below ~/.cache. Empty if the environment has neither.
 std::string index_cache_directory();
 
-/// Opens one dataset, with progress on stderr while its index is built: a line that is redrawn on a
-/// terminal, a line for each shard with --verbose elsewhere.
+/// Opens one dataset. While its index is built, shows progress on stderr: a line that is redrawn on
+/// a terminal, otherwise with --verbose one line per update.
 Result<std::shared_ptr<const Dataset>> open_dataset(const std::vector<std::string>& patterns,
                                                     const DatasetArguments& arguments,
                                                     Context& context);
 
-/// What a dataset is called in results: the pattern, or the directory of several.
+/// Returns the name of a dataset in results: the pattern, or the directory if there are several.
 std::string dataset_name(const std::vector<std::string>& patterns, const Dataset& dataset);
 
-/// "index": a CRC32C for each sample; "format": the shards' own; "unchecked": neither.
+/// Returns "index" (a CRC32C per sample), "format" (checksums in the shards) or "unchecked".
 std::string_view checks_of(const Dataset& dataset) noexcept;
-/// The same in words.
+/// Returns the same in words.
 std::string_view explain_checks(const Dataset& dataset) noexcept;
 
 std::uint64_t shard_bytes_of(const Dataset& dataset) noexcept;

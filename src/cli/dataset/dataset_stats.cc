@@ -16,7 +16,7 @@ namespace {
 constexpr std::string_view kClassField = "cls";
 constexpr std::size_t kClassesBytesMax = std::size_t{64} << 20;
 
-/// The number of a class: decimal text in a tar, an integer in the other formats.
+/// Returns the number of a class: decimal text in a tar, an integer in the other formats.
 std::optional<std::int64_t> class_number(const FieldView& field) {
   std::int64_t value = 0;
   if (field.type == FieldType::int64 || field.type == FieldType::array) {
@@ -37,7 +37,7 @@ std::optional<std::int64_t> class_number(const FieldView& field) {
   return value;
 }
 
-/// What it says is for people: one that cannot be read is passed over.
+/// The names are only for display: a file that cannot be read is ignored.
 std::map<std::int64_t, std::string> read_class_names(const ShardSource& source) {
   std::map<std::int64_t, std::string> names;
   const std::string path = source.directory() + "/classes.json";
@@ -96,7 +96,7 @@ Result<DatasetStats> gather_stats(const Dataset& dataset, std::uint64_t read_max
   SampleRecord sample;
   for (std::uint64_t i = 0; i < stats.read_count; ++i) {
     if (stop.stop_requested()) return Status(Code::cancelled, "stopped");
-    // Evenly spread, without overflow: a whole part and what is left over.
+    // Evenly spread, without overflow: quotient and remainder separately.
     const std::uint64_t step = count / stats.read_count;
     const std::uint64_t extra = count % stats.read_count;
     STOKER_TRY(dataset.read(i * step + i * extra / stats.read_count, sample));

@@ -11,7 +11,7 @@
 
 namespace stoker::cli {
 
-/// Sizes of many things.
+/// Statistics of sizes.
 struct SizeStats {
   std::uint64_t count = 0;
   std::uint64_t min_bytes = 0;
@@ -22,7 +22,7 @@ struct SizeStats {
   std::uint64_t mean_bytes() const noexcept { return count == 0 ? 0 : total_bytes / count; }
 };
 
-/// Counts sizes by powers of two: bucket 0 holds empty ones, bucket k those of [2^(k-1), 2^k).
+/// Counts sizes by powers of two: bucket 0 counts empty ones, bucket k those in [2^(k-1), 2^k).
 struct SizeHistogram {
   std::array<std::uint64_t, 65> counts{};
 
@@ -30,32 +30,32 @@ struct SizeHistogram {
   static std::uint64_t lowest_in(std::size_t bucket) noexcept;
 };
 
-/// How long the sequences of a token dataset are.
+/// Lengths of the sequences of a token dataset.
 struct TokenStats {
   std::string dtype;
-  std::uint64_t count = 0;  ///< In all sequences.
-  std::uint64_t min = 0;    ///< In a sequence.
+  std::uint64_t count = 0;  ///< Tokens in all sequences.
+  std::uint64_t min = 0;    ///< Tokens in the shortest sequence.
   std::uint64_t max = 0;
 };
 
 struct ClassStats {
   std::map<std::int64_t, std::uint64_t> counts;  ///< Samples by the number in their field "cls".
-  std::map<std::int64_t, std::string> names;     ///< From classes.json, where there is one.
+  std::map<std::int64_t, std::string> names;     ///< From classes.json, if it exists.
 
-  std::string name_of(std::int64_t number) const;  ///< Empty if it has none.
+  std::string name_of(std::int64_t number) const;  ///< Empty if the class has no name.
 };
 
 struct DatasetStats {
-  SizeStats records;        ///< Of every sample, as it lies in its shard, from the index.
-  SizeHistogram histogram;  ///< Of the same.
+  SizeStats records;        ///< Of every sample: its size in the shard, from the index.
+  SizeHistogram histogram;  ///< Of the same sizes.
   std::uint64_t read_count = 0;
   std::map<std::string, SizeStats> fields;  ///< Of the samples that were read.
-  ClassStats classes;                       ///< Of the same.
-  std::optional<TokenStats> tokens;         ///< Of every sample, where samples are tokens.
+  ClassStats classes;                       ///< Of the samples that were read.
+  std::optional<TokenStats> tokens;         ///< Of every sample, if samples are tokens.
 };
 
-/// Looks at every index entry, and reads at most `read_max` samples, evenly spread. `cancelled`
-/// when asked to stop.
+/// Reads every index entry, and at most `read_max` samples, evenly spread. `cancelled` if `stop`
+/// fires.
 Result<DatasetStats> gather_stats(const Dataset& dataset, std::uint64_t read_max,
                                   const std::stop_token& stop);
 

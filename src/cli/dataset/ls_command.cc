@@ -63,7 +63,7 @@ Status run(const LsArguments& arguments, Context& context) {
     STOKER_ASSIGN(const std::shared_ptr<const Dataset> dataset,
                   open_dataset(patterns, arguments.dataset, context));
     const Status status = list(dataset_name(patterns, *dataset), *dataset, arguments, out);
-    STOKER_TRY(out.flush());  // what was listed before a bad sample is true
+    STOKER_TRY(out.flush());  // print what was listed before a bad sample
     STOKER_TRY(status);
   }
   return {};

@@ -1,5 +1,5 @@
 /// \file
-/// What `stoker pack` and `stoker convert` share.
+/// Shared by `stoker pack` and `stoker convert`.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace stoker::cli {
 /// The options as they were typed.
 struct PackArguments {
   std::string destination;
-  std::string format;  ///< Where a command has no usual one, the user must name it.
+  std::string format;  ///< Required for a command without a default format.
   std::uint64_t samples_per_shard = 0;
   std::string shard_size;
   unsigned threads = 0;
@@ -24,13 +24,13 @@ struct PackArguments {
   bool json = false;
 };
 
-/// All but the destination.
+/// Adds all options except the destination.
 void add_pack_options(Command& command, PackArguments& arguments);
 
 Result<PackOptions> pack_options_from(const PackArguments& arguments, Context& context,
                                       WorkProgress& progress);
 
-/// "0/8": the first of eight.
+/// Parses "0/8": the first of eight.
 Status parse_task(const std::string& text, PackOptions& options);
 
 std::string render_pack_report(const PackReport& report, const std::string& directory, bool json);

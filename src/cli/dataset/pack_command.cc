@@ -76,7 +76,7 @@ Status run(Arguments& arguments, Context& context) {
                                   .excluded_directory = pack_arguments.destination,
                                   .with_hidden = arguments.hidden,
                                   .classes = arguments.classes};
-  // Whoever wants tokens means the arrays in a directory, not files to be stored as they are.
+  // For tokens, SRC is a directory of arrays, not of files to store unchanged.
   if (source_options.kind.empty() && is_token_format(pack_arguments.format))
     source_options.kind = "tokens";
   if (!arguments.dtype.empty()) {

@@ -25,7 +25,7 @@ std::vector<std::pair<std::string, std::string>> named(const ImportArguments& ar
           {"--eod", arguments.eod},           {"--text-field", arguments.text_field}};
 }
 
-/// `--name=value`, so that no value can be taken for an option.
+/// Uses `--name=value`, so that no value can be mistaken for an option.
 std::vector<std::string> command_line(const std::string& source, const std::string& kind,
                                       const PackArguments& pack, const ImportArguments& arguments) {
   std::vector<std::string> words = {"--from=" + kind, "--format=" + pack.format};

@@ -1,7 +1,7 @@
 /// \file
-/// `stoker pack` for what only Python packages read: Parquet, Petastorm, Arrow, HDF5, LMDB, and
-/// text through a tokenizer. The command hands over to stoker._commands.pack of the Python package,
-/// which packs by the same plan and into the same files.
+/// `stoker pack` for sources that only Python packages read: Parquet, Petastorm, Arrow, HDF5, LMDB,
+/// and text through a tokenizer. The command runs stoker._commands.pack of the Python package,
+/// which packs by the same plan into the same files.
 #pragma once
 
 #include <string>
@@ -31,13 +31,13 @@ struct ImportArguments {
 
 void add_import_options(Command& command, ImportArguments& arguments);
 
-/// What Python is to pack `source` as; empty if the native sources do it. `kind` is what the user
-/// calls it, or empty. `invalid_argument` if options are given that do not belong to it.
+/// Returns the kind as which Python packs `source`; empty if a native source does. `kind` is the
+/// one the user stated, or empty. `invalid_argument` for options that do not apply to it.
 Result<std::string> python_kind_of(const std::string& source, const std::string& kind,
                                    const ImportArguments& arguments);
 
-/// Replaces this process by the Python interpreter (python_program.h). Returns only if there is
-/// none.
+/// Replaces this process with the Python interpreter (python_program.h). Returns only if that
+/// fails.
 Status hand_over_to_python(const std::string& source, const std::string& kind,
                            const PackArguments& pack, const ImportArguments& arguments);
 

@@ -14,7 +14,7 @@ std::string_view text_of(const FieldView& field) {
   return {reinterpret_cast<const char*>(field.bytes.data()), field.bytes.size()};
 }
 
-/// One number as itself, none or several as a list.
+/// Returns one number as a number, none or several as a list.
 template <typename T>
 Json numbers(std::span<const std::byte> bytes) {
   std::vector<T> values(bytes.size() / sizeof(T));

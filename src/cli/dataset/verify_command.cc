@@ -60,7 +60,7 @@ std::string render_text(const VerifyReport& report, const std::string& directory
   text += fmt::format("{}: {} in {}, {}: {}", printable(directory),
                       counted(report.sample_count, "sample"), counted(report.shard_count, "shard"),
                       format_bytes(report.size_bytes),
-                      report.problems.empty() ? std::string("all is well")
+                      report.problems.empty() ? std::string("no damage found")
                                               : counted(report.problems.size(), "problem"));
   if (!report.has_manifest) text += "; no manifest to compare with";
   if (!report.has_checksums) text += "; no checksums of samples";

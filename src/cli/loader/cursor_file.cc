@@ -15,7 +15,7 @@
 namespace stoker::cli {
 namespace {
 
-constexpr std::size_t kBytesMax = 64 << 10;  // far more than a cursor has
+constexpr std::size_t kBytesMax = 64 << 10;  // far above the size of any cursor
 
 Result<std::string> read_text(int fd, const std::string& path) {
   std::string text(kBytesMax, '\0');
@@ -54,7 +54,7 @@ Result<std::optional<Cursor>> CursorFile::load() const {
   const Result<Cursor> cursor = parse_cursor(text);
   if (cursor.ok()) return std::optional<Cursor>(*cursor);
   return Status(cursor.status().code(),
-                fmt::format("--cursor-file {}: {}; remove the file to begin anew", path_,
+                fmt::format("--cursor-file {}: {}; remove the file to start over", path_,
                             cursor.status().message()));
 }
 
@@ -72,7 +72,7 @@ Status CursorFile::keep_last() {
 
 Status CursorFile::keep(const Cursor& cursor) {
   if (stdout_is_file()) {
-    // As with every failed sync there is no second try: what is in the file is not known any more.
+    // A failed sync is never retried: the contents of the file are unknown afterwards.
     if (const Status synced = ops_.fdatasync(STDOUT_FILENO); !synced.ok())
       return synced.with_context("standard output");
   }

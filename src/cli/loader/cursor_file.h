@@ -9,32 +9,33 @@
 
 namespace stoker::cli {
 
-/// Where a stream stands, in a file that outlives it.
+/// Stores the position of a stream in a file that outlives the process.
 ///
 /// Protocol, after every `every` batches and at the end:
-///   1. The keys of these batches were written to stdout.
+///   1. The keys of these batches are on stdout.
 ///   2. If stdout is a regular file, it is synced.
-///   3. The cursor replaces the file, whole and durably (publish_file).
-/// So the file never counts a sample whose key is not there. A process that dies between 1 and 3
-/// leaves more keys than the file counts: the stream that goes on prints these again, and says how
-/// many keys come before them.
+///   3. The cursor replaces the file atomically and durably (publish_file).
+/// So the file never counts a sample whose key is missing. A process that dies between 1 and 3
+/// leaves more keys than the file counts: the resumed stream prints these again, and says how many
+/// keys come before them.
 ///
 /// Thread safety: none.
 class CursorFile {
  public:
-  /// An empty path: nothing is kept.
+  /// An empty path: nothing is stored.
   CursorFile(FileOps& ops, std::string path, std::uint64_t every)
       : ops_(ops), path_(std::move(path)), every_(every) {}
 
   const std::string& path() const noexcept { return path_; }
 
-  /// What the file says; nothing if there is none. `corrupt` if it is no cursor, with the cure;
-  /// `invalid_argument` if it could not be written later.
+  /// Reads the cursor; nothing if the file does not exist. `corrupt`, with what to do, if it is not
+  /// a cursor; `invalid_argument` if its directory does not exist.
   Result<std::optional<Cursor>> load() const;
 
-  /// A batch was received and its keys are on stdout: keeps `cursor`, if it is time.
+  /// Called after a batch was received and its keys are on stdout: stores `cursor` every `every`
+  /// batches.
   Status received(const Cursor& cursor);
-  /// Keeps what received() has not kept yet.
+  /// Stores the last cursor of received() if it is not stored yet.
   Status keep_last();
 
  private:

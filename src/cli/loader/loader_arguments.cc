@@ -23,7 +23,7 @@ Status misuse(const std::string& message) {
   return Status(Code::invalid_argument, message);
 }
 
-/// "auto" is 0.
+/// Parses a number; "auto" is 0.
 Result<std::size_t> parse_count(std::string_view option, const std::string& text) {
   if (text == "auto") return std::size_t{0};
   std::size_t number = 0;
@@ -41,7 +41,8 @@ Result<Shuffle> shuffle_from(const std::string& text) {
   return misuse(fmt::format("--shuffle {}: global, block, off or resampled", text));
 }
 
-/// Everything but the data. Nothing is opened yet: a misuse is told at once.
+/// Returns everything except the data. Opens nothing, so that invalid arguments are reported at
+/// once.
 Result<LoaderWish> wish_from(const LoaderArguments& arguments) {
   LoaderWish wish{.batch_size = arguments.batch_size,
                   .global_batch_size = arguments.global_batch_size,
@@ -80,7 +81,7 @@ Result<nanoseconds> step_time_from(double milliseconds) {
       std::chrono::duration<double, std::milli>(milliseconds));
 }
 
-/// As the core checks it, in the words of the command.
+/// The same check as in the core, with a message that names the options of the command.
 Status check_full_batch(const std::string& name, const LoaderWish& wish) {
   STOKER_ASSIGN(const std::uint64_t batch, global_batch_of(wish));
   const std::uint64_t count = wish.parts.front().selected_count();

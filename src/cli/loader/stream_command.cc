@@ -53,7 +53,7 @@ struct StreamArguments {
   bool json = false;
 };
 
-/// The field "__key__" of formats that have no keys of their own, else the record's key.
+/// Returns the field "__key__" in formats without keys, otherwise the record's key.
 std::string key_of(const Batch& batch, const Column* keys, std::size_t i) {
   if (keys == nullptr || keys->views.empty() || keys->views[i].data() == nullptr)
     return batch.key(i);
@@ -69,7 +69,7 @@ std::string keys_of(const Batch& batch) {
   return text;
 }
 
-/// One stream: takes batches, prints their keys, keeps the cursor.
+/// One stream: takes batches, prints their keys, stores the cursor.
 ///
 /// Thread safety: none.
 class Stream {
@@ -82,10 +82,11 @@ class Stream {
         context_(context),
         progress_(context, "streaming", "batches") {}
 
-  /// Until the end, --max-batches or Ctrl-C. A failure leaves the cursor at the last good batch.
+  /// Runs until the end, --max-batches or Ctrl-C. A failure leaves the cursor at the last good
+  /// batch.
   Result<StreamReport> run() {
-    // The loader counts from the first call of next(), when its threads have long begun: a few
-    // batches would seem to come in no time.
+    // The loader counts time from the first call of next(), when its threads have been working for
+    // a while: the first few batches would seem to take no time.
     const Deadline began = Clock::now();
     STOKER_ASSIGN(const std::unique_ptr<Loader> loader, Loader::start(plan_.options));
     const std::stop_callback on_stop(context_.stop, [&] { loader->stop(); });
@@ -122,7 +123,7 @@ class Stream {
       STOKER_TRY(received(next.batch));
       report.cursor = next.batch.cursor();
       show(loader, batches + 1, report.batch_count);
-      simulate_step(plan_.step_time, context_.stop);  // with the batch in hand, as a training step
+      simulate_step(plan_.step_time, context_.stop);  // holds the batch, like a training step
     }
   }
 
@@ -134,7 +135,7 @@ class Stream {
   }
 
   void show(const Loader& loader, std::uint64_t batches, std::optional<std::uint64_t> count) {
-    // On a terminal that shows the keys the line would be in their way.
+    // On a terminal that shows the keys, the line would disturb them.
     if (!context_.err_is_terminal || (arguments_.print_keys && context_.out_is_terminal)) return;
     const Deadline now = Clock::now();
     if (now < next_show_) return;
@@ -159,7 +160,7 @@ class Stream {
   nanoseconds head_start_{0};
 };
 
-/// What remains to be said to somebody who pressed Ctrl-C.
+/// Returns the message after Ctrl-C.
 Status interrupted(const CursorFile& file, const StreamReport& report) {
   const std::string after = fmt::format("interrupted after {} {}", report.stats.batches,
                                         report.stats.batches == 1 ? "batch" : "batches");
@@ -178,7 +179,7 @@ Status run(const StreamArguments& arguments, Context& context) {
   if (start) {
     if (const Status resumed = resume_at(plan, *start, arguments.allow); !resumed.ok())
       return Status(resumed.code(),
-                    fmt::format("--cursor-file {}: {} (remove the file to begin anew)",
+                    fmt::format("--cursor-file {}: {} (remove the file to start over)",
                                 cursor_file.path(), resumed.message()));
     context.err << fmt::format("resumed at epoch {}, position {}: {} came before\n", start->epoch,
                                start->position, counted(samples_before(plan, *start), "sample"));
@@ -224,7 +225,7 @@ void add_stream_command(Command& stoker, Context& context) {
           "--allow", arguments->allow,
           "Settings that may differ from the cursor: global_batch_size, tail, fingerprint.")
       ->delimiter(',')
-      ->one_value_each();  // or it would take a URI after it
+      ->one_value_each();  // otherwise it would take a URI after it
   command->add_flag("--json", arguments->json, "Print one JSON object instead of text.");
   command->footer(kFooter);
   on_chosen(*command, arguments, context, run);

@@ -30,7 +30,7 @@ std::string_view worst_stage(const LoaderStats& stats) {
   return loader_stage_name(static_cast<LoaderStage>(worst));
 }
 
-/// How much of the time went by in waiting, and what that means.
+/// Returns the share of time spent waiting, and what it means.
 std::string explain_wait(const PlannedRun& plan, const LoaderStats& stats) {
   if (plan.step_time.count() == 0)
     return fmt::format("mostly in {} (taken as fast as they came: --step-ms shows stalls)",
@@ -70,7 +70,7 @@ double page_cache_share(const FetchCounters& fetch) noexcept {
 }
 
 std::uint64_t samples_per_second(const LoaderStats& stats) noexcept {
-  return bytes_per_second(stats.samples, stats.elapsed);  // a rate is a rate
+  return bytes_per_second(stats.samples, stats.elapsed);  // works for any count
 }
 
 std::string render_stream_text(const PlannedRun& plan, const StreamReport& report) {
@@ -80,10 +80,9 @@ std::string render_stream_text(const PlannedRun& plan, const StreamReport& repor
   const bool has_rows = plan.rows.tokens != 0;
   if (has_rows) text += fmt::format("  rows     {}\n", describe_rows(plan.rows));
   if (stats.batches == 0) {
-    text +=
-        report.batch_count == 0
-            ? fmt::format("  nothing is left: the cursor stands at the end, epoch {}\n", at.epoch)
-            : "  no batch was received\n";
+    text += report.batch_count == 0
+                ? fmt::format("  nothing is left: the cursor is at the end, epoch {}\n", at.epoch)
+                : "  no batch was received\n";
     return text;
   }
   text += fmt::format(

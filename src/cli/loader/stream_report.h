@@ -1,5 +1,5 @@
 /// \file
-/// What `stoker stream` says at its end.
+/// The final report of `stoker stream`.
 #pragma once
 
 #include <cstdint>
@@ -15,19 +15,19 @@ enum class StreamEnd : std::uint8_t { complete, max_batches, interrupted };
 struct StreamReport {
   StreamEnd end = StreamEnd::complete;
   LoaderStats stats = {};
-  std::optional<std::uint64_t> batch_count = {};  ///< That there were to stream; nothing: no end.
-  Cursor cursor = {};                             ///< Where the run stands now.
+  std::optional<std::uint64_t> batch_count = {};  ///< Batches in the run; nothing: no end.
+  Cursor cursor = {};                             ///< Current position of the run.
 };
 
-/// The share of the bytes that were in the page cache already; 0 if none were read.
+/// Returns the share of the bytes that were in the page cache already; 0 if none were read.
 double page_cache_share(const FetchCounters& fetch) noexcept;
 
-/// Samples in a second, rounded down; 0 if no time has passed.
+/// Returns samples per second, rounded down; 0 if no time has passed.
 std::uint64_t samples_per_second(const LoaderStats& stats) noexcept;
 
-/// Some lines, each with its end.
+/// Returns several lines, each with a line break.
 std::string render_stream_text(const PlannedRun& plan, const StreamReport& report);
-/// One object on one line.
+/// Returns one object on one line.
 std::string render_stream_json(const PlannedRun& plan, const StreamReport& report);
 
 }  // namespace stoker::cli

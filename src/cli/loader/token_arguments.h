@@ -1,5 +1,5 @@
 /// \file
-/// `--window`, `--pack` and what belongs to them: rows of tokens instead of samples.
+/// `--window`, `--pack` and related options: rows of tokens instead of samples.
 #pragma once
 
 #include <cstdint>
@@ -10,27 +10,27 @@
 
 namespace stoker::cli {
 
-/// As they were typed; as of Python's stoker.Tokens.
+/// The arguments as they were typed; same as in Python's stoker.Tokens.
 struct TokenArguments {
   std::uint64_t window = 0;  ///< 0: no windows.
-  std::uint64_t stride = 0;  ///< 0: as `window`.
+  std::uint64_t stride = 0;  ///< 0: same as `window`.
   std::uint64_t extra = 0;
   std::uint64_t pack = 0;  ///< 0: no packs.
 };
 
 void add_token_arguments(Command& command, TokenArguments& arguments);
 
-/// The rows that a stream has in place of samples. `tokens` is 0 if there are none.
+/// The rows that a stream has instead of samples. `tokens` is 0 if there are none.
 struct TokenRows {
-  std::uint64_t tokens = 0;  ///< In each row.
-  std::uint64_t count = 0;   ///< Of rows.
+  std::uint64_t tokens = 0;  ///< Tokens per row.
+  std::uint64_t count = 0;   ///< Number of rows.
   bool is_packs = false;
   Dtype dtype = Dtype::int32;  ///< As stored.
 };
 
-/// Cuts the dataset of `part`, if it was asked for: sets its windows or packs. Packs are computed
-/// now if there are none yet. `invalid_argument` for arguments that do not go together, and for a
-/// dataset that is no tokens.
+/// Sets the windows or packs of `part`, if the arguments ask for them. Computes packs now if they
+/// are not stored yet. `invalid_argument` for conflicting arguments, and for a dataset that does
+/// not consist of tokens.
 Result<TokenRows> cut_tokens(const TokenArguments& arguments, LoaderPart& part,
                              const Context& context);
 

@@ -40,8 +40,9 @@ Status run(const TuneArguments& arguments, Context& context) {
   const Result<nanoseconds> time = parse_duration(arguments.time);
   if (!time.ok()) return time.status().with_context("--time");
   if (*time < kTimeMin)
-    return Status(Code::invalid_argument,
-                  fmt::format("--time {}: nothing can be told in less than 1s", arguments.time));
+    return Status(
+        Code::invalid_argument,
+        fmt::format("--time {}: nothing can be measured in less than 1s", arguments.time));
   options.time = *time;
   options.threads_max =
       std::clamp<std::size_t>(std::thread::hardware_concurrency(), 1, kThreadsMax);

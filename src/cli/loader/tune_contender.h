@@ -8,22 +8,22 @@
 
 namespace stoker::cli {
 
-/// One setting that is being measured: a loader without end, and how fast it was.
+/// One setting to measure: a loader without end, and its rates.
 ///
 /// Thread safety: none.
 class Contender {
  public:
-  /// `plan` outlives it, and has the setting's policy.
+  /// `plan` outlives the contender, and has the setting's policy.
   Contender(const PlannedRun& plan, const TuneSetting& setting) : plan_(plan) {
     row_.setting = setting;
   }
 
-  /// Takes batches for about `slice`, of which the first quarter is not counted, nor what was ready
-  /// before. Adds a rate to the row; a failure of the loader is kept there, and is OK here.
-  /// `cancelled` when `stop` fires; `unavailable` when `limit` passes first.
+  /// Takes batches for about `slice`. The first quarter is not counted, nor are batches that were
+  /// ready before. Adds a rate to the row. A failure of the loader is stored in the row, and OK is
+  /// returned. `cancelled` when `stop` fires; `unavailable` when `limit` passes first.
   Status measure(nanoseconds slice, Deadline limit, const std::stop_token& stop);
 
-  /// Ends its loader; the next run goes on where this one stood.
+  /// Ends the loader; the next measurement continues at its position.
   void rest() { loader_.reset(); }
 
   bool is_possible() const noexcept { return row_.failure.ok(); }

@@ -1,5 +1,5 @@
 /// \file
-/// What `stoker tune` has measured, and what it makes of it.
+/// The measurements of `stoker tune`, and the conclusion from them.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace stoker::cli {
 
-/// What is searched for. 0 threads or depth: automatic.
+/// The settings to search. 0 threads or depth: automatic.
 struct TuneSetting {
   CachePolicy policy = CachePolicy::automatic;
   std::size_t threads = 0;
@@ -20,19 +20,19 @@ struct TuneSetting {
   bool operator==(const TuneSetting&) const = default;
 };
 
-/// What was measured of one setting.
+/// The measurements of one setting.
 struct TuneRow {
   TuneSetting setting;
   std::vector<double> samples_per_s;  ///< Of each run.
-  Status failure = {};                ///< Why there are none: direct where it is not possible.
+  Status failure = {};                ///< Why there are none, such as direct I/O not supported.
   double bytes_per_sample = 0;
-  double page_cache_share = 0;  ///< Of the bytes of its runs, the most of any step.
+  double page_cache_share = 0;  ///< Share of the bytes; the largest of all search steps.
 };
 
 struct TuneReport {
-  std::vector<TuneRow> rows;  ///< In the order tried; automatic is the first.
+  std::vector<TuneRow> rows;  ///< In the order tried; automatic is first.
   TuneSetting best;           ///< The fastest of the rows.
-  /// The two measured again, in turns, fresh: the fastest of many is always partly the luckiest.
+  /// Both settings measured again, alternating: the fastest of many is always partly luck.
   std::vector<double> automatic_again;
   std::vector<double> best_again;
   PairedVerdict verdict;
@@ -40,17 +40,18 @@ struct TuneReport {
   std::size_t run_count = 0;
   nanoseconds elapsed{0};
   bool is_cold = false;       ///< The shards were evicted before each run.
-  bool is_cut_short = false;  ///< The time was over before everything had been tried.
+  bool is_cut_short = false;  ///< Time ran out before everything was tried.
 };
 
-/// The largest share of a run's bytes that came from the page cache, of all settings.
+/// Returns the largest share of bytes from the page cache, over all settings.
 double most_from_page_cache(const TuneReport& report) noexcept;
 
-/// Whether runs that were meant to be cold were not: evicting does not work everywhere (tmpfs), and
-/// a run that goes through a small dataset twice has it in the page cache the second time.
+/// Whether runs that should have been cold were not: eviction does not work everywhere (tmpfs), and
+/// a run that reads a small dataset twice finds it in the page cache the second time.
 bool is_warm_after_all(const TuneReport& report) noexcept;
 
-/// `best` if the verdict is clear and figures meant to be cold were; else automatic.
+/// Returns `best` if the verdict is clear and runs that should have been cold were; otherwise
+/// automatic.
 TuneSetting recommend(const TuneReport& report) noexcept;
 
 }  // namespace stoker::cli

@@ -112,13 +112,13 @@ std::string explain_verdict(const TuneReport& report) {
       count_of(median_of(report.best_again)), count_of(median_of(report.automatic_again)),
       100 * verdict.gain, verdict.pairs, verdict.wins,
       verdict.is_clear    ? "a clear gain"
-      : verdict.gain <= 0 ? "no gain, it had been luck"
+      : verdict.gain <= 0 ? "no gain, it was luck"
                           : "within the noise, or too little to matter");
   if (verdict.pairs < kPairsMin) text += "There was no time for more pairs: --time gives more.\n";
   return text;
 }
 
-/// How cold or warm the figures are.
+/// Says how cold or warm the figures are.
 std::string explain_cache(const TuneReport& report) {
   if (!report.is_cold) {
     const double share = report.rows.front().page_cache_share;
@@ -131,7 +131,7 @@ std::string explain_cache(const TuneReport& report) {
   }
   return is_warm_after_all(report)
              ? fmt::format(
-                   "Up to {:.0f} % of a run came from the page cache all the same: it went "
+                   "Up to {:.0f} % of a run came from the page cache anyway: it went "
                    "through a small dataset more than once, or the filesystem is memory (tmpfs). "
                    "These figures are not cold.\n",
                    100 * most_from_page_cache(report))

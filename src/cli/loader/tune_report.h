@@ -6,10 +6,10 @@
 
 namespace stoker::cli {
 
-/// A table, the verdict, and the recommended setting for the command line and for Python.
+/// Returns a table, the verdict, and the recommended setting for the command line and for Python.
 std::string render_tune_text(const LoaderArguments& arguments, const PlannedRun& plan,
                              const TuneReport& report);
-/// One object on one line.
+/// Returns one object on one line.
 std::string render_tune_json(const LoaderArguments& arguments, const PlannedRun& plan,
                              const TuneReport& report);
 

@@ -43,14 +43,14 @@ class Search {
         threads_(thread_counts(options.threads_max)) {
     const std::size_t candidates = kPolicies.size() + 1 + threads_.size() + 1 + kDepths.size();
     step_count_ = kRounds * candidates + 2 * kPairsEnough;
-    // What comes last decides, so it gets longer runs. Both leave room for starting loaders.
+    // The last step decides, so its runs are longer. Both leave time for starting loaders.
     slice_ = options.time / 20 * 9 / static_cast<std::int64_t>(kRounds * candidates);
     last_slice_ = options.time / 20 * 7 / static_cast<std::int64_t>(2 * kPairsEnough);
   }
 
   Result<TuneReport> run() {
     Status status = explore();
-    if (status.code() == Code::unavailable) {  // what comes next has time of its own
+    if (status.code() == Code::unavailable) {  // the last step has its own time
       report_.is_cut_short = true;
       status = {};
     }
@@ -85,7 +85,8 @@ class Search {
     return step(candidates);
   }
 
-  /// Measures the candidates in turns, and makes the fastest `best` if it beats the first one.
+  /// Measures the candidates in turns, and makes the fastest `best` if it beats the first one by 2
+  /// %.
   Status step(const std::vector<TuneSetting>& candidates) {
     std::vector<Contender> contenders;
     for (const TuneSetting& setting : candidates) {
@@ -95,7 +96,8 @@ class Search {
     Status status;
     for (std::size_t round = 0; round < kRounds && status.ok(); ++round) {
       for (std::size_t i = 0; i < contenders.size() && status.ok(); ++i) {
-        // Another one begins each round: whoever comes after a busy one has no harm from it twice.
+        // Each round starts with another candidate, so that none is always measured after a busy
+        // one.
         Contender& contender = contenders[(i + round) % contenders.size()];
         if (!contender.is_possible()) continue;
         status = measure(contender, slice_);
@@ -114,7 +116,7 @@ class Search {
     return {};
   }
 
-  /// Automatic and the best in turns, each first every other time.
+  /// Measures automatic and the best in turns, with alternating order.
   Status confirm() {
     STOKER_ASSIGN(const PlannedRun* const plan, plan_for(report_.best.policy));
     Contender automatic(plan_, {});
@@ -157,7 +159,7 @@ class Search {
     return {};
   }
 
-  /// The plan with that policy, which is a dataset's own.
+  /// Returns the plan with that policy; a policy belongs to a dataset, so each has its own.
   Result<const PlannedRun*> plan_for(CachePolicy policy) {
     if (policy == plan_.policy) return &plan_;
     const auto found = plans_.find(policy);
@@ -180,12 +182,12 @@ class Search {
     if (same->failure.ok()) same->failure = row.failure;
   }
 
-  /// Without figures of automatic there is nothing to say.
+  /// Without measurements of automatic there is no report.
   Status check_automatic() const {
     for (const TuneRow& row : report_.rows) {
       if (row.setting != TuneSetting() || !row.samples_per_s.empty()) continue;
       if (!row.failure.ok()) return row.failure;
-      return Status(Code::unavailable, "no run was over in time: give it longer with --time");
+      return Status(Code::unavailable, "no run finished in time: give more with --time");
     }
     return {};
   }
@@ -196,7 +198,7 @@ class Search {
   Context& context_;
   ProgressLine line_;
   const Deadline began_;
-  Deadline limit_;  // of exploring, then of all
+  Deadline limit_;  // of the exploration, then of everything
   const std::vector<std::size_t> threads_;
   std::size_t step_count_ = 0;
   nanoseconds slice_{0};

@@ -1,5 +1,5 @@
 /// \file
-/// The search of `stoker tune`: short measured runs of the loader, in turns.
+/// The search of `stoker tune`: short measured runs of the loader, alternating between settings.
 #pragma once
 
 #include <cstddef>
@@ -15,12 +15,12 @@ struct TuneOptions {
   std::size_t threads_max = 1;
 };
 
-/// 1. Policies, with all else automatic. 2. Threads, with the fastest policy. 3. Depth, with the
-/// fastest number of threads. Each step takes its candidates in turns, several times; a step is
-/// taken only where it beats what was there by 2 %. 4. The outcome and automatic in turns, each of
-/// them one loader that lives through all its runs, so that automatic keeps what it has found.
+/// 1. Policies, with everything else automatic. 2. Threads, with the fastest policy. 3. Depth, with
+/// the fastest number of threads. Each step measures its candidates in turns, several times, and
+/// its winner must beat the previous setting by 2 %. 4. The result and automatic in turns, each
+/// with one loader for all its runs, so that automatic keeps what it has learned.
 ///
-/// `cancelled` when the user stopped it; `plan` is that of automatic.
+/// `cancelled` if the user interrupts. `plan` is the plan with automatic settings.
 Result<TuneReport> search_settings(const LoaderArguments& arguments, const PlannedRun& plan,
                                    const TuneOptions& options, Context& context);
 

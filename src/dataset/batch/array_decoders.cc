@@ -13,18 +13,18 @@ namespace {
 
 using Shape = std::vector<std::uint64_t>;
 
-/// What the elements of a column are, and the shape that its arrays have.
+/// The element type of a column, and the shape of its arrays.
 struct Layout {
   Dtype dtype = Dtype::uint8;
-  /// `array`: of a sample. `ragged`: of a sample without its first dimension. `pad`: of a sample
-  /// when padded.
+  /// `array`: shape of a sample. `ragged`: shape of a sample without its first dimension. `pad`:
+  /// shape of a padded sample.
   Shape shape = {};
-  /// `array`: one number for each sample. Bytes that do not say what they hold are then a number
-  /// written as text; of other columns they are plain elements.
+  /// `array`: one number per sample. Untyped bytes are then a number as text; in other columns they
+  /// are plain elements.
   bool is_number = false;
 };
 
-/// `element` repeated over all of `room`.
+/// Fills `room` with copies of `element`.
 void fill_with(std::span<std::byte> room, std::span<const std::byte> element) {
   if (std::ranges::all_of(element, [](std::byte b) { return b == std::byte{0}; })) {
     std::memset(room.data(), 0, room.size());
@@ -37,7 +37,7 @@ void fill_with(std::span<std::byte> room, std::span<const std::byte> element) {
 Status check_rows(const ArrayView& view, std::span<const std::uint64_t> wanted) {
   if (!view.shape.empty() && std::ranges::equal(view.shape.subspan(1), wanted)) return {};
   return Status(Code::invalid_argument,
-                fmt::format("its shape is {}, and after the first dimension it is to be {}",
+                fmt::format("its shape is {}, but after the first dimension it must be {}",
                             shape_text(view.shape), shape_text(wanted)));
 }
 
@@ -59,7 +59,7 @@ class ArrayDecoder final : public RowDecoder {
     STOKER_ASSIGN(const ArrayView view, arrays_.read(seen, dtype(), shape()));
     if (!std::ranges::equal(view.shape, shape()))
       return Status(Code::invalid_argument,
-                    fmt::format("its shape is {}, and that of the column is {}: samples of several "
+                    fmt::format("its shape is {}, but that of the column is {}: samples of several "
                                 "shapes need a ragged or a padded column",
                                 shape_text(view.shape), shape_text(shape())));
     if (!out.empty()) std::memcpy(out.data(), view.data.data(), out.size());
@@ -70,7 +70,7 @@ class ArrayDecoder final : public RowDecoder {
   ArrayReader arrays_;
 };
 
-/// FieldKind::pad: the first dimension is filled up to one length.
+/// FieldKind::pad: the first dimension is padded to a fixed length.
 class PadDecoder final : public RowDecoder {
  public:
   PadDecoder(Layout layout, std::vector<std::byte> element, bool cuts)
@@ -115,10 +115,10 @@ class RaggedDecoder final : public FieldDecoder {
     return std::make_unique<RaggedDecoder>(*this);
   }
 
-  /// The elements lie in the records too; lists of varints, which do not, have the spare memory to
-  /// go to.
+  /// The elements are part of the records, so they fit. Lists of varints may not: they go to the
+  /// spare memory.
   std::size_t array_bytes(std::size_t /*rows*/, std::size_t record_bytes) const noexcept override {
-    return align_array(record_bytes);
+    return record_bytes;
   }
   void begin(const ColumnRoom& room, std::size_t rows) override {
     room_ = room;
@@ -170,7 +170,7 @@ Result<std::size_t> bytes_of(const Layout& layout) {
   return bytes;
 }
 
-/// Whether it says that samples are plain elements, and how many.
+/// Whether the spec gives the dimensions of a sample, which is then plain elements.
 bool has_dimensions(const FieldSpec& spec) {
   return spec.shape && !spec.shape->empty();
 }
@@ -205,17 +205,23 @@ Result<Layout> settle(const FieldSpec& spec, const FieldView& seen) {
 }  // namespace
 
 Result<bool> is_number_text(const FieldView& field, Dtype dtype) {
-  if (field.type != FieldType::bytes || looks_like_npy(field.bytes)) return false;
-  if (parse_real(field.bytes).ok()) return true;
+  const bool is_text = field.type == FieldType::text || field.type == FieldType::json;
+  const bool is_untyped = field.type == FieldType::bytes && !looks_like_npy(field.bytes);
+  if (!is_text && !is_untyped) return false;
+  if (parse_real(field.bytes).ok()) return is_untyped;
   const bool is_printable = std::ranges::all_of(field.bytes, [](std::byte byte) {
     const auto c = std::to_integer<unsigned char>(byte);
     return (c >= ' ' && c <= '~') || (c >= '\t' && c <= '\r');
   });
-  if (field.bytes.empty() || !is_printable || dtype_size_bytes(dtype) == 1) return false;
-  return Status(Code::invalid_argument,
-                fmt::format("it is text and no number; if it is plain elements, give their shape, "
-                            "stoker.Array(\"{}\", shape)",
-                            dtype_name(dtype)));
+  // The letters of "true" would be four elements.
+  if (dtype == Dtype::boolean && is_printable && !field.bytes.empty())
+    return Status(Code::invalid_argument, "it is text: ask for bool, which reads true and false");
+  if (is_text || field.bytes.empty() || !is_printable || dtype_size_bytes(dtype) == 1) return false;
+  return Status(
+      Code::invalid_argument,
+      fmt::format("it is text, but not a number; if it is plain elements, give their shape, "
+                  "stoker.Array(\"{}\", shape)",
+                  dtype_name(dtype)));
 }
 
 bool is_plain_elements(const FieldSpec& spec, const FieldView& seen) {
@@ -245,8 +251,8 @@ Result<std::unique_ptr<FieldDecoder>> make_array_decoder(const FieldSpec& spec,
   } else {
     std::vector<std::byte> element;
     if (!put_pad(layout.dtype, spec.pad_value, element))
-      return Status(Code::invalid_argument, fmt::format("the padding {} is no {}", spec.pad_value,
-                                                        dtype_name(layout.dtype)));
+      return Status(Code::invalid_argument, fmt::format("the padding {} is not a valid {}",
+                                                        spec.pad_value, dtype_name(layout.dtype)));
     decoder = std::make_unique<PadDecoder>(std::move(layout), std::move(element), spec.pad_cut);
   }
   return decoder;

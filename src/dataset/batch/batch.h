@@ -1,5 +1,5 @@
 /// \file
-/// Batch: some samples, as columns, in memory leased from the loader's pool.
+/// Batch: samples as columns, in memory leased from the loader's pool.
 #pragma once
 
 #include <cstddef>
@@ -21,23 +21,23 @@ struct BatchData;
 class BatchShelf;
 }  // namespace internal
 
-/// One column, as views of its batch: they live as long as it does.
+/// One column. Its views are valid as long as its batch.
 struct Column {
   enum class Layout : std::uint8_t {
-    views,   ///< One view for each sample: `views`.
+    views,   ///< One view per sample: `views`.
     array,   ///< One array: `dtype`, `shape`, `data`.
     ragged,  ///< The samples' arrays one after the other: `dtype`, `shape`, `data`, `offsets`.
   };
 
   std::string_view name;
   Layout layout = Layout::views;
-  bool is_text = false;  ///< `views`: they are UTF-8, checked.
+  bool is_text = false;  ///< `views`: valid UTF-8.
 
-  /// `views`: the bytes of each sample's field. One that the sample does not have, which is
-  /// possible only where no fields were named, has a null data().
+  /// `views`: the bytes of each sample's field. If the sample lacks the field, which is possible
+  /// only if no fields were named, data() is null.
   std::span<const std::span<const std::byte>> views;
-  /// `views` of FieldKind::own, and where no fields were named: what the bytes of each are, with
-  /// its name if that may be another than the column's. Otherwise empty.
+  /// `views` of FieldKind::own, or if no fields were named: the type of each field, and for
+  /// FieldKind::own its name, which may differ from the column's. Otherwise empty.
   std::span<const FieldView> fields;
 
   Dtype dtype = Dtype::uint8;
@@ -45,18 +45,18 @@ struct Column {
   std::span<const std::uint64_t> shape;
   std::span<const std::byte> data;         ///< In C order, aligned to 64.
   std::span<const std::uint64_t> offsets;  ///< `ragged`: sample i has rows [offsets[i], [i + 1]).
-  std::span<const std::uint64_t> lengths;  ///< Of a padded array: how many rows of each are real.
+  std::span<const std::uint64_t> lengths;  ///< Padded arrays: rows of each sample without padding.
 };
 
-/// The samples of one step, in the order's order. It holds leases of the loader's memory, also
-/// after the loader is gone; destroying it gives them back. A loader cannot go on while its memory
-/// is held: see Loader::next().
+/// The samples of one step, in the order of the run. A batch holds leases of the loader's memory,
+/// also after the loader is destroyed; destroying the batch releases them. A loader cannot continue
+/// while its memory is held: see Loader::next().
 ///
 /// Thread safety: const methods from any thread. It may be destroyed on any thread, and in a forked
 /// child, where its memory is a copy that lives until the child ends.
 class Batch {
  public:
-  /// An empty one.
+  /// An empty batch.
   Batch() noexcept;
   Batch(Batch&& other) noexcept;
   Batch& operator=(Batch&& other) noexcept;
@@ -64,54 +64,54 @@ class Batch {
   Batch& operator=(const Batch&) = delete;
   ~Batch();
 
-  /// Whether there is one: false for a batch that was moved from or released. All of the methods
-  /// below but release() want true.
+  /// False for a batch that is empty, was moved from or released. All methods below except
+  /// release() require true.
   explicit operator bool() const noexcept { return data_ != nullptr; }
-  /// Gives the memory back now. Every view of it is dead.
+  /// Releases the memory now. Views of it become invalid.
   void release() noexcept;
-  /// Gives back the memory of arrays and ragged values, for a caller that has copied them: these
-  /// columns are empty from now on. The others, keys and the rest stay.
+  /// Releases the memory of arrays and ragged values, for a caller that has copied them: these
+  /// columns are empty from now on. Other columns, keys and the rest stay valid.
   void release_arrays() noexcept;
 
-  /// Its number in this run of the loader; the first is 0.
+  /// The batch's number in this run of the loader, from 0.
   std::uint64_t number() const noexcept;
   std::uint64_t epoch() const noexcept;
-  /// Where the global batch begins that this is a rank's part of.
+  /// The position at which the global batch begins.
   std::uint64_t position() const noexcept;
-  /// Samples, padded ones included; 0 on a rank that has none of a short batch (Tail::keep).
+  /// Number of samples, including padding; 0 on a rank that has none of a short batch (Tail::keep).
   std::size_t size() const noexcept;
 
   std::span<const Column> columns() const noexcept;
   /// The column of that name, or null.
   const Column* find(std::string_view name) const noexcept;
 
-  /// The position in the epoch of each sample, and which sample that is; of one that was replaced
-  /// (OnError::skip), the one that it was replaced by.
+  /// The position of each sample in the epoch, and which sample it is; for a replaced sample
+  /// (OnError::skip), its replacement.
   std::span<const std::uint64_t> positions() const noexcept;
   std::span<const SampleRef> samples() const noexcept;
-  /// 1 for each sample that counts, 0 for one that fills the batch (Tail::pad).
+  /// 1 for each valid sample, 0 for padding (Tail::pad).
   std::span<const std::uint8_t> valid() const noexcept;
-  /// The key of a sample; "<shard stem>/<number in the shard>" where its format has none. Made on
-  /// demand: batches whose keys nobody asks for cost nothing.
+  /// The key of a sample; "<shard stem>/<number in the shard>" if its format has none, and the
+  /// number of a token window or pack. Made on demand: keys that are not requested cost nothing.
   std::string key(std::size_t i) const;
 
-  /// Where a sample lies: the path of its shard, and the byte at which its record begins. An empty
-  /// path for units of tokens, and where the index is damaged.
+  /// Where a sample is stored: the path of its shard, and the offset of its record. The path is
+  /// empty for token windows and packs, and if the index is damaged.
   struct Place {
     std::string path = {};
     std::uint64_t offset_bytes = 0;
   };
   Place place(std::size_t i) const;
 
-  /// The format of the shards that a sample lies in; one without a name for units of tokens.
+  /// The format of a sample's shard; one without a name for token windows and packs.
   const ShardFormat& shard_format(std::size_t i) const noexcept;
-  /// The memory that records were read into, in which most views lie; empty if it is not kept.
+  /// The memory that records were read into, which contains most views; empty if it is not kept.
   std::span<const std::byte> record_memory() const noexcept;
 
-  /// Where a run stands that has received this batch and all before it.
+  /// The cursor of a run that has received this batch and all before it.
   const Cursor& cursor() const noexcept;
 
-  /// What it takes from the loader's memory.
+  /// Bytes of the loader's memory that the batch uses.
   std::size_t leased_bytes() const noexcept;
 
  private:

@@ -1,5 +1,5 @@
 /// \file
-/// What a Batch is made of, for those who fill it.
+/// The contents of a Batch, for the code that fills it.
 #pragma once
 
 #include <array>
@@ -20,17 +20,17 @@
 
 namespace stoker::internal {
 
-/// Heap memory in pieces that stay where they are: for what has no place in a lease, such as
-/// decoded varints, unescaped JSON text, and the records of samples that stand for others.
+/// Heap memory in pieces that do not move: for data that does not fit in a lease, such as decoded
+/// varints, unescaped JSON text, and the records of replacement samples.
 ///
 /// Thread safety: none.
 class SpareMemory {
  public:
-  /// Aligned to `align_bytes`, a power of two up to 4096. Not cleared.
+  /// Returns uninitialized memory aligned to `align_bytes`, a power of two up to 4096.
   std::span<std::byte> take(std::size_t size_bytes, std::size_t align_bytes = 64);
-  /// A copy that lives as long as this.
+  /// Returns a copy that is valid until clear().
   std::span<const std::byte> keep(std::span<const std::byte> bytes);
-  /// Frees all of it but one piece of ordinary size.
+  /// Frees all memory except one piece of ordinary size.
   void clear() noexcept;
   std::size_t size_bytes() const noexcept { return size_bytes_; }
 
@@ -49,11 +49,11 @@ class SpareMemory {
   std::size_t size_bytes_ = 0;
 };
 
-/// What a Column looks into, besides the leases.
+/// Data that a Column refers to, besides the leases.
 struct ColumnStore {
   std::string name;
   std::vector<std::span<const std::byte>> views;
-  std::vector<FieldView> fields;  ///< Of FieldKind::own and all_fields.
+  std::vector<FieldView> fields;  ///< For FieldKind::own and all_fields.
   std::vector<std::uint64_t> shape;
   std::vector<std::uint64_t> offsets;
   std::vector<std::uint64_t> lengths;
@@ -61,33 +61,33 @@ struct ColumnStore {
 
 using DatasetList = std::vector<std::shared_ptr<const Dataset>>;
 
-/// Filled by one of the loader's threads, then read through Batch. Used again from batch to batch:
-/// its vectors keep their memory, so that a run at full speed allocates nothing per sample.
+/// Filled by one of the loader's threads, then read through Batch. Reused from batch to batch: its
+/// vectors keep their memory, so that a run at full speed allocates nothing per sample.
 ///
 /// Thread safety: none.
 struct BatchData {
-  /// Forgets the samples and gives the leases back; keeps what vectors have allocated.
+  /// Removes the samples and releases the leases; vectors keep their memory.
   void clear() noexcept;
   std::string key(std::size_t i) const;
 
   const ForkGuard made_here;
   std::uint64_t number = 0;
   std::uint64_t epoch = 0;
-  std::uint64_t position = 0;  ///< Where the global batch begins, of which this is a part.
+  std::uint64_t position = 0;  ///< Where the global batch begins.
   Cursor cursor;
   std::vector<std::uint64_t> positions;
   std::vector<SampleRef> samples;
   std::vector<std::uint8_t> valid;
-  /// Key i ends at key_ends[i] of `keys` and begins where the one before it ends. An empty one is
-  /// numbered by its dataset.
+  /// Key i ends at key_ends[i] of `keys` and begins where the previous key ends. For an empty key
+  /// the dataset's numbered_key() is used.
   std::string keys;
   std::vector<std::size_t> key_ends;
 
   std::vector<Column> columns;
-  /// At least as many as columns. On the heap each: columns look into them.
+  /// At least as many as columns. Each on the heap, because columns point into them.
   std::vector<std::unique_ptr<ColumnStore>> stores;
 
-  Lease records;  ///< The samples' records, while a column has views of them.
+  Lease records;  ///< The samples' records, if a column has views of them.
   Lease arrays;   ///< Arrays and values.
   SpareMemory spare;
   std::shared_ptr<const DatasetList> datasets;  ///< For numbered keys; null for tokens.
@@ -98,8 +98,8 @@ struct BatchData {
   std::uint64_t replaced = 0;
 };
 
-/// Keeps BatchData that is between two uses. Shared by the loader and every batch it gave out, so
-/// that the last of them frees it.
+/// Keeps unused BatchData for reuse. Shared by the loader and all its batches; the last of them
+/// frees it.
 ///
 /// Thread safety: every method from any thread.
 class BatchShelf {
@@ -107,8 +107,8 @@ class BatchShelf {
   explicit BatchShelf(std::size_t capacity) : capacity_(capacity) { kept_.reserve(capacity); }
 
   std::unique_ptr<BatchData> take();
-  /// Clears it, which gives its leases back, and keeps it if there is room. In a forked child it
-  /// is leaked instead: the pool's mutex may be locked there for ever.
+  /// Clears `data`, which releases its leases, and keeps it if there is room. In a forked child
+  /// `data` is leaked instead: the pool's mutex may be locked there forever.
   void put(std::unique_ptr<BatchData> data) noexcept;
 
   static Batch make_batch(std::unique_ptr<BatchData> data, std::shared_ptr<BatchShelf> shelf) {

@@ -15,7 +15,7 @@ namespace {
 constexpr std::string_view kNpyMagic = "\x93NUMPY";
 
 bool same_bits(Dtype a, Dtype b) {
-  // .npy carries bfloat16 as uint16.
+  // .npy stores bfloat16 as uint16.
   return a == b || (a == Dtype::bfloat16 && b == Dtype::uint16);
 }
 
@@ -46,7 +46,7 @@ Result<ArrayView> ArrayReader::read_npy(std::span<const std::byte> bytes) {
   const bool is_same = bytes.size() == npy_size_bytes_ && bytes.size() >= head_.size() &&
                        !head_.empty() && std::ranges::equal(bytes.first(head_.size()), head_);
   if (!is_same) {
-    head_.clear();  // whatever parse_npy() finds, what was remembered is no longer npy_'s
+    head_.clear();  // invalid if parse_npy() fails
     const auto head = bytes.first(std::min<std::size_t>(bytes.size(), kNpyHeadBytesMax));
     STOKER_ASSIGN(npy_, parse_npy(head, bytes.size()));
     head_.assign(bytes.begin(),
@@ -60,12 +60,12 @@ ArrayView ArrayReader::flat(Dtype dtype, const FieldView& field, Shape shape_if_
   flat_shape_ = field.bytes.size() / dtype_size_bytes(dtype);
   if (shape_if_flat && element_count_of(*shape_if_flat) == flat_shape_)
     return {dtype, *shape_if_flat, field.bytes};
-  // One number has no dimension, unless it is a list that happens to have one.
+  // A single number has no dimension, unless it is a list of length 1.
   if (flat_shape_ == 1 && field.type != FieldType::bytes) return {dtype, field.shape, field.bytes};
   return {dtype, {&flat_shape_, 1}, field.bytes};
 }
 
-/// As the field has it, but with `dtype` where it says none.
+/// Reads the field with its own dtype, or with `dtype` if it has none.
 Result<ArrayView> ArrayReader::read_own(const FieldView& field, std::optional<Dtype> dtype,
                                         Shape shape_if_flat) {
   std::optional<Dtype> own = dtype;
@@ -75,10 +75,10 @@ Result<ArrayView> ArrayReader::read_own(const FieldView& field, std::optional<Dt
     case FieldType::float64: own = Dtype::float64; break;
     case FieldType::text:
     case FieldType::json:
-      return Status(Code::invalid_argument, "it holds text: give str, or for numbers int or float");
+      return Status(Code::invalid_argument, "it is text: give str, or for numbers int or float");
     case FieldType::array: {
       if (field.dtype == kBytesListDtype)
-        return Status(Code::invalid_argument, "it is a list of byte strings, which is no array");
+        return Status(Code::invalid_argument, "it is a list of byte strings, not an array");
       STOKER_ASSIGN(const Dtype found, dtype_from_descr(field.dtype));
       return ArrayView{found, field.shape, field.bytes};
     }
@@ -87,8 +87,7 @@ Result<ArrayView> ArrayReader::read_own(const FieldView& field, std::optional<Dt
       break;
   }
   if (!own)
-    return Status(Code::invalid_argument,
-                  "its bytes do not say what they hold: give the field a dtype");
+    return Status(Code::invalid_argument, "its bytes have no element type: give the field a dtype");
   if (field.bytes.size() % dtype_size_bytes(*own) != 0)
     return Status(
         Code::invalid_argument,
@@ -119,7 +118,7 @@ Result<ArrayView> ArrayReader::read(const FieldView& field, std::optional<Dtype>
     return view;
   }
   if (view.element_count() == 1) return converted(load_number(view.dtype, view.data), *dtype, view);
-  return Status(Code::invalid_argument, fmt::format("it holds {}, and {} was asked for",
+  return Status(Code::invalid_argument, fmt::format("it contains {}, but {} was requested",
                                                     dtype_name(view.dtype), dtype_name(*dtype)));
 }
 

@@ -8,7 +8,7 @@
 namespace stoker::internal {
 namespace {
 
-/// The batch's store of that number, emptied.
+/// Returns store `index` of the batch, emptied.
 ColumnStore& fresh_store(BatchData& batch, std::size_t index, std::string_view name) {
   while (batch.stores.size() <= index) batch.stores.push_back(std::make_unique<ColumnStore>());
   ColumnStore& store = *batch.stores[index];
@@ -38,12 +38,12 @@ void FieldColumns::begin(BatchData& batch, std::size_t rows, std::size_t record_
                          .store = &fresh_store(batch, i, plan_->columns[i].name),
                          .spare = &batch.spare},
                         rows);
-    used += size;
+    used += align_array(size);
   }
 }
 
 std::size_t FieldColumns::find_or_add_store(std::string_view name, std::size_t hint) {
-  // Samples mostly have the same fields in the same order, so the first guess is right.
+  // Samples mostly have the same fields in the same order, so the hint is usually right.
   if (hint < store_count_ && batch_->stores[hint]->name == name) return hint;
   for (std::size_t i = 0; i < store_count_; ++i)
     if (batch_->stores[i]->name == name) return i;

@@ -17,24 +17,25 @@
 
 namespace stoker::internal {
 
-/// One for each thread; used for one batch after the other.
+/// Each thread has one and uses it for one batch after the other.
 ///
 /// Thread safety: none.
 class FieldColumns {
  public:
-  /// `plan` outlives it. `seed`: see DecodeContext.
+  /// `plan` must outlive the object. `seed`: see DecodeContext.
   FieldColumns(const FieldPlan& plan, std::uint64_t seed);
 
-  /// Begins a batch of `rows` samples, whose arrays go to the lease `batch.arrays`: of
-  /// plan.arrays_bytes(rows, record_bytes). `batch` stays where it is until finish().
+  /// Begins a batch of `rows` samples. Arrays go to the lease `batch.arrays`, which has
+  /// plan.arrays_bytes(rows, record_bytes). `batch` must not move until finish().
   void begin(BatchData& batch, std::size_t rows, std::size_t record_bytes);
 
-  /// Sets row `row`, the one after the last row that was set, or that one again: after a failure
-  /// the row may be set from another sample. `record` is what `sample` was split from; views of it
-  /// are taken, anything else is copied. The failure names the field, not the sample.
+  /// Sets row `row`, which is the row after the last one set, or the last one again: after a
+  /// failure the row may be set from another sample. `sample` was split from `record`; columns may
+  /// refer to bytes in `record`, other bytes are copied. The failure names the field, not the
+  /// sample.
   Status set_row(std::size_t row, const SampleView& sample, std::span<const std::byte> record);
 
-  /// Makes the batch's columns, all of whose rows were set.
+  /// Makes the batch's columns, after all rows were set.
   void finish();
 
  private:
@@ -46,7 +47,7 @@ class FieldColumns {
   std::vector<std::unique_ptr<FieldDecoder>> decoders_;  // of the plan's columns
   BatchData* batch_ = nullptr;
   std::size_t rows_ = 0;
-  std::size_t store_count_ = 0;  // of all_fields: columns found so far
+  std::size_t store_count_ = 0;  // for all_fields: columns found so far
   JsonFields json_;
 };
 

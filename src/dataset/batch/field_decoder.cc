@@ -4,9 +4,17 @@
 #include <numeric>
 
 #include "dataset/batch/batch_data.h"
-#include "dataset/batch/field_plan.h"
+#include "dataset/order/order_hash.h"
 
 namespace stoker {
+
+std::uint64_t DecodeContext::random() const noexcept {
+  return internal::OrderHash(internal::Purpose::decoder)
+      .with(seed)
+      .with(epoch)
+      .with(position)
+      .value();
+}
 
 RowDecoder::RowDecoder(Dtype dtype, std::vector<std::uint64_t> shape)
     : dtype_(dtype),
@@ -15,7 +23,7 @@ RowDecoder::RowDecoder(Dtype dtype, std::vector<std::uint64_t> shape)
                                  std::multiplies<>())) {}
 
 std::size_t RowDecoder::array_bytes(std::size_t rows, std::size_t /*record_bytes*/) const noexcept {
-  return internal::align_array(rows * row_bytes_);
+  return rows * row_bytes_;
 }
 
 void RowDecoder::begin(const ColumnRoom& room, std::size_t rows) {

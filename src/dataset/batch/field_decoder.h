@@ -20,27 +20,37 @@ class JsonFields;
 class SpareMemory;
 }  // namespace internal
 
-/// The sample that a row is made of. Whatever a decoder does at random is a function of `seed`,
-/// `epoch` and `position`, and so the same on any number of ranks and threads, and after a resume.
+/// The sample that a row is made of.
 struct DecodeContext {
-  std::uint64_t seed = 0;
+  std::uint64_t seed = 0;  ///< The loader's.
   std::uint64_t epoch = 0;
   std::uint64_t position = 0;              ///< In the epoch.
   std::span<const std::byte> record = {};  ///< What the sample was split from.
   internal::JsonFields* json = nullptr;    ///< Documents of this sample, parsed once.
+
+  /// A random number that depends on `seed`, `epoch` and `position` alone. Everything that a
+  /// decoder does at random must follow from it: it is then the same on any number of ranks and
+  /// threads, and after a resume. All decoders of a sample get the same number, so that an image
+  /// and its mask are cropped in the same way.
+  std::uint64_t random() const noexcept;
 };
 
-/// What a column of one batch is kept in.
+/// The memory of one column of one batch.
 struct ColumnRoom {
-  std::span<std::byte> arrays = {};        ///< As many as array_bytes() said; aligned to 64.
+  std::span<std::byte> arrays = {};        ///< array_bytes() bytes, aligned to 64.
   internal::ColumnStore* store = nullptr;  ///< Empty vectors, which keep their memory.
   internal::SpareMemory* spare = nullptr;  ///< For what has no place in `arrays`.
 };
 
-/// A run's plan has one for each column, with everything settled that does not change from batch to
-/// batch; each thread works with a clone.
+/// Makes one column of a batch. The plan of a run has one decoder for each column, as a prototype;
+/// each thread works with a clone. Decoders outside this folder derive from RowDecoder: ColumnStore
+/// and SpareMemory are internal.
 ///
-/// Thread safety: none, but const methods from any thread.
+/// A decoder throws nothing but std::bad_alloc, which ends the run. An error of set_row() fails the
+/// sample: with OnError::skip another sample takes its place, whatever the code is. The settings of
+/// a decoder are not part of a cursor: a resumed run must be given the same ones.
+///
+/// Thread safety: none, but const methods may be called from any thread.
 class FieldDecoder {
  public:
   virtual ~FieldDecoder() = default;
@@ -48,26 +58,26 @@ class FieldDecoder {
 
   /// Whether the column has views of the records, which then live as long as the batch.
   virtual bool keeps_records() const noexcept { return false; }
-  /// Memory for the column of a batch of `rows` samples whose records take `record_bytes`.
+  /// Returns the size of ColumnRoom::arrays for `rows` samples whose records take `record_bytes`.
   virtual std::size_t array_bytes(std::size_t /*rows*/,
                                   std::size_t /*record_bytes*/) const noexcept {
     return 0;
   }
 
-  /// Begins a batch. The room is where it is until finish() was called.
+  /// Begins a batch. `room` stays valid until finish() has returned.
   virtual void begin(const ColumnRoom& room, std::size_t rows) = 0;
-  /// Sets the row after the last one that was set, or that one again: after a failure it may be set
-  /// from another sample. The failure names neither field nor sample: who calls does.
+  /// Sets a row. Rows are set in ascending order; after an error the same row may be set again,
+  /// from another sample. The error names neither field nor sample: the caller adds them.
   virtual Status set_row(std::size_t row, const FieldView& field, const DecodeContext& context) = 0;
-  /// Describes the column, all of whose rows were set. Its name is there already.
+  /// Describes the column, all of whose rows were set. The caller has set its name.
   virtual void finish(Column& out) = 0;
 };
 
-/// A decoder whose rows all have one dtype and one shape, each written where the batch has it: the
-/// base of most.
+/// A decoder whose rows all have one dtype and one shape. It writes each row to its place in the
+/// batch.
 class RowDecoder : public FieldDecoder {
  public:
-  /// `shape`: of one row, which fits into 2^63 bytes.
+  /// `shape` is that of one row. A batch of them must fit into 2^63 bytes.
   RowDecoder(Dtype dtype, std::vector<std::uint64_t> shape);
 
   std::size_t array_bytes(std::size_t rows, std::size_t record_bytes) const noexcept override;
@@ -76,7 +86,7 @@ class RowDecoder : public FieldDecoder {
   void finish(Column& out) override;
 
  protected:
-  /// Fills `out`, all of it: row_bytes().
+  /// Fills all of `out`, which has row_bytes().
   virtual Status decode(const FieldView& field, const DecodeContext& context,
                         std::span<std::byte> out) = 0;
 
@@ -84,7 +94,7 @@ class RowDecoder : public FieldDecoder {
   std::span<const std::uint64_t> shape() const noexcept { return shape_; }
   std::size_t row_bytes() const noexcept { return row_bytes_; }
   const ColumnRoom& room() const noexcept { return room_; }
-  /// The one that decode() fills.
+  /// The row that decode() fills.
   std::size_t row() const noexcept { return row_; }
 
  private:

@@ -22,7 +22,7 @@ bool is_space(char c) {
   return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-/// Without white space around it and a plus sign before it.
+/// Removes surrounding white space and a leading plus sign.
 std::string_view digits_of(std::string_view text) {
   while (!text.empty() && is_space(text.front())) text.remove_prefix(1);
   while (!text.empty() && is_space(text.back())) text.remove_suffix(1);
@@ -50,7 +50,7 @@ Number real_number(double value) {
   return {.is_integer = false, .real = value};
 }
 
-/// IEEE half precision.
+/// Converts IEEE half precision.
 double half_to_double(std::uint16_t bits) {
   const int exponent = (bits >> 10) & 31;
   const double fraction = (bits & 1023) / 1024.0;
@@ -78,7 +78,8 @@ std::string integer_text(WideInteger value) {
   return fmt::format("{}", static_cast<std::uint64_t>(value));
 }
 
-/// Whether a real of that many bits of mantissa holds it. Small ones, which most are, at once.
+/// Whether a float with that many mantissa bits represents `value` exactly. Fast for small numbers,
+/// which most are.
 bool is_exact(WideInteger value, int mantissa_bits) {
   WideInteger rest = value < 0 ? -value : value;
   if (rest >> mantissa_bits == 0) return true;
@@ -86,8 +87,8 @@ bool is_exact(WideInteger value, int mantissa_bits) {
   return rest >> mantissa_bits == 0;
 }
 
-/// Real numbers are rounded to the nearest, as everywhere; an integer is an identifier more often
-/// than not, and another one is wrong.
+/// Real numbers are rounded to the nearest; integers are not, because most are identifiers, and a
+/// rounded identifier is wrong.
 template <typename T>
 Status check_exact(const Number& number, Dtype dtype) {
   if (!number.is_integer || is_exact(number.integer, std::numeric_limits<T>::digits)) return {};
@@ -101,12 +102,12 @@ template <typename T>
 Status store_integer(const Number& number, Dtype dtype, std::span<std::byte> out) {
   if (!number.is_integer)
     return Status(Code::invalid_argument,
-                  fmt::format("it is a real number, and {} was asked for", dtype_name(dtype)));
+                  fmt::format("it is a real number, but {} was requested", dtype_name(dtype)));
   const WideInteger most = dtype == Dtype::boolean ? 1 : std::numeric_limits<T>::max();
   if (number.integer < WideInteger{std::numeric_limits<T>::min()} || number.integer > most)
-    return Status(Code::invalid_argument,
-                  fmt::format("{} is outside of what {} holds", integer_text(number.integer),
-                              dtype_name(dtype)));
+    return Status(
+        Code::invalid_argument,
+        fmt::format("{} is out of range for {}", integer_text(number.integer), dtype_name(dtype)));
   const T value = static_cast<T>(number.integer);
   std::memcpy(out.data(), &value, sizeof value);
   return {};
@@ -122,23 +123,23 @@ Result<Number> parse_integer(std::span<const std::byte> text) {
   std::uint64_t large = 0;
   if (error == std::errc::result_out_of_range && parse_as(digits, large) == std::errc{})
     return integer_number(large);
-  return refuse(text, error == std::errc::result_out_of_range ? "is more than 64 bits hold"
-                                                              : "is no integer");
+  return refuse(text, error == std::errc::result_out_of_range ? "does not fit in 64 bits"
+                                                              : "is not an integer");
 }
 
 Result<Number> parse_real(std::span<const std::byte> text) {
   const std::string_view digits = digits_of(text_of(text));
   double value = 0;
   const std::errc error = parse_as(digits, value);
-  // Below, every integer is a float32.
+  // Below 2^24, every integer is exact in a float32.
   if (error == std::errc{} && std::fabs(value) < 0x1p24) return real_number(value);
   std::int64_t integer = 0;
   std::uint64_t large = 0;
   if (parse_as(digits, integer) == std::errc{}) return integer_number(integer);
   if (parse_as(digits, large) == std::errc{}) return integer_number(large);
   if (error == std::errc{}) return real_number(value);
-  return refuse(text, error == std::errc::result_out_of_range ? "is more than a double holds"
-                                                              : "is no number");
+  return refuse(text, error == std::errc::result_out_of_range ? "does not fit in a double"
+                                                              : "is not a number");
 }
 
 Result<Number> parse_number_for(Dtype dtype, std::span<const std::byte> text) {
@@ -189,7 +190,7 @@ Status store_number(const Number& number, Dtype dtype, std::span<std::byte> out)
                         std::fabs(number.real) <= double{std::numeric_limits<float>::max()};
       if (!fits)
         return Status(Code::invalid_argument,
-                      fmt::format("{} is more than a float32 holds", number.real));
+                      fmt::format("{} does not fit in a float32", number.real));
       const auto value = static_cast<float>(number.real);
       std::memcpy(out.data(), &value, sizeof value);
       return {};
@@ -208,10 +209,10 @@ Result<double> to_float64(const Number& number) {
 
 Result<std::int64_t> to_int64(const Number& number) {
   if (!number.is_integer)
-    return Status(Code::invalid_argument, "it is a real number, and an integer was asked for");
+    return Status(Code::invalid_argument, "it is a real number, but an integer was requested");
   if (number.integer > WideInteger{std::numeric_limits<std::int64_t>::max()})
     return Status(Code::invalid_argument,
-                  fmt::format("{} is more than an int64 holds: ask for np.uint64",
+                  fmt::format("{} does not fit in an int64: ask for np.uint64",
                               integer_text(number.integer)));
   return static_cast<std::int64_t>(number.integer);
 }

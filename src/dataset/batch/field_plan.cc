@@ -12,7 +12,7 @@
 namespace stoker::internal {
 namespace {
 
-/// How many samples are tried for one that shows what the fields look like.
+/// Maximum number of samples tried to find a readable one.
 constexpr std::uint64_t kTriesMax = 16;
 
 Status read_first(const Dataset& dataset, SampleRecord& out) {
@@ -37,7 +37,7 @@ std::string names_of(const SampleView& sample) {
 
 template <typename T>
 bool put_exact(double value, std::vector<std::byte>& out) {
-  // In range before the cast, which is undefined otherwise.
+  // The value must be in range before the cast, which is undefined otherwise.
   if (!(value >= static_cast<double>(std::numeric_limits<T>::lowest()) &&
         value <= static_cast<double>(std::numeric_limits<T>::max())) &&
       std::is_integral_v<T>)
@@ -49,7 +49,8 @@ bool put_exact(double value, std::vector<std::byte>& out) {
   return static_cast<double>(exact) == value || std::isnan(value);
 }
 
-/// "jpg;jpeg;png" as webdataset writes alternatives. A field may be called so, too.
+/// Splits "jpg;jpeg;png", webdataset's notation for alternatives. A field may also have that whole
+/// name.
 std::vector<std::string> alternatives_of(std::string_view source) {
   std::vector<std::string> names = {std::string(source)};
   if (source.find(';') == std::string_view::npos) return names;
@@ -93,7 +94,7 @@ bool put_pad(Dtype dtype, double value, std::vector<std::byte>& out) {
     case Dtype::float16:
     case Dtype::bfloat16:
       out.assign(2, std::byte{0});
-      return value == 0;  // no arithmetic for these here
+      return value == 0;  // no conversion to these types here
   }
   return false;
 }
@@ -107,7 +108,7 @@ bool FieldPlan::keeps_records() const noexcept {
 std::size_t FieldPlan::arrays_bytes(std::size_t rows, std::size_t record_bytes) const noexcept {
   std::size_t total = 0;
   for (const PlannedColumn& column : columns)
-    total += column.decoder->array_bytes(rows, record_bytes);
+    total += align_array(column.decoder->array_bytes(rows, record_bytes));
   return total;
 }
 
@@ -117,7 +118,8 @@ Result<std::unique_ptr<FieldDecoder>> make_decoder(const FieldSpec& spec, const 
     case FieldKind::bytes:
     case FieldKind::text: return make_view_decoder(spec.kind);
     case FieldKind::int64:
-    case FieldKind::float64: return make_number_decoder(spec);
+    case FieldKind::float64:
+    case FieldKind::boolean: return make_number_decoder(spec);
     case FieldKind::json:
       return spec.json_type == JsonType::text ? make_json_text_decoder(spec)
                                               : make_number_decoder(spec);
@@ -127,8 +129,9 @@ Result<std::unique_ptr<FieldDecoder>> make_decoder(const FieldSpec& spec, const 
     case FieldKind::decoded: return spec.decoder->clone();
     case FieldKind::tokens: break;
   }
-  return Status(Code::invalid_argument,
-                "it is to be a token window, and no windows were given: see TokenWindows");
+  return Status(
+      Code::invalid_argument,
+      "it is a column of tokens, but no token windows or packs were given: see TokenWindows");
 }
 
 Result<FieldPlan> make_field_plan(std::span<const FieldSpec> fields, const Dataset& dataset) {
@@ -171,7 +174,7 @@ Status check_field_plan(const FieldPlan& plan, const Dataset& other) {
     const Result<bool> is_text = is_number_text(*field, *column.plain_dtype);
     if (is_text.ok() && !*is_text) continue;
     return Status(Code::invalid_argument,
-                  fmt::format("column {}: it has text, where the first dataset has plain elements. "
+                  fmt::format("column {}: it has text, but the first dataset has plain elements. "
                               "Convert one of them; if both are plain elements, give their shape, "
                               "stoker.Array(\"{}\", shape)",
                               quote_for_message(column.name), dtype_name(*column.plain_dtype)));

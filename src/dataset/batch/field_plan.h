@@ -1,5 +1,5 @@
 /// \file
-/// The columns of a run, with everything settled that does not change from batch to batch.
+/// The columns of a run, with everything that is constant over the run.
 #pragma once
 
 #include <cstddef>
@@ -20,31 +20,32 @@ namespace stoker::internal {
 
 struct PlannedColumn {
   std::string name;
-  /// The names of the field, the first of which that a sample has is taken.
+  /// Names of the field: the first one that a sample has is used.
   std::vector<std::string> sources = {};
   std::shared_ptr<const FieldDecoder> decoder = {};
-  /// Of plain elements, as which numbers written as text could be read without an error.
+  /// Dtype of a column of plain elements, which could read numbers as text without an error.
   std::optional<Dtype> plain_dtype = {};
 
-  /// The sample's field; null if it has none of these names.
+  /// Returns the sample's field; null if it has none of these names.
   const FieldView* find_in(const SampleView& sample) const noexcept;
 };
 
 /// Thread safety: immutable.
 struct FieldPlan {
   std::vector<PlannedColumn> columns;
-  bool all_fields = false;  ///< No columns named: whatever the samples have.
+  bool all_fields = false;  ///< No columns were named: all fields of the samples.
 
-  /// Whether columns look into the records, which then have to live as long as the batch.
+  /// Whether columns refer to the records, which must then be kept as long as the batch.
   bool keeps_records() const noexcept;
   /// Memory for the arrays of `rows` samples whose records take `record_bytes` of memory.
   std::size_t arrays_bytes(std::size_t rows, std::size_t record_bytes) const noexcept;
 };
 
-/// What a sample lacks that has not the field: with the names it has.
+/// The failure for a sample without the field; lists the fields that it has.
 Status missing_field(const SampleView& sample);
 
-/// The bytes of one padding element; false if the dtype cannot hold the value exactly.
+/// Sets `out` to the bytes of one padding element; false if the dtype cannot represent the value
+/// exactly.
 bool put_pad(Dtype dtype, double value, std::vector<std::byte>& out);
 
 /// Arrays of a batch begin at multiples of this.
@@ -53,13 +54,13 @@ constexpr std::size_t align_array(std::size_t size_bytes) noexcept {
   return (size_bytes + kArrayAlignBytes - 1) / kArrayAlignBytes * kArrayAlignBytes;
 }
 
-/// Makes the decoders, which settle what the specs leave open by the first of a dataset's samples
-/// that can be read: one shape for the whole run, so that memory is known and an odd sample is
-/// named, whichever batch it is in. `invalid_argument` if that sample lacks the field.
+/// Makes the decoders. What the specs do not specify is taken from the dataset's first readable
+/// sample: one shape for the whole run, so that the memory is known and a sample that differs is
+/// reported in any batch. `invalid_argument` if that sample lacks the field.
 Result<FieldPlan> make_field_plan(std::span<const FieldSpec> fields, const Dataset& dataset);
 
-/// `invalid_argument` if another dataset of the same loader has numbers written as text where the
-/// plan's dataset has plain elements. What else differs is an error where it is read.
+/// `invalid_argument` if another dataset of the same loader has text where the plan's dataset has
+/// plain elements. Other differences are errors when the samples are read.
 Status check_field_plan(const FieldPlan& plan, const Dataset& other);
 
 }  // namespace stoker::internal

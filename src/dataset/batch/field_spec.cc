@@ -15,19 +15,19 @@ bool is_array_kind(FieldKind kind) {
 Status check_field_spec(const FieldSpec& spec) {
   if (spec.dtype && !is_array_kind(spec.kind) && spec.kind != FieldKind::tokens)
     return Status(Code::invalid_argument,
-                  fmt::format("a dtype is for arrays, and this is {}", field_kind_name(spec.kind)));
+                  fmt::format("a dtype is for arrays, but this is {}", field_kind_name(spec.kind)));
   if (spec.shape && spec.kind != FieldKind::array)
     return Status(Code::invalid_argument,
-                  fmt::format("a shape is for arrays, and this is {}", field_kind_name(spec.kind)));
+                  fmt::format("a shape is for arrays, but this is {}", field_kind_name(spec.kind)));
   if (spec.shape && !internal::element_count_of(*spec.shape))
     return Status(Code::invalid_argument, "its shape is too large");
   if (spec.kind == FieldKind::pad && spec.pad_length == 0)
     return Status(Code::invalid_argument, "a length to pad to is missing");
   if ((spec.kind == FieldKind::decoded) != (spec.decoder != nullptr))
-    return Status(Code::invalid_argument, "a decoder is for columns of the kind decoded");
-  if (spec.kind == FieldKind::tokens && spec.dtype && *spec.dtype != Dtype::int64)
     return Status(Code::invalid_argument,
-                  "token windows come in the dtype of their file, or as int64");
+                  "columns of the kind decoded, and only those, need a decoder");
+  if (spec.kind == FieldKind::tokens && spec.dtype && *spec.dtype != Dtype::int64)
+    return Status(Code::invalid_argument, "tokens keep the dtype of their file or become int64");
   return {};
 }
 
@@ -40,6 +40,7 @@ std::string_view field_kind_name(FieldKind kind) noexcept {
     case FieldKind::text: return "text";
     case FieldKind::int64: return "int64";
     case FieldKind::float64: return "float64";
+    case FieldKind::boolean: return "bool";
     case FieldKind::json: return "json";
     case FieldKind::array: return "array";
     case FieldKind::ragged: return "ragged";

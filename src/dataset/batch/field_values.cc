@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <limits>
 
@@ -26,7 +27,7 @@ Result<Number> read_typed(const FieldView& field, ArrayReader& arrays) {
   STOKER_ASSIGN(const ArrayView view, arrays.read(field, {}));
   if (view.element_count() != 1)
     return Status(Code::invalid_argument,
-                  fmt::format("it has {} values, and one was asked for", view.element_count()));
+                  fmt::format("it has {} values, but one was requested", view.element_count()));
   return load_number(view.dtype, view.data);
 }
 
@@ -44,19 +45,37 @@ Result<double> read_float64(const FieldView& field, ArrayReader& arrays) {
   return to_float64(number);
 }
 
+Result<bool> read_bool(const FieldView& field, ArrayReader& arrays) {
+  if (is_typed(field)) {
+    STOKER_ASSIGN(const Number number, read_typed(field, arrays));
+    if (number.real == 0 || number.real == 1) return number.real == 1;
+    return Status(
+        Code::invalid_argument,
+        fmt::format("it is {}, but a boolean was requested: ask for int or float", number.real));
+  }
+  std::string_view text = text_of(field.bytes);
+  constexpr std::string_view kSpace = " \t\r\n";
+  text.remove_prefix(std::min(text.find_first_not_of(kSpace), text.size()));
+  text = text.substr(0, text.find_last_not_of(kSpace) + 1);
+  if (text == "true" || text == "True" || text == "1") return true;
+  if (text == "false" || text == "False" || text == "0") return false;
+  return Status(Code::invalid_argument,
+                fmt::format("it is {}, not true or false", quote_for_message(text)));
+}
+
 Status check_text(const FieldView& field) {
   if (field.type != FieldType::text && field.type != FieldType::json &&
       field.type != FieldType::bytes)
-    return Status(Code::invalid_argument, "it holds numbers, and text was asked for");
+    return Status(Code::invalid_argument, "it contains numbers, but text was requested");
   if (is_utf8(field.bytes)) return {};
-  // Bytes of which the format says nothing, an image for example, are not damaged by being no text.
+  // Untyped bytes that are not text, an image for example, are not corrupt.
   return field.type == FieldType::bytes
              ? Status(Code::invalid_argument, "it is not UTF-8: ask for bytes")
              : Status(Code::corrupt, "it is not UTF-8");
 }
 
 Result<const Json*> JsonFields::find(const FieldView& field, std::string_view path) {
-  if (is_typed(field)) return Status(Code::invalid_argument, "it holds numbers and no JSON");
+  if (is_typed(field)) return Status(Code::invalid_argument, "it contains numbers, not JSON");
   if (parsed_.data() != field.bytes.data() || parsed_.size() != field.bytes.size()) {
     parsed_ = {};
     STOKER_ASSIGN(document_, parse_strict_json(text_of(field.bytes), "its JSON"));

@@ -1,5 +1,5 @@
 /// \file
-/// Single values out of fields: numbers and text, whatever the format wrote them as.
+/// Reads single values from fields: numbers and text, in any form that formats write.
 #pragma once
 
 #include <cstdint>
@@ -13,33 +13,38 @@
 
 namespace stoker::internal {
 
-// None of these name the field; who calls does.
+// The failures do not name the field: the caller adds it.
 
-/// Digits with a sign and white space around them, a typed integer, an array of one, or a JSON
-/// integer. `invalid_argument` for another type, several values, bytes that are no number, or one
-/// that an int64 does not hold.
+/// Reads an integer: as text with optional sign and surrounding white space, typed, or an array of
+/// one. `invalid_argument` for another type, several values, bytes that are not an integer, or one
+/// that does not fit in an int64.
 Result<std::int64_t> read_int64(const FieldView& field, ArrayReader& arrays);
-/// The same for numbers; integers too, rounded to what a double holds.
+/// The same for real numbers and integers. `invalid_argument` also for an integer that a double
+/// cannot represent exactly.
 Result<double> read_float64(const FieldView& field, ArrayReader& arrays);
 
-/// Text in UTF-8: `corrupt` if it is not, `invalid_argument` for numbers, arrays, and bytes that
-/// never were text.
+/// Reads a boolean: "true", "false", "1" or "0" as text or JSON, also "True" and "False", or a
+/// typed 1 or 0. `invalid_argument` for anything else.
+Result<bool> read_bool(const FieldView& field, ArrayReader& arrays);
+
+/// Checks for UTF-8 text: `corrupt` if a text field is not UTF-8, `invalid_argument` for numbers,
+/// arrays, and untyped bytes that are not UTF-8.
 Status check_text(const FieldView& field);
 
-/// Documents of one sample's fields, parsed once however many columns look into them.
+/// Caches the JSON document of a sample's field, so that several columns parse it once.
 ///
 /// Thread safety: none.
 class JsonFields {
  public:
-  /// To be called for each sample.
+  /// Call it for each sample.
   void begin_sample() noexcept { parsed_ = {}; }
 
-  /// The value at `path` of the document in `field`; it lives until the next call. `corrupt` for a
-  /// document that is no JSON, `invalid_argument` for one without that path.
+  /// Returns the value at `path` of the document in `field`, valid until the next call. `corrupt`
+  /// if the document is not JSON, `invalid_argument` if it has no such path.
   Result<const Json*> find(const FieldView& field, std::string_view path);
 
  private:
-  std::span<const std::byte> parsed_;  // which bytes document_ came from
+  std::span<const std::byte> parsed_;  // the bytes of document_
   Json document_;
 };
 

@@ -26,6 +26,7 @@ class NumberDecoder final : public RowDecoder {
  private:
   Status decode(const FieldView& field, const DecodeContext& /*context*/,
                 std::span<std::byte> out) override {
+    if (dtype() == Dtype::boolean) return store(read_bool(field, arrays_), out);
     return dtype() == Dtype::int64 ? store(read_int64(field, arrays_), out)
                                    : store(read_float64(field, arrays_), out);
   }
@@ -85,6 +86,7 @@ class JsonTextDecoder final : public FieldDecoder {
 }  // namespace
 
 std::unique_ptr<FieldDecoder> make_number_decoder(const FieldSpec& spec) {
+  if (spec.kind == FieldKind::boolean) return std::make_unique<NumberDecoder>(Dtype::boolean);
   if (spec.kind != FieldKind::json)
     return std::make_unique<NumberDecoder>(spec.kind == FieldKind::int64 ? Dtype::int64
                                                                          : Dtype::float64);

@@ -55,7 +55,8 @@ class ViewDecoder final : public FieldDecoder {
 
 std::span<const std::byte> lasting_bytes(std::span<const std::byte> bytes,
                                          std::span<const std::byte> record, SpareMemory& spare) {
-  // A view without an address stands for a field that is not there; an empty record has none.
+  // A view with a null address means that the field is missing; the bytes of an empty field may
+  // have one.
   static constexpr std::byte kEmpty{};
   if (bytes.empty()) return {&kEmpty, 0};
   return is_inside(bytes, record) ? bytes : spare.keep(bytes);
@@ -68,7 +69,7 @@ FieldView lasting_field(const FieldView& field, std::span<const std::byte> recor
   if (field.dtype == kBytesListDtype) {
     kept.dtype = kBytesListDtype;
   } else if (!field.dtype.empty()) {
-    // What no dtype has as its name stays empty, which is none either.
+    // An unknown dtype stays empty.
     const Result<Dtype> dtype = dtype_from_descr(field.dtype);
     if (dtype.ok()) kept.dtype = dtype_descr(*dtype);
   }

@@ -12,7 +12,7 @@ namespace {
 
 using Way = FetchPlan::Way;
 
-/// Memory for the second reading of records whose merged read failed.
+/// Memory for rereading the records of a merged read that failed.
 struct FreeAligned {
   void operator()(std::byte* memory) const {
     ::operator delete(memory, std::align_val_t{BufferPool::kAlignBytes});
@@ -25,7 +25,7 @@ AlignedMemory make_aligned(std::size_t size_bytes) {
   return AlignedMemory(static_cast<std::byte*>(::operator new(size_bytes, kAlign)));
 }
 
-/// Keeps what became of a single run.
+/// Stores the result of a single run.
 class OneRun final : public RunSink {
  public:
   void run_done(const FetchPlan::Run& /*run*/, std::span<std::byte> read) override { bytes = read; }
@@ -44,7 +44,7 @@ Status FetchDelivery::read(const FetchPlan& plan, const Target& target,
   failed_runs_.clear();
   counters_.record_count.add(plan.items_.size() + plan.failures_.size());
   for (const FetchPlan::Failure& failure : plan.failures_) fail(failure.out, failure.status);
-  // What waits for the device comes first; inflating is the thread's own work and long.
+  // Reads from the device come first; decompression keeps this thread busy for long.
   STOKER_TRY(reader_.read(plan.runs_, {.memory = target_.memory, .packed = packed()}, *this, stop));
   for (const Run& run : plan.runs_) {
     if (run.way != Way::inflated) continue;
@@ -59,7 +59,7 @@ void FetchDelivery::copy_inflated(const Run& run) {
   const Result<InflatedCache::Bytes> plain = shards_.dataset(run.dataset).inflate_shard(run.shard);
   if (!plain.ok() || run.offset_bytes + run.size_bytes > (*plain)->size()) {
     const Status status =
-        plain.ok() ? Status(Code::corrupt, "the record lies outside its shard") : plain.status();
+        plain.ok() ? Status(Code::corrupt, "the record is outside its shard") : plain.status();
     for (const Item& item : items_of(run)) fail(run, item, status);
     return;
   }
@@ -83,14 +83,14 @@ void FetchDelivery::run_failed(const Run& run, const Status& status) {
   for (const Item& item : items) fail(run, item, status);
 }
 
-/// Reads the records of a merged run one by one, so that one bad block fails one record and not all
-/// its neighbours.
+/// Reads the records of a merged run one by one, so that a bad block fails one record and not its
+/// neighbors.
 Status FetchDelivery::isolate(const Run& run, const std::stop_token& stop) {
   for (const Item& item : items_of(run)) STOKER_TRY(read_alone(run, item, stop));
   return {};
 }
 
-/// In memory of its own: a read that fails may leave anything in the blocks that neighbours share.
+/// Reads into separate memory: a failed read may overwrite blocks that neighbors share.
 Status FetchDelivery::read_alone(const Run& run, const Item& item, const std::stop_token& stop) {
   const Result<OpenShard> shard = shards_.open(run.dataset, run.shard);
   if (!shard.ok()) {

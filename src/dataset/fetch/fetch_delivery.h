@@ -13,13 +13,13 @@
 
 namespace stoker {
 
-/// Turns the runs of a plan into records or rows: cuts, checks and, where the plan says so, copies;
-/// and finds out which record is at fault when a merged read fails.
+/// Turns the runs of a plan into records or rows: splits runs, verifies checksums and copies where
+/// needed; and finds the record at fault when a merged read fails.
 ///
-/// Thread safety: none, but the counters from any thread.
+/// Thread safety: none, except that counters() may be read from any thread.
 class FetchDelivery final : public RunSink {
  public:
-  /// Where the bytes go: into `records` and `memory`, or, for a plan of rows, into `rows`.
+  /// Where the bytes go: into `records` and `memory`, or for a plan of rows into `rows`.
   struct Target {
     std::span<std::byte> memory;
     std::span<FetchedRecord> records = {};
@@ -34,7 +34,8 @@ class FetchDelivery final : public RunSink {
   FetchDelivery(FetchShards& shards, RunReader& reader, bool checksums)
       : shards_(shards), reader_(reader), checksums_(checksums) {}
 
-  /// Reads the plan. Fails when nothing can go on; what befalls single records is in the target.
+  /// Executes the plan. Fails only if reading cannot continue; failures of single records are in
+  /// the target.
   Status read(const FetchPlan& plan, const Target& target, const std::stop_token& stop);
 
   const Counters& counters() const noexcept { return counters_; }
@@ -46,7 +47,7 @@ class FetchDelivery final : public RunSink {
   using Run = FetchPlan::Run;
   using Item = FetchPlan::Item;
 
-  /// What holds the rooms of runs that no engine reads.
+  /// The memory for runs that are not batched (FetchPlan::is_batched()).
   std::span<std::byte> packed() const { return plan_->is_rows_ ? target_.rows : target_.memory; }
   std::span<const Item> items_of(const Run& run) const {
     return std::span(plan_->items_).subspan(run.item_first, run.item_count);
@@ -63,10 +64,10 @@ class FetchDelivery final : public RunSink {
   const bool checksums_;
   Counters counters_;
 
-  // Of the read that goes on.
+  // State of the current read.
   const FetchPlan* plan_ = nullptr;
   Target target_;
-  std::vector<const Run*> failed_runs_;  // of several records, one of which may be at fault
+  std::vector<const Run*> failed_runs_;  // merged runs: one record may be at fault
 };
 
 }  // namespace stoker

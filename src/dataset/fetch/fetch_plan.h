@@ -1,5 +1,5 @@
 /// \file
-/// What a fetch is made of: which ranges of which shards are read, on which path, to which place.
+/// The parts of a fetch: which ranges of which shards are read, how, and into which memory.
 #pragma once
 
 #include <cstddef>
@@ -15,83 +15,83 @@
 
 namespace stoker {
 
-/// A record in memory, or why it is not there.
+/// A record in memory, or why it could not be read.
 struct FetchedRecord {
   std::span<const std::byte> bytes = {};  ///< In the memory given to read(); empty on failure.
-  std::uint64_t offset_bytes = 0;         ///< Where it lies in its shard: what split() wants.
+  std::uint64_t offset_bytes = 0;         ///< Offset in the shard, for split().
   std::uint32_t shard = 0;
   Status status = {};
 };
 
-/// A part of a shard that belongs at a place of its own in an array of the caller's: a token
-/// window, or a document of a pack.
+/// A part of a shard that is read to a given place in an array of the caller: a token window, or a
+/// document of a pack.
 struct RowPiece {
   std::uint32_t dataset = 0;
   std::uint32_t shard = 0;
   ByteRange range = {};        ///< In the shard, uncompressed.
-  std::uint64_t at_bytes = 0;  ///< Where it belongs in the rows.
-  std::uint32_t row = 0;       ///< Whose Status it is if it cannot be read.
-  /// Of the piece, if it is to be compared: a window of a longer sequence has none.
+  std::uint64_t at_bytes = 0;  ///< Destination offset in the rows.
+  std::uint32_t row = 0;       ///< Row whose Status is set if the piece cannot be read.
+  /// Checksum of the piece, if it has one: a window of a longer sequence has none.
   std::optional<std::uint32_t> crc32c = {};
 };
 
-/// What a fetcher has done since it was made. Bytes and reads are those of the files: with what
-/// alignment and merging added, and without records that came twice.
+/// Counters of a fetcher since it was made. The `*_reads` and `*_bytes` of the read paths count
+/// file reads: they include bytes added by alignment and merging, and a repeated record once.
 struct FetchCounters {
-  std::uint64_t record_count = 0;      ///< Records and row pieces asked for.
-  std::uint64_t record_bytes = 0;      ///< Bytes of those that came.
-  std::uint64_t failure_count = 0;     ///< Records and row pieces that could not be had.
-  std::uint64_t checked_bytes = 0;     ///< Compared with a checksum of the index.
-  std::uint64_t page_cache_reads = 0;  ///< Of data that was there already, on the thread itself.
+  std::uint64_t record_count = 0;      ///< Records and row pieces requested.
+  std::uint64_t record_bytes = 0;      ///< Bytes of those that were read.
+  std::uint64_t failure_count = 0;     ///< Records and row pieces that failed.
+  std::uint64_t checked_bytes = 0;     ///< Verified with a checksum of the index.
+  std::uint64_t page_cache_reads = 0;  ///< Cached data, read by the thread itself.
   std::uint64_t page_cache_bytes = 0;
-  std::uint64_t buffered_reads = 0;  ///< Through the page cache, of data that was not there.
+  std::uint64_t buffered_reads = 0;  ///< Through the page cache, not cached before.
   std::uint64_t buffered_bytes = 0;
-  std::uint64_t direct_reads = 0;  ///< Past the page cache.
+  std::uint64_t direct_reads = 0;  ///< Bypassing the page cache.
   std::uint64_t direct_bytes = 0;
-  std::uint64_t drop_behind_reads = 0;  ///< Through the page cache, and dropped from it again.
+  std::uint64_t drop_behind_reads = 0;  ///< Through the page cache, then dropped from it.
   std::uint64_t drop_behind_bytes = 0;
-  std::uint64_t store_reads = 0;  ///< Of objects that are no local files.
+  std::uint64_t store_reads = 0;  ///< Of objects that are not local files.
   std::uint64_t store_bytes = 0;
   std::uint64_t inflated_bytes = 0;   ///< Copied out of compressed shards.
-  std::uint64_t residency_looks = 0;  ///< cachestat(2), of whole shards and of single ranges.
+  std::uint64_t residency_looks = 0;  ///< cachestat(2) calls, for whole shards and single ranges.
   nanoseconds plan_time{0};
-  nanoseconds read_time{0};  ///< All of read(), waiting included.
-  nanoseconds wait_time{0};  ///< Of it: nothing to do until the device answers.
+  nanoseconds read_time{0};  ///< Time in read(), including waiting.
+  nanoseconds wait_time{0};  ///< Part of read_time: idle until the device answers.
 };
 
-/// One fetch, ready to be read. Made by RecordFetcher::plan() and plan_rows(), reused from batch to
-/// batch so that its vectors keep their memory. Refers to nothing inside the fetcher: any number of
-/// plans may wait for memory at the same time.
+/// One fetch, ready to be read. Made by RecordFetcher::plan() and plan_rows(); reuse it from batch
+/// to batch to keep the memory of its vectors. It refers to nothing inside the fetcher: any number
+/// of plans may wait for memory at the same time.
 ///
 /// Thread safety: none.
 class FetchPlan {
  public:
-  /// What read() needs: 4096-aligned.
+  /// Memory that read() needs, aligned to 4096.
   std::uint64_t memory_bytes = 0;
-  /// Entries of `out` that read() fills.
+  /// Number of entries of `out` that read() fills.
   std::size_t record_count() const noexcept { return record_count_; }
 
-  /// How the bytes of a run come.
+  /// How the bytes of a run are read.
   enum class Way : std::uint8_t {
-    page_cache,  ///< They are there: read by the thread itself, tightly packed.
-    engine,      ///< From the device, by the path of `Run::path`, many at a time.
-    inflated,    ///< Copied out of a shard that is compressed as a whole.
+    page_cache,  ///< Cached: read by the thread itself, tightly packed.
+    engine,      ///< From the device, on the path `Run::path`, many at a time.
+    inflated,    ///< Copied from a shard that is compressed as a whole.
     store,       ///< From a store that is not local, many at a time.
   };
-  /// Whether a run is read into the memory, many at a time, and cut out of it; else it goes
-  /// straight to its place.
+  /// True if runs are read into the memory, many at a time, and records are taken from there;
+  /// otherwise a run goes straight to its destination.
   static constexpr bool is_batched(Way way) noexcept {
     return way == Way::engine || way == Way::store;
   }
 
-  /// Neighbours in a file that are read at once.
+  /// Neighboring items of a file that are read at once.
   struct Run {
     std::uint32_t dataset = 0;
     std::uint32_t shard = 0;
-    std::uint64_t offset_bytes = 0;  ///< Of the bytes asked for.
+    std::uint64_t offset_bytes = 0;  ///< Of the requested bytes.
     std::uint64_t size_bytes = 0;
-    std::uint64_t room_at = 0;     ///< Where they go in the memory, what widens them first.
-    std::uint32_t skip_bytes = 0;  ///< What comes before the first byte asked for.
+    std::uint64_t room_at = 0;     ///< Destination in the memory, with the skipped bytes first.
+    std::uint32_t skip_bytes = 0;  ///< Bytes read before the first requested one.
     std::uint32_t item_first = 0;
     std::uint32_t item_count = 0;
     Way way = Way::page_cache;
@@ -100,16 +100,16 @@ class FetchPlan {
 
   /// One record, or one piece of a row.
   struct Item {
-    std::uint64_t sample = 0;  ///< In its dataset; unused for pieces of rows.
+    std::uint64_t sample = 0;  ///< Number in its dataset; unused for pieces of rows.
     std::uint64_t offset_bytes = 0;
     std::uint64_t size_bytes = 0;
-    std::uint64_t row_at = 0;  ///< Its place in the rows, for pieces of rows.
-    std::uint32_t out = 0;     ///< Its entry in `out`.
+    std::uint64_t row_at = 0;  ///< Offset in the rows, for pieces of rows.
+    std::uint32_t out = 0;     ///< Index in `out`.
     std::uint32_t crc32c = 0;
-    bool is_checked = false;  ///< Whether `crc32c` is to be compared.
+    bool is_checked = false;  ///< Whether to compare `crc32c`.
   };
 
-  /// What is known before anything is read: a shard that cannot be opened, a damaged index.
+  /// A failure found while planning: a shard that cannot be opened, a damaged index.
   struct Failure {
     std::uint32_t out = 0;
     Status status;
@@ -120,7 +120,7 @@ class FetchPlan {
   friend class FetchPlanner;
   friend class RecordFetcher;
 
-  /// Ready for `item_count` records or pieces.
+  /// Clears the plan and reserves space for `item_count` records or pieces.
   void clear(std::size_t item_count) {
     runs_.reserve(item_count);
     items_.reserve(item_count);
@@ -134,9 +134,9 @@ class FetchPlan {
   }
 
   std::size_t record_count_ = 0;
-  std::uint64_t row_bytes_ = 0;  // of all rows together
+  std::uint64_t row_bytes_ = 0;  // size of all rows
   bool is_rows_ = false;
-  std::vector<Run> runs_;    // by dataset, shard and offset
+  std::vector<Run> runs_;    // sorted by dataset, shard and offset
   std::vector<Item> items_;  // in the order of the runs
   std::vector<Failure> failures_;
 };

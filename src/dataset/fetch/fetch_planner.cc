@@ -13,7 +13,8 @@ using Way = FetchPlan::Way;
 
 constexpr std::uint64_t kDirectAlignBytes = BufferPool::kAlignBytes;
 constexpr std::uint64_t kPackedAlignBytes = 64;  // a cache line
-/// A run of the page cache is no longer, so that its checksums find it in the CPU's cache.
+/// Maximum length of a run in the page cache, so that its bytes are still in the CPU cache when the
+/// checksum is computed.
 constexpr std::uint64_t kWarmRunBytes = 256 << 10;
 
 std::string sample_name(std::uint64_t sample, std::uint32_t dataset) {
@@ -38,7 +39,7 @@ Status FetchPlanner::plan(std::span<const SampleRef> samples, FetchPlan& out) {
     shards_.dataset(ref.dataset).index().prefetch(ref.sample);
     wanted_.push_back({ref.sample, ref.dataset, static_cast<std::uint32_t>(wanted_.size())});
   }
-  // Samples are numbered by shard and place: no need to look each up before they are sorted.
+  // Samples are numbered by shard and place, so they can be sorted before they are located.
   std::ranges::sort(wanted_, [](const Wanted& a, const Wanted& b) {
     return a.dataset != b.dataset ? a.dataset < b.dataset : a.sample < b.sample;
   });
@@ -82,10 +83,10 @@ Status FetchPlanner::check(const RowPiece& piece, std::uint64_t row_bytes,
     return Status(Code::invalid_argument, "plan_rows: " + std::to_string(piece.range.size_bytes) +
                                               " bytes from byte " +
                                               std::to_string(piece.range.offset_bytes) +
-                                              " on are not in shard " + shards[piece.shard].name);
+                                              " are not in shard " + shards[piece.shard].name);
   if (piece.row >= row_count || piece.at_bytes > row_bytes ||
       piece.range.size_bytes > row_bytes - piece.at_bytes)
-    return Status(Code::invalid_argument, "plan_rows: a piece lies outside the rows");
+    return Status(Code::invalid_argument, "plan_rows: a piece is outside the rows");
   return {};
 }
 
@@ -153,7 +154,7 @@ bool FetchPlanner::try_merge(Place place, const FetchShards::Choice& choice,
     return false;
   const std::uint64_t size = end - run.offset_bytes;
   bool fits = false;
-  if (out.is_rows_ && !FetchPlan::is_batched(run.way)) {  // goes straight to its place
+  if (out.is_rows_ && !FetchPlan::is_batched(run.way)) {  // goes straight to its destination
     fits = item.offset_bytes == run_end && item.row_at == run.room_at + run.size_bytes &&
            size <= kWarmRunBytes;
   } else if (FetchPlan::is_batched(run.way)) {
@@ -168,17 +169,17 @@ bool FetchPlanner::try_merge(Place place, const FetchShards::Choice& choice,
   return true;
 }
 
-/// Rooms in the order of the runs: direct reads where memory and offset are both aligned, all else
-/// one behind the other.
+/// Assigns memory to the runs in order: direct reads get aligned memory for whole blocks, all other
+/// runs are packed.
 void FetchPlanner::lay_out(FetchPlan& out) {
   std::uint64_t at = 0;
   for (FetchPlan::Run& run : out.runs_) {
-    if (out.is_rows_ && !FetchPlan::is_batched(run.way)) continue;  // their room is their row
+    if (out.is_rows_ && !FetchPlan::is_batched(run.way)) continue;  // read straight into the row
     std::uint64_t room = run.size_bytes;
     std::uint64_t align = kPackedAlignBytes;
     if (run.path == IoPath::direct) {
       const Result<OpenShard> shard = shards_.open(run.dataset, run.shard);
-      // One that can no longer be opened fails when it is read, in whatever room it has.
+      // A shard that can no longer be opened fails when it is read; the size does not matter then.
       const std::uint64_t unit =
           shard.ok() ? shard->file->alignment().offset_bytes : kDirectAlignBytes;
       const std::uint64_t first = round_down(run.offset_bytes, unit);

@@ -11,18 +11,18 @@
 
 namespace stoker {
 
-/// Turns samples or pieces of rows into a FetchPlan: sorted by place, neighbours merged into runs,
-/// each run with a room in memory.
+/// Turns samples or pieces of rows into a FetchPlan: sorts them by place, merges neighbors into
+/// runs, and assigns memory to each run.
 ///
 /// Thread safety: none.
 class FetchPlanner {
  public:
   struct Options {
     std::uint32_t gap_bytes = 0;    ///< See FetchOptions.
-    std::uint32_t piece_bytes = 0;  ///< Merged runs are not longer.
+    std::uint32_t piece_bytes = 0;  ///< Maximum length of a merged run.
   };
 
-  /// What a record's room may take beyond its bytes: alignment at both ends, and a merged gap.
+  /// Maximum memory a record needs beyond its bytes: alignment at both ends, and a merged gap.
   static std::uint64_t room_overhead_bytes(const Options& options) noexcept;
 
   FetchPlanner(FetchShards& shards, const Options& options) : shards_(shards), options_(options) {}
@@ -50,8 +50,8 @@ class FetchPlanner {
 
   FetchShards& shards_;
   const Options options_;
-  std::vector<Wanted> wanted_;        // kept for its memory
-  std::vector<std::uint32_t> order_;  // likewise
+  std::vector<Wanted> wanted_;        // kept to reuse its memory
+  std::vector<std::uint32_t> order_;  // the same
 };
 
 }  // namespace stoker

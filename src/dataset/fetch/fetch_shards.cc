@@ -10,19 +10,19 @@
 namespace stoker {
 namespace {
 
-/// Looks at whole shards: after so many times what was found there, and so much sooner in doubt.
-/// A page takes a look about 25 ns, and a read about 500.
+/// A whole shard is examined again after kLookPeriod times the bytes that were cached; in doubt
+/// after 1/kDoubtShare of that. Examining a page takes about 25 ns, reading it about 500.
 constexpr std::uint64_t kLookPeriod = 4;
 constexpr std::uint64_t kDoubtShare = 32;
-/// A shard that lacks no more than this share is taken for whole. What is missing comes in as it is
-/// read, and from then on nobody has to look.
+/// A shard with at most 1/kMissingShare of its bytes missing counts as fully cached. The missing
+/// bytes get cached when they are read, and no further looks are needed.
 constexpr std::uint64_t kMissingShare = 256;
-/// Each fetcher takes one part of so many of the files that the process has left, so that those of
-/// many threads find some; and this at least.
+/// Each fetcher takes 1/kShareParts of the descriptors that the process has left, so that the
+/// fetchers of many threads all get some; at least kFilesMin.
 constexpr std::size_t kShareParts = 8;
 constexpr std::size_t kFilesMin = 1;
 
-/// For the shards that their datasets do not keep open.
+/// Descriptors for the shards that their datasets do not keep open.
 OpenFilesShare share_of_open_files(std::span<const std::shared_ptr<const Dataset>> datasets,
                                    std::size_t most) {
   std::size_t wanted = 0;
@@ -54,7 +54,7 @@ Result<OpenShard> FetchShards::open(std::uint32_t dataset, std::uint32_t shard) 
   return state.open;
 }
 
-/// Closes the file that was not used for longest; false if all are pinned.
+/// Closes the least recently used file; returns false if all are pinned.
 bool FetchShards::close_oldest() {
   const auto oldest = std::ranges::min_element(owned_, {}, [](const Owned& owned) {
     return owned.pins > 0 ? std::numeric_limits<std::uint64_t>::max() : owned.used_at;
@@ -71,11 +71,12 @@ bool FetchShards::close_oldest() {
   return true;
 }
 
-/// Makes room before it opens. If the process has no descriptor left all the same, ours go first.
+/// Closes a file first if the share is used up. If the process still has no descriptor left, closes
+/// more of this fetcher's files and tries again.
 Result<std::shared_ptr<const Object>> FetchShards::lend(std::uint32_t dataset,
                                                         std::uint32_t shard) {
   const bool stays_open = shard < datasets_[dataset]->open_shards_max();
-  // Past the limit only for who did not ask has_room_for(): a pinned file is being read.
+  // Exceeds the share only if all files are pinned and the caller did not check has_room_for().
   if (!stays_open && owned_.size() >= share_.count()) static_cast<void>(close_oldest());
   for (;;) {
     Result<std::shared_ptr<const Object>> lent = datasets_[dataset]->lend_shard(shard);
@@ -88,7 +89,7 @@ Result<OpenShard> FetchShards::open_now(std::uint32_t dataset, std::uint32_t sha
   Shard& state = shard_of(dataset, shard);
   if (!state.was_opened) {
     state.was_opened = true;
-    // A small shard is looked at once and for all; a large one when enough of it was wanted.
+    // A small shard is examined at once; a large one when enough of it was requested.
     state.look_in_bytes =
         lent->info().size_bytes <= options_.look_after_bytes ? 0 : options_.look_after_bytes;
   }
@@ -108,7 +109,7 @@ bool FetchShards::has_room_for(std::uint32_t dataset, std::uint32_t shard) {
   const bool stays_open = shard < datasets_[dataset]->open_shards_max();
   const bool is_any_idle = static_cast<std::size_t>(pinned) < owned_.size();
   if (!stays_open && !is_any_idle && owned_.size() >= share_.count()) return false;
-  // The last descriptors of the process may be those of our pinned files.
+  // The pinned files may use the last descriptors of the process.
   return !is_out_of_descriptors(open_now(dataset, shard).status());
 }
 
@@ -125,7 +126,8 @@ void FetchShards::unpin(std::uint32_t dataset, std::uint32_t shard) {
 void FetchShards::look(Shard& shard) {
   looks_.add();
   const Result<Residency> cached = residency(shard.open.file->buffered_fd());
-  if (!cached.ok()) {  // a sandbox that hides it: take everything for cold, and never ask again
+  if (!cached.ok()) {  // not available, as in a sandbox: treat everything as not cached, and never
+                       // ask again
     shard.held = Held::none;
     shard.look_in_bytes = std::numeric_limits<std::uint64_t>::max();
     shard.look_period_bytes = shard.look_in_bytes;
@@ -142,7 +144,7 @@ void FetchShards::look(Shard& shard) {
 
 FetchShards::Choice FetchShards::choose_part(const Shard& shard, ByteRange range) {
   const IoPath cold = shard.open.file->read_path(false);
-  // The kernel serves what it has and fetches the rest; a look would only come on top.
+  // The kernel serves cached pages and fetches the rest; a look would only add cost.
   if (cold == IoPath::buffered) return {FetchPlan::Way::engine, cold};
   looks_.add();
   const Result<Residency> cached =

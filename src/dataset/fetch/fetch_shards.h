@@ -19,28 +19,28 @@ namespace stoker {
 /// A shard that is open.
 struct OpenShard {
   const Object* object = nullptr;
-  const File* file = nullptr;  ///< The object's, where it is a local file: looked up once.
+  const File* file = nullptr;  ///< The object's file, if it is a local file; else null.
 };
 
-/// What a fetcher knows of each shard: its open object, and how much of a file the page cache
-/// holds.
+/// Per-shard state of a fetcher: its open object, and how much of its file is in the page cache.
 ///
-/// A shard is looked at as a whole, with cachestat(2), once some bytes of it were read, and again
-/// after several times those that the page cache held, because the look costs time for each page
-/// that is there; sooner if what should have been there had to be fetched. All there or nothing
-/// there decides for every range; in between, and before the first look, each range is looked at.
+/// A whole shard is examined with cachestat(2) once some bytes of it were read, and again after
+/// several times the bytes that were cached, because the call takes time for each cached page;
+/// sooner if data that should have been cached had to be fetched. If all or nothing of a shard is
+/// cached, that decides for every range; otherwise, and before the first look, each range is
+/// examined.
 ///
-/// Thread safety: none, but looks() from any thread.
+/// Thread safety: none, except that looks() may be called from any thread.
 class FetchShards {
  public:
   struct Options {
     std::uint64_t look_after_bytes = 4 << 20;
-    /// Beside those of the datasets, at most; see OpenFilesShare for what there really are. One is
-    /// the least.
+    /// Maximum number of open files, in addition to those of the datasets; at least 1.
+    /// OpenFilesShare may grant fewer.
     std::size_t open_files_max = 32;
   };
 
-  /// How a range shall come.
+  /// How to read a range.
   struct Choice {
     FetchPlan::Way way = FetchPlan::Way::page_cache;
     IoPath path = IoPath::buffered;
@@ -51,20 +51,21 @@ class FetchShards {
   std::size_t dataset_count() const noexcept { return datasets_.size(); }
   const Dataset& dataset(std::uint32_t dataset) const noexcept { return *datasets_[dataset]; }
 
-  /// The shard, opened if it is not; why not, if it cannot be. The pointers are valid until the
-  /// next call, or as long as the shard is pinned.
+  /// Returns the shard, opening it if needed. The pointers are valid until the next call, or as
+  /// long as the shard is pinned.
   Result<OpenShard> open(std::uint32_t dataset, std::uint32_t shard);
-  /// Whether open() has no need to wait for a pinned one to be closed; found by opening it, where
-  /// descriptors may be what is lacking.
+  /// True if open() can open the shard without waiting for a pinned one to be closed. May open the
+  /// shard, to find out whether descriptors are left.
   bool has_room_for(std::uint32_t dataset, std::uint32_t shard);
-  /// Keeps an open shard open until it is unpinned as often.
+  /// Keeps an open shard open until unpin() was called as many times.
   void pin(std::uint32_t dataset, std::uint32_t shard);
   void unpin(std::uint32_t dataset, std::uint32_t shard);
 
-  /// The way for a range, which is taken to be read.
+  /// Chooses how to read a range, which the caller will then read.
   Result<Choice> choose(std::uint32_t dataset, std::uint32_t shard, ByteRange range);
 
-  /// Something was read from the page cache and was not there: the shard is looked at soon.
+  /// Reports that a range expected in the page cache was not there: the shard is examined again
+  /// soon.
   void doubt(std::uint32_t dataset, std::uint32_t shard);
 
   std::uint64_t looks() const noexcept { return looks_.value(); }
@@ -75,7 +76,7 @@ class FetchShards {
   enum class Held : std::uint8_t { none, part, whole };
 
   struct Shard {
-    OpenShard open;  // the dataset's, or that of owned_[owned]
+    OpenShard open;  // the dataset's object, or that of owned_[owned]
     std::uint32_t owned = kNotOwned;
     Held held = Held::part;
     bool was_opened = false;

@@ -25,7 +25,7 @@ nanoseconds time_of(const Counter& counter) {
   return nanoseconds(static_cast<std::int64_t>(counter.value()));
 }
 
-/// Adds the time until it goes out of scope.
+/// Adds its lifetime to a counter.
 class Timed {
  public:
   explicit Timed(Counter& counter) : counter_(counter) {}
@@ -79,9 +79,9 @@ Result<std::unique_ptr<RecordFetcher>> RecordFetcher::make(
   if (datasets.empty() || datasets.size() > std::numeric_limits<std::uint32_t>::max())
     return Status(Code::invalid_argument, "a fetcher needs a dataset");
   if (options.piece_bytes == 0 || options.piece_bytes % BufferPool::kAlignBytes != 0)
-    return Status(Code::invalid_argument, "piece_bytes: give a multiple of 4096");
+    return Status(Code::invalid_argument, "piece_bytes must be a positive multiple of 4096");
   if (options.open_files_max == 0)
-    return Status(Code::invalid_argument, "open_files_max: one is the least");
+    return Status(Code::invalid_argument, "open_files_max must be at least 1");
   return std::unique_ptr<RecordFetcher>(
       new RecordFetcher(std::make_unique<Parts>(std::move(datasets), options)));
 }
@@ -119,7 +119,7 @@ Status RecordFetcher::plan_rows(std::span<const RowPiece> pieces, std::uint64_t 
 Status RecordFetcher::read(const FetchPlan& plan, std::span<std::byte> memory,
                            std::span<FetchedRecord> out, const std::stop_token& stop) {
   if (plan.is_rows_ || out.size() < plan.record_count())
-    return Status(Code::invalid_argument, "read: the plan is of rows, or of more records");
+    return Status(Code::invalid_argument, "read: the plan is for rows, or `out` is too small");
   return parts_->read(plan, {.memory = memory, .records = out}, stop);
 }
 
@@ -127,7 +127,8 @@ Status RecordFetcher::read_rows(const FetchPlan& plan, std::span<std::byte> memo
                                 std::span<std::byte> rows, std::span<Status> out,
                                 const std::stop_token& stop) {
   if (!plan.is_rows_ || rows.size() < plan.row_bytes_ || out.size() < plan.record_count())
-    return Status(Code::invalid_argument, "read_rows: the plan is of records, or of more rows");
+    return Status(Code::invalid_argument,
+                  "read_rows: the plan is for records, or `rows` or `out` is too small");
   std::fill_n(out.begin(), plan.record_count(), Status());
   return parts_->read(plan, {.memory = memory, .rows = rows, .row_status = out}, stop);
 }

@@ -13,19 +13,19 @@ namespace {
 using Way = FetchPlan::Way;
 using Run = FetchPlan::Run;
 
-/// Reads of the page cache between two looks at the engine.
+/// Reads from the page cache between two polls of the engine.
 constexpr std::size_t kWarmStride = 32;
-/// A larger read of the page cache is cut, so that a stop is not late.
+/// A larger read from the page cache is split, so that a stop takes effect soon.
 constexpr std::size_t kWarmPieceBytes = std::size_t{8} << 20;
 
-/// Twice what is wanted, so that batches of about one size allocate once.
+/// Reserves twice what is needed, so that batches of similar size allocate once.
 template <typename T>
 void make_room(std::vector<T>& items, std::size_t count) {
   if (items.capacity() < count) items.reserve(2 * count);
 }
 
-/// Blocks that this thread has had to fetch from a device so far: what it waits for, and nothing
-/// that others do. Filesystems without a device of their own do not count here.
+/// Blocks that this thread has fetched from a device so far. Filesystems without a block device do
+/// not count here.
 std::int64_t blocks_fetched() {
   rusage usage{};
   return ::getrusage(RUSAGE_THREAD, &usage) == 0 ? usage.ru_inblock : 0;
@@ -36,7 +36,7 @@ std::int64_t blocks_fetched() {
 Status RunReader::start_engine() {
   if (reader_) return {};
   Result<std::unique_ptr<Engine>> made = make_engine(options_.engine, options_.engine_options);
-  if (!made.ok()) return made.status().with_context("an engine to read shards with");
+  if (!made.ok()) return made.status().with_context("cannot make an engine to read shards");
   engine_ = made->get();
   reader_.emplace(*std::move(made));
   return {};
@@ -48,7 +48,7 @@ Result<std::optional<RangeReader>*> RunReader::start_source(ObjectStore& store) 
     found = store_readers_.insert(found, {.store = &store, .reader = std::nullopt});
   if (!found->reader) {
     Result<std::unique_ptr<RangeSource>> made = store.make_source(options_.engine_options.depth);
-    if (!made.ok()) return made.status().with_context("a source to read shards with");
+    if (!made.ok()) return made.status().with_context("cannot make a source to read shards");
     found->reader.emplace(*std::move(made));
   }
   return &found->reader;
@@ -85,7 +85,7 @@ Status RunReader::read(std::span<const Run> runs, const Places& places, RunSink&
   return read_warm_runs(sink, stop);
 }
 
-/// Store by store: `cold_` gets the runs of each in turn.
+/// Reads store by store: `cold_` gets the runs of each in turn.
 Status RunReader::read_store_runs() {
   while (!far_.empty()) {
     ObjectStore& store = store_of(runs_[far_.front()]);
@@ -109,7 +109,7 @@ Status RunReader::read_cold_runs(std::optional<RangeReader>& reader) {
   };
   const Status status = reader->read(
       *this, {.piece_bytes = options_.piece_bytes, .check = check, .wait_ns = &counters_.wait_ns});
-  if (!reader->is_usable()) reader.reset();  // the next read makes another
+  if (!reader->is_usable()) reader.reset();  // the next read makes a new one
   return status;
 }
 
@@ -132,7 +132,7 @@ RangeFeed::Next RunReader::next(ReadPlan& plan) {
 
 Status RunReader::came(const ReadPlan& plan, const Result<std::span<std::byte>>& bytes) {
   const Run& run = runs_[plan.request.tag];
-  const OpenShard shard = *shards_.open(run.dataset, run.shard);  // it is pinned, and so open
+  const OpenShard shard = *shards_.open(run.dataset, run.shard);  // open, because it is pinned
   if (bytes.ok()) {
     count(run, plan.request.buffer.size(), options_.piece_bytes);
     if (shard.file != nullptr) shard.file->settle(plan);
@@ -154,7 +154,7 @@ Result<bool> RunReader::work_meanwhile() {
   return next_warm_ < warm_.size() && has_room_for(runs_[warm_[next_warm_]]);
 }
 
-/// The next runs of the page cache: all of them if nothing else is to be done.
+/// Reads the next runs from the page cache: all of them if there are no cold runs.
 Status RunReader::read_warm_runs(RunSink& sink, const std::stop_token& stop) {
   if (next_warm_ == warm_.size()) return {};
   const std::size_t end =
@@ -163,12 +163,12 @@ Status RunReader::read_warm_runs(RunSink& sink, const std::stop_token& stop) {
   const std::int64_t blocks_before = blocks_fetched();
   for (; next_warm_ < end; ++next_warm_) {
     const Run& run = runs_[warm_[next_warm_]];
-    if (!has_room_for(run)) break;  // until some of the others are completed
+    if (!has_room_for(run)) break;  // until other runs complete
     if (stop.stop_requested()) return Status(Code::cancelled, "stopped while reading samples");
     STOKER_TRY(read_warm(run, sink, stop));
   }
   if (blocks_fetched() == blocks_before) return {};
-  // Some of it was not in the page cache after all.
+  // Some data was not in the page cache.
   for (std::size_t i = begin; i < next_warm_; ++i)
     shards_.doubt(runs_[warm_[i]].dataset, runs_[warm_[i]].shard);
   return {};
@@ -201,7 +201,7 @@ Status RunReader::read_warm(const Run& run, RunSink& sink, const std::stop_token
     sink.run_failed(run, shard.status());
     return {};
   }
-  // Of what is no file, only records of no bytes are planned for the page cache.
+  // If the object is not a local file, only empty records are planned for the page cache.
   const int fd = shard->file == nullptr ? -1 : shard->file->buffered_fd();
   ReadPlan plan{.request = {.fd = fd, .offset_bytes = run.offset_bytes},
                 .size_bytes = run.size_bytes};
@@ -225,7 +225,7 @@ Status RunReader::read_warm(const Run& run, RunSink& sink, const std::stop_token
   return {};
 }
 
-/// A range that was cut was read as often.
+/// A range that was split counts as several reads.
 void RunReader::count(const Run& run, std::size_t size_bytes, std::size_t piece_bytes) {
   const std::size_t reads = size_bytes <= piece_bytes ? 1 : (size_bytes - 1) / piece_bytes + 1;
   const auto add = [&](Counter& read_count, Counter& byte_count) {

@@ -18,21 +18,21 @@
 
 namespace stoker {
 
-/// Told of each run as it ends.
+/// Notified of each run when it ends.
 class RunSink {
  public:
   virtual ~RunSink() = default;
-  /// `bytes` are those asked for, in their room.
+  /// `bytes` are the requested bytes, in their place in memory.
   virtual void run_done(const FetchPlan::Run& run, std::span<std::byte> bytes) = 0;
   virtual void run_failed(const FetchPlan::Run& run, const Status& status) = 0;
 };
 
-/// Reads runs: those that the page cache holds on the calling thread, others of local files through
-/// an engine, and those of other stores through a source of each, one store after the other.
-/// Engines and sources are made when they are first needed. While they work, the thread reads the
-/// page cache and the sink looks at what has come.
+/// Reads runs: those in the page cache on the calling thread, others of local files through an
+/// engine, and those of other stores through one source per store, one store after the other.
+/// Engines and sources are made when first needed. While they work, the calling thread reads from
+/// the page cache and passes completed runs to the sink.
 ///
-/// Thread safety: none, but the counters from any thread.
+/// Thread safety: none, except that counters() may be read from any thread.
 class RunReader final : private RangeFeed {
  public:
   struct Options {
@@ -41,14 +41,14 @@ class RunReader final : private RangeFeed {
     std::uint32_t piece_bytes = 0;
   };
 
-  /// Where runs have their rooms: those of FetchPlan::is_batched() in `memory`, the others in
-  /// `packed`.
+  /// The memory that runs are read into: batched runs (FetchPlan::is_batched()) into `memory`, the
+  /// others into `packed`.
   struct Places {
     std::span<std::byte> memory;
     std::span<std::byte> packed;
   };
 
-  /// What was read, by the way and the path it came.
+  /// Reads and bytes, by read path.
   struct Counters {
     Counter page_cache_reads, page_cache_bytes;
     Counter buffered_reads, buffered_bytes;
@@ -60,9 +60,8 @@ class RunReader final : private RangeFeed {
 
   RunReader(FetchShards& shards, const Options& options) : shards_(shards), options_(options) {}
 
-  /// Reads all runs but those of Way::inflated, which are left alone, and tells `sink` of each.
-  /// Fails when nothing can go on; `cancelled` if `stop` fires. However it ends, nothing is in
-  /// flight any more.
+  /// Reads all runs except those of Way::inflated, and notifies `sink` of each. Fails if reading
+  /// cannot continue; `cancelled` if `stop` fires. When it returns, nothing is in flight.
   Status read(std::span<const FetchPlan::Run> runs, const Places& places, RunSink& sink,
               const std::stop_token& stop);
 
@@ -70,7 +69,7 @@ class RunReader final : private RangeFeed {
   const Counters& counters() const noexcept { return counters_; }
 
  private:
-  /// What reads the ranges of one store's objects.
+  /// The reader for objects of one store.
   struct StoreReader {
     ObjectStore* store;
     std::optional<RangeReader> reader;
@@ -92,7 +91,7 @@ class RunReader final : private RangeFeed {
   std::int64_t transfer(const Request& request) const;
   void count(const FetchPlan::Run& run, std::size_t size_bytes, std::size_t piece_bytes);
 
-  // The runs that the device brings, for the reader: their tags are their numbers.
+  // RangeFeed: gives the reader the runs of `cold_`; a request's tag is the number of its run.
   Next next(ReadPlan& plan) override;
   Status came(const ReadPlan& plan, const Result<std::span<std::byte>>& bytes) override;
   void dropped(const ReadPlan& plan) override;
@@ -100,19 +99,19 @@ class RunReader final : private RangeFeed {
 
   FetchShards& shards_;
   const Options options_;
-  Engine* engine_ = nullptr;  // the reader's
+  Engine* engine_ = nullptr;  // owned by reader_
   std::optional<RangeReader> reader_;
   std::vector<StoreReader> store_readers_;
   Counters counters_;
 
-  // Of the read that goes on; the vectors are kept for their memory.
+  // State of the current read; the vectors are kept to reuse their memory.
   std::span<const FetchPlan::Run> runs_;
   Places places_;
   RunSink* sink_ = nullptr;
   std::stop_token stop_;
-  std::vector<std::uint32_t> cold_;  // runs that the engine or a source reads now
+  std::vector<std::uint32_t> cold_;  // runs that the engine or a source reads
   std::vector<std::uint32_t> far_;   // runs of other stores
-  std::vector<std::uint32_t> warm_;  // runs that the page cache holds
+  std::vector<std::uint32_t> warm_;  // runs in the page cache
   std::size_t next_cold_ = 0;
   std::size_t next_warm_ = 0;
 };

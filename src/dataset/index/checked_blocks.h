@@ -10,8 +10,8 @@
 
 namespace stoker {
 
-/// Bytes in blocks of 64 KiB, each with its XXH3-128 in a table, checked when they are first looked
-/// at: what lets a mapped file of any size be opened in no time and still be trusted.
+/// Bytes in blocks of 64 KiB, each with its XXH3-128 in a table, verified on first use: a mapped
+/// file of any size opens at once and can still be trusted.
 ///
 /// Thread safety: const methods from any thread.
 class CheckedBlocks {
@@ -20,7 +20,7 @@ class CheckedBlocks {
   static constexpr std::size_t kDigestBytes = 16;
 
   CheckedBlocks() = default;
-  /// `bytes` are whole blocks, `digests` one for each; both outlive this.
+  /// `bytes` are whole blocks, `digests` has one digest per block; both must outlive the object.
   CheckedBlocks(std::span<const std::byte> bytes, std::span<const std::byte> digests)
       : bytes_(bytes),
         digests_(digests),
@@ -29,7 +29,7 @@ class CheckedBlocks {
   std::span<const std::byte> bytes() const noexcept { return bytes_; }
   std::uint64_t count() const noexcept { return bytes_.size() / kBlockBytes; }
 
-  /// Whether block `block` < count() is as it was written.
+  /// Whether block `block`, which is below count(), is undamaged.
   bool is_good(std::uint64_t block) const {
     return good_[block].load(std::memory_order_relaxed) || check(block);
   }
@@ -39,12 +39,12 @@ class CheckedBlocks {
 
   std::span<const std::byte> bytes_;
   std::span<const std::byte> digests_;
-  /// One flag for each block found good. Relaxed: two threads may both check a block, and the
-  /// bytes they check never change.
+  /// A flag per block that was found good. Relaxed: two threads may both check a block, and the
+  /// bytes never change.
   std::unique_ptr<std::atomic<bool>[]> good_;
 };
 
-/// The digest stored at the begin of `bytes`.
+/// Reads the digest at the start of `bytes`.
 Digest128 load_digest(std::span<const std::byte> bytes);
 
 }  // namespace stoker

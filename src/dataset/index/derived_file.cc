@@ -26,8 +26,8 @@ using Build = std::function<Result<std::vector<std::byte>>()>;
 
 constexpr auto kLockPoll = std::chrono::milliseconds(20);
 
-/// The one builder's lock, which dies with its process. Unlocked by name and not by close alone: a
-/// child forked meanwhile has the descriptor too, and would keep the lock as long as it lives.
+/// The builder's lock, which ends with its process. Unlocked explicitly, not only by close: a child
+/// forked meanwhile has the descriptor too, and would keep the lock as long as it runs.
 class BuilderLock {
  public:
   static Result<BuilderLock> wait(FileOps& ops, const PathAt& path,
@@ -35,7 +35,7 @@ class BuilderLock {
     STOKER_ASSIGN(UniqueFd fd, open_lock_file(ops, path));
     for (;;) {
       const Status status = ops.try_lock(fd.get(), LockMode::exclusive);
-      // Without locks several may build, and each publishes a whole file.
+      // Without locks several processes may build, and each publishes a complete file.
       if (status.ok() || status.code() == Code::unsupported) return BuilderLock(std::move(fd));
       if (status.code() != Code::unavailable) return status.with_context(path.text());
       if (options.stop.stop_requested())
@@ -54,7 +54,7 @@ class BuilderLock {
   UniqueFd fd_;
 };
 
-/// What builders that were killed left behind. Under the lock nobody else stages this file.
+/// Removes what killed builders left. Under the lock no other process stages this file.
 void sweep(FileOps& ops, const PathAt& directory, const std::string& name) {
   const Result<std::vector<std::string>> names = ops.list(directory);
   if (!names.ok()) return;
@@ -63,7 +63,7 @@ void sweep(FileOps& ops, const PathAt& directory, const std::string& name) {
       static_cast<void>(ops.unlink(directory / found));  // the next builder tries again
 }
 
-/// Whether another place may still do.
+/// Whether to try another place.
 bool is_refused(const Status& status) {
   return status.code() == Code::denied || status.code() == Code::no_space;
 }
@@ -91,8 +91,8 @@ Result<DerivedFile> build_in(const PathAt& directory, const DerivedFileOptions& 
   return DerivedFile{.path = path.text(), .is_new = true};
 }
 
-/// The files that are there. One that was written later has replaced one in a place that cannot be
-/// written to, which may be damaged where nobody has looked yet.
+/// The existing files, the newest first. A newer file replaces an older one in a place that is not
+/// writable; the older one may be damaged in a block that is not checked on opening.
 std::vector<PathAt> newest_first(FileOps& ops, const DerivedFileOptions& options) {
   std::vector<std::pair<std::int64_t, PathAt>> found;
   for (const DerivedPlace& place : options.places) {
@@ -117,7 +117,7 @@ std::vector<DerivedPlace> derived_places(const ShardSource& source,
   if (is_local) places.push_back({.root = source.directory(), .name = ".stoker"});
   if (!cache_directory.empty()) {
     std::error_code ignored;
-    // No absolute path begins as the others do.
+    // No absolute path begins with "object:".
     const std::string name =
         is_local ? std::filesystem::weakly_canonical(source.directory(), ignored).string()
                  : "object:" + source.directory();
@@ -136,15 +136,15 @@ Result<DerivedFile> open_derived_file(const DerivedFileOptions& options, const T
   Status refused;
   if (options.places.empty())
     refused = Status(Code::unsupported, options.what +
-                                            " is kept in memory: the dataset is no local "
+                                            " is kept in memory: the dataset is not a local "
                                             "directory; name a cache directory to keep it");
   for (const DerivedPlace& place : options.places) {
     const Result<PathAt> directory = make_place(ops, place);
     Result<BuilderLock> lock =
         directory.ok() ? BuilderLock::wait(ops, *directory / (options.name + ".lock"), options)
                        : directory.status();
-    // A read-only or full place, one that cannot be made (a home that an automounter lacks), or one
-    // where our names are taken: the cache directory is next.
+    // If the place is read-only or full, cannot be made (a home directory that an automounter
+    // lacks), or has another object under a needed name, try the next one.
     refused = lock.status();
     if (!lock.ok() && !is_refused(refused) && refused.code() != Code::invalid_argument &&
         refused.code() != Code::not_found)

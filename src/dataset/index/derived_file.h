@@ -1,5 +1,5 @@
 /// \file
-/// Files that are made from a dataset and kept beside it: its index, its packs.
+/// Files that are derived from a dataset and stored next to it: its index, its packs.
 #pragma once
 
 #include <cstddef>
@@ -14,16 +14,16 @@
 
 namespace stoker {
 
-/// A directory for such files. Links on the way to `root` are followed; below it none is, for
-/// others may write to a dataset's directory.
+/// A directory for derived files. Links on the path to `root` are followed; below it none is,
+/// because others may write to a dataset's directory.
 struct DerivedPlace {
   std::string root;
-  std::string name;  ///< Of the directory in it.
+  std::string name;  ///< Name of the directory in `root`.
 };
 
-/// Where such files may lie, the best place first: `<dataset>/.stoker`, if its store is local,
-/// then, if there is a cache directory, a directory in it named by the hash of the dataset's. They
-/// are mapped, so they are local files whatever the store.
+/// Returns the places for derived files, the best first: `<dataset>/.stoker`, if its store is
+/// local; then, if there is a cache directory, a directory in it that is named by the hash of the
+/// dataset's path. Derived files are mapped, so they are always local.
 std::vector<DerivedPlace> derived_places(const ShardSource& source,
                                          const std::string& cache_directory);
 
@@ -31,34 +31,35 @@ struct DerivedFileOptions {
   std::vector<DerivedPlace> places;
   std::string name;
   std::string what;      ///< "the index", "the packs": for messages.
-  bool rebuild = false;  ///< Even if there is one that fits.
-  /// Whether it is built in memory where no place takes it. Without any place it always is.
+  bool rebuild = false;  ///< Build the file even if a matching one exists.
+  /// Build the file in memory if no place is writable. If `places` is empty it always is.
   bool in_memory = false;
   std::stop_token stop = {};
-  FileOps* ops = nullptr;  ///< What publishes it; null: posix_file_ops(). For crash tests.
+  FileOps* ops = nullptr;  ///< Publishes the file; null: posix_file_ops(). For crash tests.
 };
 
 struct DerivedFile {
   std::string path = {};
   bool is_new = false;  ///< Built by this call.
-  /// Built in memory: its bytes, and why there is no file.
+  /// If it was built in memory: its bytes, and why there is no file.
   std::vector<std::byte> bytes = {};
   Status refused = {};
 };
 
-/// Finds the file, or builds it.
+/// Opens the file, or builds it.
 ///
-/// `take` opens the file of that path and keeps it, or says why it is of no use: not there,
-/// damaged, out of date. `build` makes its bytes.
+/// `take` opens the file at a path and keeps it, or returns why it cannot be used: missing,
+/// damaged, out of date. `build` makes the bytes of the file.
 ///
-/// 1. Each place is asked for a file that can be taken, the one with the newest file first.
-/// 2. Else, in the first place that can be written to: the builder's flock is waited for, what
-///    another process has built meanwhile is taken, what killed builders left is removed, the
-///    bytes are built and published by rename, and taken.
+/// 1. Tries to take the file of each place, the newest file first.
+/// 2. Otherwise, in the first writable place: waits for the builder's flock, takes the file if
+///    another process has built it meanwhile, removes what killed builders left, builds the bytes,
+///    publishes them by rename, and takes the file.
 ///
-/// A place where something else has one of our names, such as a symbolic link, cannot be written
-/// to. If no place takes it, it is built in memory and not taken, if `in_memory`; else `denied`,
-/// `no_space` or `invalid_argument`, with the way out. `cancelled` if `stop` fires.
+/// A place where another object, such as a symbolic link, has one of the needed names counts as not
+/// writable. If no place is writable: if `in_memory`, builds the file in memory and does not call
+/// `take`; otherwise returns the error of the last place, `denied`, `no_space`, `invalid_argument`
+/// or `not_found`, with advice. `cancelled` if `stop` fires.
 Result<DerivedFile> open_derived_file(const DerivedFileOptions& options,
                                       const std::function<Status(const PathAt& path)>& take,
                                       const std::function<Result<std::vector<std::byte>>()>& build);

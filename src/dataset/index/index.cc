@@ -31,7 +31,7 @@ Result<Header> check_header(std::span<const std::byte> bytes) {
   return header;
 }
 
-/// Checked before anything is allocated: every count is bounded by the file's size.
+/// Bounds every count by the file's size before anything is allocated.
 Status check_sections(const Header& header, std::uint64_t file_bytes) {
   const std::uint64_t body = file_bytes - kHeaderBytes;
   if (header.sample_count > body / kRecordBytes || header.shards_bytes > body ||
@@ -59,9 +59,10 @@ Result<std::vector<IndexedShard>> parse_shards(std::span<const std::byte> table,
     if (table.size() < sizeof(Shard)) return damaged("the shard table ends early");
     const auto shard = load<Shard>(table);
     table = table.subspan(sizeof(Shard));
-    if (table.size() < shard.name_bytes) return damaged("a shard's name passes the table's end");
+    if (table.size() < shard.name_bytes)
+      return damaged("a shard's name extends past the end of the table");
     if (shard.sample_count > header.sample_count - first_sample)
-      return damaged("the shards hold more samples than there are");
+      return damaged("the shards have more samples than the header says");
     const auto* name = reinterpret_cast<const char*>(table.data());
     shards.push_back({.name = std::string(name, shard.name_bytes),
                       .size_bytes = shard.size_bytes,
@@ -74,7 +75,7 @@ Result<std::vector<IndexedShard>> parse_shards(std::span<const std::byte> table,
   }
   if (!table.empty()) return damaged("the shard table has bytes left over");
   if (first_sample != header.sample_count)
-    return damaged("the shards hold fewer samples than said");
+    return damaged("the shards have fewer samples than the header says");
   return shards;
 }
 
@@ -140,7 +141,7 @@ Result<SampleLocation> Index::locate(std::uint64_t sample, std::uint32_t shard_h
   const auto entry = load<Record>(records_.bytes().subspan(sample * kRecordBytes, kRecordBytes));
   const ByteRange record = entry.place();
   std::uint32_t number = shard_hint;
-  // Unsigned: a sample before the shard gives a number larger than any count.
+  // Unsigned: for a sample before the shard the difference is larger than any count.
   if (number >= shards_.size() ||
       sample - shards_[number].first_sample >= shards_[number].sample_count) {
     const auto after = std::upper_bound(shards_.begin(), shards_.end(), sample,
@@ -152,7 +153,7 @@ Result<SampleLocation> Index::locate(std::uint64_t sample, std::uint32_t shard_h
   const IndexedShard& shard = shards_[number];
   if (record.offset_bytes > shard.plain_size_bytes ||
       record.size_bytes > shard.plain_size_bytes - record.offset_bytes)
-    return damaged("sample " + std::to_string(sample) + " lies outside its shard");
+    return damaged("sample " + std::to_string(sample) + " is outside its shard");
   if (record.size_bytes > record_bytes_max_)
     return damaged("sample " + std::to_string(sample) + " is larger than the largest");
   return SampleLocation{.shard = number, .record = record, .crc32c = entry.crc32c};

@@ -11,12 +11,12 @@
 #include "dataset/index/size_classes.h"
 #include "formats/shard_format.h"
 
-// The index file's bytes (docs/formats/index.md), little-endian throughout:
+// The format of the index file (docs/formats/index.md), little-endian:
 //
-//   header      4096 bytes: IndexHeader, zeros, and in the last 16 the XXH3-128 of all before
+//   header      4096 bytes: Header, zeros, and in the last 16 the XXH3-128 of the bytes before
 //   records     sample_count entries of 16 bytes, padded with zeros to whole blocks of 64 KiB
-//   shards      the shard table, `shards_bytes` long
-//   digests     one XXH3-128 for each block of the records
+//   shards      the shard table, `shards_bytes` long digests     one XXH3-128 for each block of the
+//   records
 //
 // Sections follow each other without gaps, and the file ends with the last.
 
@@ -31,7 +31,8 @@ inline constexpr std::size_t kRecordBytes = 16;
 inline constexpr std::size_t kRecordsPerBlock = kBlockBytes / kRecordBytes;
 inline constexpr std::size_t kDigestBytes = CheckedBlocks::kDigestBytes;
 inline constexpr std::uint32_t kFlagChecksums = 1;
-inline constexpr std::uint64_t kPlaceMax = (std::uint64_t{1} << 48) - 1;  // of offsets and sizes
+inline constexpr std::uint64_t kPlaceMax =
+    (std::uint64_t{1} << 48) - 1;  // maximum of offsets and sizes
 
 struct Header {
   std::array<char, 8> magic;
@@ -55,10 +56,10 @@ static_assert(sizeof(Header) == 112 + 8 * SizeClasses::kCount);
 static_assert(sizeof(Header) <= kHeaderBytes - kDigestBytes);
 static_assert(std::is_trivially_copyable_v<Header>);
 
-/// Offset and size have six bytes each, so that a record of any size fits into sixteen.
+/// Offset and size have six bytes each, so that an entry has sixteen.
 struct Record {
   std::uint64_t offset_and_size_low;  ///< The offset in the lower 48 bits.
-  std::uint32_t size_high;            ///< All of the size but its lowest 16 bits.
+  std::uint32_t size_high;            ///< The size without its lowest 16 bits.
   std::uint32_t crc32c;
 
   static Record make(ByteRange place, std::uint32_t crc32c) noexcept {
@@ -84,7 +85,7 @@ struct Shard {
 };
 static_assert(sizeof(Shard) == 40);
 
-/// Copies a struct out of bytes, which need not be aligned. The caller has checked the size.
+/// Reads a struct from bytes, which need not be aligned. The caller must have checked the size.
 template <typename T>
 T load(std::span<const std::byte> bytes) {
   T value;

@@ -21,7 +21,7 @@ struct ScannedShard {
   std::uint64_t plain_size_bytes = 0;
 };
 
-/// Finds records in bytes that are all there.
+/// Collects the records of a shard in memory.
 class Collect final : public RecordSink {
  public:
   Status add(ByteRange record, std::string_view /*key*/) override {
@@ -31,7 +31,7 @@ class Collect final : public RecordSink {
   std::vector<ByteRange> records;
 };
 
-/// With the shard's path in front, unless that of a sidecar is there.
+/// Adds the shard's path, unless the message begins with the path of a sidecar.
 Status with_path(const Status& status, const ShardSource& source, const std::string& path) {
   return status.message().starts_with(source.directory() + "/") ? status
                                                                 : status.with_context(path);
@@ -70,19 +70,18 @@ Result<ScannedShard> scan_one(const ShardSource& source, std::size_t shard,
   ScannedShard scanned{.plain_size_bytes = info.size_bytes};
   STOKER_ASSIGN(scanned.records, scan_shard(*object, **scanner, memory, options.stop));
   if (options.checksums) {
-    // Checksums over bytes that are wrong already would vouch for them.
+    // Checksums of bytes that are already damaged would hide the damage.
     STOKER_TRY(internal::check_digests(source, shard));
     STOKER_ASSIGN(scanned.checksums,
                   checksum_records(*object, scanned.records, memory, options.stop));
   }
-  // Looked at last, so that a shard rewritten during the scan is not indexed as a mix.
+  // Checked last, so that a shard rewritten during the scan is not indexed as a mix.
   STOKER_ASSIGN(const ObjectInfo now, object->info_now());
   STOKER_TRY(internal::check_unchanged(now, info));
   return scanned;
 }
 
-/// A shard that cannot be scanned may be one of another format among them, and that is the better
-/// message.
+/// If a shard cannot be scanned because it has another format, returns an error that says so.
 Status explain(const Status& status, const ShardSource& source, const std::string& path) {
   const bool by_content = source.shard_format().make_reader != nullptr;
   if (status.code() != Code::corrupt || !by_content) return status;
@@ -94,7 +93,7 @@ Status explain(const Status& status, const ShardSource& source, const std::strin
                                             "; name shards of one format");
 }
 
-/// Shards dealt to threads one by one. The first failure stops the others.
+/// Scans shards in several threads, which take them one by one. The first failure stops the others.
 class ParallelScan {
  public:
   ParallelScan(const ShardSource& source, const IndexOptions& options)
@@ -120,7 +119,7 @@ class ParallelScan {
   Status scan_until_done() {
     STOKER_ASSIGN(const MappedArena memory, MappedArena::map(kScanBytes, false, true));
     for (;;) {
-      // relaxed: the number is all that is shared; results are read after the threads are joined.
+      // Relaxed: only the number is shared; results are read after the threads are joined.
       const std::size_t shard = next_.fetch_add(1, std::memory_order_relaxed);
       if (shard >= source_.shards().size()) return {};
       if (options_.stop.stop_requested()) return Status(Code::cancelled, "stopped while indexing");
@@ -205,9 +204,10 @@ Result<IndexFile> open_index_file(const ShardSource& source, const IndexOptions&
       if (Index::claims_checksums(path)) build.checksums = true;
     }
     STOKER_ASSIGN(Index index, std::move(opened));
-    if (!fits(index, source)) return Status(Code::not_found, path.text() + ": of other shards");
+    if (!fits(index, source))
+      return Status(Code::not_found, path.text() + ": it is for other shards");
     if (options.checksums && !index.has_checksums())
-      return Status(Code::not_found, path.text() + ": without checksums");
+      return Status(Code::not_found, path.text() + ": it has no checksums");
     taken.emplace(std::move(index));
     return {};
   };
@@ -229,8 +229,8 @@ Result<IndexFile> open_index_file(const ShardSource& source, const IndexOptions&
                      .damage = std::move(damage)};
   }
   if (options.check_all && !file.is_new && !damage.ok() && !options.rebuild) {
-    // One is damaged, and an older one is not. Readers, who check no more than they use, would take
-    // the damaged one.
+    // The newer file is damaged and an older one is not. Readers, which verify only what they use,
+    // would take the damaged one, so it is replaced.
     build.rebuild = true;
     STOKER_ASSIGN(IndexFile made, open_index_file(source, build));
     made.damage = std::move(damage);

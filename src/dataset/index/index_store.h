@@ -20,48 +20,49 @@ struct IndexProgress {
 };
 
 struct IndexOptions {
-  bool checksums = false;     ///< A CRC32C for each sample; reads every byte once.
-  bool rebuild = false;       ///< Even if there is one that fits.
-  bool check_all = false;     ///< Check every block of the one that is there, not its frame alone.
-  unsigned thread_count = 0;  ///< 0: two for each core, at most one for each shard.
-  /// Where indexes go when the dataset's own directory cannot be written to; empty: nowhere.
+  bool checksums = false;     ///< Compute a CRC32C per sample; reads every byte once.
+  bool rebuild = false;       ///< Build the index even if a matching one exists.
+  bool check_all = false;     ///< Verify every block of an existing index, not only its frame.
+  unsigned thread_count = 0;  ///< 0: two per core; at most one per shard.
+  /// Directory for the index if the dataset's own directory is not writable; empty: none.
   std::string cache_directory = {};
-  bool in_memory = false;  ///< Keep it in memory where neither place takes it.
-  std::function<void(const IndexProgress&)> progress = {};  ///< Called from any thread, in turn.
+  bool in_memory = false;  ///< Keep it in memory if neither directory is writable.
+  std::function<void(const IndexProgress&)> progress =
+      {};  ///< Called from any thread, one call at a time.
   std::stop_token stop = {};
-  FileOps* ops = nullptr;  ///< What publishes it; null: posix_file_ops(). For crash tests.
+  FileOps* ops = nullptr;  ///< Publishes the file; null: posix_file_ops(). For crash tests.
 };
 
-/// An open index, and how it came about.
+/// An open index, and where it comes from.
 struct IndexFile {
   Index index;
-  std::string path;     ///< Empty if it is kept in memory.
+  std::string path;     ///< Empty if the index is in memory only.
   bool is_new = false;  ///< Built by this call.
-  Status refused = {};  ///< Why it is kept in memory.
-  Status damage = {};   ///< Of the file that this one replaces.
+  Status refused = {};  ///< Why it is in memory only.
+  Status damage = {};   ///< Damage of the file that this index replaces.
 };
 
-/// The index of a dataset: the one that is there if its shards are as they were indexed (names,
-/// sizes, times), else a new one, built in parallel and published by rename. One with checksums is
-/// kept whatever the times say: a copy has new ones, and each sample is held against its checksum
-/// when it is read, so that a shard which was changed is found out and not indexed anew. One that
-/// is damaged is replaced, and has checksums again if it says that it had. It lies in
-/// `<dataset>/.stoker/`, or in the cache directory. One process builds, others wait for it.
+/// Opens the index of a dataset in `<dataset>/.stoker/` or the cache directory. If there is none
+/// that matches the shards (names, sizes, modification times), builds a new one in parallel and
+/// publishes it by rename; one process builds, others wait for it. For an index with checksums the
+/// times need not match: a copy has new times, and a changed shard is detected when a sample is
+/// read, instead of being indexed again. A damaged index is replaced, with checksums if its header
+/// says that it had them.
 ///
-/// `denied` or `no_space`, with the way out, if neither place takes it, unless `in_memory` is set;
+/// Fails as open_derived_file() does if neither directory is writable, unless `in_memory` is set;
 /// `unavailable` if a shard changes while it is scanned.
 Result<IndexFile> open_index_file(const ShardSource& source, const IndexOptions& options = {});
 Result<Index> open_index(const ShardSource& source, const IndexOptions& options = {});
 
-/// Scans all shards and lays out a new index, without publishing it.
+/// Scans all shards and returns the bytes of a new index, without publishing it.
 Result<std::vector<std::byte>> build_index(const ShardSource& source, const IndexOptions& options);
 
-/// "index-<hash of the shard names>": several sets of shards may share a directory. Sidecars that
-/// decide where samples lie count with their sizes and times as well.
+/// "index-<hash of the shard names>": several sets of shards may share a directory. The hash
+/// includes the names, sizes and modification times of sidecars.
 std::string index_name(const ShardSource& source);
 
-/// Whether the index describes these shards as they are now: names and sizes, and times where it
-/// has no checksums.
+/// Whether the index matches the shards as they are now: format, names and sizes, and modification
+/// times if it has no checksums.
 bool fits(const Index& index, const ShardSource& source);
 
 }  // namespace stoker

@@ -20,15 +20,16 @@ void put(std::vector<std::byte>& out, const T& value) {
   std::memcpy(out.data() + at, &value, sizeof value);
 }
 
-/// Without directories, so that shards may be moved. Formats that keep them have several datasets
-/// that are read as one, with shards of the same name, and often of the same size.
+/// The name of a shard in the fingerprint: without directories, so that shards may be moved. Some
+/// formats keep the directories, because several of their datasets can be read as one, with shards
+/// of the same name and often the same size.
 std::string_view identity_of(std::string_view name, std::string_view format) {
   const ShardFormat* const known = find_shard_format(format);
   return known != nullptr && known->keeps_folders ? name : name.substr(name.rfind('/') + 1);
 }
 
-/// Names, sizes, counts, then every record without its checksum: adding checksums to an index must
-/// not make it another dataset.
+/// Hashes names, sizes, counts, then every record without its checksum: adding checksums to an
+/// index must not change the fingerprint.
 Digest128 fingerprint_of(std::string_view format, const std::vector<IndexedShard>& shards,
                          std::span<const std::byte> records) {
   Xxh3Stream stream;

@@ -7,8 +7,8 @@
 
 namespace stoker {
 
-/// Classes of record sizes, four to each doubling: sizes up to 4 have one each, and above that a
-/// class's largest size is less than 5/4 of its smallest. The index counts its records by them.
+/// Classes of record sizes, four per doubling: sizes up to 4 have one class each, and above that a
+/// class's largest size is less than 5/4 of its smallest. The index counts its records by class.
 struct SizeClasses {
   static constexpr std::size_t kCount = 192;  ///< Enough for sizes below 2^48.
   using Counts = std::array<std::uint64_t, kCount>;
@@ -18,7 +18,7 @@ struct SizeClasses {
     if (size_bytes <= 4) return size_bytes;
     const std::uint64_t below = size_bytes - 1;
     const auto shift = static_cast<std::size_t>(std::bit_width(below)) - 3;
-    return 1 + 4 * shift + (below >> shift);  // below >> shift lies in [4, 8)
+    return 1 + 4 * shift + (below >> shift);  // below >> shift is in [4, 8)
   }
 
   /// The largest size of a class.
@@ -28,9 +28,9 @@ struct SizeClasses {
     return (5 + (index - 5) % 4) << shift;
   }
 
-  /// The sum of the `count` largest sizes, each taken as the largest of its class but at most
-  /// `size_max`. Where there are fewer, the rest counts as `size_max` each: somebody wants some of
-  /// them twice. Saturates.
+  /// The sum of the `count` largest sizes, each counted as the largest of its class but at most
+  /// `size_max`. If there are fewer sizes, the others count as `size_max` each: a batch may contain
+  /// a sample more than once. Saturates.
   static std::uint64_t largest_sum(const Counts& counts, std::uint64_t size_max,
                                    std::uint64_t count) noexcept;
 };

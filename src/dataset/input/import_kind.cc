@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "dataset/shards/shard_source.h"
+#include "formats/table/shard_formats.h"
 #include "store/local_store.h"
 
 namespace stoker {
@@ -17,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A folder is taken for what its files are called: opening each to look would cost an open for
+/// The kind by name. A folder is judged by names only: reading the first bytes would mean opening
 /// every image of a tree.
 std::string kind_of_name(const fs::path& path) {
   constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kKinds = {
@@ -30,7 +31,7 @@ std::string kind_of_name(const fs::path& path) {
   return "";
 }
 
-/// The first bytes of a file; none if it is not there or no regular file.
+/// The first bytes of a file; empty if it is missing or not a regular file.
 std::string head_of(const fs::path& path, std::size_t size_max) {
   const Result<std::vector<std::byte>> head =
       internal::read_head(*local_store(), path.string(), size_max);
@@ -46,8 +47,8 @@ std::string kind_of_bytes(const fs::path& path) {
   return "";
 }
 
-/// Petastorm keeps its schema in the metadata of a file beside the data. Its key is looked for as
-/// bytes; what stands under it is a pickle, and nobody opens that.
+/// Petastorm stores its schema in the metadata of a file next to the data. Only the bytes of its
+/// key are searched for: the value is a pickle, which is never loaded.
 bool is_petastorm(const fs::path& directory) {
   constexpr std::size_t kBytesMax = std::size_t{16} << 20;
   const std::string bytes = head_of(directory / "_common_metadata", kBytesMax);
@@ -59,7 +60,24 @@ bool is_hidden(const fs::path& path) {
   return name.starts_with('.') || name.starts_with('_');
 }
 
-/// Of the files in it; if there are only folders, of the first file below the first of them.
+bool is_shard(const fs::path& path) {
+  const std::string name = path.filename().string();
+  return std::ranges::any_of(shard_formats(), [&](const ShardFormat* format) {
+    return !format->is_array && format->is_shard_name != nullptr && format->is_shard_name(name);
+  });
+}
+
+/// Whether a file next to the data describes them, as README.md in a snapshot of Hugging Face.
+bool is_description(const fs::path& path) {
+  constexpr std::array<std::string_view, 6> kNames = {".md",  ".txt",  ".cff",
+                                                      ".yml", ".yaml", "LICENSE"};
+  const std::string extension = path.extension().string();
+  return std::ranges::find(kNames, extension.empty() ? path.filename().string() : extension) !=
+         kNames.end();
+}
+
+/// The kind of the files in it; if it has only folders, of the files in the first folder, and so
+/// on.
 std::string kind_of_directory(const fs::path& directory) {
   constexpr int kDepthMax = 16;
   fs::path place = directory;
@@ -67,6 +85,8 @@ std::string kind_of_directory(const fs::path& directory) {
     std::error_code failed;
     fs::path first_directory;
     bool has_files = false;
+    bool has_shards = false;
+    std::string kind;
     for (fs::directory_iterator entry(place, failed); !failed && entry != fs::end(entry);
          entry.increment(failed)) {
       if (is_hidden(entry->path())) continue;
@@ -76,9 +96,11 @@ std::string kind_of_directory(const fs::path& directory) {
           first_directory = entry->path();
         continue;
       }
-      has_files = true;
-      if (std::string kind = kind_of_name(entry->path()); !kind.empty()) return kind;
+      has_files = has_files || !is_description(entry->path());
+      has_shards = has_shards || is_shard(entry->path());
+      if (kind.empty()) kind = kind_of_name(entry->path());
     }
+    if (!kind.empty() && !has_shards) return kind;
     if (has_files || first_directory.empty()) return "";
     place = first_directory;
   }

@@ -9,16 +9,19 @@
 #include <cstring>
 #include <filesystem>
 
+#include "dataset/input/tree_shape.h"
+#include "dataset/shards/shard_names.h"
 #include "formats/webdataset/webdataset_names.h"
 #include "io/files/exact_transfer.h"
 
 namespace stoker {
 namespace {
 
-/// By the name; a directory is looked at when it has been walked.
+/// The kind by name. The kind of a directory is detected later, from its files.
 Result<std::string> kind_of(const std::string& path) {
   const std::string extension = std::filesystem::path(path).extension().string();
   if (extension == ".jsonl" || extension == ".ndjson") return std::string("jsonl");
+  if (is_sample_shard_name(path)) return internal::already_shards(path);
   if (extension == ".npy" || extension == ".bin") return std::string("tokens");
   return Status(Code::invalid_argument,
                 path +
@@ -101,7 +104,7 @@ Status read_input(int fd, std::uint64_t offset_bytes, std::span<std::byte> out,
   if (status.code() != Code::corrupt) return status;
   return Status(Code::unavailable, path +
                                        ": shorter than when it was listed; pack it again "
-                                       "when nobody writes to it");
+                                       "when no other process writes to it");
 }
 
 }  // namespace internal

@@ -1,5 +1,5 @@
 /// \file
-/// Where the samples of `stoker pack` and `stoker convert` come from.
+/// The sources of the samples of `stoker pack` and `stoker convert`.
 #pragma once
 
 #include <cstdint>
@@ -20,14 +20,13 @@
 
 namespace stoker {
 
-/// A sample on its way into a shard. Views look into `view.storage`, `record`,
-/// `files` or the source.
+/// A sample to be packed. Views point into `view.storage`, `record`, `files` or the source.
 ///
 /// Thread safety: none.
 struct InputSample {
   SampleView view;
-  SampleRecord record;                 ///< What a Dataset read, for sources that are one.
-  std::vector<FileMemory> files = {};  ///< What files were read into; kept for the next sample.
+  SampleRecord record;                 ///< The record, if the source is a Dataset.
+  std::vector<FileMemory> files = {};  ///< Memory of files; reused for the next sample.
 };
 
 /// A file that is not packed.
@@ -37,7 +36,7 @@ struct LeftOut {
   bool operator==(const LeftOut&) const = default;
 };
 
-/// A list of samples, known in full before the first is read, so that shards can be planned.
+/// A list of samples that is complete before the first one is read, so that shards can be planned.
 ///
 /// Thread safety: const methods from any thread.
 class PackInput {
@@ -46,71 +45,72 @@ class PackInput {
 
   virtual std::uint64_t sample_count() const noexcept = 0;
 
-  /// How large a sample is, for cutting shards.
+  /// The size of a sample, for planning shards.
   struct Extent {
     std::uint64_t size_bytes = 0;
     std::uint64_t field_count = 1;
   };
   virtual Result<Extent> extent(std::uint64_t sample) const = 0;
 
-  /// Reads one sample: key and fields, typed where the source knows the type. A JSON field has a
-  /// `dtype` if it is a list of such numbers, and nothing else, in every sample. The message of a
-  /// failure names file and place.
+  /// Reads one sample: key and fields, with their types if the source knows them. A JSON field has
+  /// a `dtype` if it is a list of numbers of that type in every sample. The message of a failure
+  /// names file and place.
   virtual Status read(std::uint64_t sample, InputSample& out) const = 0;
 
-  /// What the message about a sample calls it: "data.jsonl: line 17".
+  /// Names a sample in messages: "data.jsonl: line 17".
   virtual std::string describe(std::uint64_t sample) const = 0;
 
-  /// Changes when the list of samples, their sizes or their times do.
+  /// Changes if the list of samples, their sizes or their modification times change.
   virtual Digest128 fingerprint() const = 0;
 
-  /// Names and encodings of the columns an MDS dataset of these samples has, without the key.
-  /// `invalid_argument` if they have no columns in common.
+  /// Names and encodings of the columns of an MDS dataset of these samples, without the key.
+  /// `invalid_argument` if the samples do not have the same columns.
   virtual Result<std::vector<std::pair<std::string, std::string>>> mds_columns() const = 0;
 
-  /// What its arrays are made of, where all of them are the same; for tokens.
+  /// The dtype of token arrays, if all of them have the same.
   virtual std::optional<Dtype> token_dtype() const { return std::nullopt; }
 
-  /// Files to write beside the shards: "classes.json" and its text.
+  /// Files to write next to the shards: "classes.json" and its text.
   virtual std::vector<std::pair<std::string, std::string>> extra_files() const { return {}; }
 
   virtual std::vector<LeftOut> left_out() const { return {}; }
 
-  /// What else the user should know before it is packed.
+  /// Other notes for the user.
   virtual std::vector<std::string> notes() const { return {}; }
 
-  /// Whether a sample costs an open of its own, so that several should be read at a time.
+  /// Whether each sample needs to open files, so that several should be read at a time.
   virtual bool is_scattered() const noexcept { return false; }
 };
 
 struct PackInputOptions {
-  /// "classes": a directory for each class, images in it. "tree": files grouped by stem. "jsonl".
-  /// "tokens": .npy and .bin arrays, SHARD001 files among them; "raw", "counted", "shard001":
-  /// arrays of that layout (raw_array.h). Empty: by what is there.
+  /// "classes": one directory of images per class. "tree": files grouped by stem. "jsonl".
+  /// "tokens": .npy and .bin arrays, including SHARD001 files; "raw", "counted", "shard001": arrays
+  /// of that layout (raw_array.h). Empty: detected.
   std::string kind = {};
-  std::optional<Dtype> dtype = {};      ///< Of arrays that do not say it themselves.
-  std::uint64_t sequence_length = 0;    ///< Cuts token arrays into sequences; 0: as they are.
-  std::string excluded_directory = {};  ///< Left out of trees: where the shards go.
-  bool with_hidden = false;             ///< Of trees: files and directories that begin with a dot.
-  std::string classes = {};  ///< A classes.json whose numbers the classes of a tree are to have.
+  std::optional<Dtype> dtype = {};      ///< Of arrays that do not store it.
+  std::uint64_t sequence_length = 0;    ///< Cuts token arrays into sequences; 0: not cut.
+  std::string excluded_directory = {};  ///< Skipped in trees: the destination.
+  bool with_hidden = false;             ///< In trees: include names that begin with a dot.
+  std::string classes = {};             ///< A classes.json with the numbers of a tree's classes.
 };
 
-/// Opens what `path` names. `not_found` if there is nothing, `invalid_argument` if it holds nothing
-/// to pack; both say what was looked for.
+/// Opens a file or directory. `not_found` if it does not exist, `invalid_argument` if it contains
+/// nothing to pack; the message says what was looked for.
 Result<std::unique_ptr<PackInput>> open_input(const std::string& path,
                                               const PackInputOptions& options = {});
 
-/// What was left out, by reason, some of the names each time, and the notes; each a line or more.
+/// Returns what was left out, by reason and with some of the names, and the notes; each one or more
+/// lines.
 std::vector<std::string> remarks_on(const PackInput& source);
 
-/// The samples of a dataset that is there already. A field "__key__" becomes the key.
-/// Files that its manifest names beside shards and indexes ("classes.json") go along; `corrupt` and
-/// the like if one cannot be read.
+/// Makes an input of the samples of an existing dataset. A field "__key__" becomes the key. Other
+/// files in its manifest than shards and indexes ("classes.json") become extra files; fails if one
+/// cannot be read.
 Result<std::unique_ptr<PackInput>> make_dataset_input(std::shared_ptr<const Dataset> dataset);
 
 namespace internal {
 
-/// `has_classes` empty: by what is there.
+/// `has_classes`: nothing: detected.
 Result<std::unique_ptr<PackInput>> open_tree(const std::string& directory,
                                              std::optional<bool> has_classes,
                                              const PackInputOptions& options);
@@ -118,10 +118,10 @@ Result<std::unique_ptr<PackInput>> open_jsonl(const std::string& path);
 Result<std::unique_ptr<PackInput>> open_token_arrays(const std::string& path,
                                                      const PackInputOptions& options);
 
-/// What MDS calls a field that is a file of that ending: "jpeg", "png", "str", "json", "bytes".
+/// The MDS encoding for a file with that extension: "jpeg", "png", "str", "json", "bytes".
 std::string mds_encoding_of_extension(std::string_view extension);
 
-/// read_exactly() of a file that is being packed: `unavailable` if it has become shorter.
+/// read_exactly() for a file to be packed: `unavailable` if the file has become shorter.
 Status read_input(int fd, std::uint64_t offset_bytes, std::span<std::byte> out,
                   const std::string& path);
 

@@ -11,6 +11,7 @@
 #include "formats/mds/mds_format.h"
 #include "formats/mds/mds_shard.h"
 #include "formats/table/shard_formats.h"
+#include "formats/webdataset/webdataset_names.h"
 
 namespace stoker {
 namespace {
@@ -41,8 +42,8 @@ class DatasetSource final : public PackInput {
 
   std::string describe(std::uint64_t sample) const override { return dataset_->describe(sample); }
 
-  /// With the shards' times, which the fingerprint of a dataset leaves out: bytes that changed in
-  /// place would be mixed with those that are packed already.
+  /// Includes the shards' modification times, unlike the fingerprint of a dataset: otherwise a
+  /// resumed pack could mix bytes from before and after a change.
   Digest128 fingerprint() const override {
     Xxh3Stream stream;
     const Digest128 samples = dataset_->index().fingerprint();
@@ -52,12 +53,12 @@ class DatasetSource final : public PackInput {
     return stream.digest();
   }
 
-  /// Reads the files that go along.
+  /// Reads the extra files.
   Status read_files() {
     const std::string& directory = dataset_->source().directory();
     ObjectStore& store = dataset_->source().store();
     const Result<Manifest> manifest = read_manifest(directory, store);
-    if (!manifest.ok()) return {};  // none, or a file of that name that is somebody else's
+    if (!manifest.ok()) return {};  // none, or a file of another tool
     for (const ManifestFile& file : manifest->files) {
       if (file.name == "index.json" || file.name.ends_with(".idx")) continue;
       STOKER_ASSIGN(std::string text,
@@ -69,7 +70,8 @@ class DatasetSource final : public PackInput {
 
   std::vector<std::pair<std::string, std::string>> extra_files() const override { return files_; }
 
-  /// As MDS has them already; else as the first sample's fields are. The others are held to that.
+  /// The columns of an MDS dataset, else those of the first sample's fields. The other samples must
+  /// match.
   Result<std::vector<std::pair<std::string, std::string>>> mds_columns() const override {
     std::vector<std::pair<std::string, std::string>> columns;
     InputSample first;
@@ -82,7 +84,9 @@ class DatasetSource final : public PackInput {
         columns.emplace_back(field.name, column->encoding.text);
         continue;
       }
-      if (dataset_->source().shard_format().has_name_types) {
+      // A field whose type the manifest tells is encoded by its type.
+      if (dataset_->source().shard_format().has_name_types &&
+          field.type == type_of_extension(field.name)) {
         columns.emplace_back(field.name, internal::mds_encoding_of_extension(field.name));
         continue;
       }
@@ -109,11 +113,12 @@ class DatasetSource final : public PackInput {
  private:
   struct ShardCheck {
     std::once_flag once;
-    Status verdict;  // written under `once`, then read by all
+    Status verdict;  // written once, then read by all threads
   };
 
-  /// Digests of new shards over bytes that are wrong already would vouch for them. With checksums
-  /// in the index every read is held against those, and the digests were when they were made.
+  /// Digests of new shards over bytes that are already damaged would hide the damage. If the index
+  /// has checksums, every read is verified with those, and the digests were checked when they were
+  /// made.
   Status check_shard_of(std::uint64_t sample) const {
     if (dataset_->index().has_checksums()) return {};
     STOKER_ASSIGN(const SampleLocation at, dataset_->index().locate(sample));
@@ -128,7 +133,7 @@ class DatasetSource final : public PackInput {
     return encode_mds_value(encoding, field, ignored).ok();
   }
 
-  /// Those of an MDS dataset, which say more than the fields that come of them.
+  /// The columns of an MDS dataset, whose encodings are more specific than the types of fields.
   std::vector<MdsColumn> own_columns() const {
     const auto* reader = dynamic_cast<const MdsReader*>(&dataset_->source().reader());
     return reader == nullptr ? std::vector<MdsColumn>() : reader->columns();

@@ -1,5 +1,5 @@
-// One sample per line. A first pass over the file parses every line, finds where it lies and which
-// types its fields have; read() goes back to one line.
+// One sample per line. A first pass over the file parses every line and records its offset and the
+// types of its fields; read() then reads a single line.
 #include <fmt/format.h>
 #include <sys/stat.h>
 
@@ -28,7 +28,7 @@ struct Line {
   std::uint64_t number = 0;  // from 1
 };
 
-/// What a value is as a field. `none` for null, which is no field.
+/// The type of a value as a field. `none`: null, which is not a field.
 enum class Kind : std::uint8_t { none, text, int64, float64, nested };
 
 Kind kind_of(const Json& value) {
@@ -42,7 +42,8 @@ Kind kind_of(const Json& value) {
   return value.is_number_integer() ? Kind::int64 : Kind::nested;
 }
 
-/// One type for a field in all samples: integers among floats are floats, other mixtures JSON.
+/// The common type of a field in all samples: integers and floats become floats, other mixtures
+/// JSON.
 Kind join(Kind a, Kind b) {
   if (a == b) return a;
   const bool numbers =
@@ -50,7 +51,7 @@ Kind join(Kind a, Kind b) {
   return numbers ? Kind::float64 : Kind::nested;
 }
 
-/// A double holds every integer up to here.
+/// A double represents every integer up to here exactly.
 constexpr std::int64_t kExactMax = std::int64_t{1} << 53;
 
 bool is_inexact(const Json& value) {
@@ -62,8 +63,9 @@ bool is_inexact(const Json& value) {
 struct Column {
   Kind kind = Kind::none;
   std::uint64_t count = 0;
-  bool has_inexact = false;     // an integer that is no double
-  Kind list_kind = Kind::none;  // of the numbers, if all values are lists of numbers; else nested
+  bool has_inexact = false;  // an integer that a double cannot represent
+  Kind list_kind =
+      Kind::none;  // type of the numbers, if all values are lists of numbers; else nested
 
   void add(const Json& value) {
     const Kind added = kind_of(value);
@@ -81,7 +83,7 @@ struct Column {
     }
   }
 
-  /// When all values are in: rather JSON than another number.
+  /// Call it after all values: uses JSON if a float would round an integer.
   void settle() {
     if (!has_inexact) return;
     if (kind == Kind::float64) kind = Kind::nested;
@@ -97,7 +99,7 @@ class JsonlSource final : public PackInput {
         size_bytes_(static_cast<std::uint64_t>(info.st_size)),
         mtime_ns_(info.st_mtim.tv_sec * 1'000'000'000 + info.st_mtim.tv_nsec) {}
 
-  /// The first pass.
+  /// Runs the first pass.
   Status look_through() {
     std::string line;
     std::vector<std::byte> buffer(kReadBytes);
@@ -122,7 +124,7 @@ class JsonlSource final : public PackInput {
       }
     }
     if (!line.empty()) STOKER_TRY(add_line(line, size_bytes_ - line.size(), ++number));
-    if (lines_.empty()) return Status(Code::invalid_argument, path_ + ": no samples in it");
+    if (lines_.empty()) return Status(Code::invalid_argument, path_ + ": it has no samples");
     for (auto& [name, column] : columns_) column.settle();
     return {};
   }
@@ -183,14 +185,34 @@ class JsonlSource final : public PackInput {
  private:
   Result<Json> parse(std::string_view text, std::uint64_t number) const {
     const std::string what = fmt::format("{}: line {}", path_, number);
-    STOKER_ASSIGN(Json document, parse_exact_json(text, what, {.text_bytes_max = kLineBytesMax}));
+    Result<Json> parsed = parse_exact_json(text, what, {.text_bytes_max = kLineBytesMax});
+    if (!parsed.ok()) return advise(parsed.status(), text);
+    Json document = *std::move(parsed);
     if (!document.is_object())
-      return Status(Code::corrupt, what + ": not a JSON object, which each sample is");
+      return Status(Code::corrupt, what + ": not a JSON object; each line must be one");
     return document;
+  }
+
+  /// Adds what to do about what Python's json writes, but JSON does not have.
+  static Status advise(const Status& status, std::string_view line) {
+    std::string_view advice;
+    if (status.message().find("surrogate") != std::string_view::npos) {
+      advice = "; replace it where the file is written, for example by U+FFFD";
+    } else if (status.message().ends_with("not valid JSON") &&
+               (line.find("NaN") != std::string_view::npos ||
+                line.find("Infinity") != std::string_view::npos)) {
+      advice = " (JSON has no NaN and no Infinity); write null, or the number as text, in quotes";
+    }
+    return {status.code(), std::string(status.message()).append(advice)};
   }
 
   Status add_line(std::string_view text, std::uint64_t offset_bytes, std::uint64_t number) {
     if (text.ends_with('\r')) text.remove_suffix(1);
+    constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+    if (number == 1 && text.starts_with(kByteOrderMark)) {
+      text.remove_prefix(kByteOrderMark.size());
+      offset_bytes += kByteOrderMark.size();
+    }
     if (text.find_first_not_of(" \t") == std::string_view::npos) return {};
     STOKER_ASSIGN(const Json document, parse(text, number));
     Line line{.offset_bytes = offset_bytes,
@@ -200,7 +222,7 @@ class JsonlSource final : public PackInput {
       if (name == kKeyField) {
         if (!value.is_string())
           return Status(Code::corrupt,
-                        fmt::format("{}: line {}: __key__ is not a text", path_, number));
+                        fmt::format("{}: line {}: __key__ is not text", path_, number));
         continue;
       }
       const Kind kind = kind_of(value);
@@ -225,15 +247,14 @@ class JsonlSource final : public PackInput {
           {.name = name, .bytes = view.keep_number(&number), .type = FieldType::int64});
     } else if (kind == Kind::float64) {
       const double number = value.is_boolean() ? value.get_bool() : value.get_double();
-      // An integer among real numbers is told apart by its dtype: no format may round it.
+      // The dtype marks an integer among real numbers, so that no format rounds it.
       view.fields.push_back(
           {.name = name,
            .bytes = view.keep_number(&number),
            .type = FieldType::float64,
            .dtype = value.is_number_integer() ? dtype_descr(Dtype::int64) : std::string_view()});
     } else {
-      const std::string text =
-          kind == Kind::text ? value.get_string() : value.dump({.is_sorted = true});
+      const std::string text = kind == Kind::text ? value.get_string() : value.dump();
       const std::string_view kept = view.keep(text);
       view.fields.push_back({.name = name,
                              .bytes = std::as_bytes(std::span(kept)),

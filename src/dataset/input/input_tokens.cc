@@ -1,5 +1,5 @@
-// Token arrays: .npy, SHARD001, counted, or raw ones with a dtype, as sequences. Each becomes a
-// sample with one field.
+// Token arrays: .npy, SHARD001, counted, or raw with a dtype. Each sequence becomes a sample with
+// one field.
 #include <fmt/format.h>
 #include <sys/stat.h>
 
@@ -17,7 +17,7 @@ namespace stoker {
 namespace {
 
 constexpr std::string_view kTokensField = "tokens";
-/// Megatron counts the tokens of a sequence in an int32, the index the bytes of a record in a u32.
+/// Limits of a sequence. Megatron counts its tokens in an int32.
 constexpr std::uint64_t kSequenceTokensMax = (std::uint64_t{1} << 31) - 1;
 constexpr std::uint64_t kSequenceBytesMax = (std::uint64_t{1} << 32) - 1;
 
@@ -39,12 +39,12 @@ class TokenArraySource final : public PackInput {
     if (!arrays_.empty() && layout.dtype != arrays_.front().layout.dtype)
       return Status(
           Code::invalid_argument,
-          fmt::format("{}: holds {}, the first file {}; pack them apart", array.path,
+          fmt::format("{}: contains {}, the first file {}; pack them separately", array.path,
                       dtype_name(layout.dtype), dtype_name(arrays_.front().layout.dtype)));
     const std::uint64_t length = sequence_length_ != 0 ? sequence_length_ : layout.sequence_length;
     if (length > kSequenceTokensMax || length > kSequenceBytesMax / layout.item_bytes())
       return Status(Code::invalid_argument,
-                    fmt::format("{}: one sequence of {} tokens is more than the formats hold; cut "
+                    fmt::format("{}: a sequence of {} tokens is too long for the formats; cut "
                                 "it with --sequence-length",
                                 array.path, length));
     array.first_sample = sample_count_;
@@ -128,7 +128,7 @@ class TokenArraySource final : public PackInput {
   std::vector<TokenArray> arrays_;
 };
 
-/// As it was named, else by the first bytes; counted arrays have nothing to be recognised by.
+/// The format that was named, else by the first bytes; counted arrays cannot be recognized.
 Result<TokenFormat> format_of(const std::string& path, const std::string& kind) {
   if (!kind.empty() && kind != "tokens") return parse_token_format(kind);
   STOKER_ASSIGN(const std::vector<std::byte> head, internal::read_head(*local_store(), path, 8));
@@ -142,7 +142,7 @@ Result<TokenArray> open_array(const std::string& path, const PackInputOptions& o
   STOKER_ASSIGN(const TokenFormat format, format_of(path, options.kind));
   if (format == TokenFormat::raw && !dtype)
     return Status(Code::invalid_argument,
-                  path + ": a raw array does not say what it holds; name it, as in --dtype uint16");
+                  path + ": a raw array does not store its dtype; give it, as in --dtype uint16");
   TokenArray array{.path = path, .fd = {}, .layout = {}};
   STOKER_ASSIGN(array.fd, open_regular(posix_file_ops(), path));
   struct stat info{};
@@ -177,7 +177,7 @@ Result<std::unique_ptr<PackInput>> open_token_arrays(const std::string& path,
     STOKER_TRY(source->add(std::move(array)));
   }
   if (source->sample_count() == 0)
-    return Status(Code::invalid_argument, path + ": no tokens to pack in it (.npy, .bin)");
+    return Status(Code::invalid_argument, path + ": it contains no tokens to pack (.npy, .bin)");
   return std::unique_ptr<PackInput>(std::move(source));
 }
 

@@ -56,10 +56,11 @@ class TreeSource final : public PackInput {
     if (std::string fields = internal::describe_image_fields(files_); !fields.empty())
       notes_.push_back(std::move(fields));
     if (samples_.empty())
-      return Status(Code::invalid_argument,
-                    root_ +
-                        ": no files to pack in it (hidden ones and those without an extension "
-                        "do not count)");
+      return Status(
+          Code::invalid_argument,
+          root_ +
+              ": it contains no files to pack (hidden ones and those without an extension "
+              "do not count)");
     return {};
   }
 
@@ -144,10 +145,10 @@ class TreeSource final : public PackInput {
     return std::span(files_).subspan(samples_[sample].first, samples_[sample].count);
   }
 
-  /// Of classes of images, what has no image; and what lies in no class.
+  /// Leaves out files that belong to no image, if the classes have images, and files in no class.
   void leave_out_strays(std::vector<TreeFile>& files) {
     const std::set<std::string_view> images = internal::image_keys(files);
-    std::set<std::string> classes;  // of a directory without an image the name alone is told
+    std::set<std::string> classes;  // directories without images are reported by name only
     for (const std::string_view key : images) classes.insert(class_name(std::string(key)));
     std::vector<TreeFile> kept;
     for (const TreeFile& file : files) {
@@ -162,7 +163,7 @@ class TreeSource final : public PackInput {
     files = std::move(kept);
   }
 
-  /// A class without a sample has no number.
+  /// Reports the directories that are not classes because they have no samples.
   void leave_out_empty(const std::vector<std::string>& folders) {
     for (const std::string& folder : folders) {
       const std::string name = internal::visible_name(folder);
@@ -171,7 +172,8 @@ class TreeSource final : public PackInput {
     }
   }
 
-  /// Files with one key lie side by side in bytewise order: they share all up to the first dot.
+  /// Groups files into samples. Files with the same key are adjacent in bytewise order: their names
+  /// are the same up to the first dot.
   Status group() {
     for (std::uint64_t i = 0; i < files_.size(); ++i) {
       const MemberName name = *split_member_name(files_[i].name);
@@ -182,8 +184,8 @@ class TreeSource final : public PackInput {
       for (std::uint64_t k = sample.first; k < i; ++k)
         if (lower(split_member_name(files_[k].name)->extension) == lower(name.extension))
           return Status(Code::invalid_argument,
-                        fmt::format("{}/{} and {}: one field of one sample twice, as names are "
-                                    "turned into lower case; rename one",
+                        fmt::format("{}/{} and {}: the same field of one sample, because names are "
+                                    "converted to lower case; rename one",
                                     root_, files_[k].path(), files_[i].path()));
         else if (has_classes_ &&
                  internal::are_rivals(name.extension, split_member_name(files_[k].name)->extension))
@@ -203,7 +205,7 @@ class TreeSource final : public PackInput {
     return number_classes();
   }
 
-  /// As they were given, else in bytewise order.
+  /// Numbers the classes as given, else in bytewise order.
   Status number_classes() {
     std::int64_t number = 0;
     for (auto& [name, value] : classes_) {
@@ -215,7 +217,7 @@ class TreeSource final : public PackInput {
       if (given_classes_ && !given_classes_->contains(name))
         return Status(Code::invalid_argument,
                       root_ + ": the class " + quote_for_message(name) +
-                          " is not in the file of --classes; add it there, behind the others");
+                          " is not in the file of --classes; add it there, after the others");
     }
     if (given_classes_) {
       for (const auto& [name, ignored] : classes_) seen_.insert(name);
@@ -235,10 +237,11 @@ class TreeSource final : public PackInput {
     STOKER_ASSIGN(const std::span<const std::byte> bytes,
                   reader_.read(path, file.size_bytes, memory));
     if (bytes.size() == file.size_bytes) return bytes;
-    return Status(Code::unavailable,
-                  fmt::format("{}: {} than when it was listed; pack it again when nobody writes "
-                              "to it",
-                              path, bytes.size() < file.size_bytes ? "shorter" : "longer"));
+    return Status(
+        Code::unavailable,
+        fmt::format("{}: {} than when it was listed; pack it again when no other process writes "
+                    "to it",
+                    path, bytes.size() < file.size_bytes ? "shorter" : "longer"));
   }
 
   std::string root_;
@@ -248,12 +251,12 @@ class TreeSource final : public PackInput {
   std::vector<Group> samples_;
   std::optional<Classes> given_classes_;
   Classes classes_;
-  std::set<std::string> seen_;  // of the classes that were given, those with samples
+  std::set<std::string> seen_;  // the given classes that have samples
   std::vector<LeftOut> left_out_;
   std::vector<std::string> notes_;
 };
 
-/// A classes.json: numbers by name, each once.
+/// Reads a classes.json: a distinct number per name.
 Result<Classes> read_classes(const std::string& path) {
   STOKER_ASSIGN(const std::string text,
                 internal::read_whole(*local_store(), path, kClassesBytesMax));
@@ -270,8 +273,8 @@ Result<Classes> read_classes(const std::string& path) {
   if (is_valid) return classes;
   return Status(Code::invalid_argument,
                 path +
-                    ": not a classes.json, as an earlier pack has written: an object with a "
-                    "number from 0 on for each class, each its own");
+                    ": not a classes.json as written by an earlier pack: an object with a "
+                    "distinct number, 0 or more, for each class");
 }
 
 }  // namespace
@@ -287,6 +290,7 @@ Result<std::unique_ptr<PackInput>> open_tree(const std::string& directory,
   }
   STOKER_ASSIGN(TreeFiles tree,
                 walk_tree(directory, options.excluded_directory, options.with_hidden));
+  if (!has_classes) STOKER_TRY(refuse_shards(directory, tree.files));
   const ClassLook look = look_at_classes(tree.files);
   const bool is_labelled = has_classes.value_or(given || look.why_not.empty());
   auto source = std::make_unique<TreeSource>(directory, is_labelled, std::move(given));

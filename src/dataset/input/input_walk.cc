@@ -78,7 +78,7 @@ class Walk {
     if (place == excluded_) return {};
     if (std::find(above_.begin(), above_.end(), place) != above_.end()) {
       found.left_out.push_back(
-          {.name = std::move(name), .why = "a link to a directory that it lies in"});
+          {.name = std::move(name), .why = "a link to a directory that contains it"});
       return {};
     }
     if (above_.size() == 1) found.folders.push_back(name);
@@ -91,7 +91,7 @@ class Walk {
   const std::string& root_;
   Place excluded_;
   bool with_hidden_;
-  std::vector<Place> above_;  // the root, and the directories on the way from it
+  std::vector<Place> above_;  // the root and the directories below it that contain the current one
 };
 
 }  // namespace

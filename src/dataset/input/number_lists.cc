@@ -29,7 +29,7 @@ std::optional<Dtype> dtype_of_number(const FieldView& field) {
   }
 }
 
-/// Thread safety: work() from any thread, take() when none is in it.
+/// Thread safety: work() from any thread, take() after all calls of work() have returned.
 class Search {
  public:
   Search(const PackInput& source, const std::stop_token& stop) : source_(source), stop_(stop) {}
@@ -94,7 +94,7 @@ Result<FieldNames> find_number_lists(const PackInput& source, unsigned thread_co
   return search.take();
 }
 
-/// Thread safety: as of every source.
+/// Thread safety: as PackInput.
 class ListedSource final : public PackInput {
  public:
   ListedSource(std::unique_ptr<PackInput> source, FieldNames lists)

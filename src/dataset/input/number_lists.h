@@ -1,6 +1,6 @@
 /// \file
-/// Which fields of numbers are lists: TFRecord keeps one number and several in the same type, and
-/// a field has one form in all samples of a dataset.
+/// Finds which number fields are lists: TFRecord has the same type for one number and several, but
+/// in other formats a field has the same form in all samples.
 #pragma once
 
 #include <memory>
@@ -10,9 +10,9 @@
 
 namespace stoker::internal {
 
-/// The same samples, with a field as an array of one dimension in all of them if it holds none or
-/// several numbers in any. Reads every sample once, by `thread_count` threads (0: one for each
-/// core); fails as PackInput::read() does, `cancelled` when stopped.
+/// Wraps `source`: a field that has no number or several in any sample becomes a one-dimensional
+/// array in all samples. Reads every sample once, with `thread_count` threads (0: one per core).
+/// Fails as PackInput::read() does; `cancelled` if `stop` fires.
 Result<std::unique_ptr<PackInput>> with_number_lists(std::unique_ptr<PackInput> source,
                                                      unsigned thread_count,
                                                      const std::stop_token& stop);

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "base/shell_quote.h"
+#include "dataset/shards/shard_names.h"
 #include "formats/webdataset/webdataset_names.h"
 
 namespace stoker::internal {
@@ -33,13 +34,20 @@ bool is_split_name(std::string_view name) {
   return std::find(kSplits.begin(), kSplits.end(), lower(name)) != kSplits.end();
 }
 
+/// Whether a file describes shards, or anything else, and does not count among samples.
+bool is_description(std::string_view name) {
+  constexpr std::array<std::string_view, 8> kEndings = {"json", "jsonl", "parquet", "idx",
+                                                        "txt",  "md",    "csv",     "yaml"};
+  return std::ranges::find(kEndings, lower(name.substr(name.rfind('.') + 1))) != kEndings.end();
+}
+
 std::string_view stem_of(std::string_view name) {
   const std::string_view key = tree_key_of(name);
   return key.substr(key.rfind('/') + 1);
 }
 
-/// Whether files of a directory without images, as annotations/0001.xml, belong to the images by
-/// their names: to one of two, and not to one by chance.
+/// Whether files of a directory without images, such as annotations/0001.xml, belong to images by
+/// their names: to at least half of the images, and to more than one.
 bool describes_images(const std::set<std::string_view>& others,
                       const std::set<std::string_view>& images) {
   const auto count = static_cast<std::size_t>(
@@ -47,7 +55,7 @@ bool describes_images(const std::set<std::string_view>& others,
   return count > 1 && 2 * count >= images.size();
 }
 
-/// The files of each directory at the top, by their names in it.
+/// The files of each top-level directory, with names relative to it.
 std::map<std::string, std::vector<TreeFile>> by_top_directory(const std::vector<TreeFile>& files) {
   std::map<std::string, std::vector<TreeFile>> parts;
   for (const TreeFile& file : files) {
@@ -83,7 +91,8 @@ std::set<std::string_view> image_keys(const std::vector<TreeFile>& files) {
 
 ClassLook look_at_classes(const std::vector<TreeFile>& files) {
   const std::set<std::string_view> images = image_keys(files);
-  std::map<std::string_view, std::set<std::string_view>> folders;  // stems of files, not of images
+  std::map<std::string_view, std::set<std::string_view>>
+      folders;  // stems of other files than images
   std::set<std::string_view> classes;
   std::set<std::string_view> stems;
   std::size_t image_count = 0;
@@ -98,7 +107,7 @@ ClassLook look_at_classes(const std::vector<TreeFile>& files) {
     const bool is_image = is_image_name(name);
     const auto depth = std::count(name.begin(), name.end(), '/');
     if (is_image && depth == 0) refuse(file.path(), "is an image in no directory");
-    if (is_image && depth > 1) refuse(file.path(), "is an image in a directory of a directory");
+    if (is_image && depth > 1) refuse(file.path(), "is an image in a nested directory");
     if (!is_image && images.contains(tree_key_of(name)))
       refuse(file.path(), "belongs to an image by its name");
     image_count += is_image ? 1 : 0;
@@ -122,9 +131,10 @@ ClassLook look_at_classes(const std::vector<TreeFile>& files) {
     for (const TreeFile& file : files)
       if (std::string_view(file.name).starts_with(std::string(folder) + "/")) --other_count;
   }
-  if (classes.size() == 1) refuse(stray, "lies beside one single directory of images");
-  if (other_count >= image_count) refuse(stray, "and others are at least as many as the images");
-  if (classes.empty()) refuse(stray, "and others are not images");
+  if (classes.size() == 1) refuse(stray, "is next to a single directory of images");
+  if (other_count >= image_count)
+    refuse(stray, "and other files are at least as many as the images");
+  if (classes.empty()) refuse(stray, "and other files are not images");
   return {.why_not = why_not, .class_count = classes.size()};
 }
 
@@ -132,7 +142,8 @@ std::string warn_of_no_classes(const ClassLook& look, const std::vector<TreeFile
   if (look.why_not.empty() || look.class_count == 0) return "";
   const bool is_beside = std::ranges::any_of(
       files, [](const TreeFile& file) { return file.name.find('/') == std::string::npos; });
-  if (look.class_count == 1 && !is_beside) return "";  // one folder of samples, images/ and labels/
+  if (look.class_count == 1 && !is_beside)
+    return "";  // one folder of samples, such as images/ and labels/
   return fmt::format(
       "packed without labels (no \"cls\"), because {}; --from classes (kind=\"classes\" in Python) "
       "packs each directory at the top as a class",
@@ -141,7 +152,7 @@ std::string warn_of_no_classes(const ClassLook& look, const std::vector<TreeFile
 
 std::string warn_of_splits(const std::string& root, const std::vector<TreeFile>& files,
                            bool has_classes, const std::string& destination) {
-  for (const TreeFile& file : files) {  // before anything is copied: most trees end here
+  for (const TreeFile& file : files) {  // checked before anything is copied: most trees end here
     const std::string_view top = std::string_view(file.name).substr(0, file.name.find('/'));
     if (top.size() != file.name.size() && !is_split_name(top)) return "";
   }
@@ -154,7 +165,7 @@ std::string warn_of_splits(const std::string& root, const std::vector<TreeFile>&
   if (!has_classes && !are_labelled) return "";
   std::vector<std::string> names;
   std::string commands;
-  std::string first = "train";  // whose numbers the others take
+  std::string first = "train";  // the others take its class numbers
   if (!parts.contains(first)) first = parts.begin()->first;
   for (const auto& [name, ignored] : parts) names.push_back(name);
   std::stable_partition(names.begin(), names.end(), [&](const auto& n) { return n == first; });
@@ -167,10 +178,31 @@ std::string warn_of_splits(const std::string& root, const std::vector<TreeFile>&
       commands += " --classes " + shell_quote(target + "-" + first + "/classes.json");
   }
   return fmt::format(
-      "{} in {} look like splits{}, and are packed {}; to pack each of them, into a "
-      "directory of its own:{}",
+      "{} in {} look like splits{}, but are packed {}; to pack each of them into its own "
+      "directory:{}",
       fmt::join(names, ", "), root, are_labelled ? " of labelled images" : "",
       has_classes ? "as the classes" : "as one dataset without labels (no \"cls\")", commands);
+}
+
+Status already_shards(const std::string& path) {
+  return Status(Code::invalid_argument,
+                path +
+                    ": these are shards already: read them in place, or use stoker convert for "
+                    "another format or order");
+}
+
+Status refuse_shards(const std::string& root, const std::vector<TreeFile>& files) {
+  const auto shards = std::ranges::count_if(
+      files, [](const TreeFile& file) { return is_sample_shard_name(file.name); });
+  const auto others = std::ranges::count_if(files, [](const TreeFile& file) {
+    return !is_sample_shard_name(file.name) && !is_description(file.name);
+  });
+  if (shards == 0 || others > shards) return {};
+  const auto first = std::ranges::find_if(
+      files, [](const TreeFile& file) { return is_sample_shard_name(file.name); });
+  const Status refused = already_shards(root + "/" + first->path());
+  return {refused.code(),
+          std::string(refused.message()) + ". --from tree packs them as files nevertheless"};
 }
 
 std::string describe_image_fields(const std::vector<TreeFile>& files) {
@@ -179,7 +211,8 @@ std::string describe_image_fields(const std::vector<TreeFile>& files) {
   for (const TreeFile& file : files) {
     if (!is_image_name(file.name)) continue;
     const std::optional<MemberName> split = split_member_name(file.name);
-    if (!split || split->key == last) return "";  // several in a sample: they differ in meaning
+    if (!split || split->key == last)
+      return "";  // several images in a sample have different meanings
     last = split->key;
     ++counts[lower(split->extension)];
   }
@@ -190,7 +223,7 @@ std::string describe_image_fields(const std::vector<TreeFile>& files) {
     names.push_back(name);
     parts.push_back(fmt::format("{} ({})", name, count));
   }
-  return fmt::format("the images are in {} fields: {}; \"{}\" reads whichever a sample has",
+  return fmt::format("the images are in {} fields: {}; \"{}\" reads the one that a sample has",
                      counts.size(), fmt::join(parts, ", "), fmt::join(names, ";"));
 }
 

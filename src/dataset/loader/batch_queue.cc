@@ -102,7 +102,7 @@ bool BatchQueue::take_ready(Taken& out) {
   Slot& due = slot(next_taken_);
   if (!due.is_done) return false;
   if (!due.status.ok()) {
-    failure_ = due.status;  // this one and all that follow
+    failure_ = due.status;  // this and all later calls fail
     return false;
   }
   out.kind = Taken::Kind::batch;
@@ -164,7 +164,7 @@ BatchQueue::Taken BatchQueue::take(Deadline deadline) {
 }
 
 void BatchQueue::stop() noexcept {
-  std::vector<Slot> dropped;  // their memory is given back after the lock
+  std::vector<Slot> dropped;  // their memory is released after the lock
   {
     MutexLock lock(mutex_);
     stopped_ = true;

@@ -6,13 +6,13 @@
 namespace stoker::internal {
 namespace {
 
-/// Blocks that are not read after one that was found in the page cache.
+/// Number of blocks to skip after one that was found in the page cache.
 constexpr std::uint64_t kRestLoads = 64;
-/// The window that a run begins in is read in this share of it: soon enough to be of use, and slow
-/// enough for the first batches not to wait for all of it.
+/// The first window of a run is read during the first 1/kCatchUp of it: soon enough to be useful,
+/// and slowly enough that the first batches do not wait for all of it.
 constexpr std::uint64_t kCatchUp = 8;
 
-/// `count` times `done` of `size`, no more than `count`.
+/// `count` * `done` / `size`, at most `count`.
 std::uint64_t share_of(std::uint64_t count, std::uint64_t done, std::uint64_t size) {
   __extension__ using Wide = unsigned __int128;
   return static_cast<std::uint64_t>(Wide{std::min(done, size)} * count / size);
@@ -56,7 +56,7 @@ std::uint64_t BlockStore::window_samples(std::uint64_t window) const noexcept {
 void BlockStore::advance(std::uint64_t epoch, std::span<const std::uint64_t> positions,
                          std::vector<Load>& out) {
   out.clear();
-  Dropped dropped;  // their memory goes back after the lock
+  Dropped dropped;  // their memory is released after the lock
   MutexLock lock(mutex_);
   for (std::size_t i = 0; i < positions.size();) {
     if (positions[i] >= shape_.lane_positions) {
@@ -115,10 +115,10 @@ void BlockStore::advance_stretch(std::uint64_t epoch, const Stretch& stretch,
     enter_window(lane, stretch.lane, epoch, window, dropped);
   }
   const std::uint64_t done = std::min(stretch.end - window * in_window, size);
-  // Batches may come in another order than theirs.
+  // Batches may be started out of order.
   const std::uint64_t come = done - std::min(done, lane.began);
   say(lane.first, stretch.lane, share_of(lane.first.ranges.size(), come, size / kCatchUp + 1), out);
-  // As far as the window has come, so far the next one is to be read.
+  // The next window is read at the same rate as this one is used.
   say(lane.next, stretch.lane, share_of(lane.next.ranges.size(), done, size), out);
 }
 
@@ -157,7 +157,7 @@ Status BlockStore::load(const Load& load, RecordFetcher& fetcher, const std::sto
   const bool was_warm = after.page_cache_bytes - before.page_cache_bytes >
                         (after.record_bytes - before.record_bytes) / 2;
   loaded_.add();
-  std::shared_ptr<const Block> replaced;  // its memory goes back after the lock
+  std::shared_ptr<const Block> replaced;  // its memory is released after the lock
   MutexLock lock(mutex_);
   if (was_warm) rest_loads_ = kRestLoads;
   const Lane& lane = lanes_[load.lane];

@@ -1,5 +1,5 @@
 /// \file
-/// Whole blocks of a block order in memory, read ahead with large reads.
+/// Keeps whole blocks of a block order in memory, read ahead with large reads.
 #pragma once
 
 #include <cstddef>
@@ -21,24 +21,23 @@
 
 namespace stoker::internal {
 
-/// Neighbouring samples, read at once. Their memory lives as long as the block.
+/// Neighboring samples, read at once. The block owns their memory.
 struct Block {
   Lease memory;
   std::uint64_t first = 0;
-  std::vector<FetchedRecord> records;  ///< Of samples first, first + 1, ...
+  std::vector<FetchedRecord> records;  ///< Records of samples first, first + 1, ...
 };
 
-/// Keeps the blocks of a rank's lanes. While the batches of a window are made, the blocks of the
-/// next one are read, a few with each batch, so that there is never a wait for all of them; a
-/// window that is over goes. The window that a run begins in is made up for with its first batches,
-/// if most of it is still to come. What is not here (until then, or because the memory is too
-/// small) is read sample by sample: a batch is the same either way, so nothing ever waits for a
-/// block.
+/// Keeps the blocks of a rank's lanes. While the batches of one window are made, the blocks of the
+/// next window are read, a few with each batch, so that no batch waits for all of them; finished
+/// windows are dropped. The window in which a run starts is read during its first batches, if at
+/// least half of it is still to come. Samples without a block (not read yet, or too little memory)
+/// are read one by one: the batch is the same, so nothing ever waits for a block.
 ///
 /// Thread safety: every method from any thread.
 class BlockStore {
  public:
-  /// Samples to be read, and the window they are for.
+  /// Samples to read, and the window they belong to.
   struct Load {
     SampleRange range;
     std::uint64_t lane = 0;
@@ -46,20 +45,21 @@ class BlockStore {
     std::uint64_t window = 0;
   };
 
-  /// `order` has lanes, and outlives it. Blocks take their memory from `pool` alone.
+  /// `order` must have lanes and outlive the store. Blocks take their memory from `pool` only.
   BlockStore(const SampleOrder& order, BufferPool pool, std::optional<std::uint64_t> end_epoch);
 
-  /// The block of each sample, or null.
+  /// Sets `out` to the block of each sample, or null.
   void find(std::span<const SampleRef> samples,
             std::vector<std::shared_ptr<const Block>>& out) const;
 
-  /// A batch of these positions is under way: forgets windows that are over, and says which blocks
-  /// are to be read meanwhile. Each is said once.
+  /// Call it when a batch of these positions is started: drops finished windows, and sets `out` to
+  /// the blocks to read meanwhile. Each block is returned once.
   void advance(std::uint64_t epoch, std::span<const std::uint64_t> positions,
                std::vector<Load>& out);
 
-  /// Reads one of them, if there is memory for it. Not a failure if there is none, nor if records
-  /// cannot be read: these fail when their batch comes. `cancelled` if `stop` fires.
+  /// Reads a block that advance() returned, if there is memory for it. Too little memory is not a
+  /// failure, nor are records that cannot be read: those fail in their batch. `cancelled` if `stop`
+  /// fires.
   Status load(const Load& load, RecordFetcher& fetcher, const std::stop_token& stop);
 
   std::size_t leased_bytes() const { return pool_.leased_bytes(); }
@@ -67,23 +67,23 @@ class BlockStore {
   std::uint64_t loaded_count() const noexcept { return loaded_.value(); }
 
  private:
-  /// Ranges of a window, and how many of them were said.
+  /// Ranges of a window, and how many of them advance() has returned.
   struct Reading {
     std::uint64_t epoch = 0;
     std::uint64_t window = 0;
     std::vector<SampleRange> ranges = {};
     std::size_t said = 0;
   };
-  /// Where a lane is, and what is read for it.
+  /// The current window of a lane, and the reads for it.
   struct Lane {
     bool is_begun = false;
     std::uint64_t epoch = 0;
     std::uint64_t window = 0;
-    std::uint64_t began = 0;  ///< Samples of the run's first window that came before it.
-    Reading first;            ///< That window, if it is to be read.
+    std::uint64_t began = 0;  ///< Samples of the first window before the run's start.
+    Reading first;            ///< The run's first window, if it is read.
     Reading next;
   };
-  /// Positions of a batch that are neighbours in a lane.
+  /// Consecutive samples of a lane in one batch.
   struct Stretch {
     std::uint64_t lane = 0;
     std::uint64_t begin = 0;
@@ -114,8 +114,8 @@ class BlockStore {
   mutable Mutex mutex_;
   std::vector<Lane> lanes_ STOKER_GUARDED_BY(mutex_);
   std::map<std::uint64_t, Entry> entries_ STOKER_GUARDED_BY(mutex_);  ///< By first sample.
-  /// What the page cache holds is as fast sample by sample, and copied once less: loads to leave
-  /// out before looking again.
+  /// Number of loads to skip before trying again: samples in the page cache are as fast to read one
+  /// by one, with one copy less.
   std::uint64_t rest_loads_ STOKER_GUARDED_BY(mutex_) = 0;
 };
 

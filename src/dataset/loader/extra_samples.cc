@@ -19,7 +19,7 @@ using internal::LoaderPlan;
 
 namespace {
 
-constexpr std::size_t kKeptBatches = 2;  // between two uses
+constexpr std::size_t kKeptBatches = 2;  // kept for reuse
 
 Status check_samples(const LoaderPlan& plan, std::span<const SampleRef> samples) {
   for (const SampleRef& ref : samples)
@@ -50,9 +50,9 @@ Result<std::unique_ptr<ExtraSamples>> ExtraSamples::make(LoaderOptions options) 
 Result<Batch> ExtraSamples::read(std::uint64_t epoch, std::span<const std::uint64_t> positions,
                                  std::span<const SampleRef> samples) const {
   if (positions.size() != samples.size())
-    return Status(Code::invalid_argument, "as many positions as samples are needed");
+    return Status(Code::invalid_argument, "the numbers of positions and samples differ");
   STOKER_TRY(check_samples(*plan_, samples));
-  // An engine belongs to one thread, so each call has its own.
+  // An engine belongs to one thread, so each call makes its own.
   STOKER_ASSIGN(const std::unique_ptr<BatchMaker> maker, make_batches(*plan_, nullptr));
   std::unique_ptr<BatchData> data = shelf_->take();
   data->number = 0;

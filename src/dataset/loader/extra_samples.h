@@ -1,5 +1,5 @@
 /// \file
-/// Samples beside a run's line of batches: those that stand in for others.
+/// Reads samples outside a run's sequence of batches, to replace others.
 #pragma once
 
 #include <cstdint>
@@ -17,18 +17,18 @@ namespace internal {
 struct LoaderPlan;
 }  // namespace internal
 
-/// Reads samples that the caller names, with the columns of a run. Its batches have memory of their
-/// own, not the loader's: they may be held as long as others are.
+/// Reads samples that the caller names, with the columns of a run. Its batches have their own
+/// memory, not the loader's, so the caller may hold them for any time.
 ///
 /// Thread safety: const methods from any thread.
 class ExtraSamples {
  public:
-  /// With the options of the run; their cursor and memory have no part in it.
+  /// `options` are those of the run; `memory_bytes` is not used.
   static Result<std::unique_ptr<ExtraSamples>> make(LoaderOptions options);
   ~ExtraSamples();
 
-  /// A batch of `samples`, which stand for those at `positions` of the epoch. Fails, or replaces a
-  /// sample that cannot be read, as the run would.
+  /// Returns a batch of `samples`, which replace those at `positions` of the epoch. Fails, or
+  /// replaces a sample that cannot be read, as the run would.
   Result<Batch> read(std::uint64_t epoch, std::span<const std::uint64_t> positions,
                      std::span<const SampleRef> samples) const;
 

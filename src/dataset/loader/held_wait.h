@@ -7,22 +7,22 @@
 
 namespace stoker::internal {
 
-/// How long a caller has waited for memory that its own batches hold. Only the time inside of
-/// next() counts, over as many calls as there are: a caller that looks in now and then has not
-/// waited in between. Pure: the time comes from outside.
+/// Measures how long a caller has waited for memory that its own batches use. Only time inside
+/// next() counts, summed over calls: a caller that polls does not wait in between. Does not read
+/// the clock: the time is an argument.
 ///
 /// Thread safety: none.
 class HeldWait {
  public:
   enum class Verdict : std::uint8_t {
-    wait,  ///< Until wake_at() at the latest.
-    warn,  ///< The same, and it has just been long enough to be worth a warning; once a wait.
-    fail,  ///< Long enough to give up. The count begins anew.
+    wait,  ///< Wait until wake_at() at the latest.
+    warn,  ///< The same, and the warning time was just reached; once per wait.
+    fail,  ///< The limit was reached: give up. The count starts again.
   };
 
   HeldWait(nanoseconds warning, nanoseconds limit) : warning_(warning), limit_(limit) {}
 
-  /// The caller waits, and held batches are the reason.
+  /// The caller waits because of held batches.
   Verdict waiting(Deadline now) {
     if (running_) waited_ += now - since_;
     running_ = true;
@@ -35,17 +35,17 @@ class HeldWait {
     warned_ = true;
     return Verdict::warn;
   }
-  /// The moment at which waiting() has news.
+  /// When the verdict of waiting() changes next.
   Deadline wake_at() const {
     const nanoseconds next = warned_ ? limit_ : std::min(warning_, limit_);
     return deadline_after(next - waited_, since_);
   }
-  /// The caller no longer waits, or for another reason.
+  /// The caller no longer waits, or waits for another reason.
   void pause(Deadline now) {
     if (running_) waited_ += now - since_;
     running_ = false;
   }
-  /// The batch came.
+  /// The batch was handed over.
   void reset() {
     running_ = false;
     warned_ = false;

@@ -27,16 +27,16 @@ Result<internal::LoaderTuner::Options> tuning_of(const LoaderOptions& options) {
                               options.threads, options.depth, kThreadsByHandMax, kDepthByHandMax));
   const std::size_t depth_max = options.depth != 0 ? options.depth : kDepthMax;
   std::size_t threads_max = options.threads != 0 ? options.threads : core_count();
-  threads_max = std::min(threads_max, depth_max);  // more would have nothing to do
+  threads_max = std::min(threads_max, depth_max);  // more threads would be idle
   return internal::LoaderTuner::Options{.threads = std::min(options.threads, threads_max),
                                         .depth = options.depth,
                                         .threads_max = threads_max,
                                         .depth_max = depth_max};
 }
 
-/// The part of the memory that whole blocks get, of the `spare_bytes` that batches could do
-/// without: nothing if not even one fits. Apart from that of batches, which could otherwise be left
-/// with holes between blocks, none of them large enough.
+/// The memory for whole blocks, out of the `spare_bytes` that batches do not need: 0 if not even
+/// one block fits. Blocks have a pool of their own, because in a shared one they could leave only
+/// holes that are too small for batches.
 std::size_t block_memory(const internal::LoaderPlan& plan, std::size_t spare_bytes) {
   if (plan.is_tokens() || plan.datasets->size() != 1) return 0;
   const auto shape = plan.options.order->lane_shape();
@@ -53,7 +53,7 @@ std::size_t block_memory(const internal::LoaderPlan& plan, std::size_t spare_byt
 Loader::Loader(std::unique_ptr<Run> run) : run_(std::move(run)) {}
 
 Loader::~Loader() {
-  // In a forked child there are no threads to join, and locks may be held for ever.
+  // In a forked child there are no threads to join, and locks may be held forever.
   if (run_ && !run_->made_here().is_here()) static_cast<void>(run_.release());
 }
 
@@ -76,7 +76,7 @@ Result<std::unique_ptr<Loader>> Loader::start(LoaderOptions options) {
                     given, needed, plan.cut.rank_batch_size(),
                     plan.batch_memory_max().pooled_bytes()));
   const std::size_t for_blocks = block_memory(plan, given - needed);
-  // Not touched in advance: that would take most of a second, and resuming is to take none. The
+  // The memory is not touched in advance: that would take most of a second and delay a resume. The
   // pool fills its smallest hole first, so a run touches what it needs in its first batches.
   STOKER_ASSIGN(BufferPool pool,
                 BufferPool::make({.budget_bytes = given - for_blocks, .touch = false}));

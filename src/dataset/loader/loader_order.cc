@@ -43,7 +43,7 @@ std::uint64_t mean_sample_bytes(std::span<const LoaderPart> parts) {
 
 Result<OrderOptions> resolve_order(const LoaderOptions& options) {
   if (options.datasets.size() != 1 || !options.datasets.front())
-    return Status(Code::invalid_argument, "order: from the data of one dataset, and there is none");
+    return Status(Code::invalid_argument, "order: the default order needs exactly one dataset");
   LoaderPart part{.dataset = options.datasets.front()};
   if (!options.windows.empty()) part.windows = options.windows.front();
   if (!options.packs.empty()) part.packs = options.packs.front();

@@ -1,5 +1,5 @@
 /// \file
-/// A dataset that a loader reads, as its samples, windows or packs, all or some of them.
+/// A dataset that a loader reads: its samples, windows or packs, all or a selection.
 #pragma once
 
 #include <cstdint>
@@ -14,27 +14,28 @@
 
 namespace stoker {
 
-/// Units are the samples of the dataset, or its windows or packs. `dataset` is never null.
+/// A part's units are the samples of its dataset, or its windows or packs. `dataset` is never null.
 struct LoaderPart {
   std::shared_ptr<const Dataset> dataset = {};
-  /// Rows of tokens in place of its samples: windows or packs. All parts alike.
+  /// Windows or packs to read instead of samples. The same kind in all parts.
   std::shared_ptr<const TokenWindows> windows = {};
   std::shared_ptr<const TokenBins> packs = {};
-  /// What fills packs up, modulo 2^64, as the field of the tokens says it: part of the fingerprint.
+  /// Padding value of packs, modulo 2^64, as the tokens' field specifies it: part of the
+  /// fingerprint.
   std::uint64_t pad = 0;
-  /// Some of its samples, windows or packs; nothing: all of them.
+  /// The selected units; nothing: all of them.
   std::optional<Selection> selection = {};
-  /// The share in a mixture, relative to the other parts'. One part with a weight is a mixture too.
+  /// Share in a mixture, relative to the other parts. A single part with a weight is a mixture too.
   std::optional<double> weight = {};
 
-  /// Selected or not.
+  /// Number of units, selected or not.
   std::uint64_t whole_count() const noexcept;
   std::uint64_t selected_count() const noexcept;
-  /// The bytes of a row of tokens; 0 of samples.
+  /// Size of a row of tokens; 0 for samples.
   std::uint64_t row_bytes() const noexcept;
   /// Identifies the units and their order.
   Digest128 fingerprint() const;
-  /// As version 0.1 made it, which did not look at what fills packs up.
+  /// The fingerprint of version 0.1, which did not include the padding value of packs.
   Digest128 old_fingerprint() const;
 };
 

@@ -19,7 +19,7 @@ Status check_options(const LoaderOptions& options) {
   if (!options.order) return {};
   if (options.order->dataset_count() != options.datasets.size())
     return Status(Code::invalid_argument,
-                  fmt::format("the order is one of {} datasets, and there are {}",
+                  fmt::format("the order is for {} datasets, but {} were given",
                               options.order->dataset_count(), options.datasets.size()));
   return {};
 }
@@ -27,7 +27,7 @@ Status check_options(const LoaderOptions& options) {
 Status check_position(const LoaderOptions& options) {
   if (options.cursor.position <= options.order->epoch_samples()) return {};
   return Status(Code::invalid_argument,
-                fmt::format("the cursor stands at position {}, past the {} samples of an epoch",
+                fmt::format("the cursor's position {} is past the {} samples of an epoch",
                             options.cursor.position, options.order->epoch_samples()));
 }
 
@@ -36,7 +36,7 @@ bool is_integer(Dtype dtype) {
          dtype != Dtype::bfloat16;
 }
 
-/// A column of the same shape as the tokens', which says something of each.
+/// A column of int32 IDs with the same shape as the tokens.
 TokenColumn id_column(std::string_view name, const TokenUnits& units) {
   return {.name = std::string(name),
           .dtype = Dtype::int32,
@@ -44,7 +44,7 @@ TokenColumn id_column(std::string_view name, const TokenUnits& units) {
           .row_bytes = units.tokens_per_row() * sizeof(std::int32_t)};
 }
 
-/// The tokens first; of packs also what tells documents apart.
+/// The column of the tokens; for packs also the position and document IDs.
 Result<std::vector<TokenColumn>> plan_token_columns(const LoaderOptions& options,
                                                     const TokenUnits& units) {
   if (options.fields.size() > 1 ||
@@ -65,12 +65,12 @@ Result<std::vector<TokenColumn>> plan_token_columns(const LoaderOptions& options
   column.is_widened = spec.dtype.has_value();
   if (!units.is_packs()) return std::vector{std::move(column)};
   if (column.name == kPositionIds || column.name == kDocumentIds)
-    return Status(Code::invalid_argument,
-                  fmt::format("packs have a column {} beside that of the tokens: name it otherwise",
-                              column.name));
+    return Status(
+        Code::invalid_argument,
+        fmt::format("packs already have a column {}: give the tokens another name", column.name));
   if (!put_pad(column.dtype, spec.pad_value, column.pad_element))
-    return Status(Code::invalid_argument,
-                  fmt::format("the padding {} is no {}", spec.pad_value, dtype_name(column.dtype)));
+    return Status(Code::invalid_argument, fmt::format("the padding {} is not a valid {}",
+                                                      spec.pad_value, dtype_name(column.dtype)));
   return std::vector{std::move(column), id_column(kPositionIds, units),
                      id_column(kDocumentIds, units)};
 }
@@ -163,8 +163,8 @@ LoaderPlan::BatchMemory LoaderPlan::batch_memory_max() const {
                                                                   pieces, options.fetch),
             .arrays_bytes = token_arrays_bytes(rows)};
   }
-  // Of a mixture any split is possible: all of a batch from each, or the largest sample in every
-  // slot, whichever is less, is never exceeded.
+  // In a mixture any split is possible. Two upper bounds hold: a full batch from each dataset, and
+  // the largest sample in every slot.
   std::size_t from_each = 0;
   for (const auto& dataset : *datasets)
     from_each += RecordFetcher::memory_bytes_max(*dataset, rows, options.fetch);

@@ -1,6 +1,6 @@
 /// \file
-/// What all threads of a loader work from: which samples are in which batch, and what becomes of
-/// them.
+/// The plan that all threads of a loader share: which samples are in which batch, and how they are
+/// converted.
 #pragma once
 
 #include <cstddef>
@@ -17,64 +17,64 @@
 
 namespace stoker::internal {
 
-/// A column of tokens, or of what is said of each: an array of `length` for each row.
+/// A column of tokens or of their IDs: `length` elements per row.
 struct TokenColumn {
   std::string name;
   Dtype dtype = Dtype::int32;
   std::uint64_t length = 0;
   std::size_t row_bytes = 0;
-  bool is_widened = false;  ///< A dtype was asked for, which rows are converted to.
+  bool is_widened = false;  ///< Rows are converted to a requested dtype.
   std::vector<std::byte> pad_element = {};
 };
 
 /// Thread safety: immutable.
 struct LoaderPlan {
-  /// Checks the options and settles what they leave open. Reads at most one sample.
+  /// Checks the options and fills in their defaults.
   static Result<LoaderPlan> make(LoaderOptions options);
 
-  /// Where a batch of this run begins.
+  /// Where a batch of this run starts.
   struct Place {
     std::uint64_t epoch = 0;
     std::uint64_t position = 0;
   };
-  /// In constant time, for batches below batch_count().
+  /// Returns the place of a batch below batch_count(), in constant time.
   Place place(std::uint64_t number) const noexcept;
-  /// Nothing: endless.
+  /// Nothing if endless.
   std::optional<std::uint64_t> batch_count() const noexcept;
 
-  /// Fills in all that follows from the number: positions, samples, the valid ones, the cursor.
+  /// Sets everything that follows from the number: positions, samples, which are valid, the cursor.
   void begin_batch(std::uint64_t number, BatchData& out) const;
 
   /// Whether the loader reads token windows or packs instead of samples.
   bool is_tokens() const noexcept { return tokens.is_any(); }
-  /// Samples, windows or packs of one of the datasets.
+  /// Number of samples, windows or packs of a dataset.
   std::uint64_t unit_count(std::uint32_t dataset) const noexcept;
 
-  /// Pieces of rows that are read at once: more than a device can use, and each takes room for
-  /// alignment. Rows of very short documents have thousands.
+  /// Maximum number of row pieces read at once: more than a device can use. Each needs memory for
+  /// alignment, and rows of very short documents have thousands.
   static constexpr std::size_t kPiecesAtOnce = 512;
 
-  /// The most that the records, and the arrays, of one batch take. Constant time.
+  /// Memory for the records and the arrays of one batch.
   struct BatchMemory {
     std::size_t records_bytes = 0;
     std::size_t arrays_bytes = 0;
 
-    /// As the pool counts it.
+    /// Size as the pool counts it.
     std::size_t pooled_bytes() const noexcept;
   };
   BatchMemory batch_memory_max() const;
-  /// What the largest sample takes when it is read.
+  /// Memory needed to read the largest sample.
   std::size_t largest_sample_bytes() const;
   /// Three worst-case batches and the largest sample.
   std::size_t memory_needed() const;
 
-  /// Of a batch of `rows` units of tokens.
+  /// Memory for the arrays of a batch of `rows` token rows.
   std::size_t token_arrays_bytes(std::size_t rows) const noexcept;
 
   LoaderOptions options;
   BatchCut cut;
-  FieldPlan fields;                        ///< Of samples.
-  std::vector<TokenColumn> token_columns;  ///< Of tokens: these first; of packs also what follows.
+  FieldPlan fields;                        ///< For samples.
+  std::vector<TokenColumn> token_columns;  ///< For tokens: the tokens; for packs also the IDs.
   TokenUnits tokens;
   std::shared_ptr<const DatasetList> datasets;
 };

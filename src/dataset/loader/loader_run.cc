@@ -48,7 +48,7 @@ Status Loader::Run::start_threads() {
   return {};
 }
 
-/// Takes a thread's maker out of the list before it is gone, whichever way the thread ends.
+/// Removes a thread's maker from the list before it is destroyed, however the thread ends.
 struct Loader::Run::Registered {
   Run& run;
   const std::unique_ptr<BatchMaker>& maker;
@@ -64,14 +64,14 @@ struct Loader::Run::Registered {
 };
 
 void Loader::Run::work(std::size_t worker) {
-  ::pthread_setname_np(::pthread_self(), "stoker-loader");  // what top and profilers show
+  ::pthread_setname_np(::pthread_self(), "stoker-loader");  // shown by top and profilers
   Status status;
   try {
     status = work_until_stopped(worker);
-  } catch (const std::exception& error) {  // memory: nothing else throws
+  } catch (const std::exception& error) {  // out of memory: nothing else throws
     status = Status(Code::unavailable, fmt::format("a loader thread failed: {}", error.what()));
   }
-  // What a stop cuts short is no failure: the caller is told that it was stopped.
+  // An interruption by stop() is not a failure: the caller gets `stopped`.
   if (!status.ok() && !stop_source_.stop_requested()) hand_over_.fail(std::move(status));
 }
 
@@ -79,7 +79,7 @@ Status Loader::Run::work_until_stopped(std::size_t worker) {
   std::unique_ptr<BatchMaker> maker;
   const Registered registered{*this, maker};
   while (const std::optional<std::uint64_t> number = hand_over_.take_number(worker)) {
-    if (!maker) {  // not before there is work for it: an engine is not free
+    if (!maker) {  // only when there is work: an engine is expensive
       STOKER_ASSIGN(maker, make_batches(plan_, blocks_ ? &*blocks_ : nullptr));
       MutexLock lock(makers_mutex_);
       makers_.push_back(maker.get());
@@ -147,7 +147,7 @@ NextBatch Loader::Run::next(Deadline deadline) {
               .status = Status(Code::cancelled, "the loader was stopped")};
     case Taken::Kind::failed: break;
   }
-  stop();  // what the threads still do is for nobody
+  stop();  // nobody needs further batches
   return {.kind = NextBatch::Kind::failed, .status = std::move(taken.status)};
 }
 
@@ -177,17 +177,23 @@ void Loader::Run::count(const Taken& taken) {
 }
 
 Status Loader::Run::held_status() const {
+  const std::size_t budget = pool_.budget_bytes();
+  const std::size_t given = plan_.options.memory_bytes;
+  const std::string_view why =
+      blocks_ ? ", and blocks that are read whole use a part of it" : ", rounded up to 2 MiB";
+  const std::string note =
+      budget == given ? "" : fmt::format(" (memory_bytes for this process is {}{})", given, why);
   return Status(
       Code::unavailable,
-      fmt::format("the next batch found no memory: the batches that the caller still holds use {} "
-                  "of the loader's {} bytes. Let go of each batch before asking for the next one "
-                  "but one (copy what is to be kept), or raise memory_bytes; {} bytes are the "
-                  "least for one batch held at a time",
-                  pool_.leased_bytes(), pool_.budget_bytes(), plan_.memory_needed()));
+      fmt::format("no memory for the next batch: the batches that the caller still holds use {} "
+                  "of the loader's {} bytes{}. Release each batch before you request the one after "
+                  "the next (copy the data you want to keep), or raise memory_bytes; holding one "
+                  "batch at a time needs at least {} bytes",
+                  pool_.leased_bytes(), budget, note, plan_.memory_needed()));
 }
 
 void Loader::Run::stop() noexcept {
-  hand_over_.stop();  // first: whoever the token wakes finds it stopped
+  hand_over_.stop();  // first: threads that the token wakes must find the queue stopped
   stop_source_.request_stop();
 }
 

@@ -1,5 +1,5 @@
 /// \file
-/// The inside of a Loader: its memory, its threads, its counters.
+/// The implementation of a Loader: its memory, its threads, its counters.
 #pragma once
 
 #include <cstddef>
@@ -23,20 +23,20 @@
 
 namespace stoker {
 
-/// Each thread, until there are no more numbers:
+/// Each thread repeats, until there are no more numbers:
 ///   1. takes the number of the next batch
-///   2. plans it: which samples, how much memory
+///   2. plans it: which samples, and how much memory
 ///   3. waits for its turn, leases the memory, passes the turn on
 ///   4. reads and converts
-///   5. puts the batch where the caller finds it
-///   6. reads ahead what later batches need, where the order has blocks
+///   5. hands the batch over
+///   6. if the order has blocks, reads ahead for later batches
 ///
-/// On the heap, so that a forked child can leave it alone.
+/// Allocated on the heap, so that a forked child can leak it instead of destroying it.
 ///
 /// Thread safety: as Loader.
 class Loader::Run {
  public:
-  /// `blocks`: memory for whole blocks, if the order has them and there is any to spare.
+  /// `blocks`: memory for whole blocks, if the order has blocks and there is memory to spare.
   Run(internal::LoaderPlan plan, BufferPool pool, std::optional<BufferPool> blocks,
       const internal::LoaderTuner::Options& tuning);
   Run(const Run&) = delete;
@@ -73,7 +73,7 @@ class Loader::Run {
   std::stop_source stop_source_;
 
   mutable Mutex stats_mutex_;
-  LoaderStats counted_ STOKER_GUARDED_BY(stats_mutex_);  ///< All but the histogram and the rest.
+  LoaderStats counted_ STOKER_GUARDED_BY(stats_mutex_);  ///< The simple counters.
   Histogram wait_ STOKER_GUARDED_BY(stats_mutex_);
   std::optional<Deadline> first_call_ STOKER_GUARDED_BY(stats_mutex_);
   Deadline last_batch_ STOKER_GUARDED_BY(stats_mutex_){};
@@ -81,9 +81,9 @@ class Loader::Run {
 
   mutable Mutex makers_mutex_;
   std::vector<const internal::BatchMaker*> makers_ STOKER_GUARDED_BY(makers_mutex_);
-  FetchCounters ended_ STOKER_GUARDED_BY(makers_mutex_);  ///< Of makers that are gone.
+  FetchCounters ended_ STOKER_GUARDED_BY(makers_mutex_);  ///< Of makers that were destroyed.
 
-  std::vector<std::jthread> threads_;  // last: they use the members above
+  std::vector<std::jthread> threads_;  // last: the threads use the members above
 };
 
 }  // namespace stoker

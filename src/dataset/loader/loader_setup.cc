@@ -16,14 +16,15 @@ Status invalid(std::string message) {
   return Status(Code::invalid_argument, std::move(message));
 }
 
-/// "1,234,567".
+/// Formats a number as "1,234,567".
 std::string grouped(std::uint64_t number) {
   std::string digits = std::to_string(number);
   for (std::size_t at = digits.size(); at > 3; at -= 3) digits.insert(at - 3, 1, ',');
   return digits;
 }
 
-/// A slice of every sample is no selection: its fingerprint is the dataset's. A list is one.
+/// A slice of all samples is not a selection: its fingerprint is the dataset's. A list always is
+/// one.
 bool is_all(const Selection& selection, std::uint64_t count) {
   const auto* slice = std::get_if<SampleSlice>(&selection);
   return slice != nullptr && slice->first == 0 && slice->count == count &&
@@ -43,7 +44,7 @@ Status check_parts(const LoaderWish& wish) {
       return invalid("a mixture needs a weight for each dataset");
   }
   if (wish.items && is_mixture(wish))
-    return invalid("a list of samples is one of a single dataset: a mixture has its own order");
+    return invalid("a list of samples needs a single dataset: a mixture has its own order");
   const bool is_whole = std::ranges::none_of(
       wish.parts, [](const LoaderPart& part) { return part.selection.has_value(); });
   if (wish.on_error == OnError::skip && (wish.items || !is_whole))
@@ -58,9 +59,9 @@ Status check_parts(const LoaderWish& wish) {
 Result<std::uint64_t> global_batch_of(const LoaderWish& wish) {
   const SettingNames& names = wish.names;
   if ((wish.batch_size == 0) == (wish.global_batch_size == 0))
-    return invalid(fmt::format("give {}, of each rank, or {}, of all together{}", names.batch_size,
+    return invalid(fmt::format("give {} (per rank) or {} (all ranks){}", names.batch_size,
                                names.global_batch_size, wish.batch_size == 0 ? "" : ", not both"));
-  if (wish.world_size == 0) return invalid("a world has at least one rank");
+  if (wish.world_size == 0) return invalid("world_size must be at least 1");
   if (wish.global_batch_size == 0) {
     if (wish.batch_size > BatchCut::kGlobalBatchMax / wish.world_size)
       return invalid(fmt::format("{}={}: at most {} samples over all ranks", names.batch_size,
@@ -75,7 +76,8 @@ Result<std::uint64_t> global_batch_of(const LoaderWish& wish) {
 
 Tail tail_of(const LoaderWish& wish) noexcept {
   const bool is_shuffled = !wish.items && wish.order.shuffle != Shuffle::off;
-  return wish.tail.value_or(is_shuffled ? Tail::drop : Tail::keep);  // what is shuffled trains
+  return wish.tail.value_or(is_shuffled ? Tail::drop
+                                        : Tail::keep);  // shuffled data is for training
 }
 
 Result<LoaderSetup> LoaderSetup::make(LoaderWish wish) {
@@ -184,7 +186,8 @@ Status LoaderSetup::set_first_line() {
     line = make_line(without, list_);
   }
   STOKER_ASSIGN(line_, std::move(line));
-  if (order.sample_count == 0) order.sample_count = line_->options.sample_count;  // of a mixture
+  if (order.sample_count == 0)
+    order.sample_count = line_->options.sample_count;  // the default of a mixture
   return {};
 }
 
@@ -229,7 +232,7 @@ Status LoaderSetup::resume(const Cursor& saved, std::span<const std::string_view
 }
 
 Status LoaderSetup::set_items(std::vector<std::uint64_t> items) {
-  if (!list_) return invalid("this loader has no list of samples, and so no other one");
+  if (!list_) return invalid("set_items: this loader was not made from a list of samples");
   OrderOptions order = wish_.order;
   order.sample_count = items.size();
   STOKER_ASSIGN(List list, make_list(std::move(items)));

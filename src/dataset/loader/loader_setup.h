@@ -1,6 +1,7 @@
 /// \file
-/// Assembles a loader: takes what somebody asks for, puts in every default, and makes the options
-/// of its runs. The command and Python both call it, so that a cursor of one resumes in the other.
+/// Assembles a loader: takes what the user asks for, fills in every default, and makes the options
+/// of its runs. The command line and Python both use it, so that a cursor of one resumes in the
+/// other.
 #pragma once
 
 #include <cstddef>
@@ -21,35 +22,35 @@
 
 namespace stoker {
 
-/// What users call the settings that messages name.
+/// The names of settings for messages, as the user knows them.
 struct SettingNames {
   std::string_view batch_size = "batch_size";
   std::string_view global_batch_size = "global_batch_size";
   std::string_view memory_bytes = "memory_bytes";
 };
 
-/// What is asked for. LoaderSetup puts in what is left out.
+/// The settings that the user asks for. LoaderSetup fills in the rest.
 struct LoaderWish {
   std::vector<LoaderPart> parts = {};
 
-  /// The order, with 0 for what is left open. `sample_count` is the epoch of a mixture; otherwise
-  /// it is not looked at. `seed` is also that of OnError::skip.
+  /// The order, with 0 for defaults. `sample_count` is the epoch of a mixture, and ignored
+  /// otherwise. `seed` is also used for OnError::skip and for decoders.
   OrderOptions order = {};
-  /// In place of an order: the samples of one dataset, as a list. Of `order` the seed counts.
+  /// Instead of an order: a list of samples of one dataset. Only the seed of `order` is then used.
   std::optional<std::vector<std::uint64_t>> items = {};
-  /// The list is that of one epoch: runs end with theirs, and set_items() gives another list.
+  /// The list is for one epoch: a run ends with its epoch, and set_items() sets the next list.
   bool has_items_per_epoch = false;
 
-  /// Samples of a batch on each rank, or over all ranks: one of them, and the other is 0. There is
-  /// no default: the command fills in its own.
+  /// Batch size per rank, or over all ranks: exactly one is set, the other is 0. There is no
+  /// default; the command line has its own.
   std::uint64_t batch_size = 0;
   std::uint64_t global_batch_size = 0;
   std::uint64_t rank = 0;
   std::uint64_t world_size = 1;
   std::uint64_t local_world_size = 1;  ///< Ranks that share the memory of this machine.
   std::optional<Tail> tail = {};       ///< Default: drop if shuffled, keep if not.
-  /// All memory of batches on this machine, shared by its ranks. Default: kMemoryDefaultBytes, or
-  /// what is needed if that is more.
+  /// All memory for batches on this machine, shared by its ranks. Default: kMemoryDefaultBytes, or
+  /// more if more is needed.
   std::optional<std::uint64_t> memory_bytes = {};
 
   /// As in LoaderOptions.
@@ -65,41 +66,42 @@ struct LoaderWish {
   SettingNames names = {};
 };
 
-/// Samples of a step over all ranks. `invalid_argument`: neither size or both are given, a batch is
-/// too large, or it cannot be divided among the ranks. Looks at nothing else.
+/// Returns the global batch size. `invalid_argument`: neither size or both are given, a batch is
+/// too large, the world size is 0, or the batch cannot be divided among the ranks.
 Result<std::uint64_t> global_batch_of(const LoaderWish& wish);
-/// The tail that was asked for, or the default.
+/// Returns the requested tail, or the default.
 Tail tail_of(const LoaderWish& wish) noexcept;
 
-/// A loader that can be run, from any cursor of it.
+/// A loader that can be run from any of its cursors.
 ///
 /// Thread safety: const methods from any thread.
 class LoaderSetup {
  public:
-  /// Of a machine.
+  /// Per machine.
   static constexpr std::size_t kMemoryDefaultBytes = std::size_t{512} << 20;
 
-  /// Checks what was asked for, makes the order and settles the memory. Reads at most one sample.
-  /// `invalid_argument` for what can never work; too little memory with what is needed.
+  /// Checks the wish, makes the order and determines the memory. `invalid_argument` for settings
+  /// that cannot work; for too little memory, with the memory needed.
   ///
-  /// Lanes that do not divide the batch are no failure yet: they may be those of a run that had
-  /// another one, whose cursor resume() takes. Without it, options_at() fails.
+  /// Lanes that do not divide the batch do not fail yet: they may be those of a run with another
+  /// batch size, whose cursor is then passed to resume(). Otherwise options_at() fails.
   static Result<LoaderSetup> make(LoaderWish wish);
 
-  /// A cursor of this run.
+  /// Returns a cursor of this run.
   Cursor cursor(std::uint64_t epoch, std::uint64_t position) const;
-  /// The options of a run from `cursor` on, which is one of cursor().
+  /// Returns the options of a run that starts at `cursor`, which cursor() returned.
   Result<LoaderOptions> options_at(const Cursor& cursor) const;
 
-  /// A cursor of this run for check_cursor(): leaves open what was not asked for, and what `saved`
-  /// does not say if it is one of version 0.1.
+  /// Returns a cursor of this run for check_cursor(): numbers that were not requested are 0, and
+  /// the fingerprint is that of version 0.1 if `saved` has it.
   Cursor wanted(const Cursor& saved) const;
-  /// Takes what was left open from `saved`: lanes, their deal, blocks. The run then continues at
-  /// cursor(saved.epoch, saved.position). Fails as check_cursor() does, and then changes nothing.
+  /// Takes numbers that were not requested from `saved`: lanes, deal, blocks. The run then
+  /// continues at cursor(saved.epoch, saved.position). Fails as check_cursor() does; a failure
+  /// changes nothing.
   Status resume(const Cursor& saved, std::span<const std::string_view> allow = {});
 
-  /// Another list, for the next epoch of a loader whose wish has one. Fails as make() does, and
-  /// then changes nothing.
+  /// Sets the list for the next epoch of a loader that was made from a list. Fails as make() does;
+  /// a failure changes nothing.
   Status set_items(std::vector<std::uint64_t> items);
 
   const std::shared_ptr<const SampleOrder>& order() const noexcept { return line_->order; }
@@ -107,21 +109,21 @@ class LoaderSetup {
   const BatchCut& cut() const noexcept { return line_->cut; }
   const Digest128& fingerprint() const noexcept { return prints_.now; }
   std::size_t memory_needed() const noexcept { return memory_needed_; }
-  std::size_t memory_bytes() const noexcept { return memory_bytes_; }  ///< Of this process.
+  std::size_t memory_bytes() const noexcept { return memory_bytes_; }  ///< For this process.
 
  private:
-  /// The positions of an epoch, and how they are cut.
+  /// The positions of an epoch, and how they are divided into batches.
   struct Line {
     OrderOptions options;
     std::shared_ptr<const SampleOrder> order;
     BatchCut cut;
   };
-  /// Fingerprints, as they are and as version 0.1 made them.
+  /// Fingerprints of this version and of version 0.1.
   struct Prints {
     Digest128 now;
     Digest128 old;
   };
-  /// A list as an order of the dataset's own samples.
+  /// A list, as an order of the dataset's own samples.
   struct List {
     std::shared_ptr<const SampleOrder> order;
     Prints prints;
@@ -141,14 +143,14 @@ class LoaderSetup {
   Status set_memory();
   LoaderOptions run_options(const Cursor& cursor) const;
 
-  LoaderWish wish_;  // its sizes and its tail filled in; `items` is empty: list_ has them
+  LoaderWish wish_;  // with batch size and tail filled in; list_ replaces `items`
   OrderSource source_;
   std::vector<std::uint64_t> whole_counts_;
   Prints data_prints_;
-  Prints prints_;  // with the list's
+  Prints prints_;  // with the list, if there is one
   std::shared_ptr<const SampleOrder> list_;
   std::shared_ptr<const Line> line_;
-  Status unfit_;  // why the lanes that were asked for are none
+  Status unfit_;  // why the requested lanes cannot be used
   std::size_t memory_needed_ = 0;
   std::size_t memory_bytes_ = 0;
 };

@@ -6,11 +6,11 @@
 namespace stoker::internal {
 namespace {
 
-/// A caller that waits for less than this share of its time wants no more.
+/// If the caller waits for less than this share of its time, no step up is tried.
 constexpr double kCalmShare = 0.01;
-/// What a step up has to save of the wait to be kept.
+/// A step up is kept if it saves at least this share of the wait.
 constexpr double kGain = 0.10;
-/// Trials that failed become rare, but do not end: a run of days sees other days.
+/// Failed trials become rarer but never stop: conditions change in a run of days.
 constexpr std::uint64_t kRestMax = 256;
 
 std::size_t first_threads(std::size_t threads_max) {

@@ -7,13 +7,13 @@
 
 namespace stoker::internal {
 
-/// Finds how many threads and how much depth a run needs, from what its caller waits: a step up is
-/// kept if the wait falls by a tenth, and taken back if not. What has paid is tried again at once,
-/// and twice as many threads each time: with many cores a run does not spend its first epoch at
-/// learning that. One step down now and then when there is nothing to wait for. It changes how fast
-/// batches come, never what is in them.
+/// Finds how many threads and how much depth a run needs, from how long its caller waits. A step up
+/// is kept if the wait falls by a tenth, and undone otherwise. After a successful step the next
+/// follows at once, doubling the threads each time, so that a run on many cores does not spend its
+/// first epoch tuning. If the caller hardly waits, the tuner tries one step down now and then. It
+/// changes how fast batches are made, never their contents.
 ///
-/// Pure: it is told what was seen and answers what to try. Thread safety: none.
+/// Does not read clocks or counters: measurements are arguments. Thread safety: none.
 class LoaderTuner {
  public:
   struct Setting {
@@ -22,20 +22,20 @@ class LoaderTuner {
     bool operator==(const Setting&) const = default;
   };
   struct Options {
-    std::size_t threads = 0;  ///< Fixed by hand if not 0.
+    std::size_t threads = 0;  ///< Fixed if not 0.
     std::size_t depth = 0;    ///< Likewise.
     std::size_t threads_max = 1;
     std::size_t depth_max = 1;
   };
-  /// Batches that a setting is judged by.
+  /// Number of batches over which a setting is measured.
   static constexpr std::uint64_t kWindowBatches = 16;
 
   explicit LoaderTuner(const Options& options);
 
   Setting setting() const noexcept { return setting_; }
 
-  /// A batch was handed over after `waited`, `elapsed` after the one before. True if setting() is
-  /// another now.
+  /// A batch was handed over after a wait of `waited`, and `elapsed` after the previous batch.
+  /// Returns true if setting() changed.
   bool saw(nanoseconds waited, nanoseconds elapsed);
 
  private:
@@ -48,10 +48,10 @@ class LoaderTuner {
 
   const Options options_;
   Setting setting_;
-  Setting before_;  // what a trial that does not pay goes back to
+  Setting before_;  // restored if a trial does not help
   Trial trial_ = Trial::none;
   double wait_before_ns_ = 0;
-  bool depth_next_ = false;         // which of the two to raise next: the other has not paid
+  bool depth_next_ = false;         // raise the depth next: more threads did not help
   std::size_t stride_;              // threads to add in the next trial
   std::uint64_t rest_windows_ = 0;  // before the next trial
   std::uint64_t next_rest_ = 2;     // doubled with every trial that fails

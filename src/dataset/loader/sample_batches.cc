@@ -12,7 +12,7 @@
 namespace stoker::internal {
 namespace {
 
-/// Samples of shards, split into fields.
+/// Makes batches of samples, split into fields.
 class SampleBatches final : public BatchMaker {
  public:
   SampleBatches(const LoaderPlan& plan, BlockStore* blocks, std::unique_ptr<RecordFetcher> fetcher)
@@ -84,7 +84,7 @@ class SampleBatches final : public BatchMaker {
     return blocks_[row]->records[out.samples[row].sample - blocks_[row]->first];
   }
 
-  /// Plans to read what no block has. The bytes that copies of the rest take.
+  /// Plans to read the samples that are in no block. Returns the bytes needed to copy the others.
   Result<std::size_t> plan_with_blocks(const BatchData& out) {
     store_->find(out.samples, blocks_);
     rest_.clear();
@@ -112,7 +112,7 @@ class SampleBatches final : public BatchMaker {
       if (!blocks_[row]) continue;
       const FetchedRecord& from = block_record(row, out);
       records_[row] = from;
-      if (!plan_.fields.keeps_records() || from.bytes.empty()) continue;  // the block lives on
+      if (!plan_.fields.keeps_records() || from.bytes.empty()) continue;  // no copy needed
       const std::span<std::byte> room = out.records.bytes().subspan(at, from.bytes.size());
       std::memcpy(room.data(), from.bytes.data(), room.size());
       records_[row].bytes = room;
@@ -121,7 +121,7 @@ class SampleBatches final : public BatchMaker {
     return {};
   }
 
-  /// The failure names shard, offset, sample, key and field, as far as it got.
+  /// A failure names shard, offset, sample, key and field, as far as they are known.
   Status set_row(std::size_t row, const FetchedRecord& record, BatchData& out) {
     if (!record.status.ok()) return record.status;
     const SampleRef& ref = out.samples[row];
@@ -130,7 +130,7 @@ class SampleBatches final : public BatchMaker {
     const bool is_split = status.ok();
     if (is_split) status = columns_.set_row(row, view_, record.bytes);
     if (!status.ok()) {
-      // What cannot be split may have shown its key before: a tar's first header has it.
+      // A record that cannot be split may still have a key: a tar's first header has it.
       const std::string key =
           is_split ? dataset.key_of(view_, ref.sample, record.shard) : std::string(view_.key);
       return status.with_context(
@@ -152,7 +152,7 @@ class SampleBatches final : public BatchMaker {
       ref.sample = replacement_sample(plan_.options.seed, out.epoch, out.positions[row], attempt,
                                       plan_.unit_count(ref.dataset));
       STOKER_TRY(fetcher_->plan({&ref, 1}, replacement_fetch_));
-      // Not from the pool: a batch may lease in its turn only, and that is over.
+      // Not from the pool: a batch may lease only in its turn, which is over.
       const std::span<std::byte> memory =
           out.spare.take(replacement_fetch_.memory_bytes, BufferPool::kAlignBytes);
       FetchedRecord record;
@@ -166,19 +166,19 @@ class SampleBatches final : public BatchMaker {
   }
 
   const LoaderPlan& plan_;
-  BlockStore* const store_;  // or null
+  BlockStore* const store_;  // may be null
   std::unique_ptr<RecordFetcher> fetcher_;
   std::vector<bool> is_checked_;
   FetchPlan fetch_;
   FetchPlan replacement_fetch_;
   std::vector<FetchedRecord> records_;
-  // With blocks: those of each row, the rows that have none, and what to read ahead.
+  // With blocks: the block of each row, the rows without one, and what to read ahead.
   std::vector<std::shared_ptr<const Block>> blocks_;
   std::vector<SampleRef> rest_;
   std::vector<std::size_t> rest_rows_;
   std::vector<FetchedRecord> rest_records_;
   std::vector<BlockStore::Load> loads_;
-  std::size_t record_room_bytes_ = 0;  // of the batch that was planned last
+  std::size_t record_room_bytes_ = 0;  // of the batch planned last
   SampleView view_;
   FieldColumns columns_;
 };
@@ -187,8 +187,8 @@ class SampleBatches final : public BatchMaker {
 
 std::uint64_t replacement_sample(std::uint64_t seed, std::uint64_t epoch, std::uint64_t position,
                                  std::uint64_t attempt, std::uint64_t count) noexcept {
-  // Each number is mixed in by a step of splitmix64; like the order, this must never change.
-  std::uint64_t state = 0x5354'4F4B'4552'534BU;  // "STOKERSK": apart from the order's own keys
+  // Mixes in each number with a step of splitmix64. Like the order, this must never change.
+  std::uint64_t state = 0x5354'4F4B'4552'534BU;  // "STOKERSK": distinct from the order's keys
   for (const std::uint64_t part : {seed, epoch, position, attempt}) {
     state = (state ^ part) + 0x9E3779B97F4A7C15U;
     state = (state ^ (state >> 30)) * 0xBF58476D1CE4E5B9U;
@@ -201,7 +201,7 @@ std::uint64_t replacement_sample(std::uint64_t seed, std::uint64_t epoch, std::u
 
 Status no_replacement(const Status& failure, const Status& last) {
   return Status(failure.code(),
-                fmt::format("{}; and none of {} other samples would do in its place, the last one "
+                fmt::format("{}; none of {} replacement samples could be used either, the last one "
                             "because of: {}",
                             failure.message(), kReplacementTries, last.message()),
                 failure.os_error());

@@ -11,14 +11,14 @@ namespace stoker::internal {
 namespace {
 
 /// Pieces of rows, planned in groups of LoaderPlan::kPiecesAtOnce that are read one after the other
-/// into the same room.
+/// into the same memory.
 struct PieceFetch {
-  std::vector<FetchPlan> plans;  ///< Kept from batch to batch; the first `count` are good.
+  std::vector<FetchPlan> plans;  ///< Kept from batch to batch; the first `count` are valid.
   std::size_t count = 0;
   std::size_t memory_bytes = 0;
 };
 
-/// Token windows and packs, read straight into the rows of an array.
+/// Makes batches of token windows or packs, read straight into the rows of an array.
 class TokenBatches final : public BatchMaker {
  public:
   TokenBatches(const LoaderPlan& plan, std::unique_ptr<RecordFetcher> fetcher)
@@ -68,8 +68,8 @@ class TokenBatches final : public BatchMaker {
   FetchCounters counters() const override { return fetcher_->counters(); }
 
  private:
-  /// A row that is stored in fewer bytes than the widest lies at the end of its room, from where it
-  /// is widened in place.
+  /// A row that is stored in fewer bytes than the widest is read to the end of its space, from
+  /// where it is widened in place.
   void add_pieces(std::uint32_t dataset, std::size_t row, std::span<const PackPiece> pieces) {
     const std::size_t begin = (row + 1) * row_bytes_ - plan_.tokens.row_bytes(dataset);
     for (const PackPiece& piece : pieces)
@@ -95,7 +95,7 @@ class TokenBatches final : public BatchMaker {
     return {};
   }
 
-  /// `out`, which is all ok, gets the first failure of each row.
+  /// Sets `out`, which must be all OK, to the first failure of each row.
   Status read_pieces(const PieceFetch& fetch, std::span<std::byte> memory,
                      std::span<std::byte> rows, std::span<Status> out,
                      const std::stop_token& stop) {
@@ -108,7 +108,7 @@ class TokenBatches final : public BatchMaker {
     return {};
   }
 
-  /// Row by row, forward: a row that is widened ends before the next one that is not begins.
+  /// Row by row, forward: a widened row ends before the next row that is not widened yet begins.
   void widen_rows(const BatchData& out, std::span<std::byte> tokens) const {
     const std::size_t rows = out.samples.size();
     for (std::size_t row = 0; row < rows; ++row) {
@@ -119,7 +119,7 @@ class TokenBatches final : public BatchMaker {
     }
   }
 
-  /// Fails, or replaces the row.
+  /// Replaces a row that could not be read, or fails, as OnError says.
   Status mend(std::size_t row, std::span<std::byte> narrow, BatchData& out,
               const std::stop_token& stop) {
     SampleRef& ref = out.samples[row];
@@ -134,7 +134,7 @@ class TokenBatches final : public BatchMaker {
       pieces_.clear();
       add_pieces(ref.dataset, 0, located_[row]);
       STOKER_TRY(plan_pieces(1, replacement_fetch_));
-      // Not from the pool: a batch may lease in its turn only, and that is over.
+      // Not from the pool: a batch may lease only in its turn, which is over.
       const std::span<std::byte> memory =
           out.spare.take(replacement_fetch_.memory_bytes, BufferPool::kAlignBytes);
       last = Status();
@@ -156,7 +156,8 @@ class TokenBatches final : public BatchMaker {
     if (!is_checked) ++out.unchecked;
   }
 
-  /// One behind the other in the batch's arrays, as token_arrays_bytes() counts them.
+  /// Places the columns one after the other in the batch's arrays, as token_arrays_bytes() counts
+  /// them.
   void make_columns(BatchData& out) const {
     const std::size_t rows = out.samples.size();
     std::size_t at = 0;
@@ -185,7 +186,7 @@ class TokenBatches final : public BatchMaker {
   void finish_packs(BatchData& out) const {
     const std::size_t length = plan_.tokens.tokens_per_row();
     const std::span<std::byte> arrays = out.arrays.bytes();
-    const auto place = [&](std::size_t i) {  // of a column
+    const auto place = [&](std::size_t i) {  // memory of a column
       return arrays.subspan(static_cast<std::size_t>(out.columns[i].data.data() - arrays.data()));
     };
     auto* positions = reinterpret_cast<std::int32_t*>(place(1).data());
@@ -203,9 +204,9 @@ class TokenBatches final : public BatchMaker {
 
   const LoaderPlan& plan_;
   std::unique_ptr<RecordFetcher> fetcher_;
-  const TokenColumn& column_;                    ///< Of the tokens.
-  const std::size_t row_bytes_;                  ///< The most that a row has as it is stored.
-  std::vector<std::vector<PackPiece>> located_;  ///< Of each row.
+  const TokenColumn& column_;                    ///< The tokens' column.
+  const std::size_t row_bytes_;                  ///< Maximum stored size of a row.
+  std::vector<std::vector<PackPiece>> located_;  ///< Pieces of each row.
   std::vector<RowPiece> pieces_;
   std::vector<Status> statuses_;
   std::vector<Status> group_;

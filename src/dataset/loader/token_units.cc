@@ -23,7 +23,7 @@ Status check_alike(std::string_view what, const std::vector<std::shared_ptr<cons
   const bool is_widened = !options.fields.empty() && options.fields.front().dtype.has_value();
   if (all.size() != dataset_count)
     return Status(Code::invalid_argument,
-                  fmt::format("{} datasets need as many token {}, and {} were given", dataset_count,
+                  fmt::format("{} datasets need as many token {}, but {} were given", dataset_count,
                               what, all.size()));
   for (const auto& units : all) {
     if (!units)

@@ -1,5 +1,5 @@
 /// \file
-/// What a loader that reads tokens makes rows of: windows, or packs.
+/// The units of a loader that reads tokens: windows or packs.
 #pragma once
 
 #include <cstddef>
@@ -16,14 +16,15 @@
 
 namespace stoker::internal {
 
-/// The units of all datasets of a loader, each of which becomes one row. None for a loader that
-/// reads samples.
+/// The units of all datasets of a loader; each unit becomes one row. Empty for a loader that reads
+/// samples.
 ///
 /// Thread safety: immutable.
 class TokenUnits {
  public:
-  /// Of `options.windows` or `options.packs`: one for each dataset, all of one length
-  /// (`invalid_argument`). Dtypes may differ if `options.fields` asks for int64.
+  /// Takes `options.windows` or `options.packs`. `invalid_argument` unless there is one per
+  /// dataset, all of the same length and, unless `options.fields` asks for int64, of the same
+  /// dtype.
   static Result<TokenUnits> make(const LoaderOptions& options);
 
   bool is_any() const noexcept { return !windows_.empty() || !packs_.empty(); }
@@ -31,7 +32,7 @@ class TokenUnits {
 
   std::uint64_t count(std::uint32_t dataset) const noexcept;
   std::uint64_t tokens_per_row() const noexcept { return tokens_per_row_; }
-  /// As stored, in one of the datasets.
+  /// The stored dtype of a dataset.
   Dtype dtype(std::uint32_t dataset) const noexcept {
     return is_packs() ? packs_[dataset]->dtype() : windows_[dataset]->dtype();
   }
@@ -39,10 +40,11 @@ class TokenUnits {
     return tokens_per_row_ * dtype_size_bytes(dtype(dataset));
   }
   std::uint64_t row_bytes_max() const noexcept { return row_bytes_max_; }
-  /// The most pieces that any row has: for budgets.
+  /// Maximum number of pieces of a row: for budgets.
   std::uint64_t pieces_max() const noexcept;
 
-  /// The pieces of a unit, in the order of its row. A window is one piece that fills the row.
+  /// Sets `out` to the pieces of a unit, in the order of its row. A window is one piece that fills
+  /// the row.
   Status locate(const SampleRef& ref, std::vector<PackPiece>& out) const;
 
  private:

@@ -34,7 +34,7 @@ Result<BatchCut> BatchCut::make(const BatchCutOptions& options) {
   const std::uint64_t batch = options.global_batch_size;
   if (batch == 0 || batch > kGlobalBatchMax)
     return invalid(fmt::format("a global batch has 1 to 2^40 samples, not {}", batch));
-  if (options.world_size == 0) return invalid("a world has at least one rank");
+  if (options.world_size == 0) return invalid("world_size must be at least 1");
   if (options.rank >= options.world_size)
     return invalid(
         fmt::format("there is no rank {} in a world of {}", options.rank, options.world_size));
@@ -49,7 +49,7 @@ Result<BatchCut> BatchCut::make(const BatchCutOptions& options) {
   if (options.tail == Tail::drop && options.epoch_samples < batch)
     return invalid(
         fmt::format("an epoch of {} samples has no full batch of {}, and tail=drop drops "
-                    "the rest; take a smaller batch, or tail=keep, wrap or pad",
+                    "the rest; use a smaller batch, or tail=keep, wrap or pad",
                     options.epoch_samples, batch));
   return BatchCut(options);
 }
@@ -66,7 +66,7 @@ BatchCut::Part BatchCut::part(std::uint64_t position) const noexcept {
   if (batches_from(position) == 0) return {};
   const std::uint64_t size = rank_batch_size();
   const std::uint64_t first_slot = options_.rank * size;
-  // Slots of the global batch, from the first on, that the epoch still has samples for.
+  // The number of slots of the global batch that the epoch still has samples for.
   const std::uint64_t filled =
       std::min(options_.global_batch_size, options_.epoch_samples - position);
   const std::uint64_t mine = std::min(size, filled - std::min(filled, first_slot));

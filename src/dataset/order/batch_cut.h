@@ -1,7 +1,7 @@
 /// \file
-/// Which positions of an epoch are whose. A global batch that begins at position p is the positions
-/// [p, p + G), cut into `world_size` equal parts; rank r has the r-th. So every world size that
-/// divides G gives the same global batches, whatever was cut where before.
+/// Assigns the positions of an epoch to ranks. A global batch that begins at position p is the
+/// positions [p, p + G), cut into `world_size` equal parts; rank r has the r-th. So every world
+/// size that divides G gives the same global batches.
 #pragma once
 
 #include <cstdint>
@@ -11,18 +11,18 @@
 
 namespace stoker {
 
-/// What becomes of the last positions of an epoch, which do not fill a global batch. The numbers
+/// How the last positions of an epoch are handled if they do not fill a global batch. The numbers
 /// are part of the cursor's encoding: append only.
 enum class Tail : std::uint8_t {
-  drop = 0,  ///< They are left out.
-  keep = 1,  ///< A short batch: ranks get short or empty parts, and as many as the others.
-  wrap = 2,  ///< Filled up from the start of the same epoch.
-  pad = 3,   ///< Filled up likewise, and what was filled is marked as not valid.
+  drop = 0,  ///< The positions are skipped.
+  keep = 1,  ///< A short batch: some ranks get short or empty parts of it.
+  wrap = 2,  ///< The batch is filled from the start of the same epoch.
+  pad = 3,   ///< As `wrap`, but the added samples are marked as not valid.
 };
 
 /// "drop", "keep", "wrap", "pad".
 std::string_view tail_name(Tail tail) noexcept;
-/// `invalid_argument` lists the names there are.
+/// The message of `invalid_argument` lists the valid names.
 Result<Tail> parse_tail(std::string_view name);
 
 struct BatchCutOptions {
@@ -39,41 +39,40 @@ class BatchCut {
   static constexpr std::uint64_t kGlobalBatchMax = std::uint64_t{1} << 40;
   static constexpr std::uint64_t kEpochSamplesMax = std::uint64_t{1} << 62;
 
-  /// `invalid_argument`: a size of 0 or beyond kGlobalBatchMax, a rank outside of the world, a
-  /// world that does not divide the batch, an epoch that is empty or beyond kEpochSamplesMax, or
-  /// one that `drop` would leave empty.
+  /// `invalid_argument`: a batch size of 0 or above kGlobalBatchMax, a rank not below the world
+  /// size, a world size that does not divide the batch, an epoch that is empty or longer than
+  /// kEpochSamplesMax, or one that `drop` would leave empty.
   static Result<BatchCut> make(const BatchCutOptions& options);
 
   /// One rank's share of one global batch.
   struct Part {
     /// The position of slot 0; slot k has position_of(part, k).
     std::uint64_t first_position = 0;
-    /// Slots: G / W, or fewer, also none, under `keep`.
+    /// Number of slots: G / W; under `keep` possibly fewer, or 0.
     std::uint64_t count = 0;
-    /// The first `valid_count` slots are samples in their own right; the others were filled in by
-    /// `pad`. Equal to `count` under every other tail.
+    /// The first `valid_count` slots are valid; the others were added by `pad`. Equal to `count`
+    /// under every other tail.
     std::uint64_t valid_count = 0;
 
     bool operator==(const Part&) const = default;
   };
 
-  /// Global batches from `position` to the end of the epoch; 0 at the end and beyond it. The same
-  /// on every rank.
+  /// Number of global batches from `position` to the end of the epoch; 0 at the end and beyond. The
+  /// same on every rank.
   std::uint64_t batches_from(std::uint64_t position) const noexcept;
-  /// This rank's part of the global batch that begins at `position`; empty where batches_from() is
-  /// 0.
+  /// This rank's part of the global batch that begins at `position`; empty if batches_from() is 0.
   Part part(std::uint64_t position) const noexcept;
-  /// Positions wrap round the end of the epoch (`wrap`, `pad`): give this, or first_position and
-  /// SampleOrder::fill, which wraps as well.
+  /// The position of a slot. Positions wrap at the end of the epoch (`wrap`, `pad`), as they do in
+  /// SampleOrder::fill().
   std::uint64_t position_of(const Part& part, std::uint64_t slot) const noexcept {
     return (part.first_position + slot) % options_.epoch_samples;
   }
-  /// Where the batch after the one at `position` begins: at most epoch_samples. The epoch is over
-  /// where batches_from() of it is 0; the next one begins at position 0.
+  /// Position of the batch after the one at `position`: at most epoch_samples. The epoch is over
+  /// when batches_from() of the result is 0; the next epoch begins at position 0.
   std::uint64_t next_position(std::uint64_t position) const noexcept;
 
   const BatchCutOptions& options() const noexcept { return options_; }
-  /// G / W: slots of a rank in a full batch.
+  /// G / W: slots per rank in a full batch.
   std::uint64_t rank_batch_size() const noexcept {
     return options_.global_batch_size / options_.world_size;
   }

@@ -1,5 +1,5 @@
 /// \file
-/// How many samples a block of block order has, where nobody says so.
+/// The default number of samples in a block of block order.
 #pragma once
 
 #include <cstdint>
@@ -8,23 +8,24 @@
 
 namespace stoker {
 
-/// What the choice rests on: figures that are the same on every rank and machine.
+/// Inputs of the choice: numbers that are the same on every rank and machine.
 struct BlockSizing {
-  std::uint64_t sample_count = 0;  ///< Of an epoch.
-  std::uint64_t sample_bytes = 0;  ///< Of the mean sample, as it is read.
+  std::uint64_t sample_count = 0;  ///< In an epoch.
+  std::uint64_t sample_bytes = 0;  ///< Mean size of a sample, as it is read.
   std::uint64_t lanes = 1;
 };
 
 inline constexpr std::uint64_t kBlockBytesMax = std::uint64_t{16} << 20;
 inline constexpr std::uint64_t kBlockSamplesMax = std::uint64_t{1} << 16;
 
-/// The greatest power of two that keeps a block within kBlockBytesMax, so that most blocks are of 8
-/// to 16 MiB: long enough for any medium, and as long as a chunk of a remote shard. Less where a
-/// lane would have fewer blocks than one window (kWindowBlocksDefault), for then it mixes badly,
-/// and with less than one block for each lane there would be no lanes at all. At least 1.
+/// Returns the largest power of two that keeps a block within kBlockBytesMax and kBlockSamplesMax,
+/// so that most blocks have 8 to 16 MiB: long enough for any medium, and as long as a chunk of a
+/// remote shard. Smaller if a lane would otherwise have fewer blocks than one window
+/// (kWindowBlocksDefault): the lane would mix badly, and with less than one block per lane there
+/// would be no lanes at all. At least 1.
 ///
-/// Not a part of the order: a cursor keeps what was chosen, and a run that goes on takes it from
-/// there, whatever this function says by then.
+/// The choice is not part of the definition of the order: a cursor stores the chosen number, and a
+/// resumed run takes it from the cursor.
 std::uint64_t choose_block_samples(const BlockSizing& sizing) noexcept;
 
 }  // namespace stoker

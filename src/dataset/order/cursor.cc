@@ -35,7 +35,7 @@ Status newer(std::uint64_t version) {
                                                kWhat, version));
 }
 
-/// Whether a run could have stood there.
+/// `corrupt` if no run can be at this position.
 Status check_numbers(const Cursor& cursor) {
   const Result<OrderOptions> resolved = resolve_order(cursor.order);
   if (!resolved.ok()) return corrupt(resolved.status().message());
@@ -45,14 +45,14 @@ Status check_numbers(const Cursor& cursor) {
                                                .epoch_samples = cursor.order.sample_count});
   if (!cut.ok()) return corrupt(cut.status().message());
   if (cursor.position > cursor.order.sample_count)
-    return corrupt(fmt::format("position {} lies beyond the epoch's {} samples", cursor.position,
+    return corrupt(fmt::format("position {} is beyond the epoch's {} samples", cursor.position,
                                cursor.order.sample_count));
   if (cursor.epoch > (UINT64_MAX - cursor.position) / cursor.order.sample_count)
-    return corrupt(fmt::format("no run reaches epoch {}", cursor.epoch));
+    return corrupt(fmt::format("epoch {} is out of range", cursor.epoch));
   return {};
 }
 
-/// As resolve_order() leaves them: the numbers of block order are 0 in other orders.
+/// The options as resolve_order() returns them: the numbers of block order are 0 in other orders.
 OrderOptions as_kept(const OrderOptions& order) {
   if (order.shuffle == Shuffle::block) return order;
   return {.shuffle = order.shuffle, .seed = order.seed, .sample_count = order.sample_count};
@@ -62,7 +62,7 @@ Status check_members(const JsonView& root) {
   if (!root.value().is_object()) return root.corrupt("is not an object");
   for (const auto& [name, value] : root.value().sorted_items())
     if (std::ranges::find(kMembers, name) == kMembers.end())
-      return root.corrupt("a cursor has no " + quote_for_message(name));
+      return root.corrupt("unknown member " + quote_for_message(name));
   return {};
 }
 
@@ -72,14 +72,14 @@ Status read_number(const JsonView& root, std::string_view name, std::uint64_t& n
   return {};
 }
 
-/// Names of shuffles and tails are words of ours; anything else is `corrupt`, with its place.
+/// Reads the name of a shuffle or tail; an unknown name is `corrupt`, with its place.
 template <typename T>
 Status read_name(const JsonView& root, std::string_view name, Result<T> (*parse)(std::string_view),
                  T& value) {
   STOKER_ASSIGN(const JsonView view, root.at(name));
   STOKER_ASSIGN(const std::string text, view.text());
   const Result<T> parsed = parse(text);
-  if (!parsed.ok()) return view.corrupt("no such name: " + quote_for_message(text));
+  if (!parsed.ok()) return view.corrupt("unknown name " + quote_for_message(text));
   value = *parsed;
   return {};
 }
@@ -114,14 +114,14 @@ std::vector<std::byte> encode_cursor(const Cursor& cursor) {
 
 Result<Cursor> decode_cursor(std::span<const std::byte> bytes) {
   if (bytes.size() < kHeadBytes || !std::ranges::equal(bytes.first(kMagic.size()), kMagic))
-    return corrupt("these bytes are none");
+    return corrupt("the bytes are not a cursor");
   const std::uint64_t version = word_at(bytes) >> 32 & 0xffff;
   if (version > kVersion) return newer(version);
   if (version == 0) return corrupt("there is no version 0");
   if (bytes.size() != kCursorBytes)
     return corrupt(fmt::format("has {} bytes, not {}", bytes.size(), kCursorBytes));
   if (word_at(bytes.subspan(kBodyBytes)) != xxh3_128(bytes.first(kBodyBytes)).low)
-    return corrupt("its checksum is wrong");
+    return corrupt("checksum mismatch");
 
   std::array<std::uint64_t, (kBodyBytes - kHeadBytes) / 8> words = {};
   for (std::size_t i = 0; i < words.size(); ++i)

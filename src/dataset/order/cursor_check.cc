@@ -15,7 +15,7 @@ bool is_among(std::string_view name, std::span<const std::string_view> names) {
   return std::ranges::find(names, name) != names.end();
 }
 
-/// Collects what differs.
+/// Collects the fields that differ.
 ///
 /// Thread safety: none.
 class Comparison {
@@ -27,7 +27,7 @@ class Comparison {
   void number(std::string_view field, std::uint64_t was, std::uint64_t is) {
     text(field, std::to_string(was), std::to_string(is));
   }
-  /// For numbers that the run may leave to the cursor.
+  /// For numbers that are 0 in the run if it takes them from the cursor.
   void wish(std::string_view field, std::uint64_t was, std::uint64_t is) {
     if (is != 0) number(field, was, is);
   }
@@ -65,7 +65,7 @@ Status check_cursor(const Cursor& cursor, const Cursor& run,
   for (const std::string_view name : allow)
     if (!is_among(name, kMayBeAllowed))
       return Status(Code::invalid_argument,
-                    fmt::format("cursor: '{}' cannot be allowed to differ; what can is {}", name,
+                    fmt::format("cursor: '{}' cannot be allowed to differ; these can: {}", name,
                                 fmt::join(kMayBeAllowed, ", ")));
   std::string message;
   bool some_may = false;
@@ -81,8 +81,8 @@ Status check_cursor(const Cursor& cursor, const Cursor& run,
   if (message.empty()) return {};
   const std::string_view advice =
       all_may    ? ""
-      : some_may ? "; the others cannot be allowed: they make another order"
-                 : "; that makes another order, in which the position means nothing";
+      : some_may ? "; the others cannot be allowed: they change the order"
+                 : "; this changes the order, so the saved position is meaningless";
   return Status(
       Code::invalid_argument,
       fmt::format("the saved loader position does not fit this loader: {}{}", message, advice));

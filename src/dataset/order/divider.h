@@ -1,6 +1,6 @@
 /// \file
-/// Division by a number that stays the same. The processor's own takes up to 90 cycles for 64 bits,
-/// and a position goes through several.
+/// Fast division by a constant divisor. The CPU's 64-bit division takes up to 90 cycles, and a
+/// position needs several divisions.
 #pragma once
 
 #include <cassert>
@@ -24,8 +24,8 @@ class Divider {
 
   std::uint64_t divisor() const noexcept { return divisor_; }
 
-  /// Exact for every number. With m = floor((2^64 - 1) / d), 2^64 - m d is from 1 to d, so that
-  /// n m / 2^64 lies below n / d by at most n / 2^64 < 1: the estimate is right or one too small.
+  /// Exact for every number. With m = floor((2^64 - 1) / d), 2^64 - m d is from 1 to d, so n m /
+  /// 2^64 is below n / d by at most n / 2^64 < 1: the estimate is exact or one too small.
   Parts operator()(std::uint64_t number) const noexcept {
     __extension__ using Wide = unsigned __int128;
     std::uint64_t quotient = static_cast<std::uint64_t>(static_cast<Wide>(number) * inverse_ >> 64);

@@ -22,7 +22,7 @@ class ExplicitOrder final : public SampleOrder {
   }
   std::optional<std::uint64_t> next_use(std::uint64_t /*epoch*/, std::uint64_t /*position*/,
                                         SampleRef /*sample*/) const noexcept override {
-    return std::nullopt;  // it would take a table as long as the list
+    return std::nullopt;  // would need a table as long as the list
   }
 
  private:
@@ -33,12 +33,13 @@ class ExplicitOrder final : public SampleOrder {
 
 Result<std::unique_ptr<SampleOrder>> make_explicit_order(std::vector<std::uint64_t> items,
                                                          std::uint64_t sample_count) {
-  if (items.empty()) return Status(Code::invalid_argument, "an order of no samples");
+  if (items.empty()) return Status(Code::invalid_argument, "the order has no samples");
   for (std::size_t i = 0; i < items.size(); ++i)
     if (items[i] >= sample_count)
-      return Status(Code::invalid_argument, "the order's item " + std::to_string(i) +
-                                                " is sample " + std::to_string(items[i]) +
-                                                ", and there are " + std::to_string(sample_count));
+      return Status(Code::invalid_argument,
+                    "item " + std::to_string(i) + " of the order is sample " +
+                        std::to_string(items[i]) + ", but the dataset's sample count is " +
+                        std::to_string(sample_count));
   return std::unique_ptr<SampleOrder>(std::make_unique<ExplicitOrder>(std::move(items)));
 }
 

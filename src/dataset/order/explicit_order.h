@@ -1,5 +1,5 @@
 /// \file
-/// An order that somebody else made: a list of samples, as from a sampler.
+/// An order given as a list of samples, for example by a sampler.
 #pragma once
 
 #include <cstdint>
@@ -13,13 +13,14 @@
 
 namespace stoker {
 
-/// The samples of one dataset in the order of `items`, some of them or all, once or often. Every
-/// epoch is the same. `invalid_argument` for an empty list, and for an item that is not below
+/// Makes an order of one dataset that yields `items`, which may omit and repeat samples. Every
+/// epoch is the same. `invalid_argument` if the list is empty, or for an item that is not below
 /// `sample_count`, with its place.
 Result<std::unique_ptr<SampleOrder>> make_explicit_order(std::vector<std::uint64_t> items,
                                                          std::uint64_t sample_count);
 
-/// What a cursor keeps for such an order: of the dataset's fingerprint and the list.
+/// The fingerprint that a cursor stores for such an order: a hash of the dataset's fingerprint and
+/// the list.
 Digest128 explicit_order_fingerprint(const Digest128& dataset,
                                      std::span<const std::uint64_t> items) noexcept;
 

@@ -4,8 +4,8 @@
 
 namespace stoker::internal {
 
-/// What one epoch has in common: its rotation and its keys. Made for one call, in which it
-/// remembers what is likely to be asked again.
+/// The state of one epoch: its rotation and its keys. Made for one call, during which it caches
+/// results that are likely to be needed again.
 ///
 /// Thread safety: none.
 class LaneOrder::Epoch {
@@ -13,13 +13,13 @@ class LaneOrder::Epoch {
   Epoch(const LaneOrder& order, std::uint64_t epoch) noexcept
       : rotation_(order.seeded_rotation_.with(epoch).value() % order.n_),
         seeded_window_(order.seeded_window_.with(epoch)),
-        // A permutation of nothing is never asked.
+        // A permutation needs at least one item; an empty one is never used.
         blocks_(std::max<std::uint64_t>(order.full_blocks_, 1),
                 order.seeded_blocks_.with(epoch).key()),
         rest_(std::max<std::uint64_t>(order.n_ - order.lane_positions_, 1),
               order.seeded_rest_.with(epoch).key()) {}
 
-  /// From now on remembers the blocks of a short permutation, which walks long for each.
+  /// From now on caches the blocks of a short permutation, whose cycle walks are long.
   void remember() noexcept {
     if (blocks_.count() > kMemoBlocks) return;
     memo_.fill(kNotYet);
@@ -30,7 +30,7 @@ class LaneOrder::Epoch {
   const Permutation& blocks() const noexcept { return blocks_; }
   const Permutation& rest() const noexcept { return rest_; }
 
-  /// The permutation inside a window, which has `size` samples. Neighbouring positions share it.
+  /// The permutation inside a window of `size` samples. Neighboring positions share it.
   const Permutation& window(std::uint64_t lane, std::uint64_t window, std::uint64_t size) noexcept {
     if (lane != lane_ || window != window_) {
       inside_ = Permutation(size, seeded_window_.with(lane).with(window).key());
@@ -55,16 +55,16 @@ class LaneOrder::Epoch {
   OrderHash seeded_window_;
   Permutation blocks_;
   Permutation rest_;
-  std::uint64_t lane_ = BlockPlace::kNoLane;  // whose window_ is inside_
+  std::uint64_t lane_ = BlockPlace::kNoLane;  // with window_: the window of inside_
   std::uint64_t window_ = 0;
   Permutation inside_{1, {}};
   bool remembers_ = false;
-  std::array<std::uint8_t, kMemoBlocks> memo_;  // of nothing until remember()
+  std::array<std::uint8_t, kMemoBlocks> memo_;  // uninitialized until remember()
 };
 
 struct LaneOrder::Spot {
-  std::uint64_t block = 0;   // along the ring; the short one is the last
-  std::uint64_t offset = 0;  // in it
+  std::uint64_t block = 0;   // along the ring; the short block is the last
+  std::uint64_t offset = 0;  // in the block
   std::uint64_t lane = BlockPlace::kNoLane;
   std::uint64_t window = 0;
 };
@@ -78,7 +78,7 @@ LaneOrder::LaneOrder(const OrderOptions& resolved) noexcept
       lane_deal_(resolved.deal_samples / resolved.lanes),
       full_blocks_(n_ / block_samples_),
       lane_blocks_(full_blocks_ / lanes_),
-      // A window that is longer than its lane is the lane. So the product below cannot wrap.
+      // At most the length of the lane, so that the product below cannot overflow.
       window_blocks_(std::min(resolved.window_blocks, std::max<std::uint64_t>(lane_blocks_, 1))),
       window_samples_(window_blocks_ * block_samples_),
       lane_samples_(lane_blocks_ * block_samples_),
@@ -153,7 +153,7 @@ void LaneOrder::fill(std::uint64_t epoch, std::uint64_t position,
   }
 }
 
-/// Step by step what locate() and sample_at() do, backwards.
+/// Inverts locate() and sample_at(), step by step.
 std::optional<std::uint64_t> LaneOrder::position_of(std::uint64_t epoch,
                                                     std::uint64_t sample) const noexcept {
   Epoch state(*this, epoch);

@@ -19,7 +19,8 @@ using internal::append_word;
 using internal::OrderHash;
 using internal::Purpose;
 
-/// Weights are compared as integers of this many bits, so that every machine deals the same slots.
+/// Weights are compared as integers of this many bits, so that every machine computes the same
+/// slots.
 constexpr int kWeightBits = 40;
 constexpr std::string_view kFingerprintHead = "stoker-mixture-1";
 
@@ -51,7 +52,7 @@ class MixtureOrder final : public SampleOrder {
 
   void fill(std::uint64_t epoch, std::uint64_t position,
             std::span<SampleRef> out) const noexcept override {
-    const std::uint64_t start = epoch * epoch_samples_;  // modulo 2^64, like all that follows
+    const std::uint64_t start = epoch * epoch_samples_;  // modulo 2^64, as are the positions below
     if (position >= epoch_samples_) position %= epoch_samples_;
     std::uint64_t cycle = (start + position) / kMixtureSlots;
     Permutation permuted = cycle_permutation(cycle);
@@ -89,14 +90,14 @@ class MixtureOrder final : public SampleOrder {
 
   std::uint64_t epoch_samples_;
   std::vector<std::unique_ptr<SampleOrder>> parts_;
-  std::vector<internal::Divider> by_samples_;  // of each dataset: a use into epoch and position
-  std::vector<std::uint64_t> first_slot_;      // of each dataset, and kMixtureSlots at the end
+  std::vector<internal::Divider> by_samples_;  // per dataset: splits a use into epoch and position
+  std::vector<std::uint64_t> first_slot_;      // per dataset, and kMixtureSlots at the end
   OrderHash seeded_;
 };
 
-/// Each epoch of the dataset uses the sample once. Uses of one cycle come in any order, so all
-/// that may lie in the first cycle with a use are looked at: one, unless the dataset is so small
-/// that it is gone through several times in a cycle.
+/// Each epoch of the dataset uses the sample once. The uses in one cycle are in any order, so all
+/// uses that may be in the first cycle that has one are examined: a single use, unless the dataset
+/// is so small that a cycle uses it several times.
 std::optional<std::uint64_t> MixtureOrder::next_use(std::uint64_t epoch, std::uint64_t position,
                                                     SampleRef sample) const noexcept {
   if (sample.dataset >= parts_.size()) return std::nullopt;
@@ -106,7 +107,7 @@ std::optional<std::uint64_t> MixtureOrder::next_use(std::uint64_t epoch, std::ui
   const std::uint64_t from = epoch * epoch_samples_ + position % epoch_samples_;
   const std::uint64_t first_cycle = from / kMixtureSlots;
   std::optional<std::uint64_t> best;
-  // Beyond these the numbers below would wrap, and no run gets there.
+  // Beyond these the numbers below would overflow; no run gets there.
   const std::uint64_t own_epochs = UINT64_MAX / count;
   constexpr std::uint64_t kLastCycle = UINT64_MAX / kMixtureSlots;
   for (std::uint64_t own_epoch = first_cycle * slots / count; own_epoch < own_epochs; ++own_epoch) {
@@ -131,7 +132,8 @@ std::optional<std::uint64_t> MixtureOrder::next_use(std::uint64_t epoch, std::ui
 Result<std::vector<std::uint32_t>> mixture_slots(std::span<const double> weights) {
   if (weights.empty()) return invalid("there are no datasets");
   if (weights.size() > kMixtureSlots)
-    return invalid(fmt::format("{} datasets are more than {}", weights.size(), kMixtureSlots));
+    return invalid(
+        fmt::format("{} datasets exceed the limit of {}", weights.size(), kMixtureSlots));
   for (std::size_t i = 0; i < weights.size(); ++i)
     if (!std::isfinite(weights[i]) || weights[i] <= 0)
       return invalid(
@@ -185,7 +187,7 @@ Result<OrderOptions> resolve_mixture(const MixtureOptions& options) {
   if (order.sample_count == 0) order.sample_count = sum;
   if (order.shuffle == Shuffle::block) {
     if (order.lanes > 1 || order.deal_samples > 1)
-      return invalid("lanes are not dealt in a mixture: lanes and deal_samples are 1");
+      return invalid("lanes are not dealt in a mixture: set lanes and deal_samples to 1");
     order.lanes = 1;
     order.deal_samples = 1;
   }

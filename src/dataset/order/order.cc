@@ -96,7 +96,7 @@ class ResampledOrder final : public SingleOrder {
   }
 
  private:
-  /// The top 64 bits of hash * N: even to within N / 2^64.
+  /// The top 64 bits of hash * N: uniform to within N / 2^64.
   SampleRef draw(OrderHash hash, std::uint64_t position) const noexcept {
     __extension__ using Wide = unsigned __int128;
     const Wide product = static_cast<Wide>(hash.with(position).value()) * epoch_samples();
@@ -121,7 +121,7 @@ std::optional<std::uint64_t> SingleOrder::next_use(std::uint64_t epoch, std::uin
   const std::optional<std::uint64_t> now = position_of(epoch, sample.sample);
   if (!now) return std::nullopt;
   if (*now >= position) return *now - position;
-  // Gone by in this epoch; the next one has every sample again.
+  // Already passed in this epoch; the next one has every sample again.
   const std::optional<std::uint64_t> then = position_of(epoch + 1, sample.sample);
   return sample_count_ - position + then.value_or(0);
 }

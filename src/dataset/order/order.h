@@ -1,7 +1,7 @@
 /// \file
-/// Which sample comes at which position: pure functions of (options, epoch, position), computed in
+/// The mapping from positions to samples: pure functions of (options, epoch, position), computed in
 /// constant time and memory, so that any run can be resumed anywhere. docs/formats/order.md defines
-/// each of them, and golden vectors hold the code to it for ever.
+/// each of them, and golden vectors test that they never change.
 #pragma once
 
 #include <array>
@@ -20,28 +20,28 @@ namespace stoker {
 /// The numbers are part of the cursor's encoding: append only.
 enum class Shuffle : std::uint8_t {
   off = 0,        ///< Stored order.
-  global = 1,     ///< A uniform permutation of all samples, another one each epoch.
-  block = 2,      ///< Blocks of neighbours in lanes, shuffled in windows: reads of whole blocks.
+  global = 1,     ///< A uniform permutation of all samples, different each epoch.
+  block = 2,      ///< Blocks of neighbors in lanes, shuffled in windows: whole blocks are read.
   resampled = 3,  ///< Drawn independently, with replacement.
 };
 
 /// "off", "global", "block", "resampled".
 std::string_view shuffle_name(Shuffle shuffle) noexcept;
-/// `invalid_argument` lists the names there are.
+/// The message of `invalid_argument` lists the valid names.
 Result<Shuffle> parse_shuffle(std::string_view name);
 
-/// What an order is made from. Everything after `sample_count` is for Shuffle::block.
+/// Parameters of an order. Everything after `sample_count` is for Shuffle::block.
 struct OrderOptions {
   Shuffle shuffle = Shuffle::global;
   std::uint64_t seed = 0;
   std::uint64_t sample_count = 0;  ///< 1 to 2^62.
-  /// S: samples in a block. 0 takes kBlockSamplesDefault; where the data is known, as many as make
-  /// 8 to 16 MiB (loader_order.h).
+  /// S: samples in a block. 0: kBlockSamplesDefault. (The loader chooses a size of 8 to 16 MiB
+  /// instead: see block_samples.h.)
   std::uint64_t block_samples = 0;
   std::uint64_t window_blocks = 0;  ///< K: blocks mixed with each other. 0: kWindowBlocksDefault.
   std::uint64_t lanes = 0;          ///< C: divides `deal_samples`. 0: default_lanes().
-  /// G0: the global batch at which the lanes were dealt. The cursor keeps it, so that a later
-  /// change of the global batch cuts the same line of positions into other pieces.
+  /// G0: the global batch size for which the lanes were dealt. The cursor stores it, so that a
+  /// later change of the global batch size divides the same sequence of positions differently.
   std::uint64_t deal_samples = 0;
 
   bool operator==(const OrderOptions&) const = default;
@@ -51,44 +51,44 @@ inline constexpr std::uint64_t kBlockSamplesDefault = 1024;
 inline constexpr std::uint64_t kWindowBlocksDefault = 16;
 inline constexpr std::uint64_t kLanesMax = 64;
 
-/// The greatest divisor of `deal_samples` up to kLanesMax; 1 for 0.
+/// Returns the largest divisor of `deal_samples` up to kLanesMax; 1 for 0.
 std::uint64_t default_lanes(std::uint64_t deal_samples) noexcept;
 
-/// The options with every default put in, as a cursor keeps them: what block order does not need is
-/// 0 in the others. `invalid_argument` says which number is wrong: no samples, too many, a
-/// block order without `deal_samples`, lanes that do not divide it.
+/// Returns the options with every default filled in, as a cursor stores them: the numbers of block
+/// order are 0 in the other orders. `invalid_argument`: no samples, too many, an unknown shuffle, a
+/// block order without `deal_samples`, or lanes that do not divide it.
 Result<OrderOptions> resolve_order(const OrderOptions& options);
 
-/// Where a position of a block order comes from. What the fetch layer needs to read whole blocks,
-/// and what shows that ranks read different ones.
+/// The block that a position of a block order belongs to. The fetch layer needs it to read whole
+/// blocks.
 struct BlockPlace {
   static constexpr std::uint64_t kNoLane = UINT64_MAX;
 
-  /// kNoLane for positions after the lanes: what was left over, globally permuted.
+  /// kNoLane for positions after the lanes, which have the remaining samples, globally permuted.
   std::uint64_t lane = kNoLane;
-  /// The lane's window that the position lies in; 0 without a lane.
+  /// The lane's window that contains the position; 0 without a lane.
   std::uint64_t window = 0;
-  /// The block's number along the ring of samples, which is another each epoch.
+  /// The block's number along the ring of samples, which is cut differently each epoch.
   std::uint64_t block = 0;
-  /// The block's samples. The second range is empty unless the block goes round the dataset's end.
+  /// The block's samples. The second range is empty unless the block wraps at the dataset's end.
   std::array<SampleRange, 2> ranges;
 };
 
-/// The figures of a block order, resolved.
+/// The resolved numbers of a block order.
 struct LaneShape {
   std::uint64_t lanes = 0;            ///< C
   std::uint64_t blocks_per_lane = 0;  ///< T
   std::uint64_t window_blocks = 0;    ///< K, at most T
   std::uint64_t block_samples = 0;    ///< S
   std::uint64_t deal_samples = 0;     ///< G0
-  /// Positions below this one belong to lanes, the others to no lane: a small share says that the
-  /// blocks are too large for the dataset (below C blocks there is nothing but a global order).
+  /// Positions below this one belong to lanes, the others to no lane. If this is a small share of
+  /// the epoch, the blocks are too large for the dataset (fewer than C blocks give a global order).
   std::uint64_t lane_positions = 0;
 };
 
-/// Position -> sample. An epoch is a line of epoch_samples() positions; every epoch has its own
-/// order. Epochs and positions may be any number: a position beyond the epoch counts on from its
-/// start (position modulo epoch_samples()), which is what fills a wrapped batch.
+/// Maps positions to samples. An epoch has epoch_samples() positions; unless the order is stored or
+/// explicit, each epoch has its own order. Epochs and positions may be any number: a position
+/// beyond the epoch is taken modulo epoch_samples(), which fills a wrapped batch.
 ///
 /// Thread safety: immutable; every method from any thread.
 class SampleOrder {
@@ -97,32 +97,33 @@ class SampleOrder {
 
   /// Positions in one epoch, at least 1.
   virtual std::uint64_t epoch_samples() const noexcept = 0;
-  /// How many datasets `SampleRef::dataset` chooses from.
+  /// The number of datasets: SampleRef::dataset is below it.
   virtual std::uint64_t dataset_count() const noexcept = 0;
 
   /// The sample at `position`.
   virtual SampleRef at(std::uint64_t epoch, std::uint64_t position) const noexcept = 0;
-  /// at(epoch, position + k) for every k of `out`, in one call: cheaper than one by one.
+  /// Sets out[k] to at(epoch, position + k) for every k: cheaper than separate calls.
   virtual void fill(std::uint64_t epoch, std::uint64_t position,
                     std::span<SampleRef> out) const noexcept = 0;
 
-  /// How many positions after `position` the sample is used next (0: at `position` itself),
-  /// counting on into later epochs as if none of their positions were dropped. Nothing if that
-  /// cannot be computed (Shuffle::resampled), or for a sample that does not exist.
+  /// Returns the number of positions from `position` to the next use of the sample (0: at
+  /// `position` itself), counting into later epochs as if none of their positions were dropped.
+  /// Nothing if the order cannot compute it (Shuffle::resampled, lists of samples), or if it has no
+  /// such sample.
   virtual std::optional<std::uint64_t> next_use(std::uint64_t epoch, std::uint64_t position,
                                                 SampleRef sample) const noexcept = 0;
 
-  /// For block order; nothing for the others.
+  /// For block order; nothing for other orders.
   virtual std::optional<LaneShape> lane_shape() const noexcept { return std::nullopt; }
   virtual std::optional<BlockPlace> block_at(std::uint64_t epoch,
                                              std::uint64_t position) const noexcept;
-  /// The samples of one window of a lane: its blocks in the order of the lane, each one range or
-  /// two. Empty if there is no such lane or window.
+  /// Returns the samples of one window of a lane: its blocks in the order of the lane, each as one
+  /// or two ranges. Empty if there is no such lane or window.
   virtual std::vector<SampleRange> window_ranges(std::uint64_t epoch, std::uint64_t lane,
                                                  std::uint64_t window) const;
 };
 
-/// The order of one dataset. `invalid_argument` as resolve_order() says.
+/// Makes the order of one dataset. `invalid_argument` as for resolve_order().
 Result<std::unique_ptr<SampleOrder>> make_order(const OrderOptions& options);
 
 }  // namespace stoker

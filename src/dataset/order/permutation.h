@@ -1,11 +1,11 @@
 /// \file
 /// A keyed permutation of [0, count) that is computed and never stored. docs/formats/order.md has
-/// its definition, which never changes: a run that is resumed in years sees the same order.
+/// its definition, which never changes: a run that is resumed years later sees the same order.
 ///
-/// The items are embedded in the smallest domain of 2^n values, n >= 8, that holds them. A Feistel
-/// network permutes that domain: x is split into a left part of n - floor(n/2) bits and a right
-/// part of floor(n/2) bits, and each round changes one part by a function of the other and the
-/// key. A value that lands outside of [0, count) is permuted again until it is inside ("cycle
+/// The items are embedded in the smallest domain of 2^n values, n >= 8, that contains them. A
+/// Feistel network permutes that domain: x is split into a left part of n - floor(n/2) bits and a
+/// right part of floor(n/2) bits, and each round changes one part by a function of the other and
+/// the key. A value that lands outside of [0, count) is permuted again until it is inside ("cycle
 /// walking"), which keeps the whole a permutation of [0, count).
 #pragma once
 
@@ -16,7 +16,7 @@
 
 namespace stoker {
 
-/// 128 bits that choose the permutation; see order_hash.h for how they come from a seed.
+/// 128 bits that select the permutation; order_hash.h derives them from a seed.
 struct PermutationKey {
   std::uint64_t low = 0;
   std::uint64_t high = 1;  ///< Odd: the step from one round's key to the next.
@@ -24,18 +24,18 @@ struct PermutationKey {
   bool operator==(const PermutationKey&) const = default;
 };
 
-/// The cost does not depend on the position: a pass through the network is a fixed number of
-/// operations, and the average number of passes is 2^n / count, which is below 2 from a count of
-/// 129 on, and 256 / count under that. Making one costs next to nothing.
+/// The average cost does not depend on the position: a pass through the network is a fixed number
+/// of operations, and the average number of passes is 2^n / count, which is below 2 for counts of
+/// 129 and more, and 256 / count below that. Construction is cheap.
 ///
 /// Thread safety: immutable.
 class Permutation {
  public:
   static constexpr std::uint64_t kCountMax = std::uint64_t{1} << 62;
   static constexpr unsigned kDomainBitsMin = 8;
-  /// Some differences between two items are a little likelier than others, by about
-  /// 2^(n/2 (1 - rounds/2)). With 8 rounds that is 1 in 200 at n = 8 (measured), so small domains
-  /// get more rounds: now it is at most 4 in 10^6, at n = 12.
+  /// Some differences between two items are slightly likelier than others, by about 2^(n/2 (1 -
+  /// rounds/2)). With 8 rounds that is 1 in 200 at n = 8 (measured), so small domains get more
+  /// rounds: the bias is then at most 4 in 10^6, at n = 12.
   static constexpr unsigned kRounds = 8;
   static constexpr unsigned kRoundsSmall = 12;
   static constexpr unsigned kSmallDomainBits = 12;  ///< Domains of fewer bits are small.
@@ -75,13 +75,13 @@ class Permutation {
     return x;
   }
 
-  /// What operator() costs at `position`, in rounds. For tests, which count instead of timing.
+  /// The cost of operator() at `position`, in rounds. For tests, which count instead of timing.
   unsigned rounds_at(std::uint64_t position) const noexcept;
 
  private:
-  /// The round function: the top `bits` of a value in which every bit of `x` and of the round's
-  /// key has a say. Two multiplications, because with one the difference of two outputs would
-  /// follow from that of their inputs.
+  /// The round function: the top `bits` of a value that depends on every bit of `x` and of the
+  /// round's key. Two multiplications, because with one the difference of two outputs would follow
+  /// from the difference of their inputs.
   static std::uint64_t scramble(std::uint64_t x, std::uint64_t round_key, unsigned bits) noexcept {
     std::uint64_t z = (x ^ round_key) * 0xbf58476d1ce4e5b9U;
     z = (z ^ (z >> 32)) * 0x94d049bb133111ebU;

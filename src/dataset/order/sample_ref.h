@@ -1,13 +1,13 @@
 /// \file
-/// What an order gives out.
+/// References to samples, as orders return them.
 #pragma once
 
 #include <cstdint>
 
 namespace stoker {
 
-/// A sample of one of the datasets that a run reads: which dataset of the mixture (0 where there is
-/// one alone), and the sample, or the token window, in it.
+/// A sample of one of the datasets that a run reads: the number of the dataset in the mixture (0 if
+/// there is only one), and the number of the sample or token window in it.
 struct SampleRef {
   std::uint32_t dataset = 0;
   std::uint64_t sample = 0;
@@ -15,7 +15,7 @@ struct SampleRef {
   bool operator==(const SampleRef&) const = default;
 };
 
-/// Samples that lie one after the other in stored order.
+/// Consecutive samples in stored order.
 struct SampleRange {
   std::uint64_t first = 0;
   std::uint64_t count = 0;

@@ -72,7 +72,7 @@ class SelectedOrder final : public SampleOrder {
     return {.dataset = ref.dataset, .sample = std::get<SampleList>(selection)[ref.sample]};
   }
 
-  /// The slice, if there is one alone and neighbours in it are neighbours in the dataset.
+  /// The slice, if it is the only selection and its neighbors are neighbors in the dataset.
   const SampleSlice* forward_slice() const noexcept {
     const auto* slice = std::get_if<SampleSlice>(&selections_.front());
     return selections_.size() == 1 && slice != nullptr && slice->step == 1 ? slice : nullptr;
@@ -83,8 +83,9 @@ class SelectedOrder final : public SampleOrder {
 };
 
 Status outside(std::size_t dataset, std::uint64_t sample, std::uint64_t sample_count) {
-  return Status(Code::invalid_argument, fmt::format("dataset {}: sample {} is selected, of {}",
-                                                    dataset, sample, sample_count));
+  return Status(Code::invalid_argument,
+                fmt::format("dataset {}: sample {} is selected, but there are only {}", dataset,
+                            sample, sample_count));
 }
 
 Status check_slice(std::size_t dataset, const SampleSlice& slice, std::uint64_t sample_count) {
@@ -99,7 +100,7 @@ Status check_slice(std::size_t dataset, const SampleSlice& slice, std::uint64_t 
   if ((slice.count - 1) > room / size)
     return Status(
         Code::invalid_argument,
-        fmt::format("dataset {}: {} samples from {} on in steps of {} are more than its {}",
+        fmt::format("dataset {}: {} samples from sample {} in steps of {} exceed its {} samples",
                     dataset, slice.count, slice.first, slice.step, sample_count));
   return {};
 }
@@ -123,7 +124,7 @@ Result<std::unique_ptr<SampleOrder>> make_selected_order(
     const std::vector<std::uint64_t>& sample_counts) {
   if (selections.size() != order->dataset_count() || sample_counts.size() != selections.size())
     return Status(Code::invalid_argument,
-                  fmt::format("{} selections of {} datasets, and the order has {}",
+                  fmt::format("{} selections and {} sample counts, but the order has {} datasets",
                               selections.size(), sample_counts.size(), order->dataset_count()));
   for (std::size_t i = 0; i < selections.size(); ++i)
     STOKER_TRY(check_selection(i, selections[i], sample_counts[i]));
@@ -134,7 +135,7 @@ Result<std::unique_ptr<SampleOrder>> make_selected_order(
 Digest128 selection_fingerprint(const Digest128& whole, const Selection& selection) {
   Blake2b128 hash("stoker.select");
   std::array<std::byte, 16> text{};
-  // As its text has it: hex() writes what parse_hex() takes.
+  // The bytes in the order of the hex text. This cannot fail: parse_hex() reads what hex() writes.
   static_cast<void>(parse_hex(whole.hex(), text));
   hash.update(text);
   if (const auto* list = std::get_if<SampleList>(&selection)) {
@@ -151,7 +152,7 @@ Digest128 selection_fingerprint(const Digest128& whole, const Selection& selecti
     }
   }
   const Result<Digest128> made = Digest128::from_hex(format_hex(hash.digest()));
-  return made.ok() ? *made : Digest128();  // 32 digits are always one
+  return made.ok() ? *made : Digest128();  // 32 digits are always valid
 }
 
 }  // namespace stoker

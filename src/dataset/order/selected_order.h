@@ -1,5 +1,5 @@
 /// \file
-/// An order over some samples of a dataset: a slice of it, a part of a split, a list.
+/// An order over selected samples of a dataset: a slice, a part of a split, or a list.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace stoker {
 
-/// Samples first, first + step, ...: what a slice of a dataset has. `step` may be negative.
+/// The samples first, first + step, ... of a dataset. `step` may be negative.
 struct SampleSlice {
   std::uint64_t first = 0;
   std::int64_t step = 1;
@@ -22,22 +22,24 @@ struct SampleSlice {
   bool operator==(const SampleSlice&) const = default;
 };
 
-/// Which samples of one dataset there are: item i of the selection is a sample of the dataset.
+/// The selected samples of one dataset: item i of the selection is a sample of the dataset.
 using Selection = std::variant<SampleSlice, std::vector<std::uint64_t>>;
 
-/// `order`, whose samples are items of the selections, as an order of the datasets' own samples.
-/// One selection for each of its datasets; all of a dataset is {0, 1, its count}.
-/// `invalid_argument` for another number of selections, an empty one, and for an item that is not
-/// below its entry of `sample_counts`.
+/// Wraps `order`, whose samples are items of the selections, as an order of the datasets' own
+/// samples. There is one selection per dataset; {0, 1, count} selects all of a dataset.
+/// `invalid_argument` if the number of selections is wrong, one is empty, or an item is not below
+/// its dataset's entry of `sample_counts`.
 ///
-/// Where a dataset is selected by a list, next_use() and the block functions answer nothing: the
-/// list would have to be searched, and its samples are no ranges.
+/// next_use() returns nothing for a dataset selected by a list, which would have to be searched.
+/// block_at() and window_ranges() return nothing unless there is a single dataset, selected by a
+/// slice of step 1: otherwise blocks are not ranges of samples.
 Result<std::unique_ptr<SampleOrder>> make_selected_order(
     std::shared_ptr<const SampleOrder> order, std::vector<Selection> selections,
     const std::vector<std::uint64_t>& sample_counts);
 
-/// What a cursor keeps for a dataset of which some samples are selected: of the fingerprint of
-/// `whole` and the samples in their order. The same for a slice and for the list of its samples.
+/// The fingerprint that a cursor stores for a selection: a hash of the fingerprint of the whole
+/// dataset and of the selected samples in order. A slice and the list of its samples have the same
+/// one.
 Digest128 selection_fingerprint(const Digest128& whole, const Selection& selection);
 
 }  // namespace stoker

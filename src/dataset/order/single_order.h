@@ -1,5 +1,5 @@
 /// \file
-/// What the orders of one dataset share.
+/// Base class of the orders of one dataset.
 #pragma once
 
 #include "dataset/order/order.h"
@@ -19,10 +19,10 @@ class SingleOrder : public SampleOrder {
                                         SampleRef sample) const noexcept final;
 
  protected:
-  /// Where in the epoch `sample`, which exists, is used; nothing if the order cannot tell.
+  /// The position of `sample`, which exists, in the epoch; nothing if the order cannot compute it.
   virtual std::optional<std::uint64_t> position_of(std::uint64_t epoch,
                                                    std::uint64_t sample) const noexcept = 0;
-  /// The position, back inside of the epoch.
+  /// The position modulo the length of the epoch.
   std::uint64_t wrapped(std::uint64_t position) const noexcept {
     return position < sample_count_ ? position : position % sample_count_;
   }
@@ -31,7 +31,7 @@ class SingleOrder : public SampleOrder {
   std::uint64_t sample_count_;
 };
 
-/// Shuffle::block. `options` are resolved.
+/// Makes the order of Shuffle::block. `options` must be resolved.
 std::unique_ptr<SampleOrder> make_lane_order(const OrderOptions& options);
 
 }  // namespace stoker::internal

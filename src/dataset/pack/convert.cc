@@ -14,6 +14,7 @@
 #include "dataset/shards/shard_names.h"
 #include "formats/decompress.h"
 #include "formats/table/shard_formats.h"
+#include "formats/webdataset/webdataset_format.h"
 #include "io/files/directories.h"
 #include "io/files/exact_transfer.h"
 #include "io/files/regular_file.h"
@@ -22,7 +23,7 @@
 namespace stoker {
 namespace {
 
-/// As long as the output of a tar is below this many times its input, it is data, not a bomb.
+/// Maximum decompressed size of a tar.
 constexpr std::uint64_t kInflatedBytesMax = std::uint64_t{1} << 50;
 constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
 
@@ -31,34 +32,40 @@ bool is_folder(ObjectStore& store, const std::string& path) {
   return entry.ok() && entry->kind == ObjectStore::Kind::folder;
 }
 
-/// What a file is compressed with as a whole; nothing if it is not.
+/// The codec that a file is compressed with as a whole; nothing if it is not compressed.
 Result<std::optional<Codec>> codec_of(ObjectStore& store, const std::string& path) {
   const std::filesystem::path name = std::filesystem::path(path).filename();
   if (is_folder(store, path) || name.string().find(".mds") != std::string::npos)
-    return std::optional<Codec>();  // what is wrong with one shard of an MDS is said elsewhere
+    return std::optional<Codec>();  // errors of MDS shards are reported elsewhere
   STOKER_ASSIGN(const std::vector<std::byte> head, internal::read_head(store, path, 4));
-  const std::string_view text(reinterpret_cast<const char*>(head.data()), head.size());
-  if (text.starts_with("\x1f\x8b")) return std::optional(Codec::gzip);
-  if (text == "\x28\xb5\x2f\xfd") return std::optional(Codec::zstd);
-  return std::optional<Codec>();
+  return recognise_codec(head);
 }
 
-/// A directory whose only shards are compressed stands for them, in the order of their names; any
-/// other name for itself.
+/// Replaces a directory of compressed tars by the tars, in the order of their names; returns any
+/// other path unchanged. A directory of which opening would leave out some files is refused there.
 Result<std::vector<std::string>> compressed_shards(ObjectStore& store, const std::string& path) {
   if (!is_folder(store, path)) return std::vector<std::string>{path};
-  std::vector<std::string> shards;
-  bool has_others = false;
-  STOKER_TRY(store.list(path, [&](const std::string& name, ObjectStore::Kind /*kind*/) {
-    has_others = name == "index.json" || name.ends_with(".tar");
-    if (is_compressed_tar_name(name)) shards.push_back(path + "/" + name);
-    return !has_others;
+  std::vector<std::string> names;
+  bool has_index_json = false;
+  STOKER_TRY(store.list(path, [&](const std::string& name, ObjectStore::Kind kind) {
+    has_index_json |= name == "index.json";
+    if (kind != ObjectStore::Kind::folder) names.push_back(name);
+    return true;
   }));
-  return has_others || shards.empty() ? std::vector<std::string>{path} : shards;
+  std::vector<std::string> shards;
+  for (const std::string& name : names)
+    if (is_compressed_tar_name(name)) shards.push_back(path + "/" + name);
+  if (has_index_json || shards.empty()) return std::vector<std::string>{path};
+  const bool has_tars =
+      std::ranges::any_of(names, [](const std::string& name) { return name.ends_with(".tar"); });
+  std::erase_if(names, is_compressed_tar_name);
+  const std::vector<std::string> others = left_out_shards(names, &webdataset_format(), false);
+  if (!others.empty()) return refuse_mixed_directory(path, others);
+  return has_tars ? std::vector<std::string>{path} : shards;
 }
 
-/// The plan of a conversion includes the times of its shards, so a later run must see the same one
-/// whenever it inflates them.
+/// Copies the modification time. The plan of a conversion includes the times of its shards, so a
+/// later run that decompresses them again must see the same time.
 Status take_times(FileOps& ops, const struct stat& from, const PathAt& to) {
   STOKER_ASSIGN(const UniqueFd fd, open_regular(ops, to));
   const timespec times[2] = {from.st_mtim, from.st_mtim};
@@ -66,7 +73,7 @@ Status take_times(FileOps& ops, const struct stat& from, const PathAt& to) {
   return {};
 }
 
-/// Where tars are inflated: below the directory that is packed into.
+/// Creates the directory for decompressed tars, below the destination.
 Result<PathAt> make_inflated_directory(FileOps& ops, const std::string& directory) {
   STOKER_TRY(make_directories(ops, directory));
   STOKER_ASSIGN(std::shared_ptr<const RootDirectory> root, open_root(ops, directory));
@@ -76,8 +83,7 @@ Result<PathAt> make_inflated_directory(FileOps& ops, const std::string& director
   return own / "inflated";
 }
 
-/// What a compressed file is called when it is inflated: its name is that of the shard, which keys
-/// may begin with.
+/// The name of a file after decompression, which is the shard's name: keys may begin with it.
 std::string plain_name(const std::string& path) {
   std::string name = std::filesystem::path(path).filename().string();
   for (const std::string_view ending : {".gz", ".zst", ".zstd"})
@@ -87,7 +93,7 @@ std::string plain_name(const std::string& path) {
   return name;
 }
 
-/// Another for each file, and for each state of it.
+/// A name that differs for each file and each version of it.
 Result<std::string> inflated_place(const std::string& path) {
   struct stat info{};
   if (::stat(path.c_str(), &info) != 0) return Status::from_errno(errno, "stat", path);
@@ -121,7 +127,7 @@ Status inflate(FileOps& ops, const std::string& path, Codec codec, const PathAt&
   return take_times(ops, info, to);
 }
 
-/// Inflates the tar `path`, unless an earlier run has; returns where it lies.
+/// Decompresses the tar `path`, unless an earlier run has; returns the path of the result.
 Result<std::string> inflate_into(FileOps& ops, const PathAt& directory, const std::string& path,
                                  Codec codec, const std::stop_token& stop) {
   STOKER_ASSIGN(const std::string place, inflated_place(path));
@@ -134,10 +140,10 @@ Result<std::string> inflate_into(FileOps& ops, const PathAt& directory, const st
   return plain.text();
 }
 
-/// Where a file was inflated to, and what the user calls it.
+/// The path of a decompressed file, and the user's path.
 using Inflated = std::pair<std::string, std::string>;
 
-/// The same failure with the user's files in its message instead of ours.
+/// Replaces the paths of decompressed files in a message by the user's paths.
 Status in_users_names(const Status& status, std::span<const Inflated> inflated) {
   if (status.ok()) return status;
   std::string message(status.message());

@@ -11,10 +11,10 @@
 namespace stoker {
 
 /// Packs the samples of the shards that `patterns` name into `directory`, as pack() does:
-/// streaming, in parallel, resumable. Keys and fields stay; ShardFormat::fit says what becomes of
-/// types that the new format lacks. Tars compressed with gzip or zstd, which cannot be read at
-/// random, are first inflated into `directory`'s `.stoker`, all of them, and removed from there at
-/// the end; a directory may hold nothing else.
+/// streaming, in parallel, resumable. Keys and fields stay the same; ShardFormat::fit converts
+/// types that the new format lacks. Tars compressed with gzip or zstd do not allow random access:
+/// all of them are first decompressed into `directory`'s `.stoker`, and removed from there at the
+/// end. A directory of compressed tars must not contain plain tars or an index.json.
 Result<PackReport> convert(FileOps& ops, std::span<const std::string> patterns,
                            const std::string& directory, const Dataset::Options& source,
                            const PackOptions& options);

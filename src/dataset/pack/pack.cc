@@ -12,10 +12,10 @@
 namespace stoker {
 namespace {
 
-/// Files that one shard's thread has open at a time, besides its own.
+/// Threads that read ahead for one shard, if samples are scattered over files.
 constexpr unsigned kReadersPerShard = 4;
 
-/// Shards dealt to threads one by one. The first failure stops the others.
+/// Packs shards in several threads, which take them one by one. The first failure stops the others.
 class ParallelPack {
  public:
   ParallelPack(FileOps& ops, const PackInput& source, const PackSession& session,
@@ -25,7 +25,7 @@ class ParallelPack {
       sample_count_ += session.plan().samples_of(i).size();
   }
 
-  /// How many of the shards were there already.
+  /// Returns how many of the shards were finished before.
   Result<std::uint64_t> run() {
     const unsigned wanted = options_.thread_count != 0
                                 ? options_.thread_count
@@ -47,14 +47,14 @@ class ParallelPack {
     if (status.ok()) return;
     failed_.request_stop();
     MutexLock lock(mutex_);
-    // A shard that was stopped because of another's failure is not the one to report.
+    // A shard that was stopped because another failed is not the error to report.
     if (failure_.ok() || failure_.code() == Code::cancelled) failure_ = status;
   }
 
   Status pack_until_done() {
     const std::stop_callback forward(options_.stop, [this] { failed_.request_stop(); });
     for (;;) {
-      // relaxed: the number is all that is shared.
+      // Relaxed: only the number is shared.
       const std::size_t next = next_.fetch_add(1, std::memory_order_relaxed);
       if (next >= session_.shards().size()) return {};
       if (failed_.stop_requested()) return Status(Code::cancelled, "stopped while packing");
@@ -89,13 +89,13 @@ class ParallelPack {
   }
 
   void count_sample(std::uint64_t size_bytes) {
-    // relaxed: counters for people to look at.
+    // Relaxed: counters for display only.
     samples_.fetch_add(1, std::memory_order_relaxed);
     bytes_.fetch_add(size_bytes, std::memory_order_relaxed);
     report(false);
   }
 
-  /// Calls back under the lock, which is what makes it one call at a time; the callback prints.
+  /// Calls the callback under the lock, so that there is one call at a time.
   void report(bool at_once) {
     if (!options_.progress) return;
     constexpr std::int64_t kEveryNs = 100'000'000;

@@ -20,18 +20,18 @@ struct PackProgress {
   std::uint64_t sample_count = 0;
   std::uint64_t shards_done = 0;
   std::uint64_t shard_count = 0;
-  std::uint64_t bytes_done = 0;     ///< Packed by this run.
-  std::uint64_t samples_found = 0;  ///< Of samples_done, those in shards that were finished before.
+  std::uint64_t bytes_done = 0;     ///< Bytes packed by this run.
+  std::uint64_t samples_found = 0;  ///< Part of samples_done: in shards finished by earlier runs.
 };
 
 struct PackOptions {
   PackPlanOptions plan = {};
-  /// This run packs every `task_count`-th shard, from `task` on. More than one task need a
-  /// merge_pack() when all are done.
+  /// This run packs every `task_count`-th shard, from `task` on. If there is more than one task,
+  /// call merge_pack() when all are done.
   std::uint64_t task = 0;
   std::uint64_t task_count = 1;
-  unsigned thread_count = 0;  ///< Shards at a time; 0: one for each core.
-  /// Called from any thread, one call at a time, about ten times a second.
+  unsigned thread_count = 0;  ///< Shards at a time; 0: one per core.
+  /// Called from any thread, one call at a time: about ten times a second, and after each shard.
   std::function<void(const PackProgress&)> progress = {};
   std::stop_token stop = {};
 };
@@ -42,18 +42,19 @@ struct PackReport {
   std::uint64_t sample_count = 0;
   std::uint64_t size_bytes = 0;
   std::uint64_t shards_found = 0;  ///< Finished by an earlier run.
-  bool is_complete = false;        ///< The manifest is written: the dataset is finished.
+  bool is_complete = false;        ///< The manifest was written: the dataset is finished.
 };
 
-/// Packs the samples of `source` into `directory`, which is made if it is not there, is empty, or
-/// holds what an earlier run of the same job left: finished shards are then kept as they are.
-/// `already_exists` if it holds anything else, `unavailable` while another run works on it. After a
-/// failure no file has a final name that is not whole.
+/// Packs the samples of `source` into `directory`. The directory is created if it does not exist;
+/// otherwise it must have no files except hidden ones, or contain what an earlier run of the same
+/// job left: finished shards are then kept. `already_exists` if it contains anything else,
+/// `unavailable` while another run uses it. After a failure, every file with a final name is
+/// complete.
 Result<PackReport> pack(FileOps& ops, const PackInput& source, const std::string& directory,
                         const PackOptions& options);
 
-/// Joins the tasks of one job: index, manifest, and the end of the job's records. `unavailable`
-/// names the first shard that is missing.
+/// Merges the tasks of a job: writes index and manifest, and removes the job's records.
+/// `unavailable` if shards are missing; the message names the first.
 Result<PackReport> merge_pack(FileOps& ops, const std::string& directory);
 
 }  // namespace stoker

@@ -15,6 +15,7 @@
 #include "dataset/shards/shard_source.h"
 #include "formats/mds/mds_index.h"
 #include "formats/table/shard_formats.h"
+#include "formats/webdataset/webdataset_names.h"
 #include "io/files/directories.h"
 #include "io/files/lock_file.h"
 #include "io/files/publish.h"
@@ -66,7 +67,8 @@ Status publish_mds_index(FileOps& ops, const PathAt& directory,
   return publish_text(ops, directory / "index.json", format_mds_index(shards));
 }
 
-/// How the shards of a job are opened: arrays whose files do not say what they are by its word.
+/// Options to open the shards of a job. For arrays whose files do not store format and dtype, the
+/// job has them.
 Result<ShardSourceOptions> source_options(const PackJob& job) {
   ShardSourceOptions options;
   STOKER_ASSIGN(const ShardFormat* const format, parse_written_format(job.format));
@@ -76,7 +78,7 @@ Result<ShardSourceOptions> source_options(const PackJob& job) {
   return options;
 }
 
-/// The index that Dataset will look for, with a checksum for each sample.
+/// Publishes the index that Dataset looks for, with a checksum per sample.
 Result<std::string> publish_index(FileOps& ops, const PathAt& directory, const PackJob& job,
                                   const std::vector<PackPart>& parts) {
   STOKER_ASSIGN(const ShardSourceOptions options, source_options(job));
@@ -84,13 +86,14 @@ Result<std::string> publish_index(FileOps& ops, const PathAt& directory, const P
                 open_shards({&directory.text(), 1}, options));
   const std::vector<ShardFile>& shards = source->shards();
   if (shards.size() != parts.size())
-    return Status(Code::already_exists,
-                  directory.text() + ": holds shards that are not of this job; move them away");
+    return Status(
+        Code::already_exists,
+        directory.text() + ": contains shards that are not from this job; move them away");
   IndexWriter writer(std::string(source->format()), true);
   for (std::size_t i = 0; i < shards.size(); ++i) {
     const std::string& name = parts[i].shard.file.name;
     if (shards[i].name != name)
-      return Status(Code::already_exists, shards[i].path + ": is not of this job; move it away");
+      return Status(Code::already_exists, shards[i].path + ": not from this job; move it away");
     STOKER_ASSIGN(const Index part, Index::open(pack_part_index(directory, name)));
     writer.add_shard(name, shards[i].size_bytes, shards[i].size_bytes, shards[i].mtime_ns);
     for (std::uint64_t k = 0; k < part.sample_count(); ++k) {
@@ -107,6 +110,26 @@ Result<ManifestFile> describe_file(const PathAt& directory, const std::string& n
   ManifestFile file{.name = name, .size_bytes = text.size()};
   STOKER_ASSIGN(file.sha256, sha256(std::as_bytes(std::span(text))));
   return file;
+}
+
+/// Whether a reader without the manifest gives the field this type.
+bool is_implied(std::string_view name, FieldType type) {
+  return type == type_of_extension(name) ||
+         (type == FieldType::int64 && is_integer_extension(name));
+}
+
+/// The common types of the fields of all shards, without those that names imply; none if a shard
+/// did not record them.
+FieldTypes join_types(const std::vector<PackPart>& parts) {
+  FieldTypes types;
+  for (const PackPart& part : parts) {
+    if (!part.types) return {};
+    for (const auto& [name, type] : *part.types) add_field_type(types, name, type);
+  }
+  std::erase_if(types, [](const auto& type) {
+    return type.second == FieldType::bytes || is_implied(type.first, type.second);
+  });
+  return types.size() > kTypedFieldsMax ? FieldTypes() : types;
 }
 
 PackReport report_of(const Manifest& manifest) {
@@ -130,13 +153,14 @@ namespace internal {
 
 constexpr int kLockTries = 16;
 
-// A pack that withdraws removes the file while it has it locked. Who has opened it before then gets
-// the lock of a file without a name, which keeps nobody out: the name must still be that file's.
+// A pack that withdraws removes the lock file while it holds the lock. A process that had already
+// opened the file then locks a file without a name, which excludes nobody. So the name must still
+// be that of the locked file.
 Result<UniqueFd> lock_pack(FileOps& ops, const PathAt& directory, LockMode mode) {
   const PathAt path = directory / ".stoker/pack.lock";
   for (int attempt = 0; attempt < kLockTries; ++attempt) {
     Result<UniqueFd> lock = open_lock_file(ops, path);
-    if (lock.status().code() == Code::not_found) {  // its directory was removed with it
+    if (lock.status().code() == Code::not_found) {  // its directory was removed too
       STOKER_TRY(make_own_directory(ops, directory / ".stoker"));
       continue;
     }
@@ -153,7 +177,7 @@ Result<UniqueFd> lock_pack(FileOps& ops, const PathAt& directory, LockMode mode)
   }
   return Status(Code::unavailable,
                 directory.text() +
-                    ": another stoker works on it; wait for it to end, or choose another "
+                    ": another stoker process uses it; wait for it to end, or choose another "
                     "directory");
 }
 
@@ -164,19 +188,19 @@ Result<PackReport> find_finished(FileOps& ops, const PathAt& directory, const Pa
   if (!parsed.ok()) return parsed.status().with_context(directory.text());
   const Manifest& manifest = *parsed;
   for (const ManifestShard& shard : manifest.shards) {
-    // Through links too: a finished shard may have been moved to another disk.
+    // Follows links: a finished shard may have been moved to another disk.
     const std::string path = (directory / shard.file.name).text();
     const Result<ObjectStore::Entry> entry = local_store()->look(path);
     if (!entry.ok() || entry->info.size_bytes != shard.file.size_bytes)
       return Status(Code::corrupt, path +
-                                       ": missing or of another size than the manifest says; "
+                                       ": missing, or its size differs from the manifest; "
                                        "remove the directory and pack again");
   }
   remove_parts(ops, directory, job);
   return report_of(manifest);
 }
 
-// What shards need to be used comes first, the manifest last: a directory that has one is whole.
+// The manifest is written last, after all other files: a directory that has one is complete.
 Result<PackReport> merge_locked(FileOps& ops, const PathAt& directory, const PackJob& job) {
   STOKER_ASSIGN(const std::vector<PackPart> parts, read_parts(ops, directory, job));
   Manifest manifest;
@@ -189,6 +213,7 @@ Result<PackReport> merge_locked(FileOps& ops, const PathAt& directory, const Pac
   }
   STOKER_ASSIGN(manifest.format, publish_index(ops, directory, job, parts));
   if (format->is_silent) manifest.dtype = job.dtype;
+  manifest.types = join_types(parts);
   for (const PackPart& part : parts) {
     manifest.shards.push_back(part.shard);
     manifest.files.insert(manifest.files.end(), part.files.begin(), part.files.end());
@@ -199,7 +224,7 @@ Result<PackReport> merge_locked(FileOps& ops, const PathAt& directory, const Pac
   }
   if (manifest.sample_count() != job.sample_count)
     return Status(Code::corrupt, directory.text() +
-                                     ": the shards hold other samples than were planned; "
+                                     ": the shards have another number of samples than planned; "
                                      "remove the directory and pack again");
   STOKER_TRY(publish_manifest(ops, directory, manifest));
   remove_parts(ops, directory, job);

@@ -34,10 +34,11 @@ Status publish_pack_part(FileOps& ops, const PathAt& directory, const PackPart& 
 
   Json files = Json::array();
   for (const ManifestFile& file : part.files) files.push_back(internal::manifest_file_json(file));
-  const Json document = {{"plan", part.plan_hash},
-                         {"shard", internal::manifest_shard_json(part.shard)},
-                         {"files", std::move(files)},
-                         {"mds_index", part.mds_index}};
+  Json document = {{"plan", part.plan_hash},
+                   {"shard", internal::manifest_shard_json(part.shard)},
+                   {"files", std::move(files)},
+                   {"mds_index", part.mds_index}};
+  if (part.types) document["types"] = field_types_json(*part.types, false);
   const std::string text = document.dump() + "\n";
   return publish_file(ops, part_path(directory, name), std::as_bytes(std::span(text)));
 }
@@ -53,12 +54,16 @@ Result<PackPart> read_pack_part(const PathAt& directory, const std::string& shar
   STOKER_ASSIGN(part.plan_hash, plan.text());
   STOKER_ASSIGN(const JsonView shard, root.at("shard"));
   STOKER_ASSIGN(part.shard, internal::parse_manifest_shard(shard));
-  if (part.shard.file.name != shard_name) return shard.corrupt("is about another shard");
+  if (part.shard.file.name != shard_name) return shard.corrupt("describes another shard");
   STOKER_ASSIGN(const JsonView files, root.at("files"));
   STOKER_ASSIGN(const std::size_t count, files.array_size());
   for (std::size_t i = 0; i < count; ++i) {
     STOKER_ASSIGN(ManifestFile named, internal::parse_manifest_file(files.element(i)));
     part.files.push_back(std::move(named));
+  }
+  STOKER_ASSIGN(const JsonView types, root.at_or_null("types"));
+  if (!types.is_null()) {
+    STOKER_ASSIGN(part.types, parse_field_types(types));
   }
   STOKER_ASSIGN(const JsonView mds_index, root.at("mds_index"));
   STOKER_ASSIGN(part.mds_index, mds_index.text());

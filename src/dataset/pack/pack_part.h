@@ -1,9 +1,10 @@
 /// \file
-/// What is known of a finished shard, kept in "<dst>/.stoker/pack/" until all are finished and
-/// become one manifest and one index.
+/// The record of a finished shard, stored in "<dst>/.stoker/pack/" until all shards are finished
+/// and the records are merged into one manifest and one index.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -18,24 +19,26 @@ namespace stoker {
 struct PackPart {
   std::string plan_hash;
   ManifestShard shard;
-  std::vector<ManifestFile> files;  ///< That belong to the shard: Megatron's ".idx".
-  std::string mds_index;            ///< An index.json with this shard alone; empty if not MDS.
+  std::vector<ManifestFile> files;  ///< Other files of the shard: Megatron's ".idx".
+  /// Of the shard's fields; nothing if they are not recorded.
+  std::optional<FieldTypes> types;
+  std::string mds_index;  ///< An index.json with only this shard; empty if not MDS.
 
   bool operator==(const PackPart&) const = default;
 };
 
-/// Publishes the records of a shard and their checksums, then the part itself.
+/// Publishes the offsets and checksums of a shard's samples, then the part itself.
 Status publish_pack_part(FileOps& ops, const PathAt& directory, const PackPart& part,
                          std::span<const ByteRange> records,
                          std::span<const std::uint32_t> checksums);
 
-/// `not_found` if that shard has none; `corrupt` if it is damaged.
+/// Reads the part of a shard. `not_found` if it has none; `corrupt` if it is damaged.
 Result<PackPart> read_pack_part(const PathAt& directory, const std::string& shard_name);
 
 /// The path of a one-shard index (index.h) with the shard's records.
 PathAt pack_part_index(const PathAt& directory, const std::string& shard_name);
 
-/// Removes both files, if they are there.
+/// Removes both files, if they exist.
 void remove_pack_part(FileOps& ops, const PathAt& directory, const std::string& shard_name);
 
 }  // namespace stoker

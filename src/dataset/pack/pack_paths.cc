@@ -15,7 +15,8 @@ bool is_inside(const std::filesystem::path& path, const std::filesystem::path& d
   return rest == directory.end();
 }
 
-/// Links followed, up to the first name that does not exist; without a slash at the end.
+/// The path with links resolved, up to the first name that does not exist; without a trailing
+/// slash.
 std::filesystem::path real_path(const std::string& path) {
   std::error_code error;
   std::filesystem::path real =
@@ -33,11 +34,11 @@ Status check_apart(const std::string& source, const std::string& destination) {
   const bool is_below = is_inside(to, from);
   if (!is_below && !is_inside(from, to)) return {};
   const std::string relation = from == to ? "is the directory to pack itself, "
-                               : is_below ? "lies inside of the directory to pack, "
+                               : is_below ? "is inside the directory to pack, "
                                           : "contains the directory to pack, ";
   return Status(Code::invalid_argument,
                 destination + ": the directory for the shards " + relation + source +
-                    "; give one outside of it, such as " +
+                    "; use one outside of it, such as " +
                     (from.parent_path() / (from.filename().string() + "-shards")).string());
 }
 

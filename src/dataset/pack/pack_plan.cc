@@ -16,10 +16,11 @@ namespace {
 
 constexpr std::string_view kPlanName = ".stoker/pack-plan.json";
 constexpr std::uint64_t kPlanVersion = 1;
-/// Six digits, so that names sort as numbers do.
+/// Names have six digits, so that they sort as numbers do.
 constexpr std::uint64_t kShardCountMax = 1'000'000;
 
-/// SplitMix64: one multiplication-free step of state, a full period, and the same everywhere.
+/// SplitMix64: the state advances by an addition, has a full period, and is the same on every
+/// machine.
 class SplitMix {
  public:
   explicit SplitMix(std::uint64_t seed) : state_(seed) {}
@@ -43,21 +44,21 @@ class SplitMix {
 Status check(const PackPlanOptions& options) {
   STOKER_ASSIGN(const ShardFormat* const format, parse_written_format(options.format));
   if (options.shard_bytes == 0)
-    return Status(Code::invalid_argument, "--shard-size 0 holds no sample");
+    return Status(Code::invalid_argument, "--shard-size must be more than 0");
   if (options.shard_bytes > format->shard_bytes_max)
     return Status(
         Code::invalid_argument,
-        fmt::format("--shard-size: a shard of {} is smaller than 4 GiB; take 1GiB at most",
+        fmt::format("--shard-size: a shard of {} must be smaller than 4 GiB; use at most 1GiB",
                     format->name));
   if (!is_plain_file_name(options.prefix) || options.prefix.size() > 200 ||
       options.prefix.starts_with('.'))
     return Status(Code::invalid_argument, "prefix " + quote_for_message(options.prefix) +
-                                              " cannot begin the name of a file");
+                                              " is not valid as the start of a file name");
   return {};
 }
 
-/// At least what the sample takes in a shard: a tar member has a header and is padded, an MDS
-/// column has its length, an Example its tags.
+/// Upper bound of a sample's size in a shard: a tar member has a header and padding, an MDS column
+/// its length, an Example its tags.
 std::uint64_t planned_bytes(const ShardFormat& format, const PackInput::Extent& extent) {
   return extent.size_bytes + (extent.field_count + 1) * format.field_overhead_bytes;
 }
@@ -125,7 +126,7 @@ Result<PackPlan> make_pack_plan(const PackInput& source, const PackPlanOptions& 
   if (count != 0) plan.cuts.push_back(count);
   if (plan.cuts.size() > kShardCountMax)
     return Status(Code::invalid_argument,
-                  fmt::format("{} shards: too many to be meant; raise --shard-size or "
+                  fmt::format("{} shards are too many; raise --shard-size or "
                               "--samples-per-shard",
                               plan.cuts.size() - 1));
   plan.job = {.hash = hash_of(source, options),
@@ -165,7 +166,8 @@ Result<PackJob> read_pack_job(const PathAt& directory) {
   STOKER_ASSIGN(const std::size_t file_count, files.array_size());
   for (std::size_t i = 0; i < file_count; ++i) {
     STOKER_ASSIGN(std::string name, files.element(i).text());
-    if (!is_plain_file_name(name)) return files.corrupt("names no file of this directory");
+    if (!is_plain_file_name(name))
+      return files.corrupt("has a name that is not a file of this directory");
     job.extra_files.push_back(std::move(name));
   }
   STOKER_ASSIGN(const JsonView dtype, root.at_or_null("dtype"));

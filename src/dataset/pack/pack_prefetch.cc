@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::uint64_t kHeldBytesMax = std::uint64_t{64} << 20;
 constexpr std::size_t kSlotsPerThread = 4;
-/// Of one sample that has been taken; larger memory goes back to the system at once.
+/// Maximum memory of a taken sample that is kept for reuse; more is freed at once.
 constexpr std::size_t kKeptBytesMax = std::size_t{4} << 20;
 
 void keep_little(InputSample& sample) {
@@ -32,13 +32,14 @@ SamplePrefetch::~SamplePrefetch() {
   has_room_.notify_all();
 }
 
-/// One sample is always allowed, however large.
+/// One sample is always allowed, of any size.
 bool SamplePrefetch::may_read(std::uint64_t size_bytes) const {
   return begun_ - taken_ < slots_.size() &&
          (begun_ == taken_ || held_bytes_ + size_bytes <= kHeldBytesMax);
 }
 
-/// Not before half of the slots are free: waking a thread costs as much as reading a small file.
+/// Only when at least half of the slots are free: waking a thread costs as much as reading a small
+/// file.
 bool SamplePrefetch::should_wake_readers() const {
   return idle_readers_ != 0 && (begun_ - taken_) * 2 <= slots_.size();
 }
@@ -52,7 +53,8 @@ void SamplePrefetch::work() {
       for (;;) {
         if (stop_ || begun_ == samples_.size()) return;
         const Result<PackInput::Extent> extent = source_.extent(samples_[begun_]);
-        const std::uint64_t size_bytes = extent.ok() ? extent->size_bytes : 0;  // read() tells why
+        const std::uint64_t size_bytes =
+            extent.ok() ? extent->size_bytes : 0;  // read() then returns the error
         if (may_read(size_bytes)) {
           number = begun_++;
           slot = &slots_[number % slots_.size()];
@@ -65,7 +67,7 @@ void SamplePrefetch::work() {
         --idle_readers_;
       }
     }
-    // The slot is this thread's until it is ready.
+    // Only this thread uses the slot until it is ready.
     Status status = source_.read(samples_[number], slot->sample);
     bool is_awaited = false;
     {

@@ -11,21 +11,21 @@
 
 namespace stoker {
 
-/// Reads samples in a given order, several at a time, because opening small files one after the
-/// other leaves every storage idle. What has been read and not yet taken is bounded in number and
-/// bytes. Memory goes round: what next() is given is used for a later sample.
+/// Reads samples in a given order, several at a time, because opening small files one by one leaves
+/// storage idle. The number and bytes of samples that were read but not taken are bounded. Memory
+/// is recycled: the memory of the sample passed to next() is used for a later sample.
 ///
 /// Thread safety: next() from one thread.
 class SamplePrefetch {
  public:
-  /// `source` and `samples` outlive it. No threads: next() reads by itself.
+  /// `source` and `samples` must outlive the object. If `thread_count` is 0, next() reads itself.
   SamplePrefetch(const PackInput& source, std::span<const std::uint64_t> samples,
                  unsigned thread_count);
   SamplePrefetch(const SamplePrefetch&) = delete;
   SamplePrefetch& operator=(const SamplePrefetch&) = delete;
   ~SamplePrefetch();
 
-  /// The next sample; called at most as often as there are samples.
+  /// Returns the next sample in `out`. Must not be called more often than there are samples.
   Status next(InputSample& out);
 
  private:
@@ -43,8 +43,8 @@ class SamplePrefetch {
   const PackInput& source_;
   const std::span<const std::uint64_t> samples_;
   Mutex mutex_;
-  Condition has_room_;    // readers wait for it
-  Condition has_sample_;  // next() does
+  Condition has_room_;    // readers wait for room
+  Condition has_sample_;  // next() waits for a sample
   std::vector<Slot> slots_ STOKER_GUARDED_BY(mutex_);
   std::uint64_t begun_ STOKER_GUARDED_BY(mutex_) = 0;
   std::uint64_t taken_ STOKER_GUARDED_BY(mutex_) = 0;
@@ -52,7 +52,7 @@ class SamplePrefetch {
   unsigned idle_readers_ STOKER_GUARDED_BY(mutex_) = 0;
   bool is_awaited_ STOKER_GUARDED_BY(mutex_) = false;  // next() waits for sample taken_
   bool stop_ STOKER_GUARDED_BY(mutex_) = false;
-  std::vector<std::jthread> threads_;  // last: they use the members above
+  std::vector<std::jthread> threads_;  // last: the threads use the members above
 };
 
 }  // namespace stoker

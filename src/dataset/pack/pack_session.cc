@@ -17,24 +17,24 @@
 namespace stoker {
 namespace {
 
-/// Removes what killed runs left under private names: all of it if nobody else may be at work, else
-/// that of our own shards.
+/// Removes what killed runs left under private names: all of it if `own` is null, which requires
+/// that no other process works in the directory, else only the files of `own`.
 Status remove_staged(FileOps& ops, const PathAt& directory,
                      const std::set<std::string, std::less<>>* own) {
   STOKER_ASSIGN(const std::vector<DirectoryName> names, ops.list_names(directory));
   for (const DirectoryName& found : names) {
     const std::string_view target = final_name_of_staged(found.name);
     if (target.empty() || (own != nullptr && !own->contains(target))) continue;
-    if (found.kind == FileKind::directory) continue;  // none of ours
+    if (found.kind == FileKind::directory) continue;  // not from pack
     STOKER_TRY(ops.unlink(directory / found.name));
   }
   return {};
 }
 
-/// What is mounted in a directory is not removed with it (FileOps::unlink): what a killed run left
-/// there would stay, and stop the next one.
+/// Fails if `directory` is a mount point: FileOps::unlink does not remove files there, so what a
+/// killed run left would stay and block the next run.
 Status refuse_mounted(FileOps& ops, const PathAt& directory) {
-  // No directory has that name: it is asked for the sake of EXDEV.
+  // There is no directory of that name: the call is made only to see whether it returns EXDEV.
   if (ops.rmdir(directory / "pack.lock").os_error() != EXDEV) return {};
   return Status(Code::invalid_argument,
                 directory.text() +
@@ -42,10 +42,10 @@ Status refuse_mounted(FileOps& ops, const PathAt& directory) {
                     "it, or pack into another directory");
 }
 
-/// A directory without a pack job has nothing in it but hidden files.
+/// `already_exists` if the directory has no pack job, but files that are not hidden.
 Status refuse_others(FileOps& ops, const PathAt& directory) {
   const Result<PackJob> found = read_pack_job(directory);
-  if (found.status().code() != Code::not_found) return {};  // who claims it looks at the job
+  if (found.status().code() != Code::not_found) return {};  // claim_directory() checks the job
   STOKER_ASSIGN(const std::vector<std::string> names, ops.list(directory));
   for (const std::string& name : names)
     if (!name.starts_with('.'))
@@ -54,7 +54,7 @@ Status refuse_others(FileOps& ops, const PathAt& directory) {
   return {};
 }
 
-/// The job on disk is ours, or there is none and the directory is empty.
+/// Checks that the job on disk is this one, or publishes it if the directory has none and is empty.
 Status claim_directory(FileOps& ops, const PathAt& directory, const PackJob& job) {
   const Result<PackJob> found = read_pack_job(directory);
   if (found.ok() && *found == job) return {};
@@ -82,7 +82,7 @@ Result<PackWriterOptions> writer_options(const PackInput& source, const PackPlan
   return writer;
 }
 
-/// Shard `shard_count` * task / task_count is the first of a task's run.
+/// The shards of a task, ascending.
 std::vector<std::uint64_t> shards_of(std::uint64_t shard_count, const PackOptions& options,
                                      TaskShare share) {
   std::vector<std::uint64_t> shards;
@@ -91,7 +91,7 @@ std::vector<std::uint64_t> shards_of(std::uint64_t shard_count, const PackOption
       shards.push_back(i);
     return shards;
   }
-  // Without a product that could overflow: the first `rest` tasks have one shard more.
+  // The first `rest` tasks have one more shard. Avoids a product that could overflow.
   const std::uint64_t each = shard_count / options.task_count;
   const std::uint64_t rest = shard_count % options.task_count;
   const std::uint64_t first = options.task * each + std::min(options.task, rest);
@@ -126,12 +126,12 @@ Result<std::unique_ptr<PackSession>> PackSession::open(FileOps& ops, const PackI
 }
 
 Status PackSession::claim(const PackInput& source) {
-  STOKER_TRY(refuse_others(ops_, directory_));  // before anything is left in it
+  STOKER_TRY(refuse_others(ops_, directory_));  // before anything is written to it
   STOKER_TRY(make_own_directory(ops_, directory_ / ".stoker"));
   STOKER_TRY(refuse_mounted(ops_, directory_ / ".stoker"));
   STOKER_ASSIGN(lock_, internal::lock_pack(ops_, directory_,
                                            is_alone_ ? LockMode::exclusive : LockMode::shared));
-  // Before anything is staged: in a container a process has the number of the one that was killed.
+  // Before anything is staged: in a container the process may have the same PID as the killed one.
   if (is_alone_) STOKER_TRY(remove_staged(ops_, directory_ / ".stoker", nullptr));
   STOKER_TRY(claim_directory(ops_, directory_, plan_.job));
   Result<PackReport> finished = internal::find_finished(ops_, directory_, plan_.job);
@@ -152,7 +152,7 @@ Status PackSession::claim(const PackInput& source) {
   for (const auto& [name, text] : source.extra_files()) {
     const PathAt path = directory_ / name;
     const Result<std::string> found = read_own_file(path, text.size());
-    if (found.ok() && *found == text) continue;  // another task was here
+    if (found.ok() && *found == text) continue;  // published by another task
     STOKER_TRY(publish_file(ops_, path, std::as_bytes(std::span(text))));
   }
   return {};
@@ -160,14 +160,14 @@ Status PackSession::claim(const PackInput& source) {
 
 void PackSession::withdraw() {
   if (!is_alone_ || finished_ || !lock_) return;
-  // Each packed shard has a part in there: then the directory is not empty, and stays.
+  // If any shard is packed, its part is in this directory, and rmdir fails.
   if (!ops_.rmdir(pack_parts_directory(directory_)).ok()) return;
   for (const std::string& name : plan_.job.extra_files)
     static_cast<void>(ops_.unlink(directory_ / name));
   remove_pack_job(ops_, directory_);
   static_cast<void>(ops_.unlink(directory_ / ".stoker/pack.lock"));
   static_cast<void>(ops_.rmdir(directory_ / ".stoker"));
-  if (!made_.empty()) static_cast<void>(ops_.rmdir(made_));  // stays if others have come
+  if (!made_.empty()) static_cast<void>(ops_.rmdir(made_));  // stays if it is not empty
   lock_ = UniqueFd();
 }
 

@@ -18,39 +18,40 @@ namespace stoker {
 
 /// Which of a job's shards a task packs.
 enum class TaskShare : std::uint8_t {
-  every_nth,  ///< From the task's number on: tasks that start late take from the whole job.
-  adjacent,   ///< A run of them: for sources that are read in pieces larger than a shard.
+  every_nth,  ///< Every task_count-th shard, from the task's number on.
+  adjacent,   ///< Consecutive shards: for sources that are read in pieces larger than a shard.
 };
 
-/// A pack job at work in its directory, which is locked for as long: alone, or with the job's other
-/// tasks. What happens to the shards is the business of whoever opened it.
+/// A running pack job. Its directory is locked while the session is open: exclusively, or shared
+/// with the job's other tasks. The caller packs the shards.
 ///
 /// Thread safety: const methods from any thread, close() from one.
 class PackSession {
  public:
-  /// 1. Plans.  2. Makes and locks the directory.  3. Claims it for the job, or finds that it is
-  /// the job's.  4. Removes what killed runs have left under private names, and publishes the
-  /// source's extra files. Fails as pack() does. A job that is finished needs no step 4.
+  /// 1. Makes the plan.  2. Creates and locks the directory.  3. Claims it for the job, or checks
+  /// that it belongs to the job.  4. Removes what killed runs left under private names, and
+  /// publishes the source's extra files; skipped if the job is finished. Fails as pack() does.
   static Result<std::unique_ptr<PackSession>> open(FileOps& ops, const PackInput& source,
                                                    const std::string& directory,
                                                    const PackOptions& options, TaskShare share);
 
-  /// Everything in it is looked up from its descriptor, without following a link.
+  /// All names in the directory are looked up from its descriptor, without following links.
   const PathAt& directory() const noexcept { return directory_; }
   const PackPlan& plan() const noexcept { return plan_; }
   const PackWriterOptions& writer() const noexcept { return writer_; }
-  /// Of this task, ascending; some may be packed already.
+  /// The shards of this task, ascending; some may be packed already.
   const std::vector<std::uint64_t>& shards() const noexcept { return shards_; }
-  /// The report of a job that an earlier run has finished: there is nothing to do.
+  /// The report of a job that an earlier run has finished; nothing if there is work to do.
   const std::optional<PackReport>& finished() const noexcept { return finished_; }
 
-  /// When all of shards() are packed, `found` of them before this run: the index and the manifest
-  /// of a job with one task, the report of what is there for others. Lets go of the directory.
+  /// Call it when all of shards() are packed, `found` of them before this run. If the job has one
+  /// task, writes the index and the manifest; otherwise only returns the task's report. Releases
+  /// the directory.
   Result<PackReport> close(std::uint64_t found);
 
-  /// After a failure: if not one shard is packed, leaves nothing behind, so that another job may
-  /// have the directory. One that was made for the job is removed. Does nothing for one of several
-  /// tasks: others may be at work.
+  /// Call it after a failure. If no shard is packed, removes everything, so that another job may
+  /// use the directory, and the directory itself if it was created for the job. Does nothing for
+  /// one of several tasks: others may still be running.
   void withdraw();
 
  private:
@@ -68,7 +69,7 @@ class PackSession {
   std::vector<std::uint64_t> shards_;
   std::optional<PackReport> finished_;
   bool is_alone_ = true;
-  std::string made_;  // the directory, if it was not there before; else empty
+  std::string made_;  // the directory, if this session created it; else empty
   UniqueFd lock_;
 };
 

@@ -10,7 +10,7 @@
 namespace stoker {
 namespace {
 
-/// What is at a name, a link as such; nothing if it is free.
+/// Returns what exists at a path, without following links; nothing if it does not exist.
 Result<std::optional<FileInfo>> look_at(FileOps& ops, const PathAt& path) {
   const Result<FileInfo> info = ops.info_of(path);
   if (info.ok()) return std::optional<FileInfo>(*info);
@@ -23,7 +23,8 @@ Status unlink_if_there(FileOps& ops, const PathAt& path) {
   return status.code() == Code::not_found ? Status() : status;
 }
 
-/// MDS knows where its records lie once the last is in, and writes only then.
+/// Adds the records of an MDS shard, whose offsets are known only after the last sample; it writes
+/// only then.
 Status add_mds_records(const PackWriter& writer, std::span<const std::uint64_t> sizes,
                        RecordChecksums& checksums) {
   std::uint64_t total = 0;
@@ -58,7 +59,7 @@ Result<std::vector<StagedSidecar>> stage_sidecars(FileOps& ops, const ShardPacke
   return staged;
 }
 
-/// Step 3. A failure takes back what has its final name already.
+/// Step 3. On failure, removes the files that already have their final names.
 Status publish_all(FileOps& ops, const PathAt& path, ShardOutput& shard,
                    std::span<const StagedSidecar> sidecars) {
   STOKER_TRY(shard.publish());
@@ -86,11 +87,26 @@ Result<std::unique_ptr<ShardPacker>> ShardPacker::make(FileOps& ops,
 }
 
 Status ShardPacker::append(SampleView& sample) {
+  std::vector<FieldType> types;
+  if (types_)
+    for (const FieldView& field : sample.fields) types.push_back(field.type);
   STOKER_TRY(fit_fields(format_, sample));
   STOKER_TRY(writer_.writer->append(sample));
+  if (types_) add_types(sample, types);
   if (writer_.mds == nullptr) return output_->checksums().add(writer_.writer->last_record());
   sizes_.push_back(writer_.mds->last_record().size_bytes);
   return {};
+}
+
+/// Records the types that the fields of a sample had before they were converted.
+void ShardPacker::add_types(const SampleView& sample, std::span<const FieldType> types) {
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    const FieldView& field = sample.fields[i];
+    // Several numbers, and arrays, are a NumPy file now.
+    const bool is_file = types[i] != FieldType::bytes && field.type == FieldType::bytes;
+    add_field_type(*types_, field.name, is_file ? FieldType::array : types[i]);
+  }
+  if (types_->size() > kTypedFieldsMax) types_.reset();
 }
 
 Status ShardPacker::finish() {
@@ -105,6 +121,7 @@ Status ShardPacker::finish() {
                          .sha256 = output_->sha256()},
                 .sample_count = sample_count},
       .files = {},
+      .types = types_,
       .mds_index = writer_.mds != nullptr ? format_mds_index({writer_.mds->shard()}) : ""};
   STOKER_ASSIGN(const std::vector<StagedSidecar> staged,
                 stage_sidecars(ops_, options_, sidecars, part));
@@ -156,11 +173,12 @@ Result<bool> is_shard_finished(FileOps& ops, const PathAt& directory, const std:
     STOKER_ASSIGN(const std::optional<FileInfo> found, look_at(ops, path));
     if (!found) return false;
     return Status(Code::already_exists,
-                  path.text() + ": is there, and this job has not finished it; move it away");
+                  path.text() + ": it exists, but this job has not finished it; move it away");
   }
   STOKER_ASSIGN(const bool is_complete, is_part_complete(ops, directory, *part));
   if (is_complete) return true;
-  // Killed, or failed, between the renames of step 3. The part proves that the files are ours.
+  // The earlier run was killed, or failed, between the renames of step 3. The part proves that the
+  // files are from this job.
   STOKER_TRY(unlink_if_there(ops, path));
   for (const ManifestFile& file : part->files)
     STOKER_TRY(unlink_if_there(ops, directory / file.name));

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <stop_token>
 #include <string>
@@ -16,14 +17,13 @@
 
 namespace stoker {
 
-/// Packs one shard from samples that are handed to it, so that its final name stands for all of it
-/// or does not exist:
+/// Packs one shard from appended samples. Its final name exists only if the shard is complete:
 ///
-/// 1. The samples are written to a staging file, which is fsynced; so are the shard's sidecars.
-/// 2. The part (what the manifest and the index will say of it) is published.
-/// 3. The staging file is renamed, then the sidecars: a shard with all its files was finished.
+/// 1. Writes the samples to a staging file and syncs it; the same for the shard's sidecars.
+/// 2. Publishes the part (the shard's entries for manifest and index).
+/// 3. Renames the staging file, then the sidecars: a shard with all its files is finished.
 ///
-/// Destroyed before finish(), it leaves nothing.
+/// If it is destroyed before finish(), it leaves nothing.
 ///
 /// Thread safety: none; several shards may be packed at the same time.
 class ShardPacker {
@@ -36,30 +36,34 @@ class ShardPacker {
   static Result<std::unique_ptr<ShardPacker>> make(FileOps& ops, const PackWriterOptions& writer,
                                                    Options options);
 
-  /// Turns the fields into what the format can hold (fit_fields), and adds the sample.
-  /// `invalid_argument` if it cannot hold them; the message does not say which sample it was.
+  /// Converts the fields to types that the format has (fit_fields), and adds the sample.
+  /// `invalid_argument` if the format cannot store them; the message does not name the sample.
   Status append(SampleView& sample);
-  /// Steps 2 and 3; nothing may be appended afterwards.
+  /// Completes step 1 and runs steps 2 and 3; nothing may be appended afterwards.
   Status finish();
 
  private:
   ShardPacker(FileOps& ops, const ShardFormat& format, Options options)
-      : ops_(ops), format_(format), options_(std::move(options)) {}
+      : ops_(ops), format_(format), options_(std::move(options)) {
+    if (format.has_name_types) types_.emplace();
+  }
+  void add_types(const SampleView& sample, std::span<const FieldType> types);
 
   FileOps& ops_;
   const ShardFormat& format_;
   const Options options_;
   std::unique_ptr<ShardOutput> output_;
   PackWriter writer_;                 // writes to output_
-  std::vector<std::uint64_t> sizes_;  // of MDS's records, whose places are known at the end
+  std::optional<FieldTypes> types_;   // of fields, where the format does not store them
+  std::vector<std::uint64_t> sizes_;  // of MDS records, whose offsets are known at the end
 };
 
 struct ShardJob {
   PathAt directory;
   std::string name;
   std::string plan_hash;
-  std::span<const std::uint64_t> samples;  ///< Of the source, in the order of the shard.
-  unsigned reader_count = 0;               ///< Samples read at a time, besides.
+  std::span<const std::uint64_t> samples;  ///< Numbers in the source, in the order of the shard.
+  unsigned reader_count = 0;               ///< Threads that read samples ahead; 0: none.
   std::function<void(std::uint64_t size_bytes)> on_sample = {};
   std::stop_token stop = {};
 };
@@ -68,12 +72,12 @@ struct ShardJob {
 Status pack_shard(FileOps& ops, const PackInput& source, const PackWriterOptions& options,
                   const ShardJob& job);
 
-/// Whether the shard was finished by an earlier run of the same plan. What such a run left behind
-/// unfinished is removed. `already_exists` for a file of that name that no run of ours has left.
+/// Whether an earlier run of the same plan finished the shard. Removes what such a run left
+/// unfinished. `already_exists` for a file of that name that is not from this plan.
 Result<bool> is_shard_finished(FileOps& ops, const PathAt& directory, const std::string& name,
                                const std::string& plan_hash);
 
-/// Whether the files of the part are there in their sizes.
+/// Whether all files of the part exist with the right sizes.
 Result<bool> is_part_complete(FileOps& ops, const PathAt& directory, const PackPart& part);
 
 }  // namespace stoker

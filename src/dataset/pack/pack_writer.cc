@@ -12,11 +12,11 @@ Status prepare_token_writer(const PackInput& source, PackWriterOptions& options)
     return Status(
         Code::invalid_argument,
         fmt::format("--format {} is for samples that are one array each (of .npy, .bin, "
-                    "Megatron, or any other with one field of numbers); these are not, or "
-                    "do not say what their numbers are: use tar, mds or tfrecord",
+                    "Megatron, or any other with one field of numbers); these are not, or their "
+                    "dtype is not known: use tar, mds or tfrecord",
                     options.format->written_as));
   options.shard.dtype = *dtype;
-  // Rows that Python reads are not to be had here; then each shard goes by its first.
+  // Rows from Python cannot be read here; each shard then uses the size of its first row.
   InputSample first;
   if (source.read(0, first).ok() && fit_fields(*options.format, first.view).ok() &&
       first.view.fields.size() == 1)

@@ -10,24 +10,25 @@
 
 namespace stoker {
 
-/// What all shards of one pack have in common.
+/// Options that all shards of one pack share.
 struct PackWriterOptions {
   const ShardFormat* format = nullptr;
-  ShardWriterOptions shard = {};  ///< But for the name and the field for keys.
+  ShardWriterOptions shard = {};  ///< Without the name and the key field.
 };
 
 struct PackWriter {
   std::unique_ptr<ShardWriter> writer;
-  /// The same as `writer` if it writes MDS: it writes nothing before finish(), and knows what
-  /// index.json says of the shard. Null otherwise.
+  /// The same object as `writer` if it writes MDS: it writes nothing before finish(), and has the
+  /// shard's entry for index.json. Null otherwise.
   MdsWriter* mds = nullptr;
 };
 
-/// What the token formats must know of the samples. `invalid_argument` if they are no arrays.
+/// Sets what the token formats need to know of the samples. `invalid_argument` if they are not
+/// arrays.
 Status prepare_token_writer(const PackInput& source, PackWriterOptions& options);
 
-/// A writer for the shard `name`. Formats without keys get the key as a field, kKeyField. A sidecar
-/// of Megatron's writer has the suffix ".idx", which replaces ".bin".
+/// Makes a writer for the shard `name`. Formats without keys get the key as a field, kKeyField. A
+/// sidecar of Megatron's writer has the suffix ".idx", which replaces ".bin".
 Result<PackWriter> make_pack_writer(const PackWriterOptions& options, const std::string& name,
                                     ByteSink& sink);
 

@@ -28,20 +28,21 @@ Status RecordChecksums::add(ByteRange record) {
   if (record.offset_bytes < last_end || !is_whole)
     return Status(Code::invalid_argument, "the record at byte " +
                                               std::to_string(record.offset_bytes) +
-                                              " is not behind the one before it");
+                                              " is not after the previous one");
   if (record.end_bytes() < position_bytes_)
     return Status(Code::invalid_argument, "the writer has written past the record at byte " +
                                               std::to_string(record.offset_bytes));
   if (checksums_.size() == records_.size() && record.offset_bytes != tail_begin_bytes_)
-    crc_.reset();  // what came before belongs to no record
+    crc_.reset();  // the bytes before it belong to no record
   records_.push_back(record);
-  update({});  // it may be complete already
+  update({});  // the record may be complete already
   return {};
 }
 
 void RecordChecksums::update(std::span<const std::byte> bytes) {
   for (;;) {
-    const bool is_open = checksums_.size() == records_.size();  // nobody knows yet whose they are
+    const bool is_open =
+        checksums_.size() == records_.size();  // not known yet which record they belong to
     const ByteRange current = is_open ? ByteRange{} : records_[checksums_.size()];
     // Bytes before a record whose place is known belong to no record.
     const bool is_before = !is_open && position_bytes_ < current.offset_bytes;
@@ -77,7 +78,7 @@ ShardOutput::ShardOutput(FileOps& ops, PathAt path, PathAt staged, UniqueFd fd)
     : ops_(ops), path_(std::move(path)), staged_(std::move(staged)), file_(ops, std::move(fd)) {}
 
 Result<std::unique_ptr<ShardOutput>> ShardOutput::make(FileOps& ops, const PathAt& path) {
-  // A name may be taken, by a process that had our number or by somebody who wants it so.
+  // The name may exist already: from a process with the same PID, or created on purpose.
   constexpr int kAttemptsMax = 100;
   PathAt staged = staged_name(path);
   Result<UniqueFd> fd = ops.open(staged, O_WRONLY | O_CREAT | O_EXCL);
@@ -91,7 +92,7 @@ Result<std::unique_ptr<ShardOutput>> ShardOutput::make(FileOps& ops, const PathA
 }
 
 ShardOutput::~ShardOutput() {
-  if (is_staged_) static_cast<void>(ops_.unlink(staged_));  // best effort; nobody reads it
+  if (is_staged_) static_cast<void>(ops_.unlink(staged_));  // best effort: the file is never read
 }
 
 Status ShardOutput::write(std::span<const std::byte> bytes) {
@@ -117,8 +118,8 @@ Status ShardOutput::rename_to_final() {
   Status status = ops_.rename_noreplace(staged_, path_);
   if (status.ok()) is_staged_ = false;
   if (status.code() != Code::unsupported) return status;
-  // Where the flag is refused (NFS), a hard link does not replace either. The destructor removes
-  // the other name.
+  // If the flag is not supported (NFS), a hard link does not replace a file either. The destructor
+  // removes the staging name.
   return ops_.link(staged_, path_);
 }
 
@@ -126,7 +127,7 @@ Status ShardOutput::publish() {
   STOKER_TRY(rename_to_final().with_context("publish " + path_.text()));
   ops_.reached("shard_output.switched");
   if (Status status = ops_.fsync_dir(path_.parent()); !status.ok()) {
-    // The name may not survive; whoever retries must find none.
+    // The name may not be durable; a retry must not find it.
     static_cast<void>(ops_.unlink(path_));
     return status.with_context("publish " + path_.text());
   }

@@ -1,6 +1,6 @@
 /// \file
-/// Writes one shard durably: staged under a private name beside the final one, with its SHA-256 and
-/// the CRC32C of each record computed from the bytes as they pass.
+/// Writes one shard durably: staged under a private name next to the final one; its SHA-256 and the
+/// CRC32C of each record are computed from the bytes as they are written.
 #pragma once
 
 #include <cstddef>
@@ -18,38 +18,38 @@
 
 namespace stoker {
 
-/// The CRC32C of records that lie one behind the other in a stream. A writer says where a record
-/// lies when it has been appended, which may be before, between or after the writes that carry it:
-/// tar pads the last member with the first write of the next sample, MDS writes all at the end.
+/// Computes the CRC32C of consecutive records in a stream. A writer reports the place of a record
+/// when it was appended, which may be before, between or after the writes of its bytes: tar pads
+/// the last member with the first write of the next sample, MDS writes everything at the end.
 ///
 /// Thread safety: none.
 class RecordChecksums {
  public:
-  /// The next record: behind the one before it, and not before bytes that were passed over.
-  /// `invalid_argument` otherwise.
+  /// Adds the next record. `invalid_argument` if it is not after the previous one, or begins before
+  /// bytes that were already skipped.
   Status add(ByteRange record);
-  /// What has passed so far is the head of the shard, and belongs to no record.
+  /// The bytes so far are the head of the shard, and belong to no record.
   void skip_head() noexcept {
     tail_begin_bytes_ = position_bytes_;
     crc_.reset();
   }
-  /// The next bytes of the stream.
+  /// Adds the next bytes of the stream.
   void update(std::span<const std::byte> bytes);
 
   const std::vector<ByteRange>& records() const noexcept { return records_; }
-  /// `invalid_argument` if the stream ended before the last record did.
+  /// Returns the checksums. `invalid_argument` if the stream ended before the last record.
   Result<std::vector<std::uint32_t>> finish() const;
 
  private:
   std::vector<ByteRange> records_;
   std::vector<std::uint32_t> checksums_;  // of the records that are complete
   std::uint64_t position_bytes_ = 0;
-  std::uint64_t tail_begin_bytes_ = 0;  // where the bytes in crc_ began
+  std::uint64_t tail_begin_bytes_ = 0;  // where the bytes in crc_ begin
   Crc32cStream crc_;
 };
 
-/// A file on its way to its final name. Crash points: shard_output.staged (all bytes written),
-/// .synced, .switched, .durable.
+/// A file that is written under a staging name and then renamed. Crash points: shard_output.staged
+/// (all bytes written), .synced, .switched, .durable.
 ///
 /// Thread safety: none; several outputs may be written at the same time.
 class ShardOutput final : public ByteSink {
@@ -58,20 +58,20 @@ class ShardOutput final : public ByteSink {
   static Result<std::unique_ptr<ShardOutput>> make(FileOps& ops, const PathAt& path);
   ShardOutput(const ShardOutput&) = delete;
   ShardOutput& operator=(const ShardOutput&) = delete;
-  /// Removes the staging file if there still is one.
+  /// Removes the staging file if it still exists.
   ~ShardOutput() override;
 
   Status write(std::span<const std::byte> bytes) override;
   RecordChecksums& checksums() noexcept { return checksums_; }
 
-  /// 1. Waits until all is written.  2. fsync.  3. close. The bytes are durable then, their name
-  /// not yet. After a failure the output can only be destroyed.
+  /// 1. Waits until everything is written.  2. fsync.  3. close. The bytes are then durable, the
+  /// name is not. After a failure the output can only be destroyed.
   Status sync();
-  /// 4. Renames without replacing: `already_exists` if the final name is taken.  5. fsync of the
-  /// directory. sync() has succeeded.
+  /// 4. Renames without replacing: `already_exists` if the final name exists.  5. fsync of the
+  /// directory. Requires a successful sync().
   Status publish();
 
-  /// After sync().
+  /// Valid after sync().
   const Sha256Digest& sha256() const noexcept { return digest_; }
   std::uint64_t size_bytes() const noexcept { return file_.size_bytes(); }
 
@@ -89,8 +89,7 @@ class ShardOutput final : public ByteSink {
   RecordChecksums checksums_;
 };
 
-/// The final name of a staging file that a process left behind when it was killed; empty for the
-/// name of anything else.
+/// The final name of a staging file that a killed process left; empty for other names.
 std::string_view final_name_of_staged(std::string_view name);
 
 }  // namespace stoker

@@ -16,8 +16,8 @@
 namespace stoker {
 namespace {
 
-/// The index, if it names these shards. Their times and sizes do not matter here: a damaged shard
-/// is to be held against the index of the whole one. `corrupt` if the index itself is damaged.
+/// Returns the index, if it has these shards. Times and sizes need not match: a damaged shard is
+/// compared with the index of the original. `corrupt` if the index itself is damaged.
 Result<std::optional<Index>> find_index(const ShardSource& source, const std::string& path) {
   Result<Index> index = Index::open(path);
   if (index.status().code() == Code::corrupt) return index.status();
@@ -31,7 +31,7 @@ Result<std::optional<Index>> find_index(const ShardSource& source, const std::st
   return same ? std::optional<Index>(*std::move(index)) : std::optional<Index>();
 }
 
-/// One file to look at: a shard, or one that only the manifest knows.
+/// A file to verify: a shard, or a file that is only in the manifest.
 struct Item {
   std::string path;
   const ManifestFile* expected = nullptr;
@@ -67,7 +67,7 @@ class Verification {
   }
 
  private:
-  /// Finds manifest, shards and index, and what is to be looked at. No thread runs yet.
+  /// Finds manifest, shards and index, and lists the files to verify. No thread runs yet.
   Status look_around() {
     MutexLock lock(mutex_);
     const Result<ObjectStore::Entry> entry = store_->look(directory_);
@@ -83,15 +83,15 @@ class Verification {
     const Status finished = check_pack_finished(directory_, *store_);
     if (!finished.ok()) add_problem(directory_, finished);
     ShardSourceOptions source_options = options_.source;
-    source_options.check_files = false;  // a shard that is missing must not hide the others
+    source_options.check_files = false;  // a missing shard must not hide the others
     Result<std::unique_ptr<ShardSource>> source = open_shards({&directory_, 1}, source_options);
     if (source.ok())
       source_ = *std::move(source);
     else if (!finished.ok())
-      return {};  // it may lack all that says what its shards are
+      return {};  // the files that identify the format may be missing
     else if (manifest_ || is_damage(source.status()))
       add_problem(directory_, source.status());
-    else if (report_.problems.empty())  // else the manifest, which says what they are, is damaged
+    else if (report_.problems.empty())  // else the cause is a damaged manifest
       return source.status();
     if (source_) take_index();
     report_.has_manifest = manifest_.has_value();
@@ -100,7 +100,7 @@ class Verification {
     return {};
   }
 
-  /// The first that is whole, of those in the dataset's directory and in the cache.
+  /// Takes the first undamaged index of those in the dataset's directory and in the cache.
   void take_index() STOKER_REQUIRES(mutex_) {
     for (const DerivedPlace& place : derived_places(*source_, options_.cache_directory)) {
       const std::string path = place.root + "/" + place.name + "/" + index_name(*source_);
@@ -112,7 +112,7 @@ class Verification {
     }
   }
 
-  /// Of a dataset, whereas what is none cannot be looked at.
+  /// Whether the failure means a damaged dataset, and not that there is none.
   bool is_damage(const Status& status) const {
     return status.code() == Code::corrupt ||
            (status.code() == Code::not_found && store_->look(directory_ + "/index.json").ok());
@@ -139,7 +139,7 @@ class Verification {
         expected.erase(entry);
       } else if (manifest_) {
         report_.problems.push_back(
-            {.path = shard.path, .message = "a shard that the manifest does not name"});
+            {.path = shard.path, .message = "a shard that is not in the manifest"});
       }
       report_.size_bytes += shard.size_bytes;
       items_.push_back(std::move(item));
@@ -161,7 +161,7 @@ class Verification {
 
   Status verify_until_done() {
     for (;;) {
-      // relaxed: the number is all that is shared; results are merged under the lock.
+      // Relaxed: only the number is shared; results are merged under the lock.
       const std::size_t next = next_.fetch_add(1, std::memory_order_relaxed);
       if (next >= items_.size()) return {};
       const Item& item = items_[next];

@@ -1,5 +1,5 @@
 /// \file
-/// `stoker verify`: whether a dataset is what was packed, to the last byte.
+/// `stoker verify`: checks every byte of a dataset.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +14,11 @@
 
 namespace stoker {
 
-/// One thing that is wrong: a file, or a sample in it.
+/// A problem with a file, or with a sample in it.
 struct VerifyProblem {
   std::string path;
   std::optional<std::uint64_t> offset_bytes = {};  ///< Of the sample.
-  std::string key = {};                            ///< Of the sample, as far as it can be told.
+  std::string key = {};                            ///< Of the sample, if it can be read.
   std::string message;
 };
 
@@ -31,24 +31,25 @@ struct VerifyProgress {
 
 struct VerifyOptions {
   ShardSourceOptions source = {};
-  std::string cache_directory = {};  ///< Where an index of a dataset that is read-only may be.
-  unsigned thread_count = 0;         ///< Shards at a time; 0: one for each core.
-  std::function<void(const VerifyProgress&)> progress = {};  ///< From any thread, one at a time.
+  std::string cache_directory = {};  ///< May have the index of a read-only dataset.
+  unsigned thread_count = 0;         ///< Shards at a time; 0: one per core.
+  std::function<void(const VerifyProgress&)> progress =
+      {};  ///< From any thread, one call at a time.
   std::stop_token stop = {};
 };
 
 struct VerifyReport {
-  bool has_manifest = false;   ///< Else sizes and SHA-256 were not checked.
-  bool has_checksums = false;  ///< Else samples were split, and checked by their format alone.
+  bool has_manifest = false;   ///< If false, sizes and SHA-256 were not checked.
+  bool has_checksums = false;  ///< If false, samples were checked only by splitting them.
   std::uint64_t shard_count = 0;
-  std::uint64_t sample_count = 0;  ///< Looked at.
+  std::uint64_t sample_count = 0;  ///< Samples checked.
   std::uint64_t size_bytes = 0;
   std::vector<VerifyProblem> problems;  ///< Sorted by path and offset.
 };
 
 /// Compares every file with the manifest (size, SHA-256) and every sample with its checksum, and
-/// splits each sample. Goes on after a problem. A Status is returned only for what keeps it from
-/// looking at all: `not_found`, `cancelled`.
+/// splits each sample. Continues after a problem. Fails only if the dataset cannot be examined at
+/// all, for example `not_found` or `cancelled`.
 Result<VerifyReport> verify_dataset(const std::string& directory,
                                     const VerifyOptions& options = {});
 

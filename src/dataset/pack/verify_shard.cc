@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
 
-/// A message without the path that its problem has anyway.
+/// Removes the path from a message: the problem has it already.
 VerifyProblem problem_of(const std::string& path, const Status& status) {
   std::string_view message = status.message();
   if (message.starts_with(path + ": ")) message.remove_prefix(path.size() + 2);
@@ -24,7 +24,7 @@ VerifyProblem problem_of(const std::string& path, const Status& status) {
 
 struct Records {
   std::vector<ByteRange> ranges;
-  std::vector<std::uint32_t> checksums;  ///< Empty: none.
+  std::vector<std::uint32_t> checksums;  ///< Empty: no checksums.
 };
 
 Result<Records> records_from(const Index& index, std::size_t shard) {
@@ -65,7 +65,7 @@ Result<Records> records_by_scan(const ShardSource& source, std::size_t shard,
   return Records{.ranges = std::move(ranges), .checksums = {}};
 }
 
-/// One shard's bytes, wherever its records lie.
+/// The bytes of one shard, compressed or not.
 class ShardBytes {
  public:
   static Result<ShardBytes> open(const ShardSource& source, std::size_t shard) {
@@ -87,14 +87,14 @@ class ShardBytes {
   Result<std::span<const std::byte>> get(ByteRange range) {
     if (object_ == nullptr) {
       if (range.end_bytes() > inflated_.size())
-        return Status(Code::corrupt, "lies past the end of its shard");
+        return Status(Code::corrupt, "extends past the end of its shard");
       return std::span<const std::byte>(inflated_).subspan(range.offset_bytes, range.size_bytes);
     }
     memory_.resize(range.size_bytes);
     STOKER_ASSIGN(const std::span<const std::byte> bytes,
                   object_->read(range.offset_bytes, range.size_bytes, memory_));
     if (bytes.size() < range.size_bytes)
-      return Status(Code::corrupt, "lies past the end of its shard");
+      return Status(Code::corrupt, "extends past the end of its shard");
     return bytes;
   }
 
@@ -154,7 +154,8 @@ Status verify_samples(const ShardSource& source, std::size_t shard, const Index*
   const ShardFile& file = source.shards()[shard];
   Result<ShardBytes> bytes = ShardBytes::open(source, shard);
   if (!bytes.ok()) {
-    if (!verdict.problems.empty()) return {};  // it was held against the manifest, and said there
+    if (!verdict.problems.empty())
+      return {};  // already reported by the comparison with the manifest
     verdict.problems.push_back(problem_of(file.path, bytes.status()));
     return {};
   }
@@ -180,7 +181,7 @@ Status verify_samples(const ShardSource& source, std::size_t shard, const Index*
       if (!status.ok()) view.clear();
       if (!records->checksums.empty() && crc32c(*record) != records->checksums[i])
         status = Status(Code::corrupt,
-                        "its checksum is wrong; the shard was damaged after it was "
+                        "checksum mismatch: the shard was damaged after it was "
                         "written");
     }
     ++verdict.sample_count;

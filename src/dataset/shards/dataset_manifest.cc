@@ -15,12 +15,12 @@ namespace stoker {
 namespace {
 
 constexpr std::uint64_t kVersion = 1;
-/// Sizes and counts stay where sums of millions of them cannot wrap.
+/// Maximum of sizes, counts and their sums, so that additions cannot overflow.
 constexpr std::uint64_t kNumberMax = std::uint64_t{1} << 62;
 
-/// Adds without wrapping.
+/// Adds with a check for overflow.
 Status add_to(std::uint64_t& sum, std::uint64_t value, const JsonView& at) {
-  if (value > kNumberMax - sum) return at.corrupt("the numbers add up to more than fits");
+  if (value > kNumberMax - sum) return at.corrupt("the sum of the numbers is too large");
   sum += value;
   return {};
 }
@@ -29,7 +29,7 @@ Status check_sum(const JsonView& root, std::string_view key, std::uint64_t sum) 
   STOKER_ASSIGN(const JsonView total, root.at(key));
   STOKER_ASSIGN(const std::uint64_t said, total.u64());
   if (said != sum)
-    return total.corrupt(fmt::format("is {}, and the shards add up to {}", said, sum));
+    return total.corrupt(fmt::format("is {}, but the shards add up to {}", said, sum));
   return {};
 }
 
@@ -62,11 +62,11 @@ Status parse_array_dtype(const JsonView& root, Manifest& manifest) {
   if (dtype.is_null()) return {};
   STOKER_ASSIGN(manifest.dtype, dtype.text());
   if (!parse_dtype(manifest.dtype).ok())
-    return dtype.corrupt("no dtype: " + quote_for_message(manifest.dtype));
+    return dtype.corrupt("unknown dtype " + quote_for_message(manifest.dtype));
   return {};
 }
 
-/// Whether the text is JSON of another tool, or lines of it, as manifests of audio are.
+/// Whether the text is JSON of another tool, or lines of JSON, as in audio manifests.
 bool is_foreign(std::string_view text) {
   return text.find("\"created_by\"") == std::string_view::npos &&
          (is_json(text) || is_json(text.substr(0, text.find('\n'))));
@@ -84,7 +84,7 @@ Status check_names(const JsonView& root, const Manifest& manifest) {
   return {};
 }
 
-/// The shards of one directory.
+/// Checks the shards of one directory.
 Status check_directory(const std::string& directory, const ShardSource& source) {
   const std::string path = directory + "/" + std::string(kManifestName);
   const Result<std::string> text = internal::read_whole(source.store(), path, kManifestBytesMax);
@@ -106,18 +106,18 @@ Status check_directory(const std::string& directory, const ShardSource& source) 
     const std::string name = directory + "/" + shard.file.name;
     if (found == sizes.end())
       return Status(Code::not_found, name +
-                                         ": it is missing, and the manifest names it; restore it "
+                                         ": missing, but listed in the manifest; restore it "
                                          "from its source");
     if (found->second != shard.file.size_bytes)
-      return Status(Code::corrupt, fmt::format("{}: {} bytes, and the manifest says {}; restore it "
+      return Status(Code::corrupt, fmt::format("{}: {} bytes, but the manifest says {}; restore it "
                                                "from its source",
                                                name, found->second, shard.file.size_bytes));
     sizes.erase(found);
   }
   if (sizes.empty()) return {};
   return Status(Code::invalid_argument,
-                fmt::format("{}/{}: a shard that the manifest does not name; move it away, or name "
-                            "the files to be read",
+                fmt::format("{}/{}: a shard that is not in the manifest; move it away, or name "
+                            "the files to read",
                             directory, sizes.begin()->first));
 }
 
@@ -192,6 +192,10 @@ Result<Manifest> parse_manifest(std::string_view text) {
   STOKER_ASSIGN(const JsonView format, root.at("format"));
   STOKER_ASSIGN(manifest.format, format.text());
   STOKER_TRY(parse_array_dtype(root, manifest));
+  STOKER_ASSIGN(const JsonView types, root.at_or_null("types"));
+  if (!types.is_null()) {
+    STOKER_ASSIGN(manifest.types, parse_field_types(types));
+  }
   STOKER_ASSIGN(const JsonView created_by, root.at("created_by"));
   STOKER_ASSIGN(manifest.created_by, created_by.text());
   STOKER_TRY(parse_entries(root, manifest));
@@ -208,6 +212,7 @@ std::string format_manifest(const Manifest& manifest) {
     files.push_back(internal::manifest_file_json(file));
   Json document = {{"version", kVersion}, {"format", manifest.format}};
   if (!manifest.dtype.empty()) document["dtype"] = manifest.dtype;
+  if (!manifest.types.empty()) document["types"] = field_types_json(manifest.types, true);
   document["shards"] = std::move(shards);
   document["files"] = std::move(files);
   document["samples"] = manifest.sample_count();
@@ -230,7 +235,7 @@ PathAt pack_parts_directory(const PathAt& directory) {
 }
 
 Status check_pack_finished(const std::string& directory, ObjectStore& store) {
-  // What cannot be looked at is not there.
+  // An object that cannot be looked up counts as missing.
   if (store.look(directory + "/" + std::string(kManifestName)).ok() ||
       !store.look(pack_parts_directory(directory).text()).ok())
     return {};

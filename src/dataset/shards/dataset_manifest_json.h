@@ -1,6 +1,5 @@
 /// \file
-/// The entries of manifest.json, which the records of finished shards (pack_part.h) are made of
-/// too.
+/// The entries of manifest.json, which the records of finished shards (pack_part.h) also use.
 #pragma once
 
 #include "dataset/shards/dataset_manifest.h"

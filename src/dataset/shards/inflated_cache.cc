@@ -6,7 +6,7 @@ namespace stoker {
 
 InflatedCache::~InflatedCache() {
   Slots* slots = slots_.load(std::memory_order_acquire);
-  // The parent's slots are left alone: a thread that does not exist here may be inside them.
+  // The parent's slots are not freed: their mutex may be held by a thread that does not exist here.
   if (slots != nullptr && slots->made_here.is_here()) delete slots;
 }
 
@@ -30,7 +30,7 @@ InflatedCache::Bytes InflatedCache::find(std::size_t shard) {
 
 void InflatedCache::put(std::size_t shard, Bytes bytes) {
   Slots& all = here();
-  Slot evicted{shard, std::move(bytes)};  // freed after the lock is
+  Slot evicted{shard, std::move(bytes)};  // freed after the lock is released
   MutexLock lock(all.mutex);
   std::swap(all.slots[all.next], evicted);
   all.next = (all.next + 1) % kShardsMax;

@@ -12,15 +12,15 @@
 
 namespace stoker {
 
-/// The compressed shards that were inflated last, whole.
+/// Caches the compressed shards that were decompressed last, each as a whole.
 ///
-/// Thread safety: every method from any thread, also in a forked child. A child starts with an
-/// empty cache of its own: at the fork another thread may have been inside the parent's, and nobody
-/// would ever unlock the child's copy.
+/// Thread safety: every method from any thread, also in a forked child. A child starts with its own
+/// empty cache: another thread may have held the parent's lock at the fork, and the child's copy
+/// would never be unlocked.
 class InflatedCache {
  public:
   using Bytes = std::shared_ptr<const std::vector<std::byte>>;
-  /// Shards kept: readers under shuffle jump between a few, and each may be large.
+  /// Number of shards kept: shuffled reads alternate between a few, and each may be large.
   static constexpr std::size_t kShardsMax = 4;
 
   InflatedCache() = default;
@@ -28,9 +28,9 @@ class InflatedCache {
   InflatedCache& operator=(const InflatedCache&) = delete;
   ~InflatedCache();
 
-  /// Null if it is not there.
+  /// Returns null if the shard is not cached.
   Bytes find(std::size_t shard);
-  /// Takes the place of the one that came first.
+  /// Replaces the oldest shard.
   void put(std::size_t shard, Bytes bytes);
 
  private:
@@ -46,7 +46,7 @@ class InflatedCache {
   };
   Slots& here();
 
-  /// Acquire and release: whoever sees the pointer sees what it leads to.
+  /// Acquire and release: a thread that sees the pointer also sees the object.
   std::atomic<Slots*> slots_{nullptr};
 };
 

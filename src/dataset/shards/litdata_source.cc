@@ -7,7 +7,7 @@
 namespace stoker {
 namespace {
 
-/// LitData: index.json knows the chunks and the shape of their samples.
+/// LitData: index.json lists the chunks and the structure of their samples.
 class LitdataSource final : public ShardSource {
  public:
   LitdataSource(ShardFiles files, LitdataIndex index, std::unique_ptr<LitdataReader> reader)

@@ -7,7 +7,7 @@
 namespace stoker {
 namespace {
 
-/// MDS: index.json knows the shards, their columns and their digests.
+/// MDS: index.json lists the shards, their columns and their digests.
 class MdsSource final : public ShardSource {
  public:
   MdsSource(ShardFiles files, std::vector<MdsShard> shards, std::vector<MdsColumn> columns)
@@ -35,18 +35,19 @@ class MdsSource final : public ShardSource {
   MdsReader reader_;
 };
 
-/// The shards that a directory's index.json names, each as it lies there.
+/// Returns the shards that a directory's index.json names, each as it is stored.
 Result<std::vector<MdsShard>> shards_of(ObjectStore& store,
                                         const internal::IndexedDirectory& directory) {
   Result<std::vector<MdsShard>> shards = parse_mds_index(directory.index);
-  // The parser's messages begin with the file's name, and the place in it follows.
+  // The parser's messages begin with the file's name.
   if (!shards.ok())
     return Status(shards.status().code(),
                   directory.path + "/" + std::string(shards.status().message()));
   if (shards->empty())
     return Status(Code::not_found, directory.path + ": index.json names no shards");
   for (MdsShard& shard : *shards) {
-    // The peer keeps the plain shard beside the compressed one if asked to; then that one is read.
+    // MosaicML Streaming can keep the decompressed shard next to the compressed one; it is then
+    // read instead.
     if (shard.zip && store.look(directory.path + "/" + shard.raw.basename).ok()) shard.zip.reset();
   }
   return shards;
@@ -73,9 +74,9 @@ Result<std::unique_ptr<ShardSource>> open_mds(std::span<const IndexedDirectory> 
     if (!same_mds_columns(columns, shards[i].config.columns))
       return Status(Code::unsupported,
                     paths[i] + ": has other columns than " + paths.front() +
-                        ", the first shard; open datasets of other columns one by one");
+                        ", the first shard; open datasets with different columns separately");
   }
-  // One directory is its own, whatever its shards' directories have in common.
+  // A single directory is used as it is, even if all its shards are in a subdirectory.
   ShardFiles files{
       .store = options.store,
       .directory = directories.size() == 1 ? directories.front().path : common_directory(paths),

@@ -10,10 +10,10 @@ namespace {
 
 constexpr std::size_t kLimitFallback = 1024;
 
-/// Of all shares. Relaxed: nothing else is read because of it.
+/// Sum of all shares. Relaxed: no other data depends on it.
 std::atomic<std::size_t> taken_count{0};
 
-/// Asked each time: a program may raise its limit while it runs.
+/// Read each time: a program may raise its limit while it runs.
 std::size_t count_max() {
   rlimit limit{};
   const bool is_known = ::getrlimit(RLIMIT_NOFILE, &limit) == 0;

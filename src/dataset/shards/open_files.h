@@ -5,22 +5,22 @@
 
 namespace stoker {
 
-/// A share of the files that the datasets and fetchers of this process keep open between reads:
-/// together a quarter of its limit of descriptors, two for each file. The other half of the limit
-/// is left to engines, sockets and whatever else the program has. Who finds little free goes on
-/// with less, and opens files more often.
+/// A share of the files that the datasets and fetchers of this process keep open between reads. All
+/// shares together are at most a quarter of the descriptor limit, unless a caller insists on more:
+/// with two descriptors per file, half of the limit stays free for engines, sockets and the rest of
+/// the program. A caller that gets a small share works with it, and opens files more often.
 ///
-/// The limit is the process's, and so is the count behind the shares: an atomic number, no lock
-/// that a fork could leave held.
+/// The limit belongs to the process, and so does the count of all shares: an atomic number, not a
+/// lock that a fork could leave held.
 ///
-/// Thread safety: shares may be taken and given back by any thread; one share is one thread's.
+/// Thread safety: shares may be taken and released on any thread; a single share has none.
 class OpenFilesShare {
  public:
   OpenFilesShare() = default;
-  /// Up to `wanted`, but no more than one of `parts` equal parts of what is free, so that whoever
-  /// comes later finds something; `least` in any case.
+  /// Takes up to `wanted`, but at most 1/`parts` of what is free, so that later callers get
+  /// something; at least `least`.
   static OpenFilesShare take(std::size_t wanted, std::size_t parts, std::size_t least = 0);
-  /// Exactly so many, free or not, for who was told a number.
+  /// Takes exactly `count`, free or not, for a user-defined number.
   static OpenFilesShare insist(std::size_t count);
 
   OpenFilesShare(OpenFilesShare&& other) noexcept : count_(std::exchange(other.count_, 0)) {}
@@ -28,7 +28,7 @@ class OpenFilesShare {
     std::swap(count_, other.count_);
     return *this;
   }
-  ~OpenFilesShare();  ///< Gives them back.
+  ~OpenFilesShare();  ///< Releases the share.
 
   std::size_t count() const noexcept { return count_; }
 

@@ -1,5 +1,5 @@
 /// \file
-/// The one rule for what a sample is called.
+/// The rule for a sample's key.
 #pragma once
 
 #include <string_view>
@@ -8,10 +8,10 @@
 
 namespace stoker {
 
-/// The field that carries the key in formats that have none.
+/// The field that contains the key in formats without keys.
 inline constexpr std::string_view kKeyField = "__key__";
 
-/// The key that a sample has of its own: the format's, or that field; empty if neither.
+/// The sample's own key: that of the format, else the field kKeyField; empty if it has neither.
 std::string_view key_of_sample(const SampleView& sample) noexcept;
 
 }  // namespace stoker

@@ -1,4 +1,4 @@
-// Datasets that are opened by their directories: shard_source.h.
+// Opens datasets by their directories: see shard_source.h.
 #include <algorithm>
 
 #include "base/shell_quote.h"
@@ -13,8 +13,8 @@ namespace {
 
 constexpr std::size_t kIndexJsonBytesMax = std::size_t{256} << 20;
 
-/// Counted arrays have nothing to be recognised by but the manifest that was packed with them, and
-/// it alone says what their numbers are, and SHARD001's. What the caller says goes first.
+/// Counted arrays can be recognized only by the manifest that was packed with them. Only the
+/// manifest has the dtype of counted and SHARD001 arrays. Options of the caller take precedence.
 ShardSourceOptions as_packed(const std::string& directory, ShardSourceOptions options) {
   const Result<Manifest> manifest = read_manifest(directory, *options.store);
   if (!manifest.ok()) return options;
@@ -26,35 +26,42 @@ ShardSourceOptions as_packed(const std::string& directory, ShardSourceOptions op
   return options;
 }
 
-/// What one directory holds.
+/// The contents of one directory.
 struct Found {
   enum class Kind : std::uint8_t { files, mds, litdata };
 
   Kind kind = Kind::files;
   std::string index = {};               ///< index.json, for mds and litdata.
   std::vector<std::string> paths = {};  ///< The shards, for files.
-  std::string_view format = {};         ///< Of their names, for files.
+  std::string_view format = {};         ///< Format of their names, for files.
   ShardSourceOptions options = {};
 };
 
-/// The shards a directory holds, by the first kind of name that any of its files has.
+/// Finds the shards of a directory: the files of the first format whose names match any file.
 Result<Found> look_into(const std::string& directory, const ShardSourceOptions& options) {
   const ShardFormat* const format = find_shard_format(options.format);
   ObjectStore& store = *options.store;
   const bool has_index_json = format != nullptr && format->has_index_json;
   const std::string index = directory + "/index.json";
+  std::optional<Found> indexed;
   if (has_index_json || (options.format.empty() && store.look(index).ok())) {
     STOKER_ASSIGN(std::string text, internal::read_whole(store, index, kIndexJsonBytesMax));
-    const bool is_litdata = format == &litdata_format() ||
-                            (format == nullptr && text.find("\"chunks\"") != std::string::npos &&
-                             text.find("\"shards\"") == std::string::npos);
-    return Found{.kind = is_litdata ? Found::Kind::litdata : Found::Kind::mds,
-                 .index = std::move(text),
-                 .options = options};
+    const bool has_chunks = text.find("\"chunks\"") != std::string::npos;
+    const bool has_shards = text.find("\"shards\"") != std::string::npos;
+    const bool is_litdata =
+        format == &litdata_format() || (format == nullptr && has_chunks && !has_shards);
+    indexed = Found{.kind = is_litdata ? Found::Kind::litdata : Found::Kind::mds,
+                    .index = std::move(text),
+                    .options = options};
+    if (has_index_json || has_chunks || has_shards) return *std::move(indexed);
+    // Other tools write an index.json too: that of MDS or LitData is damaged if there are no other
+    // shards.
   }
   std::vector<std::string> names;
-  STOKER_TRY(store.list(directory, [&names](const std::string& name, ObjectStore::Kind /*kind*/) {
+  std::vector<std::string> files;
+  STOKER_TRY(store.list(directory, [&](const std::string& name, ObjectStore::Kind kind) {
     names.push_back(name);
+    if (kind != ObjectStore::Kind::folder) files.push_back(name);
     return true;
   }));
   const auto paths_of = [&](auto&& is_shard) {
@@ -63,29 +70,38 @@ Result<Found> look_into(const std::string& directory, const ShardSourceOptions& 
       if (is_shard(name) && !name.starts_with('.')) paths.push_back(directory + "/" + name);
     return paths;
   };
+  // A dataset that silently lost shards would be worse than an error.
+  const auto refuse_left_out = [&](const ShardFormat* chosen) -> Status {
+    const std::vector<std::string> left_out = left_out_shards(files, chosen, format != nullptr);
+    return left_out.empty() ? Status() : refuse_mixed_directory(directory, left_out);
+  };
   for (const ShardFormat* const named : shard_formats()) {
     if (named->is_shard_name == nullptr || (format != nullptr && format != named)) continue;
     std::vector<std::string> paths = paths_of(named->is_shard_name);
-    if (!paths.empty())
-      return Found{.paths = std::move(paths), .format = named->name, .options = options};
+    if (paths.empty()) continue;
+    STOKER_TRY(refuse_left_out(named));
+    return Found{.paths = std::move(paths), .format = named->name, .options = options};
   }
-  // Arrays of any kind, whatever their contents show.
+  // Arrays; their kind is recognized by content.
   std::vector<std::string> paths =
       paths_of([](std::string_view name) { return name.ends_with(".bin"); });
-  if (!paths.empty())
+  if (!paths.empty()) {
+    STOKER_TRY(refuse_left_out(format));
     return Found{.paths = std::move(paths), .options = as_packed(directory, options)};
+  }
   if (std::ranges::any_of(names, is_compressed_tar_name))
     return Status(Code::unsupported,
                   directory +
                       ": compressed tars cannot be read at random; unpack them, or convert them: "
                       "stoker convert " +
                       shell_quote(directory) + " OUT --format tar");
-  // Killed before its first shard.
+  if (indexed) return *std::move(indexed);
+  // A pack that was killed before its first shard.
   if (const Status finished = check_pack_finished(directory, store); !finished.ok())
     return finished.with_context(directory);
   return Status(Code::not_found,
                 directory +
-                    ": no shards in it (looked for index.json, *.tar, "
+                    ": it contains no shards (looked for index.json, *.tar, "
                     "*.tfrecord, *.idx, *.npy, *.bin); name the files themselves, or "
                     "make shards of other files: stoker pack");
 }
@@ -100,9 +116,10 @@ Result<std::unique_ptr<ShardSource>> open_found(const std::vector<std::string>& 
   switch (found.front().kind) {
     case Found::Kind::litdata:
       if (found.size() > 1)
-        return Status(Code::unsupported,
-                      directories[1] +
-                          ": several LitData datasets are not opened as one; open them one by one");
+        return Status(
+            Code::unsupported,
+            directories[1] +
+                ": several LitData datasets cannot be opened as one; open them separately");
       return internal::open_litdata(directories.front(), found.front().index,
                                     found.front().options);
     case Found::Kind::mds: {
@@ -128,13 +145,13 @@ Result<std::unique_ptr<ShardSource>> open_directories(const std::vector<std::str
   for (const std::string& directory : directories) {
     STOKER_ASSIGN(Found one, look_into(directory, options));
     if (!found.empty() && !same_kind(found.front(), one))
-      return Status(Code::invalid_argument, directory + ": holds shards of another kind than " +
-                                                directories.front() +
-                                                "; name directories of one format");
+      return Status(Code::invalid_argument,
+                    directory + ": contains shards of another format than " + directories.front() +
+                        "; name directories of one format");
     found.push_back(std::move(one));
   }
   Result<std::unique_ptr<ShardSource>> opened = open_found(directories, std::move(found));
-  // Shards of a pack that was not finished lack what says what they are: that comes last.
+  // Shards of an unfinished pack lack the files that identify their format, which are written last.
   for (std::size_t i = 0; !opened.ok() && i < directories.size(); ++i)
     STOKER_TRY(check_pack_finished(directories[i], *options.store).with_context(directories[i]));
   STOKER_ASSIGN(std::unique_ptr<ShardSource> source, std::move(opened));

@@ -8,8 +8,8 @@ namespace {
 
 constexpr std::uint64_t kPackedBytesMax = (std::uint64_t{4} << 30) - 1;
 
-/// At most `size_max` bytes from the start of an object that was opened with
-/// CachePolicy::buffered, which reads into any memory.
+/// Reads at most `size_max` bytes from the start of an object that was opened with
+/// CachePolicy::buffered, which can read into any memory.
 Result<std::vector<std::byte>> read_from(const Object& object, std::size_t size_max) {
   std::vector<std::byte> bytes(std::min<std::uint64_t>(size_max, object.info().size_bytes));
   STOKER_ASSIGN(const std::span<std::byte> read, object.read(0, bytes.size(), bytes));
@@ -77,7 +77,7 @@ Result<std::string> read_whole(const Object& object, std::size_t size_max) {
   const std::uint64_t size_bytes = object.info().size_bytes;
   if (size_bytes > size_max)
     return Status(Code::unsupported, object.key() + ": " + std::to_string(size_bytes) +
-                                         " bytes are more than an index file may have (" +
+                                         " bytes exceed the limit for an index file (" +
                                          std::to_string(size_max) + "); split the dataset");
   std::string text(size_bytes, '\0');
   STOKER_ASSIGN(const std::span<std::byte> read,
@@ -93,12 +93,14 @@ Result<std::string> read_whole(ObjectStore& store, const std::string& key, std::
 
 Result<std::vector<std::byte>> read_packed(ObjectStore& store, const ShardFile& shard) {
   if (shard.size_bytes > kPackedBytesMax)
-    return Status(Code::unsupported,
-                  shard.path + ": 4 GiB or more to be read as a whole; write smaller shards");
+    return Status(
+        Code::unsupported,
+        shard.path +
+            ": the shard must be read as a whole, and has 4 GiB or more; write smaller shards");
   STOKER_ASSIGN(const std::unique_ptr<const Object> object,
                 open_shard(store, shard, CachePolicy::buffered));
   STOKER_ASSIGN(std::vector<std::byte> bytes, read_from(*object, shard.size_bytes));
-  STOKER_ASSIGN(const ObjectInfo now, object->info_now());  // it may have changed meanwhile
+  STOKER_ASSIGN(const ObjectInfo now, object->info_now());  // it may have changed during the read
   STOKER_TRY(check_unchanged(now, shard));
   return bytes;
 }

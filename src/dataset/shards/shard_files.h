@@ -1,5 +1,6 @@
 /// \file
-/// The files that a dataset consists of, as objects of a store: how they are, and small ones whole.
+/// The files of a dataset as objects of a store: their sizes and versions, and functions to read
+/// them.
 #pragma once
 
 #include <cstddef>
@@ -14,15 +15,15 @@
 
 namespace stoker {
 
-/// A shard as it lies in its store now.
+/// A shard in its store, as it was when the dataset was opened.
 struct ShardFile {
   std::string name;  ///< Relative to the dataset's directory.
-  std::string path;  ///< Its key.
+  std::string path;  ///< Key in the store.
   std::uint64_t size_bytes = 0;
-  std::int64_t mtime_ns = 0;  ///< ObjectInfo::version: what the index keeps under this name.
+  std::int64_t mtime_ns = 0;  ///< ObjectInfo::version; the index calls it mtime_ns too.
 };
 
-/// Those of one dataset, and where they lie.
+/// The files of one dataset, and their store and directory.
 struct ShardFiles {
   std::shared_ptr<ObjectStore> store;
   std::string directory;
@@ -32,29 +33,29 @@ struct ShardFiles {
 
 namespace internal {
 
-/// Looks at `paths`, which get names relative to their common directory. One that is not there is
-/// an error, or has a size of 0 if it `may_be_missing`.
+/// Looks up `paths`, which get names relative to `directory`. A missing one is an error, or has a
+/// size of 0 if it `may_be_missing`.
 Result<std::vector<ShardFile>> stat_shards(ObjectStore& store, std::span<const std::string> paths,
                                            const std::string& directory,
                                            bool may_be_missing = false);
-/// The longest directory that holds all of them.
+/// The deepest directory that contains all paths.
 std::string common_directory(std::span<const std::string> paths);
 
-/// `unavailable` if the object is not the one that was looked at, or was changed since.
+/// `unavailable` if the object was replaced or changed since `file` was looked up.
 Status check_unchanged(const ObjectInfo& now, const ShardFile& file);
-/// Opens a shard, unchanged since then.
+/// Opens a shard; `unavailable` if it changed since it was looked up.
 Result<std::unique_ptr<const Object>> open_shard(ObjectStore& store, const ShardFile& file,
                                                  CachePolicy policy = CachePolicy::automatic);
 
-/// At most `size_max` bytes from the start of an object.
+/// Reads at most `size_max` bytes from the start of an object.
 Result<std::vector<std::byte>> read_head(ObjectStore& store, const std::string& key,
                                          std::size_t size_max);
-/// All of an object; `unsupported` if it is larger than `size_max`.
+/// Reads a whole object; `unsupported` if it is larger than `size_max`.
 Result<std::string> read_whole(ObjectStore& store, const std::string& key, std::size_t size_max);
-/// The same of one that was opened with CachePolicy::buffered.
+/// The same for an object that was opened with CachePolicy::buffered.
 Result<std::string> read_whole(const Object& object, std::size_t size_max);
-/// All of a shard's file, as it lies there and unchanged: of one that is compressed as a whole, or
-/// that has digests. `unsupported` for 4 GiB and more.
+/// Reads a shard's whole file as it is stored: a shard that is compressed as a whole, or that has
+/// digests. `unsupported` for 4 GiB and more, `unavailable` if it changed since it was looked up.
 Result<std::vector<std::byte>> read_packed(ObjectStore& store, const ShardFile& shard);
 
 }  // namespace internal

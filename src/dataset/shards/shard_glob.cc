@@ -11,13 +11,14 @@ namespace {
 
 using Kind = ObjectStore::Kind;
 
-/// Goes down the pattern name by name.
+/// Matches the pattern name by name.
 class Glob {
  public:
   Glob(ObjectStore& store, const std::string& pattern) : store_(store), pattern_(pattern) {}
 
   Result<std::vector<std::string>> run() {
-    // What comes before the first name with a meaning need not be listed, and is kept as written.
+    // The folders before the first name with a wildcard need not be listed, and are kept as
+    // written.
     const std::size_t special = std::min(pattern_.find_first_of("*?[\\"), pattern_.size());
     const std::size_t slash = pattern_.rfind('/', special);
     const std::size_t begin = slash == std::string::npos ? 0 : slash + 1;
@@ -28,14 +29,14 @@ class Glob {
   }
 
  private:
-  /// `matched`: what the pattern's first `at` characters have matched; empty, or it ends with "/".
+  /// `matched`: what the first `at` characters of the pattern matched; empty, or ends with "/".
   Status descend(const std::string& matched, std::size_t at) {
     const std::size_t end = std::min(pattern_.find('/', at), pattern_.size());
     const std::size_t next = std::min(pattern_.find_first_not_of('/', end), pattern_.size());
     const std::string slashes = pattern_.substr(end, next - end);
     const std::string name = pattern_.substr(at, end - at);
     const bool is_last = next == pattern_.size();
-    if (name.empty()) {  // it ended with a slash
+    if (name.empty()) {  // the pattern ended with a slash
       found_.push_back(matched);
       return {};
     }

@@ -9,13 +9,13 @@
 
 namespace stoker::internal {
 
-/// Whether a name has a character that a pattern gives a meaning: "*", "?" or "[".
+/// Whether a name has a wildcard: "*", "?" or "[".
 bool is_glob(std::string_view name) noexcept;
 
-/// The keys that a pattern matches, in bytewise order, as glob(3) finds them with GLOB_ERR: "*",
-/// "?" and "[...]" match within one name, and a leading period only if it is written; a backslash
-/// takes a character's meaning away; what cannot be listed is an error. Names that a folder lists
-/// match whether or not they lead anywhere. `not_found` if nothing matches.
+/// Returns the keys that a pattern matches, in bytewise order, as glob(3) does with GLOB_ERR: "*",
+/// "?" and "[...]" match within one name, and a leading period only literally; a backslash escapes
+/// a character; a folder that cannot be listed is an error. Listed names match even if they are
+/// dangling links. `not_found` if nothing matches.
 Result<std::vector<std::string>> match_glob(ObjectStore& store, const std::string& pattern);
 
 }  // namespace stoker::internal

@@ -1,10 +1,16 @@
 #include "dataset/shards/shard_names.h"
 
+#include <algorithm>
 #include <charconv>
 #include <filesystem>
 #include <optional>
+#include <set>
 
 #include "dataset/shards/shard_glob.h"
+#include "formats/arrays/array_formats.h"
+#include "formats/table/shard_formats.h"
+#include "formats/tfrecord/tfrecord_format.h"
+#include "formats/webdataset/webdataset_format.h"
 
 namespace stoker {
 namespace {
@@ -29,14 +35,14 @@ std::optional<std::uint64_t> number(std::string_view text) {
   return value;
 }
 
-/// "000..123": every number, as wide as the first is written.
+/// Expands "000..123": every number, with the width of the first.
 Result<std::vector<std::string>> count(std::string_view pattern, std::string_view first,
                                        std::string_view last) {
   const auto from = number(first);
   const auto to = number(last);
   if (!from || !to) return bad_pattern(pattern, "{a..b} counts with whole numbers");
   if (*to < *from) return bad_pattern(pattern, "{a..b} counts upwards");
-  if (*to - *from >= kShardNamesMax) return bad_pattern(pattern, "stands for too many names");
+  if (*to - *from >= kShardNamesMax) return bad_pattern(pattern, "expands to too many names");
   std::vector<std::string> choices;
   for (std::uint64_t n = *from; n <= *to; ++n) {
     std::string digits = std::to_string(n);
@@ -56,7 +62,7 @@ std::vector<std::string> split_commas(std::string_view text) {
   }
 }
 
-/// The first brace from `start` on that stands for something.
+/// The first brace from `start` on that is not literal.
 Result<std::optional<Brace>> next_brace(std::string_view pattern, std::size_t start) {
   for (;;) {
     const std::size_t open = pattern.find('{', start);
@@ -72,8 +78,22 @@ Result<std::optional<Brace>> next_brace(std::string_view pattern, std::size_t st
     }
     if (inside.find(',') != std::string_view::npos)
       return std::optional(Brace{open, close, split_commas(inside)});
-    start = close + 1;  // "{}" and "{x}" stand for themselves
+    start = close + 1;  // "{}" and "{x}" are literal
   }
+}
+
+/// The name that a shard would have in lower case and uncompressed: "a.tar" for "A.TAR", "a.tgz"
+/// and "a.tar.xz".
+std::string plain_shard_name(std::string_view name) {
+  std::string plain(name);
+  std::ranges::transform(plain, plain.begin(),
+                         [](char c) { return c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c; });
+  for (const std::string_view ending : {".tgz", ".tzst", ".tbz2", ".txz"})
+    if (plain.ends_with(ending))
+      return plain.replace(plain.size() - ending.size(), ending.size(), ".tar");
+  for (const std::string_view ending : {".gz", ".zst", ".zstd", ".bz2", ".xz", ".lz4"})
+    if (plain.ends_with(ending)) plain.resize(plain.size() - ending.size());
+  return plain;
 }
 
 }  // namespace
@@ -88,7 +108,7 @@ Result<std::vector<std::string>> expand_braces(std::string_view pattern) {
     for (std::string& name : names) name.append(pattern.substr(done, end - done));
     if (!brace) return names;
     if (names.size() > kShardNamesMax / brace->choices.size())
-      return bad_pattern(pattern, "stands for too many names");
+      return bad_pattern(pattern, "expands to too many names");
     std::vector<std::string> longer;
     longer.reserve(names.size() * brace->choices.size());
     for (const std::string& name : names)
@@ -106,7 +126,7 @@ Result<std::vector<std::string>> find_shards(std::string_view pattern, ObjectSto
     return Status(Code::unsupported, std::string(pattern) +
                                          ": only files are read in place; copy it to a local "
                                          "directory first");
-  // A real name may contain braces and glob characters: it then stands for itself.
+  // The name of a file may contain braces and glob characters: it is then taken literally.
   if (store.look(std::string(pattern)).ok()) return std::vector{std::string(pattern)};
   STOKER_ASSIGN(const std::vector<std::string> names, expand_braces(pattern));
   std::vector<std::string> shards;
@@ -135,6 +155,52 @@ std::string shard_stem(std::string_view shard_name) {
 bool is_compressed_tar_name(std::string_view name) noexcept {
   return !name.starts_with('.') && (name.ends_with(".tar.gz") || name.ends_with(".tgz") ||
                                     name.ends_with(".tar.zst") || name.ends_with(".tar.zstd"));
+}
+
+bool is_sample_shard_name(std::string_view name) {
+  const std::string plain = plain_shard_name(name);
+  return webdataset_format().is_shard_name(plain) || tfrecord_format().is_shard_name(plain) ||
+         plain.ends_with(".mds");
+}
+
+std::vector<std::string> left_out_shards(std::span<const std::string> names,
+                                         const ShardFormat* format, bool only_format) {
+  std::set<std::string> plain;
+  for (const std::string& name : names) plain.insert(plain_shard_name(name));
+  const auto looks_like = [&](const std::string& name, const ShardFormat& other) {
+    if (other.is_shard_name == nullptr || !other.is_shard_name(name)) return false;
+    if (&other == &npy_format() && format != &npy_format()) return false;
+    return &other != &megatron_format() ||
+           plain.contains(std::filesystem::path(name).replace_extension(".bin").string());
+  };
+  std::vector<std::string> left_out;
+  for (const std::string& name : names) {
+    const bool is_taken = format != nullptr && format->is_shard_name != nullptr
+                              ? format->is_shard_name(name)
+                              : name.ends_with(".bin");
+    if (is_taken || name.starts_with('.')) continue;
+    const std::string shard = plain_shard_name(name);
+    for (const ShardFormat* const other : shard_formats())
+      if ((!only_format || other == format) && looks_like(shard, *other)) {
+        left_out.push_back(name);
+        break;
+      }
+  }
+  return left_out;
+}
+
+Status refuse_mixed_directory(const std::string& directory, std::span<const std::string> left_out) {
+  constexpr std::size_t kNamesShown = 3;
+  std::string names;
+  for (std::size_t i = 0; i < std::min(left_out.size(), kNamesShown); ++i)
+    names += (i == 0 ? "" : ", ") + left_out[i];
+  if (left_out.size() > kNamesShown)
+    names += " and " + std::to_string(left_out.size() - kNamesShown) + " more";
+  return Status(Code::invalid_argument,
+                directory +
+                    ": contains shards of several kinds, and these would be left out: " + names +
+                    "; move them into a directory of their own, or name the files to read by a "
+                    "pattern. Convert compressed tars: stoker convert PATTERN OUT --format tar");
 }
 
 std::string numbered_key(std::string_view shard_name, std::uint64_t number) {

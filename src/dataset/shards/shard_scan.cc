@@ -10,14 +10,14 @@ namespace stoker {
 namespace {
 
 constexpr std::size_t kSmallReadBytes = 8 << 10;  // a header with its PAX records
-constexpr std::uint64_t kNearBytes = 128 << 10;   // closer headers are fetched in one long read
+constexpr std::uint64_t kNearBytes = 128 << 10;   // closer headers are read together
 
 /// The part of the shard that was read last.
 class Window {
  public:
   Window(const Object& object, std::span<std::byte> memory) : object_(object), memory_(memory) {}
 
-  /// Bytes from `wanted.offset_bytes` on: at least `wanted`, as many as are at hand.
+  /// Returns the bytes from `wanted.offset_bytes` on: at least `wanted`, and all that were read.
   Result<std::span<const std::byte>> get(ByteRange wanted, std::size_t read_ahead_bytes) {
     if (!holds(wanted)) {
       const std::uint64_t size = std::max<std::uint64_t>(wanted.size_bytes, read_ahead_bytes);
@@ -74,7 +74,7 @@ Status scan_shard(const Object& object, ShardScanner& scanner, std::span<std::by
     if (stop.stop_requested()) return Status(Code::cancelled, "stopped while indexing");
     const bool is_near = wanted.offset_bytes - last_offset < kNearBytes;
     last_offset = wanted.offset_bytes;
-    // Half the memory, so that widening to the alignment always fits.
+    // Half the memory, so that the read fits after it is extended for alignment.
     STOKER_ASSIGN(const std::span<const std::byte> bytes,
                   window.get(wanted, is_near ? kScanBytes / 2 : kSmallReadBytes));
     STOKER_TRY(scanner.feed(bytes, sink).with_context(object.key()));

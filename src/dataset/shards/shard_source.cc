@@ -7,7 +7,9 @@
 #include <filesystem>
 
 #include "base/shell_quote.h"
+#include "dataset/shards/field_types.h"
 #include "dataset/shards/shard_names.h"
+#include "formats/decompress.h"
 #include "formats/table/shard_formats.h"
 #include "store/local_store.h"
 
@@ -16,11 +18,11 @@ namespace {
 
 constexpr std::size_t kHeadBytes = 512;
 
-/// Formats whose shards say everything themselves.
+/// Formats whose shards are self-contained.
 class PlainSource final : public ShardSource {
  public:
-  PlainSource(const ShardFormat& format, ShardFiles files)
-      : ShardSource(format, std::move(files)), reader_(format.make_reader()) {}
+  PlainSource(const ShardFormat& format, ShardFiles files, std::unique_ptr<ShardReader> reader)
+      : ShardSource(format, std::move(files)), reader_(std::move(reader)) {}
   const ShardReader& reader() const noexcept override { return *reader_; }
 
  private:
@@ -31,8 +33,8 @@ bool starts_with(std::span<const std::byte> head, std::string_view magic) {
   return head.size() >= magic.size() && std::memcmp(head.data(), magic.data(), magic.size()) == 0;
 }
 
-/// Endings differ where formats do, as a rule: opening ten thousand shards to look at each would
-/// cost what the index saves. A scan finds the rest.
+/// Files with the same ending usually have the same format, and opening ten thousand shards to
+/// check would cost more than the index saves. A scan finds the exceptions.
 Status check_one_format(ObjectStore& store, const std::vector<std::string>& paths,
                         const ShardFormat& format) {
   const std::filesystem::path first_ending = std::filesystem::path(paths.front()).extension();
@@ -47,8 +49,8 @@ Status check_one_format(ObjectStore& store, const std::vector<std::string>& path
   return {};
 }
 
-/// Without what does not change its meaning, so that one directory has one index however it is
-/// written: "a//b/", "./a/b".
+/// Removes redundant parts of a path ("a//b/", "./a/b"), so that a directory has the same index
+/// however it is written.
 std::string clean_path(const std::string& path) {
   std::string clean;
   for (std::size_t at = 0; at < path.size();) {
@@ -72,10 +74,11 @@ Result<std::unique_ptr<ShardSource>> open_shard_files(const std::vector<std::str
                                                       const ShardSourceOptions& options) {
   const ShardFormat* format = find_shard_format(options.format);
   if (format != nullptr && format->has_index_json)
-    return Status(Code::invalid_argument,
-                  fmt::format("{}: datasets of the format {} are opened by their directory: name "
-                              "that",
-                              paths.front(), format->name));
+    return Status(
+        Code::invalid_argument,
+        fmt::format("{}: datasets of the format {} are opened by their directory: name the "
+                    "directory",
+                    paths.front(), format->name));
   if (format == nullptr) {
     STOKER_ASSIGN(format, recognise_shard(*options.store, paths.front()));
     STOKER_TRY(check_one_format(*options.store, paths, *format));
@@ -83,18 +86,22 @@ Result<std::unique_ptr<ShardSource>> open_shard_files(const std::vector<std::str
   if (format->is_array) return open_tokens(*format, paths, options);
   ShardFiles files{.store = options.store, .directory = common_directory(paths), .shards = {}};
   STOKER_ASSIGN(files.shards, stat_shards(*options.store, paths, files.directory));
-  return std::unique_ptr<ShardSource>(std::make_unique<PlainSource>(*format, std::move(files)));
+  std::unique_ptr<ShardReader> reader = format->make_reader();
+  if (format->has_name_types)
+    if (FieldTypes types = read_field_types(*options.store, paths); !types.empty())
+      reader = make_typed_reader(std::move(reader), std::move(types));
+  return std::unique_ptr<ShardSource>(
+      std::make_unique<PlainSource>(*format, std::move(files), std::move(reader)));
 }
 
 Result<const ShardFormat*> recognise_shard(ObjectStore& store, const std::string& path) {
   STOKER_ASSIGN(const std::vector<std::byte> head, read_head(store, path, kHeadBytes));
   const std::span<const std::byte> bytes(head);
   const bool is_mds = std::filesystem::path(path).filename().string().find(".mds") !=
-                      std::string::npos;  // its shards may be compressed
-  const bool is_zstd = !is_mds && starts_with(bytes, "\x28\xb5\x2f\xfd");
-  if (is_zstd || (!is_mds && starts_with(bytes, "\x1f\x8b")))
+                      std::string::npos;  // MDS shards may be compressed
+  if (const auto codec = recognise_codec(bytes); codec && !is_mds)
     return Status(Code::unsupported,
-                  path + ": " + (is_zstd ? "zstd" : "gzip") +
+                  path + ": " + (*codec == Codec::zstd ? "zstd" : "gzip") +
                       " cannot be read at random; unpack it, or convert it: stoker convert " +
                       shell_quote(path) + " OUT --format tar");
   if (starts_with(bytes, "BZh") || starts_with(bytes,
@@ -109,15 +116,16 @@ Result<const ShardFormat*> recognise_shard(ObjectStore& store, const std::string
         name.extension() == "." + std::string(format->ending))
       return format;
   if (name == "index.json" || name.string().find(".mds") != std::string::npos)
-    return Status(Code::invalid_argument,
-                  path + ": datasets with an index.json are opened by their directory: name that");
-  return Status(
-      Code::invalid_argument,
-      path +
-          ": not a shard of a known format; raw and counted arrays have nothing to "
-          "be recognised by: name the format and the dtype, as --format raw --dtype uint16 (in "
-          "Python stoker.Dataset(..., format=\"raw\", dtype=\"uint16\"), which Tokens "
-          "and Loader take)");
+    return Status(
+        Code::invalid_argument,
+        path + ": datasets with an index.json are opened by their directory: name the directory");
+  return Status(Code::invalid_argument,
+                path +
+                    ": not a shard of a known format; raw and counted arrays cannot be "
+                    "recognised by content: name the format and the dtype, as --format raw --dtype "
+                    "uint16 (in "
+                    "Python stoker.Dataset(..., format=\"raw\", dtype=\"uint16\"), which Tokens "
+                    "and Loader take)");
 }
 
 Status check_digests(const ShardSource& source, std::size_t shard) {
@@ -139,13 +147,13 @@ Result<std::unique_ptr<ShardSource>> open_shards(std::span<const std::string> pa
   for (const std::string& pattern : patterns) {
     if (pattern.empty())
       return Status(Code::invalid_argument,
-                    "an empty name names no shards; \".\" is this directory");
+                    "an empty name matches no shards; use \".\" for this directory");
     STOKER_ASSIGN(const std::vector<std::string> found, find_shards(pattern, store));
     for (const std::string& path : found) paths.push_back(clean_path(path));
   }
   if (paths.empty()) return Status(Code::not_found, "no shards were named");
   const auto is_directory = [&store](const std::string& path) {
-    // What cannot be looked at fails with its reason when it is opened.
+    // A path that cannot be looked up fails with the reason when it is opened.
     const Result<ObjectStore::Entry> entry = store.look(path);
     return entry.ok() && entry->kind == ObjectStore::Kind::folder;
   };
@@ -153,7 +161,7 @@ Result<std::unique_ptr<ShardSource>> open_shards(std::span<const std::string> pa
   if (first == paths.end()) return internal::open_shard_files(paths, opened);
   if (!std::ranges::all_of(paths, is_directory))
     return Status(Code::invalid_argument,
-                  *first + ": name directories, or shard files, not some of both");
+                  *first + ": name either directories or shard files, not both");
   return internal::open_directories(paths, opened);
 }
 

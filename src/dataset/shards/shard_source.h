@@ -1,5 +1,5 @@
 /// \file
-/// A dataset's shards, whatever their format: found by name, recognised by content.
+/// A dataset's shards in any format: found by name, recognized by content.
 #pragma once
 
 #include <cstddef>
@@ -19,8 +19,8 @@
 
 namespace stoker {
 
-/// Reads the shards of one dataset: which files they are, and how records are found in them.
-/// An implementation adds what its format keeps outside the shards (index.json, .idx).
+/// The shards of one dataset: which files they are, and how to find records in them. An
+/// implementation adds what its format stores outside the shards (index.json, .idx).
 ///
 /// Thread safety: const methods from any thread.
 class ShardSource {
@@ -33,45 +33,46 @@ class ShardSource {
 
   std::string_view format() const noexcept { return format_.name; }
   const ShardFormat& shard_format() const noexcept { return format_; }
-  /// What all files of the dataset are read from.
+  /// The store that contains all files of the dataset.
   ObjectStore& store() const noexcept { return *files_.store; }
-  /// The directory that holds all shards; the index lives in its `.stoker`, if the store is local.
+  /// The directory that contains all shards; if the store is local, the index is in its `.stoker`.
   const std::string& directory() const noexcept { return files_.directory; }
-  /// Those that were opened as a whole, in their order; empty if shards were named.
+  /// The directories that were opened as a whole, in order; empty if shards were named.
   const std::vector<std::string>& whole_directories() const noexcept { return whole_directories_; }
   void set_whole_directories(std::vector<std::string> directories) {
     whole_directories_ = std::move(directories);
   }
   const std::vector<ShardFile>& shards() const noexcept { return files_.shards; }
-  /// Files beside the shards that decide where samples lie (.idx): when one of them changes, so
-  /// does the dataset.
+  /// Files next to the shards that locate the samples (.idx): if one of them changes, the dataset
+  /// changes.
   const std::vector<ShardFile>& sidecars() const noexcept { return files_.sidecars; }
 
   virtual const ShardReader& reader() const noexcept = 0;
 
-  /// The dtype of tokens, where records are nothing but tokens and follow each other in each shard
-  /// without gaps; else nothing.
+  /// The dtype of tokens, if records consist only of tokens and are stored without gaps in each
+  /// shard; else nothing.
   virtual std::optional<Dtype> token_dtype() const noexcept { return std::nullopt; }
 
-  /// A scanner for one shard, given the size of its plain form.
+  /// Makes a scanner for one shard; `size_bytes` is its decompressed size.
   virtual Result<std::unique_ptr<ShardScanner>> scan(std::size_t shard,
                                                      std::uint64_t size_bytes) const {
     static_cast<void>(shard);
     return reader().scan(size_bytes);
   }
 
-  /// Whether a shard is compressed as a whole, so that records lie in its inflated bytes only.
+  /// Whether a shard is compressed as a whole. Offsets of records are then those in its
+  /// decompressed bytes.
   virtual bool is_compressed(std::size_t /*shard*/) const { return false; }
-  /// The plain bytes of a compressed shard, from all of its file.
+  /// Returns the decompressed bytes of a compressed shard; `file` is its whole file.
   virtual Result<std::vector<std::byte>> inflate(std::size_t /*shard*/,
                                                  std::span<const std::byte> /*file*/) const {
     return Status(Code::unsupported, "these shards are not compressed");
   }
 
-  /// Whether the format keeps digests of a plain shard's file outside of it. Those of a compressed
-  /// one are checked by inflate().
+  /// Whether the format stores digests of an uncompressed shard outside of it. For a compressed
+  /// shard, inflate() checks them.
   virtual bool has_digests(std::size_t /*shard*/) const { return false; }
-  /// `corrupt` if all of a plain shard's file has another digest than it should have.
+  /// Checks the whole file of an uncompressed shard: `corrupt` if a digest does not match.
   virtual Status check_digests(std::size_t /*shard*/, std::span<const std::byte> /*file*/) const {
     return {};
   }
@@ -83,28 +84,28 @@ class ShardSource {
 };
 
 struct ShardSourceOptions {
-  /// The name of one in formats/table; empty: by content. `raw` and `counted` have nothing to be
-  /// recognised by and must be named.
+  /// A name in formats/table; empty: recognized by content. `raw` and `counted` cannot be
+  /// recognized and must be named.
   std::string format = {};
-  std::optional<Dtype> dtype = {};  ///< For token arrays that do not say theirs.
-  /// Whether a shard that index.json names and that is missing, or has another size than it says,
-  /// is an error at once. Else it is opened with the others, and fails when it is read.
+  std::optional<Dtype> dtype = {};  ///< For token arrays that do not store it.
+  /// Whether a shard that index.json names but that is missing or has another size fails the
+  /// opening. Otherwise it fails when it is read.
   bool check_files = true;
-  std::shared_ptr<ObjectStore> store = nullptr;  ///< Where the names are keys; null: local_store().
+  std::shared_ptr<ObjectStore> store = nullptr;  ///< The store of the names; null: local_store().
 };
 
 /// Opens what the patterns name (see find_shards()), in that order, as one dataset: shard files, or
-/// directories that hold shards. `not_found` if there are none, `invalid_argument` if they are not
-/// of one format (files with the same ending are taken to be of one, until a scan finds otherwise),
-/// `unsupported` with the way out for what cannot be read in place.
+/// directories of shards. `not_found` if there are none, `invalid_argument` if their formats differ
+/// (files with the same ending are assumed to have the same format until they are scanned),
+/// `unsupported` for what cannot be read in place, with advice.
 Result<std::unique_ptr<ShardSource>> open_shards(std::span<const std::string> patterns,
                                                  const ShardSourceOptions& options = {});
 
 namespace internal {
 
-// In the options of these a store is set.
+// The options of these functions must have a store.
 
-/// Several directories, or one, each of which holds shards of the same format.
+/// Opens one or more directories with shards of the same format.
 Result<std::unique_ptr<ShardSource>> open_directories(const std::vector<std::string>& directories,
                                                       const ShardSourceOptions& options);
 Result<std::unique_ptr<ShardSource>> open_shard_files(const std::vector<std::string>& paths,
@@ -116,7 +117,7 @@ struct IndexedDirectory {
   std::string index;
 };
 
-// One for each family that keeps something outside its shards.
+// One for each family of formats that stores something outside its shards, and for token arrays.
 Result<std::unique_ptr<ShardSource>> open_mds(std::span<const IndexedDirectory> directories,
                                               const ShardSourceOptions& options);
 Result<std::unique_ptr<ShardSource>> open_litdata(const std::string& directory,
@@ -126,10 +127,10 @@ Result<std::unique_ptr<ShardSource>> open_tokens(const ShardFormat& format,
                                                  std::span<const std::string> paths,
                                                  const ShardSourceOptions& options);
 
-/// The format that an object's first bytes show, or else its ending. `invalid_argument` if neither
-/// does; `unsupported` for gzip.
+/// Recognizes the format of an object by its first bytes, or else by its ending. `invalid_argument`
+/// if neither is known; `unsupported` for gzip, zstd, bzip2 and xz.
 Result<const ShardFormat*> recognise_shard(ObjectStore& store, const std::string& path);
-/// Reads a plain shard that has digests and holds it against them; OK at once for others.
+/// Reads an uncompressed shard that has digests and checks them; returns OK for other shards.
 Status check_digests(const ShardSource& source, std::size_t shard);
 
 }  // namespace internal

@@ -5,68 +5,16 @@
 
 #include "dataset/shards/shard_source.h"
 #include "formats/arrays/array_formats.h"
+#include "formats/arrays/token_reader.h"
 #include "formats/arrays/tokens.h"
 
 namespace stoker {
 namespace {
 
-constexpr std::string_view kTokensField = "tokens";
 constexpr std::size_t kIdxHeadBytes = 34;
 constexpr std::size_t kIdxBytesMax = std::size_t{4} << 30;  // 200 million sequences
 
-/// Each sequence is a record with one field.
-class TokenReader final : public ShardReader {
- public:
-  explicit TokenReader(Dtype dtype) : dtype_(dtype) {}
-  Dtype dtype() const noexcept { return dtype_; }
-
-  Result<std::unique_ptr<ShardScanner>> scan(std::uint64_t /*size_bytes*/) const override {
-    return Status(Code::unsupported, "token files are scanned by their layout");
-  }
-  Status split(std::span<const std::byte> record, std::uint64_t record_offset_bytes,
-               SampleView& out) const override {
-    if (record.size() % dtype_size_bytes(dtype_) != 0)
-      return Status(Code::corrupt, "the sequence at byte " + std::to_string(record_offset_bytes) +
-                                       " is not a whole number of tokens");
-    out.clear();
-    std::vector<std::byte>& shape = out.storage.emplace_back(sizeof(std::uint64_t));
-    const std::uint64_t count = record.size() / dtype_size_bytes(dtype_);
-    std::memcpy(shape.data(), &count, sizeof count);
-    out.fields.push_back({.name = kTokensField,
-                          .bytes = record,
-                          .type = FieldType::array,
-                          .dtype = dtype_descr(dtype_),
-                          .shape = {reinterpret_cast<const std::uint64_t*>(shape.data()), 1}});
-    return {};
-  }
-
- private:
-  Dtype dtype_;
-};
-
-/// Finds its records in the layout, not in the file.
-class LayoutScanner final : public ShardScanner {
- public:
-  /// `idx`: what the layout looks into, if anything.
-  LayoutScanner(const TokenLayout& layout, std::string idx)
-      : idx_(std::move(idx)), layout_(layout) {}
-  ByteRange wants() const override {
-    return done_ || layout_.sequence_count == 0 ? ByteRange{} : ByteRange{0, 1};
-  }
-  Status feed(std::span<const std::byte> /*bytes*/, RecordSink& sink) override {
-    done_ = true;
-    for (std::uint64_t i = 0; i < layout_.sequence_count; ++i)
-      STOKER_TRY(sink.add(layout_.sequence(i), ""));
-    return {};
-  }
-
- private:
-  const std::string idx_;
-  const TokenLayout layout_;
-  bool done_ = false;
-};
-
-/// Files that are whole in themselves.
+/// Arrays that are single files.
 class TokenSource final : public ShardSource {
  public:
   TokenSource(const ShardFormat& format, ShardFiles files, std::vector<TokenLayout> layouts)
@@ -78,8 +26,7 @@ class TokenSource final : public ShardSource {
   std::optional<Dtype> token_dtype() const noexcept override { return reader_.dtype(); }
   Result<std::unique_ptr<ShardScanner>> scan(std::size_t shard,
                                              std::uint64_t /*size_bytes*/) const override {
-    return std::unique_ptr<ShardScanner>(
-        std::make_unique<LayoutScanner>(layouts_[shard], std::string()));
+    return make_token_scanner(layouts_[shard]);
   }
 
  private:
@@ -88,7 +35,7 @@ class TokenSource final : public ShardSource {
 };
 
 /// Pairs of .bin and .idx. An .idx grows with its dataset, so it is read when its shard is scanned
-/// and not when the dataset is opened; afterwards the index knows what it said.
+/// and not when the dataset is opened; the index then has its contents.
 class MegatronSource final : public ShardSource {
  public:
   MegatronSource(ShardFiles files, Dtype dtype)
@@ -100,7 +47,7 @@ class MegatronSource final : public ShardSource {
                                              std::uint64_t size_bytes) const override {
     const std::string& path = sidecars()[shard].path;
     STOKER_ASSIGN(std::string idx, internal::read_whole(store(), path, kIdxBytesMax));
-    // A longer string never lives inside its object, so moving it leaves its bytes in place.
+    // A string of at least kIdxHeadBytes is on the heap, so that moving it does not move its bytes.
     if (idx.size() < kIdxHeadBytes)
       return Status(Code::corrupt, path + ": shorter than its header");
     Result<TokenLayout> layout = layout_of_megatron(std::as_bytes(std::span(idx)), size_bytes);
@@ -108,14 +55,14 @@ class MegatronSource final : public ShardSource {
     if (size_bytes == 0 && layout->sequence_count > 0)
       return Status(Code::invalid_argument,
                     path + ": all its sequences are empty; leave this pair out");
-    return std::unique_ptr<ShardScanner>(std::make_unique<LayoutScanner>(*layout, std::move(idx)));
+    return make_token_scanner(*layout, std::move(idx));
   }
 
  private:
   TokenReader reader_;
 };
 
-/// The dtype in an .idx's header. What else is in it is checked when it is scanned.
+/// Reads the dtype from an .idx's header. The rest is checked when the shard is scanned.
 Result<Dtype> megatron_dtype(ObjectStore& store, const std::string& idx_path) {
   STOKER_ASSIGN(const std::vector<std::byte> head,
                 internal::read_head(store, idx_path, kIdxHeadBytes));
@@ -135,7 +82,7 @@ std::string with_extension(const std::string& path, const char* extension) {
 }
 
 Status other_dtype(const std::string& path, Dtype dtype, Dtype first) {
-  return Status(Code::invalid_argument, path + ": holds " + std::string(dtype_name(dtype)) +
+  return Status(Code::invalid_argument, path + ": contains " + std::string(dtype_name(dtype)) +
                                             ", the first file " + std::string(dtype_name(first)) +
                                             "; name files of one dtype");
 }
@@ -154,7 +101,7 @@ Result<std::unique_ptr<ShardSource>> open_megatron(std::span<const std::string> 
     STOKER_ASSIGN(const Dtype found, megatron_dtype(store, path));
     if (found != first) return other_dtype(path, found, first);
     if (options.dtype && found != *options.dtype)
-      return Status(Code::invalid_argument, path + ": holds " + std::string(dtype_name(found)) +
+      return Status(Code::invalid_argument, path + ": contains " + std::string(dtype_name(found)) +
                                                 ", not " + std::string(dtype_name(*options.dtype)));
   }
   ShardFiles files{

@@ -31,12 +31,12 @@ std::uint64_t NumberSet::find_at_least(std::uint64_t number) const {
     const std::uint64_t word = number / 64;
     if (word >= levels_[depth].size()) return kNone;
     const std::uint64_t rest = levels_[depth][word] & ~std::uint64_t{0} << number % 64;
-    if (rest == 0) {  // not in this word: the next one that has any, on the level above
+    if (rest == 0) {  // not in this word: search the level above for the next word
       number = word + 1;
       continue;
     }
     number = word * 64 + static_cast<std::uint64_t>(std::countr_zero(rest));
-    while (depth-- > 0)  // and down to the least in it
+    while (depth-- > 0)  // then down to its smallest number
       number = number * 64 + static_cast<std::uint64_t>(std::countr_zero(levels_[depth][number]));
     return number;
   }

@@ -6,8 +6,8 @@
 
 namespace stoker {
 
-/// Numbers below a limit, of which some are in the set; the least that is not below another is
-/// found in a few steps, whatever the limit.
+/// A set of numbers up to a limit. Finds the smallest member that is not below a given number in a
+/// few steps, for any limit.
 ///
 /// Thread safety: none.
 class NumberSet {
@@ -18,17 +18,17 @@ class NumberSet {
 
   void insert(std::uint64_t number);
   void erase(std::uint64_t number);
-  /// kNone if there is none.
+  /// Returns the smallest member that is not below `number`; kNone if there is none.
   std::uint64_t find_at_least(std::uint64_t number) const;
 
  private:
-  /// Bit i of a level says whether word i of the one below has any bit set.
+  /// Bit i of a level is set if word i of the level below has any bit set.
   std::vector<std::vector<std::uint64_t>> levels_;
 };
 
-/// Puts pieces into packs of one length, best fit: each goes where the least room is left that it
-/// fits into, of several such packs into the one that was filled last, and if it fits nowhere into
-/// a new one. Packs are numbered as they are begun.
+/// Assigns pieces to packs of one length by best fit: each piece goes to the pack with the least
+/// remaining space that it fits into, of several such packs to the one filled last, and to a new
+/// pack if it fits nowhere. Packs are numbered in the order in which they are started.
 ///
 /// Thread safety: none.
 class BestFit {
@@ -36,7 +36,7 @@ class BestFit {
   /// `length`: of a pack, at least 1.
   explicit BestFit(std::uint32_t length);
 
-  /// The pack that takes a piece of `size`, from 1 to the length.
+  /// Returns the pack for a piece of `size`, which is from 1 to the length.
   std::uint32_t place(std::uint32_t size);
   std::uint32_t pack_count() const noexcept { return static_cast<std::uint32_t>(next_.size()); }
 
@@ -44,9 +44,10 @@ class BestFit {
   static constexpr std::uint32_t kNobody = ~std::uint32_t{0};
 
   std::uint32_t length_;
-  NumberSet rooms_;                  // those that some pack has left
-  std::vector<std::uint32_t> last_;  // by room: the pack that was filled last
-  std::vector<std::uint32_t> next_;  // by pack: the one filled before, with the same room
+  NumberSet rooms_;                  // sizes of remaining space that some pack has
+  std::vector<std::uint32_t> last_;  // by remaining space: the pack filled last
+  std::vector<std::uint32_t>
+      next_;  // by pack: the pack filled before it with the same remaining space
 };
 
 }  // namespace stoker

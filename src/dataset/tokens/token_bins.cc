@@ -14,7 +14,7 @@ namespace {
 using namespace token_bins_layout;
 
 Status damaged(const std::string& what) {
-  return Status(Code::corrupt, "packs: " + what + "; delete the file, and it is built again");
+  return Status(Code::corrupt, "packs: " + what + "; delete the file, and Stoker builds it again");
 }
 
 Result<Header> check_header(std::span<const std::byte> bytes) {
@@ -25,14 +25,14 @@ Result<Header> check_header(std::span<const std::byte> bytes) {
   if (header.version_major != kVersionMajor)
     return Status(Code::unsupported, "packs: written by another Stoker (format " +
                                          std::to_string(header.version_major) +
-                                         "); delete the file, and it is built again");
+                                         "); delete the file, and Stoker builds it again");
   const std::size_t digested = kHeaderBytes - kDigestBytes;
   if (xxh3_128(bytes.first(digested)) != load_digest(bytes.subspan(digested)))
     return damaged("the header is damaged");
   return header;
 }
 
-/// Every count is bounded by the file's size before anything is done with it.
+/// Bounds every count by the file's size before it is used.
 Status check_sections(const Header& header, std::uint64_t file_bytes) {
   const std::uint64_t entries_max = (file_bytes - kHeaderBytes) / kEntryBytes;
   if (header.pack_count > entries_max || header.piece_count > entries_max - header.pack_count ||
@@ -67,7 +67,7 @@ Result<TokenBins> TokenBins::parse(std::shared_ptr<const Dataset> dataset, std::
   if (dataset->index().fingerprint() !=
           Digest128{.low = header.fingerprint_low, .high = header.fingerprint_high} ||
       header.length != length || header.token_bytes != dtype_size_bytes(packs.dtype_))
-    return Status(Code::not_found, "packs: of other samples, or of another length");
+    return Status(Code::not_found, "packs: the file is for other samples or another length");
   STOKER_TRY(check_sections(header, bytes.size()));
   const std::uint64_t blocks = block_count(header.pack_count + header.piece_count);
   const auto digests = bytes.last(blocks * kDigestBytes);
@@ -98,7 +98,7 @@ Result<TokenBins> TokenBins::open(std::shared_ptr<const Dataset> dataset, const 
     const auto mapping = std::make_shared<const MappedFile>(std::move(file));
     return keep(mapping->bytes(), mapping).with_context(path.text());
   };
-  // The index's name stands for the shards; what is in them, the fingerprint knows.
+  // The index's name identifies the shards; the fingerprint identifies their contents.
   const std::string shards = index_name(dataset->source()).substr(std::strlen("index-"));
   STOKER_ASSIGN(
       DerivedFile file,
@@ -136,7 +136,7 @@ Status TokenBins::locate(std::uint64_t unit, std::vector<PackPiece>& out) const 
     STOKER_ASSIGN(end, entry(unit + 1));
   }
   if (begin > end || end > piece_count_ || end - begin > pieces_max_)
-    return damaged("pack " + std::to_string(unit) + " has no sensible pieces");
+    return damaged("pack " + std::to_string(unit) + " has an invalid range of pieces");
   const std::uint64_t token_bytes = dtype_size_bytes(dtype_);
   const bool has_checksums = dataset_->index().has_checksums();
   std::uint64_t at = 0;
@@ -149,7 +149,7 @@ Status TokenBins::locate(std::uint64_t unit, std::vector<PackPiece>& out) const 
     shard_hint = found->shard;
     const std::uint64_t skip = part * row_bytes();  // below 2^24 * 2^26 * 2^3
     const std::uint64_t document = found->record.size_bytes / token_bytes * token_bytes;
-    if (skip >= document) return damaged("a piece lies outside its document");
+    if (skip >= document) return damaged("a piece is outside its document");
     const std::uint64_t size = std::min(row_bytes(), document - skip);
     if (size > row_bytes() - at)
       return damaged("pack " + std::to_string(unit) + " is longer than a row");

@@ -19,25 +19,25 @@
 
 namespace stoker {
 
-/// One document, or a part of one that is longer than a row, in its pack.
+/// A document in its pack, or a part of a document that is longer than a row.
 struct PackPiece {
   std::uint32_t shard = 0;
   ByteRange range = {};         ///< In the shard, uncompressed.
-  std::uint64_t at_bytes = 0;   ///< Where it begins in its row.
-  bool begins_document = true;  ///< False for the later parts of a long one.
-  /// Of the piece, where the index has checksums and the piece is a whole document.
+  std::uint64_t at_bytes = 0;   ///< Offset in its row.
+  bool begins_document = true;  ///< False for later parts of a long document.
+  /// Checksum of the piece, if the index has checksums and the piece is a whole document.
   std::optional<std::uint32_t> crc32c = {};
 
   bool operator==(const PackPiece&) const = default;
 };
 
 /// Packs: rows of at most `length` tokens, filled with whole documents by best fit (best_fit.h), in
-/// stored order. A document is a sample of the dataset; one longer than a row is cut into rows and
-/// a rest, and one without tokens is in no pack. What is left at the end of a row belongs to
-/// nobody. Packs may hold documents of several shards.
+/// stored order. A document is a sample of the dataset; one longer than a row is cut into full rows
+/// and a remainder, and one without tokens is in no pack. The space left at the end of a row is
+/// unused. A pack may contain documents of several shards.
 ///
-/// They are computed once, in time proportional to the samples, and kept in a file beside the
-/// index, one for each length; docs/formats/packs.md has its bytes.
+/// Packs are computed once, in time proportional to the number of samples, and stored in a file
+/// next to the index, one per length; docs/formats/packs.md defines its format.
 ///
 /// Thread safety: const methods from any thread.
 class TokenBins {
@@ -45,26 +45,27 @@ class TokenBins {
   static constexpr std::uint64_t kLengthMax = std::uint64_t{1} << 26;
 
   struct Options {
-    std::uint64_t length = 0;  ///< Tokens of a row.
-    /// Where the file goes when the dataset's own directory cannot be written to; empty: nowhere.
+    std::uint64_t length = 0;  ///< Tokens per row.
+    /// Directory for the file if the dataset's own directory is not writable; empty: none.
     std::string cache_directory = {};
-    bool rebuild = false;    ///< Even if there is one that fits.
-    bool in_memory = false;  ///< Keep them in memory where neither place takes the file.
+    bool rebuild = false;    ///< Build the file even if a matching one exists.
+    bool in_memory = false;  ///< Keep the packs in memory if neither directory is writable.
     std::stop_token stop = {};
-    FileOps* ops = nullptr;  ///< What publishes it; null: posix_file_ops(). For crash tests.
+    FileOps* ops = nullptr;  ///< Publishes the file; null: posix_file_ops(). For crash tests.
   };
 
-  /// Opens the packs of a dataset of tokens (see TokenWindows), which are built now if there are
-  /// none that fit. One process builds, others wait for it. `invalid_argument` for other datasets,
-  /// for a length of 0 or above kLengthMax, and where there are no tokens.
+  /// Opens the packs of a dataset of tokens (see TokenWindows); builds them if there is no matching
+  /// file. One process builds, others wait for it. `invalid_argument` for other datasets, for a
+  /// length of 0 or above kLengthMax, and if there are no tokens.
   static Result<TokenBins> open(std::shared_ptr<const Dataset> dataset, const Options& options);
 
-  /// The same over bytes that outlive it: `corrupt` if their frame is damaged, `unsupported` for
-  /// another major version, `not_found` if they are packs of other samples or of another length.
+  /// Opens packs in memory; `bytes` must outlive the result. `corrupt` if the frame is damaged,
+  /// `unsupported` for another major version, `not_found` if the packs are of other samples or
+  /// another length.
   static Result<TokenBins> parse(std::shared_ptr<const Dataset> dataset, std::uint64_t length,
                                  std::span<const std::byte> bytes);
 
-  /// Packs all documents and lays the file out, without publishing it.
+  /// Packs all documents and returns the file's bytes, without publishing them.
   static Result<std::vector<std::byte>> build(const Dataset& dataset, std::uint64_t length,
                                               const std::stop_token& stop = {});
 
@@ -72,14 +73,15 @@ class TokenBins {
   std::uint64_t length() const noexcept { return length_; }
   std::uint64_t row_bytes() const noexcept { return length_ * dtype_size_bytes(dtype_); }
   Dtype dtype() const noexcept { return dtype_; }
-  /// The most pieces that any pack has: for budgets.
+  /// Maximum number of pieces of a pack: for budgets.
   std::uint64_t pieces_max() const noexcept { return pieces_max_; }
 
-  /// The pieces of pack `unit`, in the order of its row; `out` keeps its memory from call to call.
-  /// `invalid_argument` if it is not less than count(), `corrupt` if the file is damaged there.
+  /// Sets `out` to the pieces of pack `unit`, in the order of its row; `out` keeps its memory from
+  /// call to call. `invalid_argument` if `unit` is not below count(), `corrupt` if the file is
+  /// damaged there.
   Status locate(std::uint64_t unit, std::vector<PackPiece>& out) const;
 
-  /// Checks every block now.
+  /// Verifies the checksum of every block: `corrupt` if one is damaged.
   Status verify() const;
 
  private:

@@ -14,7 +14,7 @@ static_assert(std::endian::native == std::endian::little, "files of packs are li
 
 using namespace token_bins_layout;
 
-constexpr std::uint64_t kStopStride = 1 << 16;  // samples between two looks at the stop token
+constexpr std::uint64_t kStopStride = 1 << 16;  // samples between two checks of the stop token
 
 /// Pieces in stored order, and the pack of each.
 struct Packed {
@@ -29,7 +29,7 @@ Result<Packed> pack_all(const Dataset& dataset, std::uint64_t length, const std:
   Packed packed;
   std::uint32_t shard_hint = 0;
   if (dataset.sample_count() > kSampleMax)
-    return Status(Code::unsupported, "packs: more samples than can be numbered");
+    return Status(Code::unsupported, "packs: too many samples");
   for (std::uint64_t sample = 0; sample < dataset.sample_count(); ++sample) {
     if (sample % kStopStride == 0 && stop.stop_requested())
       return Status(Code::cancelled, "stopped while packing documents");
@@ -38,10 +38,10 @@ Result<Packed> pack_all(const Dataset& dataset, std::uint64_t length, const std:
     const std::uint64_t tokens = at.record.size_bytes / token_bytes;
     if (tokens / length > kPartMax)
       return Status(Code::unsupported, dataset.describe(sample) + ": too long for packs of " +
-                                           std::to_string(length) + " tokens; take more");
+                                           std::to_string(length) + " tokens; use longer rows");
     for (std::uint64_t part = 0; part * length < tokens; ++part) {
       if (packs.pack_count() == std::numeric_limits<std::uint32_t>::max() - 1)
-        return Status(Code::unsupported, "packs: more than can be numbered; take longer rows");
+        return Status(Code::unsupported, "packs: too many packs; use longer rows");
       const std::uint64_t size = std::min(length, tokens - part * length);
       packed.pack_of.push_back(packs.place(static_cast<std::uint32_t>(size)));
       packed.pieces.push_back(sample | part << kSampleBits);

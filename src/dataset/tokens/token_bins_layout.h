@@ -7,15 +7,15 @@
 
 #include "dataset/index/checked_blocks.h"
 
-// The bytes of a file of packs (docs/formats/packs.md), little-endian throughout:
+// The format of a file of packs (docs/formats/packs.md), little-endian:
 //
-//   header      4096 bytes: Header, zeros, and in the last 16 the XXH3-128 of all before
-//   entries     of 8 bytes: the first piece of each pack, then the pieces, pack by pack; padded
-//   with
-//               zeros to whole blocks of 64 KiB
+//   header      4096 bytes: Header, zeros, and in the last 16 the XXH3-128 of the bytes before
+//   entries     of 8 bytes: the first piece of each pack, then the pieces, pack by pack;
+//               padded with zeros to whole blocks of 64 KiB
 //   digests     one XXH3-128 for each block
 //
-// A piece is the number of its sample, and above it which of the rows of a long document it is.
+// A piece is the number of its sample in the low kSampleBits, and above them the number of its row
+// in a long document.
 
 namespace stoker::token_bins_layout {
 
@@ -46,7 +46,7 @@ struct Header {
 };
 static_assert(sizeof(Header) == 80 && std::is_trivially_copyable_v<Header>);
 
-/// Blocks that hold so many entries.
+/// Number of blocks for `entry_count` entries.
 inline std::uint64_t block_count(std::uint64_t entry_count) {
   constexpr std::uint64_t kPerBlock = kBlockBytes / kEntryBytes;
   return entry_count / kPerBlock + (entry_count % kPerBlock != 0 ? 1 : 0);

@@ -7,9 +7,9 @@
 
 namespace stoker {
 
-/// What a cursor over rows of tokens has for a fingerprint: that of the dataset they are cut from,
-/// and how: {window, stride, extra}, or {length, pad} of packs; cursors of 0.1 have {length} alone.
-/// `pad` is modulo 2^64.
+/// The fingerprint that a cursor over rows of tokens stores: a hash of the dataset's fingerprint
+/// and of `cut`, which is {window, stride, extra}, or {length, pad} for packs ({length} in cursors
+/// of 0.1). `pad` is modulo 2^64.
 Digest128 token_fingerprint(const Digest128& dataset, std::span<const std::uint64_t> cut);
 
 }  // namespace stoker

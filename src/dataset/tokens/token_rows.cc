@@ -8,8 +8,8 @@
 namespace stoker::internal {
 namespace {
 
-/// In place: going forward, the wide element i ends before the narrow element i + 1 begins. By way
-/// of a small buffer, so that the compiler may use vectors.
+/// In place: going forward, the wide element i ends before the narrow element i + 1 begins. Uses
+/// small buffers, so that the compiler can vectorize the loop.
 template <typename T>
 void widen(std::span<std::byte> room, std::size_t count) {
   constexpr std::size_t kStep = 512;
@@ -40,7 +40,7 @@ void widen_tokens(Dtype dtype, std::span<std::byte> room, std::size_t count) {
     case Dtype::int16: return widen<std::int16_t>(room, count);
     case Dtype::uint32: return widen<std::uint32_t>(room, count);
     case Dtype::int32: return widen<std::int32_t>(room, count);
-    default: return;  // 64 bits already, and the room is full; LoaderPlan refuses real numbers
+    default: return;  // 64 bits already; LoaderPlan refuses real numbers
   }
 }
 

@@ -19,7 +19,7 @@ Result<ByteRange> stream_of(const Index& index, const IndexedShard& shard) {
   const std::uint64_t begin = first.record.offset_bytes;
   if (last.record.end_bytes() < begin)
     return Status(Code::corrupt, "index: the sequences of " + shard.name +
-                                     " go backwards; rebuild it with `stoker index`");
+                                     " are not in order; rebuild it with `stoker index`");
   return ByteRange{begin, last.record.end_bytes() - begin};
 }
 
@@ -30,7 +30,7 @@ Result<TokenWindows> TokenWindows::make(const Dataset& dataset, const Options& o
   if (!dtype)
     return refuse("the shards are " + std::string(dataset.source().format()) +
                   ", not tokens (megatron, npy, raw, counted, shard001, or litdata's)");
-  if (options.window == 0) return refuse("the window is of 0 tokens");
+  if (options.window == 0) return refuse("the window has 0 tokens");
   TokenWindows windows;
   windows.options_ = options;
   if (options.stride == 0) windows.options_.stride = options.window;
@@ -41,7 +41,7 @@ Result<TokenWindows> TokenWindows::make(const Dataset& dataset, const Options& o
   if (__builtin_add_overflow(options.window, options.extra, &windows.tokens_per_row_) ||
       __builtin_mul_overflow(windows.tokens_per_row_, item_bytes, &row_bytes) ||
       __builtin_mul_overflow(stride, item_bytes, &windows.stride_bytes_))
-    return refuse("window, stride and extra are larger than any file");
+    return refuse("window, stride and extra are too large");
   const Index& index = dataset.index();
   for (std::uint32_t shard = 0; shard < index.shards().size(); ++shard) {
     STOKER_ASSIGN(const ByteRange stream, stream_of(index, index.shards()[shard]));
@@ -54,7 +54,7 @@ Result<TokenWindows> TokenWindows::make(const Dataset& dataset, const Options& o
   }
   if (windows.count_ == 0)
     return refuse("no shard has the " + std::to_string(windows.tokens_per_row_) +
-                  " tokens of one; take a shorter window");
+                  " tokens of one window; use a shorter window");
   return windows;
 }
 

@@ -12,7 +12,7 @@
 
 namespace stoker {
 
-/// Where a unit of tokens lies.
+/// Where a token window is stored.
 struct TokenSpan {
   std::uint32_t shard = 0;
   ByteRange range;  ///< In the shard, uncompressed.
@@ -20,37 +20,38 @@ struct TokenSpan {
   bool operator==(const TokenSpan&) const = default;
 };
 
-/// Cuts the tokens of each shard, all its sequences one after the other, into windows of a fixed
-/// length: window w of a shard begins at token w * stride and has window + extra tokens. None
-/// crosses from one shard to the next; what is left at the end of a shard and is shorter is
-/// dropped. Units are numbered over all shards in their order. All arithmetic, no table but two
-/// words for each shard: a trillion tokens cost what a million do.
+/// Divides the tokens of each shard, all its sequences concatenated, into windows of a fixed
+/// length: window w of a shard begins at token w * stride and has window + extra tokens. No window
+/// crosses from one shard to the next; a shorter remainder at the end of a shard is dropped.
+/// Windows are numbered over all shards in order. They are computed, not stored, apart from a few
+/// words per shard: a trillion tokens cost as much as a million.
 ///
 /// Thread safety: immutable.
 class TokenWindows {
  public:
   struct Options {
     std::uint64_t window = 0;  ///< Tokens.
-    std::uint64_t stride = 0;  ///< Tokens from one window's begin to the next one's; 0: `window`.
-    std::uint64_t extra = 0;   ///< Tokens more in each window: 1 for targets shifted by one.
+    std::uint64_t stride = 0;  ///< Tokens from one window's start to the next; 0: `window`.
+    std::uint64_t extra = 0;   ///< Additional tokens per window: 1 for targets shifted by one.
   };
 
-  /// Over a dataset of tokens: Megatron, .npy, raw, counted, shard001, and LitData's token chunks.
-  /// `invalid_argument` for other datasets, for a window of 0, and if no shard has one window.
+  /// Makes the windows of a dataset of tokens: Megatron, .npy, raw, counted, shard001, and
+  /// LitData's token chunks. `invalid_argument` for other datasets, for a window of 0, and if every
+  /// shard is shorter than one window.
   static Result<TokenWindows> make(const Dataset& dataset, const Options& options);
 
-  /// As they were given, the stride filled in.
+  /// The options, with the stride filled in.
   const Options& options() const noexcept { return options_; }
   std::uint64_t count() const noexcept { return count_; }
   Dtype dtype() const noexcept { return dtype_; }
   std::uint64_t tokens_per_row() const noexcept { return tokens_per_row_; }  ///< window + extra.
   std::uint64_t row_bytes() const noexcept { return tokens_per_row_ * dtype_size_bytes(dtype_); }
 
-  /// Window `unit`; `invalid_argument` if it is not less than count(). In time logarithmic in the
-  /// number of shards.
+  /// Returns where window `unit` is stored; `invalid_argument` if it is not below count(). Takes
+  /// time logarithmic in the number of shards.
   Result<TokenSpan> locate(std::uint64_t unit) const;
 
-  /// Tokens of the dataset, those in no window included.
+  /// Tokens of the dataset, including those in no window.
   std::uint64_t token_count() const noexcept { return token_count_; }
 
  private:

@@ -14,7 +14,8 @@ namespace {
 
 using namespace internal;
 
-/// Rows and sequences have no shape.
+/// Numbers become an array without a shape, and a .npy file its elements: rows and sequences have
+/// no shape.
 Status fit(SampleView& /*sample*/, FieldView& field) {
   if (is_number(field)) {
     STOKER_ASSIGN(const Dtype dtype, dtype_of(field));
@@ -83,8 +84,8 @@ class MegatronShardWriter final : public ShardWriter {
   ByteRange last_record_;
 };
 
-/// Rows of one length behind a header that counts them. The header comes first and is known last,
-/// so the rows wait in memory, as MDS's samples do.
+/// Rows of one length after a header that counts them. The header comes first but is known last, so
+/// the rows are kept in memory, like MDS's samples.
 class RowShardWriter final : public ShardWriter {
  public:
   RowShardWriter(ByteSink& sink, const ShardWriterOptions& options, bool is_counted)
@@ -94,6 +95,7 @@ class RowShardWriter final : public ShardWriter {
         row_bytes_(options.row_bytes) {}
 
   Status append(const SampleView& sample) override {
+    STOKER_TRY(check_open());
     STOKER_TRY(check_tokens(sample, dtype_));
     const std::span<const std::byte> row = sample.fields[0].bytes;
     if (row.empty()) return Status(Code::invalid_argument, "an empty row, which has no form here");
@@ -110,6 +112,8 @@ class RowShardWriter final : public ShardWriter {
   }
 
   Result<std::vector<Sidecar>> finish() override {
+    STOKER_TRY(check_open());
+    is_finished_ = true;
     const std::uint64_t width = row_bytes_ / dtype_size_bytes(dtype_);
     STOKER_ASSIGN(const std::vector<std::byte> head,
                   is_counted_ ? make_counted_head(sample_count(), width, dtype_)
@@ -128,6 +132,9 @@ class RowShardWriter final : public ShardWriter {
   }
 
  private:
+  Status check_open() const {
+    return is_finished_ ? Status(Code::invalid_argument, "the shard is finished") : Status();
+  }
   std::uint64_t head_bytes() const noexcept {
     return is_counted_ ? kCountedHeadBytes : kShard001HeadBytes;
   }
@@ -137,6 +144,7 @@ class RowShardWriter final : public ShardWriter {
   const Dtype dtype_;
   std::uint64_t row_bytes_;
   std::vector<std::byte> rows_;
+  bool is_finished_ = false;
 };
 
 Result<std::unique_ptr<ShardWriter>> make_megatron_writer(const ShardWriterOptions& options,

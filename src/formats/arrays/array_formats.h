@@ -4,7 +4,7 @@
 
 namespace stoker {
 
-/// The rows of formats whose samples are arrays.
+/// The table rows of the formats whose samples are arrays.
 const ShardFormat& megatron_format();
 const ShardFormat& npy_format();
 const ShardFormat& raw_format();

@@ -1,5 +1,5 @@
 /// \file
-/// What formats share when they turn fields into what they can hold: ShardFormat::fit.
+/// Shared by the ShardFormat::fit functions, which convert a field to a type its format can store.
 #pragma once
 
 #include <cstring>
@@ -19,13 +19,13 @@ T load_at(std::span<const std::byte> bytes, std::size_t index) {
   return value;
 }
 
-/// One number or more of the types that fields have, and no array.
+/// Whether the field is one or more int64, float32 or float64 numbers, and not an array.
 inline bool is_number(const FieldView& field) {
   return field.type == FieldType::int64 || field.type == FieldType::float32 ||
          field.type == FieldType::float64;
 }
 
-/// Of the numbers of a field. `invalid_argument` for types that only NumPy knows.
+/// Returns the element type of the field's numbers. `invalid_argument` if Dtype has no such type.
 Result<Dtype> dtype_of(const FieldView& field);
 
 }  // namespace stoker::internal

@@ -18,7 +18,7 @@ constexpr std::uint64_t kDtypeAt = 17;
 constexpr std::uint64_t kSequenceCountAt = 18;
 constexpr std::uint64_t kBoundaryCountAt = 26;
 
-// The code of a row is its number; 0 is none.
+// The index is the code; 0 is not a code.
 constexpr std::array<Dtype, 9> kDtypes = {Dtype::uint8,   Dtype::uint8,   Dtype::int8,
                                           Dtype::int16,   Dtype::int32,   Dtype::int64,
                                           Dtype::float64, Dtype::float32, Dtype::uint16};
@@ -56,7 +56,8 @@ Result<MegatronIndexView> MegatronIndexView::open(std::span<const std::byte> idx
   if (const auto version = load<std::uint64_t>(idx, kVersionAt); version != 1)
     return Status(Code::unsupported, ".idx offset 9: version " + text(version) + ", not 1");
   const auto code = load<std::uint8_t>(idx, kDtypeAt);
-  if (code == 0 || code >= kDtypes.size()) return corrupt(kDtypeAt, "no dtype is " + text(code));
+  if (code == 0 || code >= kDtypes.size())
+    return corrupt(kDtypeAt, "unknown dtype code " + text(code));
 
   MegatronIndexView view;
   view.idx_ = idx;

@@ -1,6 +1,6 @@
 /// \file
-/// Megatron's indexed datasets: the tokens of all sequences, one after the other and nothing else,
-/// in `<name>.bin`, and where each sequence and document begins in `<name>.idx`:
+/// Megatron's indexed datasets. `<name>.bin` contains the tokens of all sequences, back to back,
+/// and `<name>.idx` says where each sequence and document begins:
 ///
 ///     offset  size         what
 ///     0       9            "MMIDIDX\0\0"
@@ -36,21 +36,21 @@ struct DocumentRange {
   bool operator==(const DocumentRange&) const = default;
 };
 
-/// An `.idx` in memory that somebody else holds (a mapped file of gigabytes): a few words, and
-/// every question is answered in constant time.
+/// A view of an `.idx` in memory that the caller owns (it may be a mapped file of gigabytes). The
+/// view itself is a few words, and every query takes constant time.
 ///
 /// Thread safety: immutable.
 class MegatronIndexView {
  public:
-  /// Looks at the header and at the size of the file, which must be exactly what the header's
-  /// counts come to. `idx` outlives the view.
+  /// Checks the header and the size of the file, which must be exactly what the header's counts
+  /// add up to. `corrupt` or `unsupported` (another version) otherwise. `idx` outlives the view.
   static Result<MegatronIndexView> open(std::span<const std::byte> idx);
 
-  /// Looks at every entry, once: lengths are not negative; each sequence begins where the one
-  /// before it ends, as in all files that Megatron writes, so that none overlap and no tokens are
-  /// lost; the last ends with the `.bin` of `bin_size_bytes`; boundaries begin at 0, never go
-  /// back, end at sequence_count(). `corrupt` names entry and offset. Until this has passed,
-  /// sequence() and document() may give ranges outside the data.
+  /// Checks every entry once: lengths are not negative; each sequence begins where the previous
+  /// one ends, as in all files that Megatron writes, so that none overlap and no tokens are lost;
+  /// the last sequence ends at `bin_size_bytes`, the end of the `.bin`; boundaries begin at 0,
+  /// never decrease, and end at sequence_count(). `corrupt` names the entry and its offset. Until
+  /// validate() has passed, sequence() and document() may return ranges outside the data.
   Status validate(std::uint64_t bin_size_bytes) const;
 
   Dtype dtype() const noexcept { return dtype_; }
@@ -58,12 +58,12 @@ class MegatronIndexView {
   std::uint64_t document_count() const noexcept { return boundary_count_ - 1; }
   bool multimodal() const noexcept { return multimodal_; }
 
-  /// Where sequence `i` < sequence_count() lies in the `.bin`.
+  /// Returns the range of sequence `i` < sequence_count() in the `.bin`.
   ByteRange sequence(std::uint64_t i) const noexcept;
   std::uint64_t sequence_tokens(std::uint64_t i) const noexcept;
-  /// Document `i` < document_count().
+  /// Returns the sequences of document `i` < document_count().
   DocumentRange document(std::uint64_t i) const noexcept;
-  /// Of sequence `i` in a multimodal() dataset.
+  /// Returns the mode of sequence `i`; 0 if the dataset is not multimodal().
   std::int8_t mode(std::uint64_t i) const noexcept;
 
  private:
@@ -79,17 +79,17 @@ class MegatronIndexView {
   bool multimodal_ = false;
 };
 
-/// The `.idx`'s number for `dtype`; `invalid_argument`, with the ones it has, for those it has not.
+/// Returns the code of `dtype` in an `.idx`. `invalid_argument` lists the dtypes that have one.
 Result<std::uint8_t> megatron_dtype_code(Dtype dtype);
 
 struct MegatronWriterOptions {
-  /// uint16 halves the file where the vocabulary fits; Megatron takes it below 65,500 tokens.
+  /// uint16 halves the file if the vocabulary fits; Megatron uses it below 65,500 tokens.
   Dtype dtype = Dtype::int32;
   bool multimodal = false;  ///< Write the modes.
 };
 
-/// Writes one dataset: tokens to the `.bin` as they come, the `.idx` at the end. Remembers 4 bytes
-/// for each sequence and 8 for each document.
+/// Writes one dataset: tokens go to the `.bin` as they are appended, the `.idx` is written at the
+/// end. Keeps 4 bytes of memory per sequence and 8 per document.
 ///
 /// Thread safety: none.
 class MegatronWriter {
@@ -97,12 +97,12 @@ class MegatronWriter {
   /// `bin` outlives the writer.
   static Result<MegatronWriter> make(ByteSink& bin, MegatronWriterOptions options = {});
 
-  /// Adds a sequence of whole tokens, fewer than 2^31. `invalid_argument` leaves all as before.
+  /// Adds a sequence of whole tokens, fewer than 2^31. `invalid_argument` changes nothing.
   Status append(std::span<const std::byte> tokens, std::int8_t mode = 0);
-  /// Ends the document that began after the last one; it may be empty.
+  /// Ends the current document: the sequences since the last call. It may be empty.
   Status end_document();
-  /// Writes the `.idx`, in pieces. `invalid_argument` if sequences follow the last document: they
-  /// would be in none. Nothing may be appended afterwards.
+  /// Writes the `.idx`, in pieces. `invalid_argument` if sequences were appended after the last
+  /// end_document(). Nothing may be appended afterwards.
   Status finish(ByteSink& idx);
 
   std::uint64_t sequence_count() const noexcept { return lengths_.size(); }

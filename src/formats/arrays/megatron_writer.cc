@@ -8,7 +8,7 @@
 namespace stoker {
 namespace {
 
-/// Collects small pieces for a sink.
+/// Buffers small pieces for a sink.
 class PieceWriter {
  public:
   explicit PieceWriter(ByteSink& sink) : sink_(&sink) { piece_.reserve(kPieceBytes); }
@@ -53,7 +53,7 @@ Status MegatronWriter::append(std::span<const std::byte> tokens, std::int8_t mod
   const std::size_t item_bytes = dtype_size_bytes(options_.dtype);
   if (tokens.size() % item_bytes != 0)
     return Status(Code::invalid_argument, "a sequence of " + std::to_string(tokens.size()) +
-                                              " bytes has no whole number of tokens of " +
+                                              " bytes is not a whole number of tokens of " +
                                               std::to_string(item_bytes));
   const std::size_t length = tokens.size() / item_bytes;
   if (length > std::numeric_limits<std::int32_t>::max())

@@ -12,13 +12,13 @@ namespace {
 
 constexpr std::string_view kMagic = "\x93NUMPY";
 constexpr std::uint64_t kAlignBytes = 64;
-constexpr std::size_t kGrowthDigits = 21;  // NumPy leaves room for a first dimension of as many
+constexpr std::size_t kGrowthDigits = 21;  // NumPy's room for the digits of the first dimension
 
 Status corrupt(std::uint64_t offset_bytes, const std::string& what) {
   return Status(Code::corrupt, "offset " + std::to_string(offset_bytes) + ": " + what);
 }
 
-/// The dict of the header, and only that.
+/// Parses the dict of the header.
 class DictParser {
  public:
   DictParser(std::string_view text, std::uint64_t offset_bytes)
@@ -61,13 +61,13 @@ class DictParser {
     return true;
   }
   Status expect(char c) {
-    return take(c) ? Status() : fail(std::string("the header wants a '") + c + "' here");
+    return take(c) ? Status() : fail(std::string("the header needs a '") + c + "' here");
   }
 
   Result<std::string_view> string() {
     skip_spaces();
     if (at_ == text_.size() || (text_[at_] != '\'' && text_[at_] != '"'))
-      return fail("the header wants a string here");
+      return fail("the header needs a string here");
     const std::size_t end = text_.find(text_[at_], at_ + 1);
     if (end == std::string_view::npos) return fail("a string without an end");
     const std::string_view inside = text_.substr(at_ + 1, end - at_ - 1);
@@ -106,7 +106,7 @@ class DictParser {
   Status descr(NpyArray& out) {
     if (take('['))
       return Status(Code::unsupported,
-                    "the array is one of structures; save each of their fields as an array");
+                    "the array is structured; save each of its fields as an array");
     const std::uint64_t begin = offset_bytes_ + at_;
     STOKER_ASSIGN(const std::string_view text, string());
     Result<Dtype> dtype = dtype_from_descr(text);
@@ -119,7 +119,7 @@ class DictParser {
     STOKER_TRY(expect('('));
     bool comma = true;
     while (!take(')')) {
-      if (!comma) return fail("the shape wants a ',' or ')' here");
+      if (!comma) return fail("the shape needs a ',' or ')' here");
       if (out.shape.size() == kNpyDimensionsMax)
         return fail("more than " + std::to_string(kNpyDimensionsMax) + " dimensions");
       STOKER_ASSIGN(const std::uint64_t dimension, number());
@@ -151,8 +151,8 @@ class DictParser {
   bool shape_ = false;
 };
 
-/// Elements of an array, and its size in bytes; nothing if that does not fit 63 bits. The order
-/// matters: (0, 2^60, 2^60) is an empty array, and NumPy calls (2^60, 2^60, 0) one as well.
+/// Returns the number of elements; nothing if the size in bytes does not fit 63 bits. All
+/// dimensions are read before an overflow counts: (2^60, 2^60, 0) is an empty array, as in NumPy.
 std::optional<std::uint64_t> count_elements(std::span<const std::uint64_t> shape, Dtype dtype) {
   std::uint64_t count = 1;
   bool overflow = false;
@@ -213,7 +213,7 @@ Result<NpyArray> parse_npy(std::span<const std::byte> head, std::uint64_t size_b
   STOKER_TRY(DictParser(text, place.begin_bytes).parse(array));
   const std::optional<std::uint64_t> count = count_elements(array.shape, array.dtype);
   if (!count)
-    return corrupt(place.begin_bytes, "the shape comes to more bytes than 63 bits can count");
+    return corrupt(place.begin_bytes, "the shape needs more bytes than 63 bits can count");
   array.element_count = *count;
   array.data_offset_bytes = place.begin_bytes + place.size_bytes;
   const std::uint64_t data_bytes = *count * dtype_size_bytes(array.dtype);
@@ -239,7 +239,7 @@ Result<std::vector<std::byte>> make_npy_head(Dtype dtype, std::span<const std::u
               (i + 1 < shape.size() || shape.size() == 1 ? "," : "");
   header += "), }";
   if (!shape.empty()) header.append(kGrowthDigits - std::to_string(shape[0]).size(), ' ');
-  // As NumPy pads: by 64 and not by 0 where the end is at a multiple of 64 already.
+  // Like NumPy, pads by 64 and not by 0 if the end is at a multiple of 64 already.
   header.append(kAlignBytes - (10 + header.size() + 1) % kAlignBytes, ' ');
   header += '\n';
   const std::string head = std::string(kMagic) + '\x01' + '\0' +

@@ -3,7 +3,7 @@
 ///
 ///     u32 N | u32 off[N+1]        little-endian; record i is [off[i], off[i+1]) of the file
 ///
-/// Read in pieces, so that a table of gigabytes costs no memory.
+/// It is read in pieces, so that a table of gigabytes uses no memory.
 #pragma once
 
 #include <bit>
@@ -17,9 +17,9 @@
 
 namespace stoker {
 
-static_assert(std::endian::native == std::endian::little, "numbers are read as they lie");
+static_assert(std::endian::native == std::endian::little, "numbers are read in native byte order");
 
-/// The little-endian number at `at`; the caller has checked that it is there.
+/// Returns the little-endian number at `at`; the caller has checked that it is inside `bytes`.
 template <typename Number>
 Number load_number(std::span<const std::byte> bytes, std::size_t at = 0) noexcept {
   Number value;
@@ -27,33 +27,35 @@ Number load_number(std::span<const std::byte> bytes, std::size_t at = 0) noexcep
   return value;
 }
 
-/// Reads the table of a file, from its first byte on.
+/// Reads the table at the beginning of a file.
 ///
 /// Thread safety: none.
 class OffsetTable {
  public:
   struct Options {
-    std::uint64_t size_bytes = 0;     ///< Of the file.
-    std::uint64_t gap_bytes_max = 0;  ///< What may lie between the table and the first record.
+    std::uint64_t size_bytes = 0;     ///< Size of the file.
+    std::uint64_t gap_bytes_max = 0;  ///< Most bytes between the table and the first record.
   };
 
-  /// At most this much of the table is wanted at a time.
+  /// wants() asks for at most this much of the table at a time.
   static constexpr std::uint64_t kPieceBytes = std::uint64_t{1} << 20;
 
   /// `corrupt` if the file is too short for any table.
   static Result<OffsetTable> make(const Options& options);
 
-  /// What to feed next; empty once the table is read.
+  /// Returns the range to feed next; empty once the whole table is read.
   ByteRange wants() const noexcept;
 
-  /// Takes bytes from `wants().offset_bytes` on, tells `sink` of each record, and returns how many
-  /// it has used. `corrupt` for offsets that go back, lie in the table or beyond the file, and for
-  /// a table that does not fit in the file; `invalid_argument` for fewer bytes than were wanted.
+  /// Takes bytes that begin at `wants().offset_bytes`, reports each record to `sink`, and returns
+  /// how many bytes it used. `corrupt` if offsets decrease or point into the table or past the end
+  /// of the file, or if the table is larger than the file; `invalid_argument` for fewer bytes than
+  /// wants() asked for.
   Result<std::size_t> feed(std::span<const std::byte> bytes, RecordSink& sink);
 
   bool finished() const noexcept { return counted_ && next_ > count_; }
   std::uint64_t count() const noexcept { return count_; }  ///< Valid after the first feed().
-  /// Where the table ends, the first record begins, and the last one ends: valid once finished().
+  /// The end of the table, and the beginning of the first and the end of the last record. Valid
+  /// once finished().
   std::uint64_t table_end_bytes() const noexcept { return 4 * (count_ + 2); }
   std::uint64_t first_bytes() const noexcept { return first_bytes_; }
   std::uint64_t end_bytes() const noexcept { return previous_bytes_; }

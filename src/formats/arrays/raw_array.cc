@@ -29,11 +29,11 @@ void store_u64(std::span<std::byte> bytes, std::size_t offset, Endian endian, st
     bytes[offset + (endian == Endian::big ? 7 - i : i)] = static_cast<std::byte>(value & 0xFF);
 }
 
-/// The size of the data, or why there can be no such array. `code` is the caller's.
+/// Returns the size of the data; fails with `code` if there can be no such array.
 Result<std::uint64_t> data_size_bytes(const ArrayRows& rows, Code code) {
   const std::string shown = std::to_string(rows.samples) + " samples of " +
                             std::to_string(rows.width) + " " + std::string(dtype_name(rows.dtype));
-  if (rows.samples != 0 && rows.width == 0) return Status(code, shown + ": rows of nothing");
+  if (rows.samples != 0 && rows.width == 0) return Status(code, shown + ": rows without elements");
   std::uint64_t size_bytes = 0;
   if (__builtin_mul_overflow(rows.samples, rows.width, &size_bytes) ||
       __builtin_mul_overflow(size_bytes, dtype_size_bytes(rows.dtype), &size_bytes) ||
@@ -75,8 +75,9 @@ Result<ArrayRows> parse_raw_array(std::uint64_t size_bytes, Dtype dtype) {
   const std::uint64_t item_bytes = dtype_size_bytes(dtype);
   if (size_bytes % item_bytes != 0)
     return corrupt(size_bytes - size_bytes % item_bytes,
-                   "the file's " + std::to_string(size_bytes) + " bytes are no multiple of the " +
-                       std::to_string(item_bytes) + " of a " + std::string(dtype_name(dtype)));
+                   "the file's " + std::to_string(size_bytes) +
+                       " bytes are not a multiple of the " + std::to_string(item_bytes) + " of a " +
+                       std::string(dtype_name(dtype)));
   return ArrayRows{.dtype = dtype,
                    .samples = size_bytes == 0 ? 0U : 1U,
                    .width = size_bytes / item_bytes,

@@ -102,13 +102,13 @@ Result<std::map<std::string, std::string>> parse_metadata(const JsonView& value)
   return metadata;
 }
 
-/// Entries are sorted; they must cover 0 to `data_bytes` without a hole.
+/// Checks that the entries, which are sorted, cover 0 to `data_bytes` without gaps.
 Status check_ranges(std::span<const SafetensorsEntry> entries, std::uint64_t data_bytes) {
   std::uint64_t expected = 0;
   for (const SafetensorsEntry& entry : entries) {
     const std::string name = quote_for_message(entry.name);
     if (entry.begin_bytes != expected || entry.end_bytes < entry.begin_bytes) {
-      return corrupt(fmt::format("tensor {} lies at {} to {}, the one before it ends at {}", name,
+      return corrupt(fmt::format("tensor {} is at {} to {}, the one before it ends at {}", name,
                                  entry.begin_bytes, entry.end_bytes, expected));
     }
     const Result<std::uint64_t> size = tensor_bytes(entry.type, entry.shape);
@@ -135,7 +135,7 @@ Result<TensorType> parse_tensor_type(std::string_view name) {
   for (const TypeRow& row : kTypes) {
     if (row.name == name) return row.type;
   }
-  return Status(Code::unsupported, "no element type that we know: " + quote_for_message(name));
+  return Status(Code::unsupported, "unknown element type: " + quote_for_message(name));
 }
 
 std::size_t tensor_type_bits(TensorType type) noexcept {
@@ -144,8 +144,8 @@ std::size_t tensor_type_bits(TensorType type) noexcept {
 
 Result<std::uint64_t> tensor_bytes(TensorType type, std::span<const std::uint64_t> shape) {
   const std::uint64_t bits = tensor_type_bits(type);
-  // An empty tensor may have other dimensions of any size, but the format's own library multiplies
-  // from the left and refuses what overflows on the way; so do we.
+  // An empty tensor may have other dimensions of any size, but the safetensors library multiplies
+  // from the left and rejects an overflow before it reaches the 0; so do we.
   std::uint64_t elements = 1;
   for (const std::uint64_t size : shape) {
     if (__builtin_mul_overflow(elements, size, &elements)) {
@@ -156,7 +156,7 @@ Result<std::uint64_t> tensor_bytes(TensorType type, std::span<const std::uint64_
   if (all_bits % 8 != 0) {
     return Status(
         Code::invalid_argument,
-        fmt::format("{} elements of {} bits are no whole number of bytes", elements, bits));
+        fmt::format("{} elements of {} bits are not a whole number of bytes", elements, bits));
   }
   if (all_bits / 8 > kTensorBytesMax) {
     return Status(Code::invalid_argument, "the tensor has more than 2^63 bytes");
@@ -175,8 +175,8 @@ Result<std::uint64_t> safetensors_header_bytes(std::span<const std::byte> first_
                                kSafetensorsJsonBytesMax));
   }
   if (length > file_size_bytes - kLengthBytes) {
-    return corrupt(fmt::format("its length, {}, is more than the file of {} bytes holds", length,
-                               file_size_bytes));
+    return corrupt(
+        fmt::format("its length, {}, exceeds the file of {} bytes", length, file_size_bytes));
   }
   return kLengthBytes + length;
 }

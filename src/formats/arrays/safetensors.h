@@ -1,6 +1,6 @@
 /// \file
-/// safetensors: an eight-byte length, a JSON header, then the tensors' bytes without holes. Pure
-/// functions; the files our checkpoints are made of, and those of other people.
+/// safetensors: an eight-byte length, a JSON header, then the tensors' bytes without gaps. Pure
+/// functions, for the files of our checkpoints and those of other programs.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +15,8 @@
 
 namespace stoker {
 
-/// The element types safetensors knows, smallest first. Types of less than a byte are counted in
-/// bits.
+/// The element types of safetensors, smallest first. Sizes are in bits, because some types are
+/// smaller than a byte.
 enum class TensorType : std::uint8_t {
   f4,
   f6_e2m3,
@@ -42,15 +42,15 @@ enum class TensorType : std::uint8_t {
   u64,
 };
 
-/// "BF16", as headers say it.
+/// Returns the name in headers, such as "BF16".
 std::string_view tensor_type_name(TensorType type) noexcept;
-/// `unsupported` for a name that is none of them.
+/// `unsupported` for an unknown name.
 Result<TensorType> parse_tensor_type(std::string_view name);
-/// Of one element: 4 to 64.
+/// Returns the size of one element: 4 to 64 bits.
 std::size_t tensor_type_bits(TensorType type) noexcept;
 
-/// The bytes of a tensor of this shape; `invalid_argument` if they are no whole number or exceed
-/// 2^63.
+/// Returns the size of a tensor of this shape; `invalid_argument` if it is not a whole number of
+/// bytes or exceeds 2^63.
 Result<std::uint64_t> tensor_bytes(TensorType type, std::span<const std::uint64_t> shape);
 
 struct SafetensorsEntry {
@@ -69,27 +69,27 @@ struct SafetensorsHeader {
   std::map<std::string, std::string> metadata;  ///< `__metadata__`
 };
 
-/// The eight bytes of the length and "{}": no tensor begins before.
+/// The eight bytes of the length and "{}": the smallest possible header.
 inline constexpr std::uint64_t kSafetensorsHeaderBytesMin = 10;
-/// Of the JSON, as in the format's own library.
+/// Limit of the JSON, the same as in the safetensors library.
 inline constexpr std::uint64_t kSafetensorsJsonBytesMax = 100'000'000;
 
-/// How many bytes the header needs in all, told from the file's first eight: `corrupt` for a length
-/// that the file cannot hold or that exceeds safetensors' own limit of 100 MB.
+/// Returns the size of the whole header, with the length, from the first eight bytes of the file.
+/// `corrupt` for a length beyond the end of the file or above kSafetensorsJsonBytesMax.
 Result<std::uint64_t> safetensors_header_bytes(std::span<const std::byte> first_eight,
                                                std::uint64_t file_size_bytes);
 
-/// Reads a whole header, by safetensors' rules and no others: sizes agree with shapes, ranges lie
-/// one behind the other from 0 to the end of the file, no name is a duplicate. `header` may hold
-/// bytes after it. `corrupt` names the tensor; `unsupported` for an element type that is not listed
-/// above.
+/// Reads a whole header by the rules of safetensors: sizes agree with shapes, ranges follow each
+/// other from 0 to the end of the file without gaps, names are unique. `header` may contain bytes
+/// after the header. `corrupt` names the tensor; `unsupported` for an element type that is not
+/// listed above.
 Result<SafetensorsHeader> parse_safetensors(std::span<const std::byte> header,
                                             std::uint64_t file_size_bytes);
 
-/// The header for tensors laid out in the given order, one behind the other: their begin and end
-/// are filled in. Padded with spaces so that the data starts at a multiple of `align_bytes`.
-/// `invalid_argument` for a duplicate name, one that is reserved or is not UTF-8, and for a header
-/// of more than kSafetensorsJsonBytesMax.
+/// Returns the header for tensors stored back to back in the given order, and sets their begin and
+/// end. The header is padded with spaces so that the data begins at a multiple of `align_bytes`.
+/// `invalid_argument` for a name that is a duplicate, reserved or not UTF-8, and for JSON of more
+/// than kSafetensorsJsonBytesMax.
 Result<std::string> format_safetensors(std::span<SafetensorsEntry> entries,
                                        const std::map<std::string, std::string>& metadata,
                                        std::size_t align_bytes);

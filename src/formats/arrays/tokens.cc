@@ -15,7 +15,7 @@ struct FormatRow {
   std::uint64_t head_bytes_max;
 };
 
-// In the order of the enumerators: the row of a format is its number.
+// In the order of the enumerators: a format is the index of its row.
 constexpr std::array<FormatRow, 4> kFormats = {{
     {TokenFormat::raw, "raw", 0},
     {TokenFormat::npy, "npy", kNpyHeadBytesMax},
@@ -65,7 +65,7 @@ Result<TokenFormat> parse_token_format(std::string_view name) {
   std::string all;
   for (const FormatRow& row : kFormats) all.append(all.empty() ? "" : ", ").append(row.name);
   return Status(Code::invalid_argument,
-                "no token format is called '" + std::string(name) + "'; there are " + all);
+                "unknown token format '" + std::string(name) + "'; there are " + all);
 }
 
 std::uint64_t token_head_bytes_max(TokenFormat format) noexcept {

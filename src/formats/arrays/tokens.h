@@ -1,6 +1,6 @@
 /// \file
-/// Token files of every kind, as one thing to the layers above: elements of one dtype, one after
-/// the other, cut into sequences and documents. They are arrays, not records of named fields.
+/// Token files of every kind, as the layers above see them: elements of one dtype, stored back to
+/// back, divided into sequences and documents. They are arrays, not records of named fields.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@
 
 namespace stoker {
 
-/// The kinds that are one file. Megatron's are two: layout_of_megatron().
+/// The formats with one file per dataset. Megatron's has two: layout_of_megatron().
 enum class TokenFormat : std::uint8_t {
   raw,       ///< Data only (raw_array.h).
   npy,       ///< NumPy's (npy.h).
@@ -25,16 +25,16 @@ enum class TokenFormat : std::uint8_t {
   shard001,  ///< "SHARD001", 64 bytes, then data (raw_array.h).
 };
 
-/// "raw", "npy", "counted", "shard001".
+/// Returns "raw", "npy", "counted" or "shard001".
 std::string_view token_format_name(TokenFormat format) noexcept;
-/// Reads token_format_name(); `invalid_argument`, with all of them, for anything else.
+/// Parses a token_format_name(); `invalid_argument`, with all names, for anything else.
 Result<TokenFormat> parse_token_format(std::string_view name);
 
-/// As much of the beginning of a file as parse_tokens() may want.
+/// Returns the most bytes from the beginning of a file that parse_tokens() needs.
 std::uint64_t token_head_bytes_max(TokenFormat format) noexcept;
 
-/// Where the tokens lie. The data are contiguous: sequence i + 1 begins where sequence i ends, and
-/// all of them lie inside the file that they were parsed from.
+/// Where the tokens are in a file. The data are contiguous: sequence i + 1 begins where sequence i
+/// ends, and all of them are inside the file that was parsed.
 ///
 /// Thread safety: immutable.
 struct TokenLayout {
@@ -42,26 +42,26 @@ struct TokenLayout {
   std::uint64_t data_offset_bytes = 0;
   std::uint64_t token_count = 0;
   std::uint64_t sequence_count = 0;
-  /// The length of every sequence, where there is no `index`: a 1-D array is one sequence, and an
-  /// array of more dimensions has one for each entry of the first. An empty array has none.
+  /// Length of every sequence if there is no `index`: a 1-D array is one sequence, an array of
+  /// more dimensions has one sequence per entry of the first. An empty array has none.
   std::uint64_t sequence_length = 0;
-  /// Megatron's: sequences of any length, and documents. The memory it looks at outlives it.
+  /// Megatron's index: sequences of any length, and documents. Its memory outlives the layout.
   std::optional<MegatronIndexView> index = {};
 
   std::uint64_t item_bytes() const noexcept { return dtype_size_bytes(dtype); }
   std::uint64_t data_size_bytes() const noexcept { return token_count * item_bytes(); }
 
-  /// Where sequence `i` < sequence_count lies in the file of the data.
+  /// Returns the range of sequence `i` < sequence_count in the data file.
   ByteRange sequence(std::uint64_t i) const noexcept;
   /// Without an index each sequence is a document.
   std::uint64_t document_count() const noexcept;
-  /// Document `i` < document_count().
+  /// Returns the sequences of document `i` < document_count().
   DocumentRange document(std::uint64_t i) const noexcept;
 };
 
-/// Looks at the header and the size of a file; never at its data. `dtype` is needed for `raw`, says
-/// what `counted` and `shard001` hold where that is not the usual, and for `npy`, which says it
-/// itself, must be the same (bfloat16 for the uint16 that carries it is the same).
+/// Parses the header and checks the size of a file; does not read its data. `dtype` is required for
+/// `raw` and overrides the default dtype of `counted` and `shard001`. An `npy` file states its
+/// dtype: `dtype` must be the same (bfloat16 is accepted for uint16, which carries it).
 Result<TokenLayout> parse_tokens(TokenFormat format, std::span<const std::byte> head,
                                  std::uint64_t size_bytes, std::optional<Dtype> dtype = {});
 
@@ -70,8 +70,8 @@ Result<TokenLayout> parse_tokens(TokenFormat format, std::span<const std::byte> 
 Result<TokenLayout> layout_of_megatron(std::span<const std::byte> idx,
                                        std::uint64_t bin_size_bytes);
 
-/// Writes one file of `samples` rows of `length` tokens, header first; what it writes,
-/// parse_tokens() of the same format and dtype reads. `npy` files have two dimensions.
+/// Writes one file of `samples` rows of `length` tokens, header first, that parse_tokens() reads
+/// with the same format and dtype. `npy` files have two dimensions.
 ///
 /// Thread safety: none.
 class TokenWriter {
@@ -84,8 +84,8 @@ class TokenWriter {
   /// Writes the header. `sink` outlives the writer.
   static Result<TokenWriter> make(ByteSink& sink, TokenFormat format, Dtype dtype, Shape shape);
 
-  /// The next tokens, whole ones, in any pieces. `invalid_argument`, and nothing written, if they
-  /// are more than the shape has room for.
+  /// Writes the next tokens. Any number of whole tokens per call. `invalid_argument`, with nothing
+  /// written, if they exceed the shape.
   Status append(std::span<const std::byte> tokens);
   /// `invalid_argument` if tokens are missing.
   Status finish();

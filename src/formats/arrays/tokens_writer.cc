@@ -38,7 +38,7 @@ Status TokenWriter::append(std::span<const std::byte> tokens) {
   STOKER_TRY(failure_);
   if (tokens.size() % dtype_size_bytes(dtype_) != 0)
     return Status(Code::invalid_argument, std::to_string(tokens.size()) +
-                                              " bytes are no whole number of " +
+                                              " bytes are not a whole number of " +
                                               std::string(dtype_name(dtype_)) + " tokens");
   if (tokens.size() > rest_bytes_)
     return Status(Code::invalid_argument, std::to_string(tokens.size()) +

@@ -4,8 +4,8 @@
 
 namespace stoker {
 
-/// As parse_strict_json(), for values that are kept: integers that do not fit 64 bits, which would
-/// be read as the nearest double, are refused, too.
+/// Like parse_strict_json(), but also rejects integers that do not fit 64 bits, which would be read
+/// as the nearest double. For values that are stored.
 Result<Json> parse_exact_json(std::string_view text, std::string_view what,
                               const StrictJsonLimits& limits = {});
 

@@ -57,8 +57,8 @@ void append_integer(std::string& out, Integer value) {
   out.append(digits.data(), std::to_chars(digits.begin(), digits.end(), value).ptr);
 }
 
-/// The shortest digits that are read as the same number. With a point or an exponent, so that it
-/// stays a float; JSON has no others than finite ones.
+/// Appends the shortest digits that read back as the same number, with a point or an exponent, so
+/// that it stays a float. NaN and infinities become null: JSON has only finite numbers.
 void append_double(std::string& out, double value) {
   if (!std::isfinite(value)) {
     out += "null";
@@ -100,7 +100,7 @@ void append_line(std::string& out, std::size_t indent_spaces) {
 
 struct Json::Object {
   Members by_name;
-  std::vector<const Members::value_type*> in_order;  // nodes of by_name, which stay where they are
+  std::vector<const Members::value_type*> in_order;  // nodes of by_name, which do not move
 
   Json& add(std::string_view name) {
     if (const auto found = by_name.find(name); found != by_name.end()) return found->second;

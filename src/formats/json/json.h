@@ -1,6 +1,6 @@
 /// \file
-/// A JSON value, to be built and written, or read after parse_strict_json(). Every function is
-/// compiled in json.cc, so that this header is light to include.
+/// A JSON value, to build and write, or to read after parse_strict_json(). Every function is
+/// defined in json.cc, to keep this header light.
 #pragma once
 
 #include <cstddef>
@@ -16,17 +16,17 @@
 
 namespace stoker {
 
-/// How Json::dump() writes. What is not UTF-8 is replaced by U+FFFD.
+/// How Json::dump() writes. Bytes that are not UTF-8 are replaced by U+FFFD.
 struct JsonStyle {
   std::size_t indent_spaces = 0;  ///< 0: one line without spaces.
-  bool is_ascii = false;          ///< Other characters are escaped.
-  bool is_sorted = false;         ///< Members by name instead of in the order they were added.
+  bool is_ascii = false;          ///< Escape all other characters.
+  bool is_sorted = false;         ///< Write members sorted by name, not in insertion order.
 };
 
 /// Null, a boolean, a number, a string, an array or an object.
 ///
-/// No function fails: where a value is of another type than asked for, the answer is 0, empty or
-/// null. One that was moved from is null.
+/// No function fails: if a value has another type than asked for, the result is 0, empty or null. A
+/// moved-from value is null.
 ///
 /// Thread safety: const methods from any thread.
 class Json {
@@ -67,11 +67,11 @@ class Json {
 
   bool is_null() const noexcept;
   bool is_boolean() const noexcept;
-  /// Of any kind.
+  /// A number of any kind.
   bool is_number() const noexcept;
-  /// Signed or unsigned.
+  /// A signed or unsigned integer.
   bool is_number_integer() const noexcept;
-  /// Every integer that was parsed without a minus is.
+  /// An unsigned integer, which is what every integer parsed without a minus sign becomes.
   bool is_number_unsigned() const noexcept;
   bool is_number_float() const noexcept;
   bool is_string() const noexcept;
@@ -83,10 +83,10 @@ class Json {
   const char* type_name() const noexcept;
 
   bool get_bool() const noexcept;
-  /// Of an integer; modulo 2^64 if it has no place in the type.
+  /// Returns an integer, modulo 2^64 if it does not fit the type.
   std::int64_t get_int64() const noexcept;
   std::uint64_t get_uint64() const noexcept;
-  /// Of any number.
+  /// Returns a number of any kind as a double.
   double get_double() const noexcept;
   const std::string& get_string() const noexcept;
 
@@ -95,17 +95,20 @@ class Json {
   bool empty() const noexcept { return size() == 0; }
 
   std::span<const Json> elements() const noexcept;
-  /// Null if there is no such element.
+  /// Returns null if there is no such element.
   const Json& operator[](std::size_t index) const noexcept;
-  /// Adds to an array, which null becomes. Valid until the next call.
+  /// Appends to an array; any other value becomes an empty array first. The reference is valid
+  /// until the next call.
   Json& push_back(Json value);
 
-  /// Takes O(log n), whatever the names are.
+  /// Returns the member, or null if there is none. Takes O(log n).
   const Json* find(std::string_view name) const;
   bool contains(std::string_view name) const { return find(name) != nullptr; }
-  /// The member of an object, which null becomes; null if it is new. Valid as long as the object.
+  /// Returns the member, which is added as null if it is missing. Any other value becomes an empty
+  /// object first. The reference is valid as long as the object.
   Json& operator[](std::string_view name);
-  /// In order of the bytes of their names: for (const auto& [name, value] : json.sorted_items()).
+  /// Returns the members, sorted by the bytes of their names: for (const auto& [name, value] :
+  /// json.sorted_items()).
   const Members& sorted_items() const noexcept;
 
   std::string dump(const JsonStyle& style = {}) const;
@@ -123,13 +126,13 @@ class Json {
       value_;
 };
 
-/// A member of an object that is being built. The object takes the value away.
+/// A member of an object that is being built. The constructor of the object moves the value out.
 struct Json::Field {
   std::string_view name;
   mutable Json value;
 };
 
-/// `text` as a JSON string: what Json(text).dump() writes.
+/// Returns `text` as a JSON string, as Json(text).dump() writes it.
 std::string quote_json(std::string_view text, bool is_ascii = false);
 
 }  // namespace stoker

@@ -7,13 +7,13 @@
 namespace stoker {
 namespace {
 
-/// Walks a text that is known to be JSON, so that brackets match and strings end. It stays inside
-/// of any other text too.
+/// Walks a text that is known to be JSON, so that brackets match and strings end. With any other
+/// text it still stays in bounds.
 class Walker {
  public:
   explicit Walker(std::string_view text) : text_(text) {}
 
-  /// Skips space, the bracket that opens, and what separates.
+  /// Skips spaces and separators. False at the end of the array or object.
   bool find_value() {
     at_ = text_.find_first_not_of(" \t\r\n,:", at_);
     if (at_ != std::string_view::npos && text_[at_] != ']' && text_[at_] != '}') return true;
@@ -26,7 +26,7 @@ class Walker {
     at_ = at_ == std::string_view::npos ? text_.size() : at_ + 1;
   }
 
-  /// The value that begins here.
+  /// Returns the value that begins here.
   std::string_view take() {
     const std::size_t begin = at_;
     std::size_t depth = 0;
@@ -44,8 +44,8 @@ class Walker {
           ++at_;
           break;
         default:
-          // A word or a number outside of brackets reaches to what separates; inside, so does
-          // what separates.
+          // Outside of brackets, a word or a number ends at a separator; inside, everything up to
+          // the next string or bracket is skipped.
           at_ = std::min(text_.find_first_of(depth > 0 ? "\"[]{}" : " \t\r\n,:]}", at_ + 1),
                          text_.size());
       }

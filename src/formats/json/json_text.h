@@ -1,6 +1,6 @@
 /// \file
-/// The pieces of a JSON text as they were written. A parsed document forgets the order of members
-/// and how numbers were spelled; what is passed on unread must forget neither.
+/// The parts of a JSON text as they were written. A parsed document loses the order of members and
+/// the spelling of numbers; text that is passed on unchanged must keep both.
 #pragma once
 
 #include <string>
@@ -10,11 +10,12 @@
 
 namespace stoker {
 
-/// The members of an object, in order: name, and the text of the value without the space around
-/// it. `object` must be the text of an object that parse_strict_json() has accepted.
+/// Returns the members of an object in order: the name, and the text of the value without
+/// surrounding spaces. `object` must be the text of an object that parse_strict_json() has
+/// accepted.
 std::vector<std::pair<std::string, std::string_view>> json_member_texts(std::string_view object);
 
-/// The same of an array's elements.
+/// Returns the texts of an array's elements in the same way.
 std::vector<std::string_view> json_element_texts(std::string_view array);
 
 }  // namespace stoker

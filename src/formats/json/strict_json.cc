@@ -14,7 +14,8 @@ namespace {
 
 using Parser = nlohmann::json;
 
-/// Counts what the parser has taken, because its event interface does not say where it stands.
+/// Counts the bytes that the parser has consumed, because its event interface does not report its
+/// position.
 class CountingIterator {
  public:
   using iterator_category = std::input_iterator_tag;
@@ -44,7 +45,7 @@ class CountingIterator {
   std::size_t* taken_;
 };
 
-/// Builds the document from the parser's events, and stops at the first broken limit.
+/// Builds the document from the parser's events, and stops at the first limit that is exceeded.
 class Builder final : public nlohmann::json_sax<Parser> {
  public:
   Builder(const StrictJsonLimits& limits, bool is_exact, const std::size_t& taken)
@@ -55,7 +56,7 @@ class Builder final : public nlohmann::json_sax<Parser> {
   bool number_integer(number_integer_t value) override { return add(value); }
   bool number_unsigned(number_unsigned_t value) override { return add(value); }
   bool number_float(number_float_t value, const string_t& text) override {
-    // The library hands integers that are too large for its types over as floats.
+    // The library reports integers that are too large for its types as floats.
     if (is_exact_ && text.find_first_of(".eE") == string_t::npos)
       return refuse(fmt::format("the integer {} does not fit 64 bits; write it as text, in quotes",
                                 shortened(text)));
@@ -87,14 +88,14 @@ class Builder final : public nlohmann::json_sax<Parser> {
   Json take() { return std::move(root_); }
 
  private:
-  /// The library's text quotes the input; what is JSON by its grammar gets a reason of our own.
+  /// The library's text quotes the input; valid JSON that is rejected gets its own reason.
   static std::string reason(std::string_view token, const Parser::exception& error) {
     constexpr int kNumberOverflow = 406;
     if (error.id == kNumberOverflow)
       return fmt::format("the number {} is too large for a double", shortened(token));
     const std::string_view text = error.what();
     if (text.find("surrogate") != std::string_view::npos)
-      return "half of a surrogate pair, which is no character";
+      return "half of a surrogate pair, which is not a character";
     if (text.find("ill-formed UTF-8") != std::string_view::npos) return "not UTF-8";
     return "not valid JSON";
   }
@@ -129,7 +130,7 @@ class Builder final : public nlohmann::json_sax<Parser> {
     if (++value_count_ > limits_.value_count_max) {
       return refuse(fmt::format("more than {} values", limits_.value_count_max));
     }
-    // A parent grows only when its last child is complete, so these addresses hold.
+    // A parent grows only when its last child is complete, so these addresses stay valid.
     open_.push_back(place(std::move(container)));
     return true;
   }
@@ -163,7 +164,7 @@ Result<Json> parse(std::string_view text, std::string_view what, const StrictJso
   if (text.starts_with("\xEF\xBB\xBF")) {
     return Status(Code::corrupt, fmt::format("{}: byte 0: a byte-order mark", what));
   }
-  // The library takes a zero byte for the end of the text, and would pass over what follows.
+  // The library treats a zero byte as the end of the text, and would ignore the rest.
   if (const std::size_t zero = text.find('\0'); zero != std::string_view::npos) {
     return Status(Code::corrupt, fmt::format("{}: byte {}: not valid JSON", what, zero));
   }

@@ -31,7 +31,7 @@ struct Expected {
   std::uint64_t block_bytes = 0;  ///< 0: records are items.
 };
 
-/// First the table, piece by piece, then, if anything is left behind the items, the end of it.
+/// Reads the table, piece by piece, then, if bytes follow the items, the footer.
 class LitdataScanner final : public ShardScanner {
  public:
   LitdataScanner(OffsetTable table, std::uint64_t size_bytes, const Expected& expected)
@@ -76,7 +76,7 @@ class LitdataScanner final : public ShardScanner {
     const std::uint64_t tokens_bytes = table_.end_bytes() - table_.first_bytes();
     if (tokens_bytes % expected_.token_bytes != 0) {
       return corrupt_at(table_.first_bytes(),
-                        fmt::format("{} bytes are no whole number of tokens of {}", tokens_bytes,
+                        fmt::format("{} bytes are not a whole number of tokens of {}", tokens_bytes,
                                     expected_.token_bytes));
     }
     const std::uint64_t count = tokens_bytes / expected_.token_bytes;

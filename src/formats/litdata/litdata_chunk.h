@@ -5,8 +5,8 @@
 ///     item of a PyTreeLoader: u32 size of each leaf | the leaves
 ///     item of a TokensLoader: tokens, and nothing else
 ///
-/// Behind the last item there may be the rows once more, as Arrow: | Arrow IPC | u32 size |
-/// "LDARW01\0". They are not read, and where the items are empty because of them, the chunk is
+/// After the last item, the rows may be stored a second time, as Arrow: | Arrow IPC | u32 size |
+/// "LDARW01\0". The Arrow rows are not read; if the items are empty because of them, the chunk is
 /// `unsupported`. There are no checksums. A truncated chunk is always `corrupt`.
 #pragma once
 
@@ -21,29 +21,29 @@
 
 namespace stoker {
 
-/// Reads chunks that are not compressed; others go through inflate_litdata_chunk() first.
+/// Reads uncompressed chunks; decompress others with inflate_litdata_chunk() first.
 ///
 /// Thread safety: const methods from any thread.
 class LitdataReader final : public ShardReader {
  public:
   struct Options {
-    /// For tokens: records are blocks of this many, whatever the items were, and what is left at
-    /// the end of a chunk is dropped, as LitData does. 0: records are the items as written.
+    /// For tokens: records are blocks of this many tokens, regardless of the items. The remainder
+    /// at the end of a chunk is dropped, as in LitData. 0: records are the items as written.
     std::uint64_t block_tokens = 0;
   };
 
-  /// `invalid_argument` for blocks of a dataset that is not tokens.
+  /// `invalid_argument` for blocks of a dataset that is not tokens, or of 2^32 tokens or more.
   static Result<std::unique_ptr<LitdataReader>> make(const LitdataIndex& index, Options options);
   static Result<std::unique_ptr<LitdataReader>> make(const LitdataIndex& index) {
     return make(index, Options());
   }
 
   Result<std::unique_ptr<ShardScanner>> scan(std::uint64_t size_bytes) const override;
-  /// As scan(), and that the numbers of samples and tokens are those of the index.
+  /// Like scan(), and also checks the numbers of samples and tokens against the index.
   Result<std::unique_ptr<ShardScanner>> scan_chunk(const LitdataChunk& chunk,
                                                    std::uint64_t size_bytes) const;
 
-  /// Beside the record and `out.storage`, views look into the reader (names), which must outlive
+  /// Views refer to the record, to `out.storage` or to the reader (names), which must outlive
   /// `out`. LitData has no keys.
   Status split(std::span<const std::byte> record, std::uint64_t record_offset_bytes,
                SampleView& out) const override;

@@ -4,7 +4,7 @@
 
 namespace stoker {
 
-/// The row of "litdata", which is only read.
+/// The table row of "litdata", which is read-only.
 const ShardFormat& litdata_format();
 
 }  // namespace stoker

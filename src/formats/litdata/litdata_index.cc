@@ -52,7 +52,7 @@ Status parse_leaves(const JsonView& config, LitdataIndex& index) {
     }
     index.leaves.push_back(*std::move(leaf));
   }
-  // Before 0.2.21 no loader was named, and the writer chose: a tensor of one dimension alone was
+  // Before 0.2.21 the index did not name a loader, and the writer chose: a single 1-D tensor was
   // stored as tokens.
   STOKER_ASSIGN(const JsonView loader, config.at_or_null("item_loader"));
   if (loader.is_null() && count == 1) {
@@ -83,7 +83,7 @@ Status parse_config(const JsonView& config, LitdataIndex& index) {
   return parse_leaves(config, index);
 }
 
-/// As for MDS, and ':' too: "chunk-0-0.zstd:4.bin".
+/// Same rule as for MDS, with ':' allowed: "chunk-0-0.zstd:4.bin".
 bool is_filename(const std::string& name) {
   const bool plain = std::ranges::all_of(name, [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
@@ -99,7 +99,7 @@ Result<LitdataChunk> parse_chunk(const JsonView& object) {
   STOKER_ASSIGN(chunk.filename, filename.text());
   if (!is_filename(chunk.filename)) {
     return filename.corrupt(
-        fmt::format("{} is no name of a file: 1 to 128 of [A-Za-z0-9._:-], no \"..\"",
+        fmt::format("{} is not a valid file name: 1 to 128 of [A-Za-z0-9._:-], no \"..\"",
                     quote_for_message(chunk.filename)));
   }
   STOKER_ASSIGN(const JsonView size, object.at("chunk_bytes"));

@@ -1,5 +1,5 @@
 /// \file
-/// index.json of a LitData dataset: its chunks, and what their samples are.
+/// index.json of a LitData dataset: its chunks, and the structure of their samples.
 ///
 ///     {"chunks": [{"chunk_bytes": ..., "chunk_size": samples, "dim": null | tokens,
 ///                  "filename": "chunk-0-0.bin"}, ...],
@@ -8,7 +8,7 @@
 ///                 "data_format": ["int", "str"], "data_spec": pytree as JSON text,
 ///                 "encryption": null, "item_loader": "PyTreeLoader" | "TokensLoader", ...}, ...}
 ///
-/// Before 0.2.21 there was no item_loader: samples that are one tensor of one dimension are tokens.
+/// Before 0.2.21 there was no item_loader: samples of a single 1-D tensor are tokens.
 #pragma once
 
 #include <cstdint>
@@ -24,11 +24,11 @@ namespace stoker {
 
 struct LitdataChunk {
   std::string filename;
-  /// Of the chunk before it was compressed as a whole, but after its frames were. Before 0.2.40
-  /// LitData left out the table of offsets.
+  /// Size of the chunk before compression as a whole, but after compression of its frames. Before
+  /// 0.2.40 LitData did not count the table of offsets.
   std::uint64_t size_bytes = 0;
   std::uint64_t sample_count = 0;
-  std::optional<std::uint64_t> token_count;  ///< Of chunks of tokens.
+  std::optional<std::uint64_t> token_count;  ///< For chunks of tokens.
 };
 
 struct LitdataIndex {
@@ -42,12 +42,12 @@ struct LitdataIndex {
 
   std::vector<LitdataChunk> chunks;
   Compression compression = Compression::none;
-  bool is_tokens = false;           ///< Tokens without structure, one after the other.
-  std::vector<LitdataLeaf> leaves;  ///< One, a flat array, if is_tokens.
+  bool is_tokens = false;           ///< Tokens without structure, back to back.
+  std::vector<LitdataLeaf> leaves;  ///< If is_tokens: one leaf, a flat array.
 };
 
-/// `corrupt` names the key at fault. `unsupported`, with the reason, for encryption, pickle,
-/// other compressions and other item loaders (Parquet).
+/// `corrupt` names the key in error. `unsupported`, with the reason, for encryption, pickle, other
+/// compressions and other item loaders (Parquet).
 Result<LitdataIndex> parse_litdata_index(std::string_view text);
 
 }  // namespace stoker

@@ -21,7 +21,7 @@ Status corrupt_at(std::uint64_t offset_bytes, std::string_view message) {
   return {Code::corrupt, fmt::format("byte {}: {}", offset_bytes, message)};
 }
 
-/// The end of a vector, as far as it may grow.
+/// Appends to a vector.
 class AppendSink final : public ByteSink {
  public:
   explicit AppendSink(std::vector<std::byte>& out) : out_(out) {}
@@ -34,13 +34,13 @@ class AppendSink final : public ByteSink {
   std::vector<std::byte>& out_;
 };
 
-/// The ratio is for the caller, who sees the whole chunk: one sample in it may well be a thousand
-/// zeros.
+/// No limit on the ratio: the caller checks it for the whole chunk, where one sample may be a
+/// thousand zeros.
 Result<Decompressor> make_decompressor() {
   return Decompressor::make(Codec::zstd, {.output_bytes_max = 0, .ratio_max = UINT64_MAX});
 }
 
-/// One frame, which lies at `at` in the file, at the end of `out`; at most `bytes_max` of it.
+/// Appends the contents of one frame, at offset `at` of the file, to `out`; at most `bytes_max`.
 Status append_frame(Decompressor& decompressor, std::span<const std::byte> compressed,
                     std::uint64_t at, std::uint64_t bytes_max, std::vector<std::byte>& out) {
   decompressor.restart(bytes_max);
@@ -50,7 +50,7 @@ Status append_frame(Decompressor& decompressor, std::span<const std::byte> compr
   return status.with_context(fmt::format("byte {}", at));
 }
 
-/// How large the plain form of `file` may become.
+/// Returns the largest allowed size of the plain form of `file`.
 std::uint64_t plain_bytes_max(std::span<const std::byte> file,
                               const LitdataInflateOptions& options) {
   std::uint64_t by_ratio = 0;
@@ -84,7 +84,7 @@ Result<std::vector<std::byte>> inflate_samples(std::span<const std::byte> file,
                   table.feed(file.subspan(table.wants().offset_bytes), items));
   }
   const std::uint64_t bytes_max = plain_bytes_max(file, options);
-  // As large as the table in the file, which is there.
+  // Same size as the table in the file, which is inside the file.
   std::vector<std::byte> plain(file.begin(),
                                file.begin() + static_cast<std::ptrdiff_t>(table.table_end_bytes()));
   STOKER_ASSIGN(Decompressor decompressor, make_decompressor());
@@ -108,7 +108,7 @@ Result<std::vector<std::byte>> inflate_samples(std::span<const std::byte> file,
   return plain;
 }
 
-/// The directory of a file of frames, all of it inside the file.
+/// The tables of a file of frames, checked to be inside the file.
 struct FramedChunk {
   std::span<const std::byte> file;
   std::uint64_t sample_count = 0;
@@ -137,7 +137,7 @@ struct FramedChunk {
     return chunk;
   }
 
-  /// Of a sample in the plain chunk, from the first on.
+  /// Returns the offset of a sample, counted from the first, in the plain chunk.
   std::uint64_t sample_offset(std::uint64_t sample) const {
     return load_number<std::uint32_t>(file, kPrefixBytes + 4 * sample);
   }
@@ -147,7 +147,7 @@ struct FramedChunk {
   }
 };
 
-/// The table of the plain chunk from that of the framed one.
+/// Makes the table of the plain chunk from that of the framed one.
 Result<std::vector<std::byte>> make_plain_table(const FramedChunk& chunk, std::uint64_t bytes_max) {
   const std::uint64_t table_bytes = 4 * (chunk.sample_count + 2);
   std::vector<std::byte> plain(table_bytes);
@@ -217,7 +217,7 @@ Result<std::vector<std::byte>> inflate_frames(std::span<const std::byte> file,
 Result<std::vector<std::byte>> inflate_whole(const LitdataChunk& chunk,
                                              std::span<const std::byte> file,
                                              const LitdataInflateOptions& options) {
-  // Before 0.2.40 the index counted the items alone.
+  // Before 0.2.40 the index counted only the items.
   const std::uint64_t with_table_bytes =
       std::max(chunk.size_bytes, chunk.size_bytes + 4 * (chunk.sample_count + 2));
   const DecompressLimits limits = {

@@ -1,7 +1,7 @@
 /// \file
-/// Compressed LitData chunks become the plain ones that LitdataReader reads. LitData uses zstd in
-/// three ways: over the file as a whole; over each sample, with the offsets of what came out; and
-/// over batches of samples, in a file of its own kind:
+/// Decompresses LitData chunks to the plain form that LitdataReader reads. LitData uses zstd in
+/// three ways: on the file as a whole; on each sample, with offsets of the compressed samples; and
+/// on batches of samples, in a separate file format:
 ///
 ///     "LDFZ01\0\0" | u16 version 1 | u16 flags 0 | u32 N | u32 samples in a frame | u32 F |
 ///     u32 off[N+1], of the samples, uncompressed, from 0 |
@@ -20,15 +20,15 @@
 namespace stoker {
 
 struct LitdataInflateOptions {
-  /// Of the plain chunk. Offsets have 32 bits, so that no chunk is larger than the default.
+  /// Limit of the plain chunk. Offsets have 32 bits, so no chunk is larger than the default.
   std::uint64_t output_bytes_max = UINT32_MAX;
-  /// Plain over compressed, looked at above 1 MiB.
+  /// Limit of plain over compressed size, applied above 1 MiB.
   std::uint64_t ratio_max = 1000;
 };
 
-/// The plain form of `file`, which holds `chunk` of `index`. Where the index speaks of batches or
-/// samples, but the file is plain (LitData leaves some alone, and its own reader cannot read
-/// them), it is returned as it is; the two cannot be taken for each other. `corrupt` names the
+/// Returns the plain form of `file`, which contains `chunk` of `index`. If the index says batches
+/// or samples but the file is plain (LitData leaves some uncompressed, and its own reader cannot
+/// read them), returns the file unchanged; the two forms cannot be confused. `corrupt` names the
 /// chunk and the offset.
 Result<std::vector<std::byte>> inflate_litdata_chunk(const LitdataIndex& index,
                                                      const LitdataChunk& chunk,

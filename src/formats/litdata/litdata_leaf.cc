@@ -13,7 +13,7 @@
 namespace stoker {
 namespace {
 
-/// NumPy's own limit.
+/// NumPy's limit.
 constexpr std::uint32_t kDimensionsMax = 64;
 
 constexpr std::string_view kPlainBytes[] = {
@@ -28,8 +28,8 @@ constexpr std::optional<Dtype> kNumpyCodes[] = {
     Dtype::float64, std::nullopt,  std::nullopt,  Dtype::boolean,
 };
 
-/// Some types have two codes, of which LitData writes the second. 4 to 7 are complex numbers; 10 is
-/// bfloat16, which LitData names but cannot write.
+/// Some types have two codes; LitData writes the second. 4 to 7 are complex numbers; 10 is
+/// bfloat16, which LitData lists but cannot write.
 constexpr std::optional<Dtype> kTorchCodes[] = {
     Dtype::float32, Dtype::float32, Dtype::float64, Dtype::float64, std::nullopt, std::nullopt,
     std::nullopt,   std::nullopt,   Dtype::float16, Dtype::float16, std::nullopt, Dtype::uint8,
@@ -50,8 +50,8 @@ Result<Dtype> find_dtype(std::span<const std::optional<Dtype>> codes, std::uint6
   return *codes[code];
 }
 
-/// Tensors had a little-endian header at first. Codes and ranks are small, so that either order is
-/// known by the first number that is not 0.
+/// Early versions wrote a little-endian header for tensors. Codes and ranks are small, so the first
+/// number that is not 0 shows the byte order.
 bool is_big_endian(std::span<const std::byte> value) {
   const auto code = load_number<std::uint32_t>(value);
   return (code != 0 ? code : load_number<std::uint32_t>(value, 4)) > UINT16_MAX;
@@ -88,7 +88,7 @@ Status decode_headed_array(bool is_tensor, std::span<const std::byte> value, Sam
   const std::size_t left_bytes = value.size() - header_bytes;
   if (empty ? left_bytes != 0 : overflow || size_bytes != left_bytes) {
     return {Code::corrupt,
-            fmt::format("the array's shape does not take the {} bytes it has", left_bytes)};
+            fmt::format("the array's shape does not match its {} bytes", left_bytes)};
   }
   field.bytes = value.subspan(header_bytes);
   field.dtype = dtype_descr(dtype);
@@ -102,7 +102,7 @@ Status decode_flat_array(Dtype dtype, std::span<const std::byte> value, SampleVi
   const std::uint64_t count = value.size() / dtype_size_bytes(dtype);
   if (count * dtype_size_bytes(dtype) != value.size()) {
     return {Code::corrupt,
-            fmt::format("{} bytes are no whole number of {}", value.size(), dtype_name(dtype))};
+            fmt::format("{} bytes are not a whole number of {}", value.size(), dtype_name(dtype))};
   }
   std::vector<std::byte>& room = storage.storage.emplace_back(sizeof count);
   std::memcpy(room.data(), &count, sizeof count);
@@ -150,7 +150,7 @@ Result<LitdataLeaf> parse_litdata_format(std::string_view name, std::string_view
                   "format \"pickle\": a pickle is a program, and is not run; give the samples "
                   "values of str, int, float, bytes, NumPy or torch, and no None");
   }
-  return Status(Code::unsupported, fmt::format("format {} is none of LitData's own; store bytes",
+  return Status(Code::unsupported, fmt::format("format {} is not one of LitData's own; store bytes",
                                                quote_for_message(format)));
 }
 

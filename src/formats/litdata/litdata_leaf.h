@@ -1,6 +1,6 @@
 /// \file
-/// What the leaves of LitData samples are. A format is a text in the index: "str", "int",
-/// "no_header_tensor:1". Pickle is code, and refused.
+/// The types of the leaves of LitData samples. A format is a string in the index: "str", "int",
+/// "no_header_tensor:1". Pickle is code, and is rejected.
 ///
 ///     str, text            text
 ///     int, float           int64, float64      8 bytes
@@ -32,15 +32,15 @@ struct LitdataLeaf {
   std::string name;
   Kind kind = Kind::plain;
   FieldType type = FieldType::bytes;
-  std::optional<Dtype> dtype;  ///< Of numbers and flat arrays.
+  std::optional<Dtype> dtype;  ///< For numbers and flat arrays.
 };
 
-/// `unsupported` for pickle, for what a user's own serializer wrote, and for element types that
-/// NumPy has no little-endian number for; `corrupt` for a dtype that is none.
+/// `unsupported` for pickle, for the output of user-defined serializers, and for element types
+/// without a little-endian NumPy type; `corrupt` for an unknown dtype.
 Result<LitdataLeaf> parse_litdata_format(std::string_view name, std::string_view format);
 
-/// Reads one leaf into `field`, all but its name. Its views are inside `value` or `storage`'s
-/// `storage`. `corrupt` says what is wrong with the value, not where it lies.
+/// Decodes one leaf into `field`, except its name. Views refer to `value` or to `storage.storage`.
+/// `corrupt` says what is wrong with the value, but not its offset.
 Status decode_litdata_leaf(const LitdataLeaf& leaf, std::span<const std::byte> value,
                            SampleView& storage, FieldView& field);
 

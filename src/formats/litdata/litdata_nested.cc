@@ -120,7 +120,7 @@ class Translator {
     }
   }
 
-  /// n values of one kind without tags.
+  /// Translates n values of one kind without tags.
   Status translate_list(Tag element) {
     std::uint32_t count = 0;
     STOKER_TRY(take(count));

@@ -11,7 +11,7 @@
 ///      6 records  u32 n | u32 k | k x (u32 size, UTF-8) | n x k x (u8 0x10 null, 0x11 string,
 ///                 0x12 integer, 0x13 float, 0x14 bool; payload as above)
 ///
-/// A leaf that starts with a byte above 0x20 is JSON as it is (older LitData).
+/// A leaf that starts with a byte above 0x20 is JSON text (older LitData).
 #pragma once
 
 #include <cstddef>
@@ -21,10 +21,10 @@
 
 namespace stoker {
 
-/// Sets `field.bytes` to JSON in `value` or in `storage.storage`. Floats keep their value exactly;
-/// those that JSON has no number for are NaN, Infinity and -Infinity, as Python writes and reads
-/// them. JSON that was JSON before is passed on unread. `corrupt` also for text that is 100 times
-/// the size of its binary form, which names repeated in every record can reach.
+/// Sets `field.bytes` to JSON in `value` or in `storage.storage`. Floats keep their exact value;
+/// those that JSON cannot represent become NaN, Infinity and -Infinity, as in Python. Values that
+/// are JSON already are passed on without parsing. `corrupt` also for text larger than 64 KiB plus
+/// 100 times its binary form, which names repeated in every record can reach.
 Status decode_litdata_json(std::span<const std::byte> value, SampleView& storage, FieldView& field);
 
 }  // namespace stoker

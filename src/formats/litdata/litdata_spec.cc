@@ -9,14 +9,14 @@
 namespace stoker {
 namespace {
 
-/// What an index can reasonably hold; the depth is bounded by that of the JSON.
+/// Enough for any real index; the JSON parser limits the depth.
 constexpr std::size_t kLeavesMax = 100'000;
-/// Names repeat those of their parents.
+/// A limit because each name contains those of its parents.
 constexpr std::size_t kNameBytesMax = 4096;
 
 class Walker {
  public:
-  /// `prefix`: the name of `node`, empty at the root.
+  /// `prefix` is the name of `node`, empty at the root.
   Status walk(const JsonView& node, const std::string& prefix) {
     STOKER_ASSIGN(const JsonView type, node.at("type"));
     STOKER_ASSIGN(const JsonView children, node.at("children_spec"));
@@ -51,7 +51,7 @@ class Walker {
     return {};
   }
 
-  /// What the children of a node are called.
+  /// Returns the names of a node's children.
   Result<std::vector<std::string>> keys_of(const JsonView& node, const JsonView& type,
                                            std::size_t count) {
     STOKER_ASSIGN(const std::string name, type.text());

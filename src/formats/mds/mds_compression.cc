@@ -32,7 +32,7 @@ Result<std::vector<std::byte>> compress_gzip(int level, std::span<const std::byt
   if (deflateInit2(&stream, level, Z_DEFLATED, kGzip, kMemory, Z_DEFAULT_STRATEGY) != Z_OK) {
     return Status(Code::unsupported, "gzip: zlib cannot start");
   }
-  // Shards stay below 4 GiB, the most that fits one call. The bound may be more than that.
+  // Shards are below 4 GiB, which fits one call. The bound may be larger.
   std::vector<std::byte> out(deflateBound(&stream, raw.size()));
   stream.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(raw.data()));
   stream.avail_in = static_cast<uInt>(raw.size());
@@ -56,7 +56,7 @@ struct Row {
   Codec codec;
   int level;
   int level_min;
-  int level_max;  ///< Snappy has no levels; our name for its only one is 0.
+  int level_max;  ///< Snappy has no levels; 0 stands for its only one.
 };
 constexpr Row kCompressions[] = {
     {"zstd", Codec::zstd, 3, 1, 22},    {"gz", Codec::gzip, 9, 0, 9},

@@ -1,5 +1,5 @@
 /// \file
-/// MDS compresses a shard as a whole, and takes digests of both forms.
+/// MDS compresses whole shards, and stores digests of both forms.
 #pragma once
 
 #include <cstddef>
@@ -21,22 +21,22 @@ struct MdsCompression {
   std::string_view extension() const noexcept { return codec == Codec::zstd ? "zstd" : "gz"; }
 };
 
-/// "zstd", "zstd:1" to "zstd:22", "gz", "gz:0" to "gz:9", "br", "br:0" to "br:11", "bz2", "bz2:1"
-/// to "bz2:9", "snappy". `unsupported` for other names, `corrupt` for other levels.
+/// Parses "zstd", "zstd:1" to "zstd:22", "gz", "gz:0" to "gz:9", "br", "br:0" to "br:11", "bz2",
+/// "bz2:1" to "bz2:9", "snappy". `unsupported` for other names, `corrupt` for other levels.
 Result<MdsCompression> parse_mds_compression(std::string_view text);
-/// As parse_mds_compression(), but `unsupported` for what is only read (br, bz2, snappy).
+/// Like parse_mds_compression(), but `unsupported` for codecs that are read only (br, bz2, snappy).
 Result<MdsCompression> parse_mds_write_compression(std::string_view text);
 
-/// With zstd or gz. The same bytes each time (a gzip header without a time of day).
+/// Compresses with zstd or gz. Reproducible: the gzip header contains no time.
 Result<std::vector<std::byte>> compress_mds(const MdsCompression& compression,
                                             std::span<const std::byte> raw);
 
-/// `corrupt` if `bytes` have another size or another digest than the index says; `unsupported` if
-/// one of its digests is unknown.
+/// `corrupt` if the size or a digest of `bytes` differs from the index; `unsupported` if the index
+/// uses an unknown digest.
 Status check_mds_file(const MdsFile& file, std::span<const std::byte> bytes);
 
-/// The raw shard from its compressed file: size and digests checked before and after, and never
-/// more bytes out than the index says.
+/// Decompresses a shard. Checks size and digests before and after, and never writes more bytes than
+/// the index says.
 Result<std::vector<std::byte>> inflate_mds_shard(const MdsShard& shard,
                                                  std::span<const std::byte> compressed);
 

@@ -1,4 +1,4 @@
-// Writing of mds_encoding.h.
+// The writing part of mds_encoding.h.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,6 +15,7 @@ namespace stoker {
 namespace {
 
 using internal::dtype_of;
+using internal::load_at;
 
 Status cannot_hold(const MdsEncoding& encoding, std::string_view reason) {
   return {Code::invalid_argument,
@@ -25,8 +26,8 @@ bool is_raw(FieldType type) {
   return type == FieldType::bytes || type == FieldType::text || type == FieldType::json;
 }
 
-/// What is no number where numbers are wanted: its bytes would pass for one now and then, and read
-/// as nonsense.
+/// Rejects values that are not numbers where numbers are expected: their bytes might pass as one,
+/// and would be read back as a meaningless number.
 Status refuse_raw(const MdsEncoding& encoding, const FieldView& field) {
   if (!is_raw(field.type)) return {};
   return cannot_hold(encoding, field.type == FieldType::text   ? "the value is text"
@@ -34,8 +35,8 @@ Status refuse_raw(const MdsEncoding& encoding, const FieldView& field) {
                                                                : "the value is bytes");
 }
 
-/// With what Python's json writes and reads beyond the standard: NaN, Infinity and halves of
-/// surrogate pairs. Such texts lie in datasets, and are to be kept as they are.
+/// Accepts what Python's json writes and reads beyond the standard: NaN, Infinity and lone
+/// surrogates. Existing datasets contain such texts, and they are kept unchanged.
 bool is_python_json(std::string_view value) {
   if (is_json(value)) return !value.starts_with("\xef\xbb\xbf");
   std::string text(value);
@@ -54,25 +55,58 @@ bool is_python_json(std::string_view value) {
   return is_json(text);
 }
 
-/// A value of text or JSON must be what its readers will take it for.
+/// Checks that text is UTF-8 and that JSON is valid.
 Status check_readable(const MdsEncoding& encoding, const FieldView& field) {
   if (encoding.type == FieldType::text && !is_utf8(field.bytes))
     return cannot_hold(encoding, "the value is not UTF-8, as text is; a tar holds any bytes");
   const std::string_view text(reinterpret_cast<const char*>(field.bytes.data()),
                               field.bytes.size());
   if (encoding.type == FieldType::json && !is_python_json(text))
-    return cannot_hold(encoding, "the value is no JSON; a tar holds any bytes");
+    return cannot_hold(encoding, "the value is not JSON; a tar holds any bytes");
   return {};
 }
 
-/// The shape of a field of numbers: that of an array, else one dimension. `flat` gives it room.
+/// As Python's str() writes it: "1.0".
+std::string python_text(double value) {
+  std::string text = fmt::format("{}", value);
+  if (text.find_first_not_of("-0123456789") == std::string::npos) text += ".0";
+  return text;
+}
+
+/// A number as text; text must be one.
+Status encode_number_text(const MdsEncoding& encoding, const FieldView& field,
+                          std::vector<std::byte>& out) {
+  const std::size_t begin = out.size();
+  if (is_raw(field.type)) {
+    out.insert(out.end(), field.bytes.begin(), field.bytes.end());
+  } else {
+    STOKER_ASSIGN(const Dtype dtype, dtype_of(field));
+    const bool fits =
+        encoding.type == FieldType::int64 ? dtype == Dtype::int64 : dtype == Dtype::float64;
+    if (!fits || field.bytes.size() != sizeof(std::uint64_t))
+      return cannot_hold(encoding, fmt::format("the value is {}, or several", dtype_name(dtype)));
+    const std::string text = dtype == Dtype::int64
+                                 ? fmt::format("{}", load_at<std::int64_t>(field.bytes, 0))
+                                 : python_text(load_at<double>(field.bytes, 0));
+    const auto bytes = std::as_bytes(std::span(text));
+    out.insert(out.end(), bytes.begin(), bytes.end());
+  }
+  SampleView storage;
+  FieldView read;
+  if (!decode_mds_value(encoding, std::span(out).subspan(begin), storage, read).ok())
+    return cannot_hold(encoding, "the value is not a number");
+  return {};
+}
+
+/// Returns the shape of a field of numbers: that of an array, otherwise one dimension, stored in
+/// `flat`.
 Result<std::span<const std::uint64_t>> shape_of(const FieldView& field, Dtype dtype,
                                                 std::uint64_t& flat) {
   const std::uint64_t item_bytes = dtype_size_bytes(dtype);
   if (field.type != FieldType::array) {
     flat = field.bytes.size() / item_bytes;
     if (flat * item_bytes != field.bytes.size()) {
-      return Status(Code::invalid_argument, fmt::format("{} bytes are no whole number of {}",
+      return Status(Code::invalid_argument, fmt::format("{} bytes are not a whole number of {}",
                                                         field.bytes.size(), dtype_name(dtype)));
     }
     return std::span<const std::uint64_t>(&flat, 1);
@@ -85,7 +119,7 @@ Result<std::span<const std::uint64_t>> shape_of(const FieldView& field, Dtype dt
   if (overflow || size_bytes != field.bytes.size()) {
     return Status(
         Code::invalid_argument,
-        fmt::format("the array has {} bytes, its shape says otherwise", field.bytes.size()));
+        fmt::format("the array has {} bytes, which does not match its shape", field.bytes.size()));
   }
   return field.shape;
 }
@@ -135,7 +169,7 @@ Status encode_ndarray(const MdsEncoding& encoding, const FieldView& field,
   return {};
 }
 
-/// One number, of the type that `encoding` has.
+/// Checks that the field is one number of the type that `encoding` has.
 Status check_scalar(const MdsEncoding& encoding, const FieldView& field) {
   STOKER_TRY(refuse_raw(encoding, field));
   STOKER_ASSIGN(const Dtype dtype, dtype_of(field));
@@ -157,6 +191,7 @@ Status encode_mds_value(const MdsEncoding& encoding, const FieldView& field,
     STOKER_TRY(refuse_raw(encoding, field));
     return encode_ndarray(encoding, field, out);
   }
+  if (encoding.is_number_text) return encode_number_text(encoding, field, out);
   if (encoding.fixed_bytes) {
     STOKER_TRY(check_scalar(encoding, field));
   } else if (!is_raw(field.type)) {

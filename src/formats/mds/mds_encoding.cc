@@ -1,4 +1,4 @@
-// Reading of mds_encoding.h; mds_encode.cc writes.
+// The reading part of mds_encoding.h; mds_encode.cc writes.
 #include "formats/mds/mds_encoding.h"
 
 #include <fmt/format.h>
@@ -20,13 +20,13 @@ struct NamedType {
 };
 
 constexpr NamedType kVariable[] = {
-    {"bytes", FieldType::bytes},      {"str", FieldType::text},
-    {"json", FieldType::json},        {"str_int", FieldType::text},
-    {"str_float", FieldType::text},   {"str_decimal", FieldType::text},
-    {"pil", FieldType::bytes},        {"jpeg", FieldType::bytes},
-    {"jpeg_array", FieldType::bytes}, {"jpegarray", FieldType::bytes},
-    {"png", FieldType::bytes},        {"list[pil]", FieldType::bytes},
-    {"list[jpeg]", FieldType::bytes}, {"list[png]", FieldType::bytes},
+    {"bytes", FieldType::bytes},       {"str", FieldType::text},
+    {"json", FieldType::json},         {"str_int", FieldType::int64},
+    {"str_float", FieldType::float64}, {"str_decimal", FieldType::text},
+    {"pil", FieldType::bytes},         {"jpeg", FieldType::bytes},
+    {"jpeg_array", FieldType::bytes},  {"jpegarray", FieldType::bytes},
+    {"png", FieldType::bytes},         {"list[pil]", FieldType::bytes},
+    {"list[jpeg]", FieldType::bytes},  {"list[png]", FieldType::bytes},
 };
 
 constexpr Dtype kNumbers[] = {Dtype::uint8,   Dtype::int8,    Dtype::uint16, Dtype::int16,
@@ -77,6 +77,7 @@ Result<MdsEncoding> parse_ndarray(std::string_view text) {
   MdsEncoding encoding = {.text = std::string(text),
                           .type = FieldType::array,
                           .is_ndarray = true,
+                          .is_number_text = false,
                           .dtype = {},
                           .shape = {},
                           .fixed_bytes = {}};
@@ -110,6 +111,7 @@ Result<MdsEncoding> parse_mds_encoding(std::string_view text) {
     return MdsEncoding{.text = std::string(text),
                        .type = known.type,
                        .is_ndarray = false,
+                       .is_number_text = known.name == "str_int" || known.name == "str_float",
                        .dtype = {},
                        .shape = {},
                        .fixed_bytes = {}};
@@ -118,6 +120,7 @@ Result<MdsEncoding> parse_mds_encoding(std::string_view text) {
     return MdsEncoding{.text = std::string(text),
                        .type = scalar_type(*dtype),
                        .is_ndarray = false,
+                       .is_number_text = false,
                        .dtype = dtype,
                        .shape = {},
                        .fixed_bytes = static_cast<std::uint32_t>(dtype_size_bytes(*dtype))};
@@ -135,7 +138,7 @@ Result<MdsEncoding> parse_mds_encoding(std::string_view text) {
 
 namespace {
 
-/// The dimensions in front of an array's elements, widened into `storage`.
+/// Takes the dimensions before an array's elements, widened into `storage`.
 Status take_shape(std::span<const std::byte>& value, SampleView& storage, FieldView& field) {
   if (value.empty()) return {Code::corrupt, "the array ends before its shape"};
   const auto head = std::to_integer<unsigned>(value.front());
@@ -189,6 +192,40 @@ Status decode_ndarray(const MdsEncoding& encoding, std::span<const std::byte> va
 
 }  // namespace
 
+namespace {
+
+template <typename T>
+std::optional<T> parse_whole(std::string_view text) {
+  T value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+/// A number as Python's str() writes it. An integer may be larger than 64 bits: it is JSON then.
+Status decode_number_text(const MdsEncoding& encoding, SampleView& storage, FieldView& field) {
+  const std::string_view text(reinterpret_cast<const char*>(field.bytes.data()),
+                              field.bytes.size());
+  if (encoding.type == FieldType::float64) {
+    if (const auto value = parse_whole<double>(text)) {
+      field.bytes = storage.keep_number(&*value);
+      return {};
+    }
+  } else if (const auto value = parse_whole<std::int64_t>(text)) {
+    field.bytes = storage.keep_number(&*value);
+    return {};
+  } else if (const std::size_t sign = text.starts_with('-') ? 1 : 0;
+             text.size() > sign && text[sign] != '0' &&
+             text.find_first_not_of("0123456789", sign) == std::string_view::npos) {
+    field.type = FieldType::json;
+    return {};
+  }
+  return {Code::corrupt, fmt::format("{} is not a number, as the encoding {} says",
+                                     quote_for_message(text), quote_for_message(encoding.text))};
+}
+
+}  // namespace
+
 Status decode_mds_value(const MdsEncoding& encoding, std::span<const std::byte> value,
                         SampleView& storage, FieldView& field) {
   field.type = encoding.type;
@@ -200,6 +237,7 @@ Status decode_mds_value(const MdsEncoding& encoding, std::span<const std::byte> 
                                        quote_for_message(encoding.text), *encoding.fixed_bytes)};
   }
   if (encoding.is_ndarray) return decode_ndarray(encoding, value, storage, field);
+  if (encoding.is_number_text) return decode_number_text(encoding, storage, field);
   if (encoding.type == FieldType::array) field.dtype = dtype_descr(*encoding.dtype);
   return {};
 }

@@ -1,9 +1,11 @@
 /// \file
-/// What the values of an MDS column are. An encoding is a text in the index: "str", "int", "jpeg",
-/// "ndarray:float32:3,224,224". All that are data are read; `pkl` is code, and refused.
+/// The types of MDS columns. An encoding is a string in the index: "str", "int", "jpeg",
+/// "ndarray:float32:3,224,224". All encodings of data are read; `pkl` is code, and is rejected.
 ///
 ///     bytes                          bytes as they are
-///     str, str_int, str_float, str_decimal   text
+///     str, str_decimal               text
+///     str_int                        int64, written as text; json if it does not fit 64 bits
+///     str_float                      float64, written as text
 ///     json                           json
 ///     int, int64                     int64      8 bytes
 ///     float32, float64               float32, float64
@@ -34,30 +36,32 @@
 namespace stoker {
 
 struct MdsEncoding {
-  std::string text;  ///< As the index has it.
+  std::string text;  ///< As in the index.
   FieldType type = FieldType::bytes;
   bool is_ndarray = false;
-  std::optional<Dtype> dtype;        ///< Of scalars, and of arrays whose text has it.
-  std::vector<std::uint64_t> shape;  ///< Of arrays whose text has it.
+  bool is_number_text = false;       ///< A number written as text: "str_int".
+  std::optional<Dtype> dtype;        ///< For scalars, and for arrays whose text states it.
+  std::vector<std::uint64_t> shape;  ///< For arrays whose text states it.
   std::optional<std::uint32_t> fixed_bytes;
 };
 
-/// `unsupported` for pickle and for what the peer does not know either; `corrupt` for an ndarray
-/// that makes no sense.
+/// `unsupported` for pickle and for encodings that mosaicml-streaming does not know either;
+/// `corrupt` for an invalid ndarray.
 Result<MdsEncoding> parse_mds_encoding(std::string_view text);
 
-/// Reads one value into `field`, all but its name. Its views are inside `value`, `storage`'s
-/// `storage` or `encoding`. `corrupt` says what is wrong with the value, not where it lies.
+/// Decodes one value into `field`, except its name. Views refer to `value`, to `storage.storage` or
+/// to `encoding`. `corrupt` says what is wrong with the value, but not its offset.
 Status decode_mds_value(const MdsEncoding& encoding, std::span<const std::byte> value,
                         SampleView& storage, FieldView& field);
 
-/// Appends the value of `field` to `out`, as the peer writes it: numbers and arrays by their type.
-/// `invalid_argument` if the encoding cannot hold it, among others bytes where numbers are wanted,
-/// text that is not UTF-8 and JSON that Python's json would not read; then `out` may have grown.
+/// Appends the value of `field` to `out` as mosaicml-streaming writes it: numbers and arrays by
+/// their type. `invalid_argument` if the encoding cannot represent it, for example bytes for a
+/// number, text that is not UTF-8, or JSON that Python's json cannot read; `out` may have grown
+/// then.
 Status encode_mds_value(const MdsEncoding& encoding, const FieldView& field,
                         std::vector<std::byte>& out);
 
-/// The encoding that holds `field` and others like it: arrays keep their dtype, but not their
+/// Returns the encoding for `field` and others like it: arrays keep their dtype, but not their
 /// shape.
 Result<MdsEncoding> choose_mds_encoding(const FieldView& field);
 

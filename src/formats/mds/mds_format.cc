@@ -10,7 +10,7 @@ namespace {
 
 using namespace internal;
 
-/// MDS has no truth values: one is a number, an array of them one of bytes.
+/// MDS has no booleans: one becomes an integer, an array of them an array of uint8.
 Status fit(SampleView& sample, FieldView& field) {
   if (field.type != FieldType::array || field.dtype != dtype_descr(Dtype::boolean)) return {};
   if (!field.shape.empty() || field.bytes.size() != 1) {
@@ -44,7 +44,7 @@ const ShardFormat& mds_format() {
       .keeps_folders = true,
       .make_writer = make_writer,
       .fit = fit,
-      // Offsets have 32 bits; the rest is for the header.
+      // Offsets have 32 bits; the difference is for the header.
       .shard_bytes_max = (std::uint64_t{1} << 32) - (std::uint64_t{1} << 24),
       .ending = "mds",
       .shard_name = [](std::uint64_t shard) { return fmt::format("shard.{:05}.mds", shard); }};

@@ -4,7 +4,7 @@
 
 namespace stoker {
 
-/// The row of "mds".
+/// The table row of "mds".
 const ShardFormat& mds_format();
 
 }  // namespace stoker

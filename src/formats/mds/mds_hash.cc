@@ -18,7 +18,7 @@ namespace {
 
 using HashBytes = std::string (*)(std::span<const std::byte>);
 
-/// `libcrypto` has the name there, or `hash` does the work.
+/// `libcrypto` is the algorithm's name there; if null, `hash` computes the digest.
 struct Algorithm {
   std::string_view name;
   const char* libcrypto;
@@ -87,7 +87,7 @@ Result<std::string> mds_digest(std::string_view algorithm, std::span<const std::
   if (md == nullptr ||
       EVP_Digest(bytes.data(), bytes.size(), reinterpret_cast<unsigned char*>(digest.data()), &size,
                  md.get(), nullptr) != 1) {
-    ERR_clear_error();  // the queue belongs to the thread, and others read it
+    ERR_clear_error();  // the queue belongs to the thread, and other code reads it
     return Status(Code::unsupported,
                   fmt::format("hash {}: libcrypto does not offer it here", algorithm));
   }

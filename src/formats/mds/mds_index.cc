@@ -1,4 +1,4 @@
-// Reading of mds_index.h; mds_index_format.cc writes.
+// The reading part of mds_index.h; mds_index_format.cc writes.
 #include "formats/mds/mds_index.h"
 
 #include <fmt/format.h>
@@ -13,7 +13,7 @@
 namespace stoker {
 namespace {
 
-/// A shard's header holds its configuration once; no real one comes near this.
+/// Limit of the configuration in a shard's header, far above any real one.
 constexpr std::size_t kConfigBytesMax = std::size_t{16} << 20;
 constexpr std::size_t kFileNameBytesMax = 128;
 constexpr std::size_t kPathBytesMax = 1024;  ///< With the directories of a merged index.
@@ -97,7 +97,7 @@ Result<MdsConfig> parse_config(const JsonView& object) {
   return config;
 }
 
-/// A merged index names its files with the directories they lie in: "en/shard.00000.mds".
+/// A merged index names its files with their directories: "en/shard.00000.mds".
 Result<std::string> parse_basename(const JsonView& value) {
   STOKER_ASSIGN(std::string name, value.text());
   const std::size_t slash = name.rfind('/');
@@ -115,7 +115,7 @@ Result<std::string> parse_basename(const JsonView& value) {
   if (!is_inside || !plain || file.empty() || file.size() > kFileNameBytesMax ||
       name.size() > kPathBytesMax || file.find("..") != std::string::npos || file == ".") {
     return value.corrupt(fmt::format(
-        "{} is no name of a file below the dataset: 1 to {} of [A-Za-z0-9._-], no \"..\"",
+        "{} is not a valid file name below the dataset: 1 to {} of [A-Za-z0-9._-], no \"..\"",
         quote_for_message(name), kFileNameBytesMax));
   }
   return name;

@@ -1,5 +1,5 @@
-// Writing of mds_index.h: the text of Python's json.dumps(value, sort_keys=True), byte for byte,
-// because the length of a shard's header is part of its offsets.
+// The writing part of mds_index.h: byte for byte the text of Python's json.dumps(value,
+// sort_keys=True), because the length of a shard's header determines its offsets.
 #include <fmt/format.h>
 
 #include "formats/json/json.h"
@@ -9,8 +9,8 @@ namespace stoker {
 namespace {
 
 std::string quoted(const std::string& text) {
-  // Both write ASCII with the same escapes. Neither a parsed index nor a writer's options let
-  // texts through that are not UTF-8.
+  // Both write ASCII with the same escapes. A parsed index and a writer's options contain only
+  // valid UTF-8.
   return quote_json(text, /*is_ascii=*/true);
 }
 
@@ -24,7 +24,8 @@ std::string listed(const List& list, Print print) {
   return text + "]";
 }
 
-/// The members of a configuration that come before and after those that only an index has.
+/// The members of a configuration before (config_head) and after (config_tail) those that only an
+/// index has.
 std::string config_head(const MdsConfig& config) {
   return fmt::format(
       R"("column_encodings": {}, "column_names": {}, "column_sizes": {}, "compression": {}, )"

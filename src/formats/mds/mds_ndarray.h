@@ -1,5 +1,5 @@
 /// \file
-/// The numbers of MDS's ndarray encoding, for its reader and its writer.
+/// The type codes of MDS's ndarray encoding, for its reader and its writer.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@ inline constexpr MdsDtypeCode kMdsDtypeCodes[] = {
     {64, Dtype::uint64},  {65, Dtype::int64},  {66, Dtype::float64},
 };
 
-/// Six bits hold their number.
+/// The number of dimensions is stored in six bits.
 inline constexpr std::size_t kMdsDimensionsMax = 63;
 
 std::optional<Dtype> find_mds_dtype(std::uint8_t code) noexcept;

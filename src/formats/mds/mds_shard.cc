@@ -22,7 +22,7 @@ std::string_view as_text(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-/// First the table, piece by piece, then the configuration, whole.
+/// Reads the table, piece by piece, then the configuration as a whole.
 class MdsScanner final : public ShardScanner {
  public:
   MdsScanner(OffsetTable table, const std::vector<MdsColumn>& columns, std::uint64_t size_bytes,
@@ -49,7 +49,7 @@ class MdsScanner final : public ShardScanner {
   Status advance(std::span<const std::byte> bytes, RecordSink& sink) {
     if (!table_.finished()) {
       const bool first = table_.wants().offset_bytes == 0;
-      // The number of samples is checked before the sink hears of any.
+      // Check the number of samples before reporting any to the sink.
       if (first && bytes.size() >= 4) {
         STOKER_TRY(check_count(load_number<std::uint32_t>(bytes)));
       }

@@ -17,7 +17,7 @@ Status invalid(std::string message) {
   return {Code::invalid_argument, std::move(message)};
 }
 
-/// A refusal of an option, whatever the parser thought of it.
+/// Makes `invalid_argument` from a parser's error: the text is an option here, not a file.
 Status invalid(const Status& status) {
   return invalid(std::string(status.message()));
 }

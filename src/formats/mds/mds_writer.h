@@ -1,5 +1,5 @@
 /// \file
-/// Writes MDS shards, the bytes that mosaicml-streaming's MDSWriter writes for the same columns.
+/// Writes MDS shards, byte for byte as mosaicml-streaming's MDSWriter does for the same columns.
 #pragma once
 
 #include <cstddef>
@@ -16,49 +16,48 @@
 
 namespace stoker {
 
-/// Collects one shard in memory: its header says where each sample lies, and comes first. A copy
-/// is made at the end if it is to be compressed or hashed.
+/// Collects one shard in memory, because its header, which comes first, has the offset of each
+/// sample. Makes a copy at the end if the shard is compressed or hashed.
 ///
 /// Thread safety: none.
 class MdsWriter final : public ShardWriter {
  public:
   struct Options {
-    /// Name and encoding, in any order; the shard has them sorted. None: as the first sample's
-    /// fields are.
+    /// Name and encoding, in any order; the shard has them sorted. Empty: chosen from the fields of
+    /// the first sample.
     std::vector<std::pair<std::string, std::string>> columns = {};
-    /// "zstd", "zstd:7", "gz", ...: the whole shard. Empty: none.
+    /// "zstd", "zstd:7", "gz", ...: compresses the whole shard. Empty: no compression.
     std::string compression = {};
-    /// Names that is_mds_hash() knows, sorted.
+    /// Names for which is_mds_hash() is true, sorted.
     std::vector<std::string> hashes = {};
-    /// Only noted in the header, as the peer does; whoever cuts the shards keeps to it.
+    /// Only recorded in the header, as MDSWriter does; the caller must observe it.
     std::optional<std::uint64_t> size_limit_bytes = std::uint64_t{1} << 26;
-    /// Of the raw shard, for the index; a compressed one gets its extension behind it.
+    /// Name of the raw shard in the index; a compressed shard has its extension appended.
     std::string basename = "shard.00000.mds";
-    /// The column that gets the sample's key as "str"; empty: the key is not written.
+    /// The column that stores the sample's key as "str"; empty: the key is not written.
     std::string key_field = {};
   };
 
-  /// `sink` outlives the writer. `invalid_argument` for columns, compressions and hashes that are
-  /// none.
+  /// `sink` outlives the writer. `invalid_argument` for invalid columns, compressions and hashes.
   static Result<std::unique_ptr<MdsWriter>> make(Options options, ByteSink& sink);
 
-  /// Each sample has all columns as its fields, and no others.
+  /// Each sample must have exactly the columns, except `key_field`, as its fields.
   Status append(const SampleView& sample) override;
-  /// The size the shard would have with `sample` in it. A shard is full, for the peer, when that is
-  /// more than its limit.
+  /// Returns the size of the shard if `sample` were added. MDSWriter considers a shard full when
+  /// that exceeds the limit.
   Result<std::uint64_t> size_with(const SampleView& sample);
 
-  /// No sidecars: what the index says of the shard is shard().
+  /// Returns no sidecars: shard() is the entry for the index.
   Result<std::vector<Sidecar>> finish() override;
 
   std::uint64_t sample_count() const noexcept override { return sizes_bytes_.size(); }
   /// Before compression.
   std::uint64_t size_bytes() const noexcept override;
-  /// Counted from the start of the shard as it is now: each later sample moves all of them by 4
-  /// bytes, and they are final after finish().
+  /// Relative to the start of the shard as it is now: each later sample moves all records by 4
+  /// bytes. Final after finish().
   ByteRange last_record() const noexcept override;
 
-  /// The entry for index.json, after finish().
+  /// The shard's entry for index.json. Valid after finish().
   const MdsShard& shard() const noexcept { return shard_; }
 
  private:
@@ -67,7 +66,7 @@ class MdsWriter final : public ShardWriter {
   Status set_columns(std::vector<MdsColumn> columns);
   Status choose_columns(const SampleView& sample);
   void forget_columns();
-  /// Into scratch_. Columns that it had to choose stay chosen.
+  /// Encodes into scratch_. Sets the columns if they are not set yet.
   Status encode(const SampleView& sample);
   std::vector<std::byte> make_header() const;
   Status write_file(std::span<const std::byte> header);

@@ -21,7 +21,7 @@ std::vector<const ShardFormat*>& table() {
   return formats;
 }
 
-/// "tar, mds or tfrecord": those that `name_of` has a name for.
+/// Returns "tar, mds or tfrecord": the formats with a non-empty `name_of`.
 std::string names(std::string_view ShardFormat::* name_of, std::string_view last) {
   std::vector<std::string_view> found;
   for (const ShardFormat* const format : table())
@@ -64,7 +64,7 @@ Result<const ShardFormat*> parse_written_format(std::string_view name) {
 }
 
 const ShardFormat* recognise_shard_head(std::span<const std::byte> head) {
-  // What has no bytes of its own to begin with (TFRecord: a checksum) comes after what has.
+  // Formats without a magic (TFRecord: a checksum) are tried after those with one.
   for (const bool has_checksums : {false, true})
     for (const ShardFormat* const format : table())
       if (format->has_checksums == has_checksums && format->is_shard_head != nullptr &&

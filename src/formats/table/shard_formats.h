@@ -1,5 +1,5 @@
 /// \file
-/// The table of formats: everything that is known of one is in its row.
+/// The table of formats: each row is all that the layers above know about a format.
 #pragma once
 
 #include <span>
@@ -11,25 +11,25 @@
 
 namespace stoker {
 
-/// All of them. A directory's shards are looked for by their names in this order.
+/// Returns all formats. Shards of a directory are matched by name in this order.
 std::span<const ShardFormat* const> shard_formats();
 
-/// Adds a format that is not ours, which must live as long as the program. Not while anything else
-/// runs: at the program's beginning, or in a test.
+/// Adds a format defined elsewhere, which must live as long as the program. Not thread-safe: call
+/// it at program start or in a test.
 void add_shard_format(const ShardFormat& format);
 
-/// The format that is opened under that name, or null.
+/// Returns the format with that ShardFormat::name, or null.
 const ShardFormat* find_shard_format(std::string_view name);
-/// The same; `invalid_argument`, with all names, if there is none.
+/// Like find_shard_format(), but `invalid_argument`, with all names, if there is none.
 Result<const ShardFormat*> parse_shard_format(std::string_view name);
-/// The format that is written under that name; `invalid_argument`, with all names, if there is
-/// none.
+/// Returns the format with that ShardFormat::written_as; `invalid_argument`, with all names, if
+/// there is none.
 Result<const ShardFormat*> parse_written_format(std::string_view name);
 
-/// The format whose shards begin so, or null.
+/// Returns the format whose shards begin with these bytes, or null.
 const ShardFormat* recognise_shard_head(std::span<const std::byte> head);
 
-/// Turns the fields of a sample into what the format can hold: ShardFormat::fit for each.
+/// Converts the fields of a sample to types that the format can store, with ShardFormat::fit.
 Status fit_fields(const ShardFormat& format, SampleView& sample);
 
 }  // namespace stoker

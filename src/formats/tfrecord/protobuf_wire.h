@@ -1,7 +1,7 @@
 /// \file
-/// Protocol Buffers' wire format, as much of it as tf.Example needs: varints, fixed32, fixed64 and
-/// length-delimited fields. Stricter than the protobuf library where it accepts what no writer
-/// makes: varints of more than 64 bits, groups, field number 0.
+/// The part of Protocol Buffers' wire format that tf.Example needs: varints, fixed32, fixed64 and
+/// length-delimited fields. Stricter than the protobuf library, which accepts what no writer
+/// produces: varints of more than 64 bits, groups, field number 0.
 #pragma once
 
 #include <cstddef>
@@ -21,28 +21,28 @@ struct WireField {
   std::uint32_t number = 0;
   WireType type = WireType::varint;
   std::uint64_t varint = 0;          ///< For `varint`.
-  std::span<const std::byte> bytes;  ///< The value for every other type, inside the message.
-  std::uint64_t offset_bytes = 0;    ///< Where its tag stands, for messages.
+  std::span<const std::byte> bytes;  ///< For every other type: the value, inside the message.
+  std::uint64_t offset_bytes = 0;    ///< Offset of its tag, for error messages.
   std::uint64_t value_offset_bytes = 0;
 };
 
-/// Walks the fields of one message. Allocates only to report an error.
+/// Iterates over the fields of one message. Allocates only to report an error.
 ///
 /// Thread safety: none.
 class WireReader {
  public:
-  /// `offset_bytes` is where the message lies in its shard, for messages.
+  /// `offset_bytes` is the offset of `message` in its shard, for error messages.
   explicit WireReader(std::span<const std::byte> message, std::uint64_t offset_bytes = 0) noexcept
       : rest_(message), offset_bytes_(offset_bytes) {}
 
   bool done() const noexcept { return rest_.empty(); }
-  /// Where the next byte lies.
+  /// Returns the offset of the next byte.
   std::uint64_t offset_bytes() const noexcept { return offset_bytes_; }
 
-  /// The next field. `corrupt` names the offset; the reader is of no further use then.
+  /// Reads the next field. `corrupt` names the offset; the reader must not be used after an error.
   Status next(WireField& out);
 
-  /// The next varint, for the inside of packed fields.
+  /// Reads the next varint, for the contents of packed fields.
   Status next_varint(std::uint64_t& out);
 
  private:
@@ -56,16 +56,16 @@ class WireReader {
   std::uint64_t offset_bytes_;
 };
 
-/// Appends to `out`.
+/// The put functions append to `out`.
 void put_varint(std::vector<std::byte>& out, std::uint64_t value);
 void put_tag(std::vector<std::byte>& out, std::uint32_t number, WireType type);
-/// Tag, length and value.
+/// Appends tag, length and value.
 void put_delimited(std::vector<std::byte>& out, std::uint32_t number,
                    std::span<const std::byte> value);
 
-/// Size of put_varint(): 1 to 10.
+/// Returns the size of put_varint(): 1 to 10.
 std::size_t varint_size_bytes(std::uint64_t value) noexcept;
-/// Size of put_delimited() for a value of that size and a field number below 16.
+/// Returns the size of put_delimited() for a value of that size and a field number below 16.
 std::uint64_t delimited_size_bytes(std::uint64_t value_size_bytes) noexcept;
 
 }  // namespace stoker

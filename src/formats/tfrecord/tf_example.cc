@@ -27,7 +27,7 @@ Status need(const WireField& field, WireType type, const char* what) {
                                          ": not an Example");
 }
 
-/// A value that may come in parts, which count as one after the other. One part stays a view.
+/// A value that may be split into parts, which are concatenated. A single part stays a view.
 class Joined {
  public:
   explicit Joined(SampleView& out) : out_(&out) {}
@@ -49,18 +49,18 @@ class Joined {
 
  private:
   SampleView* out_;
-  std::vector<std::byte>* owned_ = nullptr;  // in out_->storage, a deque: it stays where it is
+  std::vector<std::byte>* owned_ = nullptr;  // in out_->storage, a deque: it does not move
   std::span<const std::byte> bytes_;
   std::uint64_t offset_bytes_ = 0;
   std::size_t count_ = 0;
 };
 
-/// An entry of the map, its Feature not looked into yet.
+/// An entry of the map, whose Feature is not parsed yet.
 struct Entry {
   std::string_view name;
   std::span<const std::byte> feature;
   std::uint64_t offset_bytes = 0;
-  std::size_t order = 0;  // among the entries, as they came
+  std::size_t order = 0;  // position among the entries
 };
 
 std::span<const std::uint64_t> stored_shape(std::uint64_t count, SampleView& out) {
@@ -84,7 +84,7 @@ Status add_bytes_list(std::string_view name, const Joined& list, SampleView& out
     return {};
   }
   std::span<const std::byte> bytes = list.bytes();
-  if (reader.skipped()) {  // what we hand on holds values only
+  if (reader.skipped()) {  // the field contains values only
     std::vector<std::byte>& clean = out.storage.emplace_back();
     BytesListReader again(list.bytes(), list.offset_bytes());
     for (;;) {
@@ -102,7 +102,8 @@ Status add_bytes_list(std::string_view name, const Joined& list, SampleView& out
   return {};
 }
 
-/// Of a list of numbers: its size says how many there are, and its shape only that one is a list.
+/// Returns the shape of a list of numbers: {1} marks one number as a list; longer lists have none,
+/// because their size says how many there are.
 std::span<const std::uint64_t> list_shape(std::size_t count) {
   static constexpr std::uint64_t kOne = 1;
   return count == 1 ? std::span(&kOne, 1) : std::span<const std::uint64_t>();
@@ -129,7 +130,7 @@ Status add_float_list(std::string_view name, const Joined& list, SampleView& out
 }
 
 Status unpack_int64(const WireField& field, std::vector<std::byte>& values) {
-  // A varint ends with its only byte below 0x80, so the count is known before any is decoded.
+  // A varint ends with its only byte below 0x80, so the number of varints is known before decoding.
   const auto count = static_cast<std::size_t>(
       std::ranges::count_if(field.bytes, [](std::byte byte) { return byte < std::byte{0x80}; }));
   std::size_t at = values.size();
@@ -166,7 +167,7 @@ Status add_int64_list(std::string_view name, const Joined& list, SampleView& out
 }
 
 Status add_feature(const Entry& entry, SampleView& out) {
-  std::uint32_t kind = 0;  // of the oneof: the last that is set wins, equal ones are merged
+  std::uint32_t kind = 0;  // of the oneof: the last kind wins, parts of the same kind are merged
   Joined list(out);
   WireField field;
   for (WireReader reader(entry.feature, entry.offset_bytes); !reader.done();) {
@@ -212,9 +213,9 @@ Status read_entry(const WireField& map_field, std::vector<Entry>& entries, Sampl
   return {};
 }
 
-/// Sorted by name; of equal names the last stays.
+/// Sorts by name and keeps the last of equal names.
 void keep_last_of_each(std::vector<Entry>& entries) {
-  // The later one first, because `unique` keeps the first of each group.
+  // Later entries first, because `unique` keeps the first of each group.
   std::ranges::sort(entries, [](const Entry& a, const Entry& b) {
     const auto names = a.name <=> b.name;
     return names != 0 ? names < 0 : a.order > b.order;

@@ -9,7 +9,7 @@
 namespace stoker {
 namespace {
 
-/// A field on its way into a Feature, with the sizes that have to stand before its bytes.
+/// A field to be written as a Feature, with the sizes that precede its bytes.
 struct Feature {
   const FieldView* field = nullptr;
   std::uint32_t kind = 0;           // the number of its list in the oneof
@@ -127,7 +127,7 @@ Status put_example(const SampleView& sample, std::string_view key_field,
   if (const auto twice = std::ranges::adjacent_find(features, {}, name_of); twice != features.end())
     return refuse(*twice->field, "duplicate name");
 
-  std::uint64_t size_bytes = 0;  // cannot overflow: it sums sizes of memory, varints 10 to 8
+  std::uint64_t size_bytes = 0;  // cannot overflow: sizes of memory; a varint has 10 bytes per 8
   for (Feature& feature : features) {
     STOKER_TRY(measure(feature));
     size_bytes += delimited_size_bytes(feature.entry_bytes);

@@ -34,8 +34,8 @@ bool length_is_right(std::span<const std::byte> header) {
   return masked_crc32c(header.first(8)) == load<std::uint32_t>(header, 8);
 }
 
-/// The compressors' first bytes. They are looked at only where a checksum has failed: a record of
-/// 35,615 bytes begins with gzip's.
+/// Recognizes compressed files by their first bytes. Used only after a checksum mismatch: a record
+/// of 35,615 bytes begins like gzip.
 const char* compression_of(std::span<const std::byte> head) {
   const auto first = std::to_integer<unsigned>(head[0]);
   const auto second = std::to_integer<unsigned>(head[1]);
@@ -113,12 +113,13 @@ class TfRecordReader final : public ShardReader {
                SampleView& out) const override {
     out.clear();
     if (record.size() < kTfRecordFrameBytes)
-      return corrupt(record_offset_bytes, std::to_string(record.size()) + " bytes are no record");
+      return corrupt(record_offset_bytes,
+                     std::to_string(record.size()) + " bytes are not a record");
     if (!length_is_right(record))
       return corrupt(record_offset_bytes, "the checksum of its length is wrong");
     if (load<std::uint64_t>(record, 0) != record.size() - kTfRecordFrameBytes)
       return corrupt(record_offset_bytes,
-                     "its length does not fit its " + std::to_string(record.size()) + " bytes");
+                     "its length does not match its " + std::to_string(record.size()) + " bytes");
     const auto data = record.subspan(kTfRecordHeaderBytes, record.size() - kTfRecordFrameBytes);
     if (masked_crc32c(data) != load<std::uint32_t>(record, record.size() - 4))
       return corrupt(record_offset_bytes, "the checksum of its data is wrong");

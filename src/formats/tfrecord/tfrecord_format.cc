@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 
@@ -20,14 +22,14 @@ std::vector<std::byte> convert_all(std::span<const std::byte> bytes) {
   const std::size_t count = bytes.size() / sizeof(From);
   std::vector<std::byte> out(count * sizeof(To));
   for (std::size_t i = 0; i < count; ++i) {
-    // NOLINTNEXTLINE(bugprone-signed-char-misuse): an int8 is a number here, no letter
+    // NOLINTNEXTLINE(bugprone-signed-char-misuse): an int8 is a number here, not a character
     const To value = static_cast<To>(load_at<From>(bytes, i));
     std::memcpy(out.data() + i * sizeof value, &value, sizeof value);
   }
   return out;
 }
 
-/// An infinity that was none would be read back without a word.
+/// Fails instead of storing an infinity for a finite number.
 Result<float> narrow(double value) {
   const auto narrowed = static_cast<float>(value);
   if (std::isfinite(value) && !std::isfinite(narrowed))
@@ -38,7 +40,7 @@ Result<float> narrow(double value) {
   return narrowed;
 }
 
-/// The same for an integer, which is not rounded.
+/// Like narrow(), for an integer, which must not be rounded.
 Result<float> narrow_integer(double value) {
   STOKER_ASSIGN(const float narrowed, narrow(value));
   if (double{narrowed} != value)
@@ -58,7 +60,7 @@ Result<std::vector<std::byte>> narrow_all(std::span<const std::byte> bytes) {
   return out;
 }
 
-/// An Example has int64 and float32, and nothing else for numbers.
+/// An Example has only int64 and float32 numbers.
 Result<std::vector<std::byte>> example_numbers(Dtype dtype, std::span<const std::byte> bytes) {
   switch (dtype) {
     case Dtype::boolean:
@@ -91,7 +93,7 @@ Status fit_numbers(SampleView& sample, FieldView& field) {
   return {};
 }
 
-/// A list of numbers that came as JSON, and whose type its source knows.
+/// Converts a list of numbers in JSON whose element type the source has stated.
 Status fit_list(SampleView& sample, FieldView& field) {
   const std::string_view text(reinterpret_cast<const char*>(field.bytes.data()),
                               field.bytes.size());
@@ -136,12 +138,16 @@ const ShardFormat& tfrecord_format() {
       .written_as = "tfrecord",
       .has_checksums = true,
       .has_lists = true,
-      // Often numbered behind their ending: "train.tfrecord-00000-of-01024". Not what a killed pack
-      // left.
+      // Often with a number after the extension: "train.tfrecord-00000-of-01024". Excludes
+      // leftovers of a killed pack.
       .is_shard_name =
           [](std::string_view name) {
+            constexpr std::array<std::string_view, 7> kBeside = {
+                ".idx", ".index", ".json", ".md5", ".sha256", ".crc", ".tmp"};
             return name.find(".tfrec") != std::string_view::npos &&
-                   name.find(".staged-") == std::string_view::npos;
+                   name.find(".staged-") == std::string_view::npos &&
+                   std::ranges::none_of(
+                       kBeside, [&](std::string_view ending) { return name.ends_with(ending); });
           },
       .is_shard_head =
           [](std::span<const std::byte> head) {

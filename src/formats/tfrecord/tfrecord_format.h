@@ -4,7 +4,7 @@
 
 namespace stoker {
 
-/// The row of "tfrecord".
+/// The table row of "tfrecord".
 const ShardFormat& tfrecord_format();
 
 }  // namespace stoker

@@ -39,7 +39,7 @@ std::string_view until_nul(std::string_view text) {
   return text.substr(0, text.find('\0'));
 }
 
-/// Blanks, octal digits, then blanks or NULs to the end. Nothing if it is anything else.
+/// Parses blanks, octal digits, then blanks or NULs to the end. Returns nothing for any other text.
 std::optional<std::uint64_t> parse_octal(std::string_view text) {
   std::size_t i = 0;
   while (i < text.size() && text[i] == ' ') ++i;
@@ -66,7 +66,8 @@ Result<std::uint64_t> parse_size(std::string_view text, std::uint64_t offset_byt
   if (!is_base256(text)) {
     const std::optional<std::uint64_t> size = parse_octal(text);
     if (size) return *size;
-    return tar_corrupt(offset_bytes, fmt::format("size {} is no octal number", tar_quoted(text)));
+    return tar_corrupt(offset_bytes,
+                       fmt::format("size {} is not an octal number", tar_quoted(text)));
   }
   if (static_cast<unsigned char>(text[0]) == 0xff)
     return tar_corrupt(offset_bytes, "size is negative (base-256)");
@@ -78,7 +79,7 @@ Result<std::uint64_t> parse_size(std::string_view text, std::uint64_t offset_byt
   return size;
 }
 
-/// The sums of all bytes with the checksum's own field as spaces. Old tars summed signed bytes.
+/// The sums of all bytes, with the checksum field as spaces. Old tars summed signed bytes.
 struct Sums {
   std::int64_t unsigned_sum = 0;
   std::int64_t signed_sum = 0;
@@ -101,7 +102,7 @@ Sums sums_of(std::span<const std::byte, kTarBlockBytes> block) {
 Status check_checksum(std::span<const std::byte, kTarBlockBytes> block,
                       std::uint64_t offset_bytes) {
   const std::optional<std::uint64_t> stored = parse_octal(raw(block, kChecksum));
-  if (!stored) return tar_corrupt(offset_bytes, "no tar header here: its checksum is no number");
+  if (!stored) return tar_corrupt(offset_bytes, "no tar header here: its checksum is not a number");
   const Sums sums = sums_of(block);
   const auto value = static_cast<std::int64_t>(*stored);
   if (value == sums.unsigned_sum || value == sums.signed_sum) return {};
@@ -109,8 +110,8 @@ Status check_checksum(std::span<const std::byte, kTarBlockBytes> block,
                                                value, sums.unsigned_sum));
 }
 
-/// Numbers that nothing here depends on. They are looked at because Python's tarfile takes a header
-/// with a bad one for the end of the archive.
+/// Checks numbers that nothing here depends on, because Python's tarfile treats a header with a bad
+/// one as the end of the archive.
 Status check_other_numbers(std::span<const std::byte, kTarBlockBytes> block,
                            std::uint64_t offset_bytes) {
   struct Named {
@@ -123,7 +124,7 @@ Status check_other_numbers(std::span<const std::byte, kTarBlockBytes> block,
     const std::string_view text = raw(block, number.field);
     if (is_base256(text) || is_blank(text) || parse_octal(text)) continue;
     return tar_corrupt(offset_bytes,
-                       fmt::format("{} {} is no octal number", number.name, tar_quoted(text)));
+                       fmt::format("{} {} is not an octal number", number.name, tar_quoted(text)));
   }
   return {};
 }
@@ -137,11 +138,11 @@ struct SplitName {
   std::string_view prefix;
   std::string_view name;
 };
-/// The name as a ustar header holds it, cut at a slash; nothing if it does not fit.
+/// Returns the name as in a ustar header, split at a slash; nothing if it does not fit.
 std::optional<SplitName> ustar_split(std::string_view name) {
   if (name.size() <= kName.size) return SplitName{{}, name};
   if (name.size() > kPrefix.size + 1 + kName.size) return std::nullopt;
-  // The leftmost slash that leaves a short enough name; the prefix is then as short as can be.
+  // The leftmost slash that leaves a short enough name, so that the prefix is as short as possible.
   const std::size_t slash = name.find('/', name.size() - kName.size - 1);
   if (slash == std::string_view::npos || slash == 0 || slash > kPrefix.size ||
       slash + 1 == name.size())

@@ -23,7 +23,7 @@ struct Record {
   std::string_view value;
 };
 
-/// Takes the first record off `rest`.
+/// Removes the first record from `rest` and returns it.
 Result<Record> take_record(std::string_view& rest, std::uint64_t offset_bytes) {
   const auto refuse = [&](std::string_view why) {
     return tar_corrupt(offset_bytes, fmt::format("PAX record {}: {}", tar_quoted(rest), why));
@@ -31,7 +31,7 @@ Result<Record> take_record(std::string_view& rest, std::uint64_t offset_bytes) {
   const std::size_t space = rest.substr(0, 21).find(' ');
   if (space == std::string_view::npos) return refuse("does not begin with its length");
   const std::optional<std::uint64_t> length = parse_decimal(rest.substr(0, space));
-  if (!length) return refuse("its length is no number");
+  if (!length) return refuse("its length is not a number");
   if (*length > rest.size()) return refuse("its length goes past the end of the header");
   if (*length < space + 1) return refuse("its length is less than the record");
   const std::string_view record = rest.substr(0, *length);
@@ -39,7 +39,7 @@ Result<Record> take_record(std::string_view& rest, std::uint64_t offset_bytes) {
   const std::string_view content = record.substr(space + 1, record.size() - space - 2);
   const std::size_t equals = content.find('=');
   if (equals == std::string_view::npos || equals == 0) return refuse("has no keyword");
-  // GNU tar skips more blanks here, others make them part of the keyword.
+  // GNU tar skips additional blanks here; other programs make them part of the keyword.
   if (content[0] == ' ' || content[0] == '\t') return refuse("has a blank before its keyword");
   rest.remove_prefix(*length);
   return Record{content.substr(0, equals), content.substr(equals + 1)};
@@ -63,7 +63,7 @@ Result<PaxOverrides> parse_pax(std::span<const std::byte> body, std::uint64_t of
       overrides.size_bytes = parse_decimal(record.value);
       if (!overrides.size_bytes)
         return tar_corrupt(offset_bytes,
-                           fmt::format("PAX size {} is no number", tar_quoted(record.value)));
+                           fmt::format("PAX size {} is not a number", tar_quoted(record.value)));
     } else if (record.keyword == "hdrcharset") {
       if (record.value != "BINARY" && record.value != "ISO-IR 10646 2000 UTF-8")
         return tar_corrupt(offset_bytes, fmt::format("PAX character set {} is none of POSIX's two",
@@ -80,7 +80,7 @@ Result<PaxOverrides> parse_pax(std::span<const std::byte> body, std::uint64_t of
 }
 
 void append_pax_record(std::string_view keyword, std::string_view value, std::string& out) {
-  // The length counts its own digits: one more digit may make it one longer still.
+  // The length counts its own digits: with an additional digit it may need one more.
   const std::size_t rest = keyword.size() + value.size() + 3;
   std::size_t length = rest + fmt::formatted_size("{}", rest);
   length = rest + fmt::formatted_size("{}", length);

@@ -1,5 +1,5 @@
 /// \file
-/// PAX extended headers: records "LENGTH KEYWORD=VALUE\n", of which a reader needs two.
+/// PAX extended headers: records "LENGTH KEYWORD=VALUE\n". A reader needs two of the keywords.
 #pragma once
 
 #include <cstddef>
@@ -13,15 +13,15 @@
 
 namespace stoker {
 
-/// What an `x` header changes about the next member. `path` looks into the parsed bytes.
+/// The values of an `x` header for the next member. `path` refers to the parsed bytes.
 struct PaxOverrides {
   std::optional<std::string_view> path;
   std::optional<std::uint64_t> size_bytes;
 };
 
-/// Reads the `body` of an `x` header that begins at `offset_bytes` of its shard. Every byte belongs
-/// to a well-formed record, or it is `corrupt`. Sparse files and other GNU extensions that change
-/// what a member means are `unsupported`; all other keywords are ignored.
+/// Parses the `body` of an `x` header at `offset_bytes` of its shard. `corrupt` unless every byte
+/// belongs to a well-formed record. Sparse files and other GNU extensions that change the meaning
+/// of a member are `unsupported`; all other keywords are ignored.
 Result<PaxOverrides> parse_pax(std::span<const std::byte> body, std::uint64_t offset_bytes);
 
 /// Appends one record.

@@ -14,7 +14,7 @@ std::string_view text_of(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-/// What a file is instead of a tar, by its first bytes; empty if they say nothing.
+/// Returns the format of a file that is not a tar, by its first bytes; empty if unknown.
 std::string_view other_format(std::string_view start) {
   struct Magic {
     std::string_view bytes;
@@ -30,7 +30,7 @@ std::string_view other_format(std::string_view start) {
   return {};
 }
 
-/// Why a type of member is not read; empty for those that are.
+/// Returns why a type of member is not read; empty for types that are.
 std::string_view refused_type(char type) {
   switch (type) {
     case '\0':
@@ -62,7 +62,7 @@ bool has_parent_component(std::string_view name) {
   return false;
 }
 
-/// What is wrong with a member's name; empty if nothing.
+/// Returns what is wrong with a member's name; empty if nothing.
 std::string_view name_fault(std::string_view name) {
   if (name.empty()) return "is empty";
   if (name.size() > kTarNameBytesMax) return "is longer than 4096 bytes";
@@ -119,7 +119,7 @@ Status TarWalker::take_header(std::span<const std::byte> piece, TarEntrySink& si
                     fmt::format("cut off: {} bytes where a header of 512 belongs", piece.size())));
   const std::span<const std::byte, kTarBlockBytes> block = piece.first<kTarBlockBytes>();
   if (is_tar_end(block)) {
-    // A global header alone is what `tar --label` writes without members.
+    // `tar --label` without members writes only a global header.
     if (has_own_ || (has_global_ && has_member_))
       return tar_corrupt(position_bytes_,
                          "the archive ends after an extended header, without the "
@@ -136,7 +136,7 @@ Status TarWalker::take_header(std::span<const std::byte> piece, TarEntrySink& si
     case 'g': return begin_extension(*header);
     default: break;
   }
-  // What `tar --label` writes: a name for the archive, and no member of it.
+  // `tar --label` writes a name for the archive, which is not a member.
   if (header->type == kTarLabelType && header->size_bytes == 0 && !has_own_) {
     position_bytes_ += kTarBlockBytes;
     return finish_if_at_end();
@@ -170,7 +170,7 @@ Status TarWalker::take_extension(std::span<const std::byte> piece) {
   const std::uint64_t header_bytes = position_bytes_ - kTarBlockBytes;
   const auto body = piece.first(extension_size_bytes_);
   const char type = std::exchange(extension_type_, '\0');
-  // Python's tarfile reads records out of the padding.
+  // Python's tarfile would read records from the padding.
   if (!std::ranges::all_of(piece.subspan(body.size()),
                            [](std::byte b) { return b == std::byte{}; }))
     return tar_corrupt(header_bytes, "the padding of an extended header is not zero");
@@ -180,7 +180,7 @@ Status TarWalker::take_extension(std::span<const std::byte> piece) {
     if (name.find('\0') != std::string_view::npos)
       return tar_corrupt(header_bytes, "a GNU long name has a NUL in it");
     if (name.empty()) return tar_corrupt(header_bytes, "a GNU long name is empty");
-    name_ = name.substr(0, kTarNameBytesMax + 1);  // the entry refuses one that is too long
+    name_ = name.substr(0, kTarNameBytesMax + 1);  // take_entry() rejects a name that is too long
     has_name_override_ = true;
   } else {
     STOKER_ASSIGN(const PaxOverrides overrides, parse_pax(body, header_bytes));
@@ -223,8 +223,8 @@ Status TarWalker::take_entry(const TarHeader& header, TarEntrySink& sink) {
   if (const std::string_view fault = name_fault(entry.name); !fault.empty())
     return refuse(fmt::format("has a name that {}", fault));
 
-  // V7 had no directories: a file whose name ends in a slash is one. Later tars agree on that for
-  // the name in the header alone.
+  // V7 had no directory type: a file whose name ends in a slash is one. Later tars apply this to
+  // the name in the header only.
   const bool ends_in_slash = entry.name.ends_with('/');
   const bool v7_directory = header.type == '\0' && header.name.ends_with('/');
   if (v7_directory && has_name_override_) return refuse("is a V7 directory with another name");

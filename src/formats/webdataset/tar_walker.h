@@ -1,5 +1,5 @@
 /// \file
-/// Walks the members of a tar archive from header to header, without their data.
+/// Iterates over the members of a tar archive, header by header, without reading their data.
 #pragma once
 
 #include <cstddef>
@@ -15,20 +15,20 @@
 
 namespace stoker {
 
-/// The most that a PAX or a long-name header may hold, and so the most that is wanted at once.
+/// Limit of the contents of a PAX or long-name header, and so of the bytes wanted at a time.
 inline constexpr std::uint64_t kTarExtensionBytesMax = std::uint64_t{1} << 20;
 
 struct TarEntry {
   enum class Kind : std::uint8_t { regular, directory };
 
   Kind kind = Kind::regular;
-  /// Relative, without "..". Valid during the call only, and inside the bytes that were fed if
-  /// `name_is_fed`, else in the walker.
+  /// Relative, without "..". Valid during the call only; refers to the fed bytes if `name_is_fed`,
+  /// otherwise to the walker.
   std::string_view name;
   bool name_is_fed = false;
-  std::uint64_t begin_bytes = 0;  ///< Of its first header, PAX and long-name headers included.
+  std::uint64_t begin_bytes = 0;  ///< Offset of its first header, PAX and long-name included.
   ByteRange data;
-  std::uint64_t end_bytes = 0;  ///< Of its data with the padding.
+  std::uint64_t end_bytes = 0;  ///< End of its data, padding included.
 };
 
 class TarEntrySink {
@@ -37,22 +37,21 @@ class TarEntrySink {
   virtual Status add(const TarEntry& entry) = 0;
 };
 
-/// Reads ustar, PAX, GNU and V7 archives. It takes only what GNU tar and Python's tarfile take in
-/// the same way, and refuses the rest: `unsupported` for links, devices, sparse files, unknown
-/// types and compressed archives; `corrupt` for everything that is wrong, with the offset of its
-/// header.
-///   - An `x` or `L` header belongs to the file that comes right after it; two of them are refused,
-///     and so is one without a file. A `g` header may not hold a path or a size.
-///   - The archive ends with its first block of zeros; what comes after is ignored, as tar does.
-///   - An archive without such a block is `corrupt` unless `require_end` is false: cut off between
-///     two members it would otherwise pass for whole, with part of its last sample gone.
+/// Reads ustar, PAX, GNU and V7 archives. It accepts only what GNU tar and Python's tarfile read in
+/// the same way: `unsupported` for links, devices, sparse files, unknown types and compressed
+/// archives; `corrupt`, with the offset of the header, for everything that is invalid.
+///   - An `x` or `L` header applies to the member right after it; two in a row are rejected, and
+///     so is one without a member. A `g` header may not set a path or a size.
+///   - The archive ends with its first block of zeros; anything after it is ignored, as in tar.
+///   - An archive without such a block is `corrupt` unless `require_end` is false: if truncated
+///     between two members, it would look complete, but lack part of its last sample.
 ///
 /// Thread safety: none.
 class TarWalker {
  public:
   struct Options {
-    std::uint64_t offset_bytes = 0;  ///< Where the walk begins in its shard.
-    std::uint64_t size_bytes = 0;    ///< How far it goes.
+    std::uint64_t offset_bytes = 0;  ///< Where the archive or record begins in its shard.
+    std::uint64_t size_bytes = 0;    ///< Size of the range to read.
     bool require_end = true;
   };
 
@@ -63,9 +62,9 @@ class TarWalker {
     if (options.size_bytes == 0) finished_ = true;
   }
 
-  /// As ShardScanner::wants(), in offsets of the shard.
+  /// Like ShardScanner::wants(), in offsets of the shard.
   ByteRange wants() const;
-  /// As ShardScanner::feed().
+  /// Like ShardScanner::feed().
   Status feed(std::span<const std::byte> bytes, TarEntrySink& sink);
   bool finished() const noexcept { return finished_; }
 
@@ -79,17 +78,17 @@ class TarWalker {
   Status finish_if_at_end();
   Status refuse_first_block(std::span<const std::byte> piece, Status why) const;
 
-  std::uint64_t position_bytes_;  // of the header or extension that comes next
+  std::uint64_t position_bytes_;  // of the next header or extension
   std::uint64_t limit_bytes_;
   bool require_end_;
   bool finished_ = false;
 
-  // The extension whose body comes next; '\0' if a header comes next.
+  // Type of the extension whose body is next; '\0' if a header is next.
   char extension_type_ = '\0';
   std::uint64_t extension_size_bytes_ = 0;
   std::uint64_t extension_padded_bytes_ = 0;
 
-  // What the extensions before the next entry said.
+  // State set by the extensions before the next entry.
   bool has_global_ = false;
   bool has_member_ = false;  // or a directory
   bool has_own_ = false;     // an x or an L

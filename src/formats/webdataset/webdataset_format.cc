@@ -16,7 +16,7 @@ namespace {
 
 using namespace internal;
 
-/// Digits enough to read the same number back.
+/// Formats a number with enough digits to read the same number back.
 std::string text_of(const FieldView& field) {
   if (field.type == FieldType::int64)
     return fmt::format("{}", load_at<std::int64_t>(field.bytes, 0));
@@ -24,7 +24,8 @@ std::string text_of(const FieldView& field) {
   return fmt::format("{}", load_at<double>(field.bytes, 0));
 }
 
-/// One number becomes text; several, and arrays, a NumPy file: the field "x" becomes "x.npy".
+/// One number becomes text; several numbers and arrays become a NumPy file: field "x" becomes
+/// "x.npy".
 Status fit_numbers(SampleView& sample, FieldView& field) {
   STOKER_ASSIGN(const Dtype dtype, dtype_of(field));
   if (is_number(field) && field.bytes.size() == dtype_size_bytes(dtype)) {
@@ -44,7 +45,7 @@ Status fit_numbers(SampleView& sample, FieldView& field) {
   return {};
 }
 
-/// Readers turn the names in a tar into lower case.
+/// Readers convert the names in a tar to lower case.
 void lower_name(SampleView& sample, FieldView& field) {
   if (is_lower_case(field.name)) return;
   std::string name(field.name);
@@ -60,8 +61,8 @@ Status fit(SampleView& sample, FieldView& field) {
 
 }  // namespace
 
-// Before "ustar" tar had no magic, and an archive without members is two blocks of zeros: those are
-// known by their name.
+// Tar had no magic before "ustar", and an archive without members is only blocks of zeros: those
+// are recognized by their name.
 const ShardFormat& webdataset_format() {
   static constexpr ShardFormat kFormat = {
       .name = "tar",

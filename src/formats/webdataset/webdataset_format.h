@@ -4,7 +4,7 @@
 
 namespace stoker {
 
-/// The row of "tar".
+/// The table row of "tar".
 const ShardFormat& webdataset_format();
 
 }  // namespace stoker

@@ -30,8 +30,8 @@ std::optional<MemberName> split_member_name(std::string_view name) noexcept {
   const std::size_t base = slash == std::string_view::npos ? 0 : slash + 1;
   const std::size_t dot = name.find('.', base);
   if (dot == std::string_view::npos) return std::nullopt;
-  // `.*/` takes as many directories as it can, but no new line and not all there is before the dot;
-  // `[^.]+` takes the rest of the key.
+  // `.*/` matches as many directories as it can, but no newline, and leaves at least one character
+  // before the dot; `[^.]+` matches the rest of the key.
   const std::size_t greedy_end = std::min(name.find('\n'), dot == 0 ? 0 : dot - 1);
   const std::size_t greedy_slash =
       greedy_end == 0 ? std::string_view::npos : name.rfind('/', greedy_end - 1);
@@ -45,7 +45,7 @@ bool is_metadata_name(std::string_view name) noexcept {
   if (!name.starts_with("__")) return false;
   const std::size_t slash = name.find('/');
   std::string_view first = name.substr(0, slash);
-  // `$` also matches before a new line that ends the name.
+  // `$` also matches before a newline at the end of the name.
   if (slash == std::string_view::npos && first.ends_with('\n')) first.remove_suffix(1);
   return first.size() >= 4 && first.ends_with("__");
 }

@@ -1,5 +1,5 @@
 /// \file
-/// WebDataset's rules for names: which member belongs to which sample, as which field.
+/// WebDataset's naming rules: which sample and field a member belongs to.
 #pragma once
 
 #include <cstddef>
@@ -12,44 +12,45 @@
 
 namespace stoker {
 
-/// The most that the names of one sample's fields may take together, with one byte each besides:
-/// they are compared with each other, and so kept.
+/// Limit of the total size of the names of one sample's fields, plus one byte each: all are kept in
+/// memory to find duplicates.
 inline constexpr std::size_t kFieldNamesBytesMax = std::size_t{1} << 20;
 
-/// A member's name taken apart; both look into it.
+/// The parts of a member's name; both refer to it.
 struct MemberName {
   std::string_view key;        ///< Directory and base name up to its first dot.
-  std::string_view extension;  ///< All after that dot, dots included; not yet in lower case.
+  std::string_view extension;  ///< All after that dot, including dots; not yet in lower case.
 };
 
 /// Exactly webdataset's `^((?:.*/|)[^.]+)[.]([^/]*)$`; nothing for a member that it ignores (no dot
-/// in the base name, or nothing before it). Two corners that follow from the expression: a base
+/// in the base name, or nothing before it). Two corner cases follow from the expression: a base
 /// name that begins with a dot, in a directory without one ("a/.b"), has the directory as its key
 /// ("a/"); and "a." has an empty extension.
 std::optional<MemberName> split_member_name(std::string_view name) noexcept;
 
-/// Whether webdataset skips the member as metadata: its first component begins and ends with "__".
+/// Whether webdataset skips the member as metadata: its first path component begins and ends with
+/// "__".
 bool is_metadata_name(std::string_view name) noexcept;
 
-/// Whether a field of that name would collide with what webdataset itself puts into a sample:
-/// "__key__", "__url__" and their like.
+/// Whether a field with this name would collide with those that webdataset adds to a sample, such
+/// as "__key__" and "__url__".
 bool is_reserved_field(std::string_view field) noexcept;
 
-/// Whether the extension is in lower case already. Readers turn ASCII letters into lower case;
-/// others stay as they are here, where Python's lower() knows all of Unicode.
+/// Whether the extension has no upper-case ASCII letters. Readers convert ASCII letters to lower
+/// case here; Python's lower() converts all of Unicode.
 bool is_lower_case(std::string_view extension) noexcept;
 char to_lower_case(char c) noexcept;
 
-/// What the last part of an extension says about the bytes: text and JSON. Numbers ("cls", "id")
-/// are text, as webdataset writes them.
+/// Returns the type that the last part of an extension implies: text, JSON or bytes. Numbers
+/// ("cls", "id") are text, as webdataset writes them.
 FieldType type_of_extension(std::string_view extension) noexcept;
 
-/// Whether the last part of an extension says that the text is an integer: "cls", "cls2", "index",
-/// "inx" and "id", which webdataset decodes so.
+/// Whether the last part of an extension implies an integer as text: "cls", "cls2", "index", "inx"
+/// or "id", which webdataset decodes as integers.
 bool is_integer_extension(std::string_view extension) noexcept;
 
-/// Whether a sample with that key and those fields reads back as itself. `invalid_argument` says
-/// which rule it breaks.
+/// Check that a sample with this key and these fields can be read back unchanged.
+/// `invalid_argument` names the rule that is broken.
 Status check_key(std::string_view key);
 Status check_field(std::string_view key, const FieldView& field);
 

@@ -12,7 +12,7 @@
 namespace stoker {
 namespace {
 
-/// A member's place in the samples; nothing if webdataset ignores it.
+/// Returns a member's key and extension; nothing if webdataset ignores it.
 std::optional<MemberName> sample_member(const TarEntry& entry) {
   if (entry.kind != TarEntry::Kind::regular || is_metadata_name(entry.name)) return std::nullopt;
   return split_member_name(entry.name);
@@ -32,7 +32,7 @@ std::string lower_case(std::string_view text) {
   return lower;
 }
 
-/// Groups members into samples and tells a RecordSink.
+/// Groups members into samples and reports them to a RecordSink.
 class Grouper : public TarEntrySink {
  public:
   explicit Grouper(RecordSink* sink) : sink_(sink) {}
@@ -96,14 +96,14 @@ class WebDatasetScanner : public ShardScanner {
   bool failed_ = false;
 };
 
-/// Keeps `text` in the sample's storage and gives a view of it there.
+/// Copies `text` into the sample's storage and returns a view of the copy.
 std::string_view keep(std::string_view text, SampleView& out) {
   const std::span<const std::byte> bytes = std::as_bytes(std::span(text));
   const std::vector<std::byte>& kept = out.storage.emplace_back(bytes.begin(), bytes.end());
   return {reinterpret_cast<const char*>(kept.data()), kept.size()};
 }
 
-/// Turns the members of one record into fields.
+/// Converts the members of one record to fields.
 class Splitter : public TarEntrySink {
  public:
   Splitter(std::span<const std::byte> record, std::uint64_t offset_bytes, SampleView& out)
@@ -116,7 +116,7 @@ class Splitter : public TarEntrySink {
       out_.key = entry.name_is_fed ? member->key : keep(member->key, out_);
     } else if (member->key != out_.key) {
       return refuse_member(entry, fmt::format("in the record of sample {}: the shard has changed, "
-                                              "or its index is another's",
+                                              "or its index belongs to another",
                                               tar_quoted(out_.key)));
     }
     FieldView field;
@@ -132,7 +132,7 @@ class Splitter : public TarEntrySink {
     return {};
   }
 
-  /// Whether two fields have one name: by comparison while there are few.
+  /// Whether two fields have the same name. Compares pairs if there are few fields.
   bool has_duplicate() const {
     constexpr std::size_t kFew = 16;
     const std::vector<FieldView>& fields = out_.fields;
@@ -176,7 +176,7 @@ class WebDatasetReader : public ShardReader {
     if (!walker.finished() || walker.wants().offset_bytes != end_bytes || out.fields.empty())
       return tar_corrupt(record_offset_bytes,
                          "the record is not that of a sample: the shard has "
-                         "changed, or its index is another's");
+                         "changed, or its index belongs to another");
     if (splitter.has_duplicate())
       return tar_corrupt(record_offset_bytes, "the sample has two members of one extension");
     return {};

@@ -12,7 +12,7 @@ namespace stoker {
 namespace {
 
 constexpr std::uint64_t kEndBytes = 2 * kTarBlockBytes;
-/// tar's own habit: archives are written in records of 20 blocks.
+/// tar's convention: archives are written in records of 20 blocks.
 constexpr std::uint64_t kArchiveUnitBytes = 20 * kTarBlockBytes;
 
 class WebDatasetWriter : public ShardWriter {
@@ -55,7 +55,7 @@ class WebDatasetWriter : public ShardWriter {
     return {};
   }
 
-  /// Everything that may be wrong with a sample, before a byte of it is written.
+  /// Checks everything about a sample before writing any of it.
   Status check(const SampleView& sample, std::vector<const FieldView*>& sorted) const {
     STOKER_TRY(check_key(sample.key));
     if (sample_count_ > 0 && sample.key == last_key_)
@@ -83,7 +83,8 @@ class WebDatasetWriter : public ShardWriter {
     return Status(Code::invalid_argument, fmt::format("sample {} {}", tar_quoted(sample.key), why));
   }
 
-  /// Data goes to the sink as it is; the padding before it and its header go together.
+  /// Writes data to the sink without a copy; the padding before a header is written with the
+  /// header.
   Status write_members(std::string_view key, std::span<const FieldView* const> fields) {
     for (const FieldView* field : fields) {
       std::string name;
@@ -104,7 +105,7 @@ class WebDatasetWriter : public ShardWriter {
   Status failure_;
   bool finished_ = false;
   std::uint64_t position_bytes_ = 0;  // of the next header
-  std::vector<std::byte> pending_;    // padding before it, not yet written
+  std::vector<std::byte> pending_;    // padding before the next header, not yet written
   ByteRange last_record_;
   std::string last_key_;
   std::uint64_t sample_count_ = 0;

@@ -6,9 +6,9 @@
 
 namespace stoker {
 
-/// Writes a WebDataset shard to `sink`, which outlives the writer: plain ustar, a PAX header only
-/// for what ustar cannot hold, fields sorted by name, no times and no owners, so that the same
-/// samples give the same bytes. After a failure of the sink every call repeats that failure.
+/// Writes a WebDataset shard to `sink`, which outlives the writer: plain ustar, with a PAX header
+/// only for what ustar cannot represent, fields sorted by name, no times and no owners, so that the
+/// same samples give the same bytes. After a failure of the sink every call returns that failure.
 std::unique_ptr<ShardWriter> make_webdataset_writer(ByteSink& sink);
 
 }  // namespace stoker

@@ -26,7 +26,7 @@ void touch_all(std::span<std::byte> bytes) {
   }
 }
 
-/// The number in a line of smaps such as "AnonHugePages:    2048 kB".
+/// Returns the number in a line of smaps such as "AnonHugePages:    2048 kB".
 std::uint64_t kib_in(std::string_view line) {
   const std::size_t digit = line.find_first_of("0123456789");
   std::uint64_t kib = 0;
@@ -35,9 +35,9 @@ std::uint64_t kib_in(std::string_view line) {
   return kib;
 }
 
-/// Whether the kernel backed most of this mapping with transparent huge pages: smaps knows. No
-/// streams: formatting numbers by them ended the process where a Python module brought a libstdc++
-/// of its own beside torch's.
+/// Whether the kernel backed at least half of this mapping with transparent huge pages, according
+/// to smaps. Uses no C++ streams: formatting numbers with them crashed a process in which a Python
+/// module had loaded a second libstdc++ next to torch's.
 bool has_huge_pages(std::span<const std::byte> bytes) {
   std::array<char, 2 * sizeof(std::uintptr_t) + 1> text{};
   char* const end = std::to_chars(text.begin(), text.end() - 1,
@@ -49,7 +49,7 @@ bool has_huge_pages(std::span<const std::byte> bytes) {
   if (smaps == nullptr) return false;
   bool is_inside = false;
   bool is_huge = false;
-  std::array<char, 4096> buffer{};  // a longer line begins with neither of the two
+  std::array<char, 4096> buffer{};  // a longer line starts with neither prefix
   while (std::fgets(buffer.data(), buffer.size(), smaps) != nullptr) {
     const std::string_view line(buffer.data());
     is_inside = is_inside || line.starts_with(first);
@@ -70,8 +70,8 @@ void* map_anonymous(std::size_t size_bytes, int more_flags) {
 
 Result<MappedArena> MappedArena::map(std::size_t size_bytes, bool huge_pages, bool touch) {
   if (huge_pages) {
-    // Reserved huge pages, where an administrator set some aside. Populated at once: a hugetlb
-    // mapping that cannot be filled answers with SIGBUS later.
+    // Huge pages that an administrator has reserved. Populated at once: a hugetlb mapping that
+    // cannot be filled raises SIGBUS later.
     void* reserved = map_anonymous(size_bytes, MAP_HUGETLB | MAP_POPULATE);
     if (reserved != MAP_FAILED)
       return MappedArena({static_cast<std::byte*>(reserved), size_bytes}, ArenaPages::hugetlb);
@@ -82,7 +82,7 @@ Result<MappedArena> MappedArena::map(std::size_t size_bytes, bool huge_pages, bo
   if (raw == MAP_FAILED)
     return Status(Code::unavailable,
                   "cannot map an arena of " + std::to_string(size_bytes) +
-                      " bytes: give it a smaller budget or the machine more memory",
+                      " bytes: use a smaller budget or a machine with more memory",
                   errno);
   auto* first = static_cast<std::byte*>(raw);
   const std::size_t head =

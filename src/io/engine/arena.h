@@ -10,7 +10,7 @@
 
 namespace stoker {
 
-/// A piece of memory that its destructor frees: mapped, or pinned for a device.
+/// A block of memory, mapped or pinned for a device. The destructor frees it.
 ///
 /// Thread safety: immutable.
 class Arena {
@@ -19,10 +19,10 @@ class Arena {
   virtual std::span<std::byte> bytes() const noexcept = 0;
 };
 
-/// Makes one of at least so many bytes, aligned to 4096, whose pages are there already.
+/// Allocates an arena of at least `size_bytes`, aligned to 4096, with all pages faulted in.
 using ArenaMaker = std::function<Result<std::unique_ptr<Arena>>(std::size_t size_bytes)>;
 
-/// Anonymous memory from mmap, on huge pages when they are granted.
+/// Anonymous memory from mmap(2), on huge pages if the kernel grants them.
 ///
 /// Thread safety: immutable after map(). The destructor unmaps.
 class MappedArena final : public Arena {
@@ -42,8 +42,8 @@ class MappedArena final : public Arena {
   ArenaPages pages_;
 };
 
-/// The free parts of [0, size): best fit, neighbours merged. Allocates nothing after construction
-/// beyond what `unit_bytes` pieces could need.
+/// The free parts of [0, size): best fit, with adjacent parts merged. Allocates nothing after
+/// construction if every size taken is a multiple of `unit_bytes`.
 ///
 /// Thread safety: none.
 class FreeExtents {
@@ -52,7 +52,7 @@ class FreeExtents {
 
   FreeExtents(std::size_t size_bytes, std::size_t unit_bytes);
 
-  /// The offset of `size_bytes`, now taken; kNone if no hole is large enough.
+  /// Takes `size_bytes` and returns their offset; kNone if no hole is large enough.
   std::size_t take(std::size_t size_bytes);
   void give_back(std::size_t offset_bytes, std::size_t size_bytes);
 

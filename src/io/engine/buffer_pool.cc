@@ -25,7 +25,7 @@ namespace stoker {
 namespace {
 
 constexpr std::size_t kBudgetUnitBytes = std::size_t{2} << 20;
-constexpr std::byte kReturned{0xDB};  // what a debug build fills returned memory with
+constexpr std::byte kReturned{0xDB};  // the fill pattern of returned memory in debug builds
 
 #if defined(NDEBUG)
 void mark_returned(std::span<std::byte>) {}
@@ -34,8 +34,8 @@ void check_untouched(std::span<const std::byte>) {}
 void mark_returned(std::span<std::byte> bytes) {
   std::memset(bytes.data(), static_cast<int>(kReturned), bytes.size());
 }
-/// Fresh memory is zero, returned memory is the pattern; anything else was written by somebody who
-/// no longer owned it. Looks at one byte of every cache line.
+/// Fresh memory is zero and returned memory has the pattern; anything else was written after the
+/// memory had been returned. Checks one byte of every cache line.
 void check_untouched(std::span<const std::byte> bytes) {
   for (std::size_t at = 0; at < bytes.size(); at += 64) {
     if (bytes[at] == kReturned || bytes[at] == std::byte{0}) continue;
@@ -84,11 +84,11 @@ class Lease::Arena {
       }
       if (self.offset == FreeExtents::kNone) {
         waiters_.remove(&self);
-        serve_waiters();  // those behind may fit where this one did not
+        serve_waiters();  // later requests may fit where this one did not
         if (stop.stop_requested())
           return Status(Code::cancelled, "stopped while waiting for a buffer");
-        return Status(Code::unavailable,
-                      "no buffer in time: somebody holds " + std::to_string(leased_) + " bytes");
+        return Status(Code::unavailable, "no buffer became free before the deadline: " +
+                                             std::to_string(leased_) + " bytes are leased");
       }
     } else {
       leased_ += size;
@@ -127,12 +127,12 @@ class Lease::Arena {
     void operator()() const {
       {
         MutexLock lock(arena.mutex_);
-      }  // or it could fall asleep between the test and the wait
+      }  // otherwise the waiter could miss the wake-up between its test and its wait
       waiter.served.notify_all();
     }
   };
 
-  /// Serves waiters from the front until one does not fit: in order, nobody overtakes.
+  /// Serves waiters in order until one does not fit.
   void serve_waiters() STOKER_REQUIRES(mutex_) {
     while (!waiters_.empty()) {
       Waiter& first = *waiters_.front();
@@ -167,7 +167,7 @@ Result<BufferPool> BufferPool::make(const Options& options) {
 std::size_t BufferPool::size_class_bytes(std::size_t size_bytes) noexcept {
   const std::size_t pages = (std::max<std::size_t>(size_bytes, 1) - 1) / kAlignBytes + 1;
   if (pages <= 4) return pages * kAlignBytes;
-  const std::size_t step = std::bit_floor(pages - 1) / 4;  // four classes to each doubling
+  const std::size_t step = std::bit_floor(pages - 1) / 4;  // four classes per doubling
   return (pages + step - 1) / step * step * kAlignBytes;
 }
 

@@ -13,12 +13,12 @@
 
 namespace stoker {
 
-/// What backs an arena. Reported, because it is worth a factor and cannot be demanded.
+/// The pages that back an arena. Reported because they matter for speed and cannot be enforced.
 enum class ArenaPages : std::uint8_t { small, transparent_huge, hugetlb };
 
 std::string_view arena_pages_name(ArenaPages pages) noexcept;
 
-/// A buffer borrowed from a BufferPool, given back by the destructor. It keeps the pool's memory
+/// A buffer borrowed from a BufferPool; the destructor returns it. It keeps the pool's memory
 /// alive, so it may outlive the BufferPool object.
 ///
 /// Thread safety: none; it may be moved to and destroyed on any thread.
@@ -34,7 +34,7 @@ class Lease {
   }
   ~Lease();
 
-  /// At least as long as asked for: the whole size class.
+  /// Returns the whole size class, which is at least as long as requested.
   std::span<std::byte> bytes() const noexcept { return bytes_; }
   explicit operator bool() const noexcept { return !bytes_.empty(); }
 
@@ -48,41 +48,42 @@ class Lease {
   std::span<std::byte> bytes_;
 };
 
-/// One arena of aligned memory, mapped and touched once, then lent out piece by piece. Its size is
-/// the budget: an empty pool makes callers wait, it never grows. On virtual machines fresh memory
-/// costs more than the disk, which is why nothing here goes back to the system before the end.
+/// One arena of aligned memory, mapped and touched once, from which buffers are leased. Its size is
+/// the budget: the pool never grows, and callers wait while it is empty. It returns no memory to
+/// the system before its end, because fresh memory on virtual machines costs more than the disk.
 ///
-/// Debug builds fill returned memory with a pattern and stop the program when a later lease finds
+/// Debug builds fill returned memory with a pattern and abort the program when a later lease finds
 /// it changed; under AddressSanitizer the returned memory is poisoned.
 ///
 /// Thread safety: every method may be called from any thread. In a forked child the memory is the
 /// child's own copy; leases work there as plain memory.
 class BufferPool {
  public:
-  static constexpr std::size_t kAlignBytes = 4096;  ///< Of every lease, address and length.
+  static constexpr std::size_t kAlignBytes = 4096;  ///< Of the address and length of every lease.
 
   struct Options {
     std::size_t budget_bytes = std::size_t{64} << 20;  ///< Rounded up to 2 MiB.
     bool huge_pages = true;
-    bool touch = true;  ///< Fault every page in now, so that no transfer pays for it later.
+    bool touch = true;  ///< Fault in every page now, so that transfers need not.
   };
 
   static Result<BufferPool> make(const Options& options);
 
-  /// Waits until the pool can serve it, behind everybody who asked before: a small request does not
-  /// overtake a large one. `invalid_argument` if it exceeds the budget, `cancelled` if `stop`
-  /// fires, `unavailable` at the deadline.
+  /// Waits for a free buffer. Requests are served in order: a small one does not overtake a large
+  /// one. `invalid_argument` if the size exceeds the budget, `cancelled` if `stop` is requested,
+  /// `unavailable` at the deadline.
   Result<Lease> lease(std::size_t size_bytes, const std::stop_token& stop = {},
                       Deadline deadline = Deadline::max());
 
-  /// As lease(), but answers `unavailable` instead of waiting.
+  /// Like lease(), but returns `unavailable` instead of waiting.
   Result<Lease> try_lease(std::size_t size_bytes);
 
-  /// What a lease of `size_bytes` takes from the budget: four classes to each doubling, so at most
-  /// a fifth is lost and holes are reused.
+  /// Returns the bytes that a lease of `size_bytes` takes from the budget: whole pages up to 16
+  /// KiB, above that four classes per doubling, which wastes at most a fifth and lets holes be
+  /// reused.
   static std::size_t size_class_bytes(std::size_t size_bytes) noexcept;
 
-  /// All of the arena, for Engine::register_buffers.
+  /// Returns the whole arena, for Engine::register_buffers().
   std::span<std::byte> memory() const noexcept;
   ArenaPages pages() const noexcept;
   std::size_t budget_bytes() const noexcept { return memory().size(); }

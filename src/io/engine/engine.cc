@@ -52,7 +52,7 @@ Status try_read() {
   return same ? Status() : Status(Code::io_error, "io_uring read wrong bytes");
 }
 
-/// Why io_uring_setup answered EPERM: the sysctl, or else a container's seccomp profile.
+/// Returns why io_uring_setup failed with EPERM: the sysctl, or else a container's seccomp profile.
 std::string who_forbids() {
   int level = 0;
   std::ifstream("/proc/sys/kernel/io_uring_disabled") >> level;
@@ -94,7 +94,7 @@ Result<std::unique_ptr<Engine>> make_engine(EngineKind kind, const EngineOptions
     case EngineKind::sync: return make_sync_engine(options);
     case EngineKind::automatic: break;
   }
-  // A ring can still be refused after a good probe (RLIMIT_NOFILE, memory): threads always work.
+  // A ring can be refused even after a successful probe (RLIMIT_NOFILE, memory); use threads then.
   if (probe_engine().kind == EngineKind::uring) {
     if (auto engine = make_uring_engine(options); engine.ok()) return engine;
   }

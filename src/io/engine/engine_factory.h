@@ -7,11 +7,12 @@
 
 namespace stoker {
 
-/// Makes an engine on the thread that will use it. Injected, so that tests see every byte written.
+/// Makes an engine; called on the thread that will use it. Passed in as an option, so that tests
+/// can observe every transfer.
 using EngineFactory = std::function<Result<std::unique_ptr<Engine>>()>;
 
-/// Engines of that kind and no other. Nothing for `automatic`: the place that it is given to then
-/// chooses for itself.
+/// Returns a factory for engines of that kind only. Returns an empty function for `automatic`: the
+/// code that receives it then chooses the engine.
 inline EngineFactory make_engine_factory(EngineKind kind) {
   constexpr std::uint32_t kDepth = 8;
   if (kind == EngineKind::automatic) return {};

@@ -2,12 +2,12 @@
 
 #include <cstdint>
 
-// Parts of the kernel's interface that are newer than the headers of Debian 12 (6.1, glibc 2.36).
-// Declared here with their numbers; whether the running kernel has them is found by trying.
+// Parts of the kernel's interface that the headers of Debian 12 (6.1, glibc 2.36) lack. Whether the
+// running kernel has them is found by trying.
 
 namespace stoker {
 
-/// preadv2/pwritev2 flag, Linux 6.14: buffered, but the pages it brought in are dropped.
+/// preadv2/pwritev2 flag, Linux 6.14: buffered I/O that drops the pages it added to the page cache.
 inline constexpr int kRwfDontCache = 0x00000080;
 
 /// cachestat(2), Linux 6.5; the number is the same on every architecture.
@@ -28,7 +28,7 @@ struct CachestatCounts {  ///< In pages.
 /// statx(2) with STATX_DIOALIGN, Linux 6.1.
 inline constexpr std::uint32_t kStatxDioAlign = 0x00002000;
 
-/// The kernel's struct statx, of which only the direct-I/O fields are read here.
+/// The kernel's struct statx; only the direct-I/O fields are read.
 struct KernelStatx {
   std::uint32_t mask;
   std::uint32_t other[37];
@@ -38,7 +38,7 @@ struct KernelStatx {
 };
 static_assert(sizeof(KernelStatx) == 256, "struct statx is 256 bytes by the kernel's ABI");
 
-/// madvise(2), Linux 5.14: populate page tables for writing, that is, touch now.
+/// madvise(2) advice, Linux 5.14: populates the page tables for writing, like touching every page.
 inline constexpr int kMadvPopulateWrite = 23;
 
 }  // namespace stoker

@@ -15,22 +15,22 @@ class Object;  // store/object_store.h
 
 enum class Op : std::uint8_t { read, write, fsync, fdatasync };
 
-/// One transfer. Plain data: the caller fills it, the source copies it.
+/// One transfer. Plain data; the source copies it.
 struct Request {
   static constexpr int kNoSlot = -1;
 
   Op op = Op::read;
   int fd = -1;
-  int file_slot = kNoSlot;  ///< From Engine::register_file; `fd` must be given as well.
-  /// What a store's source reads from where there is no descriptor; engines do not look at it.
+  int file_slot = kNoSlot;  ///< From Engine::register_file(); `fd` must be set as well.
+  /// The object to read, for sources of stores without descriptors; engines ignore it.
   const Object* object = nullptr;
   std::uint64_t offset_bytes = 0;
   std::span<std::byte> buffer = {};  ///< Borrowed until its Completion is reaped.
-  /// Scatter or gather: used instead of `buffer` when not empty. The array and what it points to
-  /// are borrowed. Pays when many small neighbours of a file belong in different places.
+  /// Scatter or gather: used instead of `buffer` when not empty. The array and the memory it points
+  /// to are borrowed. Useful when adjacent small parts of a file have different destinations.
   std::span<const iovec> pieces = {};
-  std::uint32_t align_bytes = 1;  ///< Of offsets, for a descriptor opened with O_DIRECT.
-  bool dont_cache = false;        ///< RWF_DONTCACHE; ask File whether this file takes it.
+  std::uint32_t align_bytes = 1;  ///< Alignment of offsets for an O_DIRECT descriptor.
+  bool dont_cache = false;        ///< RWF_DONTCACHE; File knows whether a file supports it.
   std::uint64_t tag = 0;          ///< Returned unchanged in the Completion.
 
   std::size_t size_bytes() const noexcept {
@@ -43,39 +43,46 @@ struct Request {
 
 struct Completion {
   std::uint64_t tag = 0;
-  /// Bytes moved, or a negative errno. Fewer bytes than asked for mean that a read met the end of
-  /// the file: short counts, EINTR and EAGAIN are continued inside the source. fsync is never
-  /// repeated: whatever the first one said is final.
+  /// Bytes moved, or a negative errno. Fewer bytes than requested mean that a read reached the end
+  /// of the file: the source itself retries after short counts, EINTR and EAGAIN. fsync is never
+  /// retried: its first result is final.
   std::int64_t result = 0;
 };
 
-/// Brings ranges into memory, many at a time. Submission and completion are separate so that one
-/// thread keeps depth_max() requests in flight. An Engine does it for local files; a store of
-/// another kind, or the path to a device, does it for its own. RangeReader drives all of them.
+/// Reads ranges into memory, many at a time. Submission and completion are separate, so that one
+/// thread can keep depth_max() requests in flight. An Engine is the source for local files; other
+/// stores and the path to a device have their own. RangeReader drives all of them.
+///
+/// The source of a store reads `object`, `offset_bytes`, `buffer` or `pieces`, and `tag` of a
+/// Request, whose `op` is always `read`; the other fields are for descriptors. It reports a failure
+/// as the errno that describes it best: EACCES, ENOENT, ESTALE for an object that was replaced,
+/// ETIMEDOUT, EIO.
 ///
 /// Thread safety: none. A source is made, used and destroyed by one thread.
 class RangeSource {
  public:
-  /// Waits for every request in flight, because buffers are borrowed.
+  /// Waits for every request in flight, because their buffers are borrowed.
   virtual ~RangeSource() = default;
 
-  /// Requests in flight at most.
+  /// Returns the maximum number of requests in flight.
   virtual std::uint32_t depth_max() const noexcept = 0;
 
-  /// Accepts a prefix of `requests` and returns its length. A short count means the queue is full:
-  /// reap, then submit the rest. Never waits for a transfer (a synchronous source performs it).
+  /// Accepts a prefix of `requests` and returns its length. A short count means that the queue is
+  /// full: reap, then submit the rest. Does not wait for transfers, except that a synchronous
+  /// source performs them here.
   virtual Result<std::size_t> submit(std::span<const Request> requests) = 0;
 
-  /// Fills a prefix of `out` and returns its length, waiting until `count_min` are there, nothing
-  /// is in flight, or `timeout` has passed. A short count is not an error.
+  /// Fills a prefix of `out` and returns its length. Waits until `count_min` requests have
+  /// completed, nothing is in flight, or `timeout` has passed. A short count is not an error.
   virtual Result<std::size_t> reap(std::span<Completion> out, std::size_t count_min,
                                    nanoseconds timeout) = 0;
 
-  /// Requests accepted whose completions have not been handed out by reap().
+  /// Returns the number of accepted requests whose completions reap() has not returned yet.
   virtual std::size_t in_flight() const noexcept = 0;
 
-  /// Asks for the requests with this tag to be stopped. Each still completes exactly once: with
-  /// -ECANCELED if it was stopped in time, as usual otherwise.
+  /// Asks the source to stop the requests with this tag. Each still completes exactly once: with
+  /// -ECANCELED if it was stopped in time, as usual otherwise. A source whose requests end soon by
+  /// themselves may do nothing.
   virtual Status cancel(std::uint64_t tag) = 0;
 };
 

@@ -12,7 +12,7 @@ RateLimiter::RateLimiter(std::uint64_t rate_bytes_per_s, std::uint64_t burst_byt
 
 void RateLimiter::refill(Deadline now) {
   const std::chrono::duration<double> elapsed = now - filled_at_;
-  if (elapsed.count() <= 0) return;  // two callers may bring their clocks in the other order
+  if (elapsed.count() <= 0) return;  // two callers may pass their times out of order
   tokens_ = std::min(burst_, tokens_ + elapsed.count() * static_cast<double>(rate_));
   filled_at_ = now;
 }

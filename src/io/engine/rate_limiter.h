@@ -9,9 +9,9 @@ namespace stoker {
 
 /// A token bucket of bytes: at most `burst_bytes` at once, `rate_bytes_per_s` in the long run.
 ///
-/// A request is granted at once and put in the bucket's debt; its caller then waits until the debt
-/// is paid, in its own way: it may have a deadline, or other work. So requests larger than the
-/// burst pass, callers are served in the order they came, and no waiting happens here.
+/// A request is granted at once and may put the bucket in debt; reserve() returns the time until
+/// the debt is paid. The caller waits for that time itself, because it may have a deadline or other
+/// work. Requests larger than the burst therefore pass, and callers are served in order.
 ///
 /// Thread safety: every method may be called from any thread.
 class RateLimiter {
@@ -20,13 +20,13 @@ class RateLimiter {
   RateLimiter(std::uint64_t rate_bytes_per_s, std::uint64_t burst_bytes,
               Deadline now = Clock::now());
 
-  /// Books `bytes` and returns how long the caller must wait before it moves them.
+  /// Reserves `bytes` and returns how long the caller must wait before it moves them.
   nanoseconds reserve(std::uint64_t bytes, Deadline now = Clock::now());
 
-  /// Takes back what was booked last and will not be moved: nobody else has to wait for it.
+  /// Returns a reservation that will not be used, so that later callers need not wait for it.
   void give_back(std::uint64_t bytes);
 
-  /// Changes the rate for what is booked from now on; who already waits keeps its moment.
+  /// Changes the rate for later reservations; waiting times already returned do not change.
   void set_rate(std::uint64_t rate_bytes_per_s, Deadline now = Clock::now());
   std::uint64_t rate_bytes_per_s() const;
 

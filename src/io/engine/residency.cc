@@ -15,13 +15,13 @@
 namespace stoker {
 namespace {
 
-constexpr std::size_t kMincoreStepBytes = std::size_t{1} << 30;  // 256 KiB of answers at a time
+constexpr std::size_t kMincoreStepBytes = std::size_t{1} << 30;  // 256 KiB of results at a time
 
 std::uint64_t page_bytes() {
   return static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
 }
 
-/// The part of the range that lies inside the file.
+/// Returns the size of the part of the range that is inside the file.
 Result<std::uint64_t> clamp_to_file(int fd, std::uint64_t offset, std::uint64_t size) {
   struct stat info{};
   if (::fstat(fd, &info) != 0) return Status::from_errno(errno, "fstat", "");
@@ -30,7 +30,8 @@ Result<std::uint64_t> clamp_to_file(int fd, std::uint64_t offset, std::uint64_t 
   return size == 0 ? file_size - offset : std::min(size, file_size - offset);
 }
 
-/// mincore over [offset, offset + size), which must start on a page and lie inside the file.
+/// Counts the cached pages of [offset, offset + size), which must start on a page boundary and be
+/// inside the file.
 Result<std::uint64_t> count_with_mincore(int fd, std::uint64_t offset, std::size_t size) {
   void* map = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, fd, static_cast<off_t>(offset));
   if (map == MAP_FAILED) return Status::from_errno(errno, "mmap", "");

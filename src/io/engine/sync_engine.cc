@@ -7,8 +7,8 @@
 namespace stoker {
 namespace {
 
-/// The reference engine: each request is performed inside submit(), on the caller's thread. It has
-/// no kernel state of its own and still refuses a forked child, so that all engines behave alike.
+/// The reference engine: performs each request inside submit(), on the caller's thread. It has no
+/// kernel state, but refuses to work in a forked child, so that all engines behave alike.
 class SyncEngine final : public Engine {
  public:
   explicit SyncEngine(const EngineOptions& options)
@@ -77,7 +77,8 @@ class SyncEngine final : public Engine {
 }  // namespace
 
 Result<std::unique_ptr<Engine>> make_sync_engine(const EngineOptions& options) {
-  if (options.depth == 0) return Status(Code::invalid_argument, "an engine needs a depth of 1");
+  if (options.depth == 0)
+    return Status(Code::invalid_argument, "an engine needs a depth of at least 1");
   return std::unique_ptr<Engine>(std::make_unique<SyncEngine>(options));
 }
 

@@ -13,17 +13,17 @@ namespace {
 
 constexpr std::uint32_t kThreadsMax = 16;
 
-/// One request's place. The owner writes it before it queues the index and reads it after the index
-/// came back; in between it belongs to one worker. Both hand-overs go through a queue's mutex.
+/// The slot of one request. The owner writes it before it queues the index and reads it after the
+/// index has returned; in between it belongs to one worker. A queue's mutex orders both transfers.
 struct Slot {
   Transfer transfer;
-  bool in_use = false;  // the owner's
+  bool in_use = false;  // used by the owner only
   // relaxed: a hint. A worker that misses it finishes the transfer, which the contract allows.
   std::atomic<bool> cancelled{false};
 };
 
-/// What workers share. On the heap, so that a forked child can leave it alone: its threads do not
-/// exist there, and joining them would hang.
+/// The state shared by the workers. On the heap, so that a forked child can leak it: its threads do
+/// not exist there, and joining them would hang.
 struct Pool {
   Pool(const EngineOptions& options, std::uint32_t thread_count)
       : slots(options.depth), todo(options.depth), done(options.depth), tamper(options.tamper) {
@@ -31,11 +31,11 @@ struct Pool {
     try {
       while (threads.size() < thread_count) threads.emplace_back([this] { work(); });
     } catch (...) {
-      todo.close();  // or those that did start would be joined for ever
+      todo.close();  // otherwise joining the threads that did start would hang
       throw;
     }
   }
-  ~Pool() { todo.close(); }  // workers finish what is queued, then end; jthreads join
+  ~Pool() { todo.close(); }  // workers finish the queued requests, then end; jthreads join
 
   void work() {
     while (const std::optional<std::uint32_t> index = todo.pop()) {
@@ -59,7 +59,7 @@ struct Pool {
   std::vector<std::jthread> threads;  // last: they use the members above
 };
 
-/// preadv2 and pwritev2 on a pool of threads: what is left where a container forbids io_uring.
+/// Blocking system calls on a pool of threads, for machines where io_uring is not available.
 class ThreadsEngine final : public Engine {
  public:
   ThreadsEngine(const EngineOptions& options, std::uint32_t thread_count)
@@ -68,7 +68,7 @@ class ThreadsEngine final : public Engine {
     for (std::uint32_t i = options.depth; i-- > 0;) free_.push_back(i);
   }
   ~ThreadsEngine() override {
-    if (fork_guard_.is_here()) return;  // the pool finishes and joins
+    if (fork_guard_.is_here()) return;  // the pool's destructor finishes and joins
     static_cast<void>(pool_.release());
   }
 
@@ -86,7 +86,7 @@ class ThreadsEngine final : public Engine {
       slot.transfer = Transfer(request);
       slot.cancelled.store(false, std::memory_order_relaxed);
       slot.in_use = true;
-      pool_->todo.try_push(std::move(index));  // never full: it has a place for every slot
+      pool_->todo.try_push(std::move(index));  // never full: it has room for every slot
     }
     return accepted;
   }
@@ -151,12 +151,13 @@ class ThreadsEngine final : public Engine {
 }  // namespace
 
 Result<std::unique_ptr<Engine>> make_threads_engine(const EngineOptions& options) {
-  if (options.depth == 0) return Status(Code::invalid_argument, "an engine needs a depth of 1");
+  if (options.depth == 0)
+    return Status(Code::invalid_argument, "an engine needs a depth of at least 1");
   const std::uint32_t wanted = options.thread_count == 0 ? kThreadsMax : options.thread_count;
   try {
     return std::unique_ptr<Engine>(
         std::make_unique<ThreadsEngine>(options, std::min(wanted, options.depth)));
-  } catch (const std::system_error& error) {  // std::thread has no other way to say EAGAIN
+  } catch (const std::system_error& error) {  // how std::thread reports EAGAIN
     return Status::from_errno(error.code().value(), "start a thread", "");
   }
 }

@@ -31,7 +31,7 @@ std::span<const iovec> Transfer::pieces() {
 
 bool Transfer::advance(std::int64_t raw) {
   const bool is_sync = request_.op == Op::fsync || request_.op == Op::fdatasync;
-  if (is_sync) return finish(raw);  // whatever it says is final: the kernel reports a loss once
+  if (is_sync) return finish(raw);  // its result is final: the kernel reports a loss only once
   if (raw == -EINTR || raw == -EAGAIN) return retry(raw);
   if (raw < 0) return finish(raw);
   const bool is_read = request_.op == Op::read;
@@ -45,8 +45,8 @@ bool Transfer::advance(std::int64_t raw) {
     retries_ = 0;
     return false;
   }
-  // O_DIRECT cannot go on from here. A read that stops inside a block has met the end of the file;
-  // a write is taken up again at the block it broke off in.
+  // O_DIRECT cannot continue inside a block. A read that stops there has reached the end of the
+  // file; a write is resumed at the start of that block.
   if (is_read) return finish(static_cast<std::int64_t>(moved_));
   moved_ -= beyond;
   return retry(-EIO);
@@ -59,7 +59,7 @@ std::int64_t call_once(Transfer& transfer) {
 
   const auto offset = static_cast<off_t>(transfer.offset_bytes());
   const int flags = request.dont_cache ? kRwfDontCache : 0;
-  if (request.pieces.empty() && flags == 0) {  // the shorter way through the kernel
+  if (request.pieces.empty() && flags == 0) {  // the shorter path through the kernel
     const std::span<std::byte> buffer = transfer.buffer();
     const ssize_t n = request.op == Op::read
                           ? ::pread(request.fd, buffer.data(), buffer.size(), offset)

@@ -8,16 +8,17 @@
 
 namespace stoker {
 
-/// Where one Request stands. Engines feed it raw results, and it says whether to go on: the one
-/// place that knows how short counts, EINTR, EAGAIN and the end of a file are told apart.
+/// The progress of one Request. An engine passes it the raw result of each system call, and it
+/// decides whether another call is needed. All handling of short counts, EINTR, EAGAIN and the end
+/// of a file is here.
 ///
 /// Thread safety: none.
 class Transfer {
  public:
-  /// Bytes one system call is asked for at most; the kernel itself stops just short of 2 GiB.
+  /// Maximum bytes per system call; the kernel itself stops just short of 2 GiB.
   static constexpr std::size_t kCallBytesMax = std::size_t{1} << 30;
   static constexpr std::size_t kPiecesMax = 1024;  ///< IOV_MAX.
-  /// Fruitless attempts in a row before the error is believed.
+  /// Maximum number of consecutive attempts without progress before the error is reported.
   static constexpr int kRetriesMax = 1000;
 
   Transfer() = default;
@@ -25,13 +26,13 @@ class Transfer {
 
   const Request& request() const noexcept { return request_; }
 
-  /// What the next system call shall move: `buffer()`, or `pieces()` of a vectored request.
+  /// The arguments of the next system call: `buffer()`, or `pieces()` for a vectored request.
   std::uint64_t offset_bytes() const noexcept { return request_.offset_bytes + moved_; }
   std::span<std::byte> buffer() const noexcept;
   std::span<const iovec> pieces();
 
-  /// Takes the raw result of that call, bytes or a negative errno. False: issue another call.
-  /// True: it is over, and completion() tells how.
+  /// Takes the raw result of that call, bytes or a negative errno. Returns false if another call is
+  /// needed, and true if the transfer has ended; completion() is then valid.
   bool advance(std::int64_t raw);
 
   Completion completion() const noexcept { return {.tag = request_.tag, .result = result_}; }
@@ -48,10 +49,10 @@ class Transfer {
   std::size_t moved_ = 0;
   int retries_ = 0;
   std::int64_t result_ = 0;
-  std::vector<iovec> rest_;  // the pieces still to move, once some have been
+  std::vector<iovec> rest_;  // the pieces left to move after a partial transfer
 };
 
-/// One system call's worth of `transfer`: for engines that call instead of queueing.
+/// Issues one system call for `transfer` and returns its raw result. For engines without a queue.
 std::int64_t call_once(Transfer& transfer);
 
 }  // namespace stoker

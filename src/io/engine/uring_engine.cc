@@ -16,10 +16,10 @@ namespace {
 constexpr std::uint64_t kNobody = ~std::uint64_t{0};  // user_data of requests without a slot
 constexpr std::size_t kRegisteredPieceBytes = std::size_t{1} << 30;  // the kernel's limit
 constexpr unsigned kFileSlots = 64;
-/// Requests for each entry into the kernel. What is submitted together completes together: in large
-/// bundles half of a queue of 32 is idle, which costs a quarter of its rate.
+/// Requests per entry into the kernel. Requests that are submitted together complete together: with
+/// large batches half of a queue of 32 is idle, which costs a quarter of its rate.
 constexpr std::size_t kSubmittedAtOnce = 2;
-/// Longest single wait in the kernel. A wake-up that gets lost costs this much, not for ever.
+/// Longest single wait in the kernel, and so the longest delay that a lost wake-up can cause.
 constexpr nanoseconds kWaitSlice = std::chrono::seconds(1);
 
 struct Slot {
@@ -32,7 +32,7 @@ Status uring_error(int result, std::string_view op) {
   return Status::from_errno(-result, op, "");
 }
 
-/// Sets up a ring with every flag that helps, and without those the kernel does not know.
+/// Sets up a ring with every useful flag that the kernel supports.
 int init_ring(io_uring& ring, const EngineOptions& options) {
   constexpr std::array kNewestFirst = {IORING_SETUP_DEFER_TASKRUN, IORING_SETUP_SINGLE_ISSUER,
                                        IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG,
@@ -69,7 +69,7 @@ class UringEngine final : public Engine {
     internal::order_rings();
     if ((ring_.features & IORING_FEAT_EXT_ARG) == 0)
       return Status(Code::unsupported, "io_uring: this kernel cannot wait with a deadline (5.11)");
-    static_cast<void>(::io_uring_ring_dontfork(&ring_));  // ForkGuard refuses the child anyway
+    static_cast<void>(::io_uring_ring_dontfork(&ring_));  // optional: ForkGuard checks too
     caps_.depth_max = std::min(caps_.depth_max, ring_.sq.ring_entries);
     free_.clear();
     for (std::uint32_t i = caps_.depth_max; i-- > 0;) free_.push_back(i);
@@ -98,8 +98,8 @@ class UringEngine final : public Engine {
       free_.pop_back();
       slots_[index] = {.transfer = Transfer(requests[i]), .in_use = true};
       queue(index);
-      // With deferred task work completions come in only when we enter the kernel: fetching them on
-      // this way in spares reap() a call of its own. What is not submitted here, reap() submits.
+      // With deferred task work, completions arrive only when this thread enters the kernel:
+      // fetching them with the submission saves reap() a call. reap() submits what remains.
       if ((i + 1) % kSubmittedAtOnce == 0 || i + 1 == accepted)
         static_cast<void>(::io_uring_submit_and_get_events(&ring_));
     }
@@ -128,7 +128,7 @@ class UringEngine final : public Engine {
     for (std::uint32_t index = 0; index < slots_.size(); ++index) {
       Slot& slot = slots_[index];
       if (!slot.in_use || slot.transfer.request().tag != tag) continue;
-      slot.cancelled = true;  // a transfer that would go on ends instead
+      slot.cancelled = true;  // a transfer that would continue ends instead
       io_uring_sqe* sqe = next_sqe();
       ::io_uring_prep_cancel64(sqe, index, 0);
       ::io_uring_sqe_set_data64(sqe, kNobody);
@@ -169,7 +169,8 @@ class UringEngine final : public Engine {
   Status register_buffers(std::span<std::byte> memory) override {
     STOKER_TRY(fork_guard_.check("this engine"));
     if (caps_.registered_buffers || memory.empty())
-      return Status(Code::invalid_argument, "register_buffers: once, and not empty");
+      return Status(Code::invalid_argument,
+                    "register_buffers: call it once, and not with empty memory");
     std::vector<iovec> pieces;
     for (std::size_t at = 0; at < memory.size(); at += kRegisteredPieceBytes)
       pieces.push_back({memory.data() + at, std::min(kRegisteredPieceBytes, memory.size() - at)});
@@ -200,8 +201,8 @@ class UringEngine final : public Engine {
   }
 
  private:
-  /// A free submission entry. The queue has one per slot and is emptied by each io_uring_submit, so
-  /// at most that one call stands between us and it.
+  /// Returns a free submission entry. The queue has one per slot, and each io_uring_submit empties
+  /// it, so at most one such call is needed.
   io_uring_sqe* next_sqe() {
     for (;;) {
       if (io_uring_sqe* sqe = ::io_uring_get_sqe(&ring_)) return sqe;
@@ -209,7 +210,7 @@ class UringEngine final : public Engine {
     }
   }
 
-  /// The registered piece that holds all of `buffer`, or -1.
+  /// Returns the registered piece that contains all of `buffer`, or -1.
   int registered_piece(std::span<const std::byte> buffer) const {
     if (buffer.data() < registered_.data()) return -1;
     const auto at = static_cast<std::size_t>(buffer.data() - registered_.data());
@@ -263,7 +264,8 @@ class UringEngine final : public Engine {
     if (request.dont_cache) sqe->rw_flags = kRwfDontCache;
   }
 
-  /// Hands out completions that are there already; transfers that must go on are queued again.
+  /// Collects the completions that are ready, without waiting; transfers that must continue are
+  /// queued again.
   std::size_t harvest(std::span<Completion> out) {
     std::array<io_uring_cqe*, 64> ready{};
     std::size_t count = 0;
@@ -278,7 +280,7 @@ class UringEngine final : public Engine {
     }
   }
 
-  /// True if `cqe` ended a request, whose completion is then in `out`.
+  /// Returns true if `cqe` ended a request; its completion is then in `out`.
   bool settle(const io_uring_cqe& cqe, Completion& out) {
     if (cqe.user_data == kNobody) return false;
     const auto index = static_cast<std::uint32_t>(cqe.user_data);
@@ -298,7 +300,7 @@ class UringEngine final : public Engine {
     return true;
   }
 
-  /// Looks for a completion until `time_max` has passed. True if there is one.
+  /// Polls for a completion until `time_max` has passed. Returns true if there is one.
   bool spin(nanoseconds time_max) {
     if (time_max.count() == 0 || ::io_uring_sq_ready(&ring_) > 0) return false;
     const Deadline end = deadline_after(time_max);
@@ -309,8 +311,8 @@ class UringEngine final : public Engine {
     return false;
   }
 
-  /// Submits what is queued and waits for `count` completions or until `timeout` has passed.
-  /// Interruptions and a busy kernel are not errors: the caller looks again until its deadline.
+  /// Submits the queued requests and waits for `count` completions or until `timeout` has passed.
+  /// Interruptions and a busy kernel are not errors: the caller tries again until its deadline.
   Status wait(std::size_t count, nanoseconds timeout) {
     __kernel_timespec limit{.tv_sec = timeout.count() / 1'000'000'000,
                             .tv_nsec = timeout.count() % 1'000'000'000};
@@ -320,8 +322,9 @@ class UringEngine final : public Engine {
     if (result >= 0 || result == -ETIME || result == -EINTR || result == -EAGAIN ||
         result == -EBUSY)
       return {};
-    if (result == -EEXIST)  // what IORING_SETUP_SINGLE_ISSUER answers a stranger
-      return Status(Code::invalid_argument, "an engine serves only the thread that made it");
+    if (result == -EEXIST)  // IORING_SETUP_SINGLE_ISSUER, called from another thread
+      return Status(Code::invalid_argument,
+                    "an engine can be used only by the thread that made it");
     return uring_error(result, "io_uring_enter");
   }
 
@@ -341,7 +344,8 @@ class UringEngine final : public Engine {
 }  // namespace
 
 Result<std::unique_ptr<Engine>> make_uring_engine(const EngineOptions& options) {
-  if (options.depth == 0) return Status(Code::invalid_argument, "an engine needs a depth of 1");
+  if (options.depth == 0)
+    return Status(Code::invalid_argument, "an engine needs a depth of at least 1");
   auto engine = std::make_unique<UringEngine>(options);
   STOKER_TRY(engine->init(options));
   return std::unique_ptr<Engine>(std::move(engine));

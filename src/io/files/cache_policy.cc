@@ -20,7 +20,7 @@ namespace {
 struct PolicyName {
   CachePolicy policy;
   std::string_view name;
-  std::string_view other_name;  // taken as well
+  std::string_view other_name;  // accepted as well
 };
 constexpr std::array kPolicyNames = {
     PolicyName{CachePolicy::automatic, "automatic", "auto"},
@@ -30,7 +30,7 @@ constexpr std::array kPolicyNames = {
 
 constexpr std::size_t kTrialBytes = DirectAdvisor::kReadTrialBytes / 2;  // each way
 
-/// How long `transfer` took; nothing if it did not move all its bytes.
+/// Returns how long `transfer` took; nullopt if it did not move all its bytes.
 std::optional<nanoseconds> timed(const std::function<bool()>& transfer) {
   const Deadline start = Clock::now();
   if (!transfer()) return std::nullopt;
@@ -46,7 +46,7 @@ bool read_trial(int fd, std::span<std::byte> buffer, std::uint64_t offset) {
          std::ssize(buffer);
 }
 
-/// A nameless file in `directory`, so that nothing is left behind whatever happens.
+/// Opens a nameless file in `directory`, so that nothing is left behind, even after a crash.
 UniqueFd open_scratch(const std::string& directory, int flags) {
   UniqueFd fd(::open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC | flags, 0600));
   if (fd) return fd;
@@ -62,7 +62,7 @@ bool write_trial(const std::string& directory, int flags, std::span<std::byte> b
          ::fdatasync(fd.get()) == 0;
 }
 
-/// What needs no trial: local disks say yes, memory filesystems no.
+/// Returns the answer if no trial is needed: true on local disks, false on memory filesystems.
 std::optional<bool> known_answer(int fd) {
   const Result<FilesystemKind> kind = filesystem_of(fd);
   if (!kind.ok()) return false;

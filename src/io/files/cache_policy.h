@@ -11,47 +11,49 @@
 
 namespace stoker {
 
-/// How a file shall be read or written with regard to the page cache. A wish; IoPath is what came
-/// of it.
+/// The requested use of the page cache when a file is read or written. IoPath is the path that a
+/// transfer takes as a result.
 enum class CachePolicy : std::uint8_t {
-  automatic,   ///< What pays on this device: direct for cold data on local disks, else buffered.
-  buffered,    ///< Through the page cache, and left there.
-  direct,      ///< Past the page cache. Fails where the filesystem cannot.
-  drop_behind  ///< Buffered, and what we brought in is dropped again.
+  automatic,  ///< The fastest: direct for uncached data on local disks, usually buffered elsewhere.
+  buffered,   ///< Through the page cache; the pages stay there.
+  direct,     ///< Bypasses the page cache. Fails if the filesystem does not support it.
+  drop_behind  ///< Buffered; the pages added to the cache are dropped again.
 };
 
-/// The short name, as reports have it.
+/// Returns the name used in reports, such as "drop_behind".
 std::string_view cache_policy_name(CachePolicy policy) noexcept;
-/// "automatic" or "auto", "buffered", "direct", "drop_behind" or "drop-behind"; `invalid_argument`
-/// lists them otherwise.
+/// Accepts "automatic" or "auto", "buffered", "direct", and "drop_behind" or "drop-behind"; the
+/// `invalid_argument` for other names lists them.
 Result<CachePolicy> parse_cache_policy(std::string_view name);
 
-/// The path a transfer really took.
+/// The path that a transfer takes.
 enum class IoPath : std::uint8_t {
   buffered,
   direct,
-  dont_cache,    ///< RWF_DONTCACHE: the kernel drops what it brought in.
-  fadvise_drop,  ///< Buffered, then POSIX_FADV_DONTNEED on what was not resident before.
+  dont_cache,    ///< RWF_DONTCACHE: the kernel drops the pages that the transfer added.
+  fadvise_drop,  ///< Buffered, then POSIX_FADV_DONTNEED; for ranges that were not cached before.
 };
 
 std::string_view io_path_name(IoPath path) noexcept;
 
-/// Whether O_DIRECT pays, per device. On local block filesystems it does; elsewhere a short trial
-/// tells (CephFS through FUSE is five times slower direct), and its answer is remembered.
+/// Tells for each device whether O_DIRECT is faster. It is on local block filesystems; elsewhere a
+/// short trial decides (CephFS through FUSE is five times slower with O_DIRECT), and the answer is
+/// remembered.
 ///
 /// Thread safety: every method may be called from any thread. Two callers may try the same device
-/// at once; the later answer stays.
+/// at once; the later answer is kept.
 class DirectAdvisor {
  public:
-  /// How long a file must be for pays_for_reads() to try it.
+  /// Minimum length of a file for a trial by pays_for_reads().
   static constexpr std::size_t kReadTrialBytes = std::size_t{8} << 20;
 
-  /// For reads of the file behind both descriptors. The trial reads 4 MiB of it each way; a file
-  /// too small for that, or already in the page cache, is answered with no.
+  /// Whether direct reads of the file behind both descriptors are faster. The trial reads 4 MiB
+  /// each way. Returns false, without a trial, for a file that is too short or partly in the page
+  /// cache.
   bool pays_for_reads(int buffered_fd, int direct_fd);
 
-  /// For writes into `directory`. The trial writes a nameless scratch file each way, fdatasync
-  /// included.
+  /// Whether direct writes into `directory` are faster. The trial writes a nameless scratch file
+  /// each way, including fdatasync.
   bool pays_for_writes(const std::string& directory);
 
  private:

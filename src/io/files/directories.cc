@@ -11,11 +11,12 @@
 namespace stoker {
 namespace {
 
-constexpr int kDepthMax = 16;  // ours have three levels
+constexpr int kDepthMax = 16;  // Stoker's own trees have three levels
 
 Status mounted(const PathAt& path) {
   return {Code::unavailable,
-          path.text() + ": something is mounted there, which is not removed; unmount it", EBUSY};
+          path.text() + ": something is mounted there, and mounts are not removed; unmount it",
+          EBUSY};
 }
 
 Status remove_at(FileOps& ops, const PathAt& path, FileKind kind, int depth) {
@@ -30,7 +31,7 @@ Status remove_at(FileOps& ops, const PathAt& path, FileKind kind, int depth) {
   Status first;
   for (const DirectoryName& name : *names) {
     const Status status = remove_at(ops, path / name.name, name.kind, depth + 1);
-    if (status.os_error() == EXDEV) return mounted(path);  // and so is the rest of it
+    if (status.os_error() == EXDEV) return mounted(path);  // every name in it is on that mount
     if (first.ok()) first = status;
   }
   const Status removed = ops.rmdir(path);
@@ -55,7 +56,7 @@ Status make_directories(FileOps& ops, const std::string& path) {
   }
   if (!made.ok() && made.code() != Code::already_exists) return made;
   const Status synced = ops.fsync_dir(parent_of(path));
-  // One that was there may have a parent that is not ours to open: its name is old then.
+  // An existing directory may have a parent that this user cannot open: its name is then not new.
   return made.code() == Code::already_exists && synced.code() == Code::denied ? Status() : synced;
 }
 

@@ -8,21 +8,21 @@
 
 namespace stoker {
 
-/// Opens the directory `path` as a root, for what is looked up below it. Below another root no link
-/// is followed on the way.
+/// Opens the directory `path` as a root, below which names are looked up. If `path` is itself below
+/// a root, no link is followed.
 Result<std::shared_ptr<const RootDirectory>> open_root(FileOps& ops, const PathAt& path);
 
-/// Makes a directory and those above it that are missing, and makes their names durable; also that
-/// of a directory which is there, for somebody may have made it a moment ago.
+/// Creates a directory and its missing parents, and makes their names durable. The name of an
+/// existing directory is made durable too, because another process may have just created it.
 Status make_directories(FileOps& ops, const std::string& path);
 
-/// Makes one directory in a place that others may write to. One that is there is taken;
-/// `invalid_argument` if something else has the name, a symbolic link to a directory included.
+/// Creates one directory in a place that others may write to. An existing directory is accepted;
+/// `invalid_argument` if the name is anything else, including a symbolic link to a directory.
 Status make_own_directory(FileOps& ops, const PathAt& path);
 
-/// Removes a file, or a directory with all it holds, without following links below the directory
-/// that holds it. What is gone already is no failure. What is mounted there stays, which is an
-/// error (EBUSY). Continues after an error and returns the first.
+/// Removes a file, or a directory with its contents, without following links below its parent
+/// directory. A name that does not exist is not an error. A filesystem that is mounted there is
+/// kept and reported as `unavailable` (EBUSY). Continues after other errors and returns the first.
 Status remove_tree(FileOps& ops, const PathAt& path);
 
 }  // namespace stoker

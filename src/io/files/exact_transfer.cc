@@ -15,7 +15,7 @@ Status read_exactly(int fd, std::uint64_t offset_bytes, std::span<std::byte> out
     if (n < 0) return Status::from_errno(errno, "read", path);
     if (n == 0)
       return Status(Code::corrupt, std::string(path) + ", offset " + std::to_string(offset_bytes) +
-                                       ": the file ends here, and more was expected");
+                                       ": the file ends here, but more bytes were expected");
     out = out.subspan(static_cast<std::size_t>(n));
     offset_bytes += static_cast<std::uint64_t>(n);
   }
@@ -26,7 +26,7 @@ Status write_exactly(FileOps& ops, int fd, std::uint64_t offset_bytes,
                      std::span<const std::byte> data) {
   while (!data.empty()) {
     const Result<std::size_t> written = ops.pwrite(fd, data, offset_bytes);
-    if (!written.ok() && written.status().os_error() == EINTR) continue;  // nothing was moved
+    if (!written.ok() && written.status().os_error() == EINTR) continue;  // nothing was written
     if (!written.ok()) return written.status();
     if (*written == 0) return Status(Code::io_error, "pwrite wrote nothing");
     data = data.subspan(*written);

@@ -1,5 +1,5 @@
 /// \file
-/// Plain reads and writes that move all they were asked to, or say why not.
+/// Plain reads and writes that transfer all bytes or fail.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace stoker {
 
-/// Fills `out` from `offset_bytes` on. `corrupt` if the file ends before; messages name `path`.
+/// Fills `out` from `offset_bytes` on. `corrupt` if the file ends early. Messages name `path`.
 Status read_exactly(int fd, std::uint64_t offset_bytes, std::span<std::byte> out,
                     std::string_view path);
 

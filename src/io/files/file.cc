@@ -26,7 +26,7 @@ bool is_aligned(const std::byte* address, std::uint32_t align) {
   return reinterpret_cast<std::uintptr_t>(address) % align == 0;
 }
 
-/// Repeats a call that was interrupted before it did anything. Never used around fsync.
+/// Repeats a call that was interrupted before it did anything. Not for fsync.
 template <typename Call>
 Status uninterrupted(Call&& call) {
   Status status = call();
@@ -34,7 +34,8 @@ Status uninterrupted(Call&& call) {
   return status;
 }
 
-/// Whether both descriptors see the same file: a publisher may have replaced the name in between.
+/// Whether both descriptors are of the same file: a publisher may have replaced the name between
+/// the two calls of open(2).
 bool is_same_file(int a, int b) {
   struct stat first{};
   struct stat second{};
@@ -42,13 +43,13 @@ bool is_same_file(int a, int b) {
          first.st_ino == second.st_ino;
 }
 
-/// Whether a filesystem without O_DIRECT answers so.
+/// Whether this error means that the filesystem has no O_DIRECT.
 bool says_no_direct(const Status& refused) {
   return refused.os_error() == EINVAL || refused.code() == Code::unsupported;
 }
 
-/// RWF_DONTCACHE is tried with a read at the end of the file, which moves nothing: an unknown flag
-/// is refused before that is found out.
+/// Tries RWF_DONTCACHE with a read at the end of the file, which moves nothing: the kernel checks
+/// the flag first.
 bool takes_dont_cache(int fd, std::uint64_t size_bytes) {
   std::byte nothing{};
   const iovec piece{&nothing, 1};
@@ -93,7 +94,7 @@ Status File::open_direct(int flags, const Options& options, bool for_writes) {
   }
   if (policy_ == CachePolicy::direct) {
     direct_pays_ = true;
-    // What else can go wrong, such as a lack of descriptors, another policy does not cure.
+    // Another policy would not help against other errors, such as a lack of descriptors.
     if (!refused.ok() && !says_no_direct(refused)) return refused;
     return refused.ok()
                ? Status()
@@ -130,7 +131,7 @@ Result<File> File::create(FileOps& ops, const PathAt& path, const Options& optio
   File file(ops, path, options);
   STOKER_ASSIGN(file.buffered_, ops.open(path, O_RDWR | O_CREAT | O_EXCL));
   if (Status status = file.open_direct(O_RDWR, options, /*for_writes=*/true); !status.ok()) {
-    static_cast<void>(ops.unlink(path));  // we made it, and it is empty
+    static_cast<void>(ops.unlink(path));  // created above, and empty
     return status;
   }
   if (options.policy == CachePolicy::drop_behind) {
@@ -156,7 +157,7 @@ IoPath File::read_path(bool is_resident) const noexcept {
     case CachePolicy::direct: return IoPath::direct;
     case CachePolicy::drop_behind:
       if (dont_cache_) return IoPath::dont_cache;
-      // What was warm before us is somebody's: reading it is free, and dropping it would not be.
+      // Pages that were cached before are in use elsewhere: do not drop them.
       return is_resident ? IoPath::buffered : IoPath::fadvise_drop;
     case CachePolicy::automatic: break;
   }
@@ -210,7 +211,7 @@ Result<ReadPlan> File::plan_read(std::uint64_t offset_bytes, std::size_t size_by
 
 void File::settle(const ReadPlan& plan) const {
   if (plan.path != IoPath::fadvise_drop || plan.size_bytes == 0) return;
-  // Advice: if the kernel does not take it, pages stay, and residency() shows it.
+  // Only advice: if the kernel ignores it, the pages stay, and residency() shows them.
   static_cast<void>(::posix_fadvise(buffered_.get(), static_cast<off_t>(plan.request.offset_bytes),
                                     static_cast<off_t>(plan.request.buffer.size()),
                                     POSIX_FADV_DONTNEED));

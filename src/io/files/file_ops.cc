@@ -28,8 +28,8 @@ FileKind kind_of_mode(mode_t mode) {
   return S_ISLNK(mode) ? FileKind::symlink : FileKind::other;
 }
 
-/// The last component of a path, and the directory to look it up in. Calls that take it follow no
-/// link: below a root nothing else is left to be followed.
+/// The last component of a path, and the directory to look it up in. The calls that use it do not
+/// follow a link in the last component; below a root, no other component is a link either.
 class LastName {
  public:
   static Result<LastName> of(const PathAt& path, std::string_view op,
@@ -116,7 +116,7 @@ class PosixFileOps final : public FileOps {
   }
   Result<std::string> read_link(const PathAt& path) override {
     STOKER_ASSIGN(const LastName last, LastName::of(path, "readlink"));
-    std::string target(PATH_MAX, '\0');  // the longest the kernel makes
+    std::string target(PATH_MAX, '\0');  // the longest target that the kernel allows
     const ssize_t size = ::readlinkat(last.fd(), last.name(), target.data(), target.size());
     if (size < 0) return Status::from_errno(errno, "readlink", path.text());
     target.resize(static_cast<std::size_t>(size));
@@ -133,7 +133,7 @@ class PosixFileOps final : public FileOps {
     }
     return file_info_of(info);
   }
-  // What is mounted in a directory is not removed with it: EXDEV.
+  // unlink() and rmdir() do not enter a mounted filesystem below the root: EXDEV.
   Status unlink(const PathAt& path) override {
     STOKER_ASSIGN(const LastName last, LastName::of(path, "unlink", Mounts::stay));
     return done(::unlinkat(last.fd(), last.name(), 0), "unlink", path.text());
@@ -151,7 +151,7 @@ class PosixFileOps final : public FileOps {
     STOKER_ASSIGN(UniqueFd fd, open_at(path, O_RDONLY | O_DIRECTORY, "opendir"));
     const std::unique_ptr<DIR, int (*)(DIR*)> dir(::fdopendir(fd.get()), ::closedir);
     if (!dir) return Status::from_errno(errno, "opendir", path.text());
-    static_cast<void>(fd.release());  // it is the stream's
+    static_cast<void>(fd.release());  // the stream owns it
     std::vector<DirectoryName> names;
     for (;;) {
       errno = 0;
@@ -190,7 +190,7 @@ class PosixFileOps final : public FileOps {
                 op, to.text());
   }
 
-  /// Where the directory does not tell the kind the file is asked.
+  /// Calls fstatat(2) for the kind if the directory entry does not have it.
   static DirectoryName name_of(int directory_fd, const dirent& entry) {
     DirectoryName name{.name = entry.d_name, .inode = entry.d_ino};
     switch (entry.d_type) {

@@ -8,9 +8,10 @@
 
 namespace stoker {
 
-/// Passes every call on as it is: a base for those who want to change a few.
+/// Forwards every call to `target`, which must outlive it. A base class for wrappers that change a
+/// few calls.
 ///
-/// Thread safety: as the target's.
+/// Thread safety: that of the target.
 class ForwardingFileOps : public FileOps {
  public:
   explicit ForwardingFileOps(FileOps& target) : target_(target) {}

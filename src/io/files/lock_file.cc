@@ -20,7 +20,7 @@ Result<UniqueFd> open_lock_file(FileOps& ops, const PathAt& path) {
                                       fd.status().os_error() == ENXIO;  // a socket
   if (!is_other) return fd;
   return Status(Code::invalid_argument,
-                path.text() + ": not a regular file, and so no lock; remove it");
+                path.text() + ": not a regular file, so it cannot be a lock; remove it");
 }
 
 }  // namespace stoker

@@ -30,7 +30,8 @@ bool is_plain(std::string_view name) {
   }
 }
 
-/// A kernel before 5.6 has no such call, and the sandbox of a container may not know it.
+/// Whether openat2 is missing: kernels before 5.6 lack it, and a container's sandbox may not know
+/// it.
 bool is_missing(int error) {
   return error == ENOSYS || error == EPERM;
 }
@@ -44,8 +45,8 @@ int by_openat2(int root_fd, const std::string& name, int flags, Mounts mounts) {
   return static_cast<int>(::syscall(SYS_openat2, root_fd, name.c_str(), &how, sizeof how));
 }
 
-/// What a file is on. Kernels before 5.8 do not tell the mount, and a bind mount then looks like
-/// the filesystem it shows.
+/// The mount that a file is on. Kernels before 5.8 do not report the mount; a bind mount then
+/// cannot be told from the filesystem it shows.
 struct MountedOn {
   std::uint64_t mount = 0;
   dev_t device = 0;
@@ -77,7 +78,7 @@ Result<UniqueFd> by_components(int root_fd, std::string_view name, int flags, Mo
        slash = name.find('/')) {
     const std::string component(name.substr(0, slash));
     UniqueFd next(::openat(at, component.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-    // With O_DIRECTORY a link is ENOTDIR: told as the call above tells it.
+    // With O_DIRECTORY a link fails with ENOTDIR: report ELOOP, as openat2 does.
     if (!next) {
       const int error = errno;
       const bool is_link =
@@ -109,13 +110,13 @@ Result<UniqueFd> open_below(int root_fd, std::string_view name, int flags, Looku
     return fd;
   }
   if (!is_plain(name)) return refused(EINVAL);
-  // relaxed: a flag on its own, and finding it out twice does no harm.
+  // relaxed: an independent flag, and probing twice does no harm.
   static std::atomic<bool> has_openat2{true};
   if (lookup == LookupBelow::automatic && has_openat2.load(std::memory_order_relaxed)) {
     UniqueFd fd(by_openat2(root_fd, std::string(name), flags, mounts));
     if (fd) return fd;
     if (!is_missing(errno)) return refused(errno);
-    // EPERM may be the file's own answer: the directory itself has none.
+    // EPERM may come from the file itself: try the directory, which cannot cause it.
     const int error = errno;
     if (UniqueFd(by_openat2(root_fd, ".", O_PATH | O_CLOEXEC, Mounts::cross)))
       return refused(error);

@@ -14,15 +14,16 @@ namespace {
 
 constexpr int kTreeDepthMax = 64;
 
-/// A name no other publisher uses: two writers of one path must not share a staging file.
+/// Returns a name that no other publisher uses: two writers of one path must not share a staging
+/// file.
 PathAt staged_path(const PathAt& path) {
   static std::atomic<std::uint64_t> serial{0};  // relaxed: only uniqueness matters
   return path.parent() / (std::string(path.last()) + ".staged-" + std::to_string(::getpid()) + "-" +
                           std::to_string(serial.fetch_add(1, std::memory_order_relaxed)));
 }
 
-/// Creates a staging file. A name may be taken: in a container that was killed and started again
-/// the process has the same number, and what it left behind is still there.
+/// Creates a staging file. A name may be taken: in a container that was killed and restarted, the
+/// process may have the same number, and its old staging files still exist.
 Result<UniqueFd> create_staged(FileOps& ops, const PathAt& path, PathAt& staged) {
   constexpr int kAttemptsMax = 100;
   for (int attempt = 1;; ++attempt) {
@@ -37,8 +38,8 @@ Status switch_name(FileOps& ops, const PathAt& staged, const PathAt& path, IfExi
   if (if_exists == IfExists::replace) return ops.rename(staged, path);
   Status status = ops.rename_noreplace(staged, path);
   if (status.code() != Code::unsupported) return status;
-  // Where the flag is refused (NFS), a hard link does not replace either. The second name is
-  // nobody's: that it may stay behind is no failure.
+  // If the flag is refused (NFS), use a hard link, which does not replace either. Failing to remove
+  // the private name afterwards is not an error.
   STOKER_TRY(ops.link(staged, path));
   static_cast<void>(ops.unlink(staged));
   return {};
@@ -50,7 +51,7 @@ Status fsync_file(FileOps& ops, const PathAt& path) {
   return ops.close(std::move(fd));
 }
 
-/// Children first, so that a directory is synced after everything it names.
+/// Syncs children first, so that a directory is synced after everything it names.
 Status fsync_tree(FileOps& ops, const PathAt& directory, int depth) {
   if (depth > kTreeDepthMax)
     return Status(Code::invalid_argument, directory.text() + ": directories are nested too deeply");
@@ -66,8 +67,8 @@ Status fsync_tree(FileOps& ops, const PathAt& directory, int depth) {
 Status rename_without_replacing(FileOps& ops, const PathAt& from, const PathAt& to) {
   Status status = ops.rename_noreplace(from, to);
   if (status.code() != Code::unsupported) return status;
-  // Where the flag is refused (NFS), a plain rename cannot replace a directory that holds
-  // anything. An empty one of that name would be lost, and nothing with it.
+  // If the flag is refused (NFS), a plain rename can replace only an empty directory, which loses
+  // no data.
   return ops.rename(from, to);
 }
 
@@ -96,7 +97,7 @@ FilePublisher::FilePublisher(FilePublisher&& other) noexcept
 
 FilePublisher::~FilePublisher() {
   fd_ = UniqueFd();
-  // Best effort: the error that led here is the one to report.
+  // Best effort: the error to report is the one that led here.
   if (is_staged_) static_cast<void>(ops_->unlink(staged_));
 }
 
@@ -113,10 +114,10 @@ Status FilePublisher::sync() {
   return ops_->close(std::move(fd_));
 }
 
-// 1. The bytes are there, under a private name.  2. fsync them.  3. Rename over `path`, or without
-// replacing.  4. fsync the parent. A crash between any two leaves the old file or the new one,
-// never a mix (docs/durability.md). An error returns at once: fsync is never retried, because the
-// kernel may have dropped the dirty pages when it reported the first failure.
+// 1. Write the bytes under a private name (append).  2. fsync them.  3. Rename to `path`, with or
+// without replacing.  4. fsync the parent. A crash between any two steps leaves the old file or the
+// new one, never a mix (docs/durability.md). An error returns at once: fsync is never retried,
+// because the kernel may have dropped the dirty pages when it reported the first failure.
 Status FilePublisher::commit(IfExists if_exists) && {
   STOKER_TRY(sync());
   STOKER_TRY(switch_name(*ops_, staged_, path_, if_exists));
@@ -137,9 +138,9 @@ Status publish_file(FileOps& ops, const PathAt& path, std::span<const std::byte>
   return publish().with_context("publish " + path.text());
 }
 
-// 1. fsync every file, then every directory, bottom up.  2. Rename without replacing.  3. fsync the
-// parent. Before step 2 nothing has the final name; after it everything under it is durable, so a
-// reader who sees the name sees all of it, whatever the disk does with step 3.
+// 1. fsync every file and directory, bottom up.  2. Rename without replacing.  3. fsync the parent.
+// Before step 2 the final name does not exist; after it, everything below it is durable, so a
+// reader that sees the name sees the whole directory, even if step 3 fails.
 Status publish_directory(FileOps& ops, const PathAt& staged, const PathAt& path) {
   const std::string context = "publish " + path.text();
   STOKER_TRY(fsync_tree(ops, staged, 0).with_context(context));

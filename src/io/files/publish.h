@@ -9,10 +9,10 @@
 
 namespace stoker {
 
-/// What publish_file() does when there is a file of that name.
+/// What publish_file() does if the name exists.
 enum class IfExists : std::uint8_t { replace, fail };
 
-/// A file that is written piece by piece under a private name beside its own, and then published.
+/// A file that is written in pieces under a private name in the same directory and then published.
 /// Crash points of commit(): publish_file.staged, .synced, .switched, .durable.
 ///
 /// Thread safety: none.
@@ -21,12 +21,13 @@ class FilePublisher {
   static Result<FilePublisher> create(FileOps& ops, const PathAt& path);
   FilePublisher(FilePublisher&& other) noexcept;
   FilePublisher& operator=(FilePublisher&&) = delete;
-  ~FilePublisher();  ///< Removes what was not committed.
+  ~FilePublisher();  ///< Removes the staged file unless it was committed.
 
   int fd() const noexcept { return fd_.get(); }
-  /// After a failure the file is to be abandoned.
+  /// After a failure the file must be abandoned.
   Status append(std::span<const std::byte> data);
-  /// Makes the bytes durable and gives them the name, atomically and durably: see publish_file().
+  /// Makes the bytes durable and renames the file to `path`, atomically and durably; see
+  /// publish_file().
   Status commit(IfExists if_exists) &&;
 
  private:
@@ -38,27 +39,27 @@ class FilePublisher {
   PathAt staged_;
   UniqueFd fd_;
   std::uint64_t size_bytes_ = 0;
-  bool is_staged_ = false;  // whether there is something to remove
+  bool is_staged_ = false;  // whether the staged file exists
 };
 
-/// Makes `data` the file `path`, atomically and durably, as a FilePublisher does.
+/// Writes `data` to the file `path`, atomically and durably, through a FilePublisher.
 ///
-/// On failure `path` holds the old bytes, or the new ones if only the last step failed; nothing is
-/// left beside it unless the disk refuses the clean-up too. With IfExists::fail a name that is
-/// taken is `already_exists`, and of several publishers at once one succeeds.
+/// On failure `path` has the old bytes, or the new ones if only the last step failed; no staged
+/// file is left unless its removal fails too. With IfExists::fail the result is `already_exists` if
+/// the name is taken; of several concurrent publishers exactly one succeeds.
 Status publish_file(FileOps& ops, const PathAt& path, std::span<const std::byte> data,
                     IfExists if_exists = IfExists::replace);
 
-/// Gives the finished directory `staged` its final name, atomically and durably: every file and
+/// Renames the finished directory `staged` to `path`, atomically and durably: every file and
 /// directory in it is fsynced, then it is renamed without replacing anything, then the parent is
 /// fsynced. Crash points: publish_directory.synced, .renamed, .durable.
 ///
-/// Both names must be on one filesystem. `already_exists` if `path` is taken. On failure `staged`
-/// is where it was, or at `path` if only the last step failed. Symbolic links inside are kept and
-/// not followed.
+/// Both names must be on one filesystem. `already_exists` if `path` is taken. On failure the
+/// directory is still at `staged`, or at `path` if only the last step failed. Symbolic links inside
+/// are kept and not followed.
 Status publish_directory(FileOps& ops, const PathAt& staged, const PathAt& path);
 
-/// The directory that holds `path`'s name; "." for a bare name.
+/// Returns the parent directory of `path`; "." for a bare name.
 std::string parent_of(const std::string& path);
 
 }  // namespace stoker

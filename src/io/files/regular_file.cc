@@ -14,8 +14,8 @@ Result<UniqueFd> open_regular(FileOps& ops, const PathAt& path) {
   if (S_ISDIR(info.st_mode)) return Status::from_errno(EISDIR, "open", path.text());
   if (!S_ISREG(info.st_mode))
     return Status(Code::invalid_argument, "open " + path.text() + ": not a regular file");
-  // io_uring takes the flag seriously even here: where a filesystem cannot promise not to wait, a
-  // read would fail with EAGAIN.
+  // io_uring honors O_NONBLOCK even for regular files: if a filesystem cannot guarantee not to
+  // block, a read would fail with EAGAIN.
   const int flags = ::fcntl(fd.get(), F_GETFL);
   if (flags < 0 || ::fcntl(fd.get(), F_SETFL, flags & ~O_NONBLOCK) != 0)
     return Status::from_errno(errno, "fcntl", path.text());

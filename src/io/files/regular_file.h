@@ -6,9 +6,9 @@
 
 namespace stoker {
 
-/// Opens a file to read, and nothing else: `invalid_argument` for a directory, a pipe, a socket or
-/// a device. Never waits, as open(2) does for a FIFO that nobody writes to: whatever a user named
-/// is opened by this.
+/// Opens a regular file for reading; `invalid_argument` for a directory, a pipe or a device. Never
+/// waits, as open(2) does for a FIFO without a writer. Use it for every name that comes from a
+/// user.
 Result<UniqueFd> open_regular(FileOps& ops, const PathAt& path);
 
 }  // namespace stoker

@@ -22,9 +22,9 @@ Status too_long(const std::string& path, std::size_t size_max_bytes) {
   return {Code::corrupt, path + ": longer than " + std::to_string(size_max_bytes) + " bytes"};
 }
 
-/// What to ask for at once: the whole file and one byte more, which is how its end is seen. Where
-/// nobody can tell its size a piece of it. Nothing if it is longer than it may be: a file with
-/// holes takes no room on a disk, and all of its length in memory.
+/// Returns the size of the first read: the whole file and one byte more, which reveals its end; or
+/// a fixed piece if the size is not known. Returns nullopt if the file is too long: a sparse file
+/// takes no room on disk, but its whole length in memory.
 std::optional<std::size_t> first_read_bytes(int fd, std::size_t size_max_bytes) {
   constexpr std::size_t kPieceBytes = std::size_t{64} << 10;
   struct stat info{};
@@ -59,7 +59,7 @@ Result<std::string> read_text_file(int fd, const std::string& path, std::size_t 
     if (n < 0 && errno != EINTR) return Status::from_errno(errno, "read", path);
     text.resize(had + static_cast<std::size_t>(std::max<ssize_t>(n, 0)));
     if (n == 0) return text;
-    piece_bytes = std::min(piece_bytes, kMoreBytes);  // most likely nothing is left
+    piece_bytes = std::min(piece_bytes, kMoreBytes);  // usually nothing is left
     if (text.size() > size_max_bytes) return too_long(path, size_max_bytes);
   }
 }
@@ -80,7 +80,7 @@ Status publish_message(FileOps& ops, const PathAt& path, std::string_view text,
                        std::string_view unique) {
   const PathAt staged = path.parent() / ("staged-" + std::string(unique));
   static_cast<void>(
-      ops.unlink(staged));  // of an attempt that failed: only this writer has the name
+      ops.unlink(staged));  // left by a failed attempt: only this writer uses the name
   {
     STOKER_ASSIGN(UniqueFd fd, ops.open(staged, O_WRONLY | O_CREAT | O_EXCL));
     STOKER_TRY(write_text(ops, fd.get(), text).with_context(path.text()));

@@ -22,12 +22,12 @@ Status timed_out(const char* op, const std::string& path) {
 
 }  // namespace
 
-/// The thread, and the one call that it performs.
+/// A thread and the one call that it performs.
 class TimedFileOps::Helper {
  public:
   Helper() : thread_([this](const std::stop_token& stop) { work(stop); }) {}
 
-  /// False if `call` has not ended by `deadline`. It must own all it needs.
+  /// Returns false if `call` has not ended by `deadline`. `call` must own everything it uses.
   bool run(std::function<void()> call, Deadline deadline) {
     MutexLock lock(mutex_);
     call_ = std::move(call);
@@ -40,7 +40,8 @@ class TimedFileOps::Helper {
     const MutexLock lock(mutex_);
     return !call_;
   }
-  /// Closed when this is destroyed, which is when no call is stuck any more: closing may wait, too.
+  /// Keeps `fd` open until this object is destroyed, when its call is no longer stuck: closing may
+  /// block as well.
   void park(UniqueFd fd) { parked_.push_back(std::move(fd)); }
 
  private:
@@ -55,7 +56,7 @@ class TimedFileOps::Helper {
         MutexLock lock(mutex_);
         while (!call_ && !stop.stop_requested()) changed_.wait(mutex_);
         if (!call_) return;
-        call = &call_;  // nobody else changes it until it is over
+        call = &call_;  // not changed by others until the call has ended
       }
       (*call)();
       {
@@ -66,10 +67,10 @@ class TimedFileOps::Helper {
     }
   }
 
-  std::vector<UniqueFd> parked_;  // the caller's
+  std::vector<UniqueFd> parked_;  // used by the caller's thread only
   Mutex mutex_;
   Condition changed_;
-  std::function<void()> call_;  // guarded by mutex_, but while it runs it is the thread's
+  std::function<void()> call_;  // guarded by mutex_; while it runs, used by the thread only
   std::jthread thread_;         // last: it uses the members above
 };
 
@@ -79,7 +80,7 @@ TimedFileOps::~TimedFileOps() {
   if (helper_ != nullptr) stuck_.push_back(std::move(helper_));
   for (std::unique_ptr<Helper>& helper : stuck_) {
     if (helper->is_idle()) continue;
-    // Joining waits for the kernel. A list, and no leak, so that a leak checker can tell.
+    // Joining would wait for the kernel. Kept in a list, so that leak checkers do not report it.
     static Mutex mutex;
     // NOLINTNEXTLINE(bugprone-unhandled-exception-at-new): no memory left ends the program
     static auto* const kept = new std::vector<std::unique_ptr<Helper>>();
@@ -90,6 +91,7 @@ TimedFileOps::~TimedFileOps() {
 
 Status TimedFileOps::begin(Deadline deadline) {
   deadline_ = deadline;
+  has_begun_ = true;
   if (helper_ != nullptr && !helper_->is_idle()) stuck_.push_back(std::move(helper_));
   std::erase_if(stuck_, [](const std::unique_ptr<Helper>& helper) { return helper->is_idle(); });
   if (stuck_.size() >= kStuckMax)
@@ -105,11 +107,12 @@ Status TimedFileOps::begin(Deadline deadline) {
   return {};
 }
 
-// The answer is shared with the thread, which may come back when nobody waits for it any more.
+// The thread shares ownership of the answer, because it may return after the caller has given up.
 template <typename Answer>
 Answer TimedFileOps::run(const char* op, const std::string& path, std::function<Answer()> call) {
-  if (helper_ == nullptr) return call();  // before the first begin()
-  if (!helper_->is_idle()) return timed_out(op, path);
+  if (!has_begun_) return call();
+  // Without a helper begin() has failed.
+  if (helper_ == nullptr || !helper_->is_idle()) return timed_out(op, path);
   auto answer = std::make_shared<std::optional<Answer>>();
   const bool is_over =
       helper_->run([answer, call = std::move(call)] { answer->emplace(call()); }, deadline_);
@@ -152,8 +155,10 @@ Status TimedFileOps::fsync(int fd) {
   return run<Status>("fsync", "", [&target = target_, fd] { return target.fsync(fd); });
 }
 Status TimedFileOps::close(UniqueFd fd) {
-  if (helper_ != nullptr && !helper_->is_idle()) {
-    helper_->park(std::move(fd));
+  Helper* stuck = helper_ != nullptr && !helper_->is_idle() ? helper_.get() : nullptr;
+  if (helper_ == nullptr && !stuck_.empty()) stuck = stuck_.back().get();  // begin() has failed
+  if (stuck != nullptr) {
+    stuck->park(std::move(fd));
     return timed_out("close", "");
   }
   const auto owned = std::make_shared<UniqueFd>(std::move(fd));

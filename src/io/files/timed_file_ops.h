@@ -10,13 +10,14 @@
 
 namespace stoker {
 
-/// Performs the calls of another FileOps on a thread of its own, so that one which the kernel does
-/// not end, as on a dead server or disk, can be left alone: it is answered with ETIMEDOUT at the
-/// deadline. Whether such a call was performed, or still will be, nobody can tell.
+/// Performs the calls of another FileOps on a separate thread, so that a call which hangs in the
+/// kernel, as on a dead server or disk, can be abandoned: it fails with ETIMEDOUT at the deadline.
+/// Whether such a call was performed, or still will be, is unknown. Before the first begin(), calls
+/// run on the caller's thread without a deadline.
 ///
-/// After that every call is answered so at once, until begin() finds that the thread has come back,
-/// or starts another. The destructor waits for nobody: threads that are still stuck then are kept
-/// until the process ends.
+/// After a timeout every call fails at once in the same way, until begin() finds that the thread
+/// has returned, or starts another. The destructor does not wait: threads that are still stuck are
+/// kept until the process ends.
 ///
 /// Thread safety: one thread at a time.
 class TimedFileOps final : public FileOps {
@@ -26,8 +27,8 @@ class TimedFileOps final : public FileOps {
   TimedFileOps(const TimedFileOps&) = delete;
   TimedFileOps& operator=(const TimedFileOps&) = delete;
 
-  /// What follows ends by `deadline`. `unavailable` if so many calls are stuck that one more would
-  /// only be lost as well, or there is no thread to be had.
+  /// Sets the deadline of the calls that follow. `unavailable` if two earlier calls are stuck
+  /// already, or if no thread can be started; then every call fails at once until the next begin().
   Status begin(Deadline deadline);
 
   Result<UniqueFd> open(const PathAt& path, int flags) override;
@@ -61,6 +62,7 @@ class TimedFileOps final : public FileOps {
 
   FileOps& target_;
   Deadline deadline_ = Deadline::max();
+  bool has_begun_ = false;
   std::unique_ptr<Helper> helper_;
   std::vector<std::unique_ptr<Helper>> stuck_;
 };

@@ -11,13 +11,14 @@
 
 namespace stoker {
 
-/// Memory for one file after the other: at a page boundary, as direct reads need it, not cleared
-/// before use, and kept, because fresh memory costs more than filling it.
+/// A buffer that is reused for one file after another: page-aligned, as direct reads require, and
+/// not cleared. It is kept because allocating fresh memory costs more than filling it.
 ///
 /// Thread safety: none.
 class FileMemory {
  public:
-  /// At least `size_bytes`, with anything in them. What an earlier call gave is gone.
+  /// Returns at least `size_bytes` of uninitialized memory. Invalidates the result of earlier
+  /// calls.
   std::span<std::byte> get(std::size_t size_bytes);
   std::size_t capacity_bytes() const noexcept { return capacity_bytes_; }
 
@@ -29,18 +30,18 @@ class FileMemory {
   std::size_t capacity_bytes_ = 0;
 };
 
-/// Reads whole files whose sizes are known, one at a time for each thread: what the page cache has
-/// from there, all else past it where that pays, which spares a small file's pages their making and
-/// copying, and leaves in the cache what others have put there.
+/// Reads whole files of known size, one at a time for each thread: from the page cache if most of
+/// the file is cached, otherwise with direct I/O where that is faster. Direct I/O saves allocating
+/// and copying pages, and does not evict other files from the cache.
 ///
-/// Thread safety: const, so from any thread.
+/// Thread safety: const methods from any thread, each with its own FileMemory.
 class WholeFileReader {
  public:
-  /// For the files below `directory`.
+  /// For files below `directory`.
   explicit WholeFileReader(const std::string& directory);
 
-  /// All bytes of a file that had `size_bytes` when somebody looked; they lie in `memory`. A file
-  /// that has become shorter gives fewer bytes, a longer one gives one byte more than asked for.
+  /// Returns all bytes of a file that is expected to have `size_bytes`; the result is a part of
+  /// `memory`. A shorter file gives fewer bytes, and a longer one `size_bytes` + 1.
   Result<std::span<std::byte>> read(const std::string& path, std::uint64_t size_bytes,
                                     FileMemory& memory) const;
 

@@ -13,7 +13,7 @@ constexpr std::uint64_t kReadAheadMinKib = 1024;
 constexpr std::uint64_t kReadAheadKib = 4096;
 constexpr std::uint64_t kRequestMinKib = 256;
 
-/// Of the device that is mounted: that is where the kernel looks for its read-ahead.
+/// Checks the mounted device: the kernel takes the read-ahead from there.
 void check_read_ahead(Machine& machine, const Target& target, Findings& findings) {
   const std::string path = fmt::format("/sys/block/{}/queue/read_ahead_kb", target.blocks.top);
   const std::optional<std::uint64_t> kib = find_count(machine, path);
@@ -24,7 +24,7 @@ void check_read_ahead(Machine& machine, const Target& target, Findings& findings
     finding.severity = *kib == 0 ? Severity::warning : Severity::note;
     finding.why =
         "Buffered reads of large shards run at a queue depth of one and leave most of the drive "
-        "idle (O_DIRECT is not concerned).";
+        "idle (O_DIRECT is not affected).";
     finding.fix = fmt::format("echo {} > {}", kReadAheadKib, path);
   }
   findings.push_back(std::move(finding));
@@ -58,7 +58,7 @@ void check_disk(Machine& machine, const Target& target, const std::string& disk,
         {.severity = Severity::note,
          .subject = subject,
          .seen = fmt::format("requests are cut at {} KiB", *request_kib),
-         .why = "Large reads and checkpoint writes are chopped into many commands.",
+         .why = "Large reads and checkpoint writes are split into many commands.",
          .fix = fmt::format("echo {} > {}max_sectors_kb",
                             std::min<std::uint64_t>(*request_max_kib, 1280), queue)});
   if (find_word(machine, fmt::format("/sys/block/{}/ro", disk)) == "1" && target.for_checkpoints())
@@ -69,7 +69,7 @@ void check_disk(Machine& machine, const Target& target, const std::string& disk,
                         .fix = fmt::format("dmesg | grep {0}; blockdev --setrw /dev/{0}", disk)});
 }
 
-/// "a volatile write cache" or not: told, because it is what fsync has to flush.
+/// Describes the volatile write cache, which fsync has to flush.
 std::string cache_text(Machine& machine, const std::string& disk) {
   const auto cache = find_word(machine, fmt::format("/sys/block/{}/queue/write_cache", disk));
   if (!cache) return "write cache unknown";
@@ -80,7 +80,7 @@ std::string cache_text(Machine& machine, const std::string& disk) {
 }  // namespace
 
 Findings check_block_device(Machine& machine, const Target& target) {
-  if (target.blocks.top.empty()) return {};  // no block device, or one /sys does not show
+  if (target.blocks.top.empty()) return {};  // no block device, or not visible in /sys
   Findings findings;
   check_read_ahead(machine, target, findings);
   for (const std::string& disk : target.blocks.disks) {
@@ -97,7 +97,7 @@ Findings check_network_read_ahead(Machine& machine, const Target& target) {
   const std::string path = fmt::format("/sys/class/bdi/{}:{}/read_ahead_kb",
                                        target.mount.device_major, target.mount.device_minor);
   const std::optional<std::uint64_t> kib = find_count(machine, path);
-  // Lustre, GPFS, BeeGFS and Weka read ahead by themselves and leave this at 0 or do without.
+  // Lustre, GPFS, BeeGFS and Weka have their own read-ahead and set this to 0 or do not have it.
   if (!kib || *kib == 0) return {};
   const std::string seen = fmt::format("{} KiB ahead", *kib);
   if (*kib >= kReadAheadMinKib) return {{.subject = target.subject("read-ahead"), .seen = seen}};

@@ -11,11 +11,11 @@ namespace {
 
 constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;
-// At the 2 to 4 GB/s of one good drive this is 2 to 4 s of other people's bytes before ours.
+// At the 2 to 4 GB/s of a good drive, an fsync waits 2 to 4 s for this many bytes of other writers.
 constexpr std::uint64_t kDirtyMax = 8 * kGiB;
 constexpr std::uint64_t kDirtyMin = 64 * kMiB;
 
-/// The kernel takes the byte setting where it is not 0, and the ratio otherwise.
+/// The kernel uses the byte setting if it is not 0, and the ratio otherwise.
 std::optional<std::uint64_t> effective_limit(Machine& machine, const std::string& name,
                                              std::uint64_t memory_bytes) {
   const std::string path = "/proc/sys/vm/" + name;
@@ -45,7 +45,7 @@ Findings check_dirty_limits(Machine& machine) {
     return {{.severity = Severity::note,
              .subject = subject,
              .seen = "the limits in /proc/sys/vm or the memory size cannot be read",
-             .why = "Nobody knows how many unwritten bytes an fsync may have to wait for.",
+             .why = "It is not known how many unwritten bytes an fsync may have to wait for.",
              .fix = "sysctl vm.dirty_bytes vm.dirty_ratio vm.dirty_background_bytes "
                     "vm.dirty_background_ratio"}};
 
@@ -56,7 +56,7 @@ Findings check_dirty_limits(Machine& machine) {
     return {{.severity = Severity::warning,
              .subject = subject,
              .seen = seen,
-             .why = "Everybody's buffered writes pile up in memory, and then one fsync or one "
+             .why = "Buffered writes of all programs pile up in memory; then one fsync or one "
                     "checkpoint waits for all of them while the page cache of the dataset is lost.",
              .fix = fix_for(memory)}};
   if (*limit < kDirtyMin)

@@ -32,11 +32,11 @@ Verdict judge(const Target& target) {
                   ? "This is a container's own layer: checkpoints in it are deleted with the "
                     "container."
                   : "This is a container's own layer: each file is copied up at its first change, "
-                    "and all of it goes with the container.",
+                    "and all files are deleted with the container.",
               "docker run -v /host/path:/data   # and use /data"};
     case object_fuse:
       if (!target.for_checkpoints())
-        return {Severity::note, "Random reads of small ranges pay a request each.",
+        return {Severity::note, "Each random read of a small range costs a request.",
                 fmt::format("stoker pack {0} /local/shards   # large shards, read in order", path)};
       return {
           target.role == Role::checkpoint ? Severity::problem : Severity::warning,
@@ -47,11 +47,11 @@ Verdict judge(const Target& target) {
     case fuse:
       return {
           Severity::warning,
-          "Whether a committed checkpoint survives depends on a daemon nobody here knows, and "
-          "every request passes through it.",
+          "Whether a committed checkpoint survives depends on an unknown daemon, and every request "
+          "passes through it.",
           fmt::format("findmnt -T {}   # ask its manual about fsync, rename and O_DIRECT", path)};
     case unknown:
-      return {Severity::note, "Nobody has checked here what rename and fsync promise.",
+      return {Severity::note, "It is not known what rename and fsync guarantee here.",
               fmt::format("stat -f {} && findmnt -T {}", path, path)};
     default: return {};
   }

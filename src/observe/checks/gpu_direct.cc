@@ -9,13 +9,13 @@
 namespace stoker {
 namespace {
 
-/// Which filesystems nvidia-fs has a path for, besides local ones on NVMe.
+/// Whether nvidia-fs supports this filesystem; local ones on NVMe are checked separately.
 bool has_nvidia_fs_path(FilesystemType kind) {
   using enum FilesystemType;
   return kind == lustre || kind == weka || kind == nfs || kind == gpfs || kind == beegfs;
 }
 
-/// With native multipath the disk hangs on its subsystem, and the controllers are listed there.
+/// With native multipath the disk belongs to a subsystem, which lists its controllers.
 bool is_fabric_disk(Machine& machine, const std::string& disk) {
   const std::string device = "/sys/block/" + disk + "/device";
   std::vector<std::string> places{device};
@@ -26,7 +26,7 @@ bool is_fabric_disk(Machine& machine, const std::string& disk) {
   });
 }
 
-/// Why a read of this path cannot go straight to a GPU; empty if nothing speaks against it.
+/// Returns why reads of this path cannot go directly to a GPU; empty if no reason is known.
 std::string obstacle(Machine& machine, const Target& target, const PeerToPeerState& state) {
   using enum FilesystemType;
   const std::string_view name = filesystem_traits(target.kind).name;
@@ -50,7 +50,7 @@ std::string obstacle(Machine& machine, const Target& target, const PeerToPeerSta
 }  // namespace
 
 Findings check_gpu_direct(Machine& machine, const Target& target) {
-  if (find_gpus(machine).empty()) return {};  // check_gpus has said so
+  if (find_gpus(machine).empty()) return {};  // check_gpus reports it
   const std::string subject = target.subject("GPUDirect");
   const PeerToPeerState state = find_peer_to_peer(machine);
   const std::string obstacle_text = obstacle(machine, target, state);
@@ -61,7 +61,7 @@ Findings check_gpu_direct(Machine& machine, const Target& target) {
        .subject = subject,
        .seen = "reads go through pinned host memory: " + obstacle_text,
        .why = "The bytes cross host memory twice, which matters once several drives feed one GPU.",
-       .fix = "/usr/local/cuda/gds/tools/gdscheck -p   # what NVIDIA's own probe says"}};
+       .fix = "/usr/local/cuda/gds/tools/gdscheck -p   # NVIDIA's own probe"}};
 }
 
 }  // namespace stoker

@@ -8,11 +8,11 @@
 #include "observe/checks/lustre.h"
 #include "observe/text_fields.h"
 
-// What a layout is for. A shard is read by one node at a time and there are many of them, so one
-// target each spreads the load; a checkpoint is few huge files that one client each writes as fast
-// as it can, so each needs several targets. A progressive layout serves both: small files and the
-// first part of large ones stay on one target. 4 MiB is the unit that checkpoints are written in
-// and the largest RPC that servers take by default.
+// The choice of a layout. There are many shards, and each is read by one node at a time, so one
+// target per shard spreads the load. A checkpoint consists of few huge files, each written by one
+// client as fast as it can, so each needs several targets. A progressive layout serves both: small
+// files and the first part of large ones stay on one target. Checkpoints are written in units of 4
+// MiB, which is also the largest RPC that servers accept by default.
 
 namespace stoker {
 namespace {
@@ -65,8 +65,8 @@ Finding judge(const Target& target, const LustreLayout& layout, std::uint64_t ta
   if (target.for_checkpoints() && width < width_min) {
     finding.severity = Severity::warning;
     finding.why =
-        "A checkpoint file lands on one storage target or few and is written at their "
-        "speed, while the others idle.";
+        "A checkpoint file is stored on one or a few storage targets and is written at their "
+        "speed, while the others are idle.";
     finding.fix = fix;
   } else if (target.for_datasets() && layout.component_count == 1 && width > kWideCheckpoint) {
     finding.severity = Severity::note;
@@ -77,14 +77,14 @@ Finding judge(const Target& target, const LustreLayout& layout, std::uint64_t ta
   } else if (layout.stripe_bytes != 0 && layout.stripe_bytes < kMiB) {
     finding.severity = Severity::note;
     finding.why =
-        "Reads and writes are cut at stripe ends, and neighbouring writers fight for "
+        "Reads and writes are split at stripe ends, and adjacent writers contend for "
         "locks on pieces this small.";
     finding.fix = fix;
   }
   return finding;
 }
 
-/// A layout counts for new files only: large ones that lie on a single target are named here.
+/// A layout applies to new files only; this finds large existing files on a single target.
 std::optional<Finding> find_old_files(Machine& machine, const Target& target,
                                       std::uint64_t target_count) {
   const std::uint64_t width = wanted_width(target.role, target_count);

@@ -13,12 +13,12 @@ namespace {
 
 constexpr std::uint64_t kTargetFullPercent = 90;
 constexpr std::uint64_t kMetadataSlowMicroseconds = 5000;
-constexpr std::uint64_t kRequestsMin = 1000;  // fewer say nothing
-constexpr std::uint64_t kPagesMin = 1024;     // of 4 KiB: RPCs of 4 MiB
+constexpr std::uint64_t kRequestsMin = 1000;  // fewer are not significant
+constexpr std::uint64_t kPagesMin = 1024;     // 4 MiB in pages of 4 KiB
 constexpr std::uint64_t kRpcsInFlightMin = 16;
 
-/// Samples and their sum, added over all lines of that name:
-/// "req_waittime  5134 samples [usec] 45 98765 1234567 9876543210".
+/// The samples and their sum, over all lines with one name: "req_waittime  5134 samples [usec] 45
+/// 98765 1234567 9876543210".
 struct StatLine {
   std::uint64_t samples = 0;
   std::uint64_t sum = 0;
@@ -39,7 +39,7 @@ std::string get_parameter(Machine& machine, const std::string& name) {
   return find_output(machine, {"lctl", "get_param", "-n", name}).value_or("");
 }
 
-/// The least number in a parameter that has one line per target.
+/// Returns the smallest number in a parameter that has one line per target.
 std::optional<std::uint64_t> least(std::string_view text) {
   std::optional<std::uint64_t> result;
   for (const std::string_view word : split_words(text))
@@ -58,10 +58,10 @@ void check_fill(Machine& machine, const Target& target, Findings& findings) {
          .subject = target.subject("Lustre targets"),
          .seen = fmt::format("{} {} is {} % full", storage.is_metadata ? "MDT" : "OST",
                              storage.index, storage.used_percent),
-         .why =
-             storage.is_metadata
-                 ? "No more files can be made when it is full, whatever room the others have."
-                 : "A file with a stripe there fails with ENOSPC, whatever room the others have.",
+         .why = storage.is_metadata
+                    ? "When it is full, no file can be created, even if the others have room."
+                    : "Writes to a file with a stripe there fail with ENOSPC, even if others have "
+                      "room.",
          .fix = storage.is_metadata
                     ? fmt::format("stoker pack {0} {0}-shards", directory)
                     : fmt::format("lfs find {} --ost {} --type f --size +1G -0 | xargs -0 -n 1 lfs "
@@ -82,7 +82,7 @@ void check_metadata_load(Machine& machine, const Target& target, Findings& findi
        .seen = fmt::format("a metadata request takes {:.1f} ms on average",
                            static_cast<double>(average) / 1000),
        .why =
-           "The metadata server is the bottleneck: opening and listing small files is what costs.",
+           "The metadata server is the bottleneck: opening and listing small files takes the time.",
        .fix = target.for_datasets()
                   ? fmt::format("stoker pack {0} {0}-shards", directory)
                   : fmt::format("lfs setdirstripe -D -c -1 {}   # new subdirectories over all MDTs",
@@ -102,10 +102,10 @@ void check_lock_contention(Machine& machine, const Target& target, Findings& fin
        .seen = fmt::format("{} locks taken away by other clients during {} transfers", revoked,
                            transfers),
        .why =
-           "Several nodes write one file, or one stripe of it, and hand its lock to and fro: give "
-           "every rank a file of its own.",
+           "Several nodes write one file, or one stripe of it, and pass its lock back and forth: "
+           "give every rank its own file.",
        .fix = format_command({"lfs", "setstripe", "-c", "8", "-S", "16M", target.directory}) +
-              "   # if one shared file it must be; write it in multiples of 16 MiB"});
+              "   # only for a shared file; write it in multiples of 16 MiB"});
 }
 
 void check_request_size(Machine& machine, const Target& target, Findings& findings) {

@@ -9,8 +9,8 @@
 namespace stoker {
 namespace {
 
-/// The nodes that local NVMe drives hang on. A negative number means that the firmware does not
-/// say.
+/// Returns the nodes of the NVMe drives. A negative number, which means that the firmware does not
+/// report the node, is skipped.
 std::set<std::uint64_t> nvme_nodes(Machine& machine) {
   std::set<std::uint64_t> nodes;
   for (const std::string& name : find_numbered(machine, "/sys/class/nvme", "nvme"))
@@ -28,12 +28,13 @@ Findings check_numa(Machine& machine) {
 
   Findings findings;
   if (find_count(machine, "/proc/sys/vm/zone_reclaim_mode").value_or(0) != 0)
-    findings.push_back({.severity = Severity::warning,
-                        .subject = subject,
-                        .seen = fmt::format("{} memory nodes, zone_reclaim_mode is on", node_count),
-                        .why = "A node throws the dataset's pages away while the others have room.",
-                        .fix = "sysctl -w vm.zone_reclaim_mode=0 && echo vm.zone_reclaim_mode=0 > "
-                               "/etc/sysctl.d/92-stoker.conf"});
+    findings.push_back(
+        {.severity = Severity::warning,
+         .subject = subject,
+         .seen = fmt::format("{} memory nodes, zone_reclaim_mode is on", node_count),
+         .why = "A node drops the dataset's pages while the others have free memory.",
+         .fix = "sysctl -w vm.zone_reclaim_mode=0 && echo vm.zone_reclaim_mode=0 > "
+                "/etc/sysctl.d/92-stoker.conf"});
 
   const std::set<std::uint64_t> drives = nvme_nodes(machine);
   for (const Gpu& gpu : find_gpus(machine)) {
@@ -42,7 +43,7 @@ Findings check_numa(Machine& machine) {
         {.severity = Severity::note,
          .subject = fmt::format("NUMA: GPU {}", gpu.address),
          .seen =
-             fmt::format("it hangs on node {}, every NVMe drive on other nodes", *gpu.numa_node),
+             fmt::format("attached to node {}; all NVMe drives are on other nodes", *gpu.numa_node),
          .why = "Each byte on its way to this GPU crosses the link between the sockets.",
          .fix = fmt::format("numactl --cpunodebind={0} --preferred={0} COMMAND   # for its process",
                             *gpu.numa_node)});

@@ -49,11 +49,11 @@ Findings check_controller(Machine& machine, const FabricController& controller) 
                                             controller.transport, controller.address),
                         .why = "Reads and checkpoints on it hang until it is back.",
                         .fix = fmt::format("nvme list-subsys; dmesg | grep {}", controller.name)});
-  if (loss && !loss_seconds)  // "off": a number would be seconds
+  if (loss && !loss_seconds)  // "off"; otherwise a number of seconds
     findings.push_back({.severity = Severity::warning,
                         .subject = subject,
                         .seen = "ctrl_loss_tmo is off",
-                        .why = "A target that is gone is waited for for ever, and the job with it.",
+                        .why = "I/O to a target that is gone never fails, and the job hangs.",
                         .fix = fmt::format("echo 600 > {}/ctrl_loss_tmo", directory)});
   if (fail && (!fail_seconds || *fail_seconds > kFastFailMaxSeconds))
     findings.push_back(
@@ -72,7 +72,7 @@ Findings check_controller(Machine& machine, const FabricController& controller) 
   return findings;
 }
 
-/// One finding per subsystem: how many ways lead to it, and whether they are used.
+/// Returns one finding per subsystem: how many paths lead to it, and whether multipath uses them.
 Finding check_paths(Machine& machine, const FabricController& controller, std::size_t path_count) {
   const std::string subject = "NVMe-oF multipath";
   const bool multipath = find_word(machine, "/sys/module/nvme_core/parameters/multipath") != "N";
@@ -85,7 +85,7 @@ Finding check_paths(Machine& machine, const FabricController& controller, std::s
             .subject = subject,
             .seen = seen,
             .why =
-                "Every path is a disk of its own: nothing fails over, and writing through two of "
+                "Every path is a separate disk: nothing fails over, and writing through two of "
                 "them destroys the filesystem.",
             .fix =
                 "echo 'options nvme_core multipath=Y' > /etc/modprobe.d/stoker-nvme.conf   # then "
@@ -98,7 +98,7 @@ Finding check_paths(Machine& machine, const FabricController& controller, std::s
                              shell_quote(controller.nqn))};
 }
 
-/// The spread of requests over paths, where there are several.
+/// Checks how requests are distributed over several paths.
 Findings check_policy(Machine& machine) {
   Findings findings;
   for (const std::string& name :

@@ -10,9 +10,9 @@ namespace {
 
 constexpr std::uint64_t kUsedWarnPercent = 80;
 constexpr std::uint64_t kUsedUpPercent = 100;
-constexpr std::uint64_t kHotKelvin = 273 + 70;  // where most data-centre drives begin to throttle
+constexpr std::uint64_t kHotKelvin = 273 + 70;  // where most data-center drives start to throttle
 
-/// The part of the SMART log (page 02h) that decides anything.
+/// The fields of the SMART log (page 02h) that are checked.
 struct SmartLog {
   std::uint64_t critical_warning = 0;
   std::uint64_t spare_percent = 100;
@@ -22,7 +22,7 @@ struct SmartLog {
   std::uint64_t temperature_kelvin = 0;
 };
 
-/// nvme-cli has written one field as a number, as a string (128-bit ones) and as {"value": ...}.
+/// Versions of nvme-cli write a field as a number, a string (128-bit fields) or {"value": ...}.
 std::uint64_t count_of(const Json& log, std::string_view key, std::uint64_t missing) {
   const Json* field = log.find(key);
   if (field == nullptr) return missing;
@@ -50,7 +50,7 @@ std::string replace_drive(const std::string& device) {
                      device);
 }
 
-/// One finding per thing that is wrong with a drive.
+/// Returns one finding for each problem of a drive.
 Findings judge(const SmartLog& log, const std::string& subject, const std::string& device) {
   Findings findings;
   const auto add = [&](Severity severity, std::string seen, std::string why) {
@@ -70,8 +70,8 @@ Findings judge(const SmartLog& log, const std::string& subject, const std::strin
         "The drive has lost data before: shards and checkpoints on it must be verified.");
   if (log.used_percent >= kUsedUpPercent)
     add(Severity::problem, fmt::format("{} % of the rated endurance is used", log.used_percent),
-        "The drive has written more than it was sold for; without power it may forget data "
-        "sooner.");
+        "The drive has written more than it is rated for; it may lose data sooner when powered "
+        "off.");
   else if (log.used_percent >= kUsedWarnPercent)
     add(Severity::warning, fmt::format("{} % of the rated endurance is used", log.used_percent),
         "Frequent checkpoints will use up the rest; plan the replacement.");
@@ -135,7 +135,7 @@ Findings check_nvme_health(Machine& machine) {
   Findings findings;
   for (const std::string& name : find_numbered(machine, "/sys/class/nvme", "nvme")) {
     const auto transport = find_word(machine, "/sys/class/nvme/" + name + "/transport");
-    if (transport && *transport != "pcie") continue;  // check_nvme_fabrics looks at those
+    if (transport && *transport != "pcie") continue;  // handled by check_nvme_fabrics
     for (Finding& finding : check_drive(machine, name)) findings.push_back(std::move(finding));
   }
   if (findings.empty()) findings.push_back({.subject = "NVMe", .seen = "no local NVMe drive"});

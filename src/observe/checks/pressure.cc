@@ -11,7 +11,7 @@ namespace {
 struct PressureRule {
   std::string_view resource;
   std::string_view line;  ///< "some": at least one task waits; "full": all of them do.
-  double percent_max;     ///< Of the last minute.
+  double percent_max;     ///< Average over the last minute.
   Severity severity;
   std::string_view why;
   std::string_view fix;
@@ -20,19 +20,19 @@ struct PressureRule {
 constexpr std::array kRules{
     PressureRule{
         "io", "full", 10, Severity::warning,
-        "Everything on this machine stood still for storage: batches are late whatever the "
-        "loader does.",
+        "All tasks on this machine waited for storage: batches are late whatever the loader "
+        "does.",
         "pidstat -d 5 3   # who reads and writes"},
     PressureRule{
         "memory", "some", 5, Severity::warning,
         "Memory is being reclaimed all the time, so pages of the dataset are dropped before "
         "they are used again.",
-        "ps -eo pid,rss,comm --sort=-rss | head   # who holds it"},
+        "ps -eo pid,rss,comm --sort=-rss | head   # who uses it"},
     PressureRule{"cpu", "some", 50, Severity::note,
                  "Decoding threads wait for a processor, which looks like slow storage.",
                  "pidstat -u 5 3   # who runs"}};
 
-/// avg60 of the "some" or "full" line of a file of /proc/pressure.
+/// Returns avg60 of the "some" or "full" line of a file of /proc/pressure.
 std::optional<double> find_average(std::string_view text, std::string_view line) {
   for (const std::string_view word : split_words(find_field(text, line).value_or("")))
     if (word.starts_with("avg60=")) return parse_decimal(word.substr(6));
@@ -65,8 +65,8 @@ Findings check_pressure(Machine& machine) {
     findings.push_back(
         {.severity = Severity::note,
          .subject = "pressure",
-         .seen = "/proc/pressure is not there",
-         .why = "Without pressure-stall figures nobody can tell a busy disk from a short memory.",
+         .seen = "/proc/pressure does not exist",
+         .why = "Without pressure-stall figures a busy disk cannot be told from a lack of memory.",
          .fix = "grubby --update-kernel=ALL --args=psi=1   # Debian: psi=1 in GRUB_CMDLINE_LINUX, "
                 "then update-grub"});
   return findings;

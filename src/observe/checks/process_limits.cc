@@ -11,7 +11,8 @@ constexpr std::uint64_t kLockedMin = std::uint64_t{1} << 30;
 constexpr std::uint64_t kOpenFilesMin = 16384;
 constexpr std::uint64_t kOpenFilesWanted = 65536;
 
-/// Raises a limit in this shell where the hard limit allows, and for good otherwise.
+/// Returns the command that raises a limit: in this shell if the hard limit allows it, otherwise
+/// permanently.
 std::string raise(const ResourceLimit& limit, std::uint64_t wanted, std::string_view flag,
                   std::string_view value, std::string_view item) {
   if (limit.hard >= wanted) return fmt::format("ulimit -{} {}", flag, value);
@@ -29,14 +30,14 @@ Findings check_locked_memory(Machine& machine) {
   if (limit.soft == ResourceLimit::kUnlimited)
     return {{.subject = subject, .seen = "no limit on locked memory"}};
   const std::string seen = fmt::format("RLIMIT_MEMLOCK is {}", format_bytes(limit.soft));
-  if (machine.is_root())  // CAP_IPC_LOCK: the kernel does not count
+  if (machine.is_root())  // CAP_IPC_LOCK: the limit is not enforced
     return {{.subject = subject, .seen = seen + ", which does not bind root"}};
   if (limit.soft >= kLockedMin) return {{.subject = subject, .seen = seen}};
   return {{.severity = Severity::warning,
            .subject = subject,
            .seen = seen,
            .why = "I/O buffers cannot be registered with io_uring (ENOMEM), so every transfer pins "
-                  "its pages anew; RDMA needs the same allowance.",
+                  "its pages again; RDMA needs the same limit.",
            .fix = raise(limit, ResourceLimit::kUnlimited, "l", "unlimited", "memlock")}};
 }
 
@@ -50,8 +51,8 @@ Findings check_open_files(Machine& machine) {
   return {{.severity = Severity::warning,
            .subject = subject,
            .seen = seen,
-           .why = "A loader keeps at most a quarter of these open: with more shards than that it "
-                  "opens them again and again. Worker processes and sockets need the others, and "
+           .why = "A loader keeps at most a quarter of these open; with more shards than that it "
+                  "reopens them repeatedly. Worker processes and sockets need the others, and "
                   "fail with EMFILE.",
            .fix = raise(limit, kOpenFilesWanted, "n", std::to_string(kOpenFilesWanted), "nofile")}};
 }

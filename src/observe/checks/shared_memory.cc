@@ -23,8 +23,8 @@ Findings check_shared_memory(Machine& machine) {
     return {{.severity = Severity::warning,
              .subject = subject,
              .seen = "no tmpfs is mounted there",
-             .why = "torch DataLoader workers and NCCL hand their batches over through it and stop "
-                    "without it (Stoker's own loader does not use it).",
+             .why = "torch DataLoader workers and NCCL pass data through it and fail without it "
+                    "(Stoker's own loader does not use it).",
              .fix = fmt::format("mkdir -p /dev/shm && mount -t tmpfs -o size={}G tmpfs /dev/shm",
                                 wanted_gib)}};
 
@@ -38,8 +38,8 @@ Findings check_shared_memory(Machine& machine) {
     return {{.severity = Severity::warning,
              .subject = subject,
              .seen = seen,
-             .why = "torch DataLoader workers die of a bus error when it is full; 64 MiB is what "
-                    "containers get by default (Stoker's own loader does not use it).",
+             .why = "torch DataLoader workers die with a bus error when it is full; containers get "
+                    "64 MiB by default (Stoker's own loader does not use it).",
              .fix = fmt::format("mount -o remount,size={0}G /dev/shm   # container: docker run "
                                 "--shm-size={0}g",
                                 wanted_gib)}};
@@ -48,9 +48,9 @@ Findings check_shared_memory(Machine& machine) {
              .subject = subject,
              .seen = seen,
              .why =
-                 "What a killed job left there stays until it is removed, and the next DataLoader "
-                 "dies of a bus error.",
-             .fix = "ls -lt /dev/shm; lsof +D /dev/shm   # remove what nobody holds"}};
+                 "Files of a killed job stay there until they are removed, and the next DataLoader "
+                 "dies with a bus error.",
+             .fix = "ls -lt /dev/shm; lsof +D /dev/shm   # remove files that no process has open"}};
   return {{.subject = subject, .seen = seen}};
 }
 

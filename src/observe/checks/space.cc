@@ -15,7 +15,7 @@ double percent_of(std::uint64_t part, std::uint64_t whole) {
   return 100 * static_cast<double>(part) / static_cast<double>(whole);
 }
 
-/// blocks times block size, saturating: both numbers come from a filesystem nobody vouches for.
+/// Returns blocks times block size, saturating: the numbers of a filesystem are not trusted.
 std::uint64_t bytes_of(std::uint64_t blocks, std::uint64_t block_bytes) {
   if (block_bytes != 0 && blocks > UINT64_MAX / block_bytes) return UINT64_MAX;
   return blocks * block_bytes;
@@ -37,8 +37,8 @@ Findings check_space(Machine& /*machine*/, const Target& target) {
                                                                                 : Severity::warning,
            .subject = subject,
            .seen = seen,
-           .why = "The next checkpoint or cached shard meets ENOSPC, and nearly full filesystems "
-                  "write slowly.",
+           .why = "The next checkpoint or cached shard fails with ENOSPC, and nearly full "
+                  "filesystems write slowly.",
            .fix = fmt::format("du -xh --max-depth=2 {} | sort -h | tail -20   # what to remove",
                               shell_quote(target.mount.mount_point))}};
 }

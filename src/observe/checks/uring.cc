@@ -4,7 +4,7 @@
 namespace stoker {
 namespace {
 
-/// Who forbids it: the sysctl, a container's seccomp filter, or the kernel by not having it.
+/// Returns the fix for the cause: the sysctl, a container's seccomp filter, or an old kernel.
 std::string fix_for(Machine& machine) {
   if (find_count(machine, "/proc/sys/kernel/io_uring_disabled").value_or(0) != 0)
     return "sysctl -w kernel.io_uring_disabled=0 && echo kernel.io_uring_disabled=0 > "
@@ -21,7 +21,7 @@ std::string fix_for(Machine& machine) {
 Findings check_uring(Machine& machine) {
   const std::string subject = "io_uring";
   UringState state = machine.uring();
-  if (state.reason.starts_with("io_uring: ")) state.reason.erase(0, 10);  // the subject says so
+  if (state.reason.starts_with("io_uring: ")) state.reason.erase(0, 10);  // repeats the subject
   if (state.works) return {{.subject = subject, .seen = state.reason}};
   return {{.severity = Severity::warning,
            .subject = subject,

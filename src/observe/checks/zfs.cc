@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::uint64_t kRecordMin = std::uint64_t{1} << 20;
 
-/// The value of a property in `zfs get -Hp -o property,value` output: "sync<tab>standard".
+/// Returns a property from the output of `zfs get -Hp -o property,value`: "sync<tab>standard".
 std::string_view find_property(std::string_view text, std::string_view name) {
   for (const std::string_view line : split(text, '\n')) {
     const std::vector<std::string_view> words = split_words(line);
@@ -30,9 +30,8 @@ Findings check_zfs(Machine& machine, const Target& target) {
     return {{.severity = Severity::note,
              .subject = subject,
              .seen = "the zfs command does not answer",
-             .why =
-                 "With sync=disabled committed checkpoints are lost at a crash; this could not be "
-                 "checked.",
+             .why = "With sync=disabled a crash loses committed checkpoints; this could not be "
+                    "checked.",
              .fix = fmt::format("zfs get sync,recordsize,atime {}", dataset)}};
 
   Findings findings;
@@ -41,7 +40,7 @@ Findings check_zfs(Machine& machine, const Target& target) {
                         .subject = subject,
                         .seen = "sync=disabled",
                         .why = "fsync returns before anything is on disk: a crash loses the last "
-                               "seconds, committed checkpoints among them.",
+                               "seconds, including committed checkpoints.",
                         .fix = fmt::format("zfs set sync=standard {}", dataset)});
   if (const auto record = parse_count(find_property(*text, "recordsize"));
       record && *record < kRecordMin)

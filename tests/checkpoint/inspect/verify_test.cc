@@ -256,7 +256,7 @@ TEST_F(VerifyTest, finds_a_latest_that_no_save_can_move) {
       verify_checkpoints(opened(dir_.path()), {.reader = plain_reader()});
   ASSERT_EQ(report->damages.size(), 1U);
   EXPECT_EQ(report->damages[0].kind, DamageKind::bad_latest);
-  EXPECT_NE(report->damages[0].reason.find("no symbolic link"), std::string::npos);
+  EXPECT_NE(report->damages[0].reason.find("not a symbolic link"), std::string::npos);
 }
 
 TEST_F(VerifyTest, any_single_failure_of_a_call_is_an_error_or_a_damage) {

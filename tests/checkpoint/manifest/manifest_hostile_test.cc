@@ -37,7 +37,7 @@ TEST(CheckpointManifestHostileTest, each_wrong_text_is_refused_with_its_reason) 
       {"\"generation\": 9007199254740992", "\"generation\": 18446744073709551615", "is more than"},
       {"\"time_s\": 1763241668.25", "\"time_s\": null", "time_s"},
       {"\"digest\": \"fe", "\"digest\": \"", "digest"},
-      {"\"world_size\": 2", "\"world_size\": 0", "no ranks"},
+      {"\"world_size\": 2", "\"world_size\": 0", "is 0"},
       {"\"world_size\": 2", "\"world_size\": 3", "2 trees for 3 ranks"},
       {"\"rank-00000.", "\"../", "not the name of a file"},
       {"\"rank-00000.safetensors\"", "\"..\"", "not the name of a file"},
@@ -55,11 +55,19 @@ TEST(CheckpointManifestHostileTest, each_wrong_text_is_refused_with_its_reason) 
        "not in the data"},
       {"\"begin_bytes\": 4128, \"end_bytes\": 4136", "\"begin_bytes\": 4136, \"end_bytes\": 4128",
        "not in the data"},
-      {"\"end_bytes\": 4134", "\"end_bytes\": 4135", "has 6 bytes by its shape, 7 by its place"},
-      {"\"file\": 1", "\"file\": 2", "lies in file 2 of 2"},
+      {"\"end_bytes\": 4134", "\"end_bytes\": 4135", "has 6 bytes by its shape, 7 by its range"},
+      {"\"begin_bytes\": 4128, \"end_bytes\": 4134", "\"begin_bytes\": 4096, \"end_bytes\": 4102",
+       R"(tensors "b \x22\xc3\xa9\x22" and "w": their bytes in "rank-00000.safetensors" overlap)"},
+      {"\"begin_bytes\": 4128, \"end_bytes\": 4134", "\"begin_bytes\": 4127, \"end_bytes\": 4133",
+       "overlap"},
+      {"\"begin_bytes\": 4128, \"end_bytes\": 4134", "\"begin_bytes\": 4091, \"end_bytes\": 4097",
+       "overlap"},
+      {"\"begin_bytes\": 4128, \"end_bytes\": 4136", "\"begin_bytes\": 4100, \"end_bytes\": 4108",
+       "overlap"},
+      {"\"file\": 1", "\"file\": 2", "refers to file 2 of 2"},
       {"\"file\": 1", "\"file\": 4294967296", "is more than"},
-      {"\"offsets\": [2, 0]", "\"offsets\": [3, 0]", "lies outside of it"},
-      {"\"offsets\": [2, 0]", "\"offsets\": [4611686018427387904, 0]", "lies outside of it"},
+      {"\"offsets\": [2, 0]", "\"offsets\": [3, 0]", "is outside of it"},
+      {"\"offsets\": [2, 0]", "\"offsets\": [4611686018427387904, 0]", "is outside of it"},
       {"\"offsets\": [2, 0]", "\"offsets\": [1, 0]", "overlap"},
       {"\"offsets\": [2, 0]", "\"offsets\": [0, 0]", "duplicate"},
       {"\"offsets\": [2, 0]", "\"offsets\": [2]", "another number of dimensions"},
@@ -78,6 +86,17 @@ TEST(CheckpointManifestHostileTest, each_wrong_text_is_refused_with_its_reason) 
   }
 }
 
+// Tensors without elements have no bytes, wherever they say that these are.
+TEST(CheckpointManifestHostileTest, an_empty_tensor_overlaps_nothing) {
+  const std::string text = format_checkpoint_manifest(example_manifest());
+  for (const char* place : {"4096", "4100", "4128", "4160"}) {
+    const std::string to = fmt::format("\"begin_bytes\": {0}, \"end_bytes\": {0}", place);
+    const auto read = parse_checkpoint_manifest(
+        respelled(text, "\"begin_bytes\": 4134, \"end_bytes\": 4134", to), "m");
+    EXPECT_TRUE(read.ok()) << place << ": " << read.status().message();
+  }
+}
+
 // Whoever restores makes room by what the reference says, and reads what is stored.
 TEST(CheckpointManifestHostileTest, references_that_say_other_than_what_is_stored_are_refused) {
   const std::string text = format_checkpoint_manifest(example_manifest());
@@ -93,10 +112,10 @@ TEST(CheckpointManifestHostileTest, references_that_say_other_than_what_is_store
       {R"({"!array": ["scalar", "<U4611686018427387905"]})", "no elements of type"},
       {R"({"!array": ["w", "<c16"]})", "has other elements"},
       {R"({"!torch": ["w", "<M8[ns]"]})", "no elements of type"},
-      {R"({"!scalar": {"!tensor": "w"}})", "is no scalar"},
-      {R"({"!scalar": {"!tensor": )" + b + "}}", "is no scalar"},
-      {R"({"!scalar": 7})", "no reference"},
-      {R"({"!slice": {"!scalar": {"!tensor": "scalar"}}})", "no reference"},
+      {R"({"!scalar": {"!tensor": "w"}})", "is not a scalar"},
+      {R"({"!scalar": {"!tensor": )" + b + "}}", "is not a scalar"},
+      {R"({"!scalar": 7})", "not a reference"},
+      {R"({"!slice": {"!scalar": {"!tensor": "scalar"}}})", "not a reference"},
       {R"({"deep": [[{"!tuple": [{"!array": ["scalar", "<V16"]}]}]]})", "has other elements"},
       {R"({"!dict": [[1, {"!tensor": "none"}]]})", "there is no tensor"},
   };

@@ -78,6 +78,7 @@ class TestCoordinator final : public Coordinator {
     if (key == "part-1" && hooks_.part_heard) hooks_.part_heard(deadline);
     return texts;
   }
+  void withdraw(const std::string& key) override { target_->withdraw(key); }
   Result<std::string> broadcast(const std::string& key, const std::string& text,
                                 Deadline /*deadline*/) override {
     if (key == "end-1" && hooks_.end_heard) STOKER_TRY(hooks_.end_heard());
@@ -237,8 +238,7 @@ class UnansweredTest : public ::testing::Test {
     std::ofstream(dir_.file(staging_ + "/rank-00001.part.json")) << "{}";
   }
   SaveOutcome abandon_with(FileOps& ops) {
-    return abandon_save(
-        {.directory = run_.with(ops), .staging = staging_, .step = 1, .part = part_});
+    return abandon_save({.store = run_.with(ops), .staging = staging_, .step = 1, .part = part_});
   }
   /// A checkpoint of step 1 whose rank 1 has this file.
   void publish(const CheckpointFile& file) {
@@ -260,9 +260,9 @@ class UnansweredTest : public ::testing::Test {
 };
 
 TEST_F(UnansweredTest, the_second_rank_to_abandon_it_finds_what_the_first_found) {
-  EXPECT_FALSE(is_abandoned(run_, staging_));
+  EXPECT_FALSE(run_.is_abandoned(staging_));
   EXPECT_EQ(abandon_with(posix_file_ops()), SaveOutcome::failed);
-  EXPECT_TRUE(is_abandoned(run_, staging_));
+  EXPECT_TRUE(run_.is_abandoned(staging_));
   EXPECT_FALSE(std::filesystem::exists(dir_.file(staging_)));
   EXPECT_EQ(abandon_with(posix_file_ops()), SaveOutcome::failed);
 }

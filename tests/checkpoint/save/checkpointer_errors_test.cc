@@ -25,15 +25,21 @@ using testing::quiet_options;
 using testing::request_of;
 using testing::save_through;
 
-TEST(CheckpointerErrorsTest, an_error_is_told_once_by_the_next_call_and_always_by_its_own_pending) {
-  const testing::TempDir dir;
-  std::atomic<bool> is_broken{true};
+/// Its saves fail while `is_broken`.
+std::unique_ptr<Checkpointer> make_breakable(const testing::TempDir& dir,
+                                             const std::atomic<bool>& is_broken) {
   CheckpointerOptions options = quiet_options(dir.path());
-  options.engine = [&]() -> Result<std::unique_ptr<Engine>> {
+  options.engine = [&is_broken]() -> Result<std::unique_ptr<Engine>> {
     if (is_broken) return Status(Code::no_space, "no engine today");
     return make_engine(EngineKind::sync, {});
   };
-  const auto saver = make_saver(std::move(options));
+  return make_saver(std::move(options));
+}
+
+TEST(CheckpointerErrorsTest, an_error_is_told_once_by_the_next_call_and_always_by_its_own_pending) {
+  const testing::TempDir dir;
+  std::atomic<bool> is_broken{true};
+  const auto saver = make_breakable(dir, is_broken);
   const std::vector<OwnedTensor> tensors{counted("w", 10, 1)};
   const Result<Pending> failing = saver->save(request_of(1, tensors));
   ASSERT_TRUE(failing.ok());
@@ -51,12 +57,7 @@ TEST(CheckpointerErrorsTest, an_error_is_told_once_by_the_next_call_and_always_b
 TEST(CheckpointerErrorsTest, an_error_that_the_caller_has_is_not_told_again) {
   const testing::TempDir dir;
   std::atomic<bool> is_broken{true};
-  CheckpointerOptions options = quiet_options(dir.path());
-  options.engine = [&]() -> Result<std::unique_ptr<Engine>> {
-    if (is_broken) return Status(Code::no_space, "no engine today");
-    return make_engine(EngineKind::sync, {});
-  };
-  const auto saver = make_saver(std::move(options));
+  const auto saver = make_breakable(dir, is_broken);
   const std::vector<OwnedTensor> tensors{counted("w", 10, 1)};
   const auto fail = [&](std::uint64_t step) {
     const Result<Pending> failing = saver->save(request_of(step, tensors));
@@ -174,8 +175,9 @@ TEST(CheckpointerErrorsTest, a_directory_that_is_replaced_gets_the_next_save) {
 
 TEST(CheckpointerErrorsTest, close_gives_up_what_does_not_end_in_time) {
   const testing::TempDir dir;
-  static Gate gate("checkpoint.staged_dir");  // outlives the writer's thread, which is given up
-  static GatedFileOps ops(gate);
+  // Never destroyed: the writer's thread, which is given up, uses them until the process ends.
+  static auto& gate = *new Gate("checkpoint.staged_dir");
+  static auto& ops = *new GatedFileOps(gate);
   CheckpointerOptions options = quiet_options(dir.path());
   options.ops = &ops;
   const auto saver = make_saver(std::move(options));

@@ -9,6 +9,7 @@
 
 #include "checkpoint/directory/owner_directory.h"
 #include "checkpoint/gated_saves.h"
+#include "checkpoint/lock_support.h"
 #include "checkpoint/manifest/names.h"
 #include "checkpoint/save/checkpointer.h"
 #include "checkpoint/save_support.h"
@@ -65,6 +66,87 @@ TEST(CheckpointerWritersTest, several_checkpointers_work_side_by_side_but_not_in
   EXPECT_NE(refused.message().find("pid " + std::to_string(::getpid())), std::string_view::npos);
   EXPECT_TRUE(one->close().ok());
   EXPECT_TRUE(save_through(*rival, request_of(2, tensors)).ok());
+}
+
+/// The ranks of a run. They wait for the lock for ever, by a clock of their own.
+std::vector<std::unique_ptr<Checkpointer>> ranks_in(const std::string& directory,
+                                                    std::uint32_t world_size,
+                                                    testing::FakeTime& time) {
+  std::vector<std::unique_ptr<Checkpointer>> savers;
+  for (std::uint32_t rank = 0; rank < world_size; ++rank) {
+    CheckpointerOptions options = quiet_options(directory);
+    options.lock = time.options(kForever);
+    options.lock.ttl = nanoseconds(0);
+    options.deadline = std::chrono::seconds(40);
+    auto made = make_shared_directory_coordinator({.place = opened(directory),
+                                                   .word = "job",
+                                                   .session = "1",
+                                                   .rank = rank,
+                                                   .world_size = world_size});
+    EXPECT_TRUE(made.ok());
+    options.coordinator = *std::move(made);
+    savers.push_back(make_saver(std::move(options)));
+  }
+  return savers;
+}
+
+// Whoever closes rank 0 removes its messages.
+TEST(CheckpointerWritersTest, rank_0_hears_that_the_others_close_even_if_it_never_had_the_lock) {
+  const testing::TempDir dir;
+  const auto holder = make_saver(quiet_options(dir.path()));
+  const std::vector<OwnedTensor> tensors{counted("w", 10, 1)};
+  ASSERT_TRUE(save_through(*holder, request_of(1, tensors)).ok());
+  testing::FakeTime time;
+  std::vector<std::unique_ptr<Checkpointer>> savers = ranks_in(dir.path(), 2, time);
+  {
+    std::jthread other([&] { EXPECT_FALSE(savers[1]->save(request_of(2, tensors)).ok()); });
+    EXPECT_FALSE(savers[0]->save(request_of(2, tensors)).ok());
+  }
+  savers[1].reset();
+  const std::string told = dir.file(".meeting-job/message-1-close-1");
+  EXPECT_TRUE(exists(told));
+  savers[0].reset();
+  EXPECT_FALSE(exists(told));
+}
+
+// The time of the lock passes only while somebody waits for it.
+TEST(CheckpointerWritersTest, the_wait_for_the_lock_ends_before_the_deadline_on_all_ranks) {
+  for (const std::uint32_t world_size : {1U, 2U}) {
+    const testing::TempDir dir;
+    const auto holder = make_saver(quiet_options(dir.path()));
+    const std::vector<OwnedTensor> tensors{counted("w", 10, 1)};
+    ASSERT_TRUE(save_through(*holder, request_of(1, tensors)).ok());
+    testing::FakeTime time;
+    std::vector<std::unique_ptr<Checkpointer>> savers = ranks_in(dir.path(), world_size, time);
+    const auto save_on_all = [&](std::uint64_t step) {
+      std::vector<Status> answers(world_size);
+      {
+        std::vector<std::jthread> threads;
+        for (std::uint32_t rank = 0; rank < world_size; ++rank)
+          threads.emplace_back([&, rank] {
+            const std::vector<OwnedTensor> own{counted("w" + std::to_string(rank), 10, 1)};
+            answers[rank] = save_through(*savers[rank], request_of(step, own));
+          });
+      }
+      return answers;
+    };
+    const Deadline begun = time.now();
+    for (const Status& answer : save_on_all(2)) {
+      EXPECT_EQ(answer.code(), Code::unavailable);
+      const std::string text(answer.message());
+      EXPECT_NE(text.find("pid " + std::to_string(::getpid())), std::string::npos) << text;
+      EXPECT_NE(text.find("(waited "), std::string::npos) << text;
+      EXPECT_NE(text.find("The deadline of this save has ended the wait"), std::string::npos)
+          << text;
+    }
+    EXPECT_LE(time.now() - begun, std::chrono::seconds(40));
+    EXPECT_GE(time.now() - begun, std::chrono::seconds(30));
+    EXPECT_TRUE(holder->close().ok());
+    for (const Status& answer : save_on_all(3)) EXPECT_TRUE(answer.ok()) << answer.message();
+    std::vector<std::jthread> closing;  // rank 0 waits for the others to close
+    for (std::unique_ptr<Checkpointer>& saver : savers)
+      closing.emplace_back([&saver] { saver.reset(); });
+  }
 }
 
 TEST(CheckpointerWritersTest, a_writer_that_was_presumed_dead_cannot_publish) {

@@ -94,7 +94,7 @@ TEST_F(RoomTest, saves_that_have_not_reserved_theirs_are_counted) {
   ASSERT_TRUE(first.ok());
   const Status refused = saver->save(request_of(2, tensors_)).status();
   EXPECT_EQ(refused.code(), Code::no_space);
-  EXPECT_NE(refused.message().find("saves before it will take 4132"), std::string_view::npos)
+  EXPECT_NE(refused.message().find("earlier saves will take 4132"), std::string_view::npos)
       << refused.message();
   device_.come_back();
   EXPECT_TRUE(first->wait().ok()) << first->wait().message();

@@ -9,6 +9,7 @@
 
 #include "checkpoint/save/checkpointer.h"
 #include "checkpoint/save_support.h"
+#include "checkpoint/staging/stuck_writes.h"
 #include "io/files/forwarding_file_ops.h"
 #include "support/stuck_engine.h"
 #include "support/temp_dir.h"
@@ -92,6 +93,53 @@ TEST_F(StuckWriteTest, a_device_that_stays_away_ends_the_saving_until_it_is_back
   const Result<Pending> next = saver->save(request_of(40, tensors_));
   ASSERT_TRUE(next.ok()) << next.status().message();
   EXPECT_TRUE(next->wait().ok()) << next->wait().message();
+}
+
+/// A part whose writes no engine knows: a bucket's.
+class RemotePart final : public StagedPart {
+ public:
+  explicit RemotePart(const bool& is_over) : is_over_(is_over) {}
+
+  std::string path_of(std::uint32_t) const override { return "remote"; }
+  Status begin() override { return {}; }
+  Status create(std::uint32_t) override { return {}; }
+  Result<std::optional<FileInfo>> reuse(std::uint32_t, const ReuseSource&) override {
+    return std::optional<FileInfo>();
+  }
+  Result<bool> submit(const StagedWrite&) override { return true; }
+  Result<std::size_t> reap(std::span<Completion>, std::size_t, nanoseconds) override {
+    return std::size_t{0};
+  }
+  std::size_t in_flight() const noexcept override { return count_; }
+  void all_written() override {}
+  Result<FileInfo> finish(std::uint32_t) override { return FileInfo(); }
+  Status seal(std::uint32_t, const std::string&) override { return {}; }
+  void abandon(Deadline) override { count_ = is_over_ ? 0 : 1; }
+
+ private:
+  const bool& is_over_;
+  std::size_t count_ = 1;
+};
+
+TEST(StuckWritesTest, memory_is_lent_again_only_when_the_part_has_no_write_in_flight) {
+  StagingMemory memory(std::nullopt);
+  StuckWrites stuck(memory);
+  bool is_over = false;
+  constexpr std::size_t kBytes = std::size_t{8} << 20;
+  Result<std::unique_ptr<Arena>> arena = memory.take(kBytes, Deadline::max());
+  ASSERT_TRUE(arena.ok());
+  const std::byte* const lent = (*arena)->bytes().data();
+  auto write = std::make_unique<StuckWrite>();
+  write->engine = *make_sync_engine({});
+  write->arena = *std::move(arena);
+  write->part = std::make_unique<RemotePart>(is_over);
+  stuck.keep(std::move(write));
+  const auto next = [&] { return (*memory.take(kBytes, Deadline::max()))->bytes().data(); };
+  EXPECT_TRUE(stuck.check().ok());
+  EXPECT_NE(next(), lent);
+  is_over = true;
+  EXPECT_TRUE(stuck.check().ok());
+  EXPECT_EQ(next(), lent);
 }
 
 /// The first `stuck_count` syncs of files do not come back.

@@ -59,9 +59,10 @@ std::unique_ptr<StorePlace> make_place() {
 }
 
 INSTANTIATE_TEST_SUITE_P(stores, CheckpointStoreSuite,
-                         ::testing::Values(StoreMaker{"directory", make_place<DirectoryPlace>},
-                                           StoreMaker{"memory", make_place<MemoryPlace>}),
-                         store_maker_name);
+                         ::testing::Values(CheckpointStoreMaker{"directory",
+                                                                make_place<DirectoryPlace>},
+                                           CheckpointStoreMaker{"memory", make_place<MemoryPlace>}),
+                         checkpoint_store_name);
 
 }  // namespace
 }  // namespace stoker::testing

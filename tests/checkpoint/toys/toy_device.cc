@@ -110,9 +110,12 @@ class DeviceCopier final : public TensorCopier {
   explicit DeviceCopier(std::shared_ptr<State> state) : state_(std::move(state)) {}
 
   Status check(std::span<const SaveTensor> tensors) const override {
-    for (const SaveTensor& tensor : tensors)
+    for (const SaveTensor& tensor : tensors) {
       if (reinterpret_cast<std::uintptr_t>(tensor.data) > state_->memory.size())
         return Status(Code::invalid_argument, "tensor " + tensor.name + ": not on the device");
+      if (!tensor.strides_bytes.empty())
+        return Status(Code::invalid_argument, "tensor " + tensor.name + ": not contiguous");
+    }
     return {};
   }
 

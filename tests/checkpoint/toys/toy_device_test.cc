@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <memory>
 #include <numeric>
+#include <stdexcept>
 
 #include "checkpoint/save_support.h"
 
@@ -84,6 +86,33 @@ TEST_F(ToyDeviceTest, memory_that_it_has_not_pinned_and_tensors_of_others_are_re
   unpinned->set_told();
   const OwnedTensor host = counted("w", 10, 1);
   EXPECT_EQ(saver->save(request_of(2, {host})).status().code(), Code::invalid_argument);
+}
+
+/// Fails without a word to the staging memory, in one way and the next time in the other.
+class RudeCopier final : public TensorCopier {
+ public:
+  Status copy(const CheckpointLayout&, std::span<const SaveTensor>, Staging&) override {
+    if (calls_++ == 0) throw std::runtime_error("the device was lost");
+    return Status(Code::io_error, "the device is still lost");
+  }
+
+ private:
+  int calls_ = 0;
+};
+
+TEST(TensorCopierTest, one_that_throws_or_only_returns_an_error_fails_its_save_at_once) {
+  const TempDir dir;
+  CheckpointerOptions options = quiet_options(dir.path());
+  options.copier = std::make_shared<RudeCopier>();
+  const auto saver = make_saver(std::move(options));
+  for (const char* const reason : {"the device was lost", "the device is still lost"}) {
+    const Result<Pending> failing = saver->save(request_of(1, {counted("w", 10, 1)}));
+    ASSERT_TRUE(failing.ok()) << failing.status().message();
+    EXPECT_NE(failing->wait().message().find(reason), std::string_view::npos)
+        << failing->wait().message();
+    failing->set_told();
+  }
+  EXPECT_TRUE(saver->close().ok());
 }
 
 TEST(HostCopierTest, a_tensor_without_data_is_refused_before_anything_is_written) {

@@ -66,7 +66,7 @@ TEST_F(CheckpointCopyCliTest, export_to_a_hugging_face_directory) {
   EXPECT_TRUE(sums == 0 || sums == 127) << sums;
   const Ran again = run({"export", run_dir(), "10", out, "--hf"});
   EXPECT_EQ(again.exit_code, 1);
-  EXPECT_TRUE(is_one_line_with(again.err, {out, "there is such"})) << again.err;
+  EXPECT_TRUE(is_one_line_with(again.err, {out, "already exists"})) << again.err;
 }
 
 TEST_F(CheckpointCopyCliTest, export_replaces_nothing_and_leaves_nothing_of_a_damaged_one) {
@@ -150,15 +150,14 @@ TEST_F(CheckpointCopyCliTest, import_says_where_latest_leads_and_what_a_file_is_
   const std::string file = dir_.file("one.safetensors");
   ASSERT_EQ(run({"export", run_dir(), "10", file}).exit_code, 0);
   const Ran imported = run({"import", dir_.file("fresh"), file, "--step", "7"});
-  EXPECT_NE(imported.out.find("`latest` leads to it now"), std::string::npos) << imported.out;
+  EXPECT_NE(imported.out.find("`latest` points to it now"), std::string::npos) << imported.out;
   std::ofstream(dir_.file("notes.txt")) << "This is neither.";
   const Ran neither = run({"import", dir_.file("fresh"), dir_.file("notes.txt"), "--step", "8"});
   EXPECT_EQ(neither.exit_code, 1);
   EXPECT_TRUE(is_one_line_with(neither.err, {"notes.txt: neither a safetensors file nor one of"}))
       << neither.err;
   const Ran again = run({"export", run_dir(), "10", run_dir(), "--hf"});
-  EXPECT_TRUE(is_one_line_with(again.err, {"there is such a directory", "name another"}))
-      << again.err;
+  EXPECT_TRUE(is_one_line_with(again.err, {"already exists", "choose another name"})) << again.err;
 }
 
 TEST_F(CheckpointCopyCliTest, import_keeps_odd_names_apart_from_tags) {

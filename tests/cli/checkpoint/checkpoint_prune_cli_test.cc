@@ -61,7 +61,7 @@ TEST_F(CheckpointPruneCliTest, best_by_a_value_that_no_checkpoint_has_is_misuse)
     args.insert(args.end(), more.begin(), more.end());
     const Ran ran = run(args);
     EXPECT_EQ(ran.exit_code, 2) << ran.out;
-    EXPECT_NE(ran.err.find("has a value val_los; values there are: loss, val_loss"),
+    EXPECT_NE(ran.err.find("has a value val_los; existing values: loss, val_loss"),
               std::string::npos)
         << ran.err;
   }

@@ -272,7 +272,7 @@ TEST_F(DatasetCliTest, bad_input_is_one_line_and_a_status) {
   const std::vector<std::tuple<int, std::vector<std::string>, std::vector<std::string>>> cases = {
       {1, {"index", dir_.file("nothing")}, {"No such file"}},
       {1, {"index", dir_.file("none*.tar")}, {"no file matches"}},
-      {1, {"ls", dir_.file("empty")}, {"no shards in it"}},
+      {1, {"ls", dir_.file("empty")}, {"it contains no shards"}},
       {1, {"ls", dir_.file("x.tar.gz")}, {"gzip", "stoker convert"}},
       {1, {"ls", dir_.file("bad.tar")}, {"bad.tar", "offset 0"}},
       {1, {"ls", "s3://bucket/a.tar"}, {"s3://bucket/a.tar", "copy it"}},

@@ -179,7 +179,7 @@ TEST_F(StreamResumeCliTest, a_damaged_cursor_is_a_failure_with_its_cure) {
     std::ofstream(cursor_, std::ios::trunc) << text;
     const Ran ran = stream({"--cursor-file", cursor_});
     EXPECT_EQ(ran.exit_code, 1) << text;
-    EXPECT_TRUE(is_one_line_with(ran.err, {cursor_, "remove the file to begin anew"})) << ran.err;
+    EXPECT_TRUE(is_one_line_with(ran.err, {cursor_, "remove the file to start over"})) << ran.err;
     EXPECT_EQ(contents_of(cursor_), text);
   }
 }

@@ -114,8 +114,8 @@ TEST(PackInputTest, a_source_and_its_shards_lie_apart) {
   EXPECT_TRUE(check_apart(src, dir.file("images-2")).ok());
   EXPECT_TRUE(check_apart(dir.file("rows.jsonl"), dir.file("rows.jsonl/x")).ok()) << "no directory";
   std::filesystem::create_directory_symlink(src, dir.file("link"));
-  for (const auto& [to, why] : {std::pair{dir.file("images/out/a"), "lies inside of"},
-                                {dir.file("link/out"), "lies inside of"},
+  for (const auto& [to, why] : {std::pair{dir.file("images/out/a"), "is inside"},
+                                {dir.file("link/out"), "is inside"},
                                 {dir.file("images/"), "itself"},
                                 {dir.path(), "contains the directory"}}) {
     const Status refusal = check_apart(src, to);
@@ -220,7 +220,7 @@ TEST(PackInputTest, links_in_circles_and_the_destination_are_not_walked) {
   EXPECT_EQ(all[1].key, "p/b");
   EXPECT_EQ(all[1].fields.at("txt"), "1");
   EXPECT_EQ(source->left_out(),
-            (std::vector<LeftOut>{{"p/loop.d", "a link to a directory that it lies in"}}));
+            (std::vector<LeftOut>{{"p/loop.d", "a link to a directory that contains it"}}));
 }
 
 TEST(PackInputTest, class_directories_that_are_links_are_classes) {
@@ -283,8 +283,8 @@ TEST(PackInputTest, splits_of_classes_are_told_with_the_commands_that_pack_them)
   ASSERT_EQ(source->notes().size(), 1U);
   EXPECT_EQ(source->notes()[0],
             "train, val in " + src +
-                " look like splits of labelled images, and are packed as one dataset without "
-                "labels (no \"cls\"); to pack each of them, into a directory of its own:\n  stoker "
+                " look like splits of labelled images, but are packed as one dataset without "
+                "labels (no \"cls\"); to pack each of them into its own directory:\n  stoker "
                 "pack " +
                 src + "/train 'out dir-train'\n  stoker pack " + src +
                 "/val 'out dir-val' --classes 'out dir-train/classes.json'");
@@ -324,7 +324,7 @@ TEST(PackInputTest, images_under_several_names_are_told) {
   ASSERT_TRUE(source);
   EXPECT_EQ(source->notes(),
             std::vector<std::string>{"the images are in 2 fields: jpeg (1), png (2); \"jpeg;png\" "
-                                     "reads whichever a sample has"});
+                                     "reads the one that a sample has"});
   write_text(dir.file("a/x.seg.png"), "4");
   EXPECT_TRUE(open_source(dir.path())->notes().empty()) << "a mask is no other kind of image";
 }

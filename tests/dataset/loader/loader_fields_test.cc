@@ -122,9 +122,9 @@ TEST_F(FieldsTest, digits_become_integers) {
 TEST_F(FieldsTest, what_is_no_integer_is_named) {
   for (const std::string text : {"seven", "", "1.5", "+-3", "0x10"}) {
     open_tar({one("cls", "1"), one("cls", text)});
-    EXPECT_EQ(
-        failure({{.name = "cls", .kind = FieldKind::int64}}),
-        "a.tar: sample 1 at byte 1024: key \"k1\": field \"cls\": \"" + text + "\" is no integer");
+    EXPECT_EQ(failure({{.name = "cls", .kind = FieldKind::int64}}),
+              "a.tar: sample 1 at byte 1024: key \"k1\": field \"cls\": \"" + text +
+                  "\" is not an integer");
   }
 }
 
@@ -134,7 +134,7 @@ TEST_F(FieldsTest, an_integer_that_is_too_large_is_no_damage) {
   ASSERT_TRUE(loader.ok());
   const NextBatch next = (*loader)->next();
   EXPECT_EQ(next.status.code(), Code::invalid_argument);
-  EXPECT_NE(next.status.message().find("is more than an int64 holds: ask for np.uint64"),
+  EXPECT_NE(next.status.message().find("does not fit in an int64: ask for np.uint64"),
             std::string::npos);
   const Batch batch = load({{.name = "cls", .kind = FieldKind::array, .dtype = Dtype::uint64}});
   EXPECT_EQ(numbers_of<std::uint64_t>(*batch.find("cls")),
@@ -166,7 +166,7 @@ TEST_F(FieldsTest, one_number_becomes_any_dtype_that_holds_it) {
   EXPECT_EQ(numbers_of<std::uint8_t>(*batch.find("a")), (std::vector<std::uint8_t>{7, 200}));
   EXPECT_EQ(numbers_of<float>(*batch.find("b")), (std::vector<float>{7, 200}));
   EXPECT_NE(failure({{.name = "cls", .kind = FieldKind::array, .dtype = Dtype::int8}})
-                .find("200 is outside of what int8 holds"),
+                .find("200 is out of range for int8"),
             std::string::npos);
 }
 
@@ -236,7 +236,7 @@ TEST_F(FieldsTest, npy_arrays_are_stacked) {
   EXPECT_EQ(numbers_of<float>(column), (std::vector<float>{1, 2, 3, 4, 5, 6, 7, 8, 9, 0, 1, 2}));
   EXPECT_EQ(
       failure({{.name = "x", .field = "npy", .kind = FieldKind::array, .dtype = Dtype::int32}}),
-      "column \"x\": it holds float32, and int32 was asked for");
+      "column \"x\": it contains float32, but int32 was requested");
   EXPECT_EQ(failure({{.name = "y", .kind = FieldKind::array}}),
             "column \"y\": sample \"k0\", field \"y\": the sample has no such field; it has "
             "\"npy\". A name may list alternatives, \"jpg;jpeg;png\"");
@@ -246,7 +246,7 @@ TEST_F(FieldsTest, another_shape_is_named_with_both) {
   open_tar({one("npy", npy(Dtype::uint8, {2}, "ab")), one("npy", npy(Dtype::uint8, {3}, "abc"))});
   EXPECT_EQ(
       failure({{.name = "npy", .kind = FieldKind::array}}),
-      "a.tar: sample 1 at byte 1024: key \"k1\": field \"npy\": its shape is (3,), and that of "
+      "a.tar: sample 1 at byte 1024: key \"k1\": field \"npy\": its shape is (3,), but that of "
       "the column is (2,): samples of several shapes need a ragged or a padded column");
 }
 
@@ -261,7 +261,7 @@ TEST_F(FieldsTest, plain_elements_need_a_dtype_and_take_a_shape) {
   EXPECT_EQ(numbers_of<std::int16_t>(*batch.find("bin")),
             (std::vector<std::int16_t>{1, 2, 3, 4, 5, 6, 7, 8}));
   EXPECT_EQ(failure({{.name = "bin", .kind = FieldKind::array}}),
-            "column \"bin\": its bytes do not say what they hold: give the field a dtype");
+            "column \"bin\": its bytes have no element type: give the field a dtype");
   open_tar({one("bin", "abc")});
   EXPECT_EQ(
       failure({{.name = "bin",
@@ -304,7 +304,7 @@ TEST_F(FieldsTest, padded_columns_have_lengths) {
   EXPECT_EQ(numbers_of<std::int32_t>(*load({spec}).find("npy")),
             (std::vector<std::int32_t>{1, 2, 3, 4}));
   spec.pad_value = 0.5;
-  EXPECT_EQ(failure({spec}), "column \"npy\": the padding 0.5 is no int32");
+  EXPECT_EQ(failure({spec}), "column \"npy\": the padding 0.5 is not a valid int32");
 }
 
 TEST_F(FieldsTest, mds_columns_have_their_own_types) {
@@ -357,10 +357,10 @@ TEST_F(FieldsTest, mds_columns_have_their_own_types) {
                 .find("key \"shard.00000/0\": field \"score\": it is a real number"),
             std::string::npos);
   EXPECT_NE(failure({{.name = "x", .kind = FieldKind::float64}})
-                .find("field \"x\": it has 2 values, and one was asked for"),
+                .find("field \"x\": it has 2 values, but one was requested"),
             std::string::npos);
   EXPECT_NE(failure({{.name = "label", .kind = FieldKind::text}})
-                .find("it holds numbers, and text was asked for"),
+                .find("it contains numbers, but text was requested"),
             std::string::npos);
 }
 
@@ -407,7 +407,7 @@ TEST_F(FieldsTest, lists_without_a_shape_take_the_one_that_is_given) {
   EXPECT_EQ(batch.find("six")->shape.size(), 3U);
   EXPECT_NE(
       failure({{.name = "six", .kind = FieldKind::array, .shape = std::vector<std::uint64_t>{7}}})
-          .find("its shape is (6,), and that of the column is (7,)"),
+          .find("its shape is (6,), but that of the column is (7,)"),
       std::string::npos);
 }
 
@@ -439,11 +439,11 @@ TEST(FieldSpecTest, columns_that_make_no_sense_are_refused) {
   EXPECT_EQ(refused({{.name = ""}}), "column 0 has no name");
   EXPECT_EQ(refused({{.name = "a"}, {.name = "a"}}), "two columns have the name \"a\"");
   EXPECT_EQ(refused({{.name = "a", .dtype = Dtype::int8}}),
-            "column \"a\": a dtype is for arrays, and this is bytes");
+            "column \"a\": a dtype is for arrays, but this is bytes");
   EXPECT_EQ(refused({{.name = "a", .kind = FieldKind::pad}}),
             "column \"a\": a length to pad to is missing");
   EXPECT_EQ(refused({{.name = "a", .kind = FieldKind::ragged, .shape = {{1}}}}),
-            "column \"a\": a shape is for arrays, and this is ragged");
+            "column \"a\": a shape is for arrays, but this is ragged");
   EXPECT_TRUE(check_fields({}).ok());
 }
 

@@ -119,7 +119,8 @@ LoaderOptions tight(const LoaderData& data) {
 
 TEST(LoaderMemoryTest, a_caller_who_holds_all_of_it_is_told_and_may_go_on) {
   const LoaderData data(60);
-  const auto loader = start_loader(tight(data));
+  const LoaderOptions loader_options = tight(data);
+  const auto loader = start_loader(loader_options);
   for (int round = 0; round < 3; ++round) {
     std::vector<Batch> held;
     const NextBatch answer = hold_all(*loader, held);
@@ -128,6 +129,9 @@ TEST(LoaderMemoryTest, a_caller_who_holds_all_of_it_is_told_and_may_go_on) {
     const std::string message(answer.status.message());
     EXPECT_NE(message.find("the batches that the caller still holds"), std::string::npos);
     EXPECT_NE(message.find("raise memory_bytes"), std::string::npos);
+    const std::string given = std::to_string(loader_options.memory_bytes);
+    EXPECT_NE(message.find("(memory_bytes for this process is " + given + ", rounded up"),
+              std::string::npos);
     EXPECT_GE(held.size(), 3U);
     std::uint64_t number = held.back().number();
     EXPECT_EQ(loader->next().kind, Kind::memory_held);  // nothing has changed

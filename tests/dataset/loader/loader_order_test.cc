@@ -157,7 +157,8 @@ TEST(LoaderOrderTest, a_list_is_an_order) {
 
   const auto outside = make_explicit_order({1, 30}, 30);
   EXPECT_EQ(outside.status().code(), Code::invalid_argument);
-  EXPECT_EQ(outside.status().message(), "the order's item 1 is sample 30, and there are 30");
+  EXPECT_EQ(outside.status().message(),
+            "item 1 of the order is sample 30, but the dataset's sample count is 30");
   EXPECT_EQ(make_explicit_order({}, 30).status().code(), Code::invalid_argument);
 }
 
@@ -233,10 +234,10 @@ TEST(LoaderOrderTest, options_that_can_never_work_are_refused) {
   EXPECT_EQ(refused(options), "a loader of several datasets needs an order");
   options = data.options(10);
   options.datasets.push_back(data.dataset());
-  EXPECT_EQ(refused(options), "the order is one of 1 datasets, and there are 2");
+  EXPECT_EQ(refused(options), "the order is for 1 datasets, but 2 were given");
   options = data.options(10);
   options.cursor.position = 21;
-  EXPECT_EQ(refused(options), "the cursor stands at position 21, past the 20 samples of an epoch");
+  EXPECT_EQ(refused(options), "the cursor's position 21 is past the 20 samples of an epoch");
   options = data.options(21);  // drop would leave nothing, for ever
   refused(options);
   options = data.options(10);

@@ -265,7 +265,8 @@ TEST_F(LoaderPacksTest, what_makes_no_sense_is_refused) {
   EXPECT_EQ(Loader::start(loader_options).status().message(),
             "token packs have one column, of the kind \"tokens\"");
   loader_options.fields = {{.name = "tokens", .kind = FieldKind::tokens, .pad_value = -1}};
-  EXPECT_EQ(Loader::start(loader_options).status().message(), "the padding -1 is no uint16");
+  EXPECT_EQ(Loader::start(loader_options).status().message(),
+            "the padding -1 is not a valid uint16");
   loader_options.fields = {{.name = "document_ids", .kind = FieldKind::tokens}};
   EXPECT_EQ(Loader::start(loader_options).status().code(), Code::invalid_argument);
   loader_options = options(8);

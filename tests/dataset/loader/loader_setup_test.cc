@@ -80,7 +80,7 @@ TEST(LoaderSetupTest, a_selection_is_read_in_an_order_of_its_own) {
   wish.parts[0].selection = SampleSlice{0, 1, 100};
   EXPECT_EQ(make_setup(wish).fingerprint(), whole);
   wish.parts[0].selection = SampleSlice{0, 1, 101};
-  EXPECT_NE(refusal(wish).find("more than its 100"), std::string::npos);
+  EXPECT_NE(refusal(wish).find("exceed its 100 samples"), std::string::npos) << refusal(wish);
   wish.parts[0].selection = SampleSlice{5, 1, 20};
   wish.on_error = OnError::skip;
   EXPECT_NE(refusal(wish).find("whole datasets only"), std::string::npos);
@@ -217,7 +217,7 @@ TEST(LoaderSetupTest, too_little_memory_is_refused_with_what_is_needed) {
 TEST(LoaderSetupTest, sizes_are_checked_in_the_words_of_the_caller) {
   const LoaderData data(20);
   LoaderWish wish = wish_for(data.dataset(), Shuffle::global, 0);
-  EXPECT_EQ(refusal(wish), "give batch_size, of each rank, or global_batch_size, of all together");
+  EXPECT_EQ(refusal(wish), "give batch_size (per rank) or global_batch_size (all ranks)");
   wish.batch_size = wish.global_batch_size = 4;
   EXPECT_TRUE(refusal(wish).ends_with(", not both"));
   wish.batch_size = 0;

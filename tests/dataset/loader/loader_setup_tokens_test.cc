@@ -20,8 +20,9 @@ class LoaderSetupTokensTest : public ::testing::Test {
 
   void SetUp() override {
     for (const char* name : {"a", "b"}) {
+      const auto shift = static_cast<std::size_t>(name[0]);
       std::vector<std::size_t> lengths;
-      for (std::size_t i = 0; i < 200; ++i) lengths.push_back(1 + (i * 7 + name[0]) % 40);
+      for (std::size_t i = 0; i < 200; ++i) lengths.push_back(1 + (i * 7 + shift) % 40);
       const std::string path = dir_.file(name);
       write_megatron(path, lengths);
       datasets_.push_back(open_dataset(path + ".idx"));

@@ -124,7 +124,7 @@ TEST(BatchCutTest, what_cannot_be_cut_is_refused_with_the_reason) {
   EXPECT_NE(refusal(options).find("1 to 2^40"), std::string::npos);
   options = good;
   options.world_size = 0;
-  EXPECT_NE(refusal(options).find("at least one rank"), std::string::npos);
+  EXPECT_NE(refusal(options).find("world_size must be at least 1"), std::string::npos);
   options.world_size = 3;
   EXPECT_NE(refusal(options).find("8 cannot be divided among 3 ranks"), std::string::npos);
   options = good;

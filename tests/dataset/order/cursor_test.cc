@@ -161,7 +161,7 @@ TEST(CursorTest, hostile_json_is_refused_with_the_place) {
       {with_member("global_batch_size", "0"), "global batch"},
       {with_member("global_batch_size", "18446744073709551615"), "global batch"},
       {with_member("position", "1281168"), "position 1281168"},
-      {with_member("epoch", "18446744073709551615"), "no run reaches"},
+      {with_member("epoch", "18446744073709551615"), "is out of range"},
   };
   for (const auto& [text, part] : cases) {
     const auto read = parse_cursor(text);

@@ -105,7 +105,8 @@ TEST(SelectedOrderTest, what_lies_outside_is_named) {
   EXPECT_NE(message(SampleSlice{0, INT64_MIN, 2}), "");
   EXPECT_NE(message(SampleSlice{0, 1, 0}), "");
   EXPECT_NE(message(std::vector<std::uint64_t>{}), "");
-  EXPECT_NE(message(std::vector<std::uint64_t>{1, 10}).find("sample 10 is selected, of 10"),
+  EXPECT_NE(message(std::vector<std::uint64_t>{1, 10})
+                .find("sample 10 is selected, but there are only 10"),
             std::string::npos);
   EXPECT_FALSE(make_selected_order(inner, {}, {}).ok());
 }

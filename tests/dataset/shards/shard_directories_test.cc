@@ -159,10 +159,9 @@ TEST_F(ShardDirectoriesTest, directories_of_tars_are_one_dataset_and_formats_do_
 
   EXPECT_TRUE(
       failure_of({file("t/a"), file("all/en")})
-          .starts_with("invalid_argument: " + file("all/en") + ": holds shards of another"));
-  EXPECT_TRUE(
-      failure_of({file("t/a"), file("t/b/x.tar")})
-          .starts_with("invalid_argument: " + file("t/a") + ": name directories, or shard"));
+          .starts_with("invalid_argument: " + file("all/en") + ": contains shards of another"));
+  EXPECT_TRUE(failure_of({file("t/a"), file("t/b/x.tar")})
+                  .starts_with("invalid_argument: " + file("t/a") + ": name either directories"));
   write_litdata(file("l1"), kLitdataTreeChunk, kLitdataTreeIndex, "chunk-0-0.bin");
   write_litdata(file("l2"), kLitdataTreeChunk, kLitdataTreeIndex, "chunk-0-0.bin");
   EXPECT_TRUE(failure_of({file("l1"), file("l2")}).starts_with("unsupported: " + file("l2")));

@@ -93,9 +93,10 @@ TEST_F(ShardSourceTest, token_files_of_two_dtypes_are_no_dataset) {
   auto writer = TokenWriter::make(sink, TokenFormat::npy, Dtype::int32, {0, 4});
   ASSERT_TRUE(writer.ok() && writer->finish().ok());
   write_file(file("b.npy"), sink.bytes);
-  EXPECT_EQ(format_of({file("?.npy")}), "invalid_argument: " + file("b.npy") +
-                                            ": holds int32, the first file uint16; name files of "
-                                            "one dtype");
+  EXPECT_EQ(format_of({file("?.npy")}),
+            "invalid_argument: " + file("b.npy") +
+                ": contains int32, the first file uint16; name files of "
+                "one dtype");
 }
 
 TEST_F(ShardSourceTest, a_directory_is_the_shards_in_it_in_bytewise_order) {
@@ -157,10 +158,11 @@ TEST_F(ShardSourceTest, what_is_missing_or_no_shard_is_named) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
       {{file("{a,b}.tar")}, "not_found: shard " + file("b.tar")},
       {{file("none*.tar")}, "not_found: " + file("none*.tar")},
-      {{file("empty")}, "not_found: " + file("empty") + ": no shards in it"},
+      {{file("empty")}, "not_found: " + file("empty") + ": it contains no shards"},
       {{}, "not_found: no shards were named"},
       {{file("notes.txt")}, "invalid_argument: " + file("notes.txt")},
-      {{file("a.tar"), file("empty")}, "invalid_argument: " + file("empty") + ": name direct"},
+      {{file("a.tar"), file("empty")},
+       "invalid_argument: " + file("empty") + ": name either direct"},
       {{"s3://bucket/x.tar"}, "unsupported: s3://bucket/x.tar: only files"},
   };
   for (const auto& [patterns, expected] : cases) {
@@ -190,7 +192,7 @@ TEST_F(ShardSourceTest, an_mds_shard_that_lost_bytes_is_named_when_it_is_opened)
 TEST_F(ShardSourceTest, a_megatron_pair_needs_both_files) {
   write_megatron(file("x"), std::vector<std::size_t>{3});
   EXPECT_EQ(format_of({file("x.idx")}, {.dtype = Dtype::int32}),
-            "invalid_argument: " + file("x.idx") + ": holds uint16, not int32");
+            "invalid_argument: " + file("x.idx") + ": contains uint16, not int32");
   std::filesystem::remove(file("x.bin"));
   const std::string answer = format_of({file("x.idx")});
   EXPECT_TRUE(answer.starts_with("not_found")) << answer;

@@ -1,7 +1,6 @@
 #include "dataset/toys/toy_decoder.h"
 
 #include <algorithm>
-#include <random>
 
 namespace stoker::testing {
 namespace {
@@ -30,9 +29,8 @@ class ToyDecoder final : public RowDecoder {
 
 std::span<const std::byte> toy_crop(std::span<const std::byte> field, std::uint64_t seed,
                                     std::uint64_t epoch, std::uint64_t position) {
-  std::seed_seq place{seed, epoch, position};
-  std::mt19937_64 random(place);
-  return field.subspan(random() % (field.size() - kCropBytes + 1), kCropBytes);
+  const DecodeContext context{.seed = seed, .epoch = epoch, .position = position};
+  return field.subspan(context.random() % (field.size() - kCropBytes + 1), kCropBytes);
 }
 
 std::shared_ptr<const FieldDecoder> make_toy_decoder() {

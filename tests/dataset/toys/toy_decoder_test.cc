@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "dataset/loader_support.h"
 
 namespace stoker::testing {
@@ -65,6 +67,17 @@ TEST_F(ToyDecoderTest, knows_them_after_a_resume) {
   rest.cursor = run(options(), 13);
   EXPECT_EQ(rest.cursor.position, 30U);
   EXPECT_EQ(run(std::move(rest)).position, 100U);
+}
+
+TEST(DecodeContextTest, every_bit_of_seed_epoch_and_position_changes_the_random_number) {
+  std::set<std::uint64_t> numbers = {DecodeContext{}.random()};
+  for (int bit = 0; bit < 64; ++bit) {
+    const std::uint64_t word = std::uint64_t{1} << bit;
+    numbers.insert(DecodeContext{.seed = word}.random());
+    numbers.insert(DecodeContext{.epoch = word}.random());
+    numbers.insert(DecodeContext{.position = word}.random());
+  }
+  EXPECT_EQ(numbers.size(), 1U + 3 * 64);
 }
 
 TEST_F(ToyDecoderTest, its_failure_names_the_field) {

@@ -104,7 +104,7 @@ TEST(NpyTest, what_is_refused_on_purpose_names_the_way_out) {
   } kRefused[] = {{"objects.npy", "holds Python objects, that is a pickle"},
                   {"fortran.npy", "numpy.ascontiguousarray"},
                   {"big_endian.npy", "big-endian; save it again as '<i4'"},
-                  {"structures.npy", "save each of their fields as an array"}};
+                  {"structures.npy", "save each of its fields as an array"}};
   for (const auto& refused : kRefused) {
     const Status status = parse(golden(refused.file)).status();
     EXPECT_EQ(status.code(), Code::unsupported) << refused.file;
@@ -136,9 +136,9 @@ TEST(NpyTest, each_way_to_be_wrong_has_its_message) {
        "a header of 65535 bytes in a"},
       {"header of 4 GiB", std::string("\x93NUMPY\x02\x00\xff\xff\xff\xff{", 13),
        "a header of 4294967295 bytes in a file of 13"},
-      {"empty header", with_header(""), "wants a '{'"},
-      {"not a dict", with_header("[1, 2]"), "wants a '{'"},
-      {"unfinished", with_header("{'descr'"), "wants a ':'"},
+      {"empty header", with_header(""), "needs a '{'"},
+      {"not a dict", with_header("[1, 2]"), "needs a '{'"},
+      {"unfinished", with_header("{'descr'"), "needs a ':'"},
       {"string without end", with_header("{'descr"), "a string without an end"},
       {"escape", with_header("{'de\\x73cr': '<i4'}"), "a string with an escape"},
       {"no descr", with_header("{'fortran_order': False, 'shape': (0,)}"), "has no 'descr'"},
@@ -146,13 +146,13 @@ TEST(NpyTest, each_way_to_be_wrong_has_its_message) {
       {"no shape", with_header("{'descr': '<i4', 'fortran_order': False}"), "has no 'shape'"},
       {"twice", with_header("{'shape': (0,), 'shape': (1,)}"), "duplicate key 'shape'"},
       {"unknown key", with_header("{'x': 1}"), "a key that is none of"},
-      {"a call", with_header(dict("__import__('os')")), "wants a '('"},
-      {"an expression", with_header(dict("(1+1,)")), "the shape wants a ',' or ')'"},
-      {"a list", with_header(dict("[2]")), "wants a '('"},
-      {"a number", with_header(dict("2")), "wants a '('"},
+      {"a call", with_header(dict("__import__('os')")), "needs a '('"},
+      {"an expression", with_header(dict("(1+1,)")), "the shape needs a ',' or ')'"},
+      {"a list", with_header(dict("[2]")), "needs a '('"},
+      {"a number", with_header(dict("2")), "needs a '('"},
       {"no tuple", with_header(dict("(2)"), 8), "the shape is a number, not a tuple"},
       {"negative", with_header(dict("(-1,)")), "not a whole number from 0 on"},
-      {"a float", with_header(dict("(1.0,)")), "the shape wants a ',' or ')'"},
+      {"a float", with_header(dict("(1.0,)")), "the shape needs a ',' or ')'"},
       {"two commas", with_header(dict("(1,,)")), "not a whole number from 0 on"},
       {"octal", with_header(dict("(010,)")), "begins with 0"},
       {"past 64 bits", with_header(dict("(18446744073709551616,)")), "does not fit 64 bits"},

@@ -76,7 +76,7 @@ TEST(RawArrayTest, counts_that_cannot_be_are_corrupt) {
       {"2^63 bytes", std::uint64_t{1} << 61, 1, 0, "63 bits"},
       {"-1 samples", kMax, 1, 4, "63 bits"},
       {"-1 times -1", kMax, kMax, 4, "63 bits"},
-      {"rows of nothing", std::uint64_t{1} << 60, 0, 0, "rows of nothing"},
+      {"rows without elements", std::uint64_t{1} << 60, 0, 0, "rows without elements"},
       {"truncated", 2, 3, 23, "are 24 bytes, but 23 follow"},
       {"something follows", 2, 3, 25, "are 24 bytes, but 25 follow"},
       {"oversized", 1'000'000'000'000, 1, 4, "are 4000000000000 bytes, but 4 follow"},
@@ -136,7 +136,7 @@ TEST(RawArrayTest, a_raw_array_is_a_whole_number_of_elements) {
   EXPECT_EQ(*parse_raw_array(10, Dtype::uint16), (ArrayRows{Dtype::uint16, 1, 5, 0}));
   EXPECT_EQ(parse_raw_array(0, Dtype::int64)->samples, 0U);
   EXPECT_EQ(parse_raw_array(11, Dtype::int32).status().message(),
-            "offset 8: the file's 11 bytes are no multiple of the 4 of a int32");
+            "offset 8: the file's 11 bytes are not a multiple of the 4 of a int32");
 }
 
 }  // namespace

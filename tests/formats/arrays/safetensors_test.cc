@@ -117,7 +117,7 @@ TEST(SafetensorsTest, hostile_headers_are_refused_with_their_reason) {
       {header_of(" {}"), 0, "does not begin with {"},
       {header_of("[]"), 0, "does not begin with {"},
       {header_of("{}").replace(0, 8, "\xff\xff\xff\xff\xff\xff\xff\xff"), 0, "are allowed"},
-      {header_of("{}").replace(0, 1, "\x03"), 0, "more than the file"},
+      {header_of("{}").replace(0, 1, "\x03"), 0, "exceeds the file"},
       {header_of("{}").replace(0, 1, "\x03"), 1, "of its 11 bytes were given"},
       {header_of("{}"), 1, "the tensors end at 0, the data at 1"},
       {header_of("{} x"), 0, "not valid JSON"},

@@ -34,7 +34,7 @@ TEST(TokensTest, formats_have_names_that_read_back) {
   for (const TokenFormat format : kFormats)
     EXPECT_EQ(*parse_token_format(token_format_name(format)), format);
   EXPECT_EQ(parse_token_format("tar").status().message(),
-            "no token format is called 'tar'; there are raw, npy, counted, shard001");
+            "unknown token format 'tar'; there are raw, npy, counted, shard001");
 }
 
 TEST(TokensTest, every_format_and_dtype_reads_what_was_written) {

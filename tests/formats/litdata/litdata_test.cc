@@ -163,7 +163,7 @@ TEST(LitdataHostileTest, each_wrong_chunk_is_refused_and_names_the_offset) {
       {"leaf beyond the item", 24, 0xFFFFFFFF, "byte 48: leaf \"b\" takes 4294967295 bytes"},
       {"unknown dtype", 66, 99, "byte 66: leaf \"d.0\": element type code 99 is unknown"},
       {"a million dimensions", 70, 1'000'000, "byte 66: leaf \"d.0\": the array has 1000000"},
-      {"a shape that lies", 74, 3, "byte 66: leaf \"d.0\": the array's shape does not take"},
+      {"a shape that lies", 74, 3, "byte 66: leaf \"d.0\": the array's shape does not match"},
       {"a tensor of two byte orders", 94, 18, "byte 94: leaf \"d.1\": the array has 33554432"},
   };
   const auto index = parse_litdata_index(kLitdataTreeIndex);
@@ -248,7 +248,8 @@ TEST(LitdataIndexTest, each_wrong_index_names_the_key_at_fault) {
   };
   const Hostile cases[] = {
       {edited("\"json\"", "\"pickle\""), Code::unsupported, "leaf \"c\": format \"pickle\""},
-      {edited("\"json\"", "\"mine\""), Code::unsupported, "format \"mine\" is none of LitData's"},
+      {edited("\"json\"", "\"mine\""), Code::unsupported,
+       "format \"mine\" is not one of LitData's"},
       {edited("\"json\"", "\"no_header_numpy\""), Code::corrupt, "has no element type"},
       {edited("\"json\"", "\"no_header_numpy:14\""), Code::corrupt, "code 14 is unknown"},
       {edited("\"json\"", "\"no_header_tensor:5\""), Code::unsupported, "complex"},
@@ -259,8 +260,8 @@ TEST(LitdataIndexTest, each_wrong_index_names_the_key_at_fault) {
       {edited("\"compression\": null", "\"compression\": \"lz4\""), Code::unsupported, "only zstd"},
       {edited("\"compression\": null", "\"compression\": \"zstd\", \"compression_leve\": 1"),
        Code::ok, ""},
-      {edited("chunk-0-0.bin", "../x.bin"), Code::corrupt, "is no name of a file"},
-      {edited("chunk-0-0.bin", "a/x.bin"), Code::corrupt, "is no name of a file"},
+      {edited("chunk-0-0.bin", "../x.bin"), Code::corrupt, "is not a valid file name"},
+      {edited("chunk-0-0.bin", "a/x.bin"), Code::corrupt, "is not a valid file name"},
       {edited("\"chunk_size\": 3", "\"chunk_size\": -3"), Code::corrupt, "chunk_size: negative"},
       {edited("\"chunk_bytes\": 386, ", ""), Code::corrupt, "chunks[0].chunk_bytes: missing"},
       {edited("builtins.tuple", "collections.deque"), Code::unsupported, "collections.deque"},

@@ -39,8 +39,8 @@ TEST(MdsEncodingTest, every_encoding_of_the_peer_that_is_data_has_its_type_and_s
       {"float16", FieldType::array, 2},
       {"float32", FieldType::float32, 4},
       {"float64", FieldType::float64, 8},
-      {"str_int", FieldType::text, {}},
-      {"str_float", FieldType::text, {}},
+      {"str_int", FieldType::int64, {}},
+      {"str_float", FieldType::float64, {}},
       {"str_decimal", FieldType::text, {}},
       {"pil", FieldType::bytes, {}},
       {"jpeg", FieldType::bytes, {}},
@@ -100,6 +100,44 @@ TEST(MdsEncodingTest, hostile_arrays_are_corrupt_each_with_its_own_message) {
                                            bytes_of(hostile.value), storage, field);
     EXPECT_EQ(status.code(), Code::corrupt) << hostile.message;
     EXPECT_EQ(status.message(), hostile.message);
+  }
+}
+
+TEST(MdsEncodingTest, numbers_as_text_are_numbers_and_are_written_as_python_writes_them) {
+  struct Case {
+    const char* encoding;
+    std::string text;
+    FieldType type;
+  };
+  const Case cases[] = {{"str_int", "-5", FieldType::int64},
+                        {"str_int", "10000000000000000000000001", FieldType::json},
+                        {"str_float", "1.0", FieldType::float64},
+                        {"str_float", "0.1", FieldType::float64},
+                        {"str_float", "1e-05", FieldType::float64},
+                        {"str_float", "1e+16", FieldType::float64},
+                        {"str_float", "-inf", FieldType::float64},
+                        {"str_float", "nan", FieldType::float64}};
+  for (const Case& one : cases) {
+    const auto encoding = parse_mds_encoding(one.encoding);
+    SampleView storage;
+    FieldView field;
+    ASSERT_TRUE(decode_mds_value(*encoding, bytes_of(one.text), storage, field).ok()) << one.text;
+    EXPECT_EQ(field.type, one.type) << one.text;
+    std::vector<std::byte> out;
+    ASSERT_TRUE(encode_mds_value(*encoding, field, out).ok()) << one.text;
+    EXPECT_EQ(std::string(reinterpret_cast<const char*>(out.data()), out.size()), one.text);
+  }
+  for (const char* encoding : {"str_int", "str_float"}) {
+    SampleView storage;
+    FieldView field;
+    const std::string text = "a word";
+    EXPECT_EQ(
+        decode_mds_value(*parse_mds_encoding(encoding), bytes_of(text), storage, field).code(),
+        Code::corrupt);
+    std::vector<std::byte> out;
+    field = {.name = "x", .bytes = bytes_of(text), .type = FieldType::text};
+    EXPECT_EQ(encode_mds_value(*parse_mds_encoding(encoding), field, out).code(),
+              Code::invalid_argument);
   }
 }
 
@@ -181,16 +219,16 @@ TEST(MdsIndexTest, each_wrong_index_names_the_key_at_fault) {
       {edited("223", "4294967296"), Code::corrupt, "is more than 4294967295"},
       {edited("\"samples\": 2", "\"samples\": -1"), Code::corrupt, "samples: negative"},
       {edited("\"samples\": 2, ", ""), Code::corrupt, "shards[0].samples: missing"},
-      {edited("shard.00000.mds", "../shard"), Code::corrupt, "is no name of a file"},
-      {edited("shard.00000.mds", "/etc/passwd"), Code::corrupt, "is no name of a file"},
-      {edited("shard.00000.mds", "a/../shard.mds"), Code::corrupt, "is no name of a file"},
-      {edited("shard.00000.mds", "a//shard.mds"), Code::corrupt, "is no name of a file"},
-      {edited("shard.00000.mds", "./shard.mds"), Code::corrupt, "is no name of a file"},
-      {edited("shard.00000.mds", "a/"), Code::corrupt, "is no name of a file"},
-      {edited("shard.00000.mds", "a\\nb/shard.mds"), Code::corrupt, "is no name of a file"},
-      {edited("shard.00000.mds", ".."), Code::corrupt, "is no name of a file"},
-      {edited("shard.00000.mds", "a\\u0000b"), Code::corrupt, "is no name of a file"},
-      {edited("shard.00000.mds", ""), Code::corrupt, "is no name of a file"},
+      {edited("shard.00000.mds", "../shard"), Code::corrupt, "is not a valid file name"},
+      {edited("shard.00000.mds", "/etc/passwd"), Code::corrupt, "is not a valid file name"},
+      {edited("shard.00000.mds", "a/../shard.mds"), Code::corrupt, "is not a valid file name"},
+      {edited("shard.00000.mds", "a//shard.mds"), Code::corrupt, "is not a valid file name"},
+      {edited("shard.00000.mds", "./shard.mds"), Code::corrupt, "is not a valid file name"},
+      {edited("shard.00000.mds", "a/"), Code::corrupt, "is not a valid file name"},
+      {edited("shard.00000.mds", "a\\nb/shard.mds"), Code::corrupt, "is not a valid file name"},
+      {edited("shard.00000.mds", ".."), Code::corrupt, "is not a valid file name"},
+      {edited("shard.00000.mds", "a\\u0000b"), Code::corrupt, "is not a valid file name"},
+      {edited("shard.00000.mds", ""), Code::corrupt, "is not a valid file name"},
       {edited("\"hashes\": []", "\"hashes\": [\"md5\"]"), Code::corrupt, "hashes.md5: missing"},
       {edited("\"hashes\": {}", "\"hashes\": {\"md5\": \"\"}"), Code::corrupt, "other algorithms"},
       {edited("\"compression\": null", "\"compression\": \"zstd\""), Code::corrupt, "zip_data"},

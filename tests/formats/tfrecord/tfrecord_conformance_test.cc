@@ -5,12 +5,6 @@
 namespace stoker::testing {
 namespace {
 
-std::string random_bytes(std::mt19937_64& random, std::size_t size) {
-  std::string bytes(size, '\0');
-  for (char& byte : bytes) byte = static_cast<char>(random());
-  return bytes;
-}
-
 std::vector<OwnedSample> example_samples(std::size_t count, std::mt19937_64& random) {
   std::vector<OwnedSample> samples(count);
   for (std::size_t i = 0; i < count; ++i) {

@@ -232,9 +232,9 @@ TEST(TfRecordTest, each_way_to_be_wrong_has_its_message) {
   EXPECT_EQ(message(bad), "record at offset 77: the checksum of its length is wrong");
   bad = good;
   bad.emplace_back();
-  EXPECT_EQ(message(bad), "record at offset 77: its length does not fit its 22 bytes");
-  EXPECT_EQ(message(std::span(good).first(15)), "record at offset 77: 15 bytes are no record");
-  EXPECT_EQ(message({}), "record at offset 77: 0 bytes are no record");
+  EXPECT_EQ(message(bad), "record at offset 77: its length does not match its 22 bytes");
+  EXPECT_EQ(message(std::span(good).first(15)), "record at offset 77: 15 bytes are not a record");
+  EXPECT_EQ(message({}), "record at offset 77: 0 bytes are not a record");
 }
 
 TEST(TfRecordTest, a_shard_cut_between_records_is_whole_and_cut_elsewhere_is_not) {

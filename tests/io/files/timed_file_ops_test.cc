@@ -5,6 +5,7 @@
 
 #include <cerrno>
 #include <chrono>
+#include <filesystem>
 #include <string>
 
 #include "io/files/forwarding_file_ops.h"
@@ -74,6 +75,9 @@ TEST(TimedFileOpsTest, a_call_that_does_not_end_is_left_alone_at_the_deadline) {
   EXPECT_EQ(ops.fsync(other->get()).os_error(), ETIMEDOUT);
   // With two that hang a third job would only be lost as well.
   EXPECT_EQ(ops.begin(deadline_after(milliseconds(20))).code(), Code::unavailable);
+  // A call that is made nevertheless does not run without a deadline.
+  EXPECT_EQ(ops.mkdir(dir.file("d")).os_error(), ETIMEDOUT);
+  EXPECT_FALSE(std::filesystem::exists(dir.file("d")));
   device.come_back();
   while (!ops.begin(deadline_after(std::chrono::seconds(60))).ok()) {
   }

@@ -171,7 +171,7 @@ TEST(PressureTest, each_resource_has_its_own_finding) {
 TEST(PressureTest, a_kernel_without_it_is_a_note) {
   FixtureMachine machine("base");
   machine.remove("/proc/pressure");
-  expect_finding(check_pressure(machine), Severity::note, "pressure", "not there");
+  expect_finding(check_pressure(machine), Severity::note, "pressure", "does not exist");
 }
 
 TEST(NumaTest, drives_and_gpus_on_both_nodes_are_well) {
@@ -198,7 +198,7 @@ TEST(NumaTest, a_gpu_far_from_every_drive_is_a_note) {
   FixtureMachine machine("base");
   machine.set_text("/sys/class/nvme/nvme1/numa_node", "0\n");
   const Finding finding = expect_finding(check_numa(machine), Severity::note,
-                                         "NUMA: GPU 0000:9b:00.0", "hangs on node 1");
+                                         "NUMA: GPU 0000:9b:00.0", "attached to node 1");
   EXPECT_NE(finding.fix.find("numactl --cpunodebind=1"), std::string::npos);
 }
 

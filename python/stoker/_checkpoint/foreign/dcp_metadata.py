@@ -1,9 +1,9 @@
 """The metadata of torch's distributed checkpoints: a pickle, read without running it.
 
-Of pickle's machine only the opcodes remain that make plain values. What a pickle names by module
-and name is a word here: no class or function of Python or torch ever lies on the stack, so a pickle
-can neither call nor change one. Some words stand for a value (a dtype), some make one (a size, a
-path), and those of the metadata's own classes make instances, of which only the fields can be set.
+The unpickler has only the opcodes that make plain values. A module and name in the pickle become a
+word: no class or function of Python or torch is ever on the stack, so a pickle can neither call nor
+change one. Some words stand for a value (a dtype), some make one (a size, a path), and those of the
+metadata's own classes make instances, of which only the fields can be set.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ _INT_MAX = 2**63 - 1
 
 
 class RefusedPickleError(ValueError):
-    """A file holds more than tensors and plain values: what only code of its own could restore."""
+    """A file has more than tensors and plain values: only its own code could restore it."""
 
 
 @dataclasses.dataclass(frozen=True)
 class _Word:
-    """What a pickle names."""
+    """A module and name in a pickle."""
 
     module: str
     name: str
@@ -57,7 +57,7 @@ def _is_count(value: Any) -> bool:
 
 
 class _Torch:
-    """What words stand for."""
+    """The meaning of words."""
 
     def __init__(self) -> None:
         torch = importlib.import_module("torch")
@@ -87,7 +87,7 @@ class _Torch:
         for name in ("PosixPath", "PurePosixPath"):
             for module in ("pathlib", "pathlib._local"):
                 self.makers[_Word(module, name)] = self._make_path
-        for module in ("builtins", "__builtin__"):  # how Python writes a member of an enumeration
+        for module in ("builtins", "__builtin__"):  # how pickle writes a member of an enum
             self.makers[_Word(module, "getattr")] = lambda kind, name: self._member(
                 kind == encoding, name
             )
@@ -109,12 +109,12 @@ class _Torch:
         return self.encoding[name]
 
 
-# In Python: the one in C cannot be told to forget an opcode.
+# The Python version: opcodes cannot be removed from the one in C.
 _PythonUnpickler: Any = pickle._Unpickler
 
 
 class _Machine(_PythonUnpickler):  # type: ignore[misc]
-    """Pickle's machine with few opcodes."""
+    """The unpickler with a restricted set of opcodes."""
 
     dispatch: ClassVar[dict[int, Callable[[Any], None]]] = {
         code: _PythonUnpickler.dispatch[code]
@@ -170,7 +170,7 @@ class _Machine(_PythonUnpickler):  # type: ignore[misc]
             object.__setattr__(record, name, value)
 
     def _is_key(self, key: Any) -> bool:
-        """Nothing whose hash would take long."""
+        """Accepts only keys that are quick to hash."""
         if type(key) is not self._torch.meta.MetadataIndex:
             return type(key) in (str, int)
         return type(key.fqn) is str and type(key.offset) in (type(None), self._torch.size)
@@ -213,11 +213,11 @@ class _Machine(_PythonUnpickler):  # type: ignore[misc]
 
 
 def parse_metadata(data: bytes) -> Any:
-    """The ``Metadata`` that the bytes of a ``.metadata`` hold.
+    """Returns the ``Metadata`` in the bytes of a ``.metadata`` file.
 
     Raises:
-        RefusedPickleError: They name, call or change something else.
-        ValueError: They are no such pickle, or not what torch writes.
+        RefusedPickleError: The bytes name, call or change something else.
+        ValueError: They are not such a pickle, or not what torch writes.
     """
     torch = _Torch()
     try:
@@ -227,7 +227,7 @@ def parse_metadata(data: bytes) -> Any:
         _check(metadata, torch)
     except RefusedPickleError:
         raise
-    except KeyError as error:  # of the machine: it has no such opcode
+    except KeyError as error:  # the unpickler has no such opcode
         raise RefusedPickleError(f"instruction {error}") from None
     except (
         *(pickle.UnpicklingError, EOFError, TypeError, AttributeError, IndexError, OverflowError),
@@ -238,15 +238,15 @@ def parse_metadata(data: bytes) -> Any:
 
 
 def _check(metadata: Any, torch: _Torch) -> None:
-    """That its parts are of their types, and no tensor is larger than what is stored of it."""
+    """Checks the types of all parts, and that no tensor is larger than its stored data."""
     stored: dict[str, int] = {}
-    packed: set[str] = set()  # of which nobody knows how large they are
+    packed: set[str] = set()  # transformed, so that their size is unknown
     for index, info in metadata.storage_data.items():
         is_number = _is_count(info.offset) and _is_count(info.length)
         if type(index) is not torch.meta.MetadataIndex or type(info) is not torch.info:
             raise TypeError("places of something else")
         if type(info.relative_path) is not str or not is_number:
-            raise TypeError(f"the place of {index.fqn} is none")
+            raise TypeError(f"the place of {index.fqn} is invalid")
         forms = info.transform_descriptors or []
         if type(forms) not in (list, tuple) or not all(type(form) is str for form in forms):
             raise TypeError(f"{index.fqn} is stored in a form that has no name")

@@ -1,4 +1,4 @@
-"""Well-known files that are no checkpoints: what they are, and what to do with them."""
+"""Recognizes well-known files that are not checkpoints, and says what to do with them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from stoker._common.plain_files import open_plain
 
 _HEAD_BYTES = 512
 _TAR_MAGIC = 257  # where a tar header says "ustar"
-# The number that torch.save() of versions before 1.6 begins with, pickled.
+# The magic number of torch.save() before version 1.6, pickled.
 _OLD_TORCH = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."
 IMPORT = "`stoker checkpoint import DIR {name} --step N` makes a checkpoint of it"
 _BEGINNINGS = (
@@ -40,7 +40,7 @@ _ENDINGS = {
 
 
 def foreign_file(path: str | os.PathLike[str]) -> str | None:
-    """What the file is and what to do with it; None if it is not known."""
+    """Returns what the file is and what to do with it; None if unknown."""
     with open_plain(path) as file:
         head = file.read(_HEAD_BYTES)
     known = None
@@ -73,12 +73,12 @@ def _kind_of_zip(path: str | os.PathLike[str]) -> str:
 
 
 def is_dataset(path: str | os.PathLike[str]) -> bool:
-    """Whether a directory's manifest.json is one of `stoker pack`."""
+    """Whether the directory's manifest.json was written by `stoker pack`."""
     return _native.is_dataset(os.fsencode(path))
 
 
 def foreign_directory(path: str | os.PathLike[str]) -> str | None:
-    """The same of a directory without checkpoints."""
+    """Like foreign_file(), for a directory without checkpoints."""
     names = {entry.name for entry in Path(path).iterdir()}
     if ".metadata" in names:
         return f"a distributed checkpoint of torch: {IMPORT}".format(

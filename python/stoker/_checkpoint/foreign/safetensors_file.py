@@ -1,4 +1,4 @@
-"""A safetensors file of anybody, read slice by slice."""
+"""Reads slices of tensors from any safetensors file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from stoker._common.plain_files import open_plain
 
 
 class SafetensorsFile:
-    """Checks the header; tensors are read when asked for.
+    """Checks the header; reads tensors on demand.
 
     Attributes:
         tensors: Type and shape by name.
@@ -35,7 +35,7 @@ class SafetensorsFile:
         box: tuple[tuple[int, ...], tuple[int, ...]] | None,
         into: npt.NDArray[Any],
     ) -> None:
-        """Reads the rows the box lies in, and takes it from them."""
+        """Reads the rows that contain the box, and copies the box from them."""
         kind, shape = self.tensors[name]
         offsets, sizes = box if box is not None else (tuple(0 for _ in shape), shape)
         rows, first = into, 0

@@ -1,4 +1,4 @@
-"""Files that torch writes, read as tensors and plain values alone; and written so."""
+"""Reads and writes torch's files, restricted to tensors and plain values."""
 
 from __future__ import annotations
 
@@ -17,14 +17,22 @@ from stoker._common.corrupt import corrupt_error
 from stoker._common.plain_files import open_plain
 from stoker._native import CorruptError
 
-_METADATA = ".metadata"  # of a distributed checkpoint: a pickle of the classes below
+_METADATA = ".metadata"  # a pickle of torch's metadata classes
 _MESSAGE_MAX = 300
 _NEITHER = "neither a file of torch.save() nor a safetensors file"
 _DCP = "torch.distributed.checkpoint"
 
 
+# The code in a pickle can do anything, so only who knows the file can decide.
+_TRUST_ADVICE = (
+    ". If you trust the file, load it in Python with torch.load(path, weights_only=False), and "
+    "save what it has: saver.save(step, model=..., optimizer=...), where saver is a "
+    "stoker.Checkpointer"
+)
+
+
 def import_torch(why: str) -> Any:
-    """The module; ImportError says what it is wanted for."""
+    """Imports torch; an ImportError says what it is needed for."""
     try:
         return importlib.import_module("torch")
     except ModuleNotFoundError as error:
@@ -34,7 +42,7 @@ def import_torch(why: str) -> Any:
 
 
 def _one_line(error: BaseException) -> str:
-    """What is wrong; torch's messages go on with advice to run the file all the same."""
+    """Returns the reason alone: torch's messages add advice to run the file anyway."""
     text = " ".join(str(error).split()) or type(error).__name__
     text = text.rpartition("WeightsUnpickler error:")[2]
     for advice in ("Please ", "Check the documentation", "This file can still be loaded"):
@@ -42,34 +50,34 @@ def _one_line(error: BaseException) -> str:
     return text.strip(" .")[:_MESSAGE_MAX]
 
 
-def _load_plain(torch: Any, source: Any, name: str) -> Any:
+def _load_plain(torch: Any, source: Any, name: str, advice: str = "") -> Any:
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of pickle protocols: it loads, or it does not
+            warnings.simplefilter("ignore")  # about pickle protocols
             return torch.load(source, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         raise RefusedPickleError(
-            f"{name}: refused, nothing in it was run: it holds more than tensors and plain values "
-            f"({_one_line(error)})"
+            f"{name}: refused, nothing in it was run: it has more than tensors and plain values "
+            f"({_one_line(error)}){advice}"
         ) from None
     except (RuntimeError, EOFError, KeyError, ValueError, AttributeError) as error:
-        # Of junk the unpickler says but a number, or nothing.
-        words = {KeyError: "what it holds is no pickle", EOFError: "it ends too soon"}
+        # For garbage, the unpickler's message is only a number, or empty.
+        words = {KeyError: "its contents are not a pickle", EOFError: "it ends too soon"}
         reason = words.get(type(error)) or _one_line(error)
         raise corrupt_error(f"{name}: no file of torch.save(): {reason}", name) from None
 
 
 def load_pt(path: Path) -> Any:
-    """What a file of ``torch.save`` holds, by ``weights_only=True``: no code in it runs.
+    """Loads a file of ``torch.save`` with ``weights_only=True``: no code in it runs.
 
     Raises:
-        RefusedPickleError: It holds other things than tensors and plain values.
-        CorruptError: It is no such file.
+        RefusedPickleError: It has more than tensors and plain values.
+        CorruptError: It is not such a file.
     """
     torch = import_torch(f"{path}: read by torch")
     with open_plain(path) as file:
         try:
-            return _load_plain(torch, file, str(path))
+            return _load_plain(torch, file, str(path), _TRUST_ADVICE)
         except CorruptError as error:
             known = foreign_file(path)
             if known is None:
@@ -101,7 +109,7 @@ def _read_metadata(directory: Path, folder: int) -> Any:
 
 
 def _check_files(directory: Path, folder: int, metadata: Any) -> None:
-    """That its files are in the directory, plain files, and as long as the metadata says."""
+    """Checks that the files are plain files in the directory, with the sizes in the metadata."""
     ends: dict[str, int] = {}
     for info in metadata.storage_data.values():
         ends[info.relative_path] = max(ends.get(info.relative_path, 0), info.offset + info.length)
@@ -122,21 +130,21 @@ def _check_files(directory: Path, folder: int, metadata: Any) -> None:
 
 
 def _named(error: OSError, path: Path) -> OSError:
-    """With the whole path: what was opened has its name in a directory only."""
+    """Returns the error with the whole path: the file was opened by its name in a directory."""
     what = "a symbolic link, which is not followed" if error.errno == errno.ELOOP else None
     return type(error)(error.errno, what or error.strerror, str(path))
 
 
 def load_dcp(directory: Path) -> Any:
-    """The state of a distributed checkpoint, whole and in memory.
+    """Loads the whole state of a distributed checkpoint into memory.
 
-    torch's own reader and planner do it, but for the places where they would unpickle anything: the
-    metadata (_dcp_metadata.py), and values that are no tensors, which are loaded by
-    ``weights_only=True``. Data files are plain files of the directory; no link in it is followed.
+    Uses torch's reader and planner, except where they would unpickle anything: the metadata
+    (dcp_metadata.py), and values that are not tensors, which are loaded with ``weights_only=True``.
+    Data files must be plain files of the directory; links in it are not followed.
 
     Raises:
-        RefusedPickleError: It holds other things than tensors and plain values.
-        CorruptError: It is no such directory, or damaged.
+        RefusedPickleError: It has more than tensors and plain values.
+        CorruptError: It is not such a directory, or it is damaged.
     """
     torch = import_torch(f"{directory}: read by torch")
     folder = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -148,9 +156,9 @@ def load_dcp(directory: Path) -> Any:
 
 
 def with_numbers(state: Any) -> Any:
-    """With the numbers of parameters as keys of every optimizer's state.
+    """Converts the keys of every optimizer's state back to the numbers of parameters.
 
-    A distributed checkpoint makes a str of each key, and an optimizer does not find its moments
+    A distributed checkpoint converts each key to str, and an optimizer does not find its moments
     under those.
     """
     if isinstance(state, list):
@@ -179,7 +187,7 @@ def _load_state(torch: Any, directory: Path, folder: int, metadata: Any) -> dict
         raise
     except KeyboardInterrupt:
         raise
-    except BaseException as error:  # torch's is none of Exception, and wraps the one that counts
+    except BaseException as error:  # torch's does not derive from Exception, and wraps the cause
         for inner in _causes(error):
             if isinstance(inner, (CorruptError, RefusedPickleError)):
                 raise inner from None
@@ -189,7 +197,7 @@ def _load_state(torch: Any, directory: Path, folder: int, metadata: Any) -> dict
 
 
 def _causes(error: BaseException) -> list[BaseException]:
-    failures = getattr(error, "failures", None)  # of CheckpointException: by rank
+    failures = getattr(error, "failures", None)  # of CheckpointException, by rank
     inner = [failure[0] for failure in failures.values()] if failures else []
     return [*inner, *(cause for cause in (error.__cause__, error.__context__) if cause)]
 
@@ -226,14 +234,14 @@ def _dcp_reader(torch: Any, directory: Path, folder: int, metadata: Any) -> tupl
 
 
 class _Out:
-    """A file that keeps its first error: of a full disk torch tells only where in torch it was."""
+    """A file that remembers its first error: torch reports a full disk without the reason."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
-        self.error: tuple[int | None, str | None] | None = None  # not itself: it has all frames
+        self.error: tuple[int | None, str | None] | None = None  # not the error: it keeps frames
 
     def write(self, data: Any) -> int:
-        """All of it."""
+        """Writes all data."""
         try:
             return self._file.write(data)
         except OSError as error:
@@ -241,16 +249,16 @@ class _Out:
             raise
 
     def flush(self) -> None:
-        """To the system."""
+        """Flushes to the operating system."""
         self._file.flush()
 
 
 def save_pt(tree: Any, file: BinaryIO) -> None:
-    """Writes what ``torch.load`` takes with ``weights_only=True``; tried before it returns.
+    """Writes a file for ``torch.load`` with ``weights_only=True``, and checks that it loads.
 
     Raises:
-        ValueError: It would not.
-        OSError: The file cannot be written, for lack of room say.
+        ValueError: torch.load() would refuse it.
+        OSError: The file cannot be written, for example for lack of space.
     """
     torch = import_torch("a file of torch.save()")
     out = _Out(file)

@@ -1,4 +1,4 @@
-"""What a map function does to a batch: the same in a thread and in another process."""
+"""Applies a map function to a batch: the same in a thread and in another process."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from stoker._loader.collate import stack_samples
 MapFunction: TypeAlias = Callable[[Sample, np.random.Generator], Any]
 Collate: TypeAlias = Callable[[list[Any]], Any]
 
-REPLACEMENTS_MAX = 100  # samples in the place of one that map leaves out
+REPLACEMENTS_MAX = 100  # samples that may replace one that map leaves out
 _PYTHON_DTYPES = (np.dtype(np.int64), np.dtype(np.float64), np.dtype(np.bool_))
-_KEY_TAG = 0x6D61702E73746F6B  # apart from other uses of a seed
+_KEY_TAG = 0x6D61702E73746F6B  # separates this from other uses of a seed
 
 
 class MapError(RuntimeError):
-    """A ``map`` or ``collate`` function has raised: ``__cause__`` is what.
+    """A ``map`` or ``collate`` function raised ``__cause__``.
 
     Attributes:
-        key: Of the sample; None if it was the batch's collation.
-        epoch: Of the sample.
-        position: Of the sample in its epoch: with the epoch and the seed, what its generator was
-            made from.
-        path: Of the shard that the sample lies in; None for a collation and for tokens.
-        offset: Of the sample in its shard; likewise.
+        key: Key of the sample; None if ``collate`` raised.
+        epoch: Epoch of the sample.
+        position: Position of the sample in its epoch: with the epoch and the seed, it determines
+            the sample's generator.
+        path: Path of the sample's shard; None for ``collate`` and for tokens.
+        offset: Offset of the sample in its shard; None in the same cases.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class MapError(RuntimeError):
         )
 
     def located(self, native: _native.Batch) -> MapError:
-        """The same error with the place of its sample, which only the batch's owner knows."""
+        """Returns the error with the sample's place, which only the owner of the batch knows."""
         slots = np.flatnonzero(native.positions == self.position)
         if self.key is None or len(slots) == 0:
             return self
@@ -72,16 +72,16 @@ class MapError(RuntimeError):
         return error
 
 
-class Stopped(Exception):  # noqa: N818 (nobody sees it)
-    """The loader was closed in the middle of a batch."""
+class Stopped(Exception):  # noqa: N818 (internal)
+    """The loader was closed during a batch."""
 
 
 class SampleRng:
     """Random numbers for a sample, from (seed, epoch, position) alone.
 
-    Philox is counter-based: each position of each epoch has 2**128 numbers of its own, and each
-    sample that stands there after others were left out has 2**64 of them. One generator is set
-    again for each sample, which is much cheaper than a new one.
+    Philox is counter-based: each position of each epoch has its own 2**128 numbers, and each sample
+    that replaces another there has 2**64 of them. One generator is set for each sample, which is
+    much cheaper than creating a new one.
 
     Thread safety: none.
     """
@@ -92,14 +92,14 @@ class SampleRng:
         self._generator = np.random.Generator(self._philox)
 
     def at(self, epoch: int, position: int, attempt: int = 0) -> np.random.Generator:
-        """Valid until the next call."""
+        """Returns the generator, valid until the next call."""
         self._state["state"]["counter"][:] = (0, attempt, position, epoch)
         self._philox.state = self._state
         return self._generator
 
 
 class PackedBytes:
-    """Byte fields one after the other: what a BytesColumn becomes on its way to another process."""
+    """Concatenated byte fields: a BytesColumn for another process."""
 
     def __init__(self, memory: npt.NDArray[np.uint8], sizes: npt.NDArray[np.int64]) -> None:
         self._memory = memory
@@ -115,7 +115,7 @@ class PackedBytes:
     def __iter__(self) -> Iterator[npt.NDArray[np.uint8]]:
         ends = np.cumsum(self._sizes).tolist()
         view = self._memory.view()
-        view.flags.writeable = False  # as in a thread
+        view.flags.writeable = False  # same as in a thread
         return (view[start:end] for start, end in zip([0, *ends], ends, strict=False))
 
 
@@ -125,14 +125,14 @@ class Job(NamedTuple):
     epoch: int
     positions: npt.NDArray[np.int64]
     columns: dict[str, Any]
-    presence: dict[str, list[bool]]  # of columns that some samples lack: which have it
-    rows: tuple[int, ...] | None = None  # of the batch begun before, which these samples stand for
+    presence: dict[str, list[bool]]  # for columns that some samples lack: which have it
+    rows: tuple[int, ...] | None = None  # rows of the current batch that these samples replace
     attempt: int = 0  # how many samples these rows have had before
-    is_stand_in: bool = False  # its one sample shows what the columns of an empty batch look like
+    is_stand_in: bool = False  # its one sample shows the types of the columns of an empty batch
 
     @staticmethod
     def of(native: _native.Batch, maker: ColumnMaker) -> Job:
-        """Looks into the batch's memory and keeps it."""
+        """Makes a job of views of the batch's memory, which it keeps alive."""
         names = maker.names(native)
         columns = {name: maker.items(native, name) for name in names}
         presence = {name: maker.presence(native, name) for name in names}
@@ -140,7 +140,7 @@ class Job(NamedTuple):
         return Job(native.epoch, native.positions, columns, lacking)
 
     def portable(self) -> Job:
-        """The same in arrays that another process can be given."""
+        """Returns the job with arrays that can be sent to another process."""
         columns = {
             name: PackedBytes.of(column) if isinstance(column, _native.BytesColumn) else column
             for name, column in self.columns.items()
@@ -148,7 +148,7 @@ class Job(NamedTuple):
         return self._replace(columns=columns)
 
     def raw(self) -> frozenset[str]:
-        """The columns that are bytes."""
+        """Returns the columns that are bytes."""
         return frozenset(
             name
             for name, column in self.columns.items()
@@ -156,7 +156,7 @@ class Job(NamedTuple):
         )
 
     def samples(self) -> list[Sample]:
-        """A dict for each sample: numbers, str, and arrays that look into the columns."""
+        """Returns a dict per sample: numbers, str, and arrays that are views of the columns."""
         items = [_items(column) for column in self.columns.values()]
         names = list(self.columns)
         samples = [dict(zip(names, row, strict=True)) for row in zip(*items, strict=True)]
@@ -169,25 +169,25 @@ class Job(NamedTuple):
 
 def _items(column: Any) -> Sequence[Any] | Iterator[Any]:
     if isinstance(column, np.ndarray) and column.ndim == 1:
-        # Python's own numbers where they stack to the same dtype again.
+        # Python's own numbers if they stack to the same dtype again.
         return column.tolist() if column.dtype in _PYTHON_DTYPES else list(column)
     if isinstance(column, RaggedColumn):
         return iter(column)
     if isinstance(column, list):
         for value in column:
             if isinstance(value, np.ndarray):
-                value.flags.writeable = False  # in a process as in a thread
+                value.flags.writeable = False  # the same in a process and in a thread
     return column  # type: ignore[no-any-return]
 
 
 class LeftOut(NamedTuple):
-    """What a runner answers while ``map`` leaves samples out: the rows that need others."""
+    """A runner's answer while ``map`` leaves samples out: the rows that need others."""
 
     rows: tuple[int, ...]
 
 
 class JobRunner:
-    """Runs jobs one after the other.
+    """Runs jobs one after another.
 
     Thread safety: none; one for each thread.
     """
@@ -196,15 +196,15 @@ class JobRunner:
         self._function = function
         self._collate = collate
         self._rng = SampleRng(seed)
-        self._begun: Job | None = None  # its samples are in _samples, mapped but for some rows
+        self._begun: Job | None = None  # its samples are in _samples, all but some rows mapped
         self._samples: list[Any] = []
-        self._keys: list[str] = []  # of the samples of this batch, or of the last
+        self._keys: list[str] = []  # of the samples of this batch, or of the last one
         self._places: tuple[int, list[int]] = (0, [])  # their epoch and positions
 
     def run(self, job: Job, is_stopped: Callable[[], bool] = lambda: False) -> Any:
-        """The batch that the functions make of the samples; MapError names what they choke on.
+        """Returns the batch that the functions make of the samples; MapError names the sample.
 
-        LeftOut, if ``map`` has returned None: the next job has other samples for these rows.
+        Returns LeftOut if ``map`` returned None: the next job has other samples for these rows.
         """
         if job.rows is None:
             self._begun, self._samples = job, job.samples()
@@ -225,7 +225,7 @@ class JobRunner:
         return self._collated(begun, samples)
 
     def unsendable(self, batch: Any, error: Exception) -> MapError:
-        """What to raise if ``batch``, the answer of the last run(), cannot be pickled."""
+        """Returns what to raise if ``batch``, the answer of the last run(), cannot be pickled."""
         epoch, positions = self._places
         advice = "return arrays, tensors, numbers, text or bytes, or use map_in='thread'"
         for name, column in batch.items() if isinstance(batch, dict) else ():
@@ -253,12 +253,12 @@ class JobRunner:
         samples: list[Sample],
         is_stopped: Callable[[], bool],
     ) -> list[int]:
-        """Maps samples into their rows; the rows of those that are left out."""
+        """Maps samples into their rows; returns the rows of those that are left out."""
         left_out = []
         for row, sample, position in zip(rows, samples, job.positions.tolist(), strict=True):
             if is_stopped():
                 raise Stopped
-            self._keys[row] = str(sample["__key__"])  # it may not have one any more after that
+            self._keys[row] = str(sample["__key__"])  # map may remove it
             self._samples[row] = made = self._map(function, sample, job, position)
             if made is None:
                 left_out.append(row)
@@ -301,7 +301,7 @@ class JobRunner:
 def _why_not_pickled(value: Any) -> Exception | None:
     try:
         pickle.dumps(value)
-    except Exception as error:  # pickle has no base class for what it raises
+    except Exception as error:  # pickle raises exceptions of many types
         return error
     return None
 

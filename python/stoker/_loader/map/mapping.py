@@ -1,4 +1,4 @@
-"""A Loader's map and collate functions, and who runs them."""
+"""A Loader's map and collate functions, and the workers that run them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _worker_count(given: int | None) -> int:
 def _check_parameters(function: MapFunction) -> None:
     try:
         signature = inspect.signature(function)
-    except (TypeError, ValueError):  # some of those in C have none
+    except (TypeError, ValueError):  # some functions in C have no signature
         return
     try:
         signature.bind(None, None)
@@ -43,7 +43,7 @@ def _check_parameters(function: MapFunction) -> None:
 
 
 class Mapping:
-    """Runs functions over batches, in threads of this process or in processes that stay."""
+    """Runs functions over batches, in threads of this process or in persistent processes."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class Mapping:
         self._processes: list[MapProcess] = []
 
     def start(self, options: _native.LoaderOptions, maker: ColumnMaker, extras: Extras) -> MapRun:
-        """A run whose batches are mapped. Samples have NumPy arrays, whatever the batch has."""
+        """Starts a run of mapped batches. Samples have NumPy arrays, never tensors."""
 
         def finish(made: Any, native: _native.Batch, keys: list[str] | None) -> Any:
             return self._batch(made, native, maker, keys)
@@ -84,9 +84,9 @@ class Mapping:
     def _batch(
         self, made: Any, native: _native.Batch, maker: ColumnMaker, keys: list[str] | None
     ) -> Any:
-        """A Batch, of what was made if that is a dict; anything else is the caller's own affair.
+        """Returns a Batch if a dict was made; anything else is returned unchanged.
 
-        ``keys``, where they are not those of the core's batch.
+        ``keys``: if they differ from those of the core's batch.
         """
         if not isinstance(made, dict):
             return made
@@ -118,7 +118,7 @@ def mapping_of(
     seed: int,
     fresh: FreshMemory | None,
 ) -> Mapping | None:
-    """Of a Loader's arguments; None where there is no function."""
+    """Returns the mapping for a Loader's arguments; None if there is no function."""
     if where not in ("thread", "process"):
         raise ValueError(f'map_in={where!r}: "thread" or "process"')
     if function is not None or collate is not None:
@@ -129,7 +129,7 @@ def mapping_of(
 
 
 def _tensors(value: Any, torch: Any) -> Any:
-    """Arrays as tensors, if there is torch; in the dicts of a dict too."""
+    """Converts arrays to tensors, if there is torch; also in nested dicts."""
     if torch is None:
         return value
     if isinstance(value, dict):

@@ -1,8 +1,8 @@
-"""Objects between processes: arrays lie in a nameless file in memory and are not copied twice.
+"""Sends objects between processes: arrays are in an anonymous file in memory, copied once.
 
-A packet is a memfd; its descriptor goes through a socket. It holds the sizes of all parts, the
-pickled object without its buffers, and the buffers. Whoever receives it maps it: arrays look into
-the map and keep it. Nothing has a name, so nothing is left behind when a process is killed.
+A packet is a memfd, whose descriptor is sent through a socket. It contains the sizes of all parts,
+the pickled object without its buffers, and the buffers. The receiver maps it: arrays are views of
+the mapping and keep it alive. Nothing has a name, so nothing is left when a process is killed.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _MESSAGE = b"packet"
 
 
 class _Pickler(pickle.Pickler):
-    """Leaves the elements of arrays and tensors out of the stream."""
+    """Keeps the elements of arrays and tensors out of the stream."""
 
     def reducer_override(self, obj: Any) -> Any:
         if type(obj) is np.ndarray and not obj.dtype.hasobject and not obj.flags.forc:
-            return obj.copy().__reduce_ex__(5)  # only contiguous ones stay outside
+            return obj.copy().__reduce_ex__(5)  # only contiguous arrays are kept out
         if is_tensor(obj) and type(obj).__name__ == "Tensor" and _is_plain(obj):
             import torch
 
@@ -57,7 +57,7 @@ def _aligned(offset: int) -> int:
 
 
 def pack(value: Any) -> int:
-    """The descriptor of a memfd that holds ``value``. To be closed."""
+    """Returns the descriptor of a memfd that contains ``value``. The caller closes it."""
     buffers: list[pickle.PickleBuffer] = []
     stream = io.BytesIO()
     _Pickler(stream, protocol=5, buffer_callback=buffers.append).dump(value)
@@ -82,7 +82,7 @@ def pack(value: Any) -> int:
 
 
 def unpack(descriptor: int) -> Any:
-    """What pack() was given, its arrays in the mapped file. Closes the descriptor."""
+    """Returns the object of pack(), with arrays in the mapped file. Closes the descriptor."""
     try:
         room = memoryview(mmap.mmap(descriptor, 0))
     finally:
@@ -108,7 +108,7 @@ def send(connection: socket.socket, value: Any) -> None:
 
 
 def receive(connection: socket.socket) -> Any:
-    """The next object; EOFError if the other side is gone."""
+    """Returns the next object; EOFError if the other side is gone."""
     message, descriptors, _, _ = socket.recv_fds(connection, len(_MESSAGE), 1)
     if not message or not descriptors:
         raise EOFError

@@ -1,4 +1,4 @@
-"""Processes that run map functions: started anew, not forked, and given batches through memfds."""
+"""Processes that run map functions: spawned, not forked, and given batches through memfds."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _END_SECONDS = 1.0  # a worker that has not ended by then is killed
 _living: weakref.WeakSet[MapProcess] = weakref.WeakSet()
 
 
-class _WorkerTraceback(Exception):  # noqa: N818 (shown as the cause of an error, as a text)
+class _WorkerTraceback(Exception):  # noqa: N818 (a text, shown as the cause of an error)
     def __str__(self) -> str:
         return f"\n{self.args[0]}"
 
 
 def _preparation() -> dict[str, Any]:
-    """What lets a worker find the functions of __main__."""
+    """Returns what a worker needs to find the functions of __main__."""
     data: dict[str, Any] = spawn.get_preparation_data("stoker-map")
     data.pop("authkey", None)
     data.pop("log_to_stderr", None)
@@ -42,7 +42,7 @@ def _preparation() -> dict[str, Any]:
 
 
 def pickled_functions(function: MapFunction | None, collate: Collate | None, seed: int) -> bytes:
-    """The functions as a worker gets them; TypeError if they cannot leave this process."""
+    """Returns the functions for a worker; TypeError if they cannot be pickled."""
     try:
         return pickle.dumps((function, collate, seed))
     except (pickle.PicklingError, AttributeError, TypeError) as error:
@@ -77,7 +77,7 @@ class MapProcess:
         packets.send(self._connection, Setup(_preparation(), functions))
 
     def run(self, job: Job) -> Any:
-        """What the worker makes of a batch."""
+        """Returns the worker's result for a batch."""
         try:
             if not self._is_ready:
                 self._answer()
@@ -90,7 +90,7 @@ class MapProcess:
             ) from None
 
     def _end(self) -> str:
-        """How it has ended, as far as it has."""
+        """Returns how the worker ended, if it has."""
         try:
             code = self._process.wait(_END_SECONDS)
         except subprocess.TimeoutExpired:
@@ -105,10 +105,10 @@ class MapProcess:
         raise error from _WorkerTraceback(answer.text)
 
     def close(self) -> None:
-        """Ends the worker; one that is busy is killed after a while."""
+        """Ends the worker; kills it if it is busy for too long."""
         if os.getpid() != self._pid:
             return
-        with contextlib.suppress(OSError):  # it is gone already
+        with contextlib.suppress(OSError):  # it has ended already
             self._connection.shutdown(socket.SHUT_RDWR)  # also wakes a run() that waits
         try:
             self._process.wait(_END_SECONDS)
@@ -118,7 +118,7 @@ class MapProcess:
         self._connection.close()
 
     def _forget(self) -> None:
-        """In a forked child: or the worker would not notice the death of its parent."""
+        """For a forked child: otherwise the worker would not notice its parent's death."""
         self._connection.close()
 
 

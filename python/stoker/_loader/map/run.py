@@ -1,8 +1,10 @@
-"""Batches mapped by Python functions, ahead of the caller and in order."""
+"""Batches mapped by Python functions, in advance and in order."""
 
 from __future__ import annotations
 
+import contextlib
 import os
+import queue
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -16,9 +18,9 @@ from stoker._loader.map.processes import MapProcess
 from stoker._loader.native_run import Got, Hand, NativeRun, RunStopped
 
 _WAIT_S = 0.05
-_JOIN_S = 2.0  # a function that takes longer is left to itself
+_JOIN_S = 2.0  # a function that takes longer is abandoned
 
-# What maps a batch; the second argument says whether to give up.
+# Maps a batch; the second argument says whether to give up.
 Worker = Callable[[Job, Callable[[], bool]], Any]
 
 
@@ -33,18 +35,18 @@ def process_worker(process: MapProcess) -> Worker:
 
 
 class _Result(NamedTuple):
-    fetched: float  # when the core had given it
+    fetched: float  # when the core had returned it
     batch: Any = None
-    cursor: _native.Cursor | None = None  # None: there is no batch, at the end or for an error
+    cursor: _native.Cursor | None = None  # None: no batch, because of the end or an error
     size: int = 0
     error: BaseException | None = None
 
 
 class MapRun:
-    """A thread for each worker: takes the next batch from the core, maps it, puts it down.
+    """One thread per worker: takes the next batch from the core, maps it, stores it.
 
-    They take batches in turn, so each has a number; the caller takes them by number. At most
-    ``depth`` are under way or ready.
+    They take batches in turn, so each batch has a number; the caller takes them by number. At most
+    ``depth`` are in progress or ready.
 
     Thread safety: next() by one thread; close() from any. In a forked child close() does nothing.
     """
@@ -64,23 +66,27 @@ class MapRun:
         self._extras = extras
         self._depth = len(workers) + 2
         self._turn = threading.Lock()  # to take the next batch
-        self._changed = threading.Condition()  # guards all below
+        # The caller takes the lock itself, and waits for a token: what a signal handler raises in a
+        # method of a Condition, which is Python, can leave the lock taken, or let go of too early.
+        self._lock = threading.RLock()  # guards all below
+        self._changed = threading.Condition(self._lock)  # for the workers
+        self._tokens: queue.SimpleQueue[None] = queue.SimpleQueue()  # for the caller
         self._results: dict[int, _Result] = {}
         self._begun = 0
         self._taken = 0
-        self._is_wanted = False  # the caller waits
+        self._is_wanted = False  # the caller is waiting
         self._is_stopped = False
         self._held: BufferError | None = None
-        self._left_out = 0  # samples, by map
+        self._left_out = 0  # samples that map left out
         self._workers = list(workers)
         self._worker_count = len(workers)
         self._threads: list[threading.Thread] = []
 
     def _start(self) -> None:
-        """At the first next(), when somebody has us who will close us, whatever interrupts.
+        """Called at the first next(), when the caller has the run and will close it.
 
-        Threads hold us, too: had they been started in the constructor, and had Ctrl-C come in it,
-        nobody could. One that was started and not noted is no harm: its worker is its own.
+        Threads have references to the run: if they were started in the constructor and Ctrl-C came
+        there, nothing could close it. A thread that was started but not recorded does no harm.
         """
         while len(self._threads) < self._worker_count:
             thread = threading.Thread(target=self._work, name="stoker-map", daemon=True)
@@ -98,15 +104,16 @@ class MapRun:
             result = self._make(number, worker)
             with self._changed:
                 self._results[number] = result
-                self._changed.notify_all()
-            if result.cursor is None:  # the end, or an error: nothing comes after it
+                self._wake()
+            if result.cursor is None:  # the end, or an error: nothing follows
                 return
             del result
 
     def _begin(self) -> int | None:
         """Takes the turn, and keeps it until _take() has a batch.
 
-        The turn first: whoever has it may need ``_changed``, so nobody waits for it with that.
+        The turn first: its owner may need ``_changed``, so no thread waits for the turn holding
+        that.
         """
         while True:
             with self._changed:
@@ -136,7 +143,7 @@ class MapRun:
                 return _Result(fetched)
             batch = self._map(native, worker)
             return _Result(fetched, batch, native.cursor, len(native))
-        except BaseException as error:  # whatever it is, it is the caller's
+        except BaseException as error:  # passed on to the caller
             if isinstance(error, Stopped):
                 error = RunStopped("this iteration is over")
             return _Result(fetched, error=error)
@@ -145,7 +152,7 @@ class MapRun:
         is_empty = len(native) == 0
         samples = begun = self._extras.stand_in(native) if is_empty else native
         job = Job.of(samples, self._maker)._replace(is_stand_in=is_empty)
-        keys: list[str] | None = None  # once they are not those of the batch
+        keys: list[str] | None = None  # set if they differ from those of the batch
         while True:
             try:
                 mapped = worker(job, self._stopped)
@@ -172,12 +179,18 @@ class MapRun:
                     raise found
                 return found
             except BufferError as error:
-                # Only the caller can let go of batches, and only if it waits for this one is it
-                # they that have the memory, and not batches that are being mapped.
+                # Only the caller can release batches, and only if it waits for this one do its
+                # batches have the memory, and not batches that are being mapped.
                 with self._changed:
                     if self._is_wanted and self._taken == number:
                         self._held = error
-                        self._changed.notify_all()
+                        self._wake()
+
+    def _wake(self) -> None:
+        """Something has changed."""
+        self._changed.notify_all()
+        if self._is_wanted:
+            self._tokens.put(None)
 
     def _stopped(self) -> bool:
         return self._is_stopped
@@ -185,38 +198,46 @@ class MapRun:
     # The caller:
 
     def next(self, hand: Hand) -> bool:
-        """Puts the next one into ``hand``; False if there are no more."""
+        """Puts the next batch into ``hand``; False if there are no more."""
         self._start()
         started = time.perf_counter()
-        with self._changed:
-            self._is_wanted = True
-            try:
-                result = self._due()
-            finally:
-                self._is_wanted = False
-            if result.cursor is None:
-                hand.error = result.error
-                return False
-            mapped_s = time.perf_counter() - max(started, result.fetched)
-            got = Got(result.batch, result.cursor, result.size, mapped_s)
-            del self._results[self._taken]
-            self._taken += 1
-            hand.got = got
-            self._changed.notify_all()
+        try:
+            while True:
+                with self._lock:
+                    self._is_wanted = True
+                    if (result := self._due()) is not None:
+                        return self._hand_over(result, started, hand)
+                with contextlib.suppress(queue.Empty):
+                    self._tokens.get(timeout=_WAIT_S)
+        finally:
+            self._is_wanted = False
+
+    def _hand_over(self, result: _Result, started: float, hand: Hand) -> bool:
+        if result.cursor is None:
+            hand.error = result.error
+            return False
+        core_s = max(0.0, result.fetched - started)  # then it was mapped, or waited for the GIL
+        got = Got(result.batch, result.cursor, result.size, core_s)
+        # No call from here on until it is handed over: a signal handler may raise in one.
+        del self._results[self._taken]
+        self._taken += 1
+        hand.got = got
+        self._changed.notify_all()
         return True
 
-    def _due(self) -> _Result:
-        while (result := self._results.get(self._taken)) is None:
-            if self._is_stopped:
-                raise RunStopped("this iteration is over: the Loader was closed")
-            if self._held is not None:
-                error, self._held = self._held, None
-                raise error
-            self._changed.wait(_WAIT_S)
-        return result
+    def _due(self) -> _Result | None:
+        """The result that the caller is to get, if it is there."""
+        if (result := self._results.get(self._taken)) is not None:
+            return result
+        if self._is_stopped:
+            raise RunStopped("this iteration is over: the Loader was closed")
+        if self._held is not None:
+            error, self._held = self._held, None
+            raise error
+        return None
 
     def stats(self) -> dict[str, Any]:
-        """The core's counters, and what maps have left out."""
+        """Returns the core's counters, with the samples that maps left out."""
         core = self._native.stats()
         return {**core, "replaced": core["replaced"] + self._left_out}
 
@@ -226,12 +247,12 @@ class MapRun:
             return
         self._is_stopped = True
         self._native.close()
-        with self._changed:
-            self._changed.notify_all()
+        with self._lock:
+            self._wake()
             self._results.clear()
         deadline = time.monotonic() + _JOIN_S
         for thread in self._threads:
             if thread.is_alive() and thread is not threading.current_thread():
                 thread.join(max(0.0, deadline - time.monotonic()))
-        with self._changed:
-            self._results.clear()  # what was put down in the meantime keeps the core's memory
+        with self._lock:
+            self._results.clear()  # results stored meanwhile keep the core's memory

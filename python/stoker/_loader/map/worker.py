@@ -1,4 +1,4 @@
-"""A process that maps batches for a Loader. Started by _map_processes, ends with its socket."""
+"""A process that maps batches for a Loader. Started by processes.py, ends with its socket."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ ENVIRONMENT = "STOKER_MAP_WORKER"
 
 
 class Setup(NamedTuple):
-    """What a worker is told first."""
+    """The first message to a worker."""
 
-    preparation: dict[str, Any]  # how to become like the parent: see multiprocessing.spawn
-    functions: bytes  # map, collate and seed, pickled; to be read once __main__ is there
+    preparation: dict[str, Any]  # how to set up __main__: see multiprocessing.spawn
+    functions: bytes  # map, collate and seed, pickled; loaded once __main__ is set up
 
 
 class Failure(NamedTuple):
-    """What a worker answers instead of a batch."""
+    """A worker's answer instead of a batch."""
 
     error: MapError | None
     text: str  # a traceback
@@ -46,9 +46,9 @@ def _set_up(connection: socket.socket) -> JobRunner:
 
 
 class _Watch:
-    """Ends this process if its parent goes away in the middle of a job, however long that takes.
+    """Ends this process if its parent exits during a job, however long the job takes.
 
-    Between jobs there is no need: whoever waits for the next one is told.
+    Between jobs it is not needed: waiting for the next one returns.
     """
 
     def __init__(self, connection: socket.socket) -> None:
@@ -79,7 +79,7 @@ class _Watch:
 
 
 def serve(connection: socket.socket) -> None:
-    """Answers jobs until the parent is gone."""
+    """Answers jobs until the parent has ended."""
     watch = _Watch(connection)
     try:
         runner = _set_up(connection)
@@ -99,15 +99,15 @@ def serve(connection: socket.socket) -> None:
             packets.send(connection, answer)
         except (EOFError, OSError):
             raise
-        except Exception as error:  # pickle has no base class for what it raises
+        except Exception as error:  # pickle raises exceptions of many types
             packets.send(connection, _failure(runner.unsendable(answer, error)))
         del answer
 
 
 def main() -> None:
-    """The program of a worker: its one argument is the descriptor of its socket."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which then ends us
+    """The program of a worker; its argument is the descriptor of its socket."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends us
     os.environ[ENVIRONMENT] = "1"
     connection = socket.socket(fileno=int(sys.argv[1]))
-    with contextlib.suppress(EOFError, OSError):  # the parent has closed the socket, or is dead
+    with contextlib.suppress(EOFError, OSError):  # the parent closed the socket, or died
         serve(connection)

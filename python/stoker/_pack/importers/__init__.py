@@ -1,7 +1,7 @@
-"""From other systems' files to shards: Parquet, Petastorm, Arrow, HDF5, LMDB, and text to tokens.
+"""Converts files of other systems to shards: Parquet, Petastorm, Arrow, HDF5, LMDB, and text.
 
 Each format is a module with one class, a RowSource (contract.py), over a package that is imported
-when it is opened.
+when a source is opened.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from stoker._pack.importers.text import TokenRows
 _TABLE_OPTIONS = ("columns", "where", "key", "json_columns", "rename")
 _TEXT_OPTIONS = ("tokenizer", "eod", "lines", "text_field")
 
-# The class of each kind, and the options that it takes.
+# The class of each kind, and its options.
 _KINDS: dict[str, tuple[Callable[..., RowSource], tuple[str, ...]]] = {
     "parquet": (ParquetRows, _TABLE_OPTIONS),
     "petastorm": (PetastormRows, (*_TABLE_OPTIONS, "schema")),
@@ -39,7 +39,7 @@ _KINDS: dict[str, tuple[Callable[..., RowSource], tuple[str, ...]]] = {
 
 
 def import_kind(path: str, kind: str | None, options: dict[str, Any]) -> str | None:
-    """Which importer a pack needs; None if the native sources do it."""
+    """Returns which importer a pack needs; None if a native source reads it."""
     if "tokenizer" in options:
         if kind not in (None, "text", "jsonl"):
             raise ValueError(f"tokenizer: for text and jsonl, not for {kind}")
@@ -57,7 +57,7 @@ def open_source(kind: str, path: str, options: dict[str, Any]) -> RowSource:
     for name in options:
         if name not in (*known, "is_jsonl"):
             raise ValueError(f"{kind} has no option {name}; it has {', '.join(known)}")
-    check_plain(path)  # for its error, before a package has one of its own
+    check_plain(path)  # raises our error before the package raises its own
     names = options.get("rename")
     source = made(path, **{name: value for name, value in options.items() if name != "rename"})
     if not names:
@@ -97,19 +97,19 @@ def ingest_parquet(
     rename: Mapping[str, str] | None = None,
     **options: Any,
 ) -> _native.PackReport:
-    """Writes shards from a Parquet file, or a directory of them, a sample for each row.
+    """Writes shards from a Parquet file, or a directory of them, with a sample per row.
 
-    For large ones use :func:`pack`, which works in parallel and can be restarted.
+    For large files use :func:`pack`, which works in parallel and can be restarted.
 
     Args:
         path: The file or directory.
         dst: As for :func:`ingest`.
-        columns: All if None.
+        columns: Columns to write; None for all.
         row_filter: ``"label < 10"``, pyarrow's lists, or a ``pyarrow.compute`` expression.
-        key: The column that has the keys.
-        json_columns: Columns to store as JSON, whatever they are.
-        rename: ``{"URL": "url"}``: fields that get other names.
-        **options: Of :func:`ingest`.
+        key: The column with the keys.
+        json_columns: Columns to store as JSON, regardless of their type.
+        rename: New names of fields: ``{"URL": "url"}``.
+        **options: Options of :func:`ingest`.
     """
     chosen = {"columns": columns, "where": row_filter, "key": key}
     chosen |= {"json_columns": json_columns, "rename": rename}
@@ -126,16 +126,16 @@ def ingest_arrow(
     rename: Mapping[str, str] | None = None,
     **options: Any,
 ) -> _native.PackReport:
-    """Writes shards from an ``.arrow`` file, or a folder as Hugging Face's ``save_to_disk`` makes.
+    """Writes shards from an ``.arrow`` file, or a folder of Hugging Face's ``save_to_disk``.
 
     Args:
         path: The file, or the folder of one split.
         dst: As for :func:`ingest`.
-        columns: All if None.
-        key: The column that has the keys.
-        json_columns: Columns to store as JSON, whatever they are.
-        rename: ``{"URL": "url"}``: fields that get other names.
-        **options: Of :func:`ingest`.
+        columns: Columns to write; None for all.
+        key: The column with the keys.
+        json_columns: Columns to store as JSON, regardless of their type.
+        rename: New names of fields: ``{"URL": "url"}``.
+        **options: Options of :func:`ingest`.
     """
     chosen = {"columns": columns, "key": key, "json_columns": json_columns, "rename": rename}
     return _ingest_all("arrow", path, dst, chosen, options)
@@ -154,9 +154,9 @@ def ingest_hdf5(
     Args:
         path: The file.
         dst: As for :func:`ingest`.
-        datasets: Names in the file; all of them if None.
-        rename: ``{"group.x": "x"}``: fields that get other names.
-        **options: Of :func:`ingest`.
+        datasets: Names in the file; None for all.
+        rename: New names of fields: ``{"group.x": "x"}``.
+        **options: Options of :func:`ingest`.
     """
     return _ingest_all("hdf5", path, dst, {"datasets": datasets, "rename": rename}, options)
 
@@ -169,13 +169,13 @@ def ingest_lmdb(
     database: str | None = None,
     **options: Any,
 ) -> _native.PackReport:
-    """Writes shards from an LMDB environment: a sample for each key, its value in one field.
+    """Writes shards from an LMDB environment: a sample per key, with its value in one field.
 
     Args:
         path: The environment, a folder or a file.
         dst: As for :func:`ingest`.
-        field: What the values are: "jpg".
-        database: The name of one, in an environment that has named databases.
-        **options: Of :func:`ingest`.
+        field: Name of the field for the values: "jpg".
+        database: The name of the database, in an environment with named databases.
+        **options: Options of :func:`ingest`.
     """
     return _ingest_all("lmdb", path, dst, {"field": field, "database": database}, options)

@@ -1,4 +1,4 @@
-"""Arrow IPC: single files, and the folders that Hugging Face's ``save_to_disk`` makes."""
+"""Arrow IPC: single files, and folders of Hugging Face's ``save_to_disk``."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _SCHEMA, _DICTIONARY, _RECORD_BATCH = 1, 2, 3  # MessageHeader, in Arrow's Messa
 
 @dataclass
 class _ArrowFile:
-    """Where the record batches of a file lie."""
+    """The offsets of the record batches of a file."""
 
     path: Path
     is_stream: bool
@@ -43,7 +43,7 @@ class _ArrowFile:
 
 
 def _table_field(metadata: bytes, table: int, slot: int) -> int | None:
-    """Where the field of a flatbuffer's table lies; None if it is left out."""
+    """Returns the offset of a field in a flatbuffer's table; None if it is omitted."""
     (to_vtable,) = struct.unpack_from("<i", metadata, table)
     vtable = table - to_vtable
     if vtable < 0:
@@ -57,7 +57,7 @@ def _table_field(metadata: bytes, table: int, slot: int) -> int | None:
 
 
 def _describe_message(metadata: bytes) -> tuple[int, int, int]:
-    """Kind, bytes of the body, and rows of a record batch: three fields of Arrow's Message."""
+    """Returns kind, body size, and rows of a record batch: three fields of Arrow's Message."""
     (root,) = struct.unpack_from("<I", metadata, 0)
     kind_at = _table_field(metadata, root, 1)
     header_at = _table_field(metadata, root, 2)
@@ -75,14 +75,14 @@ def _describe_message(metadata: bytes) -> tuple[int, int, int]:
 
 
 def _next_metadata(file: BinaryIO) -> bytes:
-    """Of the message at the file's position; empty at the end."""
+    """Returns the metadata of the message at the file's position; empty at the end."""
     prefix = file.read(8)
     if not prefix.strip(b"\0"):
         return b""
     if len(prefix) < 8:
         raise struct.error("it ends within a message")
     mark, size = struct.unpack("<Ii", prefix)
-    if mark != 0xFFFFFFFF:  # before Arrow 0.15 there was no mark
+    if mark != 0xFFFFFFFF:  # no mark before Arrow 0.15
         file.seek(-4, 1)
         size = struct.unpack("<i", prefix[:4])[0]
     if not 0 <= size <= _METADATA_BYTES_MAX:
@@ -94,7 +94,7 @@ def _next_metadata(file: BinaryIO) -> bytes:
 
 
 def scan(path: Path) -> _ArrowFile:
-    """Finds the record batches by the heads of the messages alone, and without a map."""
+    """Finds the record batches by the heads of the messages alone, without mapping the file."""
     with open_plain(path) as file:
         size_bytes = file.seek(0, 2)
         file.seek(0)
@@ -126,7 +126,7 @@ def _read_json(path: Path) -> Any:
 
 
 def find_files(path: Path) -> list[Path]:
-    """The file itself; of a folder the files that state.json names, else all, by name."""
+    """Returns the file itself; for a folder the files in state.json, otherwise all, by name."""
     if not path.is_dir():
         return [path]
     splits = path / "dataset_dict.json"
@@ -149,7 +149,7 @@ def find_files(path: Path) -> list[Path]:
 
 
 def _others(path: Path, packed: list[Path]) -> list[str]:
-    """What a folder holds besides: of other endings, in folders, hidden."""
+    """Returns the other contents of a folder: other extensions, folders, hidden files."""
     if not path.is_dir():
         return []
     known = {file.name for file in packed} | {"state.json", "dataset_info.json"}
@@ -157,7 +157,7 @@ def _others(path: Path, packed: list[Path]) -> list[str]:
 
 
 class ArrowRows(RowSource):
-    """The rows of Arrow files, in their order."""
+    """The rows of Arrow files, in order."""
 
     is_sequential = True
 
@@ -174,10 +174,10 @@ class ArrowRows(RowSource):
 
         Args:
             path: A file, or the folder of one split.
-            columns: All if None.
+            columns: Columns to read; None for all.
             where: As for Parquet; every batch is read once more, to count.
-            key: The column that has the keys.
-            json_columns: To be stored as JSON, whatever they are.
+            key: The column with the keys.
+            json_columns: Columns to store as JSON, regardless of their type.
         """
         arrow = need("pyarrow", "parquet")
         self._ipc = need("pyarrow.ipc", "parquet")
@@ -188,11 +188,12 @@ class ArrowRows(RowSource):
         self._left_out = _others(Path(path), paths)
         self._files = [scan(file) for file in paths]
         self._schema = self._common_schema()
-        with reading(path, self._errors, UnicodeDecodeError):  # of names that are damaged
+        with reading(path, self._errors, UnicodeDecodeError):  # for damaged names
             self._columns = arrow_rows.choose_columns(self._schema, columns, key, path)
             self._readers = choose_readers(self._schema, self._columns, json_columns)
         self._filter = arrow_rows.make_filter(where, self._schema, path)
-        # A batch is (file, number). One that needs dictionaries is reached from the file's begin.
+        # A batch is (file, number). One that needs dictionaries is read from the beginning of the
+        # file.
         self._batches = [(f, b) for f in self._files for b in range(len(f.rows))]
         self._counts = [file.rows[number] for file, number in self._batches]
         total = sum(self._counts)
@@ -232,7 +233,7 @@ class ArrowRows(RowSource):
         return first
 
     def _tables(self, index: int) -> Iterator[Any]:
-        """What the filter leaves of each batch, from ``index`` on."""
+        """Yields the filtered rows of each batch, from ``index`` on."""
         arrow = need("pyarrow", "parquet")
         of_file: _ArrowFile | None = None
         for file, number in self._batches[index:]:
@@ -257,7 +258,7 @@ class ArrowRows(RowSource):
             yield table
 
     def notes(self) -> list[str]:
-        """What lies beside the files."""
+        """Returns what is left out of the folder."""
         return left_out_notes(self._left_out, ": only the folder's own *.arrow files are packed")
 
     def read(self, rows: Rows) -> Iterator[list[Sample]]:

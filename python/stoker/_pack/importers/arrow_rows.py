@@ -1,4 +1,4 @@
-"""Arrow's record batches as samples, for Parquet and Arrow files alike."""
+"""Converts Arrow's record batches to samples, for Parquet and Arrow files."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ Decoders: TypeAlias = Mapping[str, Callable[[Any], Any]]  # by column
 def samples_of(
     batch: Any, key: str | None, readers: Mapping[str, Reader], first_row: int
 ) -> list[Sample]:
-    """A sample for each row of a record batch; fields that are null are left out.
+    """Returns a sample per row of a record batch; null fields are omitted.
 
     Args:
         batch: The rows.
-        key: The column that has the keys.
-        readers: Of every column.
-        first_row: Number of the first of them, for messages.
+        key: The column with the keys.
+        readers: A reader for every column.
+        first_row: Number of the first row, for messages.
     """
     columns = {}
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
@@ -42,14 +42,14 @@ def samples_of(
 
 
 def decoded(read: Reader, decode: Callable[[Any], Any]) -> Reader:
-    """The reader with something done to each value that is not null."""
+    """Returns a reader that applies ``decode`` to each value that is not null."""
     return lambda column: [None if value is None else decode(value) for value in read(column)]
 
 
 def choose_columns(
     schema: Any, columns: Sequence[str] | None, key: str | None, path: str
 ) -> list[str]:
-    """The columns to read, the key among them; ValueError for one that is not there."""
+    """Returns the columns to read, including the key; ValueError for a missing one."""
     names = list(schema.names)
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
@@ -66,7 +66,7 @@ def choose_columns(
 
 
 def columns_of_filter(expression: Any, schema: Any) -> list[str]:
-    """The columns that an Arrow expression may name; it does not say them but in its text."""
+    """Returns the columns that an Arrow expression may name, from its text."""
     if expression is None:
         return []
     text = str(expression)
@@ -75,7 +75,7 @@ def columns_of_filter(expression: Any, schema: Any) -> list[str]:
 
 
 def has_floats(kind: Any, types: Any) -> bool:
-    """Whether a value of this Arrow type may hold a NaN."""
+    """Whether a value of this Arrow type may contain a NaN."""
     if types.is_dictionary(kind):
         return has_floats(kind.value_type, types)
     return bool(types.is_floating(kind)) or any(
@@ -84,7 +84,7 @@ def has_floats(kind: Any, types: Any) -> bool:
 
 
 def make_filter(where: Any, schema: Any, path: str) -> Any:
-    """An Arrow expression from our grammar, pyarrow's lists, or an expression; None from None."""
+    """Makes an Arrow expression from our grammar, pyarrow's lists, or an expression."""
     if where is None:
         return None
     expression = where
@@ -101,7 +101,7 @@ def make_filter(where: Any, schema: Any, path: str) -> Any:
         elif isinstance(where, list):
             expression = need("pyarrow.parquet", "parquet").filters_to_expression(where)
         schema.empty_table().filter(expression)
-    except Exception as error:  # Arrow has no base class for what an expression can do wrong
+    except Exception as error:  # Arrow raises many types for invalid expressions
         message = str(error).partition("\n")[0]
         raise ValueError(f"where {str(where)!r} does not fit the columns: {message}") from None
     return expression

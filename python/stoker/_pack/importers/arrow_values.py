@@ -1,7 +1,7 @@
 """How the values of an Arrow column are stored: chosen once, from its type.
 
     type                                        stored as
-    text, binary                                what they are
+    text, binary                                unchanged
     integers, floats, booleans                  int64, float64, JSON true and false
     dates, times, timestamps, decimals          text, as Arrow writes it
     durations                                   the number, in the column's unit
@@ -10,8 +10,8 @@
     Hugging Face's Array2D to Array5D           arrays of that shape
     everything else: lists, structs, maps       JSON; the leaves as above, binary as base64
 
-Nothing here depends on the values, so a column has one name and one type in all rows, however they
-are read.
+Nothing here depends on the values, so a column has one name and one type in all rows, in whatever
+order they are read.
 """
 
 from __future__ import annotations
@@ -25,12 +25,17 @@ from typing import Any, TypeAlias
 from stoker._pack.importers.contract import need
 from stoker._pack.ingest import JsonValue
 
-Reader: TypeAlias = Callable[[Any], list[Any]]  # of an Arrow array; None for null
+Reader: TypeAlias = Callable[[Any], list[Any]]  # reads an Arrow array; None for null
 _Plain: TypeAlias = Callable[[Any], Any]
 
 
 def _is_list(kind: Any, types: Any) -> bool:
     return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
+
+
+def _is_list_view(kind: Any, types: Any) -> bool:
+    names = ("is_list_view", "is_large_list_view")  # since pyarrow 16
+    return any(getattr(types, name)(kind) for name in names if hasattr(types, name))
 
 
 def _is_number(kind: Any, types: Any) -> bool:
@@ -43,7 +48,7 @@ def _is_binary(kind: Any, types: Any) -> bool:
 
 
 def _is_file(kind: Any, types: Any) -> bool:
-    """Hugging Face keeps images and sounds as {"bytes": ..., "path": ...}."""
+    """Hugging Face stores images and sounds as {"bytes": ..., "path": ...}."""
     return types.is_struct(kind) and {field.name for field in kind} == {"bytes", "path"}
 
 
@@ -62,7 +67,7 @@ def _text_of(value: Any) -> Any:
 
 
 def _storable(kind: Any, arrow: Any) -> Any:
-    """The type with leaves that Python can hold: times and decimals are text, durations numbers."""
+    """Returns the type with storable leaves: times and decimals as text, durations as numbers."""
     types = arrow.types
     if isinstance(kind, arrow.BaseExtensionType):
         return _storable(kind.storage_type, arrow)
@@ -85,7 +90,7 @@ def _storable(kind: Any, arrow: Any) -> Any:
 
 
 def _plain(kind: Any, types: Any) -> _Plain | None:
-    """What makes JSON of a value of a storable type; None if it is that already."""
+    """Returns a function that converts a value to JSON; None if none is needed."""
     if _is_binary(kind, types):
         return _text_of
     if _is_file(kind, types):
@@ -150,17 +155,23 @@ def _list_reader(arrow: Any) -> Reader:
     return read
 
 
+def _list_view_reader(field: Any, arrow: Any) -> Reader:
+    """Of numbers. Arrow's cast to a list loses elements (pyarrow 26), so Python makes the list."""
+    read_list, kind = _list_reader(arrow), arrow.large_list(field.type.value_field)
+    return lambda column: read_list(arrow.array(column.to_pylist(), kind))
+
+
 def _check_lengths(lists: Any, size: int | None) -> None:
-    """Whether they are rows of an array: none is null, and all are as long as the shape says."""
+    """Checks that lists are rows of an array: none is null, and all have the right length."""
     if lists.null_count:
         raise ValueError("one of its rows is null, which an array cannot be")
     lengths = lists.value_lengths().unique().to_pylist()
     if len(lengths) > 1 or (size is not None and lengths not in ([], [size])):
-        raise ValueError(f"its rows have {sorted(lengths)} elements, which is no array")
+        raise ValueError(f"its rows have {sorted(lengths)} elements, which is not an array")
 
 
 def _tensor_reader(shape: tuple[int | None, ...], arrow: Any) -> Reader:
-    """Of nested lists that are known to be arrays."""
+    """Returns a reader of nested lists that are known to be arrays."""
 
     def read_one(value: Any) -> Any:
         items = value.values
@@ -182,7 +193,7 @@ def _tensor_reader(shape: tuple[int | None, ...], arrow: Any) -> Reader:
 
 
 def _shape_of(field: Any, features: Mapping[str, Any], arrow: Any) -> tuple[int | None, ...] | None:
-    """What Hugging Face says of an Array2D and its like: in the schema, or in the field's type."""
+    """Returns Hugging Face's shape of an Array2D etc.: in the schema, or in the field's type."""
     feature = features.get(field.name)
     shape = feature.get("shape") if isinstance(feature, dict) else None
     if shape is None and isinstance(field.type, arrow.BaseExtensionType):
@@ -206,7 +217,7 @@ def _shape_of(field: Any, features: Mapping[str, Any], arrow: Any) -> tuple[int 
 
 
 def _features(schema: Any) -> Mapping[str, Any]:
-    """Hugging Face's description of the columns, which it keeps in the schema's metadata."""
+    """Returns Hugging Face's description of the columns, from the schema's metadata."""
     try:
         document = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))
         features = document["info"]["features"]
@@ -216,7 +227,7 @@ def _features(schema: Any) -> Mapping[str, Any]:
 
 
 def shapes_of(schema: Any) -> dict[str, tuple[int | None, ...]]:
-    """Of the columns that are arrays by what Hugging Face says of them."""
+    """Returns the shapes of columns that are arrays according to Hugging Face."""
     arrow = need("pyarrow", "parquet")
     features = _features(schema)
     shapes = {field.name: _shape_of(field, features, arrow) for field in schema}
@@ -254,6 +265,8 @@ def _reader(field: Any, features: Mapping[str, Any], arrow: Any) -> Reader:
         return lambda column: [_file_bytes(value) for value in column.to_pylist()]
     if _is_list(kind, types) and _is_number(kind.value_type, types):
         return _list_reader(arrow)
+    if _is_list_view(kind, types) and _is_number(kind.value_type, types):
+        return _list_view_reader(field, arrow)
     if types.is_nested(kind):
         return _json_reader(kind, arrow)
     storable = _storable(kind, arrow)
@@ -263,12 +276,12 @@ def _reader(field: Any, features: Mapping[str, Any], arrow: Any) -> Reader:
 def choose_readers(
     schema: Any, columns: Collection[str], json_columns: Collection[str]
 ) -> dict[str, Reader]:
-    """A reader for each of the columns; those in ``json_columns`` are JSON whatever they are."""
+    """Returns a reader for each column; those in ``json_columns`` are always JSON."""
     arrow = need("pyarrow", "parquet")
     unknown = [name for name in json_columns if name not in columns]
     if unknown:
         names = ", ".join(map(repr, columns))
-        raise ValueError(f"json_columns: {unknown[0]!r} is no column to pack; they are {names}")
+        raise ValueError(f"json_columns: {unknown[0]!r} is not a column to pack; they are {names}")
     features = _features(schema)
     fields = {name: schema.field(name) for name in columns}
     return {

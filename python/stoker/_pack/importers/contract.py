@@ -1,4 +1,4 @@
-"""What every importer offers: numbered rows, known in number before the first is read."""
+"""The interface of every importer: numbered rows, counted before the first is read."""
 
 from __future__ import annotations
 
@@ -18,35 +18,35 @@ import numpy.typing as npt
 
 from stoker import _native
 
-Sample: TypeAlias = dict[str, Any]  # as stoker.ingest() takes them
+Sample: TypeAlias = dict[str, Any]  # as for stoker.ingest()
 Rows: TypeAlias = "range | npt.NDArray[np.uint64]"
 
-BATCH_BYTES = 4 << 20  # of samples that a thread holds as Python objects
+BATCH_BYTES = 4 << 20  # of samples that a thread keeps as Python objects
 BATCH_ROWS = 1024
 _NAMES_SHOWN = 8
 
 
 class RowSource(abc.ABC):
-    """Somebody else's files as a list of rows.
+    """Files of another system as a list of rows.
 
-    Whoever opens one has read what the files say about themselves, and no rows. The same files and
-    options give the same rows under the same numbers, in every process: that is what lets tasks
-    share a job, and a restart go on with it.
+    Opening a source reads the metadata of the files, and no rows. The same files and options give
+    the same rows under the same numbers, in every process: so tasks can share a job, and a restart
+    can continue it.
 
     Thread safety: read() from any thread, several at a time; close() when none is running.
 
     Attributes:
         path: What was opened, for messages.
-        count: Of rows.
+        count: Number of rows.
         fields: Names that a sample may have, without the key.
-        size_bytes: Of all rows, about: shards are cut by it.
-        sizes: Of each row, where that is known.
-        starts: The rows that reading may begin at without passing over others, ascending from 0;
-            None: all.
-        is_sequential: A row costs the reading of its whole row group, chunk or batch; read() takes
-            ranges alone, and a shuffle goes through a copy (_staged_rows.py).
-        fingerprint: Changes when the rows, or what is taken of them, do.
-        token_bytes: Of one token, where rows are arrays of tokens; else 0.
+        size_bytes: Approximate size of all rows: shards are cut by it.
+        sizes: Size of each row, if known.
+        starts: The rows where reading may begin without skipping others, ascending from 0; None:
+            all.
+        is_sequential: A row requires reading its whole row group, chunk or batch; read() takes only
+            ranges, and a shuffle needs a copy (staged_rows.py).
+        fingerprint: Changes if the rows or the selection changes.
+        token_bytes: Size of one token, if rows are arrays of tokens; otherwise 0.
     """
 
     path: str
@@ -61,14 +61,14 @@ class RowSource(abc.ABC):
 
     @abc.abstractmethod
     def read(self, rows: Rows) -> Iterator[list[Sample]]:
-        """The rows in that order, some at a time; a range if ``is_sequential``."""
+        """Yields the rows in that order, in batches; ``rows`` is a range if ``is_sequential``."""
 
     def notes(self) -> list[str]:
-        """What a user should know of the rows read so far."""
+        """Returns what a user should know about the rows read so far."""
         return []
 
-    def close(self) -> None:  # noqa: B027 (most have nothing to let go of)
-        """Lets go of the files."""
+    def close(self) -> None:  # noqa: B027 (most have nothing to close)
+        """Closes the files."""
 
     def __enter__(self) -> RowSource:
         return self
@@ -78,7 +78,7 @@ class RowSource(abc.ABC):
 
     @property
     def batch_rows(self) -> int:
-        """Rows to hold at a time: memory is bounded whatever their size."""
+        """Rows to keep in memory at a time: bounds memory regardless of their size."""
         mean = max(1, self.size_bytes // max(1, self.count))
         return min(BATCH_ROWS, max(1, BATCH_BYTES // mean))
 
@@ -97,7 +97,7 @@ def need(package: str, extra: str) -> Any:
 
 @contextlib.contextmanager
 def reading(path: str | os.PathLike[str], *errors: type[Exception]) -> Iterator[None]:
-    """Turns a package's own errors, and OSErrors that no system call made, into CorruptError."""
+    """Converts a package's own errors, and OSErrors without an errno, to CorruptError."""
     try:
         yield
     except Exception as error:
@@ -109,7 +109,7 @@ def reading(path: str | os.PathLike[str], *errors: type[Exception]) -> Iterator[
 
 
 def check_plain(path: str | os.PathLike[str]) -> None:
-    """OSError for what is no file or folder: a package would wait for whoever writes to a FIFO."""
+    """Raises OSError unless it is a file or folder: a package would block on a FIFO."""
     mode = Path(path).stat().st_mode
     if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
         raise OSError(errno.EINVAL, "not a regular file", os.fspath(path))
@@ -120,9 +120,9 @@ def fingerprint_of(
     *choices: object,
     folder: str | os.PathLike[str] | None = None,
 ) -> str:
-    """Of the files' names, sizes and times, and of what was chosen of them.
+    """Returns a digest of the files' names, sizes and times, and of the choices.
 
-    Names are those below ``folder``, if that is one: the folders in it decide the order of the
+    Names are relative to ``folder``, if it is one: the folders in it determine the order of the
     files, and some are columns.
     """
     digest = hashlib.sha256()
@@ -137,7 +137,7 @@ def fingerprint_of(
 
 
 def with_key(sample: Sample, key: str | None, row: int) -> Sample:
-    """The sample with one of its fields as its key: text, bytes that are UTF-8, or a number."""
+    """Returns the sample with one of its fields as its key: text, UTF-8 bytes, or a number."""
     if key is None:
         return sample
     value = sample.get(key)
@@ -161,19 +161,19 @@ def _key_text(value: Any, key: str, row: int) -> str:
     if is_bool or not isinstance(value, (str, int, float, np.integer, np.floating)):
         kind = type(getattr(value, "value", value)).__name__
         raise ValueError(
-            f"row {row}: key={key!r}: a {kind} is no key; name a column of text or of numbers"
+            f"row {row}: key={key!r}: a {kind} is not a key; name a column of text or of numbers"
         )
     return str(value)
 
 
 def left_out_notes(names: Sequence[str], why: str = "") -> list[str]:
-    """A line that names what is not packed, as the packer of trees says it."""
+    """Returns a line that names what is not packed, in the words of the native packer."""
     shown = ", ".join(names[:_NAMES_SHOWN])
     more = f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else ""
     return [f"left out: {shown}{more}{why}"] if names else []
 
 
 def pieces(rows: Rows, size: int) -> Iterator[Rows]:
-    """Cuts rows into runs of at most ``size``."""
+    """Divides rows into runs of at most ``size``."""
     for start in range(0, len(rows), size):
         yield rows[start : start + size]

@@ -1,4 +1,4 @@
-"""Text files as numbered documents: a file each, a line each, or a line of JSON each."""
+"""Text files as numbered documents: one per file, per line, or per line of JSON."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from stoker._pack.importers.contract import Rows
 
 _BLOCK_BYTES = 8 << 20
 _DOCUMENT_BYTES_MAX = 1 << 30
-_READ_BYTES = 1 << 20  # of neighbours, at once
+_READ_BYTES = 1 << 20  # of consecutive documents, in one read
 _FIELDS_TOLD = 8
 _BOM = b"\xef\xbb\xbf"
 JSONL = (".jsonl", ".ndjson")
 
 
 def scan_lines(path: Path) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Where lines begin and how long they are, without those that are blank.
+    """Returns the offsets and lengths of lines that are not blank.
 
-    A byte up to the space is blank; UTF-8 has no others in its longer characters.
+    Bytes up to the space are blank; UTF-8 has no such bytes in multibyte characters.
     """
     begins: list[npt.NDArray[np.int64]] = []
     sizes: list[npt.NDArray[np.int64]] = []
@@ -71,7 +71,7 @@ def _is_document(file: Path, endings: tuple[str, ...]) -> bool:
 
 
 def _files_below(folder: Path, above: tuple[tuple[int, int], ...]) -> Iterator[Path]:
-    """Follows links to folders, but for one that leads to a folder that it lies in (``above``)."""
+    """Follows links to folders, except to one that contains the link (``above``)."""
     info = folder.stat()
     here = (info.st_dev, info.st_ino)
     if here in above:
@@ -91,7 +91,7 @@ class Documents:
 
     Attributes:
         files: In the order of the documents.
-        sizes: Bytes of each document.
+        sizes: Size of each document in bytes.
         left_out: Other files of the folder.
     """
 
@@ -100,9 +100,9 @@ class Documents:
 
         Args:
             path: A file, or a folder of .txt or .jsonl files.
-            lines: A document for each line of text, not for each file.
-            text_field: Of JSONL, the field that has the text.
-            is_jsonl: None: by the endings.
+            lines: A document per line of text, not per file.
+            text_field: For JSONL, the field with the text.
+            is_jsonl: None: detected by the extensions.
         """
         place = Path(path)
         below = sorted(_files_below(place, ()), key=os.fsencode) if place.is_dir() else None
@@ -150,7 +150,7 @@ class Documents:
         return self.files[int(np.searchsorted(self._first, document, side="right")) - 1]
 
     def describe(self, document: int) -> str:
-        """The file, and the line, which is counted only when somebody asks."""
+        """Returns the file and the line, which is counted only on demand."""
         path = self._file_of(document)
         if not self._has_lines:
             return str(path)
@@ -163,7 +163,7 @@ class Documents:
         return f"{path}: line {line}"
 
     def read(self, documents: Rows) -> Iterator[tuple[list[int], list[str]]]:
-        """Numbers and texts, as many at a time as a read of neighbours brings."""
+        """Yields numbers and texts; one read of consecutive documents at a time."""
         at = 0
         while at < len(documents):
             run = self._neighbours(documents, at)
@@ -171,7 +171,7 @@ class Documents:
             at += len(run)
 
     def _neighbours(self, documents: Rows, at: int) -> list[int]:
-        """Documents from ``at`` on that follow each other, in one file or each in its own."""
+        """Returns consecutive documents from ``at`` on, in one file or one per file."""
         first = int(documents[at])
         run = [first]
         size = int(self.sizes[first])
@@ -204,7 +204,7 @@ class Documents:
             while len(data) < size and (more := file.read(size - len(data))):
                 data += more
         if len(data) < size:
-            raise OSError(f"{path}: shorter than when it was listed; pack it when nobody writes it")
+            raise OSError(f"{path}: shorter than when listed; pack it while no process writes it")
         return data
 
     def _text(self, document: int, data: bytes) -> str:
@@ -227,7 +227,7 @@ class Documents:
 
 
 def _other_fields(value: Any) -> str:
-    """Which field may have been meant."""
+    """Returns which field may have been meant."""
     fields = value.items() if isinstance(value, dict) else ()
     names = [repr(name) for name, item in fields if isinstance(item, str)][:_FIELDS_TOLD]
     if not names:

@@ -20,11 +20,11 @@ from stoker._pack.importers.contract import (
 )
 from stoker._pack.ingest import JsonValue
 
-_ROWS_SEEN = 64  # to guess what a row takes
+_ROWS_SEEN = 64  # to estimate the size of a row
 
 
 def _text(value: Any) -> Any:
-    """A string as text; a row of several as nested lists of text."""
+    """Returns a string as text; a row of several strings as nested lists of text."""
     if isinstance(value, np.ndarray):
         value = value.tolist()
     if isinstance(value, list):
@@ -33,7 +33,7 @@ def _text(value: Any) -> Any:
 
 
 def _field(dataset: str) -> str:
-    """What a dataset is called in a sample: "group/x" has a slash, which no field may have."""
+    """Returns the field name of a dataset: "group/x" has a slash, which no field may have."""
     return dataset.strip("/").replace("/", ".")
 
 
@@ -47,8 +47,8 @@ class Hdf5Rows(RowSource):
 
         Args:
             path: The file.
-            datasets: Names in the file; all of them if None. "group/x" becomes "group.x".
-            key: The dataset that has the keys.
+            datasets: Names in the file; None for all. "group/x" becomes "group.x".
+            key: The dataset with the keys.
         """
         self._h5py = need("h5py", "hdf5")
         self.path = path
@@ -77,10 +77,10 @@ class Hdf5Rows(RowSource):
         return list(dict.fromkeys([*names, key] if key is not None else names))
 
     def _visit(self, group: Any, prefix: str, seen: set[Any], names: list[str]) -> None:
-        """The datasets of a group and of those in it, by name; a group that links lead to once.
+        """Collects the datasets of a group and its subgroups, by name; each group once.
 
-        A link is followed to a dataset of this file; one that leads elsewhere, nowhere or to a
-        group, which may be in a circle, is left out.
+        Links to a dataset of this file are followed; links elsewhere, broken links, and links to a
+        group, which may form a cycle, are left out.
         """
         h5py = self._h5py
         seen.add(group.id)
@@ -93,9 +93,12 @@ class Hdf5Rows(RowSource):
             found = group.get(name)
             is_soft = isinstance(link, h5py.SoftLink)
             if isinstance(found, h5py.Dataset) and self._is_here(found):
-                names.append(place)
+                if found.shape:
+                    names.append(place)
+                else:
+                    self._left_out.append(f"{place}: a single value, not rows")
             elif isinstance(found, h5py.Dataset) and not is_soft:
-                names.append(place)  # for its error
+                names.append(place)  # raises an error later
             elif isinstance(found, h5py.Group) and not is_soft and found.id not in seen:
                 self._visit(found, f"{place}/", seen, names)
             elif isinstance(found, h5py.Group):
@@ -110,20 +113,23 @@ class Hdf5Rows(RowSource):
         return bool(array.file.filename == self._file.filename)
 
     def notes(self) -> list[str]:
-        """The links that were not followed."""
+        """Returns the links that were not followed, and the single values."""
         return left_out_notes(self._left_out)
 
     def _dataset(self, name: str) -> Any:
-        """Of this file: what links and external storage lead elsewhere is not packed."""
+        """Returns a dataset of this file: links to other files and external storage are refused."""
         h5py = self._h5py
         array = self._file.get(name)
         if not isinstance(array, h5py.Dataset):
             raise ValueError(f"{self.path}: no dataset {name!r} in it")
         is_elsewhere = array.external is not None or array.is_virtual
         if is_elsewhere or not self._is_here(array):
-            raise ValueError(f"{self.path}: dataset {name!r} lies in another file; pack that one")
+            raise ValueError(f"{self.path}: dataset {name!r} is in another file; pack that one")
         if not array.shape:
-            raise ValueError(f"{self.path}: dataset {name!r} has no rows")
+            raise ValueError(
+                f"{self.path}: dataset {name!r} is a single value and has no rows; name the others "
+                "(datasets=, --datasets)"
+            )
         is_text = h5py.check_string_dtype(array.dtype) is not None
         kind = array.dtype if is_text else h5py.check_vlen_dtype(array.dtype) or array.dtype
         if not is_text and np.dtype(kind).hasobject:
@@ -137,7 +143,10 @@ class Hdf5Rows(RowSource):
     def _measure(self) -> None:
         counts = {name: array.shape[0] for name, array in self._arrays.items()}
         if len(set(counts.values())) != 1:
-            raise ValueError(f"datasets of different lengths: {counts}; choose some by datasets=")
+            raise ValueError(
+                f"{self.path}: datasets of different lengths: {counts}; name those to pack "
+                "(datasets=, --datasets)"
+            )
         self.count = next(iter(counts.values()))
         self.is_sequential = any(array.chunks is not None for array in self._arrays.values())
         self.size_bytes = sum(a.size * a.dtype.itemsize for a in self._arrays.values())
@@ -156,14 +165,14 @@ class Hdf5Rows(RowSource):
     def _take(self, array: Any, rows: Rows) -> Any:
         if isinstance(rows, range):
             return array[rows.start : rows.stop]
-        order = np.argsort(rows)  # h5py wants them ascending
+        order = np.argsort(rows)  # h5py needs them ascending
         values = array[rows[order].tolist()]
         back = np.empty_like(order)
         back[order] = np.arange(len(order))
         return values[back]
 
     def read(self, rows: Rows) -> Iterator[list[Sample]]:
-        """Some rows of each dataset at a time."""
+        """Reads some rows of each dataset at a time."""
         for piece in pieces(rows, self.batch_rows):
             with reading(self.path):
                 columns = {name: self._take(array, piece) for name, array in self._arrays.items()}
@@ -177,7 +186,7 @@ class Hdf5Rows(RowSource):
             ]
 
     def _value(self, name: str, value: Any, row: int) -> Any:
-        """One row of a dataset: strings are text, several strings in a row are JSON."""
+        """Returns one row of a dataset: a string is text, several strings in a row are JSON."""
         if name not in self._texts:
             return value
         try:

@@ -1,7 +1,7 @@
-"""LMDB: a sample for each key, in the order of the keys.
+"""LMDB: a sample per key, in the order of the keys.
 
-An environment may hold named databases. LMDB keeps them as entries of the main database, whose
-values (48 bytes) mean something to LMDB alone: an environment that has any is packed one named
+An environment may contain named databases. LMDB stores them as entries of the main database, whose
+values (48 bytes) have a meaning only for LMDB: an environment with named databases is packed one
 database at a time.
 """
 
@@ -22,21 +22,21 @@ from stoker._pack.importers.contract import (
     reading,
 )
 
-_NAMED_BYTES = 48  # of the entry that stands for a named database: sizeof(MDB_db)
-_NAMED_MAX = 64  # so many are opened to be named in a message
-_KEPT = 64  # of the keys, one of so many is kept: a row is found from the nearest before it
+_NAMED_BYTES = 48  # of the entry of a named database: sizeof(MDB_db)
+_NAMED_MAX = 64  # databases opened to be named in a message
+_KEPT = 64  # every so many keys, one is kept: a row is found from the nearest before it
 
 
 class LmdbRows(RowSource):
-    """The entries of an LMDB environment. Its keys are walked once when it is opened."""
+    """The entries of an LMDB environment. Opening it iterates over all keys once."""
 
     def __init__(self, path: str, *, field: str = "bin", database: str | None = None) -> None:
         """Opens the environment.
 
         Args:
             path: A folder, or a file.
-            field: What the values are: "jpg".
-            database: The name of one, in an environment that has named databases.
+            field: Name of the field for the values: "jpg".
+            database: The name of the database, in an environment with named databases.
         """
         lmdb = need("lmdb", "lmdb")
         self.path = path
@@ -48,7 +48,7 @@ class LmdbRows(RowSource):
         is_folder = Path(path).is_dir()
         data = Path(path) / "data.mdb" if is_folder else Path(path)
         if not data.exists():
-            raise FileNotFoundError(f"{data}: no such file, so this is no LMDB environment")
+            raise FileNotFoundError(f"{data}: no such file, so this is not an LMDB environment")
         check_plain(data)
         choices = (field,) if database is None else (field, database)
         self.fingerprint = fingerprint_of([data], "lmdb", *choices)
@@ -67,9 +67,9 @@ class LmdbRows(RowSource):
             raise
 
     def _find_named(self, key: bytes, transaction: Any = None) -> Any:
-        """The database that the main database's entry stands for; None if it is plain data.
+        """Returns the named database of an entry in the main database; None if it is plain data.
 
-        One that was opened in a transaction is valid in that alone.
+        A database opened in a transaction is valid only in that transaction.
         """
         try:
             return self._environment.open_db(key, txn=transaction, create=False)
@@ -93,18 +93,18 @@ class LmdbRows(RowSource):
             )
 
     def _named(self, transaction: Any) -> list[str]:
-        """The names of the first named databases, quoted."""
+        """Returns the names of the first named databases, quoted."""
         names: list[str] = []
         with transaction.cursor() as cursor:
             for key, value in cursor.iternext():
-                if len(names) == _NAMED_MAX - 1:  # LMDB opens no more than were announced
+                if len(names) == _NAMED_MAX - 1:  # LMDB opens no more than max_dbs
                     return [*names, "more"]
                 if len(value) == _NAMED_BYTES and self._find_named(bytes(key), transaction):
                     names.append(repr(bytes(key).decode(errors="backslashreplace")))
         return names
 
     def _walk(self, transaction: Any, *, is_main: bool) -> None:
-        """Counts the entries; ValueError for one that stands for a named database."""
+        """Counts the entries; ValueError for the entry of a named database."""
         info = transaction.stat(self._database)
         self._keys: list[bytes] = []
         count = 0
@@ -137,10 +137,14 @@ class LmdbRows(RowSource):
         try:
             return {"__key__": bytes(key).decode(), self._field: bytes(value)}
         except UnicodeDecodeError:
-            raise ValueError(f"{self.path}: the key {bytes(key)!r} is not UTF-8") from None
+            raise ValueError(
+                f"{self.path}: the key {bytes(key)!r} is not UTF-8, which keys of samples are; "
+                "copy the database to one with keys of text, such as key.hex(), or pass its "
+                "entries to stoker.ingest"
+            ) from None
 
     def read(self, rows: Rows) -> Iterator[list[Sample]]:
-        """In a transaction for each batch, so that none stays open while shards are written."""
+        """Reads in one transaction per batch, so that none is open while shards are written."""
         for piece in pieces(rows, self.batch_rows):
             samples = []
             is_run = isinstance(piece, range)

@@ -25,11 +25,12 @@ from stoker._pack.importers.contract import (
 from stoker._pack.importers.schemas import merge_schemas
 
 _METADATA_THREADS = 8
-_NO_DATA = ("_SUCCESS", "_common_metadata", "_metadata")  # of those who write Parquet
+_DESCRIPTIONS = (".md", ".txt", ".json", ".yaml", ".yml", ".cff", ".md5", ".sha256", ".crc")
+_NO_DATA = ("_SUCCESS", "_common_metadata", "_metadata")  # markers of Parquet writers
 
 
 def _passed_over(path: str) -> list[str]:
-    """Files and folders of a folder that Arrow takes for no data, without those that are none."""
+    """Returns files and folders that Arrow skips, except well-known markers."""
     found = []
     for folder, folders, files in os.walk(path):
         for name in sorted(folders) + sorted(files):
@@ -40,10 +41,27 @@ def _passed_over(path: str) -> list[str]:
     return found
 
 
-def _check_folders(path: str, files: Sequence[str]) -> None:
-    """ValueError for folders NAME=VALUE that Arrow would read as other columns or values.
+def _is_description(name: str) -> bool:
+    """Whether a file beside the data describes them, as in a snapshot of Hugging Face."""
+    name = name.lower()
+    return name.endswith(_DESCRIPTIONS) or name in ("license", "readme", "citation")
 
-    Where one file lies in k=1 and another does not, k would be null; k=01 and k=1 would be one
+
+def _descriptions(path: str) -> list[str]:
+    """Returns the files of a folder that describe its data, and are not read."""
+    found = []
+    for folder, folders, files in os.walk(path):
+        folders[:] = sorted(name for name in folders if not name.startswith(("_", ".")))
+        for name in sorted(files):
+            if _is_description(name) and not name.startswith(("_", ".")):
+                found.append(os.path.relpath(Path(folder, name), path))
+    return found
+
+
+def _check_folders(path: str, files: Sequence[str]) -> None:
+    """Raises ValueError for folders NAME=VALUE that Arrow would misread.
+
+    If one file is in k=1 and another is not, k would be null; k=01 and k=1 would be the same
     number.
     """
     first: tuple[str, list[str]] | None = None
@@ -69,11 +87,11 @@ def _check_folders(path: str, files: Sequence[str]) -> None:
 
 
 class ParquetRows(RowSource):
-    """The rows of Parquet files that a filter lets through.
+    """The rows of Parquet files that pass a filter.
 
-    Row groups are counted when it is opened: by their metadata, or, under a filter, by reading the
-    columns that the filter names in the row groups that their statistics do not rule out. The
-    statistics of floats know nothing of NaN: a filter that names such a column reads it everywhere.
+    Rows are counted when opened: from the metadata, or, with a filter, by reading the filter's
+    columns in the row groups that their statistics do not exclude. Statistics of floats do not
+    consider NaN: if a filter names such a column, all row groups are read.
     """
 
     is_sequential = True
@@ -90,20 +108,22 @@ class ParquetRows(RowSource):
         """Opens the files.
 
         Args:
-            path: A file, or a folder; folders called NAME=VALUE in it are columns.
-            columns: All if None.
+            path: A file, or a folder; folders NAME=VALUE in it are columns.
+            columns: Columns to read; None for all.
             where: A filter (row_filter.py), pyarrow's lists, or one of its expressions.
-            key: The column that has the keys.
-            json_columns: To be stored as JSON, whatever they are.
+            key: The column with the keys.
+            json_columns: Columns to store as JSON, regardless of their type.
         """
         arrow = need("pyarrow", "parquet")
         self.path = path
         self._key = key
         self._errors = arrow.ArrowException
         partitioning = "hive" if Path(path).is_dir() else None
+        self._descriptions = _descriptions(path) if partitioning else []
+        ignored = [".", "_", *{Path(name).name for name in self._descriptions}]
         with reading(path, self._errors):
             dataset = need("pyarrow.dataset", "parquet").dataset(
-                path, format="parquet", partitioning=partitioning
+                path, format="parquet", partitioning=partitioning, ignore_prefixes=ignored
             )
             files = sorted(dataset.get_fragments(), key=lambda f: os.fsencode(f.path))
             if partitioning is not None:
@@ -125,24 +145,27 @@ class ParquetRows(RowSource):
                 self._readers[name] = arrow_rows.decoded(self._readers[name], decode)
 
     def notes(self) -> list[str]:
-        """What Arrow passed over in a folder."""
-        return left_out_notes(
-            _passed_over(self.path), ": Parquet passes over names that begin with _ or ."
-        )
+        """Returns what was skipped in a folder."""
+        return [
+            *left_out_notes(
+                _passed_over(self.path), ": Parquet passes over names that begin with _ or ."
+            ),
+            *left_out_notes(self._descriptions),
+        ]
 
     def choose_decoders(self, schema: Any) -> arrow_rows.Decoders:
-        """What is to be done to the values of a column; for who reads Parquet otherwise."""
+        """Returns decoders for the values of columns; overridden by other Parquet readers."""
         return {}
 
     def _common_schema(self, files: list[Any], *, is_all: bool) -> Any:
-        """Of all files: Arrow alone would read each as if it had the columns of the first."""
+        """Merges the schemas of all files: Arrow alone would use the columns of the first."""
         if len(files) < 2:
             return self._schema
         with ThreadPoolExecutor(_METADATA_THREADS) as pool:
             each = list(pool.map(lambda file: (file.path, file.physical_schema), files))
         if is_all:
             wanted = None
-        else:  # what a filter names is in its text
+        else:  # the columns of a filter are in its text
             in_filter = arrow_rows.columns_of_filter(self._filter, self._schema)
             in_files = {name for _, schema in each for name in schema.names}
             wanted = sorted(in_files & {*self._columns, *in_filter})
@@ -151,7 +174,7 @@ class ParquetRows(RowSource):
         return need("pyarrow", "parquet").schema(fields, self._schema.metadata)
 
     def _count(self, files: list[Any], *, is_all: bool) -> list[Any]:
-        """Row groups that have rows, and how many rows and bytes."""
+        """Returns row groups with rows, and sets the numbers of rows and bytes."""
         with ThreadPoolExecutor(_METADATA_THREADS) as pool:
             groups = [
                 g for split in pool.map(lambda f: f.split_by_row_group(), files) for g in split
@@ -170,7 +193,7 @@ class ParquetRows(RowSource):
         return [group for group, count in zip(groups, counts, strict=True) if count]
 
     def _columns_without_statistics(self) -> list[str]:
-        """The columns of a filter that Arrow must not apply, because it names floats; else none."""
+        """Returns the filter's columns if we must filter, because it names floats; else none."""
         if self._filter is None:
             return []
         types = need("pyarrow", "parquet").types
@@ -179,7 +202,7 @@ class ParquetRows(RowSource):
         return names if any(arrow_rows.has_floats(kind, types) for kind in kinds) else []
 
     def _passing(self, group: Any, columns: list[str], **options: Any) -> Iterator[Any]:
-        """Tables of the rows of a row group that the filter lets through."""
+        """Yields tables of the rows of a row group that pass the filter."""
         arrow = need("pyarrow", "parquet")
         if not self._own_filter:
             options["filter"] = self._filter
@@ -196,7 +219,7 @@ class ParquetRows(RowSource):
         return sum(table.num_rows for table in tables)
 
     def _group_bytes(self, group: Any, is_all: bool) -> int:
-        """Uncompressed. Columns one by one only where some are left out: there may be thousands."""
+        """Returns the uncompressed size; sums columns only if some are left out."""
         info = group.row_groups[0]
         if is_all:
             return int(info.total_byte_size)
@@ -224,12 +247,12 @@ class ParquetRows(RowSource):
                 return
 
     def _batches(self, group: int, start: int, stop: int) -> Iterator[Any]:
-        """Rows [start, stop) of a row group, as far as it has them."""
+        """Yields rows [start, stop) of a row group, as far as they exist."""
         tables = self._passing(
             self._groups[group],
             self._columns,
             batch_size=self.batch_rows,
-            use_threads=False,  # shards are packed by threads of ours
+            use_threads=False,  # our own threads pack shards in parallel
         )
         at = 0
         with reading(self._groups[group].path, self._errors):

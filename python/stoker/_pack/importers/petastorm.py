@@ -1,9 +1,9 @@
 """Petastorm: Parquet whose binary columns may be arrays or images.
 
-Petastorm keeps its schema as a pickle in the metadata of ``_common_metadata``, under the key
-``dataset-toolkit.unischema.v1``. Unpickling runs whatever the file says, so it is never read here:
-columns are what Arrow says they are, and what arrays and images are comes from the user's schema,
-or is seen from the first row.
+Petastorm stores its schema as a pickle in the metadata of ``_common_metadata``, under the key
+``dataset-toolkit.unischema.v1``. Unpickling runs code from the file, so it is never read here:
+columns have their Arrow types, and arrays and images are declared by the user's schema, or detected
+from the first row.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _IMAGE_MAGICS = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff")
 
 
 def read_npy(value: bytes) -> np.ndarray[Any, Any]:
-    """What NdarrayCodec has written: the bytes of an .npy file, without objects.
+    """Parses the output of NdarrayCodec: the bytes of an .npy file, without objects.
 
-    The head is read by NumPy, which evaluates nothing in it; the array is a view of the bytes, so a
-    head that promises more than there is costs no memory.
+    NumPy parses the header, and evaluates nothing in it; the array is a view of the bytes, so a
+    header that claims too much data costs no memory.
     """
     file = io.BytesIO(value)
     form: Any = np.lib.format
@@ -43,7 +43,7 @@ def read_npy(value: bytes) -> np.ndarray[Any, Any]:
             raise ValueError(f"shape {shape} of {dtype} is not what {len(value)} bytes hold")
         array = np.frombuffer(value, dtype, offset=file.tell())
         return array.reshape(shape, order="F" if is_fortran else "C")
-    except Exception as error:  # NumPy's parser raises what its tokenizer does, too
+    except Exception as error:  # NumPy's parser also raises errors of its tokenizer
         raise ValueError(f"not an array as NdarrayCodec writes them: {error}") from None
 
 
@@ -79,7 +79,7 @@ def _fits(value: Any, dtype: np.dtype[Any]) -> bool:
 
 
 def _scalar_decoder(dtype: np.dtype[Any]) -> Callable[[Any], Any]:
-    """Checks; what Arrow has of a column is stored as it is."""
+    """Only checks; the value from Arrow is stored unchanged."""
 
     def decode(value: Any) -> Any:
         if not _fits(value, dtype):
@@ -97,7 +97,7 @@ def _image(value: Any) -> Any:
 
 
 def _decoder(column: str, entry: Any) -> Callable[[Any], Any] | None:
-    """What the schema says of one column; None: as Arrow has it."""
+    """Returns the decoder for one column of the schema; None: unchanged."""
     if not isinstance(entry, Mapping) or entry.get("codec") not in _CODECS:
         raise ValueError(f'schema: column {column!r} needs a "codec": one of {", ".join(_CODECS)}')
     unknown = set(entry) - {"codec", "dtype", "shape"}
@@ -108,7 +108,7 @@ def _decoder(column: str, entry: Any) -> Callable[[Any], Any] | None:
     try:
         dtype = np.dtype(entry["dtype"]) if entry.get("dtype") is not None else None
     except TypeError:
-        raise ValueError(f"schema: column {column!r}: {entry['dtype']!r} is no dtype") from None
+        raise ValueError(f"schema: column {column!r}: {entry['dtype']!r} is not a dtype") from None
     shape = entry.get("shape")
     if shape is not None and not (
         isinstance(shape, (list, tuple)) and all(n is None or isinstance(n, int) for n in shape)
@@ -122,7 +122,7 @@ def _decoder(column: str, entry: Any) -> Callable[[Any], Any] | None:
 
 
 def read_schema(schema: Any) -> dict[str, Any]:
-    """A mapping as it is; a path as the JSON file it names."""
+    """Returns a mapping unchanged; for a path, the contents of the JSON file."""
     if schema is None or isinstance(schema, Mapping):
         return dict(schema or {})
     try:
@@ -142,18 +142,18 @@ class PetastormRows(ParquetRows):
 
         Args:
             path: The folder.
-            schema: Of the columns that are more than Arrow says: a mapping, or a JSON file, of
+            schema: Describes columns whose type Arrow does not show: a mapping, or a JSON file, of
                 ``{"image": {"codec": "ndarray", "dtype": "uint8", "shape": [32, 32, 3]}}``; codec
-                is "ndarray", "compressed_image" (the bytes stay as they are) or "scalar". Without
-                one, binary columns whose first value is an .npy file are arrays.
-            **options: Of Parquet.
+                is "ndarray", "compressed_image" (the bytes are kept) or "scalar". Without a schema,
+                binary columns whose first value is an .npy file are arrays.
+            **options: Options of Parquet.
         """
         self._codecs = None if schema is None else read_schema(schema)
         super().__init__(path, **options)
         self.fingerprint += json.dumps(self._codecs, sort_keys=True, default=str)
 
     def choose_decoders(self, schema: Any) -> arrow_rows.Decoders:
-        """By the user's schema, else by the first row."""
+        """Uses the user's schema, or the first row."""
         if self._codecs is None:
             return self._seen_decoders()
         for name in self._codecs:

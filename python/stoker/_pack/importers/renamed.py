@@ -1,4 +1,4 @@
-"""Rows whose fields get other names."""
+"""Rows with renamed fields."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from stoker._pack.importers.contract import Rows, RowSource, Sample
 
 
 class RenamedRows(RowSource):
-    """The rows of another source, under the names that the user wants."""
+    """The rows of another source, with renamed fields."""
 
     def __init__(self, source: RowSource, names: Mapping[str, str]) -> None:
-        """Takes over ``source``.
+        """Takes ownership of ``source``.
 
         Args:
-            source: Is closed with this.
-            names: From the source's names to new ones; other fields keep theirs.
+            source: Closed together with this.
+            names: New names by the source's names; other fields keep theirs.
         """
         has = ", ".join(map(repr, source.fields))
         for name in names:
@@ -37,13 +37,13 @@ class RenamedRows(RowSource):
         self.fingerprint = f"{source.fingerprint} {sorted(names.items())}"
 
     def read(self, rows: Rows) -> Iterator[list[Sample]]:
-        """As the source reads them."""
+        """Reads rows like the source."""
         names = self._names
         for batch in self._source.read(rows):
             yield [{names.get(name, name): sample[name] for name in sample} for sample in batch]
 
     def notes(self) -> list[str]:
-        """Those of the source."""
+        """Returns the notes of the source."""
         return self._source.notes()
 
     def close(self) -> None:

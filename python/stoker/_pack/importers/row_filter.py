@@ -1,6 +1,6 @@
-"""Row filters as people type them: ``label < 10 and split == 'train'``.
+"""Row filters as typed by users: ``label < 10 and split == 'train'``.
 
-A grammar of its own, with nothing in it that could be run:
+A separate grammar, in which nothing can be executed:
 
     filter     condition { "and" condition }
     condition  column operator literal
@@ -8,7 +8,7 @@ A grammar of its own, with nothing in it that could be run:
     column     a word (letters, digits, "_", "."), or any text in double or back quotes
     literal    a number, true, false, or a text in single or double quotes
 
-A null is neither less, equal, nor unequal to anything: rows that have one are left out. A NaN is
+A null is neither less than, equal, nor unequal to anything: rows with a null are left out. A NaN is
 unequal to every number, and neither less nor greater.
 """
 
@@ -36,7 +36,7 @@ class Condition:
     """A column compared with a literal."""
 
     column: str
-    operator: str  # "==" for "="
+    operator: str  # "=" becomes "=="
     value: bool | int | float | str
 
 
@@ -65,11 +65,11 @@ def _literal(kind: str, token: str) -> bool | int | float | str:
         return _unquoted(token)
     if token in ("true", "false"):
         return token == "true"
-    raise ValueError(f"{token} is no literal: a number, true, false, or a text in quotes")
+    raise ValueError(f"{token} is not a literal: a number, true, false, or a text in quotes")
 
 
 def parse_row_filter(text: str) -> list[Condition]:
-    """The conditions, all of which must hold; ValueError with the place that is not understood."""
+    """Returns the conditions, which must all be true; ValueError shows where parsing failed."""
     tokens = _tokens(text)
     conditions: list[Condition] = []
     while True:
@@ -101,9 +101,9 @@ def parse_row_filter(text: str) -> list[Condition]:
 
 
 def _for_integers(operator: str, value: float, least: int, most: int) -> tuple[str, int]:
-    """The same condition on integers from ``least`` to ``most``, with a literal that is one."""
+    """Returns the condition with an integer literal, for integers from ``least`` to ``most``."""
     whole = value if value in (math.inf, -math.inf) else math.floor(value)
-    if whole != value:  # a fraction: between two integers
+    if whole != value:  # between two integers
         if operator in ("==", "!="):
             whole = math.inf
         else:
@@ -117,7 +117,7 @@ def _for_integers(operator: str, value: float, least: int, most: int) -> tuple[s
 
 
 def _for_floats(operator: str, value: float) -> tuple[str, float]:
-    """The same condition on doubles, of which an integer of many digits may be none."""
+    """Returns the condition for doubles, which cannot represent all integers of many digits."""
     try:
         nearest = float(value)
     except OverflowError:
@@ -132,9 +132,9 @@ def _for_floats(operator: str, value: float) -> tuple[str, float]:
 
 
 def _fitted(condition: Condition, kind: Any, arrow: Any) -> tuple[str, Any]:
-    """Operator and scalar for a column of the Arrow type ``kind``.
+    """Returns operator and scalar for a column of the Arrow type ``kind``.
 
-    Numbers are compared exactly, and not after a cast that some of them do not survive.
+    Numbers are compared exactly, not after a cast that may change them.
     """
     operator, value = condition.operator, condition.value
     if isinstance(value, (int, float)) and not isinstance(value, bool):
@@ -152,7 +152,7 @@ def _fitted(condition: Condition, kind: Any, arrow: Any) -> tuple[str, Any]:
 
 
 def to_arrow(conditions: list[Condition], schema: Any, arrow: Any, compute: Any) -> Any:
-    """As an expression of pyarrow.compute on columns of ``schema``."""
+    """Returns a pyarrow.compute expression on columns of ``schema``."""
     expression = None
     for condition in conditions:
         field = compute.field(condition.column)

@@ -1,8 +1,8 @@
-"""What the schemas of the files of one folder have in common; what would lose values is refused.
+"""Merges the schemas of the files of one folder; refuses what would lose values.
 
-Two files agree on a column if it is of one type in both. Differences that lose nothing pass:
-metadata, nullability, the order of columns, dictionary encoding, large and small forms of text,
-binary and lists, and a column, member or element that is null throughout in one of them.
+Two files agree on a column if it has the same type in both. Differences that lose nothing are
+accepted: metadata, nullability, the order of columns, dictionary encoding, large and small forms of
+text, binary and lists, and a column, member or element that is entirely null in one of them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from stoker._pack.importers.contract import need
 
 _CURE = "the files of a folder must have one schema: convert one, or pack them apart"
 _LEAVE_OUT = ", or leave the column out (columns=, --columns)"
-_SAME = (  # names of types whose values are the same
+_SAME = (  # names of types with the same values
     {"string", "large_string", "string_view"},
     {"binary", "large_binary", "binary_view"},
 )
@@ -45,7 +45,7 @@ def _merge_structs(place: str, one: Any, other: Any, arrow: Any) -> Any:
 
 
 def _merge(place: str, one: Any, other: Any, arrow: Any) -> Any:
-    """The type that holds the values of both."""
+    """Returns the type for the values of both."""
     types = arrow.types
     if one.equals(other) or types.is_null(other):
         return one
@@ -75,7 +75,7 @@ def _merge(place: str, one: Any, other: Any, arrow: Any) -> Any:
 def _check_names(
     columns: Collection[str], first_path: str, first: Any, path: str, schema: Any
 ) -> None:
-    """ValueError for a column that only one of them has; the first has none twice."""
+    """Raises ValueError for a column that only one has, or that is duplicate in ``schema``."""
     for name in columns:
         before, now = (one.names.count(name) for one in (first, schema))
         if now > 1:
@@ -112,11 +112,11 @@ def _merge_all(schemas: Iterable[tuple[str, Any]], columns: Collection[str] | No
 
 
 def merge_schemas(schemas: Iterable[tuple[str, Any]], columns: Collection[str] | None) -> Any:
-    """The types of the columns in all files, as a schema.
+    """Returns the types of the columns in all files, as a schema.
 
     Args:
-        schemas: Paths and schemas of the files; at least one. The first has no column twice.
-        columns: Those that matter, all of which are in files; all if None.
+        schemas: Paths and schemas of the files; at least one. The first has no duplicate columns.
+        columns: The columns to merge, all of which are in files; None for all.
 
     Raises:
         ValueError: Two files differ; the message names both and the column.
@@ -128,7 +128,7 @@ def merge_schemas(schemas: Iterable[tuple[str, Any]], columns: Collection[str] |
 
 
 def check_same(first_path: str, first: Any, path: str, schema: Any) -> None:
-    """ValueError, which names both files, unless the schemas are one but for their metadata."""
+    """Raises ValueError, naming both files, unless the schemas differ only in metadata."""
     if schema.equals(first) and shapes_of(schema) == shapes_of(first):
         return
     try:

@@ -1,4 +1,4 @@
-"""Text through a tokenizer into tokens: one sequence for each document."""
+"""Converts text to tokens with a tokenizer: one sequence per document."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from stoker._pack.importers.contract import (
 )
 from stoker._pack.importers.documents import Documents
 
-_DOCUMENTS_SEEN = 256  # to guess how many tokens a byte makes
+_DOCUMENTS_SEEN = 256  # to estimate tokens per byte
 _BYTES_SEEN = 1 << 20
 _UINT16_ENTRIES = 1 << 16
 
 
 def _load_tokenizer(path: str) -> Any:
-    """As its file has it, but for what would cut or fill documents."""
+    """Loads the tokenizer, without truncation and padding."""
     tokenizers = need("tokenizers", "tokenizers")
     try:
         text = Path(path).read_text(encoding="utf-8")
@@ -44,10 +44,10 @@ def _load_tokenizer(path: str) -> Any:
 
 
 class TokenRows(RowSource):
-    """Documents as arrays of tokens, each with the end-of-document token behind it.
+    """Documents as arrays of tokens, each followed by the end-of-document token.
 
-    uint16 if the vocabulary has at most 65,536 entries, else int32. No other special tokens are
-    added. A document without tokens is the end-of-document token alone; blank lines are no
+    uint16 if the vocabulary has at most 65,536 entries, otherwise int32. No other special tokens
+    are added. A document without tokens is only the end-of-document token; blank lines are not
     documents.
     """
 
@@ -67,9 +67,9 @@ class TokenRows(RowSource):
             path: A file or a folder of .txt or .jsonl.
             tokenizer: The tokenizer.json.
             eod: The token that ends a document.
-            lines: A document for each line of text, not for each file.
-            text_field: Of JSONL.
-            is_jsonl: None: by the endings.
+            lines: A document per line of text, not per file.
+            text_field: For JSONL, the field with the text.
+            is_jsonl: None: detected by the extensions.
         """
         self.path = path
         self.fields = ["tokens"]
@@ -101,7 +101,7 @@ class TokenRows(RowSource):
         )
 
     def _look(self) -> float:
-        """How many tokens a byte makes, from the first documents."""
+        """Returns the tokens per byte, estimated from the first documents."""
         seen_bytes = seen_tokens = documents = 0
         for batch in self.read(range(min(self.count, _DOCUMENTS_SEEN))):
             seen_tokens += sum(len(sample["tokens"]) for sample in batch)
@@ -127,7 +127,7 @@ class TokenRows(RowSource):
             raise _native.CorruptError(f"{self.path}: cannot be tokenized: {error}") from None
 
     def read(self, rows: Rows) -> Iterator[list[Sample]]:
-        """Tokenizes as many documents at a time as are read at a time, on all cores."""
+        """Tokenizes the documents of one read at a time, on all cores."""
         for numbers, texts in self._documents.read(rows):
             encodings = self._encode(numbers, texts)
             samples = []
@@ -146,7 +146,7 @@ class TokenRows(RowSource):
             yield samples
 
     def notes(self) -> list[str]:
-        """What was left out, and how many documents were empty."""
+        """Returns what was left out, and how many documents were empty."""
         lines = left_out_notes(self._documents.left_out, ": no .txt or .jsonl files of this kind")
         if self._empty:
             count = len(self._empty)

@@ -1,0 +1,61 @@
+"""What does not fit, of trees in memory and a checkpoint: collected, and raised at once."""
+
+from __future__ import annotations
+
+from stoker._checkpoint.ranks import Differs
+
+_TOLD_MAX = 10
+
+
+class Misfits:
+    """Places that do not fit, and advice.
+
+    Values that the ranks of a run did not agree on are one line for each tree: where one of them
+    differs, such as the state of a random generator, hundreds do.
+    """
+
+    def __init__(self, source: str) -> None:
+        self._source = source
+        self._lines: list[str] = []
+        self._differing: dict[str, list[tuple[str, Differs]]] = {}  # by the name of the tree
+        self._advice: list[str] = []
+
+    def __len__(self) -> int:
+        return len(self._lines) + sum(map(len, self._differing.values()))
+
+    def add(self, *lines: str) -> None:
+        """One line for each place."""
+        self._lines += lines
+
+    def add_differing(self, path: str, found: Differs) -> None:
+        """A place that each rank has saved another value of."""
+        self._differing.setdefault(path.partition("[")[0], []).append((path, found))
+
+    def advise(self, advice: str) -> None:
+        """What to do; each is told once."""
+        if advice and advice not in self._advice:
+            self._advice.append(advice)
+
+    def raise_all(self) -> None:
+        """ValueError with the first places, and how many there are; nothing if there are none."""
+        if not len(self):
+            return
+        lines = self._lines[:_TOLD_MAX]
+        if len(self._lines) > _TOLD_MAX:
+            lines.append(f"and {len(self._lines) - _TOLD_MAX} more")
+        for tree, places in self._differing.items():
+            path, found = places[0]
+            where = path if len(places) == 1 else f"{path} and {len(places) - 1} more in {tree}"
+            lines.append(found.refusal(where))
+        advice = list(self._advice)
+        if self._differing:
+            names = ", ".join(self._differing)
+            advice.append(
+                f"Leave such trees out of restore() and pass partial=True: {names}. Only a "
+                "stoker.Slice, and what was the same on every rank, can be restored by another "
+                "number of ranks"
+            )
+        if len(self) == 1:
+            raise ValueError(". ".join([*lines, *advice]))
+        head = f"{len(self)} places do not fit {self._source}:"
+        raise ValueError("\n".join(["\n  ".join([head, *lines]), *advice]))
