@@ -124,13 +124,14 @@ std::unique_ptr<Checkpointer> make_checkpointer(const nb::bytes& directory,
 void save(Checkpointer& self, std::uint64_t step, const nb::list& tensors,
           const std::tuple<std::string, std::string, std::string>& texts,
           const std::map<std::string, double>& reference, nb::list begun,
-          const std::optional<std::string>& refusal) {
+          const std::optional<std::string>& refusal, std::optional<double> deadline) {
   SaveRequest request{.step = step,
                       .tensors = save_tensors_of(tensors),
                       .state_json = std::get<0>(texts),
                       .extra_json = std::get<1>(texts),
                       .cursor_json = std::get<2>(texts),
                       .reference = reference};
+  if (deadline) request.deadline = timeout_of(deadline);
   const auto check = [&]() -> Status {
     if (refusal) return Status(Code::invalid_argument, *refusal);
     STOKER_TRY(check_state_json(request.state_json, "the state"));
@@ -212,13 +213,14 @@ void bind_checkpoint(nb::module_& module) {
   nb::class_<Checkpointer>(module, "Checkpointer", "Use stoker.Checkpointer.")
       .def(nb::new_(&make_checkpointer), "directory"_a, "settings"_a)
       .def("save", &save, "step"_a, "tensors"_a, "texts"_a, "reference"_a, "begun"_a,
-           "refusal"_a = nb::none(),
+           "refusal"_a = nb::none(), "deadline"_a = nb::none(),
            nb::sig("def save(self, step: int, tensors: list[tuple[Any, ...]], "
                    "texts: tuple[str, str, str], reference: dict[str, float], "
-                   "begun: list[PendingSave], refusal: str | None = None) -> None"),
+                   "begun: list[PendingSave], refusal: str | None = None, "
+                   "deadline: float | None = None) -> None"),
            "Texts: state, extra, cursor. The tensors' memory may change after the return. Appends "
            "the save to `begun`, even if a signal handler raises. With a refusal the save fails on "
-           "every rank.")
+           "every rank. The deadline is that of the settings if None.")
       .def(
           "wait",
           [](Checkpointer& self, std::optional<double> timeout) {

@@ -27,6 +27,10 @@ using namespace nb::literals;
 namespace stoker::python {
 namespace {
 
+struct MeetingAttempts {
+  std::vector<std::string> nonces;
+};
+
 /// Runs a wait of the core that Ctrl-C can end.
 template <typename Work>
 auto waiting(Work&& work) {
@@ -57,11 +61,12 @@ Result<MeetingOptions> meeting_of(const std::string& directory, const std::strin
 }
 
 /// `launcher`: the rank variable of the program that started the ranks, or "", and `is_job_given`:
-/// the user has named the job, so a different launcher does not mean a different job.
+/// the user has named the job, so a different launcher does not mean a different job. `attempts`:
+/// those of this rank that have failed (meeting.h).
 Session meet(const nb::bytes& directory, const std::string& word,
              const std::tuple<std::string, bool>& launcher,
              const std::tuple<std::uint32_t, std::uint32_t>& ranks, std::optional<double> timeout,
-             const std::shared_ptr<WaitNotices>& notices) {
+             const std::shared_ptr<WaitNotices>& notices, MeetingAttempts& attempts) {
   const std::string path = path_of(directory);
   const Deadline deadline = deadline_after(timeout_of(timeout));
   return session_of(waiting([&]() -> Result<std::unique_ptr<Meeting>> {
@@ -74,6 +79,7 @@ Session meet(const nb::bytes& directory, const std::string& word,
             ". Ranks that were not all started by one process need the same job= on each of them";
     }
     options.siblings = [variable = rank_variable] { return find_siblings(variable); };
+    options.attempts = &attempts.nonces;
     return Meeting::meet(options, deadline);
   }));
 }
@@ -103,6 +109,9 @@ void bind_checkpoint_ranks(nb::module_& module) {
            "after"_a)
       .def("take", &WaitNotices::take,
            "Returns the messages of native threads since the last call.");
+  nb::class_<MeetingAttempts>(module, "MeetingAttempts",
+                              "Failed attempts of this rank to meet the others.")
+      .def(nb::init<>());
   nb::class_<Session>(module, "Session", "A session of ranks, and its messages.")
       .def_prop_ro("token", [](const Session& self) { return self.meeting->session(); })
       .def(
@@ -124,7 +133,7 @@ void bind_checkpoint_ranks(nb::module_& module) {
           "key"_a, "text"_a, "timeout"_a.none(), "Returns the text of rank 0 on every rank.");
   module.def(
       "meet_ranks", &meet, "directory"_a, "word"_a, "launcher"_a, "ranks"_a, "timeout"_a.none(),
-      "notices"_a,
+      "notices"_a, "attempts"_a,
       "Waits for all ranks of the job that `word` identifies. `ranks`: rank and world size.");
   module.def("enter_session", &enter, "directory"_a, "token"_a, "ranks"_a, "notices"_a,
              "Enters a session whose token the ranks have agreed on by other means.");

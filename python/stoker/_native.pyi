@@ -961,9 +961,9 @@ class Checkpointer:
 
     def __init__(self, directory: bytes, settings: CheckpointerSettings) -> None: ...
 
-    def save(self, step: int, tensors: list[tuple[Any, ...]], texts: tuple[str, str, str], reference: dict[str, float], begun: list[PendingSave], refusal: str | None = None) -> None:
+    def save(self, step: int, tensors: list[tuple[Any, ...]], texts: tuple[str, str, str], reference: dict[str, float], begun: list[PendingSave], refusal: str | None = None, deadline: float | None = None) -> None:
         """
-        Texts: state, extra, cursor. The tensors' memory may change after the return. Appends the save to `begun`, even if a signal handler raises. With a refusal the save fails on every rank.
+        Texts: state, extra, cursor. The tensors' memory may change after the return. Appends the save to `begun`, even if a signal handler raises. With a refusal the save fails on every rank. The deadline is that of the settings if None.
         """
 
     def wait(self, timeout: float | None) -> None: ...
@@ -983,6 +983,11 @@ class WaitNotices:
     def take(self) -> list[str]:
         """Returns the messages of native threads since the last call."""
 
+class MeetingAttempts:
+    """Failed attempts of this rank to meet the others."""
+
+    def __init__(self) -> None: ...
+
 class Session:
     """A session of ranks, and its messages."""
 
@@ -995,7 +1000,7 @@ class Session:
     def broadcast(self, key: str, text: str, timeout: float | None) -> str:
         """Returns the text of rank 0 on every rank."""
 
-def meet_ranks(directory: bytes, word: str, launcher: tuple[str, bool], ranks: tuple[int, int], timeout: float | None, notices: WaitNotices) -> Session:
+def meet_ranks(directory: bytes, word: str, launcher: tuple[str, bool], ranks: tuple[int, int], timeout: float | None, notices: WaitNotices, attempts: MeetingAttempts) -> Session:
     """
     Waits for all ranks of the job that `word` identifies. `ranks`: rank and world size.
     """

@@ -129,6 +129,7 @@ class Meetings:
         self._directory, self._ranks, self._job = directory, ranks, job
         self._place = meeting
         self.notices = _native.WaitNotices(_TOLD_AFTER_SECONDS)
+        self._attempts: dict[str, _native.MeetingAttempts] = {}  # failed ones, by word
 
     def meet(self, purpose: str, timeout: float) -> _native.Session:
         """Returns a session of all ranks; the purpose must be the same on each.
@@ -165,9 +166,12 @@ class Meetings:
         word = hashlib.blake2b("\0".join(told).encode(), digest_size=12).hexdigest()
         try:
             launcher = self._job.rank_variable, self._job.is_given
-            return _native.meet_ranks(
-                os.fsencode(place), word, launcher, ranks, timeout, self.notices
+            attempts = self._attempts.setdefault(word, _native.MeetingAttempts())
+            session = _native.meet_ranks(
+                os.fsencode(place), word, launcher, ranks, timeout, self.notices, attempts
             )
+            del self._attempts[word]
+            return session
         except FileExistsError as error:
             raise JobConflict(error.strerror) from None
 

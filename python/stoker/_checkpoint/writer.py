@@ -141,8 +141,11 @@ class Writer:
                 text = str(error) or type(error).__name__
                 text = text.encode(errors="backslashreplace").decode()
                 number = step if type(step) is int and 0 <= step < 2**64 else 0
+                end = time.monotonic() + self._settings.deadline
                 with contextlib.suppress(OSError, ValueError):  # `error` is the cause
-                    self._begin().save(number, [], ("null", "null", "null"), {}, [], text)
+                    native = self._begin()
+                    texts = "null", "null", "null"
+                    native.save(number, [], texts, {}, [], text, _left(end))
             raise
 
     def save(
@@ -165,13 +168,14 @@ class Writer:
             # Wait here and not in native code, so that Ctrl-C ends the wait.
             while len(pendings := self.in_flight()) >= self._in_flight:
                 pendings[0].await_end(None)
-        native = self._begin()
+        end = time.monotonic() + self._settings.deadline
+        native = self._begin()  # the ranks may meet in here, which is part of the deadline
         if self._watcher is None:
             self._watcher = Watcher(self._meetings.notices)
         self._learn_begun()
         self._begun_bytes = sum(m.size_bytes for m in encoder.tensors.values())
         with telling_late():
-            native.save(step, tensors, texts, reference, self._begun)
+            native.save(step, tensors, texts, reference, self._begun, deadline=_left(end))
         self._learn_begun()
         pending = self._newest
         assert pending is not None

@@ -14,4 +14,13 @@ Result<CheckpointDirectory> CheckpointDirectory::make(FileOps& ops, const std::s
   return open(ops, path);
 }
 
+Status with_space_cure(const Status& failure, std::string_view need) {
+  if (failure.code() != Code::no_space) return failure;
+  return Status(failure.code(),
+                std::string(failure.message()) + ". " + std::string(need) +
+                    " a few KiB: delete another file, or, while no run writes, a checkpoint that "
+                    "is not needed (rm -rf DIR/step-N)",
+                failure.os_error());
+}
+
 }  // namespace stoker

@@ -69,4 +69,7 @@ class CheckpointDirectory final : public CheckpointStore {
   std::shared_ptr<const RootDirectory> root_;
 };
 
+/// If `failure` is `no_space`, adds what to do. `need` says what needs the space: "The lock needs".
+Status with_space_cure(const Status& failure, std::string_view need);
+
 }  // namespace stoker

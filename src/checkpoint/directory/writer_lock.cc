@@ -31,12 +31,7 @@ double wall_time_s() {
 
 /// On a full disk even `prune` cannot take the lock, which needs a file and a directory.
 Status with_cure(const Status& failure) {
-  if (failure.code() != Code::no_space) return failure;
-  return Status(failure.code(),
-                std::string(failure.message()) +
-                    ". The lock needs a few KiB: delete another file, or, while no run writes, a "
-                    "checkpoint that is not needed (rm -rf DIR/step-N)",
-                failure.os_error());
+  return with_space_cure(failure, "The lock needs");
 }
 
 }  // namespace

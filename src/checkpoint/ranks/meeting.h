@@ -32,9 +32,14 @@ struct MeetingOptions {
   ProcessIdentity launcher = {};
   std::uint32_t rank = 0;
   std::uint32_t world_size = 1;
-  /// Returns the processes that may be ranks. Rank 0 waits some seconds for them: if two jobs that
-  /// cannot be distinguished start at once, more ranks appear than one job has.
+  /// Returns the processes that may be ranks. Rank 0 waits some seconds for them, at most half of
+  /// its time: if two jobs that cannot be distinguished start at once, more ranks appear than one
+  /// job has.
   std::function<std::vector<std::int64_t>()> siblings = {};
+  /// Nonces of this rank's attempts that have failed; meet() appends its own. If rank 0 has counted
+  /// one of them as a member just when the attempt ended, the next attempt joins that session.
+  /// Null: every attempt is the first.
+  std::vector<std::string>* attempts = nullptr;
   nanoseconds ttl = std::chrono::seconds(60);  ///< Heartbeats are sent within it.
   /// Sleeps; an error ends the wait. Empty: sleep_for().
   std::function<Status(nanoseconds)> pause = {};
@@ -82,6 +87,7 @@ class Meeting {
   explicit Meeting(const MeetingOptions& options);
   Status make_claim();
   Status try_claim();
+  Status claim_again_as(const std::string& nonce);
   Status start_heart();
   void keep_beating(std::stop_token stop);
   RankClaim own_claim() const;
@@ -90,7 +96,7 @@ class Meeting {
 
   const MeetingOptions options_;
   const PathAt directory_;
-  const std::string nonce_;
+  std::string nonce_;
   const ProcessIdentity process_;
   std::string session_;
   std::vector<std::string> members_;  // nonces, by rank; empty after enter()

@@ -83,6 +83,8 @@ struct SaveRequest {
   /// An error found before save() was called. It fails the save on every rank; otherwise the other
   /// ranks would wait for this one until their deadlines.
   Status refusal = {};
+  /// Time limit of this save, instead of CheckpointerOptions::deadline.
+  std::optional<nanoseconds> deadline = {};
 };
 
 enum class SaveStage : std::uint8_t { idle, writing, committing };

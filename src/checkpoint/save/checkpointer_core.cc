@@ -243,7 +243,7 @@ void Checkpointer::Core::settle(const Verdict& verdict) {
 
 Result<Pending> Checkpointer::Core::save(SaveRequest request) {
   auto job = std::make_shared<SaveJob>();
-  job->deadline = deadline_after(options_.deadline);
+  job->deadline = deadline_after(request.deadline.value_or(options_.deadline));
   job->request = std::move(request);
   job->pending = std::make_shared<PendingState>(job->request.step);
   const std::string context = "save step " + std::to_string(job->request.step);

@@ -161,6 +161,11 @@ EndMessage SaveWorker::follow(SaveJob& job, const Result<WrittenPart>& written) 
                                             .staging = job.staging_name,
                                             .step = job.request.step,
                                             .part = written->part});
+  if (outcome == SaveOutcome::unknown)
+    silence = Status(silence.code(),
+                     std::string(silence.message()) +
+                         ". Rank 0 may have committed the checkpoint: the outcome is unknown",
+                     silence.os_error());
   return {.outcome = outcome, .failure = silence};
 }
 

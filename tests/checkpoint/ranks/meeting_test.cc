@@ -81,6 +81,14 @@ class MeetingTest : public ::testing::Test {
       EXPECT_NE(status.message().find(pid), std::string_view::npos) << status.message();
   }
 
+  /// Whether a file of the meeting begins like this.
+  bool has(const std::string& prefix) const {
+    std::error_code gone;
+    for (const auto& entry : fs::directory_iterator(folder_, gone))
+      if (entry.path().filename().string().starts_with(prefix)) return true;
+    return false;
+  }
+
   const testing::TempDir dir_;
   const CheckpointDirectory run_ = opened(dir_.path());
   const std::string folder_ = dir_.file(".meeting-test");
@@ -259,6 +267,43 @@ TEST_F(MeetingTest, siblings_that_say_nothing_are_not_waited_for_longer_than_tha
   EXPECT_GE(Clock::now() - began, milliseconds(200));
 }
 
+TEST_F(MeetingTest, siblings_that_say_nothing_leave_half_of_the_time) {
+  MeetingOptions leader = options(0, 2);
+  leader.settle = kForever;
+  leader.siblings = [] { return std::vector<std::int64_t>{101, 999}; };
+  expect_one_session(meet_all({leader, options(1, 2)}, deadline_after(std::chrono::seconds(2))));
+}
+
+TEST_F(MeetingTest, a_rank_that_gave_up_when_it_was_counted_joins_the_session_later) {
+  std::atomic<bool> is_complete = false;
+  std::vector<std::string> attempts;
+  MeetingOptions hasty = options(1, 2);
+  hasty.attempts = &attempts;
+  // Once it is ready it sleeps until rank 0 has its session, and gives up without another look.
+  hasty.pause = [&](nanoseconds) {
+    if (!has("ready-1-")) return Status();
+    while (!is_complete) std::this_thread::yield();
+    return Status(Code::cancelled, "gave up");
+  };
+  std::unique_ptr<Meeting> leader;
+  Met first = Status(Code::not_found, "");
+  {
+    std::jthread one([&] { first = Meeting::meet(hasty, in_the_end()); });
+    Met met = Meeting::meet(options(0, 2), in_the_end());
+    is_complete = true;
+    ASSERT_TRUE(met.ok()) << met.status().message();
+    leader = *std::move(met);
+  }
+  ASSERT_EQ(first.status().code(), Code::cancelled) << "it left without its session";
+  hasty.pause = {};
+  const Met second = Meeting::meet(hasty, in_the_end());
+  ASSERT_TRUE(second.ok()) << second.status().message();
+  EXPECT_EQ((*second)->session(), leader->session());
+  const auto follower = (*second)->make_coordinator();
+  ASSERT_TRUE((*follower)->gather("k", "from 1", in_the_end()).ok());
+  EXPECT_EQ((*(*leader->make_coordinator())->gather("k", "", in_the_end()))[1], "from 1");
+}
+
 TEST_F(MeetingTest, siblings_that_are_there_are_not_waited_for) {
   MeetingOptions leader = options(0, 2);
   leader.settle = kForever;
@@ -280,12 +325,6 @@ TEST_F(MeetingTest, what_dead_processes_have_left_does_not_matter) {
       static_cast<void>(Meeting::meet(dead, in_the_end()));  // rank 2 never comes
       ::_exit(0);
     }
-    const auto has = [&](const std::string& prefix) {
-      std::error_code gone;
-      for (const auto& entry : fs::directory_iterator(folder_, gone))
-        if (entry.path().filename().string().starts_with(prefix)) return true;
-      return false;
-    };
     while (!has("ready-1-")) std::this_thread::yield();
     for (const pid_t child : children) {
       ::kill(child, SIGKILL);
