@@ -90,11 +90,11 @@ Result<nb::object> make_unnamed(const FieldView& field, std::string_view name,
                                 const ShardFormat& format, nb::handle owner) {
   if (field.type == FieldType::bytes) return make_bytes(field.bytes, owner);
   if (field.type == FieldType::text || field.type == FieldType::json) {
-    if (format.has_name_types)
+    if (field.is_implied)
       if (const auto integer = tar_integer(field, name)) return nb::object(nb::int_(*integer));
     Result<nb::object> value = field.type == FieldType::text ? make_text(field) : make_json(field);
     // In a tar the type is only implied by the extension.
-    if (!value.ok() && format.has_name_types) return make_bytes(field.bytes, owner);
+    if (!value.ok() && field.is_implied) return make_bytes(field.bytes, owner);
     return value;
   }
   if (field.dtype == kBytesListDtype) return make_bytes_list(field, owner);

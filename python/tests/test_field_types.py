@@ -214,13 +214,19 @@ def test_a_name_that_implies_another_type_does_not_change_the_value(tmp_path: Pa
         "y.json": "007",
         "inx": 3,
         "txt": "plain",
+        "id": "007",
+        "a.id": "+12",
     }
     stoker.ingest([sample, sample], tmp_path / "out")
     for found in stoker.Dataset(tmp_path / "out"):
         values = {name: value for name, value in found.items() if not name.startswith("__")}
         assert values == sample
         assert type(values["cls"]) is bool
-    (tmp_path / "a.jsonl").write_text('{"text":"hello","cls":"cat"}\n{"text":5,"cls":3}\n')
+    (tmp_path / "a.jsonl").write_text(
+        '{"text":"hello","cls":"cat","id":"007"}\n{"text":5,"cls":3,"id":"8"}\n'
+    )
     stoker.pack(tmp_path / "a.jsonl", tmp_path / "rows")
-    rows = [(row["text"], row["cls"]) for row in stoker.Dataset(tmp_path / "rows")]
-    assert rows == [("hello", "cat"), (5, 3)]
+    run("convert", tmp_path / "rows", tmp_path / "again", "--format", "tar")
+    for place in ("rows", "again"):
+        rows = [(row["text"], row["cls"], row["id"]) for row in stoker.Dataset(tmp_path / place)]
+        assert rows == [("hello", "cat", "007"), (5, 3, "8")]

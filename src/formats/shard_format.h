@@ -52,6 +52,7 @@ struct FieldView {
   FieldType type = FieldType::bytes;
   std::string_view dtype = {};                ///< For `array`: NumPy's name ("<f4").
   std::span<const std::uint64_t> shape = {};  ///< For `array`; {1} marks one number as a list.
+  bool is_implied = false;  ///< Only the name implies the type: the bytes may be something else.
 };
 
 /// One sample. Reused for many records: clear() keeps the memory of `fields`. Can be moved but not

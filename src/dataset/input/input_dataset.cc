@@ -85,8 +85,7 @@ class DatasetSource final : public PackInput {
         continue;
       }
       // A field whose type the manifest tells is encoded by its type.
-      if (dataset_->source().shard_format().has_name_types &&
-          field.type == type_of_extension(field.name)) {
+      if (field.is_implied) {
         columns.emplace_back(field.name, internal::mds_encoding_of_extension(field.name));
         continue;
       }

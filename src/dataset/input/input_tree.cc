@@ -85,7 +85,8 @@ class TreeSource final : public PackInput {
       view.key = name.key;
       STOKER_ASSIGN(const std::span<const std::byte> bytes, read_file(files[i], out.files[i]));
       const std::string_view field = view.keep(lower(name.extension));
-      view.fields.push_back({.name = field, .bytes = bytes, .type = type_of_extension(field)});
+      view.fields.push_back(
+          {.name = field, .bytes = bytes, .type = type_of_extension(field), .is_implied = true});
     }
     if (has_classes_) {
       const std::int64_t number = class_of(sample);

@@ -114,8 +114,7 @@ Result<ManifestFile> describe_file(const PathAt& directory, const std::string& n
 
 /// Whether a reader without the manifest gives the field this type.
 bool is_implied(std::string_view name, FieldType type) {
-  return type == type_of_extension(name) ||
-         (type == FieldType::int64 && is_integer_extension(name));
+  return type == (is_integer_extension(name) ? FieldType::int64 : type_of_extension(name));
 }
 
 /// The common types of the fields of all shards, without those that names imply; none if a shard

@@ -1,11 +1,16 @@
 #include "dataset/pack/pack_shard.h"
 
+#include <charconv>
+#include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "dataset/pack/pack_prefetch.h"
 #include "formats/table/shard_formats.h"
+#include "formats/webdataset/webdataset_names.h"
 
 namespace stoker {
 namespace {
@@ -73,6 +78,17 @@ Status publish_all(FileOps& ops, const PathAt& path, ShardOutput& shard,
   return {};
 }
 
+/// Whether a reader that takes the text for an integer, because of its name, loses nothing: not
+/// "007".
+bool is_integer_text(const FieldView& field) {
+  if (!is_integer_extension(field.name)) return false;
+  const std::string_view text(reinterpret_cast<const char*>(field.bytes.data()),
+                              field.bytes.size());
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && std::to_string(value) == text;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<ShardPacker>> ShardPacker::make(FileOps& ops,
@@ -102,6 +118,7 @@ Status ShardPacker::append(SampleView& sample) {
 void ShardPacker::add_types(const SampleView& sample, std::span<const FieldType> types) {
   for (std::size_t i = 0; i < types.size(); ++i) {
     const FieldView& field = sample.fields[i];
+    if (field.is_implied || (types[i] == FieldType::text && is_integer_text(field))) continue;
     // Several numbers, and arrays, are a NumPy file now.
     const bool is_file = types[i] != FieldType::bytes && field.type == FieldType::bytes;
     add_field_type(*types_, field.name, is_file ? FieldType::array : types[i]);

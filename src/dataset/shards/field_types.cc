@@ -98,6 +98,7 @@ class TypedReader final : public ShardReader {
       if (type == types_.end()) continue;
       if (const Status status = make_typed(field, type->second, out); !status.ok())
         return status.with_context("field " + quote_for_message(field.name));
+      field.is_implied = false;
     }
     return {};
   }

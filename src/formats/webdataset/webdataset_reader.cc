@@ -128,6 +128,7 @@ class Splitter : public TarEntrySink {
     if (is_reserved_field(field.name)) return refuse_reserved(entry);
     field.bytes = record_.subspan(entry.data.offset_bytes - offset_bytes_, entry.data.size_bytes);
     field.type = type_of_extension(field.name);
+    field.is_implied = true;
     out_.fields.push_back(field);
     return {};
   }
