@@ -200,7 +200,7 @@ void bind_pending(nb::module_& module) {
       .def(
           "check", [](const Pending& self) { raise_if_failed(self.wait(nanoseconds(0))); },
           "Raises the error of the save, if it failed.")
-      .def("set_told", &Pending::set_told,
+      .def("set_reported", &Pending::set_reported,
            "Marks the error as reported: the checkpointer does not raise it again.");
 }
 

@@ -107,15 +107,15 @@ nb::tuple restore(const nb::bytes& directory, const std::string& name, bool fini
                   const std::tuple<nb::callable, nb::callable>& trial,
                   std::optional<double> timeout) {
   const std::string path = path_of(directory);
-  const RestoreWish wish{.path = path,
-                         .open = [&path]() -> Result<StoreHandle> {
-                           STOKER_ASSIGN(const CheckpointDirectory opened,
-                                         CheckpointDirectory::open(posix_file_ops(), path));
-                           return StoreHandle(opened);
-                         },
-                         .name = name,
-                         .finite = finite,
-                         .reader = {.engine = make_engine_factory(engine_setting())}};
+  const RankRequest request{.path = path,
+                            .open = [&path]() -> Result<StoreHandle> {
+                              STOKER_ASSIGN(const CheckpointDirectory opened,
+                                            CheckpointDirectory::open(posix_file_ops(), path));
+                              return StoreHandle(opened);
+                            },
+                            .name = name,
+                            .finite = finite,
+                            .reader = {.engine = make_engine_factory(engine_setting())}};
   PythonTrial python(std::get<0>(trial), std::get<1>(trial));
   const std::shared_ptr<Coordinator> coordinator =
       session ? session->coordinator : std::shared_ptr<Coordinator>(make_single_coordinator());
@@ -123,7 +123,7 @@ nb::tuple restore(const nb::bytes& directory, const std::string& name, bool fini
   const Interrupts interrupts;
   bool is_heard = false;
   const Result<RestoreAgreement::Outcome> outcome = without_gil([&] {
-    Result<RestoreAgreement::Outcome> restored = agreement.restore(wish, python.trial());
+    Result<RestoreAgreement::Outcome> restored = agreement.restore(request, python.trial());
     is_heard = agreement.take_leave();
     return restored;
   });

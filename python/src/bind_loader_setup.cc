@@ -77,61 +77,61 @@ void bind_part(nb::module_& module) {
           "The fingerprint as version 0.1 computed it.");
 }
 
-void set_tail(LoaderWish& wish, const std::optional<std::string>& name) {
-  wish.tail.reset();
-  if (name) wish.tail = value_or_raise(parse_tail(*name));
+void set_tail(LoaderRequest& request, const std::optional<std::string>& name) {
+  request.tail.reset();
+  if (name) request.tail = value_or_raise(parse_tail(*name));
 }
 
-void set_on_error(LoaderWish& wish, const std::string& name) {
+void set_on_error(LoaderRequest& request, const std::string& name) {
   if (name != "raise" && name != "skip") throw nb::value_error(R"(on_error is "raise" or "skip")");
-  wish.on_error = name == "skip" ? OnError::skip : OnError::raise;
+  request.on_error = name == "skip" ? OnError::skip : OnError::raise;
 }
 
-/// Names and meanings are those of LoaderWish in loader_setup.h.
-void bind_wish(nb::module_& module) {
-  nb::class_<LoaderWish>(module, "LoaderWish", "The settings that a loader is asked for.")
+/// Names and meanings are those of LoaderRequest in loader_setup.h.
+void bind_request(nb::module_& module) {
+  nb::class_<LoaderRequest>(module, "LoaderRequest", "The settings that a loader is asked for.")
       .def(
           "__init__",
-          [](LoaderWish* self, const std::vector<LoaderPart>& parts, const OrderOptions& order) {
-            new (self) LoaderWish{.parts = parts, .order = order, .end_epoch = std::nullopt};
+          [](LoaderRequest* self, const std::vector<LoaderPart>& parts, const OrderOptions& order) {
+            new (self) LoaderRequest{.parts = parts, .order = order, .end_epoch = std::nullopt};
           },
           "parts"_a, "order"_a)
       .def(
           "set_items",
-          [](LoaderWish& self, const Items& items, bool per_epoch) {
+          [](LoaderRequest& self, const Items& items, bool per_epoch) {
             self.items = vector_of(items);
             self.has_items_per_epoch = per_epoch;
           },
           "items"_a, "per_epoch"_a,
           nb::sig("def set_items(self, items: NDArray[numpy.uint64], per_epoch: bool) -> None"))
-      .def_rw("batch_size", &LoaderWish::batch_size)
-      .def_rw("global_batch_size", &LoaderWish::global_batch_size)
-      .def_rw("rank", &LoaderWish::rank)
-      .def_rw("world_size", &LoaderWish::world_size)
-      .def_rw("local_world_size", &LoaderWish::local_world_size)
+      .def_rw("batch_size", &LoaderRequest::batch_size)
+      .def_rw("global_batch_size", &LoaderRequest::global_batch_size)
+      .def_rw("rank", &LoaderRequest::rank)
+      .def_rw("world_size", &LoaderRequest::world_size)
+      .def_rw("local_world_size", &LoaderRequest::local_world_size)
       .def("set_tail", &set_tail, "name"_a.none())
-      .def_rw("memory_bytes", &LoaderWish::memory_bytes, nb::arg().none())
-      .def_rw("fields", &LoaderWish::fields)
+      .def_rw("memory_bytes", &LoaderRequest::memory_bytes, nb::arg().none())
+      .def_rw("fields", &LoaderRequest::fields)
       .def("set_on_error", &set_on_error, "name"_a)
-      .def_rw("threads", &LoaderWish::threads)
-      .def_rw("depth", &LoaderWish::depth)
+      .def_rw("threads", &LoaderRequest::threads)
+      .def_rw("depth", &LoaderRequest::depth)
       .def(
           "set_engine",
-          [](LoaderWish& self, const std::string& name) {
+          [](LoaderRequest& self, const std::string& name) {
             self.engine = value_or_raise(parse_engine_kind(name));
           },
           "name"_a)
       .def(
           "set_held_limits",
-          [](LoaderWish& self, double warning_s, double limit_s) {
+          [](LoaderRequest& self, double warning_s, double limit_s) {
             self.held_warning = seconds_of(warning_s);
             self.held_limit = seconds_of(limit_s);
           },
           "warning_s"_a, "limit_s"_a);
 }
 
-LoaderSetup make_setup(const LoaderWish& wish) {
-  Result<LoaderSetup> made = without_gil([&] { return LoaderSetup::make(wish); });
+LoaderSetup make_setup(const LoaderRequest& request) {
+  Result<LoaderSetup> made = without_gil([&] { return LoaderSetup::make(request); });
   raise_for_batch(made.status());
   return *std::move(made);
 }
@@ -145,9 +145,9 @@ void resume(LoaderSetup& setup, const Cursor& saved, const std::vector<std::stri
 
 void bind_loader_setup(nb::module_& module) {
   bind_part(module);
-  bind_wish(module);
+  bind_request(module);
   nb::class_<LoaderSetup>(module, "LoaderSetup", "A loader that can run from any of its cursors.")
-      .def_static("make", &make_setup, "wish"_a,
+      .def_static("make", &make_setup, "request"_a,
                   "Checks the settings and fills in the rest. May read a sample.")
       .def("cursor", &LoaderSetup::cursor, "epoch"_a, "position"_a, "Returns a cursor of this run.")
       .def("wanted", &LoaderSetup::wanted, "saved"_a,

@@ -538,7 +538,7 @@ class LoaderPart:
     def old_fingerprint(self) -> str:
         """The fingerprint as version 0.1 computed it."""
 
-class LoaderWish:
+class LoaderRequest:
     """The settings that a loader is asked for."""
 
     def __init__(self, parts: Sequence[LoaderPart], order: OrderOptions) -> None: ...
@@ -611,7 +611,7 @@ class LoaderSetup:
     """A loader that can run from any of its cursors."""
 
     @staticmethod
-    def make(wish: LoaderWish) -> LoaderSetup:
+    def make(request: LoaderRequest) -> LoaderSetup:
         """Checks the settings and fills in the rest. May read a sample."""
 
     def cursor(self, epoch: int, position: int) -> Cursor:
@@ -953,7 +953,7 @@ class PendingSave:
     def check(self) -> None:
         """Raises the error of the save, if it failed."""
 
-    def set_told(self) -> None:
+    def set_reported(self) -> None:
         """Marks the error as reported: the checkpointer does not raise it again."""
 
 class Checkpointer:

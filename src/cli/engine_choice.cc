@@ -14,9 +14,9 @@ Result<EngineKind> choose_engine(const std::string& flag) {
     Result<EngineKind> kind = parse_engine_kind(flag);
     return kind.ok() ? kind : kind.status().with_context("--engine");
   }
-  const char* wish = std::getenv(kEngineVariable);
-  if (wish == nullptr || *wish == '\0') return EngineKind::automatic;
-  Result<EngineKind> kind = parse_engine_kind(wish);
+  const char* setting = std::getenv(kEngineVariable);
+  if (setting == nullptr || *setting == '\0') return EngineKind::automatic;
+  Result<EngineKind> kind = parse_engine_kind(setting);
   return kind.ok() ? kind : kind.status().with_context(kEngineVariable);
 }
 

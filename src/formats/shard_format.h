@@ -194,7 +194,7 @@ struct ShardFormat {
   bool has_lists = false;       ///< Numbers are always lists: one number is a list of one.
   bool has_columns = false;     ///< A writer must be given the columns first.
   bool is_array = false;        ///< A sample is one array of numbers and nothing else.
-  bool is_silent = false;       ///< Files do not state their dtype: the manifest does.
+  bool lacks_dtype = false;     ///< Files do not state their dtype: the manifest does.
   bool has_index_json = false;  ///< A dataset is a directory with an index.json to open it by.
   bool keeps_folders = false;   ///< Shards of the same name in different folders are distinct.
 

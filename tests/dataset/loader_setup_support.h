@@ -15,22 +15,22 @@ namespace stoker::testing {
 
 using Items = std::vector<std::uint64_t>;
 
-inline LoaderWish wish_for(const std::shared_ptr<const Dataset>& dataset, Shuffle shuffle,
-                           std::uint64_t batch) {
+inline LoaderRequest wish_for(const std::shared_ptr<const Dataset>& dataset, Shuffle shuffle,
+                              std::uint64_t batch) {
   return {.parts = {{.dataset = dataset}},
           .order = {.shuffle = shuffle, .seed = 7},
           .global_batch_size = batch,
           .threads = 2};
 }
 
-inline LoaderSetup make_setup(LoaderWish wish) {
-  auto made = LoaderSetup::make(std::move(wish));
+inline LoaderSetup make_setup(LoaderRequest request) {
+  auto made = LoaderSetup::make(std::move(request));
   EXPECT_TRUE(made.ok()) << made.status().message();
   return *std::move(made);
 }
 
-inline std::string refusal(LoaderWish wish) {
-  const auto made = LoaderSetup::make(std::move(wish));
+inline std::string refusal(LoaderRequest request) {
+  const auto made = LoaderSetup::make(std::move(request));
   EXPECT_EQ(made.status().code(), Code::invalid_argument);
   return std::string(made.status().message());
 }

@@ -128,7 +128,7 @@ class Pending(concurrent.futures.Future[str]):
         if not self.await_end(timeout):
             raise LateError(f"save step {self.step}: not over after {timeout} s")
         self.is_read = True
-        self._native.set_told()
+        self._native.set_reported()
 
     def await_end(self, timeout: float | None) -> bool:
         """Waits at most ``timeout`` seconds; returns whether the save has ended.

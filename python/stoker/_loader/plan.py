@@ -35,25 +35,25 @@ class Settings:
     depth: int | Literal["auto"]
     held_limits_s: tuple[float, float]
 
-    def put_into(self, wish: _native.LoaderWish) -> None:
+    def put_into(self, request: _native.LoaderRequest) -> None:
         """Checks arguments by name; the core checks the rest."""
         for name in ("batch_size", "global_batch_size"):
             if (given := getattr(self, name)) is not None:
-                setattr(wish, name, whole_number(name, given, 1, _BATCH_MAX))
+                setattr(request, name, whole_number(name, given, 1, _BATCH_MAX))
         if self.tail is not None and self.tail not in _TAILS:
             raise ValueError(f"tail={self.tail!r}: one of {', '.join(_TAILS)}")
-        wish.set_tail(self.tail)
-        wish.set_on_error(self.on_error)
-        wish.threads = _count_of("threads", self.threads, _THREADS_MAX)
-        wish.depth = _count_of("depth", self.depth, _DEPTH_MAX)
-        wish.set_held_limits(*self.held_limits_s)
+        request.set_tail(self.tail)
+        request.set_on_error(self.on_error)
+        request.threads = _count_of("threads", self.threads, _THREADS_MAX)
+        request.depth = _count_of("depth", self.depth, _DEPTH_MAX)
+        request.set_held_limits(*self.held_limits_s)
         if isinstance(self.memory_bytes, str):
-            wish.memory_bytes = _native.parse_bytes(self.memory_bytes)
+            request.memory_bytes = _native.parse_bytes(self.memory_bytes)
         elif self.memory_bytes is not None:
-            wish.memory_bytes = whole_number("memory_bytes", self.memory_bytes)
+            request.memory_bytes = whole_number("memory_bytes", self.memory_bytes)
         if engine := os.environ.get("STOKER_ENGINE"):
             try:
-                wish.set_engine(engine)
+                request.set_engine(engine)
             except ValueError as error:
                 raise ValueError(f"STOKER_ENGINE: {error}") from None
 
@@ -87,14 +87,14 @@ class LoaderPlan:
         ranks: Ranks,
         settings: Settings,
     ) -> None:
-        wish = _native.LoaderWish(parts.natives, order)
-        wish.fields = parts.fields(columns)
-        wish.rank, wish.world_size = ranks.rank, ranks.world_size
-        wish.local_world_size = ranks.local_world_size
-        settings.put_into(wish)
+        request = _native.LoaderRequest(parts.natives, order)
+        request.fields = parts.fields(columns)
+        request.rank, request.world_size = ranks.rank, ranks.world_size
+        request.local_world_size = ranks.local_world_size
+        settings.put_into(request)
         if given is not None:
-            wish.set_items(given.items(0), given.is_per_epoch)
-        self._setup = _native.LoaderSetup.make(wish)
+            request.set_items(given.items(0), given.is_per_epoch)
+        self._setup = _native.LoaderSetup.make(request)
         self._parts = parts
         self._given = given
         self._columns = columns

@@ -29,8 +29,8 @@ Result<std::uint64_t> choose_bytes_max(const CliffBenchOptions& options) {
 }
 
 std::uint64_t choose_window_bytes(std::uint64_t bytes_max) {
-  const std::uint64_t wished = bytes_max / kWindowCountMin / kBlockBytes * kBlockBytes;
-  return std::clamp<std::uint64_t>(wished, kBlockBytes, CliffBenchOptions::kWindowBytesMax);
+  const std::uint64_t wanted = bytes_max / kWindowCountMin / kBlockBytes * kBlockBytes;
+  return std::clamp<std::uint64_t>(wanted, kBlockBytes, CliffBenchOptions::kWindowBytesMax);
 }
 
 bool is_sure(const CliffReport& report) {

@@ -46,18 +46,18 @@ const CatalogStep* Catalog::newest_finite() const noexcept {
 
 void CatalogReader::forget(const std::string& name) {
   lines_.erase(name);
-  hearsay_.erase(name);
+  unverified_.erase(name);
   std::erase_if(known_, [&](const Known& known) { return known.step.name == name; });
 }
 
-void CatalogReader::forget_hearsay() {
+void CatalogReader::forget_unverified() {
   has_read_file_ = true;
-  for (const std::string& name : std::set<std::string>(hearsay_)) forget(name);
+  for (const std::string& name : std::set<std::string>(unverified_)) forget(name);
 }
 
 void CatalogReader::learn(const CatalogLine& line) {
   lines_.insert_or_assign(line.name, line);
-  hearsay_.erase(line.name);
+  unverified_.erase(line.name);
 }
 
 std::string tell_others(const Catalog& catalog, std::string_view name) {
@@ -111,7 +111,7 @@ Result<CatalogStep> CatalogReader::look_at(const StoredStep& stored, const StepN
   const auto line = lines_.find(name);
   if (file.ok() && line != lines_.end() && line->second.is_of(*file)) {
     step.summary = std::make_shared<const StepSummary>(line->second.summary);
-    step.is_hearsay = hearsay_.contains(name);
+    step.is_unverified = unverified_.contains(name);
   } else if (const Result<CheckpointManifest> manifest = store_->read_manifest(name);
              manifest.ok()) {
     step.summary = std::make_shared<const StepSummary>(summarize(*manifest));
@@ -145,7 +145,7 @@ Result<Catalog> CatalogReader::list_once(Recheck recheck) {
   STOKER_ASSIGN(const std::vector<StoredStep> names, store_->list_steps());
   if (!std::exchange(has_read_file_, true)) {
     lines_ = store_->read_catalog();
-    for (const auto& [name, line] : lines_) hearsay_.insert(name);
+    for (const auto& [name, line] : lines_) unverified_.insert(name);
   }
   // `names` and `known` are both sorted by name. A writer lists for every save, so a known step
   // must cost next to nothing.
@@ -216,7 +216,7 @@ Result<Catalog> CatalogReader::list_newest(Recheck recheck) {
     STOKER_ASSIGN(Catalog catalog, list(recheck));
     bool is_read = true;
     for (const CatalogStep* step : {catalog.newest(), catalog.find(catalog.latest)}) {
-      if (step == nullptr || !step->is_hearsay) continue;
+      if (step == nullptr || !step->is_unverified) continue;
       forget(step->name);
       is_read = false;
     }

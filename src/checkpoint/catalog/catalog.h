@@ -27,7 +27,7 @@ struct CatalogStep {
   std::shared_ptr<const StepSummary> lost = {};  ///< If summary is null: the last known one.
   bool has_new_nonfinite = false;                ///< Set by mark_nonfinite().
   /// The summary is from the catalog file, and the manifest was not read.
-  bool is_hearsay = false;
+  bool is_unverified = false;
 
   bool is_valid() const noexcept { return summary != nullptr; }
   bool is_superseded() const noexcept { return parsed.superseded_generation.has_value(); }
@@ -82,7 +82,7 @@ class CatalogReader {
   /// Makes the next list() read the manifest of this checkpoint.
   void forget(const std::string& name);
   /// Makes the next list() read all manifests that were not read yet, and ignore the catalog file.
-  void forget_hearsay();
+  void forget_unverified();
 
   /// The lines of the checkpoints that the last list() has found; for a new catalog file.
   const CatalogLines& lines() const noexcept { return lines_; }
@@ -102,7 +102,7 @@ class CatalogReader {
   StoreHandle store_;
   bool has_read_file_ = false;
   CatalogLines lines_;
-  std::set<std::string> hearsay_;  // names whose lines are from the catalog file
+  std::set<std::string> unverified_;  // names whose lines are from the catalog file
   std::map<std::string, std::shared_ptr<const StepSummary>> lost_;  // of damaged checkpoints
   std::vector<Known> known_;                                        // by name
 };

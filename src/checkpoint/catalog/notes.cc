@@ -68,7 +68,7 @@ Status find_checkpoint(const CheckpointStore& store, const NotedCheckpoint& want
              (wanted.line.empty() || there.summary->line == wanted.line);
     });
     if (found == catalog.steps.end()) break;
-    if (!found->is_hearsay) return {};
+    if (!found->is_unverified) return {};
     reader.forget(found->name);
   }
   return Status(Code::not_found, store.path() + "/" + step_name(wanted.step) + ": generation " +

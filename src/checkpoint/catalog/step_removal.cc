@@ -68,7 +68,7 @@ Result<RemovalDecision> decide_removals(const CheckpointStore& store, const Rete
     RetentionChoice choice = choose_retention(decision.catalog, decision.notes, rules);
     bool is_read = true;
     for (const std::string& name : choice.decisive) {
-      if (!decision.catalog.find(name)->is_hearsay) continue;
+      if (!decision.catalog.find(name)->is_unverified) continue;
       catalog.forget(name);
       is_read = false;
     }

@@ -71,10 +71,11 @@ Status Meeting::try_claim() {
   return {};
 }
 
-Status Meeting::start_heart() {
+Status Meeting::start_heartbeat() {
   if (options_.ttl <= nanoseconds(0)) return {};
   try {
-    heart_ = std::make_unique<std::jthread>([this](std::stop_token stop) { keep_beating(stop); });
+    heartbeat_ =
+        std::make_unique<std::jthread>([this](std::stop_token stop) { keep_beating(stop); });
   } catch (const std::system_error& error) {
     return Status(Code::unavailable,
                   std::string("cannot start the meeting thread: ") + error.what());
@@ -119,7 +120,7 @@ Result<std::unique_ptr<Meeting>> Meeting::meet(const MeetingOptions& options, De
   if (!met.ok()) return with_space_cure(met.status(), kNeed);
   meeting->session_ = *met;
   meeting->has_met_ = true;
-  STOKER_TRY(meeting->start_heart());
+  STOKER_TRY(meeting->start_heartbeat());
   return meeting;
 }
 
@@ -129,7 +130,7 @@ Result<std::unique_ptr<Meeting>> Meeting::enter(const MeetingOptions& options,
   meeting->session_ = session;
   meeting->has_met_ = true;
   if (const Status made = meeting->make_claim(); !made.ok()) return with_space_cure(made, kNeed);
-  STOKER_TRY(meeting->start_heart());
+  STOKER_TRY(meeting->start_heartbeat());
   return meeting;
 }
 
@@ -168,10 +169,10 @@ Status Meeting::find_loss(std::uint32_t rank) const {
 
 Meeting::~Meeting() {
   if (!guard_.is_here()) {
-    static_cast<void>(heart_.release());
+    static_cast<void>(heartbeat_.release());
     return;
   }
-  heart_.reset();
+  heartbeat_.reset();
   if (claim_ == nullptr) return;
   FileOps& ops = options_.place.ops();
   // What is not removed here is swept by a writer (MeetingSweep).

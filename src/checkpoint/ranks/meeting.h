@@ -88,7 +88,7 @@ class Meeting {
   Status make_claim();
   Status try_claim();
   Status claim_again_as(const std::string& nonce);
-  Status start_heart();
+  Status start_heartbeat();
   void keep_beating(std::stop_token stop);
   RankClaim own_claim() const;
   /// `unavailable` if the process of this rank is known to have ended without removing its claim.
@@ -103,10 +103,10 @@ class Meeting {
   bool has_met_ = false;
   ForkGuard guard_;
   std::unique_ptr<ForkClosedFd> claim_;  // locked
-  std::uint64_t beat_ = 0;               // changed only by heart_ once it runs
+  std::uint64_t beat_ = 0;               // changed only by heartbeat_ once it runs
   Mutex mutex_;
   Condition stopped_;
-  std::unique_ptr<std::jthread> heart_;  // leaked in a forked child, which has no such thread
+  std::unique_ptr<std::jthread> heartbeat_;  // leaked in a forked child, which has no such thread
 };
 
 }  // namespace stoker

@@ -68,12 +68,12 @@ std::string asked_for(std::string_view name, bool finite) {
          (finite ? " that is finite" : "");
 }
 
-Result<RestoreChoice> choose(const RestoreWish& wish, const TryCheckpoint& attempt) {
-  STOKER_ASSIGN(StoreHandle directory, wish.open());
+Result<RestoreChoice> choose(const RankRequest& request, const TryCheckpoint& attempt) {
+  STOKER_ASSIGN(StoreHandle directory, request.open());
   return choose_checkpoint({.directory = std::move(directory),
-                            .name = wish.name,
-                            .finite = wish.finite,
-                            .reader = wish.reader},
+                            .name = request.name,
+                            .finite = request.finite,
+                            .reader = request.reader},
                            attempt);
 }
 
@@ -129,21 +129,22 @@ Result<std::vector<std::string>> RestoreAgreement::hear(const std::string& text)
   return heard;
 }
 
-Result<RestoreAgreement::Outcome> RestoreAgreement::restore(const RestoreWish& wish,
+Result<RestoreAgreement::Outcome> RestoreAgreement::restore(const RankRequest& request,
                                                             const RestoreTrial& trial) {
-  const std::string own = message_text({{"name", wish.name}, {"finite", wish.finite ? 1U : 0U}});
-  STOKER_ASSIGN(std::optional<RestoreFailure> failure, compare(own, &wish));
+  const std::string own =
+      message_text({{"name", request.name}, {"finite", request.finite ? 1U : 0U}});
+  STOKER_ASSIGN(std::optional<RestoreFailure> failure, compare(own, &request));
   if (failure) return Outcome{.failure = std::move(failure)};
-  return coordinator_.rank() == 0 ? lead(wish, trial) : follow(wish, trial);
+  return coordinator_.rank() == 0 ? lead(request, trial) : follow(request, trial);
 }
 
 Status RestoreAgreement::refuse(const RestoreReport& why) {
   return compare(message_text(report_json(why)), nullptr).status();
 }
 
-/// Compares the requests of all ranks. `wish` is null on a rank that refuses.
+/// Compares the requests of all ranks. `request` is null on a rank that refuses.
 Result<std::optional<RestoreFailure>> RestoreAgreement::compare(const std::string& own,
-                                                                const RestoreWish* wish) {
+                                                                const RankRequest* request) {
   ++round_;
   STOKER_ASSIGN(const std::vector<std::string> said, hear(own));
   std::optional<RestoreFailure> found;
@@ -157,14 +158,14 @@ Result<std::optional<RestoreFailure>> RestoreAgreement::compare(const std::strin
       other = rank;
     }
   }
-  if (!found && other && wish != nullptr) {
+  if (!found && other && request != nullptr) {
     MessageMembers members(said[*other]);
     const std::string theirs = asked_for(members.text("name"), members.number("finite") != 0);
     STOKER_TRY(members.check());
     found = RestoreFailure{
         .report = {.status = Status(Code::invalid_argument,
-                                    wish->path + ": rank 0 restores " +
-                                        asked_for(wish->name, wish->finite) + " and rank " +
+                                    request->path + ": rank 0 restores " +
+                                        asked_for(request->name, request->finite) + " and rank " +
                                         std::to_string(*other) + " restores " + theirs +
                                         ": all ranks must restore the same checkpoint")}};
   }
@@ -172,17 +173,17 @@ Result<std::optional<RestoreFailure>> RestoreAgreement::compare(const std::strin
   return parse_failure(told);
 }
 
-Result<RestoreAgreement::Outcome> RestoreAgreement::lead(const RestoreWish& wish,
+Result<RestoreAgreement::Outcome> RestoreAgreement::lead(const RankRequest& request,
                                                          const RestoreTrial& trial) {
   Result<RestoreChoice> choice =
-      choose(wish, [&](const CheckpointReader& reader) { return lead_one(reader, trial); });
+      choose(request, [&](const CheckpointReader& reader) { return lead_one(reader, trial); });
   STOKER_TRY(lost_);
   if (failure_) return Outcome{.failure = std::move(failure_)};
   const bool is_tried = ++round_ > kFirstTry;
-  if (is_gone(choice.status()) && wish.name.empty() && !is_tried) choice = RestoreChoice();
+  if (is_gone(choice.status()) && request.name.empty() && !is_tried) choice = RestoreChoice();
   if (!choice.ok()) {
     RestoreFailure failure{.report = {.status = choice.status()}};
-    if (damage_ && !wish.name.empty()) failure = *damage_;
+    if (damage_ && !request.name.empty()) failure = *damage_;
     if (damage_) failure.report.detail = damage_->report.detail;
     STOKER_TRY(tell("try", format_failure(failure)).status());
     return Outcome{.failure = std::move(failure)};
@@ -239,7 +240,7 @@ Result<std::optional<RestoreFailure>> RestoreAgreement::agree(const RestoreRepor
   return parse_failure(told);
 }
 
-Result<RestoreAgreement::Outcome> RestoreAgreement::follow(const RestoreWish& wish,
+Result<RestoreAgreement::Outcome> RestoreAgreement::follow(const RankRequest& request,
                                                            const RestoreTrial& trial) {
   for (;;) {
     ++round_;
@@ -257,7 +258,7 @@ Result<RestoreAgreement::Outcome> RestoreAgreement::follow(const RestoreWish& wi
       STOKER_TRY(members.check());
       return outcome;
     }
-    RestoreWish named = wish;
+    RankRequest named = request;
     named.name = members.text("name");
     named.finite = false;
     const std::uint64_t generation = members.number("generation");
@@ -270,7 +271,7 @@ Result<RestoreAgreement::Outcome> RestoreAgreement::follow(const RestoreWish& wi
 }
 
 /// Tries the checkpoint that rank 0 tries, and receives the decision for all ranks.
-Result<std::optional<RestoreFailure>> RestoreAgreement::follow_one(const RestoreWish& wish,
+Result<std::optional<RestoreFailure>> RestoreAgreement::follow_one(const RankRequest& request,
                                                                    const RestoreTrial& trial,
                                                                    std::uint64_t generation,
                                                                    const std::string& line) {
@@ -299,7 +300,7 @@ Result<std::optional<RestoreFailure>> RestoreAgreement::follow_one(const Restore
   const std::uint64_t round = round_;
   for (;;) {
     own = {};
-    const Result<RestoreChoice> choice = choose(wish, try_one);
+    const Result<RestoreChoice> choice = choose(request, try_one);
     STOKER_TRY(lost_);
     if (refused) return refused;
     if (!choice.ok() && own.status.ok()) own.status = choice.status();

@@ -28,8 +28,8 @@ struct RestoreReport {
   bool passes_over() const noexcept;
 };
 
-/// What to restore, and from where.
-struct RestoreWish {
+/// What a rank asks to restore, and from where.
+struct RankRequest {
   std::string path;                           ///< Path of the store, for messages.
   std::function<Result<StoreHandle>()> open;  ///< Called again if the store is not visible yet.
   std::string name = {};                      ///< See RestoreRequest.
@@ -80,9 +80,9 @@ class RestoreAgreement {
     RestoreChoice choice = {};
     std::optional<RestoreFailure> failure = {};
   };
-  /// Restores a checkpoint on all ranks. If `wish` names none, a missing directory counts as one
+  /// Restores a checkpoint on all ranks. If `request` names none, a missing directory counts as one
   /// without checkpoints. Returns an error if a rank does not answer.
-  Result<Outcome> restore(const RestoreWish& wish, const RestoreTrial& trial);
+  Result<Outcome> restore(const RankRequest& request, const RestoreTrial& trial);
 
   /// Called instead of restore() on a rank that cannot make a request: restore() then fails on all
   /// ranks with this report.
@@ -95,12 +95,12 @@ class RestoreAgreement {
  private:
   Result<std::string> tell(const char* what, const std::string& text);
   Result<std::vector<std::string>> hear(const std::string& text);
-  Result<std::optional<RestoreFailure>> compare(const std::string& own, const RestoreWish* wish);
-  Result<Outcome> lead(const RestoreWish& wish, const RestoreTrial& trial);
+  Result<std::optional<RestoreFailure>> compare(const std::string& own, const RankRequest* request);
+  Result<Outcome> lead(const RankRequest& request, const RestoreTrial& trial);
   Status lead_one(const CheckpointReader& reader, const RestoreTrial& trial);
   Status lead_in(const RestoreReport& own);
-  Result<Outcome> follow(const RestoreWish& wish, const RestoreTrial& trial);
-  Result<std::optional<RestoreFailure>> follow_one(const RestoreWish& wish,
+  Result<Outcome> follow(const RankRequest& request, const RestoreTrial& trial);
+  Result<std::optional<RestoreFailure>> follow_one(const RankRequest& request,
                                                    const RestoreTrial& trial,
                                                    std::uint64_t generation,
                                                    const std::string& line);

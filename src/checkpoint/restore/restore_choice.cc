@@ -16,7 +16,7 @@ class Chooser {
  public:
   Chooser(const RestoreRequest& request, const TryCheckpoint& attempt)
       : request_(request), attempt_(attempt), reader_(request.directory) {
-    if (request.finite) reader_.forget_hearsay();  // non-finite counts are compared across steps
+    if (request.finite) reader_.forget_unverified();  // non-finite counts are compared across steps
   }
 
   /// Lists and tries once. `not_found` if a step has disappeared: call it again.
@@ -46,8 +46,8 @@ class Chooser {
         return choice_;
       }
       if (!is_damage(status)) return status;
-      if (std::ranges::any_of(catalog.steps, &CatalogStep::is_hearsay)) {
-        reader_.forget_hearsay();
+      if (std::ranges::any_of(catalog.steps, &CatalogStep::is_unverified)) {
+        reader_.forget_unverified();
         return Status(Code::not_found, "the manifests must be read first");  // another round
       }
       choice_.passed_over.push_back({step.name, status});
@@ -94,7 +94,7 @@ class Chooser {
         lost_ = step.lost;
         lost_name_ = step.name;
       }
-    reader_.forget_hearsay();
+    reader_.forget_unverified();
     return reader_.list();
   }
 

@@ -103,7 +103,7 @@ BeginMessage Checkpointer::Core::begin(const SaveJob& job, const Status& planned
     is_held_ = true;  // until the verdict: the save offered for replacement must not begin
   }
   // An error after a commit does not fail the next save: wait() and close() return it.
-  forget_told();
+  forget_reported();
   for (const Failure& failure : failures_) {
     if (failure.is_behind_commit) continue;
     message.failed_number = failure.number;
@@ -113,15 +113,15 @@ BeginMessage Checkpointer::Core::begin(const SaveJob& job, const Status& planned
 }
 
 void Checkpointer::Core::note(Failure failure) {
-  forget_told();
+  forget_reported();
   failures_.push_back(std::move(failure));
   // Errors after a commit stay until wait() or close(), so the number must be limited.
   if (failures_.size() > kFailuresKept) failures_.pop_front();
 }
 
-void Checkpointer::Core::forget_told() {
+void Checkpointer::Core::forget_reported() {
   std::erase_if(failures_, [](const Failure& failure) {
-    return failure.pending != nullptr && failure.pending->is_told();
+    return failure.pending != nullptr && failure.pending->is_reported();
   });
 }
 
@@ -315,7 +315,7 @@ bool Checkpointer::Core::await_idle(Deadline deadline) {
 
 Status Checkpointer::Core::take_error() {
   MutexLock lock(mutex_);
-  forget_told();
+  forget_reported();
   Status error = failures_.empty() ? Status() : std::move(failures_.back().error);
   failures_.clear();
   return error;

@@ -75,7 +75,7 @@ class Checkpointer::Core {
   void finish(const Job& job, const EndMessage& end);
   void remove_condemned(const SaveJob& job);
   void note(Failure failure) STOKER_REQUIRES(mutex_);
-  void forget_told() STOKER_REQUIRES(mutex_);
+  void forget_reported() STOKER_REQUIRES(mutex_);
   EndMessage work(SaveWorker& worker, const Job& job);
 
   const CheckpointerOptions options_;

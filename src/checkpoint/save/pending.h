@@ -44,13 +44,13 @@ class PendingState {
   std::uint64_t generation() const;
   std::string line() const;
   Status wait(nanoseconds timeout) const;
-  void set_told() const noexcept { is_told_.store(true, std::memory_order_relaxed); }
-  bool is_told() const noexcept { return is_told_.load(std::memory_order_relaxed); }
+  void set_reported() const noexcept { is_reported_.store(true, std::memory_order_relaxed); }
+  bool is_reported() const noexcept { return is_reported_.load(std::memory_order_relaxed); }
 
  private:
   const std::uint64_t step_;
   const ForkGuard guard_;
-  mutable std::atomic<bool> is_told_ = false;  // relaxed: it publishes no other data
+  mutable std::atomic<bool> is_reported_ = false;  // relaxed: it publishes no other data
   mutable Mutex mutex_;
   mutable Condition finished_;
   bool is_staged_ STOKER_GUARDED_BY(mutex_) = false;
@@ -82,7 +82,7 @@ class Pending {
   /// `timeout` passes first; `unsupported` in a forked child, where no writer runs.
   Status wait(nanoseconds timeout = kForever) const { return state_->wait(timeout); }
   /// Marks the error as reported, so that the checkpointer does not return it again.
-  void set_told() const noexcept { state_->set_told(); }
+  void set_reported() const noexcept { state_->set_reported(); }
 
  private:
   std::shared_ptr<const PendingState> state_;

@@ -43,35 +43,35 @@ Result<Shuffle> shuffle_from(const std::string& text) {
 
 /// Returns everything except the data. Opens nothing, so that invalid arguments are reported at
 /// once.
-Result<LoaderWish> wish_from(const LoaderArguments& arguments) {
-  LoaderWish wish{.batch_size = arguments.batch_size,
-                  .global_batch_size = arguments.global_batch_size,
-                  .rank = arguments.rank,
-                  .world_size = arguments.world_size,
-                  .names = {.batch_size = "--batch-size",
-                            .global_batch_size = "--global-batch-size",
-                            .memory_bytes = "--memory"}};
-  STOKER_ASSIGN(wish.order.shuffle, shuffle_from(arguments.shuffle));
-  wish.order.seed = arguments.seed;
-  if (wish.world_size == 0 || wish.rank >= wish.world_size)
+Result<LoaderRequest> request_from(const LoaderArguments& arguments) {
+  LoaderRequest request{.batch_size = arguments.batch_size,
+                        .global_batch_size = arguments.global_batch_size,
+                        .rank = arguments.rank,
+                        .world_size = arguments.world_size,
+                        .names = {.batch_size = "--batch-size",
+                                  .global_batch_size = "--global-batch-size",
+                                  .memory_bytes = "--memory"}};
+  STOKER_ASSIGN(request.order.shuffle, shuffle_from(arguments.shuffle));
+  request.order.seed = arguments.seed;
+  if (request.world_size == 0 || request.rank >= request.world_size)
     return misuse(fmt::format("--rank {} --world-size {}: ranks go from 0 to the world size less 1",
-                              wish.rank, wish.world_size));
-  if (wish.batch_size == 0 && wish.global_batch_size == 0) wish.batch_size = kBatchDefault;
-  STOKER_TRY(global_batch_of(wish).status());
+                              request.rank, request.world_size));
+  if (request.batch_size == 0 && request.global_batch_size == 0) request.batch_size = kBatchDefault;
+  STOKER_TRY(global_batch_of(request).status());
   if (!arguments.tail.empty()) {
     const Result<Tail> tail = parse_tail(arguments.tail);
     if (!tail.ok()) return tail.status().with_context("--tail");
-    wish.tail = *tail;
+    request.tail = *tail;
   }
-  STOKER_ASSIGN(wish.threads, parse_count("--threads", arguments.threads));
-  STOKER_ASSIGN(wish.depth, parse_count("--depth", arguments.depth));
-  STOKER_ASSIGN(wish.engine, choose_engine(arguments.engine));
+  STOKER_ASSIGN(request.threads, parse_count("--threads", arguments.threads));
+  STOKER_ASSIGN(request.depth, parse_count("--depth", arguments.depth));
+  STOKER_ASSIGN(request.engine, choose_engine(arguments.engine));
   if (!arguments.memory.empty()) {
-    STOKER_ASSIGN(wish.memory_bytes, parse_size_option("--memory", arguments.memory));
+    STOKER_ASSIGN(request.memory_bytes, parse_size_option("--memory", arguments.memory));
   }
-  wish.end_epoch.reset();
-  if (arguments.epochs != 0) wish.end_epoch = arguments.epochs;
-  return wish;
+  request.end_epoch.reset();
+  if (arguments.epochs != 0) request.end_epoch = arguments.epochs;
+  return request;
 }
 
 Result<nanoseconds> step_time_from(double milliseconds) {
@@ -82,14 +82,15 @@ Result<nanoseconds> step_time_from(double milliseconds) {
 }
 
 /// The same check as in the core, with a message that names the options of the command.
-Status check_full_batch(const std::string& name, const LoaderWish& wish) {
-  STOKER_ASSIGN(const std::uint64_t batch, global_batch_of(wish));
-  const std::uint64_t count = wish.parts.front().selected_count();
-  if (tail_of(wish) != Tail::drop || count >= batch) return {};
-  return misuse(fmt::format(
-      "{}: {} do not fill one batch of {}, and --tail drop leaves out what "
-      "fills none; give a --batch-size of at most {}, or --tail keep",
-      name, counted(count, "sample"), batch, std::max<std::uint64_t>(1, count / wish.world_size)));
+Status check_full_batch(const std::string& name, const LoaderRequest& request) {
+  STOKER_ASSIGN(const std::uint64_t batch, global_batch_of(request));
+  const std::uint64_t count = request.parts.front().selected_count();
+  if (tail_of(request) != Tail::drop || count >= batch) return {};
+  return misuse(
+      fmt::format("{}: {} do not fill one batch of {}, and --tail drop leaves out what "
+                  "fills none; give a --batch-size of at most {}, or --tail keep",
+                  name, counted(count, "sample"), batch,
+                  std::max<std::uint64_t>(1, count / request.world_size)));
 }
 
 }  // namespace
@@ -140,7 +141,7 @@ void add_loader_settings(Command& command, LoaderArguments& arguments) {
 }
 
 Result<PlannedRun> plan_loader(const LoaderArguments& arguments, Context& context) {
-  STOKER_ASSIGN(LoaderWish wish, wish_from(arguments));
+  STOKER_ASSIGN(LoaderRequest request, request_from(arguments));
   STOKER_ASSIGN(const nanoseconds step_time, step_time_from(arguments.step_ms));
   const Result<CachePolicy> policy = parse_cache_policy(arguments.policy);
   if (!policy.ok()) return policy.status().with_context("--policy");
@@ -158,9 +159,9 @@ Result<PlannedRun> plan_loader(const LoaderArguments& arguments, Context& contex
     return Status(Code::not_found, name + ": there are no samples in it");
   const Result<TokenRows> rows = cut_tokens(arguments.tokens, part, context);
   if (!rows.ok()) return rows.status().with_context(name);
-  wish.parts = {std::move(part)};
-  STOKER_TRY(check_full_batch(name, wish));
-  STOKER_ASSIGN(LoaderSetup setup, LoaderSetup::make(std::move(wish)));
+  request.parts = {std::move(part)};
+  STOKER_TRY(check_full_batch(name, request));
+  STOKER_ASSIGN(LoaderSetup setup, LoaderSetup::make(std::move(request)));
   STOKER_ASSIGN(LoaderOptions options, setup.options_at(setup.cursor(0, 0)));
   return PlannedRun{.name = name,
                     .dataset = dataset,

@@ -7,21 +7,21 @@
 namespace stoker {
 namespace {
 
-Result<OrderOptions> resolve(const OrderOptions& wish, const OrderSource& source) {
-  if (source.mixture.empty()) return resolve_order(wish);
-  return resolve_mixture({.order = wish, .parts = source.mixture});
+Result<OrderOptions> resolve(const OrderOptions& request, const OrderSource& source) {
+  if (source.mixture.empty()) return resolve_order(request);
+  return resolve_mixture({.order = request, .parts = source.mixture});
 }
 
 }  // namespace
 
-Result<OrderOptions> resolve_order(const OrderOptions& wish, const OrderSource& source) {
-  OrderOptions filled = wish;
+Result<OrderOptions> resolve_order(const OrderOptions& request, const OrderSource& source) {
+  OrderOptions filled = request;
   if (source.mixture.empty()) {
     if (filled.sample_count == 0) filled.sample_count = source.sample_count;
     if (filled.deal_samples == 0) filled.deal_samples = source.global_batch_size;
   }
   STOKER_ASSIGN(OrderOptions resolved, resolve(filled, source));
-  if (wish.shuffle == Shuffle::block && wish.block_samples == 0)
+  if (request.shuffle == Shuffle::block && request.block_samples == 0)
     resolved.block_samples = choose_block_samples(
         {.sample_count = std::min(resolved.sample_count, source.whole_count_min),
          .sample_bytes = source.sample_bytes,

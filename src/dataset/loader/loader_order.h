@@ -24,11 +24,11 @@ struct OrderSource {
   std::vector<MixturePart> mixture = {};  ///< Empty for an order of one dataset.
 };
 
-/// Returns `wish` with every default filled in, as by resolve_order(OrderOptions) and
+/// Returns `request` with every default filled in, as by resolve_order(OrderOptions) and
 /// resolve_mixture(), but with some defaults from `source`: `sample_count` and, from the global
 /// batch size, `deal_samples` (not in a mixture), and `block_samples` from choose_block_samples().
 /// The same on every rank. Numbers that are not 0, such as those of a cursor, are kept.
-Result<OrderOptions> resolve_order(const OrderOptions& wish, const OrderSource& source);
+Result<OrderOptions> resolve_order(const OrderOptions& request, const OrderSource& source);
 
 /// Mean size in bytes of the samples of all parts, selected or not; for tokens, the size of a row.
 std::uint64_t mean_sample_bytes(std::span<const LoaderPart> parts);

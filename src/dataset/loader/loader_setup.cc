@@ -31,23 +31,23 @@ bool is_all(const Selection& selection, std::uint64_t count) {
          (slice->step == 1 || count <= 1);
 }
 
-bool is_mixture(const LoaderWish& wish) {
-  return wish.parts.size() != 1 || wish.parts.front().weight.has_value();
+bool is_mixture(const LoaderRequest& request) {
+  return request.parts.size() != 1 || request.parts.front().weight.has_value();
 }
 
-Status check_parts(const LoaderWish& wish) {
-  if (wish.parts.empty()) return invalid("a loader needs a dataset");
-  for (const LoaderPart& part : wish.parts) {
+Status check_parts(const LoaderRequest& request) {
+  if (request.parts.empty()) return invalid("a loader needs a dataset");
+  for (const LoaderPart& part : request.parts) {
     if (!part.dataset) return invalid("a dataset is missing (null)");
     if (part.windows && part.packs) return invalid("token windows or packs: not both");
-    if (is_mixture(wish) && !part.weight)
+    if (is_mixture(request) && !part.weight)
       return invalid("a mixture needs a weight for each dataset");
   }
-  if (wish.items && is_mixture(wish))
+  if (request.items && is_mixture(request))
     return invalid("a list of samples needs a single dataset: a mixture has its own order");
   const bool is_whole = std::ranges::none_of(
-      wish.parts, [](const LoaderPart& part) { return part.selection.has_value(); });
-  if (wish.on_error == OnError::skip && (wish.items || !is_whole))
+      request.parts, [](const LoaderPart& part) { return part.selection.has_value(); });
+  if (request.on_error == OnError::skip && (request.items || !is_whole))
     return invalid(
         "on_error=\"skip\" chooses among all samples of a dataset, also those that were not "
         "selected: it is for whole datasets only");
@@ -56,38 +56,39 @@ Status check_parts(const LoaderWish& wish) {
 
 }  // namespace
 
-Result<std::uint64_t> global_batch_of(const LoaderWish& wish) {
-  const SettingNames& names = wish.names;
-  if ((wish.batch_size == 0) == (wish.global_batch_size == 0))
+Result<std::uint64_t> global_batch_of(const LoaderRequest& request) {
+  const SettingNames& names = request.names;
+  if ((request.batch_size == 0) == (request.global_batch_size == 0))
     return invalid(fmt::format("give {} (per rank) or {} (all ranks){}", names.batch_size,
-                               names.global_batch_size, wish.batch_size == 0 ? "" : ", not both"));
-  if (wish.world_size == 0) return invalid("world_size must be at least 1");
-  if (wish.global_batch_size == 0) {
-    if (wish.batch_size > BatchCut::kGlobalBatchMax / wish.world_size)
+                               names.global_batch_size,
+                               request.batch_size == 0 ? "" : ", not both"));
+  if (request.world_size == 0) return invalid("world_size must be at least 1");
+  if (request.global_batch_size == 0) {
+    if (request.batch_size > BatchCut::kGlobalBatchMax / request.world_size)
       return invalid(fmt::format("{}={}: at most {} samples over all ranks", names.batch_size,
-                                 wish.batch_size, BatchCut::kGlobalBatchMax));
-    return wish.batch_size * wish.world_size;
+                                 request.batch_size, BatchCut::kGlobalBatchMax));
+    return request.batch_size * request.world_size;
   }
-  if (wish.global_batch_size % wish.world_size != 0)
+  if (request.global_batch_size % request.world_size != 0)
     return invalid(fmt::format("{}={} cannot be divided among {} ranks", names.global_batch_size,
-                               wish.global_batch_size, wish.world_size));
-  return wish.global_batch_size;
+                               request.global_batch_size, request.world_size));
+  return request.global_batch_size;
 }
 
-Tail tail_of(const LoaderWish& wish) noexcept {
-  const bool is_shuffled = !wish.items && wish.order.shuffle != Shuffle::off;
-  return wish.tail.value_or(is_shuffled ? Tail::drop
-                                        : Tail::keep);  // shuffled data is for training
+Tail tail_of(const LoaderRequest& request) noexcept {
+  const bool is_shuffled = !request.items && request.order.shuffle != Shuffle::off;
+  return request.tail.value_or(is_shuffled ? Tail::drop
+                                           : Tail::keep);  // shuffled data is for training
 }
 
-Result<LoaderSetup> LoaderSetup::make(LoaderWish wish) {
-  STOKER_TRY(check_parts(wish));
-  STOKER_ASSIGN(wish.global_batch_size, global_batch_of(wish));
-  wish.batch_size = 0;
-  wish.tail = tail_of(wish);
-  for (LoaderPart& part : wish.parts)
+Result<LoaderSetup> LoaderSetup::make(LoaderRequest request) {
+  STOKER_TRY(check_parts(request));
+  STOKER_ASSIGN(request.global_batch_size, global_batch_of(request));
+  request.batch_size = 0;
+  request.tail = tail_of(request);
+  for (LoaderPart& part : request.parts)
     if (part.selection && is_all(*part.selection, part.whole_count())) part.selection.reset();
-  LoaderSetup setup(std::move(wish));
+  LoaderSetup setup(std::move(request));
   STOKER_TRY(setup.set_data());
   STOKER_TRY(setup.set_first_line());
   STOKER_TRY(setup.set_memory());
@@ -95,14 +96,14 @@ Result<LoaderSetup> LoaderSetup::make(LoaderWish wish) {
 }
 
 Status LoaderSetup::set_data() {
-  for (const LoaderPart& part : wish_.parts) {
+  for (const LoaderPart& part : request_.parts) {
     whole_counts_.push_back(part.whole_count());
     if (part.weight)
       source_.mixture.push_back({.sample_count = part.selected_count(), .weight = *part.weight});
   }
-  source_.global_batch_size = wish_.global_batch_size;
+  source_.global_batch_size = request_.global_batch_size;
   source_.whole_count_min = *std::ranges::min_element(whole_counts_);
-  source_.sample_bytes = mean_sample_bytes(wish_.parts);
+  source_.sample_bytes = mean_sample_bytes(request_.parts);
   STOKER_ASSIGN(data_prints_, prints_of_data());
   prints_ = data_prints_;
   return {};
@@ -111,7 +112,7 @@ Status LoaderSetup::set_data() {
 Result<LoaderSetup::Prints> LoaderSetup::prints_of_data() const {
   std::vector<Digest128> now;
   std::vector<Digest128> old;
-  for (const LoaderPart& part : wish_.parts) {
+  for (const LoaderPart& part : request_.parts) {
     now.push_back(part.fingerprint());
     old.push_back(part.packs ? part.old_fingerprint() : now.back());
   }
@@ -126,8 +127,8 @@ Result<std::shared_ptr<const SampleOrder>> LoaderSetup::selected(
     std::shared_ptr<const SampleOrder> order) const {
   std::vector<Selection> selections;
   bool is_whole = true;
-  for (std::size_t i = 0; i < wish_.parts.size(); ++i) {
-    const std::optional<Selection>& selection = wish_.parts[i].selection;
+  for (std::size_t i = 0; i < request_.parts.size(); ++i) {
+    const std::optional<Selection>& selection = request_.parts[i].selection;
     selections.push_back(selection.value_or(SampleSlice{.count = whole_counts_[i]}));
     is_whole = is_whole && !selection;
   }
@@ -142,14 +143,14 @@ Result<LoaderSetup::List> LoaderSetup::make_list(std::vector<std::uint64_t> item
   list.prints = {.now = explicit_order_fingerprint(data_prints_.now, items),
                  .old = explicit_order_fingerprint(data_prints_.old, items)};
   STOKER_ASSIGN(std::shared_ptr<const SampleOrder> order,
-                make_explicit_order(std::move(items), wish_.parts.front().selected_count()));
+                make_explicit_order(std::move(items), request_.parts.front().selected_count()));
   STOKER_ASSIGN(list.order, selected(std::move(order)));
   return list;
 }
 
 Result<std::shared_ptr<const LoaderSetup::Line>> LoaderSetup::make_line(
-    const OrderOptions& wish, const std::shared_ptr<const SampleOrder>& list) const {
-  STOKER_ASSIGN(const OrderOptions options, resolve_order(wish, source_));
+    const OrderOptions& request, const std::shared_ptr<const SampleOrder>& list) const {
+  STOKER_ASSIGN(const OrderOptions options, resolve_order(request, source_));
   std::shared_ptr<const SampleOrder> order = list;
   if (!order) {
     if (source_.mixture.empty()) {
@@ -159,24 +160,24 @@ Result<std::shared_ptr<const LoaderSetup::Line>> LoaderSetup::make_line(
     }
     STOKER_ASSIGN(order, selected(std::move(order)));
   }
-  STOKER_ASSIGN(const BatchCut cut, BatchCut::make({.global_batch_size = wish_.global_batch_size,
-                                                    .rank = wish_.rank,
-                                                    .world_size = wish_.world_size,
-                                                    .tail = *wish_.tail,
+  STOKER_ASSIGN(const BatchCut cut, BatchCut::make({.global_batch_size = request_.global_batch_size,
+                                                    .rank = request_.rank,
+                                                    .world_size = request_.world_size,
+                                                    .tail = *request_.tail,
                                                     .epoch_samples = order->epoch_samples()}));
   return std::make_shared<const Line>(
       Line{.options = options, .order = std::move(order), .cut = cut});
 }
 
 Status LoaderSetup::set_first_line() {
-  OrderOptions& order = wish_.order;
-  if (wish_.items) {
-    order = {.shuffle = Shuffle::off, .seed = order.seed, .sample_count = wish_.items->size()};
-    STOKER_ASSIGN(List list, make_list(*std::exchange(wish_.items, std::nullopt)));
+  OrderOptions& order = request_.order;
+  if (request_.items) {
+    order = {.shuffle = Shuffle::off, .seed = order.seed, .sample_count = request_.items->size()};
+    STOKER_ASSIGN(List list, make_list(*std::exchange(request_.items, std::nullopt)));
     list_ = std::move(list.order);
     prints_ = list.prints;
   } else if (source_.mixture.empty()) {
-    order.sample_count = wish_.parts.front().selected_count();
+    order.sample_count = request_.parts.front().selected_count();
   }
   Result<std::shared_ptr<const Line>> line = make_line(order, list_);
   if (!line.ok() && order.lanes != 0) {
@@ -193,33 +194,33 @@ Status LoaderSetup::set_first_line() {
 
 Status LoaderSetup::set_memory() {
   STOKER_ASSIGN(memory_needed_, Loader::memory_needed(run_options(cursor(0, 0))));
-  const std::uint64_t local = std::max<std::uint64_t>(wish_.local_world_size, 1);
+  const std::uint64_t local = std::max<std::uint64_t>(request_.local_world_size, 1);
   memory_bytes_ = std::max<std::size_t>(kMemoryDefaultBytes / local, memory_needed_);
-  if (!wish_.memory_bytes) return {};
-  memory_bytes_ = *wish_.memory_bytes / local;
+  if (!request_.memory_bytes) return {};
+  memory_bytes_ = *request_.memory_bytes / local;
   if (memory_bytes_ >= memory_needed_) return {};
-  const std::string_view name = wish_.names.memory_bytes;
+  const std::string_view name = request_.names.memory_bytes;
   const std::string among =
       local == 1 ? "" : fmt::format(", {} for each of {} processes", grouped(memory_bytes_), local);
   return invalid(fmt::format(
       "{0} is {1}{2}, and {3} are needed: three batches of {4} samples, each as large as it can "
       "get, and the largest sample{5}. Raise {0}, lower the batch size, or leave {0} out",
-      name, grouped(*wish_.memory_bytes), among, grouped(memory_needed_ * local),
+      name, grouped(*request_.memory_bytes), among, grouped(memory_needed_ * local),
       cut().rank_batch_size(), local == 1 ? "" : fmt::format(", {} times", local)));
 }
 
 Cursor LoaderSetup::cursor(std::uint64_t epoch, std::uint64_t position) const {
   return {.order = line_->options,
           .fingerprint = prints_.now,
-          .tail = *wish_.tail,
-          .global_batch_size = wish_.global_batch_size,
+          .tail = *request_.tail,
+          .global_batch_size = request_.global_batch_size,
           .epoch = epoch,
           .position = position};
 }
 
 Cursor LoaderSetup::wanted(const Cursor& saved) const {
   Cursor run = cursor(0, 0);
-  run.order = wish_.order;
+  run.order = request_.order;
   if (saved.fingerprint == prints_.old) run.fingerprint = prints_.old;
   return run;
 }
@@ -233,11 +234,11 @@ Status LoaderSetup::resume(const Cursor& saved, std::span<const std::string_view
 
 Status LoaderSetup::set_items(std::vector<std::uint64_t> items) {
   if (!list_) return invalid("set_items: this loader was not made from a list of samples");
-  OrderOptions order = wish_.order;
+  OrderOptions order = request_.order;
   order.sample_count = items.size();
   STOKER_ASSIGN(List list, make_list(std::move(items)));
   STOKER_ASSIGN(line_, make_line(order, list.order));
-  wish_.order = order;
+  request_.order = order;
   list_ = std::move(list.order);
   prints_ = list.prints;
   return {};
@@ -252,18 +253,18 @@ LoaderOptions LoaderSetup::run_options(const Cursor& cursor) const {
   LoaderOptions options{.order = line_->order,
                         .cut = line_->cut.options(),
                         .cursor = cursor,
-                        .end_epoch = wish_.end_epoch,
-                        .fields = wish_.fields,
-                        .on_error = wish_.on_error,
-                        .seed = wish_.order.seed,
+                        .end_epoch = request_.end_epoch,
+                        .fields = request_.fields,
+                        .on_error = request_.on_error,
+                        .seed = request_.order.seed,
                         .memory_bytes = memory_bytes_,
-                        .threads = wish_.threads,
-                        .depth = wish_.depth,
-                        .held_warning = wish_.held_warning,
-                        .held_limit = wish_.held_limit};
-  if (wish_.has_items_per_epoch) options.end_epoch = cursor.epoch + 1;
-  options.fetch.engine = wish_.engine;
-  for (const LoaderPart& part : wish_.parts) {
+                        .threads = request_.threads,
+                        .depth = request_.depth,
+                        .held_warning = request_.held_warning,
+                        .held_limit = request_.held_limit};
+  if (request_.has_items_per_epoch) options.end_epoch = cursor.epoch + 1;
+  options.fetch.engine = request_.engine;
+  for (const LoaderPart& part : request_.parts) {
     options.datasets.push_back(part.dataset);
     if (part.windows) options.windows.push_back(part.windows);
     if (part.packs) options.packs.push_back(part.packs);

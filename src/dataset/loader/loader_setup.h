@@ -30,7 +30,7 @@ struct SettingNames {
 };
 
 /// The settings that the user asks for. LoaderSetup fills in the rest.
-struct LoaderWish {
+struct LoaderRequest {
   std::vector<LoaderPart> parts = {};
 
   /// The order, with 0 for defaults. `sample_count` is the epoch of a mixture, and ignored
@@ -68,9 +68,9 @@ struct LoaderWish {
 
 /// Returns the global batch size. `invalid_argument`: neither size or both are given, a batch is
 /// too large, the world size is 0, or the batch cannot be divided among the ranks.
-Result<std::uint64_t> global_batch_of(const LoaderWish& wish);
+Result<std::uint64_t> global_batch_of(const LoaderRequest& request);
 /// Returns the requested tail, or the default.
-Tail tail_of(const LoaderWish& wish) noexcept;
+Tail tail_of(const LoaderRequest& request) noexcept;
 
 /// A loader that can be run from any of its cursors.
 ///
@@ -80,12 +80,12 @@ class LoaderSetup {
   /// Per machine.
   static constexpr std::size_t kMemoryDefaultBytes = std::size_t{512} << 20;
 
-  /// Checks the wish, makes the order and determines the memory. `invalid_argument` for settings
+  /// Checks the request, makes the order and determines the memory. `invalid_argument` for settings
   /// that cannot work; for too little memory, with the memory needed.
   ///
   /// Lanes that do not divide the batch do not fail yet: they may be those of a run with another
   /// batch size, whose cursor is then passed to resume(). Otherwise options_at() fails.
-  static Result<LoaderSetup> make(LoaderWish wish);
+  static Result<LoaderSetup> make(LoaderRequest request);
 
   /// Returns a cursor of this run.
   Cursor cursor(std::uint64_t epoch, std::uint64_t position) const;
@@ -129,7 +129,7 @@ class LoaderSetup {
     Prints prints;
   };
 
-  explicit LoaderSetup(LoaderWish wish) : wish_(std::move(wish)) {}
+  explicit LoaderSetup(LoaderRequest request) : request_(std::move(request)) {}
 
   Status set_data();
   Result<Prints> prints_of_data() const;
@@ -138,12 +138,12 @@ class LoaderSetup {
   Result<List> make_list(std::vector<std::uint64_t> items) const;
   /// `list`: null, or the order of a list.
   Result<std::shared_ptr<const Line>> make_line(
-      const OrderOptions& wish, const std::shared_ptr<const SampleOrder>& list) const;
+      const OrderOptions& request, const std::shared_ptr<const SampleOrder>& list) const;
   Status set_first_line();
   Status set_memory();
   LoaderOptions run_options(const Cursor& cursor) const;
 
-  LoaderWish wish_;  // with batch size and tail filled in; list_ replaces `items`
+  LoaderRequest request_;  // with batch size and tail filled in; list_ replaces `items`
   OrderSource source_;
   std::vector<std::uint64_t> whole_counts_;
   Prints data_prints_;

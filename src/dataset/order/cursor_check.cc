@@ -28,7 +28,7 @@ class Comparison {
     text(field, std::to_string(was), std::to_string(is));
   }
   /// For numbers that are 0 in the run if it takes them from the cursor.
-  void wish(std::string_view field, std::uint64_t was, std::uint64_t is) {
+  void requested(std::string_view field, std::uint64_t was, std::uint64_t is) {
     if (is != 0) number(field, was, is);
   }
   std::vector<CursorDifference> take() && { return std::move(found_); }
@@ -49,10 +49,10 @@ std::vector<CursorDifference> compare_cursor(const Cursor& cursor, const Cursor&
   compare.number("seed", cursor.order.seed, run.order.seed);
   compare.number("epoch_samples", cursor.order.sample_count, run.order.sample_count);
   if (cursor.order.shuffle == Shuffle::block && run.order.shuffle == Shuffle::block) {
-    compare.wish("block_samples", cursor.order.block_samples, run.order.block_samples);
-    compare.wish("window_blocks", cursor.order.window_blocks, run.order.window_blocks);
-    compare.wish("lanes", cursor.order.lanes, run.order.lanes);
-    compare.wish("deal_samples", cursor.order.deal_samples, run.order.deal_samples);
+    compare.requested("block_samples", cursor.order.block_samples, run.order.block_samples);
+    compare.requested("window_blocks", cursor.order.window_blocks, run.order.window_blocks);
+    compare.requested("lanes", cursor.order.lanes, run.order.lanes);
+    compare.requested("deal_samples", cursor.order.deal_samples, run.order.deal_samples);
   }
   compare.text("fingerprint", cursor.fingerprint.hex(), run.fingerprint.hex());
   compare.text("tail", tail_name(cursor.tail), tail_name(run.tail));

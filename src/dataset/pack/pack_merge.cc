@@ -72,7 +72,7 @@ Status publish_mds_index(FileOps& ops, const PathAt& directory,
 Result<ShardSourceOptions> source_options(const PackJob& job) {
   ShardSourceOptions options;
   STOKER_ASSIGN(const ShardFormat* const format, parse_written_format(job.format));
-  if (!format->is_silent) return options;
+  if (!format->lacks_dtype) return options;
   options.format = job.format;
   STOKER_ASSIGN(options.dtype, parse_dtype(job.dtype));
   return options;
@@ -211,7 +211,7 @@ Result<PackReport> merge_locked(FileOps& ops, const PathAt& directory, const Pac
     extra_files.emplace_back("index.json");
   }
   STOKER_ASSIGN(manifest.format, publish_index(ops, directory, job, parts));
-  if (format->is_silent) manifest.dtype = job.dtype;
+  if (format->lacks_dtype) manifest.dtype = job.dtype;
   manifest.types = join_types(parts);
   for (const PackPart& part : parts) {
     manifest.shards.push_back(part.shard);

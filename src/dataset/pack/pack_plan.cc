@@ -135,7 +135,7 @@ Result<PackPlan> make_pack_plan(const PackInput& source, const PackPlanOptions& 
               .shard_count = plan.cuts.size() - 1,
               .sample_count = count,
               .extra_files = {}};
-  if (const auto dtype = source.token_dtype(); dtype && format->is_silent)
+  if (const auto dtype = source.token_dtype(); dtype && format->lacks_dtype)
     plan.job.dtype = dtype_name(*dtype);
   for (const auto& [name, text] : source.extra_files()) plan.job.extra_files.push_back(name);
   return plan;

@@ -19,7 +19,7 @@ ShardSourceOptions as_packed(const std::string& directory, ShardSourceOptions op
   const Result<Manifest> manifest = read_manifest(directory, *options.store);
   if (!manifest.ok()) return options;
   const ShardFormat* const format = find_shard_format(manifest->format);
-  if (format == nullptr || !format->is_silent) return options;
+  if (format == nullptr || !format->lacks_dtype) return options;
   if (options.format.empty()) options.format = manifest->format;
   const Result<Dtype> dtype = parse_dtype(manifest->dtype);
   if (options.format == manifest->format && !options.dtype && dtype.ok()) options.dtype = *dtype;

@@ -203,7 +203,7 @@ const ShardFormat& counted_format() {
       .name = "counted",
       .written_as = "counted",
       .is_array = true,
-      .is_silent = true,
+      .lacks_dtype = true,
       .make_writer = [](const ShardWriterOptions& options,
                         ByteSink& sink) -> Result<std::unique_ptr<ShardWriter>> {
         return make_row_writer(options, sink, /*is_counted=*/true);
@@ -219,7 +219,7 @@ const ShardFormat& shard001_format() {
       .name = "shard001",
       .written_as = "shard001",
       .is_array = true,
-      .is_silent = true,
+      .lacks_dtype = true,
       .is_shard_head = [](std::span<const std::byte> head) { return has_magic(head, "SHARD001"); },
       .make_writer = [](const ShardWriterOptions& options,
                         ByteSink& sink) -> Result<std::unique_ptr<ShardWriter>> {

@@ -82,12 +82,12 @@ class RestoreAgreementTest : public ::testing::Test {
                                    rank.read_steps.push_back(reader.manifest().step);
                                    return rank.read(reader.manifest().step);
                                  }};
-    const Result<Outcome> outcome = agreement.restore(wish(rank.name), trial);
+    const Result<Outcome> outcome = agreement.restore(request(rank.name), trial);
     EXPECT_TRUE(outcome.ok()) << outcome.status().message();
     EXPECT_TRUE(agreement.take_leave());
     return outcome.ok() ? *outcome : Outcome();
   }
-  RestoreWish wish(const std::string& name) const {
+  RankRequest request(const std::string& name) const {
     return {.path = dir_.path(), .open = [this] { return open_store(dir_.path()); }, .name = name};
   }
   /// Ends a test that would otherwise hang; no result depends on it.
@@ -237,7 +237,7 @@ TEST_F(RestoreAgreementTest, a_rank_that_does_not_answer_is_named_and_the_sessio
   const auto spoken = coordinator(0);
   RestoreAgreement agreement(*spoken, Clock::now());
   const Result<Outcome> outcome = agreement.restore(
-      wish(""), {.check = [&](const CheckpointReader&) { return RestoreReport(); }, .read = {}});
+      request(""), {.check = [&](const CheckpointReader&) { return RestoreReport(); }, .read = {}});
   EXPECT_EQ(outcome.status().code(), Code::unavailable);
   EXPECT_FALSE(agreement.take_leave());
 }

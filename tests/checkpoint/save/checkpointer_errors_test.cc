@@ -63,7 +63,7 @@ TEST(CheckpointerErrorsTest, an_error_that_the_caller_has_is_not_told_again) {
     const Result<Pending> failing = saver->save(request_of(step, tensors));
     EXPECT_TRUE(failing.ok());
     EXPECT_EQ(failing->wait().code(), Code::no_space);
-    failing->set_told();
+    failing->set_reported();
   };
   fail(1);
   fail(2);

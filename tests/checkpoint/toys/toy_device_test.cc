@@ -68,7 +68,7 @@ TEST_F(ToyDeviceTest, a_copy_that_fails_commits_nothing_and_the_next_save_works)
   const Result<Pending> failing = saver->save(request(1));
   ASSERT_TRUE(failing.ok());
   EXPECT_NE(failing->wait().message().find("the device has failed"), std::string_view::npos);
-  failing->set_told();
+  failing->set_reported();
   EXPECT_FALSE(std::filesystem::exists(dir_.path() + "/" + step_name(1)));
   device_.fail_at(1000);
   ASSERT_TRUE(saver->save(request(1)).ok());
@@ -83,7 +83,7 @@ TEST_F(ToyDeviceTest, memory_that_it_has_not_pinned_and_tensors_of_others_are_re
   const Result<Pending> unpinned = saver->save(request(1));
   ASSERT_TRUE(unpinned.ok());
   EXPECT_EQ(unpinned->wait().code(), Code::io_error);
-  unpinned->set_told();
+  unpinned->set_reported();
   const OwnedTensor host = counted("w", 10, 1);
   EXPECT_EQ(saver->save(request_of(2, {host})).status().code(), Code::invalid_argument);
 }
@@ -110,7 +110,7 @@ TEST(TensorCopierTest, one_that_throws_or_only_returns_an_error_fails_its_save_a
     ASSERT_TRUE(failing.ok()) << failing.status().message();
     EXPECT_NE(failing->wait().message().find(reason), std::string_view::npos)
         << failing->wait().message();
-    failing->set_told();
+    failing->set_reported();
   }
   EXPECT_TRUE(saver->close().ok());
 }

@@ -30,18 +30,18 @@ TEST(LoaderSetupTest, what_is_left_out_has_its_default) {
   EXPECT_EQ(setup.fingerprint(), data.dataset()->index().fingerprint());
   EXPECT_EQ(options_from(setup).seed, 7U);
 
-  LoaderWish wish = wish_for(data.dataset(), Shuffle::off, 0);
-  wish.batch_size = 8;
-  wish.rank = 1;
-  wish.world_size = 4;
-  wish.local_world_size = 2;
-  const LoaderSetup stored = make_setup(wish);
+  LoaderRequest request = wish_for(data.dataset(), Shuffle::off, 0);
+  request.batch_size = 8;
+  request.rank = 1;
+  request.world_size = 4;
+  request.local_world_size = 2;
+  const LoaderSetup stored = make_setup(request);
   EXPECT_EQ(stored.cut().options().tail, Tail::keep);
   EXPECT_EQ(stored.cut().options().global_batch_size, 32U);
   EXPECT_EQ(stored.cut().rank_batch_size(), 8U);
   EXPECT_EQ(stored.memory_bytes(), std::size_t{256} << 20);
-  wish.tail = Tail::pad;
-  EXPECT_EQ(make_setup(wish).cursor(0, 0).tail, Tail::pad);
+  request.tail = Tail::pad;
+  EXPECT_EQ(make_setup(request).cursor(0, 0).tail, Tail::pad);
 }
 
 TEST(LoaderSetupTest, every_order_is_the_one_that_its_options_make) {
@@ -49,11 +49,11 @@ TEST(LoaderSetupTest, every_order_is_the_one_that_its_options_make) {
   for (const Shuffle shuffle :
        {Shuffle::off, Shuffle::global, Shuffle::block, Shuffle::resampled}) {
     SCOPED_TRACE(shuffle_name(shuffle));
-    LoaderWish wish = wish_for(data.dataset(), shuffle, 10);
-    wish.tail = Tail::drop;
-    wish.order.block_samples = 5;
-    wish.order.window_blocks = 2;
-    const LoaderSetup setup = make_setup(wish);
+    LoaderRequest request = wish_for(data.dataset(), shuffle, 10);
+    request.tail = Tail::drop;
+    request.order.block_samples = 5;
+    request.order.window_blocks = 2;
+    const LoaderSetup setup = make_setup(request);
     EXPECT_EQ(setup.cursor(0, 0).order, data.options(10, shuffle).cursor.order);
     EXPECT_EQ(all_batches(options_from(setup)), all_batches(data.options(10, shuffle)));
     EXPECT_EQ(all_batches(options_from(setup, 0, 70)).size(), 3U);
@@ -63,13 +63,13 @@ TEST(LoaderSetupTest, every_order_is_the_one_that_its_options_make) {
 TEST(LoaderSetupTest, a_selection_is_read_in_an_order_of_its_own) {
   const LoaderData data(100);
   const Digest128 whole = data.dataset()->index().fingerprint();
-  LoaderWish wish = wish_for(data.dataset(), Shuffle::global, 10);
+  LoaderRequest request = wish_for(data.dataset(), Shuffle::global, 10);
   const Items list = {9, 3, 3, 77, 50, 12, 13, 14, 99, 0};
   for (const Selection& selection : {Selection(SampleSlice{90, -3, 20}), Selection(list)}) {
-    wish.parts[0].selection = selection;
-    const LoaderSetup setup = make_setup(wish);
+    request.parts[0].selection = selection;
+    const LoaderSetup setup = make_setup(request);
     EXPECT_EQ(setup.fingerprint(), selection_fingerprint(whole, selection));
-    const std::uint64_t count = wish.parts[0].selected_count();
+    const std::uint64_t count = request.parts[0].selected_count();
     EXPECT_EQ(setup.order_options().sample_count, count);
     const auto own = *make_order({.shuffle = Shuffle::global, .seed = 7, .sample_count = count});
     const auto expected = *make_selected_order(
@@ -77,27 +77,27 @@ TEST(LoaderSetupTest, a_selection_is_read_in_an_order_of_its_own) {
     EXPECT_EQ(samples_of(*setup.order()), samples_of(*expected));
     EXPECT_NE(samples_of(*setup.order()), samples_of(*own));
   }
-  wish.parts[0].selection = SampleSlice{0, 1, 100};
-  EXPECT_EQ(make_setup(wish).fingerprint(), whole);
-  wish.parts[0].selection = SampleSlice{0, 1, 101};
-  EXPECT_NE(refusal(wish).find("exceed its 100 samples"), std::string::npos) << refusal(wish);
-  wish.parts[0].selection = SampleSlice{5, 1, 20};
-  wish.on_error = OnError::skip;
-  EXPECT_NE(refusal(wish).find("whole datasets only"), std::string::npos);
+  request.parts[0].selection = SampleSlice{0, 1, 100};
+  EXPECT_EQ(make_setup(request).fingerprint(), whole);
+  request.parts[0].selection = SampleSlice{0, 1, 101};
+  EXPECT_NE(refusal(request).find("exceed its 100 samples"), std::string::npos) << refusal(request);
+  request.parts[0].selection = SampleSlice{5, 1, 20};
+  request.on_error = OnError::skip;
+  EXPECT_NE(refusal(request).find("whole datasets only"), std::string::npos);
 }
 
 TEST(LoaderSetupTest, a_list_is_an_order_and_another_epoch_may_have_another) {
   const LoaderData data(30);
-  LoaderWish wish = wish_for(data.dataset(), Shuffle::global, 4);
-  wish.items = Items{5, 4, 3, 3, 29, 0};
-  wish.has_items_per_epoch = true;
-  LoaderSetup setup = make_setup(wish);
+  LoaderRequest request = wish_for(data.dataset(), Shuffle::global, 4);
+  request.items = Items{5, 4, 3, 3, 29, 0};
+  request.has_items_per_epoch = true;
+  LoaderSetup setup = make_setup(request);
   const Digest128 whole = data.dataset()->index().fingerprint();
-  EXPECT_EQ(setup.fingerprint(), explicit_order_fingerprint(whole, *wish.items));
+  EXPECT_EQ(setup.fingerprint(), explicit_order_fingerprint(whole, *request.items));
   EXPECT_EQ(setup.cursor(0, 0).order,
             (OrderOptions{.shuffle = Shuffle::off, .seed = 7, .sample_count = 6}));
   EXPECT_EQ(setup.cut().options().tail, Tail::keep);
-  EXPECT_EQ(samples_of(*setup.order()), samples_of(**make_explicit_order(*wish.items, 30)));
+  EXPECT_EQ(samples_of(*setup.order()), samples_of(**make_explicit_order(*request.items, 30)));
   EXPECT_EQ(options_from(setup, 3).end_epoch, 4U);
 
   const Cursor before = setup.cursor(0, 4);
@@ -111,8 +111,8 @@ TEST(LoaderSetupTest, a_list_is_an_order_and_another_epoch_may_have_another) {
   ASSERT_TRUE(setup.resume(setup.cursor(1, 2)).ok());
   EXPECT_EQ(setup.order()->epoch_samples(), 2U);
 
-  wish.parts[0].weight = 1;
-  EXPECT_NE(refusal(wish).find("a single dataset"), std::string::npos);
+  request.parts[0].weight = 1;
+  EXPECT_NE(refusal(request).find("a single dataset"), std::string::npos);
   LoaderSetup computed = make_setup(wish_for(data.dataset(), Shuffle::global, 4));
   EXPECT_EQ(computed.set_items({1}).code(), Code::invalid_argument);
 }
@@ -120,10 +120,10 @@ TEST(LoaderSetupTest, a_list_is_an_order_and_another_epoch_may_have_another) {
 TEST(LoaderSetupTest, a_mixture_has_its_own_epoch_and_deals_no_lanes) {
   const LoaderData data(100);
   const LoaderData other(40);
-  LoaderWish wish = wish_for(data.dataset(), Shuffle::block, 10);
-  wish.parts = {{.dataset = data.dataset(), .weight = 3},
-                {.dataset = other.dataset(), .weight = 1}};
-  const LoaderSetup setup = make_setup(wish);
+  LoaderRequest request = wish_for(data.dataset(), Shuffle::block, 10);
+  request.parts = {{.dataset = data.dataset(), .weight = 3},
+                   {.dataset = other.dataset(), .weight = 1}};
+  const LoaderSetup setup = make_setup(request);
   const std::vector<MixturePart> parts = {{100, 3}, {40, 1}};
   const OrderOptions& order = setup.order_options();
   EXPECT_EQ(order.sample_count, 140U);
@@ -137,16 +137,17 @@ TEST(LoaderSetupTest, a_mixture_has_its_own_epoch_and_deals_no_lanes) {
   EXPECT_EQ(setup.fingerprint(), *mixture_fingerprint(prints, parts));
   EXPECT_EQ(all_batches(options_from(setup)).size(), 14U);
 
-  wish.order.sample_count = 60;
-  EXPECT_EQ(make_setup(wish).order()->epoch_samples(), 60U);
-  LoaderSetup resumed = make_setup(wish);
-  EXPECT_TRUE(resumed.resume(make_setup(wish).cursor(2, 30)).ok());
-  wish.parts[1].selection = SampleSlice{0, 1, 30};
-  EXPECT_EQ(resumed.resume(make_setup(wish).cursor(2, 30)).code(), Code::invalid_argument);
-  wish.parts[1].weight.reset();
-  EXPECT_NE(refusal(wish).find("a weight for each"), std::string::npos);
-  wish.parts.pop_back();
-  EXPECT_NE(make_setup(wish).fingerprint(), prints[0]) << "one dataset with a weight is a mixture";
+  request.order.sample_count = 60;
+  EXPECT_EQ(make_setup(request).order()->epoch_samples(), 60U);
+  LoaderSetup resumed = make_setup(request);
+  EXPECT_TRUE(resumed.resume(make_setup(request).cursor(2, 30)).ok());
+  request.parts[1].selection = SampleSlice{0, 1, 30};
+  EXPECT_EQ(resumed.resume(make_setup(request).cursor(2, 30)).code(), Code::invalid_argument);
+  request.parts[1].weight.reset();
+  EXPECT_NE(refusal(request).find("a weight for each"), std::string::npos);
+  request.parts.pop_back();
+  EXPECT_NE(make_setup(request).fingerprint(), prints[0])
+      << "one dataset with a weight is a mixture";
 }
 
 TEST(LoaderSetupTest, a_resumed_run_takes_lanes_deal_and_blocks_of_its_cursor) {
@@ -166,7 +167,7 @@ TEST(LoaderSetupTest, a_resumed_run_takes_lanes_deal_and_blocks_of_its_cursor) {
   EXPECT_EQ(other.cursor(0, 800).global_batch_size, 16U);
   EXPECT_EQ(samples_of(*other.order()), samples_of(*began.order()));
 
-  LoaderWish by_hand = wish_for(data.dataset(), Shuffle::block, 8);
+  LoaderRequest by_hand = wish_for(data.dataset(), Shuffle::block, 8);
   by_hand.order.block_samples = 100;
   LoaderSetup hundreds = make_setup(by_hand);
   EXPECT_NE(hundreds.resume(at).message().find("block_samples was 8 and is 100"),
@@ -181,56 +182,56 @@ TEST(LoaderSetupTest, a_resumed_run_takes_lanes_deal_and_blocks_of_its_cursor) {
 
 TEST(LoaderSetupTest, lanes_that_do_not_fit_wait_for_a_cursor_that_has_them) {
   const LoaderData data(200);
-  LoaderWish wish = wish_for(data.dataset(), Shuffle::block, 12);
-  wish.order.lanes = 8;
-  LoaderSetup setup = make_setup(wish);
+  LoaderRequest request = wish_for(data.dataset(), Shuffle::block, 12);
+  request.order.lanes = 8;
+  LoaderSetup setup = make_setup(request);
   const auto refused = setup.options_at(setup.cursor(0, 0));
   EXPECT_NE(refused.status().message().find("8 lanes do not divide the 12"), std::string::npos);
-  wish.global_batch_size = 16;
+  request.global_batch_size = 16;
   const std::array<std::string_view, 1> allow = {"global_batch_size"};
-  ASSERT_TRUE(setup.resume(make_setup(wish).cursor(0, 48), allow).ok());
+  ASSERT_TRUE(setup.resume(make_setup(request).cursor(0, 48), allow).ok());
   EXPECT_TRUE(setup.options_at(setup.cursor(0, 48)).ok());
   EXPECT_EQ(setup.order_options().lanes, 8U);
 }
 
 TEST(LoaderSetupTest, too_little_memory_is_refused_with_what_is_needed) {
   const LoaderData data(40, 40, 5000);
-  LoaderWish wish = wish_for(data.dataset(), Shuffle::global, 8);
-  const std::size_t needed = make_setup(wish).memory_needed();
-  wish.memory_bytes = needed;
-  EXPECT_EQ(options_from(make_setup(wish)).memory_bytes, needed);
-  wish.memory_bytes = 4096;
-  const std::string message = refusal(wish);
+  LoaderRequest request = wish_for(data.dataset(), Shuffle::global, 8);
+  const std::size_t needed = make_setup(request).memory_needed();
+  request.memory_bytes = needed;
+  EXPECT_EQ(options_from(make_setup(request)).memory_bytes, needed);
+  request.memory_bytes = 4096;
+  const std::string message = refusal(request);
   EXPECT_TRUE(message.starts_with("memory_bytes is 4,096, and ")) << message;
   EXPECT_NE(message.find(" are needed: three batches of 8 samples"), std::string::npos) << message;
   EXPECT_TRUE(message.ends_with("or leave memory_bytes out")) << message;
 
-  wish.local_world_size = 4;
-  wish.memory_bytes = 4 * needed;
-  EXPECT_EQ(make_setup(wish).memory_bytes(), needed);
-  wish.memory_bytes = 4 * needed - 1;
-  wish.names.memory_bytes = "--memory";
-  EXPECT_NE(refusal(wish).find(" for each of 4 processes"), std::string::npos);
-  EXPECT_NE(refusal(wish).find(", 4 times. Raise --memory,"), std::string::npos);
+  request.local_world_size = 4;
+  request.memory_bytes = 4 * needed;
+  EXPECT_EQ(make_setup(request).memory_bytes(), needed);
+  request.memory_bytes = 4 * needed - 1;
+  request.names.memory_bytes = "--memory";
+  EXPECT_NE(refusal(request).find(" for each of 4 processes"), std::string::npos);
+  EXPECT_NE(refusal(request).find(", 4 times. Raise --memory,"), std::string::npos);
 }
 
 TEST(LoaderSetupTest, sizes_are_checked_in_the_words_of_the_caller) {
   const LoaderData data(20);
-  LoaderWish wish = wish_for(data.dataset(), Shuffle::global, 0);
-  EXPECT_EQ(refusal(wish), "give batch_size (per rank) or global_batch_size (all ranks)");
-  wish.batch_size = wish.global_batch_size = 4;
-  EXPECT_TRUE(refusal(wish).ends_with(", not both"));
-  wish.batch_size = 0;
-  wish.world_size = 3;
-  EXPECT_EQ(refusal(wish), "global_batch_size=4 cannot be divided among 3 ranks");
-  wish.global_batch_size = 0;
-  wish.batch_size = UINT64_MAX / 2;
-  wish.names.batch_size = "--batch-size";
-  EXPECT_TRUE(refusal(wish).starts_with("--batch-size=9223372036854775807: at most "));
-  wish.batch_size = 10;
-  EXPECT_NE(refusal(wish).find("no full batch of 30"), std::string::npos);
-  wish.parts.clear();
-  EXPECT_EQ(refusal(wish), "a loader needs a dataset");
+  LoaderRequest request = wish_for(data.dataset(), Shuffle::global, 0);
+  EXPECT_EQ(refusal(request), "give batch_size (per rank) or global_batch_size (all ranks)");
+  request.batch_size = request.global_batch_size = 4;
+  EXPECT_TRUE(refusal(request).ends_with(", not both"));
+  request.batch_size = 0;
+  request.world_size = 3;
+  EXPECT_EQ(refusal(request), "global_batch_size=4 cannot be divided among 3 ranks");
+  request.global_batch_size = 0;
+  request.batch_size = UINT64_MAX / 2;
+  request.names.batch_size = "--batch-size";
+  EXPECT_TRUE(refusal(request).starts_with("--batch-size=9223372036854775807: at most "));
+  request.batch_size = 10;
+  EXPECT_NE(refusal(request).find("no full batch of 30"), std::string::npos);
+  request.parts.clear();
+  EXPECT_EQ(refusal(request), "a loader needs a dataset");
 }
 
 }  // namespace

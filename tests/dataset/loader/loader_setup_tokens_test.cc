@@ -44,7 +44,7 @@ class LoaderSetupTokensTest : public ::testing::Test {
             .pad = pad};
   }
 
-  static LoaderWish wish(std::vector<LoaderPart> parts) {
+  static LoaderRequest request(std::vector<LoaderPart> parts) {
     return {.parts = std::move(parts),
             .order = {.shuffle = Shuffle::block, .seed = 7},
             .global_batch_size = 4,
@@ -56,7 +56,7 @@ class LoaderSetupTokensTest : public ::testing::Test {
 };
 
 TEST_F(LoaderSetupTokensTest, rows_are_counted_sized_and_identified_as_they_are_cut) {
-  const LoaderSetup setup = make_setup(wish({windows(0)}));
+  const LoaderSetup setup = make_setup(request({windows(0)}));
   const LoaderPart part = windows(0);
   EXPECT_EQ(setup.order_options().sample_count, part.windows->count());
   EXPECT_EQ(
@@ -74,7 +74,7 @@ TEST_F(LoaderSetupTokensTest, a_mixture_of_tokens_with_a_selection_is_read) {
   some.selection = SampleSlice{4, 2, 20};
   LoaderPart all = windows(1);
   all.weight = 2;
-  const LoaderSetup setup = make_setup(wish({some, all}));
+  const LoaderSetup setup = make_setup(request({some, all}));
   EXPECT_EQ(setup.order()->epoch_samples(), 20 + all.windows->count());
   for (const SampleRef& ref : samples_of(*setup.order())) {
     if (ref.dataset == 0) {
@@ -84,7 +84,7 @@ TEST_F(LoaderSetupTokensTest, a_mixture_of_tokens_with_a_selection_is_read) {
   EXPECT_EQ(all_batches(options_from(setup)).size(), setup.order()->epoch_samples() / 4);
   LoaderPart packed = packs(1, 0);
   packed.weight = 2;
-  EXPECT_NE(refusal(wish({some, packed})), "");
+  EXPECT_NE(refusal(request({some, packed})), "");
 }
 
 TEST_F(LoaderSetupTokensTest, cursors_of_version_0_1_do_not_say_what_fills_packs_up) {
@@ -95,13 +95,13 @@ TEST_F(LoaderSetupTokensTest, cursors_of_version_0_1_do_not_say_what_fills_packs
   selected.selection = slice;
   LoaderPart weighted = packs(0, 3);
   weighted.weight = 1;
-  LoaderWish listed = wish({packs(0, 3)});
+  LoaderRequest listed = request({packs(0, 3)});
   listed.items = Items{5, 4, 3, 2, 1};
   const std::vector<MixturePart> mixture = {{weighted.whole_count(), 1}};
-  const std::vector<std::pair<LoaderWish, Digest128>> cases = {
-      {wish({packs(0, 3)}), old},
-      {wish({selected}), selection_fingerprint(old, slice)},
-      {wish({weighted}), *mixture_fingerprint(std::array{old}, mixture)},
+  const std::vector<std::pair<LoaderRequest, Digest128>> cases = {
+      {request({packs(0, 3)}), old},
+      {request({selected}), selection_fingerprint(old, slice)},
+      {request({weighted}), *mixture_fingerprint(std::array{old}, mixture)},
       {listed, explicit_order_fingerprint(old, *listed.items)}};
   for (const auto& [asked, fingerprint] : cases) {
     LoaderSetup setup = make_setup(asked);
@@ -113,8 +113,8 @@ TEST_F(LoaderSetupTokensTest, cursors_of_version_0_1_do_not_say_what_fills_packs
     saved.fingerprint.low ^= 1;
     EXPECT_EQ(setup.resume(saved).code(), Code::invalid_argument);
   }
-  LoaderSetup other = make_setup(wish({packs(0, 4)}));
-  EXPECT_EQ(other.resume(make_setup(wish({packs(0, 3)})).cursor(0, 4)).code(),
+  LoaderSetup other = make_setup(request({packs(0, 4)}));
+  EXPECT_EQ(other.resume(make_setup(request({packs(0, 3)})).cursor(0, 4)).code(),
             Code::invalid_argument);
 }
 
