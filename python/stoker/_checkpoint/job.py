@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import datetime
 import errno
 import hashlib
 import logging
@@ -29,7 +28,7 @@ _START_VARIABLES = {
 }
 _LOOPBACK = ("localhost", "127.", "::1")
 _READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
-_STORE_POLL_SECONDS = 1.0
+_STORE_POLL_SECONDS, _STORE_POLL_MAX_SECONDS = 0.001, 0.1
 _TOLD_AFTER_SECONDS = 5.0
 _log = logging.getLogger("stoker")
 
@@ -207,9 +206,8 @@ class Meetings:
                 rank, world_size = self._ranks.rank, self._ranks.world_size
                 text = "rank %d of %d waits for rank 0 in %s"
                 _log.warning(text, rank, world_size, self._directory)
-            wait = datetime.timedelta(seconds=min(timeout - waited, _STORE_POLL_SECONDS))
-            with contextlib.suppress(RuntimeError):  # torch's own timeout: check again
-                store.wait([key], wait)
+            # Not store.wait(), which prints warnings of its own.
+            time.sleep(min(timeout - waited, waited + _STORE_POLL_SECONDS, _STORE_POLL_MAX_SECONDS))
 
 
 def _runtime_directory() -> str:

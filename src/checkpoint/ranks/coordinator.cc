@@ -1,16 +1,21 @@
 #include "checkpoint/ranks/coordinator.h"
 
+#include <fcntl.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <deque>
 #include <optional>
 #include <set>
+#include <string_view>
 #include <thread>
 #include <utility>
 
 #include "base/mutex.h"
 #include "base/token.h"
 #include "checkpoint/manifest/names.h"
+#include "checkpoint/ranks/meeting_words.h"
 #include "io/files/text_file.h"
 
 namespace stoker {
@@ -48,6 +53,7 @@ class SharedDirectoryCoordinator final : public Coordinator {
                                           Deadline deadline) override;
   void withdraw(const std::string& key) override {
     static_cast<void>(ops_.unlink(path_of(key, rank())));
+    static_cast<void>(ops_.unlink(full_mark_of(key, rank())));
   }
   Result<std::string> broadcast(const std::string& key, const std::string& text,
                                 Deadline deadline) override;
@@ -55,7 +61,7 @@ class SharedDirectoryCoordinator final : public Coordinator {
  private:
   /// A message of rank 0 is removed after this many later ones: by then every rank has read it.
   static constexpr std::size_t kKept = 64;
-  static constexpr std::size_t kMessageBytesMax = std::size_t{16} << 20;
+  static constexpr std::string_view kNeed = "The ranks exchange small files, which need";
 
   std::string name_of(const std::string& key, std::uint32_t rank) const {
     return "message-" + options_.session + "-" + key + "-" + std::to_string(rank);
@@ -63,10 +69,18 @@ class SharedDirectoryCoordinator final : public Coordinator {
   PathAt path_of(const std::string& key, std::uint32_t rank) const {
     return directory_ / name_of(key, rank);
   }
+  /// An empty file in place of a message for which the disk has no room: a name still fits where
+  /// bytes do not. Without it the others would wait until their deadlines.
+  PathAt full_mark_of(const std::string& key, std::uint32_t rank) const {
+    return directory_ / (name_of(key, rank) + "-full");
+  }
   /// Waits for the message of `from`. `awaited` are all ranks still awaited, for messages.
   Result<std::string> await(const std::string& key, std::uint32_t from,
                             const std::vector<std::uint32_t>& awaited, Deadline deadline);
+  /// `no_space` if `from` has left its mark; removes it.
+  Status find_full_mark(const std::string& key, std::uint32_t from);
   Status publish(const std::string& key, const std::string& text);
+  Status try_publish(const std::string& key, const std::string& text);
   std::vector<std::uint32_t> missing(const std::string& key,
                                      const std::vector<std::uint32_t>& awaited);
   void forget(PathAt path);
@@ -102,8 +116,9 @@ Result<std::string> SharedDirectoryCoordinator::await(const std::string& key, st
     Result<std::string> text = read_text_file(ops_, path, kMessageBytesMax);
     if (text.status().code() != Code::not_found) return text;
     STOKER_TRY(loss);  // checked after one more read: the rank may have answered before it ended
-    if (options_.find_loss && pause == kPauseMax) {
-      loss = options_.find_loss(from);
+    if (pause == kPauseMax) {
+      loss = find_full_mark(key, from);
+      if (loss.ok() && options_.find_loss) loss = options_.find_loss(from);
       if (!loss.ok()) continue;
     }
     if (Clock::now() >= deadline)
@@ -123,8 +138,29 @@ Result<std::string> SharedDirectoryCoordinator::await(const std::string& key, st
   }
 }
 
-// The first rank creates the directory; a rank that finds it swept creates it again.
+Status SharedDirectoryCoordinator::find_full_mark(const std::string& key, std::uint32_t from) {
+  if (!ops_.info_of(full_mark_of(key, from)).ok()) return {};
+  // The other ranks still look for a mark of rank 0.
+  if (from != 0) static_cast<void>(ops_.unlink(full_mark_of(key, from)));
+  return with_space_cure(
+      Status(Code::no_space,
+             "rank " + std::to_string(from) +
+                 " found no space left on the device for its message in " + options_.place.path(),
+             ENOSPC),
+      kNeed);
+}
+
 Status SharedDirectoryCoordinator::publish(const std::string& key, const std::string& text) {
+  const PathAt mark = full_mark_of(key, rank());
+  static_cast<void>(ops_.unlink(mark));  // of an earlier call
+  const Status published = try_publish(key, text);
+  if (published.code() == Code::no_space)
+    static_cast<void>(ops_.open(mark, O_WRONLY | O_CREAT | O_EXCL));
+  return with_space_cure(published, kNeed);
+}
+
+// The first rank creates the directory; a rank that finds it swept creates it again.
+Status SharedDirectoryCoordinator::try_publish(const std::string& key, const std::string& text) {
   std::string unique;
   {
     const MutexLock lock(mutex_);
@@ -167,6 +203,8 @@ Result<std::string> SharedDirectoryCoordinator::broadcast(const std::string& key
     forget(path_of(key, 0));
     return text;
   }
+  // A mark that is here already belongs to an earlier call with this key.
+  static_cast<void>(ops_.unlink(full_mark_of(key, 0)));
   return await(key, 0, {0}, deadline);
 }
 

@@ -114,7 +114,8 @@ std::string Meeting::Talk::find_conflict(const Look& seen) const {
       const auto answers = [&](const RankClaim& claim) {
         return seen.has_said(seen.ready, claim.nonce, meeting_.session_);
       };
-      if ((is_alive(one) && is_alive(other)) || (answers(one) && answers(other)))
+      const bool may_both_live = !has_ended(one.process) && !has_ended(other.process);
+      if ((is_alive(one) && is_alive(other)) || (may_both_live && answers(one) && answers(other)))
         return conflict_text(one, other);
     }
   }
@@ -226,7 +227,8 @@ Result<std::string> Meeting::Talk::lead() {
     std::vector<std::string> members(options_.world_size);
     members[0] = meeting_.nonce_;
     for (const RankClaim& claim : seen.claims) {
-      if (claim.rank >= options_.world_size || claim.rank == 0) continue;
+      if (claim.rank >= options_.world_size || claim.rank == 0 || has_ended(claim.process))
+        continue;
       welcome.nonces.insert(claim.nonce);
       if (!seen.has_said(seen.ready, claim.nonce, welcome.session)) continue;
       members[claim.rank] = claim.nonce;

@@ -25,6 +25,18 @@ std::string rank_text(std::size_t rank) {
   return "rank " + std::to_string(rank);
 }
 
+/// Adds what to do on a full disk, unless the message says it.
+Status with_cure(const Status& failure) {
+  const std::string message(failure.message());
+  if (message.find("rm -rf") != std::string::npos) return failure;
+  return Status(failure.code(),
+                message +
+                    ". Remove old checkpoints (stoker checkpoint prune; on a completely full disk "
+                    "rm -rf DIR/step-N, while no run writes), keep fewer (keep_last=), or use "
+                    "another disk",
+                failure.os_error());
+}
+
 }  // namespace
 
 std::shared_ptr<SaveLeader::Held> SaveLeader::held() const {
@@ -103,10 +115,7 @@ Status SaveLeader::check(std::span<const BeginMessage> messages, const SavesInFl
                      " bytes needs more space than is free: " + std::to_string(*free) + " bytes";
   if (in_flight.unreserved_bytes > 0)
     text += ", of which earlier saves will take " + std::to_string(in_flight.unreserved_bytes);
-  text +=
-      ". Remove old checkpoints (stoker checkpoint prune; on a completely full disk rm -rf "
-      "DIR/step-N, while no run writes), keep fewer (keep_last=), or use another disk";
-  return Status(Code::no_space, std::move(text));
+  return with_cure(Status(Code::no_space, std::move(text)));
 }
 
 Verdict SaveLeader::decide(std::uint64_t number, std::span<const BeginMessage> messages,
@@ -335,6 +344,7 @@ void SaveLeader::discard(const SaveJob& job) {
 }
 
 Status SaveLeader::explain(const SaveJob& job, const Status& failure) {
+  if (failure.code() == Code::no_space) return with_cure(failure);
   const std::shared_ptr<Held> held = this->held();
   if (failure.code() != Code::not_found || held == nullptr) return failure;
   if (held->stores.writer->is_abandoned(job.staging_name))

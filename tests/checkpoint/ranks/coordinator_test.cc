@@ -2,12 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <cerrno>
 #include <chrono>
 #include <filesystem>
 #include <thread>
 
 #include "checkpoint/save/save_messages.h"
 #include "checkpoint/save_support.h"
+#include "support/hooked_file_ops.h"
 
 namespace stoker {
 namespace {
@@ -143,6 +145,50 @@ TEST(CoordinatorTest, an_error_of_the_pause_ends_the_wait) {
        .world_size = 2,
        .pause = [](nanoseconds) { return Status(Code::cancelled, "interrupted"); }});
   EXPECT_EQ((*made)->broadcast("k", "", Deadline::max()).status().code(), Code::cancelled);
+}
+
+TEST(CoordinatorTest, nobody_waits_for_a_message_that_found_no_space) {
+  const testing::TempDir dir;
+  bool is_full = true;
+  testing::HookedFileOps ops(posix_file_ops(), [&](std::string_view op, const PathAt*) {
+    return is_full && op == "pwrite" ? Status::from_errno(ENOSPC, "pwrite", "") : Status();
+  });
+  const auto leader = coordinator_of(dir.path(), 0);
+  const auto full = [&](std::uint32_t rank) {
+    return *make_shared_directory_coordinator({.place = opened(dir.path()).with(ops),
+                                               .word = "job",
+                                               .session = "1.0",
+                                               .rank = rank,
+                                               .world_size = kRanks});
+  };
+  const auto follower = full(1);
+  ASSERT_TRUE(coordinator_of(dir.path(), 2)->gather("a", "from 2", in_the_end()).ok());
+  const Status failed = follower->gather("a", "from 1", in_the_end()).status();
+  EXPECT_EQ(failed.code(), Code::no_space);
+  EXPECT_NE(failed.message().find("delete another file"), std::string_view::npos);
+  const Status heard = leader->gather("a", "", in_the_end()).status();  // at once
+  EXPECT_EQ(heard.code(), Code::no_space);
+  EXPECT_NE(heard.message().find("rank 1 found no space"), std::string_view::npos);
+
+  // Rank 0 answers while rank 2 waits.
+  const auto full_leader = full(0);
+  const auto waiting = *make_shared_directory_coordinator(
+      {.place = opened(dir.path()),
+       .word = "job",
+       .session = "1.0",
+       .rank = 2,
+       .world_size = kRanks,
+       .pause = [&](nanoseconds) {
+         static_cast<void>(full_leader->broadcast("b", "text", in_the_end()));
+         return Status();
+       }});
+  EXPECT_EQ(waiting->broadcast("b", "", in_the_end()).status().code(), Code::no_space);
+
+  is_full = false;
+  ASSERT_TRUE(follower->gather("a", "again", in_the_end()).ok());
+  EXPECT_EQ(*leader->gather("a", "from 0", in_the_end()),
+            (std::vector<std::string>{"from 0", "again", "from 2"}));
+  EXPECT_EQ(*waiting->broadcast("b", "", in_the_end()), "text");
 }
 
 TEST(CoordinatorTest, what_ranks_tell_each_other_survives_the_journey) {

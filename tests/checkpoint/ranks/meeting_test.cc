@@ -335,6 +335,30 @@ TEST_F(MeetingTest, what_dead_processes_have_left_does_not_matter) {
   }
 }
 
+TEST_F(MeetingTest, a_rank_that_was_killed_and_started_again_is_no_second_job) {
+  MeetingOptions leader = options(0, 3);
+  leader.process = this_process();
+  std::vector<Met> met;
+  for (int i = 0; i < 3; ++i) met.emplace_back(Status(Code::cancelled, ""));
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(60);
+    MeetingOptions dead = options(1, 3);
+    dead.process = this_process();
+    static_cast<void>(Meeting::meet(dead, in_the_end()));  // rank 2 is not there yet
+    ::_exit(0);
+  }
+  {
+    std::jthread zero([&] { met[0] = Meeting::meet(leader, in_the_end()); });
+    while (!has("ready-1-")) std::this_thread::yield();
+    ::kill(child, SIGKILL);
+    ::waitpid(child, nullptr, 0);
+    std::jthread one([&] { met[1] = Meeting::meet(options(1, 3), in_the_end()); });
+    std::jthread two([&] { met[2] = Meeting::meet(options(2, 3), in_the_end()); });
+  }
+  expect_one_session(met);
+}
+
 TEST_F(MeetingTest, who_looks_at_what_the_dead_have_left_is_not_taken_for_them) {
   fs::create_directory(folder_);
   const RankClaim dead{.rank = 1,
