@@ -110,6 +110,17 @@ print("restored", int(done), state["w"][0])
 """
 
 
+def run_rank(folder: Path, rank: int) -> subprocess.Popen[str]:
+    command = [
+        sys.executable,
+        "-c",
+        "import sys, stoker, numpy as np\n" + _RANK,
+        str(folder),
+        str(rank),
+    ]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+
 def test_several_ranks_restore_from_a_directory_that_is_read_only(open_dir: Path) -> None:
     folder = open_dir / "c"
     save_steps(folder, 1, 2)
@@ -119,6 +130,24 @@ def test_several_ranks_restore_from_a_directory_that_is_read_only(open_dir: Path
         said = rank.communicate(timeout=60)[0]
         assert said.strip() == "restored 2 2.0", said
     assert sorted(folder.rglob("*")) == before
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts a file system")
+def test_several_ranks_restore_from_a_full_disk(tmp_path: Path) -> None:
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "stoker-test", folder]
+    subprocess.run(mount, check=True)
+    try:
+        save_steps(folder / "c", 1, 2)
+        with pytest.raises(OSError, match="No space"), (folder / "rest").open("wb") as rest:
+            while True:
+                rest.write(bytes(4096))
+                rest.flush()
+        ranks = [run_rank(folder / "c", rank) for rank in range(2)]
+        assert [rank.communicate(timeout=60)[0] for rank in ranks] == ["restored 2 2.0\n"] * 2
+    finally:
+        subprocess.run(["umount", folder], check=True)
 
 
 _SHORT_OF_MEMORY = """

@@ -28,6 +28,7 @@ _START_VARIABLES = {
 }
 _LOOPBACK = ("localhost", "127.", "::1")
 _READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 _STORE_POLL_SECONDS, _STORE_POLL_MAX_SECONDS = 0.001, 0.1
 _TOLD_AFTER_SECONDS = 5.0
 _log = logging.getLogger("stoker")
@@ -142,7 +143,8 @@ class Meetings:
         try:
             return self._meet_in(self._directory, purpose, timeout, is_ours=True)
         except OSError as error:
-            if error.errno not in _READ_ONLY:
+            # A restore writes nothing else. A save needs the space anyway.
+            if error.errno not in (_READ_ONLY if purpose == "save" else _READ_ONLY + _FULL):
                 raise
             if not self._job.is_local:
                 raise type(error)(
