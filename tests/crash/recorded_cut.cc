@@ -12,6 +12,8 @@
 #include <set>
 #include <span>
 
+#include "base/mutex.h"
+
 namespace stoker::testing {
 namespace {
 
@@ -98,7 +100,9 @@ Result<Recording> record(RecordedDisk& disk, const DiskWorkload& workload, FileO
   STOKER_TRY(disk.mount());
   CheckpointPlace place = place_on(disk, ops);
   place.engine = {};  // the best one here, as in a real run
+  Mutex mutex;        // a saver's thread notes what it acknowledges
   workload(place, [&](const std::string& mark) {
+    const MutexLock lock(mutex);
     recording.marks.push_back({disk.tape().event_count(), mark});
   });
   STOKER_TRY(disk.unmount());

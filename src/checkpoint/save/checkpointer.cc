@@ -24,45 +24,64 @@ Result<std::unique_ptr<Checkpointer>> Checkpointer::make(CheckpointerOptions opt
   if (options.copy_threads == 0)
     options.copy_threads = std::clamp(std::thread::hardware_concurrency(), 1U, 16U);
   if (options.copier == nullptr) options.copier = make_host_copier(options.copy_threads);
-  auto core = std::make_unique<Core>(std::move(options));
+  auto core = std::make_shared<Core>(std::move(options));
   STOKER_TRY(core->start());
   return std::unique_ptr<Checkpointer>(new Checkpointer(std::move(core)));
 }
 
-Checkpointer::Checkpointer(std::unique_ptr<Core> core) : core_(std::move(core)) {}
+Checkpointer::Checkpointer(std::shared_ptr<Core> core) : core_(std::move(core)) {}
 
 Checkpointer::~Checkpointer() {
   // The writer's thread does not exist in a forked child and cannot be joined there.
-  if (!guard_.is_here()) static_cast<void>(core_.release());
+  if (guard_.is_here())
+    static_cast<void>(close());
+  else
+    static_cast<void>(new std::shared_ptr<Core>(std::move(core_)));
+}
+
+std::shared_ptr<Checkpointer::Core> Checkpointer::core() const {
+  const MutexLock lock(mutex_);
+  return core_;
+}
+
+std::shared_ptr<Checkpointer::Core> Checkpointer::take_core() {
+  const MutexLock lock(mutex_);
+  return std::exchange(core_, nullptr);
 }
 
 Result<Pending> Checkpointer::save(SaveRequest request) {
   STOKER_TRY(guard_.check("a checkpointer"));
-  if (core_ == nullptr) return Status(Code::invalid_argument, "this checkpointer was closed");
-  return core_->save(std::move(request));
+  const std::shared_ptr<Core> core = this->core();
+  if (core == nullptr) return Status(Code::invalid_argument, "this checkpointer was closed");
+  return core->save(std::move(request));
 }
 
 Status Checkpointer::wait(nanoseconds timeout) {
   STOKER_TRY(guard_.check("a checkpointer"));
-  return core_ == nullptr ? Status() : core_->wait(deadline_after(timeout));
+  const std::shared_ptr<Core> core = this->core();
+  return core == nullptr ? Status() : core->wait(deadline_after(timeout));
 }
 
 Status Checkpointer::close(nanoseconds timeout) {
   STOKER_TRY(guard_.check("a checkpointer"));
-  if (core_ == nullptr) return {};
+  const std::shared_ptr<Core> core = this->core();
+  if (core == nullptr) return {};
   const Deadline deadline = deadline_after(timeout);
-  const bool is_idle = core_->await_idle(deadline);
-  Status error = core_->take_error();
+  const bool is_idle = core->await_idle(deadline);
+  Status error = core->take_error();
+  std::shared_ptr<Core> taken = take_core();
   if (is_idle) {
-    core_.reset();
+    core->close();
     return error;
   }
-  static_cast<void>(core_.release());
+  static_cast<void>(new std::shared_ptr<Core>(std::move(taken)));  // its threads use it
   return error.ok() ? Status(Code::unavailable, "close: a save was still in flight") : error;
 }
 
 CheckpointerProgress Checkpointer::progress() const {
-  return !guard_.is_here() || core_ == nullptr ? CheckpointerProgress() : core_->progress();
+  if (!guard_.is_here()) return {};
+  const std::shared_ptr<Core> core = this->core();
+  return core == nullptr ? CheckpointerProgress() : core->progress();
 }
 
 }  // namespace stoker

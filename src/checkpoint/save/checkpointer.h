@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/fork_guard.h"
+#include "base/mutex.h"
 #include "checkpoint/catalog/retention.h"
 #include "checkpoint/manifest/manifest.h"
 #include "checkpoint/ranks/coordinator.h"
@@ -135,10 +136,14 @@ class Checkpointer {
 
  private:
   class Core;
-  explicit Checkpointer(std::unique_ptr<Core> core);
+  explicit Checkpointer(std::shared_ptr<Core> core);
+  std::shared_ptr<Core> core() const;
+  std::shared_ptr<Core> take_core();
 
   ForkGuard guard_;
-  std::unique_ptr<Core> core_;  // leaked in a forked child, and after a close() that timed out
+  mutable Mutex mutex_;
+  // Null after close(). Leaked in a forked child, and after a close() that timed out.
+  std::shared_ptr<Core> core_ STOKER_GUARDED_BY(mutex_);
 };
 
 }  // namespace stoker

@@ -43,6 +43,11 @@ Checkpointer::Core::Core(CheckpointerOptions options)
 }
 
 Checkpointer::Core::~Core() {
+  close();
+}
+
+void Checkpointer::Core::close() {
+  if (std::exchange(is_closed_, true)) return;
   static_cast<void>(await_idle(Deadline::max()));
   writer_.request_stop();
   if (writer_.joinable()) writer_.join();

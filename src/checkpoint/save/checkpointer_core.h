@@ -24,8 +24,8 @@ namespace stoker {
 /// The queue between the caller and the writer's thread, and the rounds in which the ranks agree on
 /// each save.
 ///
-/// Thread safety: save() from one thread at a time; the others from any. The destructor waits for
-/// the saves in flight.
+/// Thread safety: save() and close() from one thread at a time; the others from any. The destructor
+/// closes.
 class Checkpointer::Core {
  public:
   explicit Core(CheckpointerOptions options);
@@ -35,6 +35,9 @@ class Checkpointer::Core {
 
   /// Starts the writer's thread.
   Status start();
+  /// Waits for the saves in flight, stops the writer's thread and releases the lock. The others may
+  /// still be called, but not save().
+  void close();
   Result<Pending> save(SaveRequest request);
   Status wait(Deadline deadline);
   /// Waits until no save is in flight and condemned checkpoints are removed. Returns false if the
@@ -96,6 +99,7 @@ class Checkpointer::Core {
   bool is_removing_ STOKER_GUARDED_BY(mutex_) = false;         // removing condemned checkpoints
   std::deque<Failure> failures_ STOKER_GUARDED_BY(mutex_);     // oldest first
   std::uint64_t raised_number_ STOKER_GUARDED_BY(mutex_) = 0;  // errors up to it were reported
+  bool is_closed_ = false;
   std::jthread writer_;
 };
 

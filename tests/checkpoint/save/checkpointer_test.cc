@@ -195,6 +195,23 @@ TEST(CheckpointerTest, a_late_save_is_skipped_replaces_the_waiting_one_or_waits)
   }
 }
 
+TEST(CheckpointerTest, others_may_look_at_it_and_wait_while_it_closes) {
+  const testing::TempDir dir;
+  const auto saver = make_saver(quiet_options(dir.path()));
+  ASSERT_TRUE(saver->save(request_of(1, {counted("w", 1'000, 1)})).ok());
+  {
+    const std::jthread watcher([&](const std::stop_token& stop) {
+      while (!stop.stop_requested()) {
+        static_cast<void>(saver->progress());
+        EXPECT_TRUE(saver->wait().ok());
+      }
+    });
+    EXPECT_TRUE(saver->close().ok());
+  }
+  EXPECT_EQ(saver->progress().in_flight, 0U);
+  EXPECT_EQ(saver->save(request_of(2, {})).status().code(), Code::invalid_argument);
+}
+
 TEST(CheckpointerTest, replacing_needs_one_that_waits) {
   CheckpointerOptions options = quiet_options("somewhere");
   options.late = LatePolicy::replace;
