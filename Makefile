@@ -15,6 +15,7 @@ FUZZ_RUNS ?=  # executions of each target, instead of FUZZ_SECONDS
 MUTATIONS ?= 1000
 CRASH_CUTS ?= 1000
 KILL_CYCLES ?= 1000
+JOB_PAIRS ?= 200
 BENCH_FLAGS ?=  # --write-docs renews the tables of docs/benchmarks.md
 
 # The wheel that the tests build is made of what `make build` has compiled already. The compiler is
@@ -53,7 +54,8 @@ help:
 	@echo
 	@echo "  make build    build/release/stoker, and the Python package in .venv"
 	@echo "  make crash    power cuts on ext4, XFS and btrfs at CRASH_CUTS ($(CRASH_CUTS)) block writes each, and"
-	@echo "                KILL_CYCLES ($(KILL_CYCLES)) runs ended by kill -9 (minutes, as root)"
+	@echo "                KILL_CYCLES ($(KILL_CYCLES)) runs ended by kill -9, JOB_PAIRS ($(JOB_PAIRS)) pairs of jobs that"
+	@echo "                start at once in one directory (half an hour, as root)"
 	@echo "  make interop  our formats beside several versions of webdataset, streaming, litdata, tfrecord,"
 	@echo "                safetensors; the loader in Lightning and Accelerate"
 	@echo "  make bench    micro-benchmarks, and comparisons with fio and other loaders (minutes)"
@@ -131,14 +133,15 @@ test: build-tests
 # output, which ctest keeps in the report.
 .PHONY: crash
 crash: build-tests
-	$(SAY) "power cuts, failed blocks and full disks, then kill -9 (minutes)"
+	$(SAY) "power cuts, failed blocks and full disks, then kill -9 and pairs of jobs (half an hour)"
 	@rm -rf $(RESULTS)/crash && mkdir -p $(RESULTS)/crash
 	@status=0; \
 	STOKER_CRASH_CUTS=$(CRASH_CUTS) ctest --test-dir build/release --label-regex '^crash$$' \
 	  --parallel $(JOBS) --output-on-failure --no-tests=error \
 	  --output-junit $(CURDIR)/$(RESULTS)/crash/ctest.xml || status=1; \
-	STOKER_KILL_CYCLES=$(KILL_CYCLES) $(VENV_PYTHON) -m pytest \
-	  python/tests/test_checkpoint_killed.py --junitxml=$(RESULTS)/crash/pytest.xml || status=1; \
+	STOKER_KILL_CYCLES=$(KILL_CYCLES) STOKER_JOB_PAIRS=$(JOB_PAIRS) $(VENV_PYTHON) -m pytest \
+	  --numprocesses $(JOBS) python/tests/test_checkpoint_killed.py \
+	  python/tests/test_checkpoint_jobs.py --junitxml=$(RESULTS)/crash/pytest.xml || status=1; \
 	grep -hE '^[a-z0-9]+: [0-9]+ (block writes|faults)' $(RESULTS)/crash/ctest.xml || true; \
 	$(VENV_PYTHON) tools/test_summary.py $(RESULTS)/crash/*.xml || status=1; \
 	exit $$status
