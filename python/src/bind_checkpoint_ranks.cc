@@ -114,6 +114,9 @@ void bind_checkpoint_ranks(nb::module_& module) {
       .def(nb::init<>());
   nb::class_<Session>(module, "Session", "A session of ranks, and its messages.")
       .def_prop_ro("token", [](const Session& self) { return self.meeting->session(); })
+      .def_prop_ro(
+          "conflict", [](const Session& self) { return self.meeting->conflict(); },
+          "Names the two jobs, if a rank has left the session because of them; otherwise empty.")
       .def(
           "gather",
           [](const Session& self, const std::string& key, const std::string& text,

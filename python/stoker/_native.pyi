@@ -994,6 +994,12 @@ class Session:
     @property
     def token(self) -> str: ...
 
+    @property
+    def conflict(self) -> str:
+        """
+        Names the two jobs, if a rank has left the session because of them; otherwise empty.
+        """
+
     def gather(self, key: str, text: str, timeout: float | None) -> list[str]:
         """Returns the texts of all ranks on rank 0, and an empty list on others."""
 

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 from stoker import _native
 from stoker._checkpoint.best import BestWatch
-from stoker._checkpoint.job import Meetings
-from stoker._checkpoint.late import telling_late
+from stoker._checkpoint.job import JobConflict, Meetings
+from stoker._checkpoint.late import LateError, telling_late
 from stoker._checkpoint.pending import Pending, Watcher
 from stoker._checkpoint.place import tell_place
 from stoker._checkpoint.tree import TreeEncoder
@@ -174,8 +174,14 @@ class Writer:
             self._watcher = Watcher(self._meetings.notices)
         self._learn_begun()
         self._begun_bytes = sum(m.size_bytes for m in encoder.tensors.values())
-        with telling_late():
-            native.save(step, tensors, texts, reference, self._begun, deadline=_left(end))
+        try:
+            with telling_late():
+                native.save(step, tensors, texts, reference, self._begun, deadline=_left(end))
+        except LateError:
+            session = self._settings.session
+            if session is not None and session.conflict:
+                raise JobConflict(session.conflict) from None
+            raise
         self._learn_begun()
         pending = self._newest
         assert pending is not None

@@ -150,10 +150,18 @@ Status Meeting::find_loss(std::uint32_t rank) const {
   FileOps& ops = options_.place.ops();
   const Result<std::vector<std::string>> names = ops.list(directory_);
   if (!names.ok()) return {};
+  bool is_there = members_.empty();
+  std::string refusal;
   for (const std::string& name : *names) {
+    if (name.starts_with(kRefusedPrefix)) {
+      const Result<std::string> text = read_text_file(ops, directory_ / name, kMessageBytesMax);
+      const auto refused = text.ok() ? RankRefusal::parse(*text) : std::optional<RankRefusal>();
+      if (refused && refused->nonces.contains(nonce_)) refusal = text_for_people(refused->text);
+    }
     const auto word = parse_word_name(name, kClaimPrefix);
     if (!word || word->first != rank) continue;
     if (!members_.empty() && members_[rank] != word->second) continue;
+    is_there = true;
     const Result<std::string> text = read_text_file(ops, directory_ / name, kMessageBytesMax);
     const auto claim =
         text.ok() ? RankClaim::parse(*text, rank, word->second) : std::optional<RankClaim>();
@@ -164,7 +172,16 @@ Status Meeting::find_loss(std::uint32_t rank) const {
       return Status(Code::unavailable, "rank " + std::to_string(rank) + " has ended (" +
                                            claim->who() + ") in " + options_.place.path());
   }
-  return {};
+  // A live session is not ended by those who come later and are refused: its members stay.
+  if (is_there || refusal.empty()) return {};
+  const MutexLock lock(mutex_);
+  conflict_ = refusal;
+  return Status(Code::unavailable, refusal);
+}
+
+std::string Meeting::conflict() const {
+  const MutexLock lock(mutex_);
+  return conflict_;
 }
 
 Meeting::~Meeting() {

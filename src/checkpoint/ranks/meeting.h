@@ -78,6 +78,9 @@ class Meeting {
   ~Meeting();
 
   const std::string& session() const noexcept { return session_; }
+  /// Names the two jobs, if a rank has left because it detected them after this one had its
+  /// session; otherwise empty. Known once a wait for that rank has failed.
+  std::string conflict() const;
   /// Returns a coordinator for the ranks that have met. This object must outlive it.
   Result<std::unique_ptr<Coordinator>> make_coordinator() const;
 
@@ -91,7 +94,8 @@ class Meeting {
   Status start_heartbeat();
   void keep_beating(std::stop_token stop);
   RankClaim own_claim() const;
-  /// `unavailable` if the process of this rank is known to have ended without removing its claim.
+  /// `unavailable` if the process of this rank is known to have ended without removing its claim,
+  /// or has left because of a conflict.
   Status find_loss(std::uint32_t rank) const;
 
   const MeetingOptions options_;
@@ -104,7 +108,8 @@ class Meeting {
   ForkGuard guard_;
   std::unique_ptr<ForkClosedFd> claim_;  // locked
   std::uint64_t beat_ = 0;               // changed only by heartbeat_ once it runs
-  Mutex mutex_;
+  mutable Mutex mutex_;
+  mutable std::string conflict_ STOKER_GUARDED_BY(mutex_);
   Condition stopped_;
   std::unique_ptr<std::jthread> heartbeat_;  // leaked in a forked child, which has no such thread
 };

@@ -440,6 +440,25 @@ TEST_F(MeetingTest, nobody_waits_for_a_member_that_has_ended) {
   }
 }
 
+TEST_F(MeetingTest, a_member_that_left_because_of_a_second_job_is_not_waited_for) {
+  auto met = meet_all({options(0, 2), options(1, 2)}, in_the_end());
+  expect_one_session(met);
+  const auto leader = (*met[0])->make_coordinator();
+  std::string nonce;
+  for (const auto& entry : fs::directory_iterator(folder_)) {
+    const auto claim = parse_word_name(entry.path().filename().string(), kClaimPrefix);
+    if (claim && claim->first == 0) nonce = claim->second;
+  }
+  std::ofstream(folder_ + "/refused-1-x") << RankRefusal{{nonce}, "two jobs"}.format();
+  const Deadline soon = deadline_after(milliseconds(500));
+  const Status alive = (*leader)->gather("a", "", soon).status();
+  EXPECT_EQ(alive.message().find("two jobs"), std::string_view::npos)
+      << "it is a live session, and the others came later";
+  met[1] = Status(Code::cancelled, "");  // leaves
+  EXPECT_EQ((*leader)->gather("b", "", in_the_end()).status().message(), "two jobs");
+  EXPECT_EQ((*met[0])->conflict(), "two jobs");
+}
+
 TEST_F(MeetingTest, a_word_is_a_plain_name_and_a_rank_one_of_them) {
   for (const char* const word : {"", "../x", "a/b", "a b"}) {
     MeetingOptions wrong = options(0);
