@@ -35,8 +35,8 @@ Checkpointer::~Checkpointer() {
   // The writer's thread does not exist in a forked child and cannot be joined there.
   if (guard_.is_here())
     static_cast<void>(close());
-  else
-    static_cast<void>(new std::shared_ptr<Core>(std::move(core_)));
+  else if (core_ != nullptr)
+    core_->keep(core_);
 }
 
 std::shared_ptr<Checkpointer::Core> Checkpointer::core() const {
@@ -44,9 +44,9 @@ std::shared_ptr<Checkpointer::Core> Checkpointer::core() const {
   return core_;
 }
 
-std::shared_ptr<Checkpointer::Core> Checkpointer::take_core() {
+void Checkpointer::forget_core() {
   const MutexLock lock(mutex_);
-  return std::exchange(core_, nullptr);
+  core_ = nullptr;
 }
 
 Result<Pending> Checkpointer::save(SaveRequest request) {
@@ -69,12 +69,12 @@ Status Checkpointer::close(nanoseconds timeout) {
   const Deadline deadline = deadline_after(timeout);
   const bool is_idle = core->await_idle(deadline);
   Status error = core->take_error();
-  std::shared_ptr<Core> taken = take_core();
+  forget_core();
   if (is_idle) {
     core->close();
     return error;
   }
-  static_cast<void>(new std::shared_ptr<Core>(std::move(taken)));  // its threads use it
+  core->keep(core);  // its threads use it
   return error.ok() ? Status(Code::unavailable, "close: a save was still in flight") : error;
 }
 

@@ -138,7 +138,7 @@ class Checkpointer {
   class Core;
   explicit Checkpointer(std::shared_ptr<Core> core);
   std::shared_ptr<Core> core() const;
-  std::shared_ptr<Core> take_core();
+  void forget_core();
 
   ForkGuard guard_;
   mutable Mutex mutex_;

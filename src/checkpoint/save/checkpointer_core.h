@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/mutex.h"
@@ -38,6 +39,8 @@ class Checkpointer::Core {
   /// Waits for the saves in flight, stops the writer's thread and releases the lock. The others may
   /// still be called, but not save().
   void close();
+  /// Never destroys this object, which is `self`.
+  void keep(std::shared_ptr<Core> self) { self_ = std::move(self); }
   Result<Pending> save(SaveRequest request);
   Status wait(Deadline deadline);
   /// Waits until no save is in flight and condemned checkpoints are removed. Returns false if the
@@ -100,6 +103,7 @@ class Checkpointer::Core {
   std::deque<Failure> failures_ STOKER_GUARDED_BY(mutex_);     // oldest first
   std::uint64_t raised_number_ STOKER_GUARDED_BY(mutex_) = 0;  // errors up to it were reported
   bool is_closed_ = false;
+  std::shared_ptr<Core> self_;
   std::jthread writer_;
 };
 
