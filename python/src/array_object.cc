@@ -34,7 +34,10 @@ template <typename Array, typename Pointer>
 nb::object array_over(Pointer data, Dtype dtype, std::span<const std::uint64_t> shape,
                       nb::handle owner) {
   const std::vector<std::size_t> sizes(shape.begin(), shape.end());
-  return nb::cast(Array(data, sizes.size(), sizes.data(), owner, nullptr, dlpack_dtype(dtype)));
+  nb::object array =
+      nb::cast(Array(data, sizes.size(), sizes.data(), owner, nullptr, dlpack_dtype(dtype)));
+  // NumPy has two types of 64 bits without a sign. torch knows only this one.
+  return dtype == Dtype::uint64 ? nb::object(array.attr("view")("uint64")) : array;
 }
 
 }  // namespace

@@ -182,14 +182,14 @@ def test_an_empty_tree_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFix
     with stoker.Checkpointer(tmp_path / "c") as saver:
         for step in (1, 2):
             saver.save(step, state={}, more=[], other={"n": 1}, names=argparse.Namespace())
-        saver.save(3)
+        with pytest.raises(TypeError, match=r"nothing to save: .* save\(step, model=model\)"):
+            saver.save(3)
         saver.save(4, number=0, text="", nothing=None, array=np.zeros(0))
     warnings = [line for line in told(caplog) if "in memory" not in line]
     assert warnings == [
         "step 1: the tree state is empty",
         "step 1: the tree more is empty",
         "step 1: the tree names is empty",
-        "step 3: there is no tree to save",
     ]
 
 

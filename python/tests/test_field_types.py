@@ -230,3 +230,26 @@ def test_a_name_that_implies_another_type_does_not_change_the_value(tmp_path: Pa
     for place in ("rows", "again"):
         rows = [(row["text"], row["cls"], row["id"]) for row in stoker.Dataset(tmp_path / place)]
         assert rows == [("hello", "cat", "007"), (5, 3, "8")]
+
+
+def test_a_loader_gives_the_types_that_names_imply(tmp_path: Path, write_tar: Any) -> None:
+    stoker.ingest(({"cls": i % 10, "id": str(i)} for i in range(100)), tmp_path / "out")
+    batch = next(iter(stoker.Loader(tmp_path / "out", batch_size=100, shuffle="off")))
+    assert [int(number) for number in batch["cls"]] == [i % 10 for i in range(100)]
+    assert type(stoker.Dataset(tmp_path / "out")[3]["cls"]) is int
+    kept = stoker.Loader(
+        tmp_path / "out", batch_size=90, map=lambda sample, rng: sample if sample["cls"] else None
+    )
+    assert 0 not in [int(number) for number in next(iter(kept))["cls"]]
+    write_tar(tmp_path / "odd.tar", {"a": {"txt": b"\xff"}, "b": {"txt": b"ok"}})
+    values = next(iter(stoker.Loader(tmp_path / "odd.tar", batch_size=2, shuffle="off")))["txt"]
+    assert [bytes(values[0]), values[1]] == [b"\xff", "ok"]
+
+
+def test_integers_of_64_bits_without_a_sign_are_those_of_torch(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    array = np.array([1, 2**63 + 5], np.uint64)
+    stoker.ingest([{"v": array}, {"v": array}], tmp_path / "out", format="mds")
+    assert torch.from_numpy(stoker.Dataset(tmp_path / "out")[0]["v"].copy()).dtype == torch.uint64
+    batch = next(iter(stoker.Loader(tmp_path / "out", batch_size=2)))
+    assert batch["v"].tolist() == [[1, 2**63 + 5]] * 2

@@ -67,6 +67,18 @@ def test_files_that_look_like_shards_are_not_left_out(mixed: Path, name: str) ->
     assert name in done.stderr
 
 
+@pytest.mark.parametrize("name", ["a.tar", "a.tar.gz", "s.tfrecord"])
+def test_other_shards_beside_mds_are_not_left_out(mixed: Path, name: str) -> None:
+    folder = mixed.parent / "mds"
+    stoker.ingest([{"y": i} for i in range(7)], folder, format="mds")
+    (folder / "manifest.json").unlink()
+    assert len(stoker.Dataset(folder)) == 7
+    shutil.copy(mixed / "b.tar", folder / name)
+    with pytest.raises(ValueError, match=f"left out: {name}; move them"):
+        stoker.Dataset(folder)
+    assert len(stoker.Dataset(folder, format="mds")) == 7
+
+
 @pytest.mark.parametrize(
     "name",
     [

@@ -341,5 +341,5 @@ def test_without_torch_one_line_says_what_to_install(tmp_path: Path) -> None:
         command = [sys.executable, "-c", program, *words]
         ran = subprocess.run(command, capture_output=True, text=True, timeout=60)
         assert ran.returncode == 1
-        assert "no torch here: pip install torch" in ran.stderr
+        assert "has no torch: install it there, or let STOKER_PYTHON name" in ran.stderr
         assert len(ran.stderr.splitlines()) == 1

@@ -15,7 +15,7 @@ from stoker._checkpoint.attempt import Attempt, Wanted
 from stoker._checkpoint.job import Meetings, find_job, job_text
 from stoker._checkpoint.late import telling_late
 from stoker._checkpoint.listing import Listing
-from stoker._checkpoint.names import EmptyTrees, check_named, check_names, settings_of
+from stoker._checkpoint.names import EmptyTrees, check_any, check_named, check_names, settings_of
 from stoker._checkpoint.pending import Pending
 from stoker._checkpoint.place import refuse_place
 from stoker._checkpoint.ranks import own_prefix
@@ -169,6 +169,7 @@ class Checkpointer(Listing):
         with self._writer.turns.take():
             with self._writer.refusing(step):
                 check_named("save(step, model=model)", step, unnamed)
+                check_any(trees, loader)
                 number = step_number(step)
                 check_loader(loader, "state_dict")
                 check_names(trees, SETTINGS)
@@ -179,7 +180,7 @@ class Checkpointer(Listing):
                     cursor = encoder.encode(loader.state_dict(), "loader")
                 note = TreeEncoder(arrays=False).encode(extra, "extra")
                 numbers = numbers_of(reference)
-            self._empty.tell(number, trees, has_loader=loader is not None)
+            self._empty.tell(number, trees)
             if self._ranks.rank == 0:
                 self._steps.saved(number)
             return self._writer.save(number, encoder, (state, note, cursor), numbers)

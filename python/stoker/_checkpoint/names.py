@@ -48,6 +48,12 @@ def check_names(trees: Iterable[str], settings: Mapping[str, str]) -> None:
             raise ValueError(f"{name}: no name for a tree: {why}")
 
 
+def check_any(trees: Mapping[str, Any], loader: Any) -> None:
+    """Raises TypeError if there is nothing to save: retention would remove others for it."""
+    if not trees and loader is None:
+        raise TypeError("there is nothing to save: give trees by name: save(step, model=model)")
+
+
 def check_named(call: str, step: Any, unnamed: tuple[Any, ...]) -> None:
     """Raises TypeError if a tree was given without its name, perhaps in place of the step."""
     is_step = isinstance(step, (str, numbers.Number)) or hasattr(type(step), "__index__")
@@ -65,11 +71,9 @@ class EmptyTrees:
     def __init__(self) -> None:
         self._told: set[str] = set()
 
-    def tell(self, step: int, trees: Mapping[str, Any], *, has_loader: bool) -> None:
+    def tell(self, step: int, trees: Mapping[str, Any]) -> None:
         """Warns about trees that are about to be saved."""
         found = {name: f"the tree {name} is empty" for name in trees if _is_empty(trees[name])}
-        if not trees and not has_loader:
-            found[""] = "there is no tree to save"
         for name, what in found.items():
             if name not in self._told:
                 self._told.add(name)

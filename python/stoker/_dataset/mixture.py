@@ -65,8 +65,9 @@ def _check_alike(tokens: Sequence[Tokens]) -> None:
 class Mixture:
     """Several datasets as one, each with its share of the samples.
 
-    Positions are in cycles of 65,536, in each of which every dataset has exactly its share. A
-    dataset is read completely before it begins again, at its own pace and in its own order.
+    Positions are in cycles of 65,536, in each of which every dataset has exactly its share. Over
+    whole cycles all samples of a dataset are used equally often, give or take one. A part of a
+    cycle repeats samples of a dataset that is smaller than its share, and leaves others out.
 
     ``mix[i]`` is the sample at position i, without shuffling inside the datasets; a Loader
     shuffles.

@@ -35,6 +35,14 @@ Result<std::vector<ExportFile>> plan_export(std::span<const NamedTensor> named,
                                                 " would both be named " + name);
   }
   if (by_name.empty()) return Status(Code::invalid_argument, "there is no tensor to export");
+  for (const std::string& prefix : options.strip) {
+    const bool is_used = std::ranges::any_of(
+        by_name, [&](const auto& one) { return one.second.name.starts_with(prefix); });
+    if (!is_used)
+      return Status(Code::invalid_argument,
+                    fmt::format("--strip {}: no exported name begins with that; one is {}", prefix,
+                                by_name.begin()->second.name));
+  }
   std::vector<std::pair<std::string, const TensorInfo*>> order;
   for (const auto& [name, one] : by_name) order.emplace_back(name, one.tensor);
   std::ranges::sort(order, [](const auto& a, const auto& b) {

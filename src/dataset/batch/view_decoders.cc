@@ -64,8 +64,10 @@ std::span<const std::byte> lasting_bytes(std::span<const std::byte> bytes,
 
 FieldView lasting_field(const FieldView& field, std::span<const std::byte> record,
                         SpareMemory& spare) {
-  FieldView kept{
-      .name = {}, .bytes = lasting_bytes(field.bytes, record, spare), .type = field.type};
+  FieldView kept{.name = {},
+                 .bytes = lasting_bytes(field.bytes, record, spare),
+                 .type = field.type,
+                 .is_implied = field.is_implied};
   if (field.dtype == kBytesListDtype) {
     kept.dtype = kBytesListDtype;
   } else if (!field.dtype.empty()) {

@@ -6,6 +6,7 @@
 #include "dataset/shards/shard_names.h"
 #include "dataset/shards/shard_source.h"
 #include "formats/litdata/litdata_format.h"
+#include "formats/mds/mds_format.h"
 #include "formats/table/shard_formats.h"
 
 namespace stoker {
@@ -44,6 +45,7 @@ Result<Found> look_into(const std::string& directory, const ShardSourceOptions& 
   const bool has_index_json = format != nullptr && format->has_index_json;
   const std::string index = directory + "/index.json";
   std::optional<Found> indexed;
+  bool is_known = false;
   if (has_index_json || (options.format.empty() && store.look(index).ok())) {
     STOKER_ASSIGN(std::string text, internal::read_whole(store, index, kIndexJsonBytesMax));
     const bool has_chunks = text.find("\"chunks\"") != std::string::npos;
@@ -53,7 +55,8 @@ Result<Found> look_into(const std::string& directory, const ShardSourceOptions& 
     indexed = Found{.kind = is_litdata ? Found::Kind::litdata : Found::Kind::mds,
                     .index = std::move(text),
                     .options = options};
-    if (has_index_json || has_chunks || has_shards) return *std::move(indexed);
+    if (has_index_json) return *std::move(indexed);
+    is_known = has_chunks || has_shards;
     // Other tools write an index.json too: that of MDS or LitData is damaged if there are no other
     // shards.
   }
@@ -75,6 +78,11 @@ Result<Found> look_into(const std::string& directory, const ShardSourceOptions& 
     const std::vector<std::string> left_out = left_out_shards(files, chosen, format != nullptr);
     return left_out.empty() ? Status() : refuse_mixed_directory(directory, left_out);
   };
+  if (is_known) {
+    const bool is_mds = indexed->kind == Found::Kind::mds;
+    STOKER_TRY(refuse_left_out(is_mds ? &mds_format() : &litdata_format()));
+    return *std::move(indexed);
+  }
   for (const ShardFormat* const named : shard_formats()) {
     if (named->is_shard_name == nullptr || (format != nullptr && format != named)) continue;
     std::vector<std::string> paths = paths_of(named->is_shard_name);

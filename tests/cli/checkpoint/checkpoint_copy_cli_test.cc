@@ -55,6 +55,11 @@ TEST_F(CheckpointCopyCliTest, export_chooses_and_shortens_names) {
   EXPECT_EQ(read_plainly(out, "w").size(), kCount);
   const Ran none = run({"export", run_dir(), "10", dir_.file("n.safetensors"), "--only", "x."});
   EXPECT_EQ(none.exit_code, 2) << none.err;
+  const Ran typo =
+      run({"export", run_dir(), "10", dir_.file("t.safetensors"), "--strip", "modle."});
+  EXPECT_EQ(typo.exit_code, 2) << typo.err;
+  EXPECT_NE(typo.err.find("--strip modle.: no exported name begins with that"), std::string::npos);
+  EXPECT_FALSE(std::filesystem::exists(dir_.file("t.safetensors")));
 }
 
 TEST_F(CheckpointCopyCliTest, export_to_a_hugging_face_directory) {

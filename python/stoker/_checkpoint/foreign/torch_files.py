@@ -7,6 +7,7 @@ import importlib
 import os
 import pickle
 import re
+import sys
 import warnings
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -38,7 +39,10 @@ def import_torch(why: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
-        raise ImportError(f"{why}, and there is no torch here: pip install torch") from None
+        raise ImportError(
+            f"{why}, and {sys.executable} has no torch: install it there, or let STOKER_PYTHON "
+            "name the Python that has it"
+        ) from None
 
 
 def _one_line(error: BaseException) -> str:
