@@ -151,7 +151,7 @@ class Meetings:
                     f"{error.strerror}. The ranks cannot meet there: give meeting=, a directory "
                     "that all of them can write to",
                 ) from None
-        return self._meet_in(_runtime_directory(), purpose, timeout, is_ours=False)
+        return self._meet_in(runtime_directory(), purpose, timeout, is_ours=False)
 
     def _meet_in(
         self, place: str, purpose: str, timeout: float, *, is_ours: bool
@@ -179,8 +179,7 @@ class Meetings:
         """Rank 0 creates the token; the others read it from torch.distributed's store."""
         Meetings._count += 1
         key = f"stoker/{Meetings._count}"
-        c10d = sys.modules["torch.distributed"].distributed_c10d
-        store: Any = c10d._get_default_store()
+        store = distributed_store()
         mine = f"{purpose} {os.path.realpath(self._directory)}"
         if self._ranks.rank == 0:
             token = os.urandom(16).hex()
@@ -212,7 +211,12 @@ class Meetings:
                 store.wait([key], wait)
 
 
-def _runtime_directory() -> str:
+def distributed_store() -> Any:
+    """Returns the store of torch.distributed, which is initialized."""
+    return sys.modules["torch.distributed"].distributed_c10d._get_default_store()
+
+
+def runtime_directory() -> str:
     """Returns a directory of this user on this machine, for ranks that cannot write elsewhere."""
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     path = f"{runtime}/stoker" if runtime else f"/tmp/stoker-{os.getuid()}"
