@@ -14,9 +14,11 @@ from typing import Any
 
 import pytest
 
+from stoker._checkpoint import job as _job
 from stoker._checkpoint import job_board as _job_board
-from stoker._checkpoint.job import Job, JobConflict
+from stoker._checkpoint.job import Job, JobConflict, Meetings
 from stoker._checkpoint.job_board import open_board
+from stoker._checkpoint.late import LateError
 from stoker._common import agreed_step as _agreed_step
 from stoker._common.agreed_step import AgreedStep
 from stoker._common.boards import Board, FileBoard, StoreBoard
@@ -159,14 +161,14 @@ def test_without_an_answer_all_continue_and_the_rank_is_named(
 
 
 @pytest.mark.parametrize(("here", "gone"), [(0, 1), (1, 0)])
-def test_a_process_that_has_ended_is_not_waited_for(tmp_path: Path, here: int, gone: int) -> None:
-    program = "from stoker._common.process_mark import process_mark; print(process_mark())"
-    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert is_gone(ran.stdout.strip())
+def test_a_process_that_has_ended_is_not_waited_for(
+    tmp_path: Path, here: int, gone: int, ended: str
+) -> None:
+    assert is_gone(ended)
     assert not is_gone(process_mark())
     assert not is_gone(f"another machine {process_mark()}")
     board = files(tmp_path, 1)[0]
-    board.post(f"process-{gone}", ran.stdout.strip())
+    board.post(f"process-{gone}", ended)
     rank = Rank(board, here, 2)
     rank.steps.ask("SIGTERM")
     assert rank.heard.wait(_WITHIN / 2)
@@ -230,25 +232,61 @@ def test_a_store_that_has_ended_is_asked_no_more(capfd: pytest.CaptureFixture[st
     assert capfd.readouterr().err == ""
 
 
+@pytest.fixture
+def ended() -> str:
+    """The mark of a process that has ended."""
+    program = "from stoker._common.process_mark import process_mark; print(process_mark())"
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout.strip()
+
+
+@pytest.mark.parametrize("by_store", [False, True])
 @pytest.mark.parametrize("left", [0, 1])
 def test_a_start_after_a_crash_does_not_see_the_board_of_the_one_before(
-    tmp_path: Path, left: int, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, left: int, by_store: bool, ended: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    job, ranks = Job("job"), [Ranks(rank, 2, 2, "test") for rank in range(2)]
+    """The launcher is the same: so is torchrun's store, and so are the names of files."""
+    if by_store:
+        stores(tmp_path, 1)
+        monkeypatch.setattr(_job_board, "distributed_store", lambda: _servers[0])
+    job, ranks = Job("job", by_store=by_store), [Ranks(rank, 2, 2, "test") for rank in range(2)]
 
     def opened(rank: int) -> Board:
         monkeypatch.setattr(_job_board, "_counts", Counter())  # as another process
         return open_board(job, ranks[rank], "test", str(tmp_path))
 
-    program = "from stoker._common.process_mark import process_mark; print(process_mark())"
-    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     with monkeypatch.context() as patched:
-        patched.setattr(_job_board, "process_mark", lambda: ran.stdout.strip())
+        patched.setattr(_job_board, "process_mark", lambda: ended)
         opened(left).post("1-request", "of the crashed one")
     boards = opened(0), opened(1)
     assert [board.read_all(["1-request"]) for board in boards] == [None, None]
     boards[0].post("1-request", "new")
     assert boards[1].read_all(["1-request"]) == ["new"]
+
+
+def test_a_session_of_a_rank_0_that_has_ended_is_not_entered(
+    tmp_path: Path, ended: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a restart by torchrun, whose store has the token of the attempt before."""
+    stores(tmp_path, 1)
+    monkeypatch.setattr(_job, "distributed_store", lambda: _servers[0])
+    ranks = [Ranks(rank, 2, 2, "test") for rank in range(2)]
+    first, second = (
+        Meetings(str(tmp_path), rank, Job("torch.distributed", by_store=True), None)
+        for rank in ranks
+    )
+    monkeypatch.setattr(Meetings, "_count", 0)
+    with monkeypatch.context() as patched:
+        patched.setattr(_job, "process_mark", lambda: ended)
+        stale = first._token("save", 1.0)
+    monkeypatch.setattr(Meetings, "_count", 0)
+    with pytest.raises(LateError):
+        second._token("save", 0.2)
+    monkeypatch.setattr(Meetings, "_count", 0)
+    token = first._token("save", 1.0)
+    monkeypatch.setattr(Meetings, "_count", 0)
+    assert second._token("save", 1.0) == token != stale
 
 
 def test_another_process_of_the_same_rank_is_refused(

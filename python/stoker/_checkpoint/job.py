@@ -17,6 +17,7 @@ from typing import Any
 
 from stoker import _native
 from stoker._checkpoint.late import LateError
+from stoker._common.process_mark import is_gone, process_mark
 from stoker._common.ranks import LAUNCHERS, Ranks
 
 # Variables that a launcher sets to the same values on all ranks of one start, and usually only
@@ -30,6 +31,7 @@ _START_VARIABLES = {
 _LOOPBACK = ("localhost", "127.", "::1")
 _READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
 _STORE_POLL_SECONDS = 1.0
+_STALE_POLL_SECONDS = 0.05
 _TOLD_AFTER_SECONDS = 5.0
 _log = logging.getLogger("stoker")
 
@@ -183,10 +185,9 @@ class Meetings:
         mine = f"{purpose} {os.path.realpath(self._directory)}"
         if self._ranks.rank == 0:
             token = os.urandom(16).hex()
-            store.set(key, f"{token} {mine}")
+            store.set(key, "\0".join([token, process_mark(), mine]))
             return str(token)
-        self._await_key(store, key, timeout)
-        token, _, theirs = store.get(key).decode().partition(" ")
+        token, theirs = self._await_token(store, key, timeout)
         if theirs.split(" ", 1)[0] != purpose:
             raise ValueError(
                 f"rank 0 does {theirs}, and rank {self._ranks.rank} does {mine}: every rank makes "
@@ -194,10 +195,19 @@ class Meetings:
             )
         return str(token)
 
-    def _await_key(self, store: Any, key: str, timeout: float) -> None:
+    def _await_token(self, store: Any, key: str, timeout: float) -> tuple[str, str]:
+        """Returns the token, and what rank 0 does.
+
+        torchrun keeps its store when it starts the ranks again: the token of a rank 0 that has
+        ended belongs to an earlier start.
+        """
         begin = time.monotonic()
         is_told = False
-        while not store.check([key]):
+        while True:
+            if is_there := store.check([key]):
+                token, mark, theirs = store.get(key).decode().split("\0", 2)
+                if not is_gone(mark):
+                    return token, theirs
             waited = time.monotonic() - begin
             if waited >= timeout:
                 raise LateError(f"rank 0 did not answer in time in {self._directory}")
@@ -206,6 +216,9 @@ class Meetings:
                 rank, world_size = self._ranks.rank, self._ranks.world_size
                 text = "rank %d of %d waits for rank 0 in %s"
                 _log.warning(text, rank, world_size, self._directory)
+            if is_there:
+                time.sleep(min(timeout - waited, _STALE_POLL_SECONDS))
+                continue
             wait = datetime.timedelta(seconds=min(timeout - waited, _STORE_POLL_SECONDS))
             with contextlib.suppress(RuntimeError):  # torch's own timeout: check again
                 store.wait([key], wait)
