@@ -140,6 +140,16 @@ def test_a_rank_behind_continues_to_the_step_of_the_first(tmp_path: Path) -> Non
     assert ranks[1].steps.reached(501)
 
 
+def test_who_needs_one_step_looks_no_more_afterwards(tmp_path: Path) -> None:
+    ranks = [Rank(board, rank, 2, is_once=True) for rank, board in enumerate(files(tmp_path, 2))]
+    ranks[0].steps.ask("now")
+    for rank in ranks:
+        rank.steps._thread.join(_WITHIN)
+        assert not rank.steps._thread.is_alive()
+        assert rank.agreed == [(0, "now")]
+        assert rank.steps.reached(1)
+
+
 def test_steps_that_are_seldom_looked_at_are_not_missed(tmp_path: Path) -> None:
     ranks = [Rank(board, rank, 2) for rank, board in enumerate(files(tmp_path, 2))]
     assert [rank.steps.reached(10) for rank in ranks] == [False, False]

@@ -42,8 +42,8 @@ model = DDP(net)
 loader = stoker.Loader(f"{folder}/shards", global_batch_size=8, seed=7, epochs=None,
                        fields={"x.npy": np.float32})
 state = {"model": net, "optimizer": optimizer, "loader": loader}
-with stoker.Checkpointer(f"{folder}/c", keep_last=2, deadline=60) as saver:
-    with stoker.Preemption(grace="60s") as stop:
+with stoker.Preemption(grace="60s") as stop:
+    with stoker.Checkpointer(f"{folder}/c", keep_last=2, deadline=60) as saver:
         first = (saver.restore(**state) or 0) + 1
         for step, batch in loader.steps():
             optimizer.zero_grad()
@@ -58,7 +58,6 @@ with stoker.Checkpointer(f"{folder}/c", keep_last=2, deadline=60) as saver:
                 saver.save(step, **state)
             if is_last:
                 break
-    saver.wait(stop.remaining if stop.stopped else None)
 weights = [w.tolist() for w in net.parameters()]
 with open(f"{folder}/rank-{rank}", "a") as lines:
     print(json.dumps([attempt, first, step, stop.reason, weights]), file=lines)

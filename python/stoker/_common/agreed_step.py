@@ -63,6 +63,7 @@ class AgreedStep:
         look: Called a few times a second; returns a reason to ask, or "".
         is_ahead: Whether the step is some steps ahead, so that no loop waits at its bound.
             Otherwise it is the next step of the fastest rank.
+        is_once: Whether one agreed step is all: the board is not looked at afterwards.
     """
 
     def __init__(
@@ -75,10 +76,11 @@ class AgreedStep:
         on_refused: Callable[[str, str], None],
         look: Callable[[], str] = str,
         is_ahead: bool = False,
+        is_once: bool = False,
     ) -> None:
         self._board, self._ranks, self._within = board, ranks, within
         self._on_agreed, self._on_refused = on_agreed, on_refused
-        self._look, self._is_ahead = look, is_ahead
+        self._look, self._is_ahead, self._is_once = look, is_ahead, is_once
         self._interval = min(
             max(_LOOK_SECONDS, ranks.world_size / _LOOKS_PER_SECOND_ALL), _LOOK_SECONDS_MAX
         )
@@ -149,7 +151,8 @@ class AgreedStep:
     def _run(self) -> None:
         try:
             while (reason := self._next_request()) is not None:
-                self._try_round(reason)
+                if self._try_round(reason) and self._is_once:
+                    return
         finally:
             self._end_round("", f"{_NO}this rank takes no part any more")
 
@@ -165,7 +168,8 @@ class AgreedStep:
             self._steps_per_second = steps / (time.monotonic() - begin)
             return self._look()
 
-    def _try_round(self, reason: str) -> None:
+    def _try_round(self, reason: str) -> bool:
+        """Takes part in a round, if there is one; returns whether a step was agreed on."""
         try:
             if reason:
                 asked = self._board.post(self._key("request"), reason)
@@ -173,7 +177,7 @@ class AgreedStep:
                 found = self._board.read_all([self._key("request")])
                 self._is_lost = False
                 if found is None:
-                    return
+                    return False
                 asked = found[0]
             self._begin_round()
             decision = self._decision()
@@ -181,11 +185,12 @@ class AgreedStep:
             self._is_lost = True
             if not self._end_round(reason, f"{_NO}{error}") and reason:
                 self._on_refused(reason, str(error))
-            return
+            return False
         if decision is None:
-            return  # close() was called
+            return False  # close() was called
         self._round += 1
         self._end_round(asked, decision)
+        return not decision.startswith(_NO)
 
     def _begin_round(self) -> None:
         with self._lock:

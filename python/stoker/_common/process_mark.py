@@ -22,8 +22,11 @@ def is_gone(mark: str) -> bool:
 
 
 def _machine() -> str:
-    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    return f"{boot} {os.readlink('/proc/self/ns/pid')}"  # noqa: PTH115 (no file of that name)
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return f"{boot} {os.readlink('/proc/self/ns/pid')}"  # noqa: PTH115 (no file of that name)
+    except OSError:
+        return os.urandom(16).hex()  # a machine that is no other's: nobody is known to have ended
 
 
 def _start_time(process: int) -> str:

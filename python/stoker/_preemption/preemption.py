@@ -112,6 +112,7 @@ class Preemption:
                 on_agreed=self._agreed,
                 on_refused=self._refused,
                 look=self._look if self._ranks.rank == 0 else str,
+                is_once=True,
             )
         try:
             self._handlers.install()
