@@ -150,6 +150,20 @@ def test_who_needs_one_step_looks_no_more_afterwards(tmp_path: Path) -> None:
         assert rank.steps.reached(1)
 
 
+def test_a_round_before_the_step_of_the_last_one_gives_a_later_step(tmp_path: Path) -> None:
+    ranks = [Rank(board, rank, 2) for rank, board in enumerate(files(tmp_path, 2))]
+    for rank in ranks:
+        rank.steps.reached(5)
+    for name in ("one", "two"):
+        for rank in ranks:
+            rank.heard.clear()
+        ranks[1].steps.ask(name)
+        assert all(rank.heard.wait(_WITHIN) for rank in ranks)
+    for rank in ranks:
+        assert rank.agreed == [(6, "one"), (7, "two")]
+        assert [step for step in range(6, 10) if rank.steps.reached(step)] == [6, 7]
+
+
 def test_steps_that_are_seldom_looked_at_are_not_missed(tmp_path: Path) -> None:
     ranks = [Rank(board, rank, 2) for rank, board in enumerate(files(tmp_path, 2))]
     assert [rank.steps.reached(10) for rank in ranks] == [False, False]

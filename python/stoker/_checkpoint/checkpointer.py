@@ -85,7 +85,8 @@ class Checkpointer(Listing):
             needed if nothing else says which processes belong together: no torch.distributed, no
             launcher's variables and no common parent process.
         meeting: A directory that all ranks can write to, where they agree on a restore if they
-            cannot write to ``path``. On one machine it is found automatically.
+            cannot write to ``path``, and on ``due(every=)`` if they do not use torch.distributed.
+            On one machine it is found automatically.
     """
 
     def __init__(
