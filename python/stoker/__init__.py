@@ -44,6 +44,7 @@ from stoker._native import version as __version__
 from stoker._pack.importers import ingest_arrow, ingest_hdf5, ingest_lmdb, ingest_parquet
 from stoker._pack.ingest import ingest
 from stoker._pack.pack import merge_pack, pack
+from stoker._preemption.preemption import Preemption
 
 __all__ = [
     "Array",
@@ -70,6 +71,7 @@ __all__ = [
     "PackReport",
     "Pad",
     "Pending",
+    "Preemption",
     "Profile",
     "Ragged",
     "RaggedColumn",

@@ -1,4 +1,4 @@
-"""docs/checkpoints.md as a new user follows it: every Python block runs, in order."""
+"""docs/checkpoints.md and preemption.md as a new user follows them: every Python block runs."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import pytest
 import stoker
 
 PAGE = Path(__file__).parents[2] / "docs" / "checkpoints.md"
+PREEMPTION = Path(__file__).parents[2] / "docs" / "preemption.md"
 FORMAT = Path(__file__).parents[2] / "docs" / "formats" / "checkpoint.md"
 
 
@@ -35,6 +36,31 @@ def test_every_block_of_the_page_runs(
         *("asked", "broken", "checkpoints", "copied", "kept", "parts", "random", "ranks"),
         *("replicated", "unbroken"),
     ]
+
+
+def test_every_block_of_the_preemption_page_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    for name in ("RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "SLURM_JOB_END_TIME"):
+        monkeypatch.delenv(name, raising=False)
+    names: dict[str, Any] = {"__name__": "preemption"}
+    blocks = re.findall(r"```python\n(.*?)```", PREEMPTION.read_text(), re.DOTALL)
+    for block in blocks:
+        exec(compile(block, PREEMPTION.name, "exec"), names)
+    assert len(blocks) == 2
+    assert stoker.load("run/broken").step == 60
+
+
+def test_every_name_on_the_preemption_page_exists() -> None:
+    text = PREEMPTION.read_text()
+    names = set(re.findall(r"stoker\.([A-Za-z]\w*)", text))
+    assert [name for name in names if not hasattr(stoker, name)] == []
+    stop = stoker.Preemption()
+    assert [name for name in re.findall(r"stop\.(\w+)", text) if not hasattr(stop, name)] == []
+    settings = set(inspect.signature(stoker.Preemption).parameters)
+    assert set(re.findall(r"`([a-z_]+)=", text)) - settings == set()
 
 
 def test_every_name_on_the_page_exists() -> None:

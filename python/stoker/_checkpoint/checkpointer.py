@@ -12,7 +12,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
 
 from stoker._checkpoint.attempt import Attempt, Wanted
+from stoker._checkpoint.due import DueTime
 from stoker._checkpoint.job import Meetings, find_job, job_text
+from stoker._checkpoint.job_board import open_board
 from stoker._checkpoint.late import telling_late
 from stoker._checkpoint.listing import Listing
 from stoker._checkpoint.names import EmptyTrees, check_any, check_named, check_names, settings_of
@@ -83,7 +85,8 @@ class Checkpointer(Listing):
             needed if nothing else says which processes belong together: no torch.distributed, no
             launcher's variables and no common parent process.
         meeting: A directory that all ranks can write to, where they agree on a restore if they
-            cannot write to ``path``. On one machine it is found automatically.
+            cannot write to ``path``, and on ``due(every=)`` if they do not use torch.distributed.
+            On one machine it is found automatically.
     """
 
     def __init__(
@@ -126,11 +129,14 @@ class Checkpointer(Listing):
         refuse_place(whole)
         self._deadline = settings.deadline
         place = None if meeting is None else os.path.abspath(path_text(meeting))  # noqa: PTH100
-        self._meetings = Meetings(whole, self._ranks, find_job(self._ranks, job), place)
+        found = find_job(self._ranks, job)
+        self._meetings = Meetings(whole, self._ranks, found, place)
+        self._due = DueTime(self._ranks, partial(open_board, found, self._ranks, "due", place))
         self._writer = Writer(whole, settings, self._ranks, self._meetings)
         super().__init__(whole, self._writer.in_flight, _kill_at)
         self._end = weakref.finalize(self, self._writer.close_at_end, self._close_timeout)
         end_with_worker(self._end)
+        weakref.finalize(self, self._due.close)
         self._empty, self._steps = EmptyTrees(), StepWatch()
 
     # Saving:
@@ -190,23 +196,29 @@ class Checkpointer(Listing):
     ) -> bool:
         """Whether to save now: at multiples of a number of steps, or after a time, "30min".
 
-        A step that was just saved or restored is not due. Several ranks can use only
-        ``every_steps``, because their clocks differ.
+        A step that was just saved or restored is not due. All ranks get the same answer. With
+        ``every``, rank 0's clock decides, and the ranks agree on a step a little later, without a
+        collective: each must call this with every step, in order, from the first one on.
+
+        Raises:
+            ValueError: ``every`` with ranks on several machines that use neither torch.distributed
+                nor ``meeting=``.
         """
         if every_steps is None and every is None:
             raise ValueError("due: every_steps=1000, or every='30min', or both")
         step = step_number(step)
         if every_steps is not None:
             every_steps = whole_number("every_steps", every_steps, 1)
-        if every is not None and self._ranks.world_size > 1:
-            raise ValueError("due: every= is by each rank's own clock; several say every_steps=")
         seconds = None if every is None else parse_duration(every, "every")
         self._writer.in_flight()  # registers a save in which a signal handler raised
+        is_time = False
+        if seconds is not None:
+            if self._ranks.world_size > 1:
+                self._writer.check_process()
+            is_time = self._due.is_due(step, seconds, self._writer.last_time)
         if step == self._writer.last_step:
             return False
-        if every_steps is not None and step > 0 and step % every_steps == 0:
-            return True
-        return seconds is not None and time.monotonic() - self._writer.last_time >= seconds
+        return is_time or (every_steps is not None and step > 0 and step % every_steps == 0)
 
     def wait(self, timeout: float | None = None) -> None:
         """Waits for all saves; raises an error that was not raised yet, or LateError."""
@@ -328,6 +340,7 @@ class Checkpointer(Listing):
         finally:
             if self._writer.turns.is_closed:  # not after Ctrl-C during the wait
                 self._end.detach()
+                self._due.close()
 
     def __enter__(self) -> Checkpointer:
         return self

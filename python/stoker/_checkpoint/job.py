@@ -16,6 +16,7 @@ from typing import Any
 
 from stoker import _native
 from stoker._checkpoint.late import LateError
+from stoker._common.process_mark import is_gone, process_mark
 from stoker._common.ranks import LAUNCHERS, Ranks
 
 # Variables that a launcher sets to the same values on all ranks of one start, and usually only
@@ -152,7 +153,7 @@ class Meetings:
                     f"{error.strerror}. The ranks cannot meet there: give meeting=, a directory "
                     "that all of them can write to",
                 ) from None
-        return self._meet_in(_runtime_directory(), purpose, timeout, is_ours=False)
+        return self._meet_in(runtime_directory(), purpose, timeout, is_ours=False)
 
     def _meet_in(
         self, place: str, purpose: str, timeout: float, *, is_ours: bool
@@ -180,15 +181,13 @@ class Meetings:
         """Rank 0 creates the token; the others read it from torch.distributed's store."""
         Meetings._count += 1
         key = f"stoker/{Meetings._count}"
-        c10d = sys.modules["torch.distributed"].distributed_c10d
-        store: Any = c10d._get_default_store()
+        store = distributed_store()
         mine = f"{purpose} {os.path.realpath(self._directory)}"
         if self._ranks.rank == 0:
             token = os.urandom(16).hex()
-            store.set(key, f"{token} {mine}")
+            store.set(key, "\0".join([token, process_mark(), mine]))
             return str(token)
-        self._await_key(store, key, timeout)
-        token, _, theirs = store.get(key).decode().partition(" ")
+        token, theirs = self._await_token(store, key, timeout)
         if theirs.split(" ", 1)[0] != purpose:
             raise ValueError(
                 f"rank 0 does {theirs}, and rank {self._ranks.rank} does {mine}: every rank makes "
@@ -196,10 +195,19 @@ class Meetings:
             )
         return str(token)
 
-    def _await_key(self, store: Any, key: str, timeout: float) -> None:
+    def _await_token(self, store: Any, key: str, timeout: float) -> tuple[str, str]:
+        """Returns the token, and what rank 0 does.
+
+        torchrun keeps its store when it starts the ranks again: the token of a rank 0 that has
+        ended belongs to an earlier start.
+        """
         begin = time.monotonic()
         is_told = False
-        while not store.check([key]):
+        while True:
+            if store.check([key]):
+                token, mark, theirs = store.get(key).decode().split("\0", 2)
+                if not is_gone(mark):
+                    return token, theirs
             waited = time.monotonic() - begin
             if waited >= timeout:
                 raise LateError(f"rank 0 did not answer in time in {self._directory}")
@@ -212,7 +220,12 @@ class Meetings:
             time.sleep(min(timeout - waited, waited + _STORE_POLL_SECONDS, _STORE_POLL_MAX_SECONDS))
 
 
-def _runtime_directory() -> str:
+def distributed_store() -> Any:
+    """Returns the store of torch.distributed, which is initialized."""
+    return sys.modules["torch.distributed"].distributed_c10d._get_default_store()
+
+
+def runtime_directory() -> str:
     """Returns a directory of this user on this machine, for ranks that cannot write elsewhere."""
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     path = f"{runtime}/stoker" if runtime else f"/tmp/stoker-{os.getuid()}"

@@ -1,0 +1,1 @@
+"""stoker.Preemption: a last checkpoint before the job is stopped."""
