@@ -264,11 +264,13 @@ def test_notes_wait_for_their_checkpoint_and_need_one(tmp_path: Path) -> None:
 def test_due_counts_steps_and_time(tmp_path: Path) -> None:
     with stoker.Checkpointer(tmp_path) as saver:
         assert [s for s in range(7) if saver.due(s, every_steps=3)] == [3, 6]
-        assert saver.due(1, every=0)
+        assert saver.due(1, every="0s")
         assert not saver.due(1, every="2h")
         assert saver.due(4, every_steps=3, every="0s")
         saver.save(3, state=1)
-        assert not saver.due(3, every_steps=3, every=0)
+        assert not saver.due(3, every_steps=3, every="0s")
+        with pytest.raises(ValueError, match="for a number of steps, give every_steps=500"):
+            saver.due(3, every=500)
         with pytest.raises(ValueError, match="every_steps=1000"):
             saver.due(1)
 

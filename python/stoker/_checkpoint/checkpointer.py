@@ -206,6 +206,10 @@ class Checkpointer(Listing):
         """
         if every_steps is None and every is None:
             raise ValueError("due: every_steps=1000, or every='30min', or both")
+        if isinstance(every, int):
+            raise ValueError(
+                f"due: every= is a time, '30min': for a number of steps, give every_steps={every}"
+            )
         step = step_number(step)
         if every_steps is not None:
             every_steps = whole_number("every_steps", every_steps, 1)
