@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import copy
 import enum
 from typing import Any
 
@@ -15,18 +14,15 @@ from stoker._checkpoint.containers import (
     holds_state,
     may_refuse,
     refill,
-    set_apart,
     try_refill,
 )
-from stoker._checkpoint.fit_tensors import PART_ADVICE, Misfit, TensorFit
+from stoker._checkpoint.fit_tensors import Misfit, TensorFit
 from stoker._checkpoint.misfits import Misfits
-from stoker._checkpoint.objects import is_module, is_optimizer, load_state, loads_as_torch
-from stoker._checkpoint.optimizer_fit import check_groups, check_shapes
+from stoker._checkpoint.object_fit import ObjectFit
 from stoker._checkpoint.prefix import prefix_hint
 from stoker._checkpoint.ranks import Differs
 from stoker._checkpoint.slice import Slice
 from stoker._checkpoint.tree import TensorNode, has_state_dict
-from stoker._checkpoint.users import users_code
 from stoker._checkpoint.values import (
     Unresolved,
     members_of,
@@ -49,9 +45,9 @@ class TreeFit:
     def __init__(self, checkpoint: _native.OpenCheckpoint, source: str) -> None:
         self._source = source
         self._tensors = TensorFit(checkpoint, source)
-        self._states: dict[int, tuple[Any, str]] = {}  # state and path of objects, by id
         self._applied = Applied()
         self._misfits = Misfits(source)
+        self._objects = ObjectFit(self, self._tensors, self._misfits, source)
 
     @property
     def fills_arrays(self) -> bool:
@@ -91,7 +87,7 @@ class TreeFit:
         elif not strict and _family(saved) is not _family(have):
             self._check_new(saved, path)
         elif has_state_dict(have) and not isinstance(have, (dict, list, tuple)):
-            self._check_object(saved, have, path)
+            self._objects.check(saved, have, path)
         elif isinstance(have, Slice):
             if not isinstance(saved, TensorNode) or saved.is_scalar:
                 raise Misfit(f"{path}: a slice, but {_kind(saved)} in {self._source}")
@@ -158,29 +154,21 @@ class TreeFit:
         if isinstance(have, enum.Enum):
             return type(have)(saved)
         parts = parts_of(saved)
-        if id(have) in self._states or parts is None:
-            return have if id(have) in self._states else saved
+        if have in self._objects or parts is None:
+            return have if have in self._objects else saved
         if _family(saved) is not _family(have):
             return with_parts(saved, [self._stand_in(item, None) for _, item in parts])
         if members_of(have) is not None or isinstance(have, list):
             return have
         return refill(have, [], [self._stand_in(item, _item_at(have, i)) for i, item in parts])
 
-    def _check_names(
-        self, saved: dict[Any, Any], have: dict[Any, Any], path: str, *, of_module: bool = False
-    ) -> None:
-        """Adds names that were not saved, and for a module also those that it lacks."""
-        told = prefix_hint(saved, have, self._source, of_module=of_module)
+    def _check_names(self, saved: dict[Any, Any], have: dict[Any, Any], path: str) -> None:
+        """Adds names that were not saved."""
+        told = prefix_hint(saved, have, self._source, of_module=False)
         if told is not None:
             raise Misfit(f"{path}: {told}")
         missing = [key for key in have if key not in saved]
         self._misfits.add(*(f"{path}[{key!r}]: not in {self._source}" for key in missing))
-        if of_module:
-            lacking = [key for key in saved if key not in have]
-            text = f"in {self._source}, but the module has none"
-            self._misfits.add(*(f"{path}[{key!r}]: {text}" for key in lacking))
-            if missing or lacking:
-                self._misfits.advise(PART_ADVICE)
 
     def _check_member(self, saved: Any, have: enum.Enum, path: str) -> None:
         try:
@@ -192,22 +180,6 @@ class TreeFit:
                 f"{path}: {type(have).__name__} has no member of the value that is in "
                 f"{self._source}: {'an array' if isinstance(saved, TensorNode) else repr(saved)}"
             ) from None
-
-    def _check_object(self, saved: Any, have: Any, path: str) -> None:
-        with users_code():
-            state = _state_to_load(have)
-        self._states[id(have)] = state, path
-        if is_module(have) and isinstance(saved, dict):
-            self._check_names(saved, state, path, of_module=True)
-            for key, item in saved.items():
-                if key in state:
-                    self.check(item, state[key], f"{path}[{key!r}]")
-            return
-        # An optimizer has no state before its first step, and a rewound one has too much.
-        if is_optimizer(have):
-            check_groups(saved, state, path, type(have).__name__, self._source)
-            check_shapes(saved, have, path, self._tensors.shape_of, self._source)
-        self.check(saved, state, path, strict=not is_optimizer(have))
 
     def _check_new(self, saved: Any, path: str) -> None:
         if isinstance(saved, Differs):
@@ -234,10 +206,8 @@ class TreeFit:
         if isinstance(saved, TensorNode):
             array = self._tensors.arrays[saved]
             return array[()] if saved.is_scalar else array
-        if id(have) in self._states:
-            state, path = self._states[id(have)]
-            load_state(have, self.apply(saved, state), path)
-            return have
+        if have in self._objects:
+            return self._objects.apply(saved, have)
         if isinstance(have, enum.Enum):
             return type(have)(saved)
         parts = parts_of(saved)
@@ -249,24 +219,6 @@ class TreeFit:
         keys = [key for key, _ in parts]
         items = [self.apply(item, _item_at(have, key)) for key, item in parts]
         return self._applied.refill(saved, have, keys, items)
-
-
-def _state_to_load(have: Any) -> Any:
-    """Returns the state of an object, to be filled and then passed to its load_state_dict().
-
-    load_state_dict() may clear the object's state before it reads its argument, or add to it, so it
-    gets copies. Modules and optimizers of torch do neither: their tensors are filled in place.
-    """
-    state = have.state_dict()
-    if not loads_as_torch(have):
-        return set_apart(state)
-    if is_optimizer(have):
-        return state
-    apart = copy.copy(state)
-    for key, item in state.items():
-        if not is_tensor(item) or key.endswith("_extra_state"):
-            apart[key] = set_apart(item)
-    return apart
 
 
 def _item_at(have: Any, key: Any) -> Any:

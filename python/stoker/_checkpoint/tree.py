@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from stoker._checkpoint.memory import Memory, UnsupportedValueError, array_layout, memory_of
+from stoker._checkpoint.objects import is_module
 from stoker._checkpoint.slice import Box, Slice
 from stoker._checkpoint.values import (
     LEAVES,
@@ -28,6 +29,7 @@ from stoker._checkpoint.values import (
     wrap_mapping,
     wrapping_depth,
 )
+from stoker._checkpoint.wrappers import bare_names
 from stoker._common.corrupt import corrupt_error
 from stoker._common.torch import is_tensor
 from stoker._native import OpenCheckpoint
@@ -146,12 +148,18 @@ class TreeEncoder:
             tag = "!set" if isinstance(value, set) else "!frozenset"
             return {tag: sorted(nodes, key=json.dumps)}  # equal sets give equal text
         if has_state_dict(value) and not self._keys:
-            state = value.state_dict()
-            # A module's state is an OrderedDict only for its order, which every dict keeps: no tag.
-            if isinstance(state, collections.OrderedDict):
-                return self._dict(state, path, name, depth)
-            return self.node(state, path, name, depth + 1)
+            return self._state(value, path, name, depth)
         raise refusal(value, path, advice(value))
+
+    def _state(self, value: Any, path: str, name: str, depth: int) -> Any:
+        state = value.state_dict()
+        if is_module(value) and isinstance(state, dict):
+            # The tag tells a restore that no name has the prefix of a wrapper.
+            names = bare_names(value, state)
+            state = collections.OrderedDict((names[key], item) for key, item in state.items())
+        elif isinstance(state, collections.OrderedDict):
+            return self._dict(state, path, name, depth)  # only for its order, which every dict has
+        return self.node(state, path, name, depth + 1)
 
     def _dict(self, value: dict[Any, Any], path: str, name: str, depth: int) -> Any:
         items = list(value.items())

@@ -1,0 +1,114 @@
+"""Matches saved states with the objects that load them: modules, optimizers, the caller's own."""
+
+from __future__ import annotations
+
+import collections
+import copy
+import logging
+from typing import Any, Protocol
+
+from stoker._checkpoint.containers import set_apart
+from stoker._checkpoint.fit_tensors import PART_ADVICE, Misfit, TensorFit
+from stoker._checkpoint.misfits import Misfits
+from stoker._checkpoint.objects import is_module, is_optimizer, load_state, loads_as_torch
+from stoker._checkpoint.optimizer_fit import check_groups, check_shapes
+from stoker._checkpoint.prefix import match_names, prefix_hint
+from stoker._checkpoint.users import users_code
+from stoker._checkpoint.wrappers import bare_names
+from stoker._common.torch import is_tensor
+
+_log = logging.getLogger("stoker")
+
+
+class Fits(Protocol):
+    """Fits trees; see ``TreeFit``."""
+
+    def check(self, saved: Any, have: Any, path: str, *, strict: bool = True) -> None:
+        """Collects the reasons why ``saved`` cannot replace ``have``; changes nothing."""
+
+    def apply(self, saved: Any, have: Any) -> Any:
+        """Returns the new value for ``have``."""
+
+
+class ObjectFit:
+    """Fits saved states to objects, in two passes: ``check``, and ``apply`` after reading."""
+
+    def __init__(self, trees: Fits, tensors: TensorFit, misfits: Misfits, source: str) -> None:
+        self._trees = trees
+        self._tensors = tensors
+        self._misfits = misfits
+        self._source = source
+        self._states: dict[int, tuple[Any, str]] = {}  # state and path of objects, by id
+        self._renamed: dict[tuple[int, int], Any] = {}  # saved states under the names in memory
+
+    def __contains__(self, have: Any) -> bool:
+        return id(have) in self._states
+
+    def check(self, saved: Any, have: Any, path: str) -> None:
+        """Checks the state of one object."""
+        with users_code():
+            state = _state_to_load(have)
+        self._states[id(have)] = state, path
+        if is_module(have) and isinstance(saved, dict) and isinstance(state, dict):
+            self._check_module(saved, have, state, path)
+            return
+        # An optimizer has no state before its first step, and a rewound one has too much.
+        if is_optimizer(have):
+            check_groups(saved, state, path, type(have).__name__, self._source)
+            check_shapes(saved, have, path, self._tensors.shape_of, self._source)
+        self._trees.check(saved, state, path, strict=not is_optimizer(have))
+
+    def _check_module(
+        self, saved: dict[Any, Any], have: Any, state: dict[str, Any], path: str
+    ) -> None:
+        names = bare_names(have, state)
+        is_bare = isinstance(saved, collections.OrderedDict)
+        matched = match_names(saved, names, is_bare=is_bare)
+        if any(one not in (name, names[name]) for one, name in matched.items()):
+            _log.info("%s: prefixes of wrappers in %s are ignored", path, self._source)
+        # Messages have the names without wrappers.
+        labels = {one: names[name] for one, name in matched.items()}
+        found = {labels.get(one, one): item for one, item in saved.items()}
+        self.check_names(found, {names[name]: item for name, item in state.items()}, path)
+        for one, name in matched.items():
+            self._trees.check(saved[one], state[name], f"{path}[{names[name]!r}]")
+        renamed = {matched.get(one, one): item for one, item in saved.items()}
+        self._renamed[id(saved), id(have)] = renamed
+
+    def check_names(self, saved: dict[Any, Any], have: dict[Any, Any], path: str) -> None:
+        """Adds names of a module's state that were not saved, and those that it lacks."""
+        told = prefix_hint(saved, have, self._source, of_module=True)
+        if told is not None:
+            raise Misfit(f"{path}: {told}")
+        missing = [key for key in have if key not in saved]
+        self._misfits.add(*(f"{path}[{key!r}]: not in {self._source}" for key in missing))
+        lacking = [key for key in saved if key not in have]
+        text = f"in {self._source}, but the module has none"
+        self._misfits.add(*(f"{path}[{key!r}]: {text}" for key in lacking))
+        if missing or lacking:
+            self._misfits.advise(PART_ADVICE)
+
+    def apply(self, saved: Any, have: Any) -> Any:
+        """Has the object load its state; returns it."""
+        state, path = self._states[id(have)]
+        saved = self._renamed.get((id(saved), id(have)), saved)
+        load_state(have, self._trees.apply(saved, state), path)
+        return have
+
+
+def _state_to_load(have: Any) -> Any:
+    """Returns the state of an object, to be filled and then passed to its load_state_dict().
+
+    load_state_dict() may clear the object's state before it reads its argument, or add to it, so it
+    gets copies. Modules and optimizers of torch do neither: their tensors are filled in place.
+    """
+    state = have.state_dict()
+    if not loads_as_torch(have):
+        return set_apart(state)
+    if is_optimizer(have):
+        return state
+    apart = copy.copy(state)
+    for key, item in state.items():
+        if not is_tensor(item) or key.endswith("_extra_state"):
+            apart[key] = set_apart(item)
+    return apart
