@@ -11,6 +11,7 @@ from stoker import _native
 from stoker._checkpoint.fit import TreeFit
 from stoker._checkpoint.ranks import Differs, identity_in, tree_of_all
 from stoker._checkpoint.restored import Restored
+from stoker._checkpoint.rng import RngStates, check_rng, load_rng, rng_of
 from stoker._checkpoint.settings import check_loader
 from stoker._checkpoint.tree import TensorNode, decode_tree, manifest_path
 from stoker._checkpoint.users import users_code
@@ -55,7 +56,7 @@ class Wanted:
 
 
 def _saved_trees(
-    checkpoint: _native.OpenCheckpoint, manifest: str, wanted: list[str], ranks: Ranks
+    checkpoint: _native.OpenCheckpoint, manifest: str, wanted: dict[str, Any], ranks: Ranks
 ) -> dict[str, Any]:
     """Returns the saved trees by name; None for those that are not wanted.
 
@@ -69,12 +70,16 @@ def _saved_trees(
         raise corrupt_error(f"{manifest}: state: not trees by name", manifest, 0)
     identity = identity_in(checkpoint)
     saved: dict[str, Any] = {name: None for tree in trees[:1] for name in tree}
-    for name in wanted:
+    for name, have in wanted.items():
         if name not in saved:
             continue
         copies = [tree[name] for tree in trees if name in tree]
         complete = len(copies) == len(trees)
-        saved[name] = tree_of_all(copies, identity) if complete else Differs(len(trees))
+        if complete and isinstance(have, RngStates):
+            is_own = len(checkpoint.state) == ranks.world_size
+            saved[name] = copies[0] if is_own else rng_of(copies, ranks.rank)
+        else:
+            saved[name] = tree_of_all(copies, identity) if complete else Differs(len(trees))
     return saved
 
 
@@ -90,7 +95,7 @@ class Attempt:
         self._extra = decode_tree(checkpoint.extra, "extra", manifest, arrays=False)
         self._wanted, self._is_first = wanted, ranks.rank == 0
         source = f"step {checkpoint.step}"
-        self._saved = _saved_trees(checkpoint, manifest, list(wanted.trees), ranks)
+        self._saved = _saved_trees(checkpoint, manifest, wanted.trees, ranks)
         self._cursor = decode_tree(checkpoint.cursor, "the loader's state", manifest)
         self._fit = TreeFit(checkpoint, source)
         fixed = []
@@ -98,6 +103,8 @@ class Attempt:
             if name not in self._saved:
                 there = ", ".join(self._saved) or "nothing"
                 self._fit.refuse(f"{source} has no tree {name!r}; it has {there}")
+            elif isinstance(have, RngStates):
+                self._check_rng(name, source)
             elif is_fixed(have):
                 fixed.append(
                     f"{name}: a value of type {type(have).__name__} cannot be changed where it is: "
@@ -121,6 +128,13 @@ class Attempt:
             self._fit.check(self._cursor, None, "loader")
         self._fit.raise_misfits()
         self._check_cursor(wanted.loader)
+
+    def _check_rng(self, name: str, source: str) -> None:
+        why = check_rng(self._saved[name], source)
+        if why is None:
+            self._fit.check(self._saved[name], None, name)
+        else:
+            self._fit.refuse(why)
 
     def _check_cursor(self, loader: Any) -> None:
         """Checks that a stoker.Loader accepts its state, before any array is changed."""
@@ -152,7 +166,7 @@ class Attempt:
             self._load_loader(self._wanted.loader, self._wanted.allow)
         self._fit.copy()
         trees = self._wanted.trees
-        now = {name: self._fit.apply(self._saved[name], have) for name, have in trees.items()}
+        now = {name: self._apply(name, have) for name, have in trees.items()}
         return Restored(
             self._step,
             source=source,
@@ -165,6 +179,12 @@ class Attempt:
             extra=self._extra,
             trees=now,
         )
+
+    def _apply(self, name: str, have: Any) -> Any:
+        if not isinstance(have, RngStates):
+            return self._fit.apply(self._saved[name], have)
+        load_rng(self._fit.apply(self._saved[name], None), f"step {self._step}")
+        return True
 
     def _tell_copies(self) -> None:
         for name, have in self._wanted.trees.items():

@@ -20,6 +20,7 @@ from stoker._checkpoint.pending import Pending
 from stoker._checkpoint.place import refuse_place
 from stoker._checkpoint.ranks import own_prefix
 from stoker._checkpoint.restored import Restored, StepWatch, check_reference
+from stoker._checkpoint.rng import with_rng
 from stoker._checkpoint.settings import (
     check_allow,
     check_loader,
@@ -156,7 +157,8 @@ class Checkpointer(Listing):
             extra: Any JSON value, for people: ``{"git": "abc"}``.
             trees: The state, by any names: dicts, lists, tuples, numbers, str, bytes, None, arrays,
                 torch tensors, modules and optimizers. Torch copies tensors on a device to the host,
-                after the pending work of its current stream.
+                after the pending work of its current stream. ``rng=True`` saves the states of the
+                global random generators of Python, NumPy and torch, on each rank.
 
         Raises:
             TypeError: A value in a tree cannot be saved; names its place.
@@ -173,7 +175,7 @@ class Checkpointer(Listing):
                 check_loader(loader, "state_dict")
                 check_names(trees, SETTINGS)
                 encoder = TreeEncoder(prefix=own_prefix(self._ranks))
-                state = encoder.encode_all(trees)
+                state = encoder.encode_all(with_rng(trees))
                 cursor = "null"
                 if loader is not None and self._ranks.rank == 0:  # the same position on all ranks
                     cursor = encoder.encode(loader.state_dict(), "loader")
@@ -248,7 +250,8 @@ class Checkpointer(Listing):
             finite: Skip checkpoints with new values that are not finite.
             partial: Whether trees that are not named are left out on purpose: no warning.
             trees: As they were given to ``save``. None: a new tree is created, in ``trees`` of the
-                result.
+                result. ``rng=True`` sets the global random generators, last of all; a rank that was
+                not in the saved run gets a state computed from the saved seed and its number.
 
         Returns:
             The restored step, or None if there is no checkpoint.
@@ -266,7 +269,7 @@ class Checkpointer(Listing):
             try:
                 check_named("restore(model=model)", step, unnamed)
                 check_names(trees, SETTINGS)
-                wanted = Wanted(trees, loader, check_allow(allow, loader), partial)
+                wanted = Wanted(with_rng(trees), loader, check_allow(allow, loader), partial)
                 name = "" if step == "latest" else name_of(step)
                 seen = self._writer.what_is_there()
             except Exception as error:  # the other ranks would wait for this one
