@@ -9,6 +9,7 @@ from typing import Any
 
 from stoker import _native
 from stoker._checkpoint.fit import TreeFit
+from stoker._checkpoint.modules import is_parts
 from stoker._checkpoint.ranks import Differs, identity_in, tree_of_all
 from stoker._checkpoint.restored import Restored
 from stoker._checkpoint.rng import RngStates, check_rng, load_rng, rng_of
@@ -105,14 +106,14 @@ class Attempt:
                 self._fit.refuse(f"{source} has no tree {name!r}; it has {there}")
             elif isinstance(have, RngStates):
                 self._check_rng(name, source)
-            elif is_fixed(have):
+            elif is_fixed(have) and not is_parts(have):
                 fixed.append(
                     f"{name}: a value of type {type(have).__name__} cannot be changed where it is: "
                     f"give {name}=None and take done.trees[{name!r}], where done is what restore() "
                     "returns; or save and restore a dict that has it"
                 )
             else:
-                self._fit.check(self._saved[name], have, name)
+                self._fit.check_tree(self._saved[name], have, name)
         if fixed and not self._fit.has_misfits:
             raise TypeError("\n  ".join(fixed))
         for text in fixed:
@@ -182,7 +183,7 @@ class Attempt:
 
     def _apply(self, name: str, have: Any) -> Any:
         if not isinstance(have, RngStates):
-            return self._fit.apply(self._saved[name], have)
+            return self._fit.apply_tree(self._saved[name], have)
         load_rng(self._fit.apply(self._saved[name], None), f"step {self._step}")
         return True
 

@@ -18,6 +18,7 @@ from stoker._checkpoint.containers import (
 )
 from stoker._checkpoint.fit_tensors import Misfit, TensorFit
 from stoker._checkpoint.misfits import Misfits
+from stoker._checkpoint.modules import is_parts
 from stoker._checkpoint.object_fit import ObjectFit
 from stoker._checkpoint.prefix import prefix_hint
 from stoker._checkpoint.ranks import Differs
@@ -65,6 +66,28 @@ class TreeFit:
         except Misfit as misfit:
             self._misfits.add(str(misfit))
             self._misfits.advise(misfit.advice)
+
+    def check_tree(self, saved: Any, have: Any, path: str) -> None:
+        """Checks a whole tree, as it was given to restore().
+
+        A list of modules shares the names of one module. Versions up to 0.1 saved a list: its items
+        belong to the modules in their order.
+        """
+        if not is_parts(have) or not isinstance(saved, dict):
+            self.check(saved, have, path)
+            return
+        try:
+            self._objects.check_parts(saved, have, path)
+        except Misfit as misfit:
+            self._misfits.add(str(misfit))
+
+    def apply_tree(self, saved: Any, have: Any) -> Any:
+        """Returns the new value of a whole tree."""
+        if not is_parts(have) or not isinstance(saved, dict):
+            return self.apply(saved, have)
+        for part in {id(part): part for part in have}.values():
+            self._objects.apply(saved, part)
+        return have
 
     def refuse(self, what: str) -> None:
         """Adds another misfit."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 import collections
 import copy
 import logging
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from stoker._checkpoint.containers import set_apart
 from stoker._checkpoint.fit_tensors import PART_ADVICE, Misfit, TensorFit
 from stoker._checkpoint.misfits import Misfits
+from stoker._checkpoint.modules import collision, is_one
 from stoker._checkpoint.objects import is_module, is_optimizer, load_state, loads_as_torch
 from stoker._checkpoint.optimizer_fit import check_groups, check_shapes
 from stoker._checkpoint.prefix import match_names, prefix_hint
@@ -69,13 +71,39 @@ class ObjectFit:
         # Messages have the names without wrappers.
         labels = {one: names[name] for one, name in matched.items()}
         found = {labels.get(one, one): item for one, item in saved.items()}
-        self.check_names(found, {names[name]: item for name, item in state.items()}, path)
+        self._check_names(found, {names[name]: item for name, item in state.items()}, path)
         for one, name in matched.items():
             self._trees.check(saved[one], state[name], f"{path}[{names[name]!r}]")
         renamed = {matched.get(one, one): item for one, item in saved.items()}
         self._renamed[id(saved), id(have)] = renamed
 
-    def check_names(self, saved: dict[Any, Any], have: dict[Any, Any], path: str) -> None:
+    def check_parts(self, saved: dict[Any, Any], parts: Sequence[Any], path: str) -> None:
+        """Checks modules that share the names of one saved state: each gets its own of them."""
+        places: dict[str, list[tuple[int, str]]] = {}  # parts and their own names, by bare names
+        states = []
+        for number, part in enumerate(parts):
+            with users_code():
+                state = _state_to_load(part)
+            states.append(state)
+            self._states[id(part)] = state, path
+            self._renamed[id(saved), id(part)] = {}
+            for name, bare in bare_names(part, state).items():
+                places.setdefault(bare, []).append((number, name))
+        for bare, ((first, one), *others) in places.items():
+            for number, name in others:
+                if not is_one(states[first][one], states[number][name]):
+                    raise Misfit(collision(path, bare, first, number))
+        is_bare = isinstance(saved, collections.OrderedDict)
+        matched = match_names(saved, {bare: bare for bare in places}, is_bare=is_bare)
+        self._check_names(
+            {matched.get(one, one): item for one, item in saved.items()}, places, path
+        )
+        for one, bare in matched.items():
+            for number, name in places[bare]:
+                self._trees.check(saved[one], states[number][name], f"{path}[{bare!r}]")
+                self._renamed[id(saved), id(parts[number])][name] = saved[one]
+
+    def _check_names(self, saved: dict[Any, Any], have: dict[Any, Any], path: str) -> None:
         """Adds names of a module's state that were not saved, and those that it lacks."""
         told = prefix_hint(saved, have, self._source, of_module=True)
         if told is not None:

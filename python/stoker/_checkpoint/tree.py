@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from stoker._checkpoint.memory import Memory, UnsupportedValueError, array_layout, memory_of
+from stoker._checkpoint.modules import bare_state, is_parts, merged_state
 from stoker._checkpoint.objects import is_module
 from stoker._checkpoint.slice import Box, Slice
 from stoker._checkpoint.values import (
@@ -29,7 +30,6 @@ from stoker._checkpoint.values import (
     wrap_mapping,
     wrapping_depth,
 )
-from stoker._checkpoint.wrappers import bare_names
 from stoker._common.corrupt import corrupt_error
 from stoker._common.torch import is_tensor
 from stoker._native import OpenCheckpoint
@@ -90,9 +90,11 @@ class TreeEncoder:
         return json.dumps(self.node(tree, name, name, 1), ensure_ascii=False, allow_nan=False)
 
     def encode_all(self, trees: dict[str, Any]) -> str:
-        """Returns the JSON of several trees: a dict by name."""
+        """Returns the JSON of several trees: a dict by name. A list of modules is one module."""
         nodes = {
-            checked_text(name, f"the name {name!r}"): self.node(tree, name, name, 2)
+            checked_text(name, f"the name {name!r}"): self.node(
+                merged_state(tree, name) if is_parts(tree) else tree, name, name, 2
+            )
             for name, tree in trees.items()
         }
         return json.dumps(nodes, ensure_ascii=False, allow_nan=False)
@@ -152,12 +154,8 @@ class TreeEncoder:
         raise refusal(value, path, advice(value))
 
     def _state(self, value: Any, path: str, name: str, depth: int) -> Any:
-        state = value.state_dict()
-        if is_module(value) and isinstance(state, dict):
-            # The tag tells a restore that no name has the prefix of a wrapper.
-            names = bare_names(value, state)
-            state = collections.OrderedDict((names[key], item) for key, item in state.items())
-        elif isinstance(state, collections.OrderedDict):
+        state = bare_state(value) if is_module(value) else value.state_dict()
+        if not is_module(value) and isinstance(state, collections.OrderedDict):
             return self._dict(state, path, name, depth)  # only for its order, which every dict has
         return self.node(state, path, name, depth + 1)
 
