@@ -211,7 +211,7 @@ def test_an_unknown_tag_says_so() -> None:
     "node",
     [
         *({"!array": ["model.weight", "<i8"]}, {"!torch": ["model.weight", "<i8"]}),
-        *({"!torch": ["optimizer.state.0.exp_avg", "<c16"]}, {"!torch": "model.nope"}),
+        *({"!torch": ["optimizer.state.model.weight.exp_avg", "<c16"]}, {"!torch": "model.nope"}),
     ],
     ids=json.dumps,
 )
@@ -233,8 +233,8 @@ def test_a_model_and_its_optimizer_are_safe(tmp_path: Path, node: Any, fresh: bo
         saver.save(1, model=model, optimizer=optimizer)
 
     def change(document: dict[str, Any]) -> None:
-        state = document["state"][0]["optimizer"]["state"]["!dict"]
-        state[0][1]["exp_avg"] = node
+        state = document["state"][0]["optimizer"]["state"]
+        state["model.weight"]["exp_avg"] = node
 
     rewrite(tmp_path / "c", change)
     if fresh:

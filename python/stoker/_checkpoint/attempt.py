@@ -10,6 +10,7 @@ from typing import Any
 from stoker import _native
 from stoker._checkpoint.fit import TreeFit
 from stoker._checkpoint.modules import is_parts
+from stoker._checkpoint.parameters import ParameterNames
 from stoker._checkpoint.ranks import Differs, identity_in, tree_of_all
 from stoker._checkpoint.restored import Restored
 from stoker._checkpoint.rng import RngStates, check_rng, load_rng, rng_of
@@ -95,10 +96,12 @@ class Attempt:
         manifest = manifest_path(checkpoint)
         self._extra = decode_tree(checkpoint.extra, "extra", manifest, arrays=False)
         self._wanted, self._is_first = wanted, ranks.rank == 0
+        self._keyed: dict[str, Any] = {}  # trees, by the names of parameters
         source = f"step {checkpoint.step}"
         self._saved = _saved_trees(checkpoint, manifest, wanted.trees, ranks)
         self._cursor = decode_tree(checkpoint.cursor, "the loader's state", manifest)
-        self._fit = TreeFit(checkpoint, source)
+        parameters = ParameterNames(wanted.trees)
+        self._fit = TreeFit(checkpoint, source, parameters)
         fixed = []
         for name, have in wanted.trees.items():
             if name not in self._saved:
@@ -113,7 +116,12 @@ class Attempt:
                     "returns; or save and restore a dict that has it"
                 )
             else:
-                self._fit.check_tree(self._saved[name], have, name)
+                saved = self._saved[name]
+                self._keyed[name] = parameters.keyed(have, name, saved)
+                if self._keyed[name] is not have and isinstance(saved, dict):
+                    for key in saved.keys() - self._keyed[name].keys():
+                        self._fit.refuse(f"{name}[{key!r}]: in {source}, but not in memory")
+                self._fit.check_tree(saved, self._keyed[name], name)
         if fixed and not self._fit.has_misfits:
             raise TypeError("\n  ".join(fixed))
         for text in fixed:
@@ -183,7 +191,8 @@ class Attempt:
 
     def _apply(self, name: str, have: Any) -> Any:
         if not isinstance(have, RngStates):
-            return self._fit.apply_tree(self._saved[name], have)
+            now = self._fit.apply_tree(self._saved[name], self._keyed[name])
+            return have if now is self._keyed[name] else now
         load_rng(self._fit.apply(self._saved[name], None), f"step {self._step}")
         return True
 

@@ -16,6 +16,7 @@ from stoker._checkpoint.job import Meetings, find_job, job_text
 from stoker._checkpoint.late import telling_late
 from stoker._checkpoint.listing import Listing
 from stoker._checkpoint.names import EmptyTrees, check_named, check_names, settings_of
+from stoker._checkpoint.parameters import ParameterNames
 from stoker._checkpoint.pending import Pending
 from stoker._checkpoint.place import refuse_place
 from stoker._checkpoint.ranks import own_prefix
@@ -174,8 +175,10 @@ class Checkpointer(Listing):
                 number = step_number(step)
                 check_loader(loader, "state_dict")
                 check_names(trees, SETTINGS)
-                encoder = TreeEncoder(prefix=own_prefix(self._ranks))
-                state = encoder.encode_all(with_rng(trees))
+                names = ParameterNames(trees)
+                encoder = TreeEncoder(prefix=own_prefix(self._ranks), parameters=names)
+                keyed = {name: names.keyed(tree, name) for name, tree in trees.items()}
+                state = encoder.encode_all(with_rng(keyed))
                 cursor = "null"
                 if loader is not None and self._ranks.rank == 0:  # the same position on all ranks
                     cursor = encoder.encode(loader.state_dict(), "loader")

@@ -20,6 +20,7 @@ from stoker._checkpoint.fit_tensors import Misfit, TensorFit
 from stoker._checkpoint.misfits import Misfits
 from stoker._checkpoint.modules import is_parts
 from stoker._checkpoint.object_fit import ObjectFit
+from stoker._checkpoint.parameters import ParameterNames
 from stoker._checkpoint.prefix import prefix_hint
 from stoker._checkpoint.ranks import Differs
 from stoker._checkpoint.slice import Slice
@@ -43,12 +44,14 @@ class TreeFit:
     ``copy`` fills arrays that were read into staging memory, and ``apply`` sets everything else.
     """
 
-    def __init__(self, checkpoint: _native.OpenCheckpoint, source: str) -> None:
+    def __init__(
+        self, checkpoint: _native.OpenCheckpoint, source: str, parameters: ParameterNames
+    ) -> None:
         self._source = source
         self._tensors = TensorFit(checkpoint, source)
         self._applied = Applied()
         self._misfits = Misfits(source)
-        self._objects = ObjectFit(self, self._tensors, self._misfits, source)
+        self._objects = ObjectFit(self, self._tensors, self._misfits, source, parameters)
 
     @property
     def fills_arrays(self) -> bool:

@@ -14,6 +14,8 @@ from stoker._checkpoint.misfits import Misfits
 from stoker._checkpoint.modules import collision, is_one
 from stoker._checkpoint.objects import is_module, is_optimizer, load_state, loads_as_torch
 from stoker._checkpoint.optimizer_fit import check_groups, check_shapes
+from stoker._checkpoint.optimizer_names import numbered_state
+from stoker._checkpoint.parameters import ParameterNames
 from stoker._checkpoint.prefix import match_names, prefix_hint
 from stoker._checkpoint.users import users_code
 from stoker._checkpoint.wrappers import bare_names
@@ -35,8 +37,16 @@ class Fits(Protocol):
 class ObjectFit:
     """Fits saved states to objects, in two passes: ``check``, and ``apply`` after reading."""
 
-    def __init__(self, trees: Fits, tensors: TensorFit, misfits: Misfits, source: str) -> None:
+    def __init__(
+        self,
+        trees: Fits,
+        tensors: TensorFit,
+        misfits: Misfits,
+        source: str,
+        parameters: ParameterNames,
+    ) -> None:
         self._trees = trees
+        self._parameters = parameters
         self._tensors = tensors
         self._misfits = misfits
         self._source = source
@@ -54,11 +64,24 @@ class ObjectFit:
         if is_module(have) and isinstance(saved, dict) and isinstance(state, dict):
             self._check_module(saved, have, state, path)
             return
-        # An optimizer has no state before its first step, and a rewound one has too much.
         if is_optimizer(have):
-            check_groups(saved, state, path, type(have).__name__, self._source)
-            check_shapes(saved, have, path, self._tensors.shape_of, self._source)
-        self._trees.check(saved, state, path, strict=not is_optimizer(have))
+            self._check_optimizer(saved, have, state, path)
+        else:
+            self._trees.check(saved, state, path)
+
+    def _check_optimizer(self, saved: Any, have: Any, state: Any, path: str) -> None:
+        made = numbered_state(saved, state, have, self._parameters, (path, self._source))
+        if made.missing or made.unexpected:
+            lines = [f"{path}[{name!r}]: not in {self._source}" for name in made.missing]
+            text = f"in {self._source}, but the optimizer does not have this parameter"
+            lines += [f"{path}[{name!r}]: {text}" for name in made.unexpected]
+            self._misfits.add(*lines)
+            return
+        check_groups(made.state, state, path, type(have).__name__, self._source)
+        check_shapes(made, have, path, self._tensors.shape_of, self._source)
+        # An optimizer has no state before its first step, and a rewound one has too much.
+        self._trees.check(made.state, state, path, strict=False)
+        self._renamed[id(saved), id(have)] = made.state
 
     def _check_module(
         self, saved: dict[Any, Any], have: Any, state: dict[str, Any], path: str

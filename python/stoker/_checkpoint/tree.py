@@ -14,7 +14,8 @@ import numpy as np
 
 from stoker._checkpoint.memory import Memory, UnsupportedValueError, array_layout, memory_of
 from stoker._checkpoint.modules import bare_state, is_parts, merged_state
-from stoker._checkpoint.objects import is_module
+from stoker._checkpoint.objects import is_module, is_optimizer
+from stoker._checkpoint.parameters import ParameterNames, named_state
 from stoker._checkpoint.slice import Box, Slice
 from stoker._checkpoint.values import (
     LEAVES,
@@ -70,19 +71,27 @@ class TreeEncoder:
 
     ``prefix`` begins the names of all tensors except slices, which belong to all ranks. ``keys``:
     encodes keys of a dict or elements of a set, which a restore must recreate without a value in
-    memory.
+    memory. ``parameters``: names for the state of optimizers, which otherwise has numbers.
 
     Attributes:
         tensors: The tensors to save, by name; in host memory.
         slices: For slices: offsets and shape of the whole tensor.
     """
 
-    def __init__(self, *, arrays: bool = True, prefix: str = "", keys: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        arrays: bool = True,
+        prefix: str = "",
+        keys: bool = False,
+        parameters: ParameterNames | None = None,
+    ) -> None:
         self.tensors: dict[str, Memory] = {}
         self.slices: dict[str, Box] = {}
         self._arrays = arrays
         self._prefix = prefix
         self._keys = keys
+        self._parameters = parameters
         self._names: dict[tuple[Any, ...], str] = {}
 
     def encode(self, tree: Any, name: str) -> str:
@@ -154,9 +163,14 @@ class TreeEncoder:
         raise refusal(value, path, advice(value))
 
     def _state(self, value: Any, path: str, name: str, depth: int) -> Any:
-        state = bare_state(value) if is_module(value) else value.state_dict()
-        if not is_module(value) and isinstance(state, collections.OrderedDict):
-            return self._dict(state, path, name, depth)  # only for its order, which every dict has
+        if is_module(value):
+            state = bare_state(value)
+        elif is_optimizer(value) and self._parameters is not None:
+            state = named_state(value, self._parameters)
+        else:
+            state = value.state_dict()
+            if isinstance(state, collections.OrderedDict):  # only for its order, as every dict's
+                return self._dict(state, path, name, depth)
         return self.node(state, path, name, depth + 1)
 
     def _dict(self, value: dict[Any, Any], path: str, name: str, depth: int) -> Any:
