@@ -22,6 +22,7 @@ from stoker._common.corrupt import corrupt_error, error_text, is_damage, tensor_
 from stoker._common.ranks import Ranks
 
 _log = logging.getLogger("stoker")
+_TOLD_MAX = 10
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,8 @@ class Wanted:
         loader: The loader to restore, or None.
         allow: What may differ in the loader's state.
         is_partial: Whether saved trees that are not named are left out on purpose.
+        is_strict: Whether names that were not saved, or are not in memory, are errors.
+        is_staged: Whether arrays are changed only after everything was read and verified.
         partly_read: Names of checkpoints that were partly read into arrays, and whether they are
             damaged.
     """
@@ -41,6 +44,8 @@ class Wanted:
     loader: Any
     allow: list[str]
     is_partial: bool
+    is_strict: bool = True
+    is_staged: bool = False
     partly_read: list[tuple[str, bool]] = field(default_factory=list)
 
     def tell_in(self, error: Exception) -> None:
@@ -101,10 +106,18 @@ class Attempt:
         self._saved = _saved_trees(checkpoint, manifest, wanted.trees, ranks)
         self._cursor = decode_tree(checkpoint.cursor, "the loader's state", manifest)
         parameters = ParameterNames(wanted.trees)
-        self._fit = TreeFit(checkpoint, source, parameters)
+        self._fit = TreeFit(
+            checkpoint,
+            source,
+            parameters,
+            is_strict=wanted.is_strict,
+            is_staged=wanted.is_staged,
+        )
         fixed = []
         for name, have in wanted.trees.items():
-            if name not in self._saved:
+            if name not in self._saved and not wanted.is_strict:
+                self._fit.misfits.missing.append(name)
+            elif name not in self._saved:
                 there = ", ".join(self._saved) or "nothing"
                 self._fit.refuse(f"{source} has no tree {name!r}; it has {there}")
             elif isinstance(have, RngStates):
@@ -171,11 +184,15 @@ class Attempt:
         if self._is_first and not self._wanted.is_partial:
             self._tell_left_out()
         self._tell_copies()
+        self._tell_differences()
         if self._wanted.loader is not None:  # first: it may raise
             self._load_loader(self._wanted.loader, self._wanted.allow)
         self._fit.copy()
         trees = self._wanted.trees
-        now = {name: self._apply(name, have) for name, have in trees.items()}
+        now = {
+            name: self._apply(name, have) if name in self._saved else have
+            for name, have in trees.items()
+        }
         return Restored(
             self._step,
             source=source,
@@ -187,6 +204,8 @@ class Attempt:
             reference=self._reference,
             extra=self._extra,
             trees=now,
+            missing=self._fit.misfits.missing,
+            unexpected=self._fit.misfits.unexpected,
         )
 
     def _apply(self, name: str, have: Any) -> Any:
@@ -206,6 +225,14 @@ class Attempt:
                     "optimizer was not: pass the optimizer itself, or call its load_state_dict()"
                 )
                 _log.warning(text, name)
+
+    def _tell_differences(self) -> None:
+        found = self._fit.misfits
+        for what, names in (("missing", found.missing), ("unexpected", found.unexpected)):
+            if names:
+                more = "" if len(names) <= _TOLD_MAX else f" and {len(names) - _TOLD_MAX} more"
+                told = ", ".join(names[:_TOLD_MAX])
+                _log.info("step %d: strict=False, %s: %s%s", self._step, what, told, more)
 
     def _tell_left_out(self) -> None:
         left_out = [name for name in self._saved if name not in self._wanted.trees]

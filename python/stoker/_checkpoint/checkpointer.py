@@ -25,6 +25,7 @@ from stoker._checkpoint.rng import with_rng
 from stoker._checkpoint.settings import (
     check_allow,
     check_loader,
+    check_verify,
     make_settings,
     name_of,
     numbers_of,
@@ -233,6 +234,8 @@ class Checkpointer(Listing):
         allow: Iterable[str] = (),
         finite: bool = False,
         partial: bool = False,
+        strict: bool = True,
+        verify: Literal["during", "before"] = "during",
         **trees: Any,
     ) -> Restored | None:
         """Restores the newest valid checkpoint; logs and skips damaged ones.
@@ -252,6 +255,11 @@ class Checkpointer(Listing):
                 ``Loader.load_state_dict``: ``{"global_batch_size"}``.
             finite: Skip checkpoints with new values that are not finite.
             partial: Whether trees that are not named are left out on purpose: no warning.
+            strict: Whether all names must be equal. False: what was not saved keeps its value, and
+                what a module or an optimizer does not have is left out; ``missing`` and
+                ``unexpected`` of the result list them. Shapes and types must be equal anyway.
+            verify: "during": arrays are verified while they are filled. "before": all bytes are
+                read and verified before anything is changed, which takes memory for a second copy.
             trees: As they were given to ``save``. None: a new tree is created, in ``trees`` of the
                 result. ``rng=True`` sets the global random generators, last of all; a rank that was
                 not in the saved run gets a state computed from the saved seed and its number.
@@ -272,7 +280,15 @@ class Checkpointer(Listing):
             try:
                 check_named("restore(model=model)", step, unnamed)
                 check_names(trees, SETTINGS)
-                wanted = Wanted(with_rng(trees), loader, check_allow(allow, loader), partial)
+                check_verify(verify)
+                wanted = Wanted(
+                    with_rng(trees),
+                    loader,
+                    check_allow(allow, loader),
+                    partial,
+                    is_strict=strict,
+                    is_staged=verify == "before",
+                )
                 name = "" if step == "latest" else name_of(step)
                 seen = self._writer.what_is_there()
             except Exception as error:  # the other ranks would wait for this one

@@ -42,16 +42,36 @@ class TreeFit:
     ``check`` collects misfits and the memory to read tensors into: existing arrays are filled in
     place, others are created. ``raise_misfits`` raises all misfits. After the tensors are read,
     ``copy`` fills arrays that were read into staging memory, and ``apply`` sets everything else.
+
+    ``is_strict``: names that were not saved are misfits; otherwise they keep their values.
+    ``is_staged``: every array is filled by ``copy``, none while reading.
     """
 
     def __init__(
-        self, checkpoint: _native.OpenCheckpoint, source: str, parameters: ParameterNames
+        self,
+        checkpoint: _native.OpenCheckpoint,
+        source: str,
+        parameters: ParameterNames,
+        *,
+        is_strict: bool = True,
+        is_staged: bool = False,
     ) -> None:
         self._source = source
-        self._tensors = TensorFit(checkpoint, source)
+        self._tensors = TensorFit(checkpoint, source, is_staged=is_staged)
         self._applied = Applied()
-        self._misfits = Misfits(source)
+        self._misfits = Misfits(source, is_strict=is_strict)
+        self._kept: dict[int, list[Any]] = {}  # keys that were not saved, by the id of the dict
         self._objects = ObjectFit(self, self._tensors, self._misfits, source, parameters)
+
+    @property
+    def misfits(self) -> Misfits:
+        """What does not fit, and which names are missing or unexpected."""
+        return self._misfits
+
+    def keep(self, have: dict[Any, Any], keys: list[Any]) -> None:
+        """Has ``apply`` keep items of a dict that were not saved."""
+        if keys:
+            self._kept[id(have)] = keys
 
     @property
     def fills_arrays(self) -> bool:
@@ -194,7 +214,8 @@ class TreeFit:
         if told is not None:
             raise Misfit(f"{path}: {told}")
         missing = [key for key in have if key not in saved]
-        self._misfits.add(*(f"{path}[{key!r}]: not in {self._source}" for key in missing))
+        self._misfits.add_missing(path, missing)
+        self.keep(have, missing)
 
     def _check_member(self, saved: Any, have: enum.Enum, path: str) -> None:
         try:
@@ -244,6 +265,10 @@ class TreeFit:
             return with_parts(saved, [self.apply(item, None) for _, item in parts])
         keys = [key for key, _ in parts]
         items = [self.apply(item, _item_at(have, key)) for key, item in parts]
+        members = members_of(have) or {}
+        kept = [key for key in self._kept.get(id(members), ()) if key in members]
+        keys += kept
+        items += [members[key] for key in kept]
         return self._applied.refill(saved, have, keys, items)
 
 

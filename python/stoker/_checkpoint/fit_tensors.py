@@ -41,19 +41,25 @@ class Misfit(ValueError):  # noqa: N818 (its message is one of a list)
 class TensorFit:
     """Collects the memory to read tensors into, after checking each.
 
+    ``is_staged``: the caller's arrays are filled by ``copy``, not while reading.
+
     Attributes:
         arrays: The array for each place of a tree that has a tensor.
         fills_arrays: Whether the caller's memory is read into: damage would leave it partly filled.
     """
 
-    def __init__(self, checkpoint: _native.OpenCheckpoint, source: str) -> None:
+    def __init__(
+        self, checkpoint: _native.OpenCheckpoint, source: str, *, is_staged: bool = False
+    ) -> None:
         self._source = source
         self._manifest = manifest_path(checkpoint)
         self._stored = {name: (kind, shape) for name, kind, shape in checkpoint.tensors()}
         self._made: dict[tuple[str, bool], tuple[str | None, Any]] = {}  # one per tensor
         self._checkpoint = checkpoint
+        self._is_staged = is_staged
         self._targets = Targets()
         self._resolved: list[tuple[Any, ...]] | None = None
+        self._own: set[int] = set()  # ids of arrays that were created here
         self.arrays: dict[TensorNode, Any] = {}
         self.fills_arrays = False
 
@@ -84,7 +90,10 @@ class TensorFit:
     def _add(
         self, path: str, node: TensorNode, box: Box | None, array: Any, memory: Memory
     ) -> None:
-        self._targets.add(Place(path, node.name, box, array, memory))
+        is_own = id(array) in self._own
+        is_staged = memory.device is not None or (self._is_staged and not is_own)
+        self.fills_arrays = self.fills_arrays or not (is_staged or is_own)
+        self._targets.add(Place(path, node.name, box, array, memory, is_staged))
 
     def fill(self, node: TensorNode, have: Any, path: str) -> None:
         """Reads into an existing array or tensor. Misfit if its type or shape differs."""
@@ -95,7 +104,6 @@ class TensorFit:
             advice = PART_ADVICE if memory.shape != shape else _TYPE_ADVICE
             raise Misfit(f"{path}: {memory.describe()}, but {stored} in {self._source}", advice)
         self.arrays[node] = have
-        self.fills_arrays = self.fills_arrays or memory.device is None
         self._add(path, node, None, have, memory)
 
     def fill_slice(self, node: TensorNode, have: Slice, path: str) -> None:
@@ -110,7 +118,6 @@ class TensorFit:
             mine = describe(memory.type, whole, memory.element)
             stored = describe(kind, shape, node.element)
             raise Misfit(f"{path}: a slice of {mine}, but {stored} in {self._source}")
-        self.fills_arrays = self.fills_arrays or memory.device is None
         self._add(path, node, (offsets, memory.shape), have.array, memory)
 
     def make(self, node: TensorNode, path: str) -> None:
@@ -128,6 +135,7 @@ class TensorFit:
             except (UnsupportedValueError, ImportError) as error:
                 raise Misfit(f"{path}: cannot be restored: {error}") from None
             self._made[node.name, node.is_torch] = element, made
+            self._own.add(id(made))
             memory = memory_of(made)
             assert memory is not None
             self._add(path, node, None, made, memory)

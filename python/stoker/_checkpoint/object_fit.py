@@ -30,6 +30,9 @@ class Fits(Protocol):
     def check(self, saved: Any, have: Any, path: str, *, strict: bool = True) -> None:
         """Collects the reasons why ``saved`` cannot replace ``have``; changes nothing."""
 
+    def keep(self, have: dict[Any, Any], keys: list[Any]) -> None:
+        """Has ``apply`` keep items of a dict that were not saved."""
+
     def apply(self, saved: Any, have: Any) -> Any:
         """Returns the new value for ``have``."""
 
@@ -71,11 +74,10 @@ class ObjectFit:
 
     def _check_optimizer(self, saved: Any, have: Any, state: Any, path: str) -> None:
         made = numbered_state(saved, state, have, self._parameters, (path, self._source))
-        if made.missing or made.unexpected:
-            lines = [f"{path}[{name!r}]: not in {self._source}" for name in made.missing]
-            text = f"in {self._source}, but the optimizer does not have this parameter"
-            lines += [f"{path}[{name!r}]: {text}" for name in made.unexpected]
-            self._misfits.add(*lines)
+        self._misfits.add_missing(path, made.missing)
+        why = "the optimizer does not have this parameter"
+        self._misfits.add_unexpected(path, made.unexpected, why)
+        if self._misfits.is_strict and (made.missing or made.unexpected):
             return
         check_groups(made.state, state, path, type(have).__name__, self._source)
         check_shapes(made, have, path, self._tensors.shape_of, self._source)
@@ -97,8 +99,9 @@ class ObjectFit:
         self._check_names(found, {names[name]: item for name, item in state.items()}, path)
         for one, name in matched.items():
             self._trees.check(saved[one], state[name], f"{path}[{names[name]!r}]")
-        renamed = {matched.get(one, one): item for one, item in saved.items()}
-        self._renamed[id(saved), id(have)] = renamed
+        found_names = set(matched.values())
+        self._renamed[id(saved), id(have)] = {name: saved[one] for one, name in matched.items()}
+        self._trees.keep(state, [name for name in state if name not in found_names])
 
     def check_parts(self, saved: dict[Any, Any], parts: Sequence[Any], path: str) -> None:
         """Checks modules that share the names of one saved state: each gets its own of them."""
@@ -125,6 +128,9 @@ class ObjectFit:
             for number, name in places[bare]:
                 self._trees.check(saved[one], states[number][name], f"{path}[{bare!r}]")
                 self._renamed[id(saved), id(parts[number])][name] = saved[one]
+        for part, state in zip(parts, states, strict=True):
+            found = self._renamed[id(saved), id(part)]
+            self._trees.keep(state, [name for name in state if name not in found])
 
     def _check_names(self, saved: dict[Any, Any], have: dict[Any, Any], path: str) -> None:
         """Adds names of a module's state that were not saved, and those that it lacks."""
@@ -132,10 +138,9 @@ class ObjectFit:
         if told is not None:
             raise Misfit(f"{path}: {told}")
         missing = [key for key in have if key not in saved]
-        self._misfits.add(*(f"{path}[{key!r}]: not in {self._source}" for key in missing))
+        self._misfits.add_missing(path, missing)
         lacking = [key for key in saved if key not in have]
-        text = f"in {self._source}, but the module has none"
-        self._misfits.add(*(f"{path}[{key!r}]: {text}" for key in lacking))
+        self._misfits.add_unexpected(path, lacking, "the module has none")
         if missing or lacking:
             self._misfits.advise(PART_ADVICE)
 
