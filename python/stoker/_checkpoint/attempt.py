@@ -36,6 +36,7 @@ class Wanted:
         is_partial: Whether saved trees that are not named are left out on purpose.
         is_strict: Whether names that were not saved, or are not in memory, are errors.
         is_staged: Whether arrays are changed only after everything was read and verified.
+        device: Where tensors of modules on meta get their memory; None: nowhere.
         partly_read: Names of checkpoints that were partly read into arrays, and whether they are
             damaged.
     """
@@ -46,6 +47,7 @@ class Wanted:
     is_partial: bool
     is_strict: bool = True
     is_staged: bool = False
+    device: Any = None
     partly_read: list[tuple[str, bool]] = field(default_factory=list)
 
     def tell_in(self, error: Exception) -> None:
@@ -112,6 +114,7 @@ class Attempt:
             parameters,
             is_strict=wanted.is_strict,
             is_staged=wanted.is_staged,
+            device=wanted.device,
         )
         fixed = []
         for name, have in wanted.trees.items():

@@ -236,6 +236,7 @@ class Checkpointer(Listing):
         partial: bool = False,
         strict: bool = True,
         verify: Literal["during", "before"] = "during",
+        device: Any = None,
         **trees: Any,
     ) -> Restored | None:
         """Restores the newest valid checkpoint; logs and skips damaged ones.
@@ -260,6 +261,8 @@ class Checkpointer(Listing):
                 ``unexpected`` of the result list them. Shapes and types must be equal anyway.
             verify: "during": arrays are verified while they are filled. "before": all bytes are
                 read and verified before anything is changed, which takes memory for a second copy.
+            device: A device of torch: "cpu". Parameters and buffers of modules that are on meta get
+                memory there, and are filled. Others stay where they are.
             trees: As they were given to ``save``. None: a new tree is created, in ``trees`` of the
                 result. ``rng=True`` sets the global random generators, last of all; a rank that was
                 not in the saved run gets a state computed from the saved seed and its number.
@@ -288,6 +291,7 @@ class Checkpointer(Listing):
                     partial,
                     is_strict=strict,
                     is_staged=verify == "before",
+                    device=device,
                 )
                 name = "" if step == "latest" else name_of(step)
                 seen = self._writer.what_is_there()

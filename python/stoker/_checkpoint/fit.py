@@ -44,7 +44,8 @@ class TreeFit:
     ``copy`` fills arrays that were read into staging memory, and ``apply`` sets everything else.
 
     ``is_strict``: names that were not saved are misfits; otherwise they keep their values.
-    ``is_staged``: every array is filled by ``copy``, none while reading.
+    ``is_staged``: every array is filled by ``copy``, none while reading. ``device``: where tensors of
+    modules on meta get their memory.
     """
 
     def __init__(
@@ -55,13 +56,14 @@ class TreeFit:
         *,
         is_strict: bool = True,
         is_staged: bool = False,
+        device: Any = None,
     ) -> None:
         self._source = source
         self._tensors = TensorFit(checkpoint, source, is_staged=is_staged)
         self._applied = Applied()
         self._misfits = Misfits(source, is_strict=is_strict)
         self._kept: dict[int, list[Any]] = {}  # keys that were not saved, by the id of the dict
-        self._objects = ObjectFit(self, self._tensors, self._misfits, source, parameters)
+        self._objects = ObjectFit(self, self._tensors, self._misfits, source, parameters, device)
 
     @property
     def misfits(self) -> Misfits:
@@ -247,6 +249,7 @@ class TreeFit:
     def copy(self) -> None:
         """Fills arrays from staging memory, after everything was read."""
         self._tensors.copy()
+        self._objects.assign_memory()
 
     def apply(self, saved: Any, have: Any) -> Any:
         """Returns the new value for ``have``: itself, changed, if it is mutable."""

@@ -19,8 +19,10 @@ from stoker._checkpoint.slice import Box, Slice
 from stoker._checkpoint.targets import Place, Targets
 from stoker._checkpoint.tree import TensorNode, manifest_path
 from stoker._common.corrupt import corrupt_error
+from stoker._common.torch import is_tensor
 
 PART_ADVICE = 'To restore what fits, see "A part of a model" in docs/checkpoints.md'
+_META_ADVICE = 'restore(device="cpu") gives memory to tensors of modules on meta'
 _TYPE_ADVICE = (
     "Types are never converted: restore into the type that was saved, and convert afterwards"
 )
@@ -84,7 +86,8 @@ class TensorFit:
             assert memory is not None
             check_writable(memory, have)
         except UnsupportedValueError as error:
-            raise Misfit(f"{path}: cannot be restored into: {error}") from None
+            advice = _META_ADVICE if is_tensor(have) and have.is_meta else ""
+            raise Misfit(f"{path}: cannot be restored into: {error}", advice) from None
         return memory
 
     def _add(

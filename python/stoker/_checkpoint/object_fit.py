@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from stoker._checkpoint.containers import set_apart
 from stoker._checkpoint.fit_tensors import PART_ADVICE, Misfit, TensorFit
+from stoker._checkpoint.meta import MetaTensors
 from stoker._checkpoint.misfits import Misfits
 from stoker._checkpoint.modules import collision, is_one
 from stoker._checkpoint.objects import is_module, is_optimizer, load_state, loads_as_torch
@@ -47,8 +48,10 @@ class ObjectFit:
         misfits: Misfits,
         source: str,
         parameters: ParameterNames,
+        device: Any,
     ) -> None:
         self._trees = trees
+        self._meta = MetaTensors(device)
         self._parameters = parameters
         self._tensors = tensors
         self._misfits = misfits
@@ -61,9 +64,7 @@ class ObjectFit:
 
     def check(self, saved: Any, have: Any, path: str) -> None:
         """Checks the state of one object."""
-        with users_code():
-            state = _state_to_load(have)
-        self._states[id(have)] = state, path
+        state = self._state_of(have, path)
         if is_module(have) and isinstance(saved, dict) and isinstance(state, dict):
             self._check_module(saved, have, state, path)
             return
@@ -71,6 +72,14 @@ class ObjectFit:
             self._check_optimizer(saved, have, state, path)
         else:
             self._trees.check(saved, state, path)
+
+    def _state_of(self, have: Any, path: str) -> Any:
+        with users_code():
+            state = _state_to_load(have)
+        self._states[id(have)] = state, path
+        if is_module(have) and isinstance(state, dict):
+            self._meta.replace(have, state, path)
+        return state
 
     def _check_optimizer(self, saved: Any, have: Any, state: Any, path: str) -> None:
         made = numbered_state(saved, state, have, self._parameters, (path, self._source))
@@ -99,21 +108,21 @@ class ObjectFit:
         self._check_names(found, {names[name]: item for name, item in state.items()}, path)
         for one, name in matched.items():
             self._trees.check(saved[one], state[name], f"{path}[{names[name]!r}]")
-        found_names = set(matched.values())
-        self._renamed[id(saved), id(have)] = {name: saved[one] for one, name in matched.items()}
-        self._trees.keep(state, [name for name in state if name not in found_names])
+        found_here = {name: saved[one] for one, name in matched.items()}
+        self._renamed[id(saved), id(have)] = found_here
+        self._keep(state, names, found_here, path)
 
     def check_parts(self, saved: dict[Any, Any], parts: Sequence[Any], path: str) -> None:
         """Checks modules that share the names of one saved state: each gets its own of them."""
         places: dict[str, list[tuple[int, str]]] = {}  # parts and their own names, by bare names
-        states = []
+        states: list[dict[str, Any]] = []
+        names: list[dict[str, str]] = []
         for number, part in enumerate(parts):
-            with users_code():
-                state = _state_to_load(part)
+            state = self._state_of(part, path)
             states.append(state)
-            self._states[id(part)] = state, path
             self._renamed[id(saved), id(part)] = {}
-            for name, bare in bare_names(part, state).items():
+            names.append(bare_names(part, state))
+            for name, bare in names[-1].items():
                 places.setdefault(bare, []).append((number, name))
         for bare, ((first, one), *others) in places.items():
             for number, name in others:
@@ -128,9 +137,8 @@ class ObjectFit:
             for number, name in places[bare]:
                 self._trees.check(saved[one], states[number][name], f"{path}[{bare!r}]")
                 self._renamed[id(saved), id(parts[number])][name] = saved[one]
-        for part, state in zip(parts, states, strict=True):
-            found = self._renamed[id(saved), id(part)]
-            self._trees.keep(state, [name for name in state if name not in found])
+        for part, state, own in zip(parts, states, names, strict=True):
+            self._keep(state, own, self._renamed[id(saved), id(part)], path)
 
     def _check_names(self, saved: dict[Any, Any], have: dict[Any, Any], path: str) -> None:
         """Adds names of a module's state that were not saved, and those that it lacks."""
@@ -143,6 +151,19 @@ class ObjectFit:
         self._misfits.add_unexpected(path, lacking, "the module has none")
         if missing or lacking:
             self._misfits.advise(PART_ADVICE)
+
+    def _keep(self, state: dict[str, Any], names: dict[str, str], found: Any, path: str) -> None:
+        """Keeps what was not saved, unless it has no value: ``names`` are those of messages."""
+        kept = [name for name in state if name not in found]
+        for name in kept:
+            if state[name] in self._meta and not self._misfits.is_strict:
+                text = f"on meta, and not in {self._source}"
+                self._misfits.add(f"{path}[{names[name]!r}]: {text}: nothing to fill it with")
+        self._trees.keep(state, kept)
+
+    def assign_memory(self) -> None:
+        """Gives memory that was read into to tensors on meta; call it before ``apply``."""
+        self._meta.assign()
 
     def apply(self, saved: Any, have: Any) -> Any:
         """Has the object load its state; returns it."""
