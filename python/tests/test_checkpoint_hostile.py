@@ -180,6 +180,11 @@ _TREES: list[Any] = [
     *({"state": {"!complex": [1.0, 2.0, 3.0]}}, {"state": {"!complex": [{"!int": "1"}, 0.0]}}),
     *({"state": {"!scalar": {"!torch": "state.w"}}}, {"state": {"!scalar": "state.w"}}),
     *({"state": {"!slice": {"!slice": {"!tensor": "state.w"}}}}, {"state": {"!slice": None}}),
+    *({"state": {"!bytes_io": {"!torch": "state.w"}}}, {"state": {"!bytes_io": "state.w"}}),
+    *({"state": {"!bytes_io": {"!scalar": {"!tensor": "state.w"}}}}, {"state": {"!bytes_io": []}}),
+    *({"state": {"!flattened": None}}, {"state": {"!flattened": {"tensors": {}}}}),
+    {"state": {"!flattened": {"tensors": {}, "context": 1, "dtype": "int8", "shape": [1]}}},
+    {"state": {"!flattened": {"tensors": {"a": 1}, "context": 1, "dtype": "x", "shape": 3}}},
 ]
 
 

@@ -12,11 +12,18 @@ from stoker import _native
 from stoker._checkpoint.containers import (
     Applied,
     holds_state,
+    is_same,
     may_refuse,
     refill,
     try_refill,
 )
 from stoker._checkpoint.fit_tensors import Misfit, TensorFit
+from stoker._checkpoint.flattened import (
+    Flattened,
+    description_of,
+    inner_tensors,
+    is_flattenable,
+)
 from stoker._checkpoint.misfits import Misfits
 from stoker._checkpoint.modules import is_parts
 from stoker._checkpoint.object_fit import ObjectFit
@@ -24,7 +31,7 @@ from stoker._checkpoint.parameters import ParameterNames
 from stoker._checkpoint.prefix import prefix_hint
 from stoker._checkpoint.ranks import Differs
 from stoker._checkpoint.slice import Slice
-from stoker._checkpoint.tree import TensorNode, has_state_dict
+from stoker._checkpoint.tree import TensorNode, TreeEncoder, decode_tree, has_state_dict
 from stoker._checkpoint.values import (
     Unresolved,
     members_of,
@@ -44,8 +51,8 @@ class TreeFit:
     ``copy`` fills arrays that were read into staging memory, and ``apply`` sets everything else.
 
     ``is_strict``: names that were not saved are misfits; otherwise they keep their values.
-    ``is_staged``: every array is filled by ``copy``, none while reading. ``device``: where tensors of
-    modules on meta get their memory.
+    ``is_staged``: every array is filled by ``copy``, none while reading. ``device``: where tensors
+    of modules on meta get their memory.
     """
 
     def __init__(
@@ -137,11 +144,13 @@ class TreeFit:
         elif has_state_dict(have) and not isinstance(have, (dict, list, tuple)):
             self._objects.check(saved, have, path)
         elif isinstance(have, Slice):
-            if not isinstance(saved, TensorNode) or saved.is_scalar:
+            if not isinstance(saved, TensorNode) or not saved.is_array:
                 raise Misfit(f"{path}: a slice, but {_kind(saved)} in {self._source}")
             self._tensors.fill_slice(saved, have, path)
+        elif is_flattenable(have):
+            self._check_flattened(saved, have, path)
         elif isinstance(have, np.ndarray) or is_tensor(have):
-            if not isinstance(saved, TensorNode) or saved.is_scalar:
+            if not isinstance(saved, TensorNode) or not saved.is_array:
                 raise Misfit(f"{path}: an array, but {_kind(saved)} in {self._source}")
             self._tensors.fill(saved, have, path)
         elif isinstance(have, _CONTAINERS):
@@ -198,7 +207,9 @@ class TreeFit:
         """Returns what ``apply`` will return, except for values that are not read yet."""
         if isinstance(saved, TensorNode):
             array = self._tensors.arrays[saved]
-            return np.zeros_like(array)[()] if saved.is_scalar else array
+            return array if saved.is_array else saved.value_of(np.zeros_like(array))
+        if isinstance(saved, Flattened):
+            return have
         if isinstance(have, enum.Enum):
             return type(have)(saved)
         parts = parts_of(saved)
@@ -219,6 +230,23 @@ class TreeFit:
         self._misfits.add_missing(path, missing)
         self.keep(have, missing)
 
+    def _check_flattened(self, saved: Any, have: Any, path: str) -> None:
+        kind = type(have).__name__
+        if not isinstance(saved, Flattened):
+            raise Misfit(f"{path}: a {kind}, but {_kind(saved)} in {self._source}")
+        mine = inner_tensors(have)
+        here = TreeEncoder(arrays=False).encode(description_of(have), path)
+        there = {name: saved[name] for name in ("context", "dtype", "shape")}
+        if set(mine) != set(saved["tensors"]) or not is_same(
+            decode_tree(here, "context", path, arrays=False), there
+        ):
+            raise Misfit(
+                f"{path}: a {kind} with {here}, but another tensor subclass, or one with "
+                f"{there}, in {self._source}"
+            )
+        for name, tensor in mine.items():
+            self.check(saved["tensors"][name], tensor, f"{path}.{name}")
+
     def _check_member(self, saved: Any, have: enum.Enum, path: str) -> None:
         try:
             if isinstance(saved, TensorNode):
@@ -236,6 +264,11 @@ class TreeFit:
             return
         if isinstance(saved, Unresolved):
             raise Misfit(f"{path}: {saved!r} cannot be restored: this needs torch that has it")
+        if isinstance(saved, Flattened):
+            raise Misfit(
+                f"{path}: a tensor subclass, which is restored into an existing one; an optimizer "
+                "has its state after its first step"
+            )
         if isinstance(saved, TensorNode):
             self._tensors.make(saved, path)
         for key, item in parts_of(saved) or ():
@@ -254,8 +287,9 @@ class TreeFit:
     def apply(self, saved: Any, have: Any) -> Any:
         """Returns the new value for ``have``: itself, changed, if it is mutable."""
         if isinstance(saved, TensorNode):
-            array = self._tensors.arrays[saved]
-            return array[()] if saved.is_scalar else array
+            return saved.value_of(self._tensors.arrays[saved])
+        if isinstance(saved, Flattened):
+            return have  # its inner tensors are filled
         if have in self._objects:
             return self._objects.apply(saved, have)
         if isinstance(have, enum.Enum):
@@ -285,12 +319,14 @@ def _item_at(have: Any, key: Any) -> Any:
 
 def _family(value: Any) -> type | None:
     """Returns the kind of container or tensor, which must match; None for a single value."""
-    if isinstance(value, (TensorNode, np.ndarray, Slice)) or is_tensor(value):
+    if isinstance(value, (TensorNode, Flattened, np.ndarray, Slice)) or is_tensor(value):
         return TensorNode
     return next((kind for kind in _CONTAINERS if isinstance(value, kind)), None)
 
 
 def _kind(value: Any) -> str:
     if isinstance(value, TensorNode):
-        return "a NumPy scalar" if value.is_scalar else "an array"
+        return "an array" if value.is_array else "a stream" if value.is_stream else "a NumPy scalar"
+    if isinstance(value, Flattened):
+        return "a tensor subclass"
     return "None" if value is None else f"of type {type(value).__name__}"

@@ -18,11 +18,13 @@ from stoker._checkpoint.optimizer_fit import check_groups, check_shapes
 from stoker._checkpoint.optimizer_names import numbered_state
 from stoker._checkpoint.parameters import ParameterNames
 from stoker._checkpoint.prefix import match_names, prefix_hint
+from stoker._checkpoint.tree import TensorNode
 from stoker._checkpoint.users import users_code
 from stoker._checkpoint.wrappers import bare_names
 from stoker._common.torch import is_tensor
 
 _log = logging.getLogger("stoker")
+_EXTRA_STATE = "_extra_state"  # torch's name for what get_extra_state() returns
 
 
 class Fits(Protocol):
@@ -107,6 +109,7 @@ class ObjectFit:
         found = {labels.get(one, one): item for one, item in saved.items()}
         self._check_names(found, {names[name]: item for name, item in state.items()}, path)
         for one, name in matched.items():
+            _forget_opaque(saved[one], state, name)
             self._trees.check(saved[one], state[name], f"{path}[{names[name]!r}]")
         found_here = {name: saved[one] for one, name in matched.items()}
         self._renamed[id(saved), id(have)] = found_here
@@ -135,6 +138,7 @@ class ObjectFit:
         )
         for one, bare in matched.items():
             for number, name in places[bare]:
+                _forget_opaque(saved[one], states[number], name)
                 self._trees.check(saved[one], states[number][name], f"{path}[{bare!r}]")
                 self._renamed[id(saved), id(parts[number])][name] = saved[one]
         for part, state, own in zip(parts, states, names, strict=True):
@@ -171,6 +175,12 @@ class ObjectFit:
         saved = self._renamed.get((id(saved), id(have)), saved)
         load_state(have, self._trees.apply(saved, state), path)
         return have
+
+
+def _forget_opaque(saved: Any, state: dict[str, Any], name: str) -> None:
+    """Has a module get the bytes of its get_extra_state() as new ones, whatever it has now."""
+    if name.rpartition(".")[2] == _EXTRA_STATE and isinstance(saved, (bytes, TensorNode)):
+        state[name] = None
 
 
 def _state_to_load(have: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import collections
 import enum
+import io
 import json
 import os
 from dataclasses import dataclass, replace
@@ -12,6 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from stoker._checkpoint.flattened import (
+    check_flattened,
+    description_of,
+    inner_tensors,
+    is_flattenable,
+)
 from stoker._checkpoint.memory import Memory, UnsupportedValueError, array_layout, memory_of
 from stoker._checkpoint.modules import bare_state, is_parts, merged_state
 from stoker._checkpoint.objects import is_module, is_optimizer
@@ -49,6 +56,7 @@ class TensorNode:
         element: NumPy's name of an element type that safetensors lacks.
         is_scalar: It was a NumPy scalar, not an array without dimensions.
         is_slice: It was a stoker.Slice: the part of the tensor on one rank.
+        is_stream: It was an io.BytesIO.
     """
 
     name: str
@@ -56,6 +64,18 @@ class TensorNode:
     element: str | None = None
     is_scalar: bool = False
     is_slice: bool = False
+    is_stream: bool = False
+
+    @property
+    def is_array(self) -> bool:
+        """Whether it was an array, a tensor or a slice."""
+        return not self.is_scalar and not self.is_stream
+
+    def value_of(self, array: Any) -> Any:
+        """Returns the value, from the array that was read."""
+        if self.is_stream:
+            return io.BytesIO(array.tobytes())
+        return array[()] if self.is_scalar else array
 
 
 def has_state_dict(value: Any) -> bool:
@@ -117,6 +137,8 @@ class TreeEncoder:
         node = leaf_node(value, path)
         if node is NOT_A_LEAF:
             node = self._array(value, path, name)
+        if node is NOT_A_LEAF and is_flattenable(value):
+            node = self._flattened(value, path, name, depth)
         if node is NOT_A_LEAF:
             node = self._container(value, path, name, depth)
         # Tags add depth, which matters only near the limit.
@@ -129,8 +151,11 @@ class TreeEncoder:
             if isinstance(value, (np.bytes_, np.str_)) and value[-1:] in (b"\0", "\0"):
                 raise refusal(value, path, "NumPy drops the zeros at its end: save bytes or str")
             return {"!scalar": self._tensor(np.asarray(value), path, name)}
-        if isinstance(value, np.ndarray) or is_tensor(value):
+        if isinstance(value, np.ndarray) or (is_tensor(value) and not is_flattenable(value)):
             return self._tensor(value, path, name)
+        if type(value) is io.BytesIO:
+            data = np.frombuffer(value.getvalue(), np.uint8)
+            return {"!bytes_io": self._tensor(data, path, name)}
         return self._slice(value, path, name) if isinstance(value, Slice) else NOT_A_LEAF
 
     def _container(self, value: Any, path: str, name: str, depth: int) -> Any:
@@ -207,6 +232,16 @@ class TreeEncoder:
             self.slices[stored] = value.place(memory)
         return {"!slice": _leaf(value.array, stored, memory)}
 
+    def _flattened(self, value: Any, path: str, name: str, depth: int) -> Any:
+        if not self._arrays:
+            raise refusal(value, path, "no arrays here: save them in a tree")
+        plain = TreeEncoder(arrays=False)
+        node = plain.node(description_of(value), f"{path}: context", name, depth + 1)
+        return {
+            "!flattened": {"tensors": self._dict(inner_tensors(value), path, name, depth + 2)}
+            | node
+        }
+
     def _memory(self, value: Any, path: str) -> Memory:
         try:
             if not self._arrays:
@@ -266,11 +301,14 @@ def _name_of(key: Any) -> str:
 
 
 def _tensor_node(tag: str, body: Any) -> TensorNode:
-    if tag in ("!scalar", "!slice"):
+    if tag in ("!scalar", "!slice", "!bytes_io"):
         ((inner, name),) = body.items()
         node = _tensor_node(inner, name)
-        if node.is_slice or node.is_scalar or (tag == "!scalar" and node.is_torch):
+        is_torch = tag != "!slice" and node.is_torch
+        if not node.is_array or node.is_slice or is_torch:
             raise ValueError(f"no {inner} in {tag}")
+        if tag == "!bytes_io":
+            return replace(node, is_stream=True)
         return replace(node, is_scalar=tag == "!scalar", is_slice=tag == "!slice")
     name, element = (body, None) if tag != "!array" and isinstance(body, str) else body
     if (
@@ -285,10 +323,12 @@ def _tensor_node(tag: str, body: Any) -> TensorNode:
 def _untag(tag: str, body: Any, arrays: bool) -> Any:
     if tag in LEAVES:
         return LEAVES[tag](body)
-    if tag in ("!tensor", "!torch", "!array", "!scalar", "!slice"):
+    if tag in ("!tensor", "!torch", "!array", "!scalar", "!slice", "!bytes_io"):
         if not arrays:
             raise ValueError("a tensor where none can be")
         return _tensor_node(tag, body)
+    if tag == "!flattened":
+        return check_flattened(_decode(body, arrays))
     if is_mapping_tag(tag):
         return unwrap_mapping(tag, body, lambda node: _decode(node, arrays))
     if tag == "!enum":
