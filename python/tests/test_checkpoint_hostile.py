@@ -182,6 +182,8 @@ _TREES: list[Any] = [
     *({"state": {"!slice": {"!slice": {"!tensor": "state.w"}}}}, {"state": {"!slice": None}}),
     *({"state": {"!bytes_io": {"!torch": "state.w"}}}, {"state": {"!bytes_io": "state.w"}}),
     *({"state": {"!bytes_io": {"!scalar": {"!tensor": "state.w"}}}}, {"state": {"!bytes_io": []}}),
+    *({"state": {"!trainable": None}}, {"state": {"!trainable": {"base": "", "state": 5}}}),
+    *({"state": {"!trainable": {"base": 5, "state": {}}}}, {"state": {"!trainable": {}}}),
     *({"state": {"!flattened": None}}, {"state": {"!flattened": {"tensors": {}}}}),
     {"state": {"!flattened": {"tensors": {}, "context": 1, "dtype": "int8", "shape": [1]}}},
     {"state": {"!flattened": {"tensors": {"a": 1}, "context": 1, "dtype": "x", "shape": 3}}},

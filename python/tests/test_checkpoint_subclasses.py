@@ -92,7 +92,9 @@ def test_a_subclass_is_filled_through_the_living_object(tmp_path: Path) -> None:
             assert kept == [tensor.data_ptr() for tensor in inner(into)]
             assert into["q"].weight is weight
             weight.values.zero_()
-    assert {"model.q.weight.values", "model.q.weight.scale"} <= set(stoker.load(tmp_path))
+    names = {f"model.{name}" for name in ("q.bias", "plain.weight", "plain.bias")}
+    names |= {"model.q.weight.values", "model.q.weight.scale"}
+    assert set(stoker.load(tmp_path)) == names
     text = (tmp_path / "step-000000000001" / "manifest.json").read_text()
     assert "Int8" not in text
     assert "Layout" not in text

@@ -25,6 +25,7 @@ from stoker._checkpoint.rng import with_rng
 from stoker._checkpoint.settings import (
     check_allow,
     check_loader,
+    check_only,
     check_verify,
     make_settings,
     name_of,
@@ -145,6 +146,7 @@ class Checkpointer(Listing):
         loader: Any = None,
         reference: dict[str, Any] | None = None,
         extra: Any = None,
+        only: Literal["trainable"] | None = None,
         **trees: Any,
     ) -> Pending:
         """Saves a step. The state has been copied on return and may change.
@@ -157,6 +159,8 @@ class Checkpointer(Listing):
             loader: An object with ``state_dict()``: its position is committed with the state.
             reference: Numbers to compare a resumed run with: ``{"loss": 2.31}``.
             extra: Any JSON value, for people: ``{"git": "abc"}``.
+            only: "trainable": torch modules are saved without the parameters that have no gradient,
+                as for LoRA. A fingerprint of those is saved, and compared by ``restore``.
             trees: The state, by any names: dicts, lists, tuples, numbers, str, bytes, None, arrays,
                 torch tensors, modules and optimizers. Torch copies tensors on a device to the host,
                 after the pending work of its current stream. ``rng=True`` saves the states of the
@@ -177,7 +181,11 @@ class Checkpointer(Listing):
                 check_loader(loader, "state_dict")
                 check_names(trees, SETTINGS)
                 names = ParameterNames(trees)
-                encoder = TreeEncoder(prefix=own_prefix(self._ranks), parameters=names)
+                encoder = TreeEncoder(
+                    prefix=own_prefix(self._ranks),
+                    parameters=names,
+                    is_trainable_only=check_only(only),
+                )
                 keyed = {name: names.keyed(tree, name) for name, tree in trees.items()}
                 state = encoder.encode_all(with_rng(keyed))
                 cursor = "null"

@@ -27,10 +27,12 @@ from stoker._checkpoint.flattened import (
 from stoker._checkpoint.misfits import Misfits
 from stoker._checkpoint.modules import is_parts
 from stoker._checkpoint.object_fit import ObjectFit
+from stoker._checkpoint.objects import is_module
 from stoker._checkpoint.parameters import ParameterNames
 from stoker._checkpoint.prefix import prefix_hint
 from stoker._checkpoint.ranks import Differs
 from stoker._checkpoint.slice import Slice
+from stoker._checkpoint.trainable import Trainable
 from stoker._checkpoint.tree import TensorNode, TreeEncoder, decode_tree, has_state_dict
 from stoker._checkpoint.values import (
     Unresolved,
@@ -141,6 +143,8 @@ class TreeFit:
             self._check_member(saved, have, path)
         elif not strict and _family(saved) is not _family(have):
             self._check_new(saved, path)
+        elif isinstance(saved, Trainable) and not is_module(have):
+            self._check(saved["state"], have, path, strict)
         elif has_state_dict(have) and not isinstance(have, (dict, list, tuple)):
             self._objects.check(saved, have, path)
         elif isinstance(have, Slice):
@@ -290,6 +294,8 @@ class TreeFit:
             return saved.value_of(self._tensors.arrays[saved])
         if isinstance(saved, Flattened):
             return have  # its inner tensors are filled
+        if isinstance(saved, Trainable) and have not in self._objects:
+            return self.apply(saved["state"], have)
         if have in self._objects:
             return self._objects.apply(saved, have)
         if isinstance(have, enum.Enum):

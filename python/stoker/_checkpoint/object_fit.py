@@ -18,6 +18,7 @@ from stoker._checkpoint.optimizer_fit import check_groups, check_shapes
 from stoker._checkpoint.optimizer_names import numbered_state
 from stoker._checkpoint.parameters import ParameterNames
 from stoker._checkpoint.prefix import match_names, prefix_hint
+from stoker._checkpoint.trainable import Trainable, fingerprint, frozen_names, is_frozen
 from stoker._checkpoint.tree import TensorNode
 from stoker._checkpoint.users import users_code
 from stoker._checkpoint.wrappers import bare_names
@@ -100,6 +101,8 @@ class ObjectFit:
         self, saved: dict[Any, Any], have: Any, state: dict[str, Any], path: str
     ) -> None:
         names = bare_names(have, state)
+        key = id(saved), id(have)
+        base, saved = _opened(saved)
         is_bare = isinstance(saved, collections.OrderedDict)
         matched = match_names(saved, names, is_bare=is_bare)
         if any(one not in (name, names[name]) for one, name in matched.items()):
@@ -107,23 +110,28 @@ class ObjectFit:
         # Messages have the names without wrappers.
         labels = {one: names[name] for one, name in matched.items()}
         found = {labels.get(one, one): item for one, item in saved.items()}
-        self._check_names(found, {names[name]: item for name, item in state.items()}, path)
+        mine = {names[name]: item for name, item in state.items()}
+        left_out = self._check_base(base, found, mine, [have], path)
+        self._check_names(found, mine, path, left_out)
         for one, name in matched.items():
             _forget_opaque(saved[one], state, name)
             self._trees.check(saved[one], state[name], f"{path}[{names[name]!r}]")
         found_here = {name: saved[one] for one, name in matched.items()}
-        self._renamed[id(saved), id(have)] = found_here
-        self._keep(state, names, found_here, path)
+        self._renamed[key] = found_here
+        self._keep(state, names, found_here, left_out, path)
 
     def check_parts(self, saved: dict[Any, Any], parts: Sequence[Any], path: str) -> None:
         """Checks modules that share the names of one saved state: each gets its own of them."""
         places: dict[str, list[tuple[int, str]]] = {}  # parts and their own names, by bare names
         states: list[dict[str, Any]] = []
         names: list[dict[str, str]] = []
+        renamed: list[dict[str, Any]] = [{} for _ in parts]
+        whole = id(saved)
+        base, saved = _opened(saved)
         for number, part in enumerate(parts):
             state = self._state_of(part, path)
             states.append(state)
-            self._renamed[id(saved), id(part)] = {}
+            self._renamed[whole, id(part)] = renamed[number]
             names.append(bare_names(part, state))
             for name, bare in names[-1].items():
                 places.setdefault(bare, []).append((number, name))
@@ -133,34 +141,69 @@ class ObjectFit:
                     raise Misfit(collision(path, bare, first, number))
         is_bare = isinstance(saved, collections.OrderedDict)
         matched = match_names(saved, {bare: bare for bare in places}, is_bare=is_bare)
-        self._check_names(
-            {matched.get(one, one): item for one, item in saved.items()}, places, path
-        )
+        found = {matched.get(one, one): item for one, item in saved.items()}
+        mine = {bare: states[number][name] for bare, ((number, name), *_) in places.items()}
+        left_out = self._check_base(base, found, mine, parts, path)
+        self._check_names(found, mine, path, left_out)
         for one, bare in matched.items():
             for number, name in places[bare]:
                 _forget_opaque(saved[one], states[number], name)
                 self._trees.check(saved[one], states[number][name], f"{path}[{bare!r}]")
-                self._renamed[id(saved), id(parts[number])][name] = saved[one]
-        for part, state, own in zip(parts, states, names, strict=True):
-            self._keep(state, own, self._renamed[id(saved), id(part)], path)
+                renamed[number][name] = saved[one]
+        for state, own, mapped in zip(states, names, renamed, strict=True):
+            self._keep(state, own, mapped, left_out, path)
 
-    def _check_names(self, saved: dict[Any, Any], have: dict[Any, Any], path: str) -> None:
+    def _check_base(
+        self,
+        base: str | None,
+        saved: dict[Any, Any],
+        have: dict[str, Any],
+        modules: Sequence[Any],
+        path: str,
+    ) -> set[str]:
+        """Returns the names that were left out, after comparing them with the base."""
+        if base is None:
+            return set()
+        frozen = frozen_names(modules)
+        left = {name: have[name] for name in have if name not in saved and is_frozen(name, frozen)}
+        is_known = not any(item in self._meta for item in left.values())
+        if is_known and fingerprint(left) != base:
+            text = (
+                f"{path}: its frozen parameters are not those that {self._source} was trained with"
+            )
+            if self._misfits.is_strict:
+                self._misfits.add(f"{text}; load that base first, or pass strict=False")
+            else:
+                _log.warning("%s", text)
+        return set(left)
+
+    def _check_names(
+        self, saved: dict[Any, Any], have: dict[Any, Any], path: str, left_out: set[str]
+    ) -> None:
         """Adds names of a module's state that were not saved, and those that it lacks."""
         told = prefix_hint(saved, have, self._source, of_module=True)
         if told is not None:
             raise Misfit(f"{path}: {told}")
-        missing = [key for key in have if key not in saved]
+        missing = [key for key in have if key not in saved and key not in left_out]
         self._misfits.add_missing(path, missing)
         lacking = [key for key in saved if key not in have]
         self._misfits.add_unexpected(path, lacking, "the module has none")
         if missing or lacking:
             self._misfits.advise(PART_ADVICE)
 
-    def _keep(self, state: dict[str, Any], names: dict[str, str], found: Any, path: str) -> None:
+    def _keep(
+        self,
+        state: dict[str, Any],
+        names: dict[str, str],
+        found: dict[str, Any],
+        left_out: set[str],
+        path: str,
+    ) -> None:
         """Keeps what was not saved, unless it has no value: ``names`` are those of messages."""
         kept = [name for name in state if name not in found]
         for name in kept:
-            if state[name] in self._meta and not self._misfits.is_strict:
+            is_missing = self._misfits.is_strict and names[name] not in left_out  # told already
+            if state[name] in self._meta and not is_missing:
                 text = f"on meta, and not in {self._source}"
                 self._misfits.add(f"{path}[{names[name]!r}]: {text}: nothing to fill it with")
         self._trees.keep(state, kept)
@@ -175,6 +218,11 @@ class ObjectFit:
         saved = self._renamed.get((id(saved), id(have)), saved)
         load_state(have, self._trees.apply(saved, state), path)
         return have
+
+
+def _opened(saved: dict[Any, Any]) -> tuple[str | None, dict[Any, Any]]:
+    """Returns the fingerprint of what was left out, and the saved state of a module."""
+    return (saved["base"], saved["state"]) if isinstance(saved, Trainable) else (None, saved)
 
 
 def _forget_opaque(saved: Any, state: dict[str, Any], name: str) -> None:

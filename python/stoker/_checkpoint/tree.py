@@ -7,6 +7,7 @@ import collections
 import enum
 import io
 import json
+import logging
 import os
 from dataclasses import dataclass, replace
 from typing import Any
@@ -24,6 +25,7 @@ from stoker._checkpoint.modules import bare_state, is_parts, merged_state
 from stoker._checkpoint.objects import is_module, is_optimizer
 from stoker._checkpoint.parameters import ParameterNames, named_state
 from stoker._checkpoint.slice import Box, Slice
+from stoker._checkpoint.trainable import check_trainable, fingerprint, frozen_names, is_frozen
 from stoker._checkpoint.values import (
     LEAVES,
     NOT_A_LEAF,
@@ -42,6 +44,7 @@ from stoker._common.corrupt import corrupt_error
 from stoker._common.torch import is_tensor
 from stoker._native import OpenCheckpoint
 
+_log = logging.getLogger("stoker")
 _DEPTH_MAX = 60
 _TAG_DEPTH_MAX = 3  # of a leaf: {"!scalar": {"!array": [...]}}
 
@@ -92,6 +95,7 @@ class TreeEncoder:
     ``prefix`` begins the names of all tensors except slices, which belong to all ranks. ``keys``:
     encodes keys of a dict or elements of a set, which a restore must recreate without a value in
     memory. ``parameters``: names for the state of optimizers, which otherwise has numbers.
+    ``is_trainable_only``: modules are saved without their frozen parameters.
 
     Attributes:
         tensors: The tensors to save, by name; in host memory.
@@ -105,6 +109,7 @@ class TreeEncoder:
         prefix: str = "",
         keys: bool = False,
         parameters: ParameterNames | None = None,
+        is_trainable_only: bool = False,
     ) -> None:
         self.tensors: dict[str, Memory] = {}
         self.slices: dict[str, Box] = {}
@@ -112,6 +117,7 @@ class TreeEncoder:
         self._prefix = prefix
         self._keys = keys
         self._parameters = parameters
+        self._is_trainable_only = is_trainable_only
         self._names: dict[tuple[Any, ...], str] = {}
 
     def encode(self, tree: Any, name: str) -> str:
@@ -121,9 +127,9 @@ class TreeEncoder:
     def encode_all(self, trees: dict[str, Any]) -> str:
         """Returns the JSON of several trees: a dict by name. A list of modules is one module."""
         nodes = {
-            checked_text(name, f"the name {name!r}"): self.node(
-                merged_state(tree, name) if is_parts(tree) else tree, name, name, 2
-            )
+            checked_text(name, f"the name {name!r}"): self._module(tree, name, name, 2)
+            if is_parts(tree)
+            else self.node(tree, name, name, 2)
             for name, tree in trees.items()
         }
         return json.dumps(nodes, ensure_ascii=False, allow_nan=False)
@@ -189,14 +195,28 @@ class TreeEncoder:
 
     def _state(self, value: Any, path: str, name: str, depth: int) -> Any:
         if is_module(value):
-            state = bare_state(value)
-        elif is_optimizer(value) and self._parameters is not None:
+            return self._module([value], path, name, depth + 1)
+        if is_optimizer(value) and self._parameters is not None:
             state = named_state(value, self._parameters)
         else:
             state = value.state_dict()
             if isinstance(state, collections.OrderedDict):  # only for its order, as every dict's
                 return self._dict(state, path, name, depth)
         return self.node(state, path, name, depth + 1)
+
+    def _module(self, parts: Any, path: str, name: str, depth: int) -> Any:
+        state = bare_state(parts[0]) if len(parts) == 1 else merged_state(parts, path)
+        if not self._is_trainable_only or not isinstance(state, dict):
+            return self.node(state, path, name, depth)
+        frozen = frozen_names(parts)
+        kept = {key: item for key, item in state.items() if not is_frozen(key, frozen)}
+        base = {key: item for key, item in state.items() if key not in kept}
+        if not base:
+            return self.node(state, path, name, depth)
+        if not kept:
+            _log.warning("%s: only='trainable' saves nothing of it: all of it is frozen", path)
+        node = self.node(collections.OrderedDict(kept), path, name, depth + 2)
+        return {"!trainable": {"base": fingerprint(base), "state": node}}
 
     def _dict(self, value: dict[Any, Any], path: str, name: str, depth: int) -> Any:
         items = list(value.items())
@@ -329,6 +349,8 @@ def _untag(tag: str, body: Any, arrays: bool) -> Any:
         return _tensor_node(tag, body)
     if tag == "!flattened":
         return check_flattened(_decode(body, arrays))
+    if tag == "!trainable":
+        return check_trainable(_decode(body, arrays))
     if is_mapping_tag(tag):
         return unwrap_mapping(tag, body, lambda node: _decode(node, arrays))
     if tag == "!enum":
