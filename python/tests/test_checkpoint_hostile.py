@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import stoker
-from stoker._checkpoint import tree as _checkpoint_tree
+from stoker._checkpoint import nodes as _checkpoint_nodes
 from stoker._checkpoint.memory import UnsupportedValueError, new_array, new_tensor
 
 _REFUSED = (stoker.CorruptError, ValueError)
@@ -210,7 +210,7 @@ def test_an_extra_with_a_tensor_is_refused(folder: Path) -> None:
 
 def test_an_unknown_tag_says_so() -> None:
     with pytest.raises(ValueError, match="the tag !new is unknown: a later version") as raised:
-        _checkpoint_tree.decode_tree('{"a": {"!new": 5}}', "state", "manifest.json")
+        _checkpoint_nodes.decode_tree('{"a": {"!new": 5}}', "state", "manifest.json")
     assert not isinstance(raised.value, stoker.CorruptError), "no reason to take an older one"
 
 

@@ -10,12 +10,12 @@ from typing import Any
 from stoker import _native
 from stoker._checkpoint.fit import TreeFit
 from stoker._checkpoint.modules import is_parts
+from stoker._checkpoint.nodes import TensorNode, decode_tree, manifest_path
 from stoker._checkpoint.parameters import ParameterNames
 from stoker._checkpoint.ranks import Differs, identity_in, tree_of_all
 from stoker._checkpoint.restored import Restored
 from stoker._checkpoint.rng import RngStates, check_rng, load_rng, rng_of
 from stoker._checkpoint.settings import check_loader
-from stoker._checkpoint.tree import TensorNode, decode_tree, manifest_path
 from stoker._checkpoint.users import users_code
 from stoker._checkpoint.values import is_fixed, parts_of
 from stoker._common.corrupt import corrupt_error, error_text, is_damage, tensor_in

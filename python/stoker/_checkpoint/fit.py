@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import enum
 from typing import Any
 
@@ -24,8 +23,10 @@ from stoker._checkpoint.flattened import (
     inner_tensors,
     is_flattenable,
 )
+from stoker._checkpoint.kinds import CONTAINERS, family_of, item_at, kind_of
 from stoker._checkpoint.misfits import Misfits
 from stoker._checkpoint.modules import is_parts
+from stoker._checkpoint.nodes import TensorNode, decode_tree
 from stoker._checkpoint.object_fit import ObjectFit
 from stoker._checkpoint.objects import is_module
 from stoker._checkpoint.parameters import ParameterNames
@@ -33,7 +34,7 @@ from stoker._checkpoint.prefix import prefix_hint
 from stoker._checkpoint.ranks import Differs
 from stoker._checkpoint.slice import Slice
 from stoker._checkpoint.trainable import Trainable
-from stoker._checkpoint.tree import TensorNode, TreeEncoder, decode_tree, has_state_dict
+from stoker._checkpoint.tree import TreeEncoder, has_state_dict
 from stoker._checkpoint.values import (
     Unresolved,
     members_of,
@@ -41,8 +42,6 @@ from stoker._checkpoint.values import (
     with_parts,
 )
 from stoker._common.torch import is_tensor
-
-_CONTAINERS = (dict, list, tuple, set, frozenset, argparse.Namespace)
 
 
 class TreeFit:
@@ -141,7 +140,7 @@ class TreeFit:
             self._check_new(saved, path)
         elif isinstance(have, enum.Enum):
             self._check_member(saved, have, path)
-        elif not strict and _family(saved) is not _family(have):
+        elif not strict and family_of(saved) is not family_of(have):
             self._check_new(saved, path)
         elif isinstance(saved, Trainable) and not is_module(have):
             self._check(saved["state"], have, path, strict)
@@ -149,17 +148,17 @@ class TreeFit:
             self._objects.check(saved, have, path)
         elif isinstance(have, Slice):
             if not isinstance(saved, TensorNode) or not saved.is_array:
-                raise Misfit(f"{path}: a slice, but {_kind(saved)} in {self._source}")
+                raise Misfit(f"{path}: a slice, but {kind_of(saved)} in {self._source}")
             self._tensors.fill_slice(saved, have, path)
         elif is_flattenable(have):
             self._check_flattened(saved, have, path)
         elif isinstance(have, np.ndarray) or is_tensor(have):
             if not isinstance(saved, TensorNode) or not saved.is_array:
-                raise Misfit(f"{path}: an array, but {_kind(saved)} in {self._source}")
+                raise Misfit(f"{path}: an array, but {kind_of(saved)} in {self._source}")
             self._tensors.fill(saved, have, path)
-        elif isinstance(have, _CONTAINERS):
-            if _family(have) is not _family(saved):
-                raise Misfit(f"{path}: {_kind(have)}, but {_kind(saved)} in {self._source}")
+        elif isinstance(have, CONTAINERS):
+            if family_of(have) is not family_of(saved):
+                raise Misfit(f"{path}: {kind_of(have)}, but {kind_of(saved)} in {self._source}")
             known = len(self._misfits)
             self._check_items(saved, have, path, strict)
             if may_refuse(have) and len(self._misfits) == known:
@@ -198,7 +197,7 @@ class TreeFit:
         if parts is None and not isinstance(saved, set):
             return  # replaced as a whole
         keys = [key for key, _ in parts or ()]
-        items = [self._stand_in(item, _item_at(have, key)) for key, item in parts or ()]
+        items = [self._stand_in(item, item_at(have, key)) for key, item in parts or ()]
         try:
             try_refill(have, keys, list(saved) if parts is None else items)
         except Exception as error:
@@ -219,11 +218,11 @@ class TreeFit:
         parts = parts_of(saved)
         if have in self._objects or parts is None:
             return have if have in self._objects else saved
-        if _family(saved) is not _family(have):
+        if family_of(saved) is not family_of(have):
             return with_parts(saved, [self._stand_in(item, None) for _, item in parts])
         if members_of(have) is not None or isinstance(have, list):
             return have
-        return refill(have, [], [self._stand_in(item, _item_at(have, i)) for i, item in parts])
+        return refill(have, [], [self._stand_in(item, item_at(have, i)) for i, item in parts])
 
     def _check_names(self, saved: dict[Any, Any], have: dict[Any, Any], path: str) -> None:
         """Adds names that were not saved."""
@@ -237,7 +236,7 @@ class TreeFit:
     def _check_flattened(self, saved: Any, have: Any, path: str) -> None:
         kind = type(have).__name__
         if not isinstance(saved, Flattened):
-            raise Misfit(f"{path}: a {kind}, but {_kind(saved)} in {self._source}")
+            raise Misfit(f"{path}: a {kind}, but {kind_of(saved)} in {self._source}")
         mine = inner_tensors(have)
         here = TreeEncoder(arrays=False).encode(description_of(have), path)
         there = {name: saved[name] for name in ("context", "dtype", "shape")}
@@ -304,35 +303,12 @@ class TreeFit:
         if parts is None:
             is_set = isinstance(saved, set) and isinstance(have, set)
             return self._applied.refill(saved, have, [], list(saved)) if is_set else saved
-        if _family(saved) is not _family(have):
+        if family_of(saved) is not family_of(have):
             return with_parts(saved, [self.apply(item, None) for _, item in parts])
         keys = [key for key, _ in parts]
-        items = [self.apply(item, _item_at(have, key)) for key, item in parts]
+        items = [self.apply(item, item_at(have, key)) for key, item in parts]
         members = members_of(have) or {}
         kept = [key for key in self._kept.get(id(members), ()) if key in members]
         keys += kept
         items += [members[key] for key in kept]
         return self._applied.refill(saved, have, keys, items)
-
-
-def _item_at(have: Any, key: Any) -> Any:
-    """Returns the item of a container in memory; None if it has none."""
-    members = members_of(have)
-    if members is not None:
-        return members.get(key)  # not by [key]: a defaultdict would create it
-    return have[key] if key < len(have) else None
-
-
-def _family(value: Any) -> type | None:
-    """Returns the kind of container or tensor, which must match; None for a single value."""
-    if isinstance(value, (TensorNode, Flattened, np.ndarray, Slice)) or is_tensor(value):
-        return TensorNode
-    return next((kind for kind in _CONTAINERS if isinstance(value, kind)), None)
-
-
-def _kind(value: Any) -> str:
-    if isinstance(value, TensorNode):
-        return "an array" if value.is_array else "a stream" if value.is_stream else "a NumPy scalar"
-    if isinstance(value, Flattened):
-        return "a tensor subclass"
-    return "None" if value is None else f"of type {type(value).__name__}"

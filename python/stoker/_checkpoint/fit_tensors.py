@@ -15,9 +15,9 @@ from stoker._checkpoint.memory import (
     new_array,
     new_tensor,
 )
+from stoker._checkpoint.nodes import TensorNode, manifest_path
 from stoker._checkpoint.slice import Box, Slice
 from stoker._checkpoint.targets import Place, Targets
-from stoker._checkpoint.tree import TensorNode, manifest_path
 from stoker._common.corrupt import corrupt_error
 from stoker._common.torch import is_tensor
 

@@ -21,9 +21,9 @@ from stoker._checkpoint.memory import (
     memory_of_array,
     new_array,
 )
+from stoker._checkpoint.nodes import TensorNode, decode_tree, manifest_path
 from stoker._checkpoint.settings import name_of
 from stoker._checkpoint.trainable import Trainable
-from stoker._checkpoint.tree import TensorNode, decode_tree, manifest_path
 from stoker._checkpoint.values import parts_of, with_parts
 from stoker._common.paths import path_text
 

@@ -13,13 +13,13 @@ from stoker._checkpoint.fit_tensors import PART_ADVICE, Misfit, TensorFit
 from stoker._checkpoint.meta import MetaTensors
 from stoker._checkpoint.misfits import Misfits
 from stoker._checkpoint.modules import collision, is_one
+from stoker._checkpoint.nodes import TensorNode
 from stoker._checkpoint.objects import is_module, is_optimizer, load_state, loads_as_torch
 from stoker._checkpoint.optimizer_fit import check_groups, check_shapes
 from stoker._checkpoint.optimizer_names import numbered_state
 from stoker._checkpoint.parameters import ParameterNames
 from stoker._checkpoint.prefix import match_names, prefix_hint
 from stoker._checkpoint.trainable import Trainable, fingerprint, frozen_names, is_frozen
-from stoker._checkpoint.tree import TensorNode
 from stoker._checkpoint.users import users_code
 from stoker._checkpoint.wrappers import bare_names
 from stoker._common.torch import is_tensor

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from stoker._checkpoint.fit_tensors import Misfit
+from stoker._checkpoint.nodes import TensorNode
 from stoker._checkpoint.optimizer_names import Numbered
-from stoker._checkpoint.tree import TensorNode
 
 # Settings of torch's optimizers; others are common to all, a scheduler's, or the caller's own.
 _OPTIMIZER_SETTINGS = {

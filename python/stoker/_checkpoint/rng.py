@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from stoker._checkpoint.tree import TensorNode
+from stoker._checkpoint.nodes import TensorNode
 
 _log = logging.getLogger("stoker")
 _numpy: Any = np.random  # the stubs of NumPy lack some of its functions

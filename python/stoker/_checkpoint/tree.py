@@ -1,4 +1,4 @@
-"""Converts state that is not a tensor to JSON and back: tags are in docs/formats/checkpoint.md."""
+"""Converts state trees to JSON, and collects their tensors: docs/formats/checkpoint.md."""
 
 from __future__ import annotations
 
@@ -8,77 +8,38 @@ import enum
 import io
 import json
 import logging
-import os
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from stoker._checkpoint.flattened import (
-    check_flattened,
     description_of,
     inner_tensors,
     is_flattenable,
 )
 from stoker._checkpoint.memory import Memory, UnsupportedValueError, array_layout, memory_of
 from stoker._checkpoint.modules import bare_state, is_parts, merged_state
+from stoker._checkpoint.nodes import decode_node
 from stoker._checkpoint.objects import is_module, is_optimizer
 from stoker._checkpoint.parameters import ParameterNames, named_state
 from stoker._checkpoint.slice import Box, Slice
-from stoker._checkpoint.trainable import check_trainable, fingerprint, frozen_names, is_frozen
+from stoker._checkpoint.trainable import fingerprint, frozen_names, is_frozen
 from stoker._checkpoint.values import (
-    LEAVES,
     NOT_A_LEAF,
     advice,
     checked_keys,
     checked_text,
-    is_mapping_tag,
     leaf_node,
     refusal,
     shown,
-    unwrap_mapping,
     wrap_mapping,
     wrapping_depth,
 )
-from stoker._common.corrupt import corrupt_error
 from stoker._common.torch import is_tensor
-from stoker._native import OpenCheckpoint
 
 _log = logging.getLogger("stoker")
 _DEPTH_MAX = 60
 _TAG_DEPTH_MAX = 3  # of a leaf: {"!scalar": {"!array": [...]}}
-
-
-@dataclass(frozen=True, eq=False)
-class TensorNode:
-    """A place in a tree that has a tensor.
-
-    Attributes:
-        name: Name of the tensor in the files.
-        is_torch: It was a torch tensor, not a NumPy array.
-        element: NumPy's name of an element type that safetensors lacks.
-        is_scalar: It was a NumPy scalar, not an array without dimensions.
-        is_slice: It was a stoker.Slice: the part of the tensor on one rank.
-        is_stream: It was an io.BytesIO.
-    """
-
-    name: str
-    is_torch: bool = False
-    element: str | None = None
-    is_scalar: bool = False
-    is_slice: bool = False
-    is_stream: bool = False
-
-    @property
-    def is_array(self) -> bool:
-        """Whether it was an array, a tensor or a slice."""
-        return not self.is_scalar and not self.is_stream
-
-    def value_of(self, array: Any) -> Any:
-        """Returns the value, from the array that was read."""
-        if self.is_stream:
-            return io.BytesIO(array.tobytes())
-        return array[()] if self.is_scalar else array
 
 
 def has_state_dict(value: Any) -> bool:
@@ -289,7 +250,7 @@ def _key_nodes(value: Any, keys: list[Any], path: str, depth: int) -> list[Any]:
     what = "key " if isinstance(value, dict) else ""
     nodes = [encoder.node(key, f"{path}: {what}{shown(key)}", "", depth) for key in keys]
     try:
-        count = len(set(checked_keys([_decode(node, False) for node in nodes])))
+        count = len(set(checked_keys([decode_node(node, False) for node in nodes])))
     except (ValueError, TypeError) as error:
         raise refusal(value, path, f"no restore could read its keys: {error}") from None
     if count != len(keys):
@@ -304,10 +265,6 @@ def _leaf(value: Any, stored: str, memory: Memory) -> Any:
     return {tag if tag == "!torch" else "!array": [stored, memory.element]}
 
 
-class _UnknownTagError(ValueError):
-    """A tag that no version up to this one writes."""
-
-
 def _nesting(node: Any) -> int:
     """Returns the nesting depth of a leaf's node."""
     if not isinstance(node, (dict, list)):
@@ -318,88 +275,3 @@ def _nesting(node: Any) -> int:
 
 def _name_of(key: Any) -> str:
     return key if isinstance(key, str) else str(key)
-
-
-def _tensor_node(tag: str, body: Any) -> TensorNode:
-    if tag in ("!scalar", "!slice", "!bytes_io"):
-        ((inner, name),) = body.items()
-        node = _tensor_node(inner, name)
-        is_torch = tag != "!slice" and node.is_torch
-        if not node.is_array or node.is_slice or is_torch:
-            raise ValueError(f"no {inner} in {tag}")
-        if tag == "!bytes_io":
-            return replace(node, is_stream=True)
-        return replace(node, is_scalar=tag == "!scalar", is_slice=tag == "!slice")
-    name, element = (body, None) if tag != "!array" and isinstance(body, str) else body
-    if (
-        type(name) is not str
-        or not isinstance(element, str | None)
-        or (tag == "!tensor" and element)
-    ):
-        raise ValueError(f"{tag} of no tensor")
-    return TensorNode(name, tag == "!torch", element)
-
-
-def _untag(tag: str, body: Any, arrays: bool) -> Any:
-    if tag in LEAVES:
-        return LEAVES[tag](body)
-    if tag in ("!tensor", "!torch", "!array", "!scalar", "!slice", "!bytes_io"):
-        if not arrays:
-            raise ValueError("a tensor where none can be")
-        return _tensor_node(tag, body)
-    if tag == "!flattened":
-        return check_flattened(_decode(body, arrays))
-    if tag == "!trainable":
-        return check_trainable(_decode(body, arrays))
-    if is_mapping_tag(tag):
-        return unwrap_mapping(tag, body, lambda node: _decode(node, arrays))
-    if tag == "!enum":
-        return _decode(body, arrays)  # the value in memory has the enum's class
-    if tag not in ("!tuple", "!set", "!frozenset", "!dict"):
-        raise _UnknownTagError(f"the tag {tag} is unknown: a later version has written it")
-    if not isinstance(body, list):
-        raise ValueError(f"no list in {tag}")
-    if tag == "!tuple":
-        return tuple(_decode(item, arrays) for item in body)
-    if tag in ("!set", "!frozenset"):
-        items = checked_keys([_decode(item, False) for item in body])
-        return set(items) if tag == "!set" else frozenset(items)
-    keys = checked_keys([_decode(key, False) for key, _ in body])
-    made = {key: _decode(item, arrays) for key, (_, item) in zip(keys, body, strict=True)}
-    if len(made) != len(body):
-        raise ValueError("a duplicate key")
-    return made
-
-
-def _decode(node: Any, arrays: bool) -> Any:
-    if isinstance(node, list):
-        return [_decode(item, arrays) for item in node]
-    if not isinstance(node, dict):
-        return node
-    if len(node) == 1:
-        ((tag, body),) = node.items()
-        if tag.startswith("!"):
-            return _untag(tag, body, arrays)
-    return {key: _decode(item, arrays) for key, item in node.items()}
-
-
-def manifest_path(checkpoint: OpenCheckpoint) -> str:
-    """Returns the path of a checkpoint's manifest."""
-    return os.path.join(checkpoint.directory, "manifest.json")  # noqa: PTH118 (a string, as others)
-
-
-def decode_tree(text: str, what: str, path: str, *, arrays: bool = True) -> Any:
-    """Decodes the tree of a JSON text in the manifest ``path``, with a TensorNode per tensor.
-
-    Raises:
-        CorruptError: The text is invalid, or has tensors without ``arrays``; names ``what``.
-        ValueError: It has a tag that this version does not know. That is not damage, for which an
-            older checkpoint would be used.
-    """
-    try:
-        return _decode(json.loads(text), arrays)
-    except _UnknownTagError as error:
-        raise ValueError(f"{path}: {what}: {error}") from None
-    except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as error:
-        reason = f"{type(error).__name__}: {error}"
-        raise corrupt_error(f"{path}: {what}: no state tree: {reason}", path, 0) from None
