@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import stoker
-from stoker._checkpoint import tree as _checkpoint_tree
+from stoker._checkpoint import nodes as _checkpoint_nodes
 from stoker._checkpoint.memory import UnsupportedValueError, new_array, new_tensor
 
 _REFUSED = (stoker.CorruptError, ValueError)
@@ -180,6 +180,13 @@ _TREES: list[Any] = [
     *({"state": {"!complex": [1.0, 2.0, 3.0]}}, {"state": {"!complex": [{"!int": "1"}, 0.0]}}),
     *({"state": {"!scalar": {"!torch": "state.w"}}}, {"state": {"!scalar": "state.w"}}),
     *({"state": {"!slice": {"!slice": {"!tensor": "state.w"}}}}, {"state": {"!slice": None}}),
+    *({"state": {"!bytes_io": {"!torch": "state.w"}}}, {"state": {"!bytes_io": "state.w"}}),
+    *({"state": {"!bytes_io": {"!scalar": {"!tensor": "state.w"}}}}, {"state": {"!bytes_io": []}}),
+    *({"state": {"!trainable": None}}, {"state": {"!trainable": {"base": "", "state": 5}}}),
+    *({"state": {"!trainable": {"base": 5, "state": {}}}}, {"state": {"!trainable": {}}}),
+    *({"state": {"!flattened": None}}, {"state": {"!flattened": {"tensors": {}}}}),
+    {"state": {"!flattened": {"tensors": {}, "context": 1, "dtype": "int8", "shape": [1]}}},
+    {"state": {"!flattened": {"tensors": {"a": 1}, "context": 1, "dtype": "x", "shape": 3}}},
 ]
 
 
@@ -203,7 +210,7 @@ def test_an_extra_with_a_tensor_is_refused(folder: Path) -> None:
 
 def test_an_unknown_tag_says_so() -> None:
     with pytest.raises(ValueError, match="the tag !new is unknown: a later version") as raised:
-        _checkpoint_tree.decode_tree('{"a": {"!new": 5}}', "state", "manifest.json")
+        _checkpoint_nodes.decode_tree('{"a": {"!new": 5}}', "state", "manifest.json")
     assert not isinstance(raised.value, stoker.CorruptError), "no reason to take an older one"
 
 
@@ -211,7 +218,7 @@ def test_an_unknown_tag_says_so() -> None:
     "node",
     [
         *({"!array": ["model.weight", "<i8"]}, {"!torch": ["model.weight", "<i8"]}),
-        *({"!torch": ["optimizer.state.0.exp_avg", "<c16"]}, {"!torch": "model.nope"}),
+        *({"!torch": ["optimizer.state.model.weight.exp_avg", "<c16"]}, {"!torch": "model.nope"}),
     ],
     ids=json.dumps,
 )
@@ -233,8 +240,8 @@ def test_a_model_and_its_optimizer_are_safe(tmp_path: Path, node: Any, fresh: bo
         saver.save(1, model=model, optimizer=optimizer)
 
     def change(document: dict[str, Any]) -> None:
-        state = document["state"][0]["optimizer"]["state"]["!dict"]
-        state[0][1]["exp_avg"] = node
+        state = document["state"][0]["optimizer"]["state"]
+        state["model.weight"]["exp_avg"] = node
 
     rewrite(tmp_path / "c", change)
     if fresh:

@@ -128,8 +128,9 @@ def test_arguments_of_save_are_no_trees_of_restore_and_the_reverse(tmp_path: Pat
             saver.restore(extra={"git": "abc"})
         with pytest.raises(ValueError, match=r"allow: no name for a tree: restore\(\) has a"):
             saver.save(1, allow={"tail"})
+        tagged: dict[str, Any] = {"!tensor": {"n": 1}}
         with pytest.raises(ValueError, match="does not begin with '!'"):
-            saver.save(1, **{"!tensor": {"n": 1}})
+            saver.save(1, **tagged)
 
 
 def test_the_command_line_refuses_the_same_names(tmp_path: Path) -> None:
@@ -224,18 +225,13 @@ def test_names_that_differ_by_the_prefix_of_a_wrapper_are_told_with_the_cure(
     def make() -> Any:
         return torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.Linear(2, 2))
 
-    class Wrapper(torch.nn.Module):  # type: ignore[misc, name-defined]
-        """As torch.compile() wraps, without compiling."""
-
-        def __init__(self, model: Any) -> None:
-            super().__init__()
-            self._orig_mod = model
+    def own(name: str, model: Any) -> Any:
+        return torch.nn.ModuleDict({name: model})  # no wrapper of torch's: its name stays
 
     plain = make()
-    wrapped = torch.nn.DataParallel(plain)  # the same names as DistributedDataParallel's
-    compiled = Wrapper(plain)
+    wrapped, compiled = own("module", plain), own("_orig_mod", plain)
     with stoker.Checkpointer(tmp_path) as saver:
-        for step, model in enumerate((plain, wrapped, compiled, torch.nn.DataParallel(compiled))):
+        for step, model in enumerate((plain, wrapped, compiled, own("module", compiled))):
             saver.save(step, model=model).wait()
     into = make()
     cures = {
@@ -253,7 +249,7 @@ def test_names_that_differ_by_the_prefix_of_a_wrapper_are_told_with_the_cure(
     }
     with stoker.Checkpointer(tmp_path) as saver:
         for (step, wrapping), words in cures.items():
-            model = torch.nn.DataParallel(into) if wrapping else into
+            model = own("module", into) if wrapping else into
             with pytest.raises(ValueError, match="all names differ by a prefix") as caught:
                 saver.restore(step, model=model)
             for word in words:
@@ -261,9 +257,9 @@ def test_names_that_differ_by_the_prefix_of_a_wrapper_are_told_with_the_cure(
             assert len(str(caught.value).splitlines()) == 1
         # The cures cure.
         for step, model in (
-            (0, torch.nn.DataParallel(into).module),
-            (1, torch.nn.ModuleDict({"module": into})),
-            (3, torch.nn.ModuleDict({"module": torch.nn.ModuleDict({"_orig_mod": into})})),
+            (0, into),
+            (1, own("module", into)),
+            (3, own("module", own("_orig_mod", into))),
         ):
             for parameter in into.parameters():
                 torch.nn.init.zeros_(parameter)

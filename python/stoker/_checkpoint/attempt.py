@@ -9,16 +9,20 @@ from typing import Any
 
 from stoker import _native
 from stoker._checkpoint.fit import TreeFit
+from stoker._checkpoint.modules import is_parts
+from stoker._checkpoint.nodes import TensorNode, decode_tree, manifest_path
+from stoker._checkpoint.parameters import ParameterNames
 from stoker._checkpoint.ranks import Differs, identity_in, tree_of_all
 from stoker._checkpoint.restored import Restored
+from stoker._checkpoint.rng import RngStates, check_rng, load_rng, rng_of
 from stoker._checkpoint.settings import check_loader
-from stoker._checkpoint.tree import TensorNode, decode_tree, manifest_path
 from stoker._checkpoint.users import users_code
 from stoker._checkpoint.values import is_fixed, parts_of
 from stoker._common.corrupt import corrupt_error, error_text, is_damage, tensor_in
 from stoker._common.ranks import Ranks
 
 _log = logging.getLogger("stoker")
+_TOLD_MAX = 10
 
 
 @dataclass(frozen=True)
@@ -30,6 +34,9 @@ class Wanted:
         loader: The loader to restore, or None.
         allow: What may differ in the loader's state.
         is_partial: Whether saved trees that are not named are left out on purpose.
+        is_strict: Whether names that were not saved, or are not in memory, are errors.
+        is_staged: Whether arrays are changed only after everything was read and verified.
+        device: Where tensors of modules on meta get their memory; None: nowhere.
         partly_read: Names of checkpoints that were partly read into arrays, and whether they are
             damaged.
     """
@@ -38,6 +45,9 @@ class Wanted:
     loader: Any
     allow: list[str]
     is_partial: bool
+    is_strict: bool = True
+    is_staged: bool = False
+    device: Any = None
     partly_read: list[tuple[str, bool]] = field(default_factory=list)
 
     def tell_in(self, error: Exception) -> None:
@@ -55,7 +65,7 @@ class Wanted:
 
 
 def _saved_trees(
-    checkpoint: _native.OpenCheckpoint, manifest: str, wanted: list[str], ranks: Ranks
+    checkpoint: _native.OpenCheckpoint, manifest: str, wanted: dict[str, Any], ranks: Ranks
 ) -> dict[str, Any]:
     """Returns the saved trees by name; None for those that are not wanted.
 
@@ -69,12 +79,16 @@ def _saved_trees(
         raise corrupt_error(f"{manifest}: state: not trees by name", manifest, 0)
     identity = identity_in(checkpoint)
     saved: dict[str, Any] = {name: None for tree in trees[:1] for name in tree}
-    for name in wanted:
+    for name, have in wanted.items():
         if name not in saved:
             continue
         copies = [tree[name] for tree in trees if name in tree]
         complete = len(copies) == len(trees)
-        saved[name] = tree_of_all(copies, identity) if complete else Differs(len(trees))
+        if complete and isinstance(have, RngStates):
+            is_own = len(checkpoint.state) == ranks.world_size
+            saved[name] = copies[0] if is_own else rng_of(copies, ranks.rank)
+        else:
+            saved[name] = tree_of_all(copies, identity) if complete else Differs(len(trees))
     return saved
 
 
@@ -89,23 +103,41 @@ class Attempt:
         manifest = manifest_path(checkpoint)
         self._extra = decode_tree(checkpoint.extra, "extra", manifest, arrays=False)
         self._wanted, self._is_first = wanted, ranks.rank == 0
+        self._keyed: dict[str, Any] = {}  # trees, by the names of parameters
         source = f"step {checkpoint.step}"
-        self._saved = _saved_trees(checkpoint, manifest, list(wanted.trees), ranks)
+        self._saved = _saved_trees(checkpoint, manifest, wanted.trees, ranks)
         self._cursor = decode_tree(checkpoint.cursor, "the loader's state", manifest)
-        self._fit = TreeFit(checkpoint, source)
+        parameters = ParameterNames(wanted.trees)
+        self._fit = TreeFit(
+            checkpoint,
+            source,
+            parameters,
+            is_strict=wanted.is_strict,
+            is_staged=wanted.is_staged,
+            device=wanted.device,
+        )
         fixed = []
         for name, have in wanted.trees.items():
-            if name not in self._saved:
+            if name not in self._saved and not wanted.is_strict:
+                self._fit.misfits.missing.append(name)
+            elif name not in self._saved:
                 there = ", ".join(self._saved) or "nothing"
                 self._fit.refuse(f"{source} has no tree {name!r}; it has {there}")
-            elif is_fixed(have):
+            elif isinstance(have, RngStates):
+                self._check_rng(name, source)
+            elif is_fixed(have) and not is_parts(have):
                 fixed.append(
                     f"{name}: a value of type {type(have).__name__} cannot be changed where it is: "
                     f"give {name}=None and take done.trees[{name!r}], where done is what restore() "
                     "returns; or save and restore a dict that has it"
                 )
             else:
-                self._fit.check(self._saved[name], have, name)
+                saved = self._saved[name]
+                self._keyed[name] = parameters.keyed(have, name, saved)
+                if self._keyed[name] is not have and isinstance(saved, dict):
+                    for key in saved.keys() - self._keyed[name].keys():
+                        self._fit.refuse(f"{name}[{key!r}]: in {source}, but not in memory")
+                self._fit.check_tree(saved, self._keyed[name], name)
         if fixed and not self._fit.has_misfits:
             raise TypeError("\n  ".join(fixed))
         for text in fixed:
@@ -121,6 +153,13 @@ class Attempt:
             self._fit.check(self._cursor, None, "loader")
         self._fit.raise_misfits()
         self._check_cursor(wanted.loader)
+
+    def _check_rng(self, name: str, source: str) -> None:
+        why = check_rng(self._saved[name], source)
+        if why is None:
+            self._fit.check(self._saved[name], None, name)
+        else:
+            self._fit.refuse(why)
 
     def _check_cursor(self, loader: Any) -> None:
         """Checks that a stoker.Loader accepts its state, before any array is changed."""
@@ -148,11 +187,15 @@ class Attempt:
         if self._is_first and not self._wanted.is_partial:
             self._tell_left_out()
         self._tell_copies()
+        self._tell_differences()
         if self._wanted.loader is not None:  # first: it may raise
             self._load_loader(self._wanted.loader, self._wanted.allow)
         self._fit.copy()
         trees = self._wanted.trees
-        now = {name: self._fit.apply(self._saved[name], have) for name, have in trees.items()}
+        now = {
+            name: self._apply(name, have) if name in self._saved else have
+            for name, have in trees.items()
+        }
         return Restored(
             self._step,
             source=source,
@@ -164,7 +207,16 @@ class Attempt:
             reference=self._reference,
             extra=self._extra,
             trees=now,
+            missing=self._fit.misfits.missing,
+            unexpected=self._fit.misfits.unexpected,
         )
+
+    def _apply(self, name: str, have: Any) -> Any:
+        if not isinstance(have, RngStates):
+            now = self._fit.apply_tree(self._saved[name], self._keyed[name])
+            return have if now is self._keyed[name] else now
+        load_rng(self._fit.apply(self._saved[name], None), f"step {self._step}")
+        return True
 
     def _tell_copies(self) -> None:
         for name, have in self._wanted.trees.items():
@@ -176,6 +228,14 @@ class Attempt:
                     "optimizer was not: pass the optimizer itself, or call its load_state_dict()"
                 )
                 _log.warning(text, name)
+
+    def _tell_differences(self) -> None:
+        found = self._fit.misfits
+        for what, names in (("missing", found.missing), ("unexpected", found.unexpected)):
+            if names:
+                more = "" if len(names) <= _TOLD_MAX else f" and {len(names) - _TOLD_MAX} more"
+                told = ", ".join(names[:_TOLD_MAX])
+                _log.info("step %d: strict=False, %s: %s%s", self._step, what, told, more)
 
     def _tell_left_out(self) -> None:
         left_out = [name for name in self._saved if name not in self._wanted.trees]

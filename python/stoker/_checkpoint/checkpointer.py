@@ -18,13 +18,17 @@ from stoker._checkpoint.job_board import open_board
 from stoker._checkpoint.late import telling_late
 from stoker._checkpoint.listing import Listing
 from stoker._checkpoint.names import EmptyTrees, check_any, check_named, check_names, settings_of
+from stoker._checkpoint.parameters import ParameterNames
 from stoker._checkpoint.pending import Pending
 from stoker._checkpoint.place import refuse_place
 from stoker._checkpoint.ranks import own_prefix
 from stoker._checkpoint.restored import Restored, StepWatch, check_reference
+from stoker._checkpoint.rng import with_rng
 from stoker._checkpoint.settings import (
     check_allow,
     check_loader,
+    check_only,
+    check_verify,
     make_settings,
     name_of,
     numbers_of,
@@ -148,6 +152,7 @@ class Checkpointer(Listing):
         loader: Any = None,
         reference: dict[str, Any] | None = None,
         extra: Any = None,
+        only: Literal["trainable"] | None = None,
         **trees: Any,
     ) -> Pending:
         """Saves a step. The state has been copied on return and may change.
@@ -160,9 +165,12 @@ class Checkpointer(Listing):
             loader: An object with ``state_dict()``: its position is committed with the state.
             reference: Numbers to compare a resumed run with: ``{"loss": 2.31}``.
             extra: Any JSON value, for people: ``{"git": "abc"}``.
+            only: "trainable": torch modules are saved without the parameters that have no gradient,
+                as for LoRA. A fingerprint of those is saved, and compared by ``restore``.
             trees: The state, by any names: dicts, lists, tuples, numbers, str, bytes, None, arrays,
                 torch tensors, modules and optimizers. Torch copies tensors on a device to the host,
-                after the pending work of its current stream.
+                after the pending work of its current stream. ``rng=True`` saves the states of the
+                global random generators of Python, NumPy and torch, on each rank.
 
         Raises:
             TypeError: A value in a tree cannot be saved; names its place.
@@ -179,8 +187,14 @@ class Checkpointer(Listing):
                 number = step_number(step)
                 check_loader(loader, "state_dict")
                 check_names(trees, SETTINGS)
-                encoder = TreeEncoder(prefix=own_prefix(self._ranks))
-                state = encoder.encode_all(trees)
+                names = ParameterNames(trees)
+                encoder = TreeEncoder(
+                    prefix=own_prefix(self._ranks),
+                    parameters=names,
+                    is_trainable_only=check_only(only),
+                )
+                keyed = {name: names.keyed(tree, name) for name, tree in trees.items()}
+                state = encoder.encode_all(with_rng(keyed))
                 cursor = "null"
                 if loader is not None and self._ranks.rank == 0:  # the same position on all ranks
                     cursor = encoder.encode(loader.state_dict(), "loader")
@@ -245,6 +259,9 @@ class Checkpointer(Listing):
         allow: Iterable[str] = (),
         finite: bool = False,
         partial: bool = False,
+        strict: bool = True,
+        verify: Literal["during", "before"] = "during",
+        device: Any = None,
         **trees: Any,
     ) -> Restored | None:
         """Restores the newest valid checkpoint; logs and skips damaged ones.
@@ -264,8 +281,16 @@ class Checkpointer(Listing):
                 ``Loader.load_state_dict``: ``{"global_batch_size"}``.
             finite: Skip checkpoints with new values that are not finite.
             partial: Whether trees that are not named are left out on purpose: no warning.
+            strict: Whether all names must be equal. False: what was not saved keeps its value, and
+                what a module or an optimizer does not have is left out; ``missing`` and
+                ``unexpected`` of the result list them. Shapes and types must be equal anyway.
+            verify: "during": arrays are verified while they are filled. "before": all bytes are
+                read and verified before anything is changed, which takes memory for a second copy.
+            device: A device of torch: "cpu". Parameters and buffers of modules that are on meta get
+                memory there, and are filled. Others stay where they are.
             trees: As they were given to ``save``. None: a new tree is created, in ``trees`` of the
-                result.
+                result. ``rng=True`` sets the global random generators, last of all; a rank that was
+                not in the saved run gets a state computed from the saved seed and its number.
 
         Returns:
             The restored step, or None if there is no checkpoint.
@@ -283,7 +308,16 @@ class Checkpointer(Listing):
             try:
                 check_named("restore(model=model)", step, unnamed)
                 check_names(trees, SETTINGS)
-                wanted = Wanted(trees, loader, check_allow(allow, loader), partial)
+                check_verify(verify)
+                wanted = Wanted(
+                    with_rng(trees),
+                    loader,
+                    check_allow(allow, loader),
+                    partial,
+                    is_strict=strict,
+                    is_staged=verify == "before",
+                    device=device,
+                )
                 name = "" if step == "latest" else name_of(step)
                 seen = self._writer.what_is_there()
             except Exception as error:  # the other ranks would wait for this one

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
-import copy
 import enum
 from typing import Any
 
@@ -13,20 +11,30 @@ from stoker import _native
 from stoker._checkpoint.containers import (
     Applied,
     holds_state,
+    is_same,
     may_refuse,
     refill,
-    set_apart,
     try_refill,
 )
-from stoker._checkpoint.fit_tensors import PART_ADVICE, Misfit, TensorFit
+from stoker._checkpoint.fit_tensors import Misfit, TensorFit
+from stoker._checkpoint.flattened import (
+    Flattened,
+    description_of,
+    inner_tensors,
+    is_flattenable,
+)
+from stoker._checkpoint.kinds import CONTAINERS, family_of, item_at, kind_of
 from stoker._checkpoint.misfits import Misfits
-from stoker._checkpoint.objects import is_module, is_optimizer, load_state, loads_as_torch
-from stoker._checkpoint.optimizer_fit import check_groups, check_shapes
+from stoker._checkpoint.modules import is_parts
+from stoker._checkpoint.nodes import TensorNode, decode_tree
+from stoker._checkpoint.object_fit import ObjectFit
+from stoker._checkpoint.objects import is_module
+from stoker._checkpoint.parameters import ParameterNames
 from stoker._checkpoint.prefix import prefix_hint
 from stoker._checkpoint.ranks import Differs
 from stoker._checkpoint.slice import Slice
-from stoker._checkpoint.tree import TensorNode, has_state_dict
-from stoker._checkpoint.users import users_code
+from stoker._checkpoint.trainable import Trainable
+from stoker._checkpoint.tree import TreeEncoder, has_state_dict
 from stoker._checkpoint.values import (
     Unresolved,
     members_of,
@@ -35,8 +43,6 @@ from stoker._checkpoint.values import (
 )
 from stoker._common.torch import is_tensor
 
-_CONTAINERS = (dict, list, tuple, set, frozenset, argparse.Namespace)
-
 
 class TreeFit:
     """Fits saved trees to those in memory, in two passes over both.
@@ -44,14 +50,38 @@ class TreeFit:
     ``check`` collects misfits and the memory to read tensors into: existing arrays are filled in
     place, others are created. ``raise_misfits`` raises all misfits. After the tensors are read,
     ``copy`` fills arrays that were read into staging memory, and ``apply`` sets everything else.
+
+    ``is_strict``: names that were not saved are misfits; otherwise they keep their values.
+    ``is_staged``: every array is filled by ``copy``, none while reading. ``device``: where tensors
+    of modules on meta get their memory.
     """
 
-    def __init__(self, checkpoint: _native.OpenCheckpoint, source: str) -> None:
+    def __init__(
+        self,
+        checkpoint: _native.OpenCheckpoint,
+        source: str,
+        parameters: ParameterNames,
+        *,
+        is_strict: bool = True,
+        is_staged: bool = False,
+        device: Any = None,
+    ) -> None:
         self._source = source
-        self._tensors = TensorFit(checkpoint, source)
-        self._states: dict[int, tuple[Any, str]] = {}  # state and path of objects, by id
+        self._tensors = TensorFit(checkpoint, source, is_staged=is_staged)
         self._applied = Applied()
-        self._misfits = Misfits(source)
+        self._misfits = Misfits(source, is_strict=is_strict)
+        self._kept: dict[int, list[Any]] = {}  # keys that were not saved, by the id of the dict
+        self._objects = ObjectFit(self, self._tensors, self._misfits, source, parameters, device)
+
+    @property
+    def misfits(self) -> Misfits:
+        """What does not fit, and which names are missing or unexpected."""
+        return self._misfits
+
+    def keep(self, have: dict[Any, Any], keys: list[Any]) -> None:
+        """Has ``apply`` keep items of a dict that were not saved."""
+        if keys:
+            self._kept[id(have)] = keys
 
     @property
     def fills_arrays(self) -> bool:
@@ -69,6 +99,28 @@ class TreeFit:
         except Misfit as misfit:
             self._misfits.add(str(misfit))
             self._misfits.advise(misfit.advice)
+
+    def check_tree(self, saved: Any, have: Any, path: str) -> None:
+        """Checks a whole tree, as it was given to restore().
+
+        A list of modules shares the names of one module. Versions up to 0.1 saved a list: its items
+        belong to the modules in their order.
+        """
+        if not is_parts(have) or not isinstance(saved, dict):
+            self.check(saved, have, path)
+            return
+        try:
+            self._objects.check_parts(saved, have, path)
+        except Misfit as misfit:
+            self._misfits.add(str(misfit))
+
+    def apply_tree(self, saved: Any, have: Any) -> Any:
+        """Returns the new value of a whole tree."""
+        if not is_parts(have) or not isinstance(saved, dict):
+            return self.apply(saved, have)
+        for part in {id(part): part for part in have}.values():
+            self._objects.apply(saved, part)
+        return have
 
     def refuse(self, what: str) -> None:
         """Adds another misfit."""
@@ -88,21 +140,25 @@ class TreeFit:
             self._check_new(saved, path)
         elif isinstance(have, enum.Enum):
             self._check_member(saved, have, path)
-        elif not strict and _family(saved) is not _family(have):
+        elif not strict and family_of(saved) is not family_of(have):
             self._check_new(saved, path)
+        elif isinstance(saved, Trainable) and not is_module(have):
+            self._check(saved["state"], have, path, strict)
         elif has_state_dict(have) and not isinstance(have, (dict, list, tuple)):
-            self._check_object(saved, have, path)
+            self._objects.check(saved, have, path)
         elif isinstance(have, Slice):
-            if not isinstance(saved, TensorNode) or saved.is_scalar:
-                raise Misfit(f"{path}: a slice, but {_kind(saved)} in {self._source}")
+            if not isinstance(saved, TensorNode) or not saved.is_array:
+                raise Misfit(f"{path}: a slice, but {kind_of(saved)} in {self._source}")
             self._tensors.fill_slice(saved, have, path)
+        elif is_flattenable(have):
+            self._check_flattened(saved, have, path)
         elif isinstance(have, np.ndarray) or is_tensor(have):
-            if not isinstance(saved, TensorNode) or saved.is_scalar:
-                raise Misfit(f"{path}: an array, but {_kind(saved)} in {self._source}")
+            if not isinstance(saved, TensorNode) or not saved.is_array:
+                raise Misfit(f"{path}: an array, but {kind_of(saved)} in {self._source}")
             self._tensors.fill(saved, have, path)
-        elif isinstance(have, _CONTAINERS):
-            if _family(have) is not _family(saved):
-                raise Misfit(f"{path}: {_kind(have)}, but {_kind(saved)} in {self._source}")
+        elif isinstance(have, CONTAINERS):
+            if family_of(have) is not family_of(saved):
+                raise Misfit(f"{path}: {kind_of(have)}, but {kind_of(saved)} in {self._source}")
             known = len(self._misfits)
             self._check_items(saved, have, path, strict)
             if may_refuse(have) and len(self._misfits) == known:
@@ -141,7 +197,7 @@ class TreeFit:
         if parts is None and not isinstance(saved, set):
             return  # replaced as a whole
         keys = [key for key, _ in parts or ()]
-        items = [self._stand_in(item, _item_at(have, key)) for key, item in parts or ()]
+        items = [self._stand_in(item, item_at(have, key)) for key, item in parts or ()]
         try:
             try_refill(have, keys, list(saved) if parts is None else items)
         except Exception as error:
@@ -154,33 +210,45 @@ class TreeFit:
         """Returns what ``apply`` will return, except for values that are not read yet."""
         if isinstance(saved, TensorNode):
             array = self._tensors.arrays[saved]
-            return np.zeros_like(array)[()] if saved.is_scalar else array
+            return array if saved.is_array else saved.value_of(np.zeros_like(array))
+        if isinstance(saved, Flattened):
+            return have
         if isinstance(have, enum.Enum):
             return type(have)(saved)
         parts = parts_of(saved)
-        if id(have) in self._states or parts is None:
-            return have if id(have) in self._states else saved
-        if _family(saved) is not _family(have):
+        if have in self._objects or parts is None:
+            return have if have in self._objects else saved
+        if family_of(saved) is not family_of(have):
             return with_parts(saved, [self._stand_in(item, None) for _, item in parts])
         if members_of(have) is not None or isinstance(have, list):
             return have
-        return refill(have, [], [self._stand_in(item, _item_at(have, i)) for i, item in parts])
+        return refill(have, [], [self._stand_in(item, item_at(have, i)) for i, item in parts])
 
-    def _check_names(
-        self, saved: dict[Any, Any], have: dict[Any, Any], path: str, *, of_module: bool = False
-    ) -> None:
-        """Adds names that were not saved, and for a module also those that it lacks."""
-        told = prefix_hint(saved, have, self._source, of_module=of_module)
+    def _check_names(self, saved: dict[Any, Any], have: dict[Any, Any], path: str) -> None:
+        """Adds names that were not saved."""
+        told = prefix_hint(saved, have, self._source, of_module=False)
         if told is not None:
             raise Misfit(f"{path}: {told}")
         missing = [key for key in have if key not in saved]
-        self._misfits.add(*(f"{path}[{key!r}]: not in {self._source}" for key in missing))
-        if of_module:
-            lacking = [key for key in saved if key not in have]
-            text = f"in {self._source}, but the module has none"
-            self._misfits.add(*(f"{path}[{key!r}]: {text}" for key in lacking))
-            if missing or lacking:
-                self._misfits.advise(PART_ADVICE)
+        self._misfits.add_missing(path, missing)
+        self.keep(have, missing)
+
+    def _check_flattened(self, saved: Any, have: Any, path: str) -> None:
+        kind = type(have).__name__
+        if not isinstance(saved, Flattened):
+            raise Misfit(f"{path}: a {kind}, but {kind_of(saved)} in {self._source}")
+        mine = inner_tensors(have)
+        here = TreeEncoder(arrays=False).encode(description_of(have), path)
+        there = {name: saved[name] for name in ("context", "dtype", "shape")}
+        if set(mine) != set(saved["tensors"]) or not is_same(
+            decode_tree(here, "context", path, arrays=False), there
+        ):
+            raise Misfit(
+                f"{path}: a {kind} with {here}, but another tensor subclass, or one with "
+                f"{there}, in {self._source}"
+            )
+        for name, tensor in mine.items():
+            self.check(saved["tensors"][name], tensor, f"{path}.{name}")
 
     def _check_member(self, saved: Any, have: enum.Enum, path: str) -> None:
         try:
@@ -193,28 +261,17 @@ class TreeFit:
                 f"{self._source}: {'an array' if isinstance(saved, TensorNode) else repr(saved)}"
             ) from None
 
-    def _check_object(self, saved: Any, have: Any, path: str) -> None:
-        with users_code():
-            state = _state_to_load(have)
-        self._states[id(have)] = state, path
-        if is_module(have) and isinstance(saved, dict):
-            self._check_names(saved, state, path, of_module=True)
-            for key, item in saved.items():
-                if key in state:
-                    self.check(item, state[key], f"{path}[{key!r}]")
-            return
-        # An optimizer has no state before its first step, and a rewound one has too much.
-        if is_optimizer(have):
-            check_groups(saved, state, path, type(have).__name__, self._source)
-            check_shapes(saved, have, path, self._tensors.shape_of, self._source)
-        self.check(saved, state, path, strict=not is_optimizer(have))
-
     def _check_new(self, saved: Any, path: str) -> None:
         if isinstance(saved, Differs):
             self._misfits.add_differing(path, saved)
             return
         if isinstance(saved, Unresolved):
             raise Misfit(f"{path}: {saved!r} cannot be restored: this needs torch that has it")
+        if isinstance(saved, Flattened):
+            raise Misfit(
+                f"{path}: a tensor subclass, which is restored into an existing one; an optimizer "
+                "has its state after its first step"
+            )
         if isinstance(saved, TensorNode):
             self._tensors.make(saved, path)
         for key, item in parts_of(saved) or ():
@@ -228,63 +285,30 @@ class TreeFit:
     def copy(self) -> None:
         """Fills arrays from staging memory, after everything was read."""
         self._tensors.copy()
+        self._objects.assign_memory()
 
     def apply(self, saved: Any, have: Any) -> Any:
         """Returns the new value for ``have``: itself, changed, if it is mutable."""
         if isinstance(saved, TensorNode):
-            array = self._tensors.arrays[saved]
-            return array[()] if saved.is_scalar else array
-        if id(have) in self._states:
-            state, path = self._states[id(have)]
-            load_state(have, self.apply(saved, state), path)
-            return have
+            return saved.value_of(self._tensors.arrays[saved])
+        if isinstance(saved, Flattened):
+            return have  # its inner tensors are filled
+        if isinstance(saved, Trainable) and have not in self._objects:
+            return self.apply(saved["state"], have)
+        if have in self._objects:
+            return self._objects.apply(saved, have)
         if isinstance(have, enum.Enum):
             return type(have)(saved)
         parts = parts_of(saved)
         if parts is None:
             is_set = isinstance(saved, set) and isinstance(have, set)
             return self._applied.refill(saved, have, [], list(saved)) if is_set else saved
-        if _family(saved) is not _family(have):
+        if family_of(saved) is not family_of(have):
             return with_parts(saved, [self.apply(item, None) for _, item in parts])
         keys = [key for key, _ in parts]
-        items = [self.apply(item, _item_at(have, key)) for key, item in parts]
+        items = [self.apply(item, item_at(have, key)) for key, item in parts]
+        members = members_of(have) or {}
+        kept = [key for key in self._kept.get(id(members), ()) if key in members]
+        keys += kept
+        items += [members[key] for key in kept]
         return self._applied.refill(saved, have, keys, items)
-
-
-def _state_to_load(have: Any) -> Any:
-    """Returns the state of an object, to be filled and then passed to its load_state_dict().
-
-    load_state_dict() may clear the object's state before it reads its argument, or add to it, so it
-    gets copies. Modules and optimizers of torch do neither: their tensors are filled in place.
-    """
-    state = have.state_dict()
-    if not loads_as_torch(have):
-        return set_apart(state)
-    if is_optimizer(have):
-        return state
-    apart = copy.copy(state)
-    for key, item in state.items():
-        if not is_tensor(item) or key.endswith("_extra_state"):
-            apart[key] = set_apart(item)
-    return apart
-
-
-def _item_at(have: Any, key: Any) -> Any:
-    """Returns the item of a container in memory; None if it has none."""
-    members = members_of(have)
-    if members is not None:
-        return members.get(key)  # not by [key]: a defaultdict would create it
-    return have[key] if key < len(have) else None
-
-
-def _family(value: Any) -> type | None:
-    """Returns the kind of container or tensor, which must match; None for a single value."""
-    if isinstance(value, (TensorNode, np.ndarray, Slice)) or is_tensor(value):
-        return TensorNode
-    return next((kind for kind in _CONTAINERS if isinstance(value, kind)), None)
-
-
-def _kind(value: Any) -> str:
-    if isinstance(value, TensorNode):
-        return "a NumPy scalar" if value.is_scalar else "an array"
-    return "None" if value is None else f"of type {type(value).__name__}"

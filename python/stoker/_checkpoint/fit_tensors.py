@@ -15,12 +15,14 @@ from stoker._checkpoint.memory import (
     new_array,
     new_tensor,
 )
+from stoker._checkpoint.nodes import TensorNode, manifest_path
 from stoker._checkpoint.slice import Box, Slice
 from stoker._checkpoint.targets import Place, Targets
-from stoker._checkpoint.tree import TensorNode, manifest_path
 from stoker._common.corrupt import corrupt_error
+from stoker._common.torch import is_tensor
 
 PART_ADVICE = 'To restore what fits, see "A part of a model" in docs/checkpoints.md'
+_META_ADVICE = 'restore(device="cpu") gives memory to tensors of modules on meta'
 _TYPE_ADVICE = (
     "Types are never converted: restore into the type that was saved, and convert afterwards"
 )
@@ -41,19 +43,25 @@ class Misfit(ValueError):  # noqa: N818 (its message is one of a list)
 class TensorFit:
     """Collects the memory to read tensors into, after checking each.
 
+    ``is_staged``: the caller's arrays are filled by ``copy``, not while reading.
+
     Attributes:
         arrays: The array for each place of a tree that has a tensor.
         fills_arrays: Whether the caller's memory is read into: damage would leave it partly filled.
     """
 
-    def __init__(self, checkpoint: _native.OpenCheckpoint, source: str) -> None:
+    def __init__(
+        self, checkpoint: _native.OpenCheckpoint, source: str, *, is_staged: bool = False
+    ) -> None:
         self._source = source
         self._manifest = manifest_path(checkpoint)
         self._stored = {name: (kind, shape) for name, kind, shape in checkpoint.tensors()}
         self._made: dict[tuple[str, bool], tuple[str | None, Any]] = {}  # one per tensor
         self._checkpoint = checkpoint
+        self._is_staged = is_staged
         self._targets = Targets()
         self._resolved: list[tuple[Any, ...]] | None = None
+        self._own: set[int] = set()  # ids of arrays that were created here
         self.arrays: dict[TensorNode, Any] = {}
         self.fills_arrays = False
 
@@ -78,13 +86,17 @@ class TensorFit:
             assert memory is not None
             check_writable(memory, have)
         except UnsupportedValueError as error:
-            raise Misfit(f"{path}: cannot be restored into: {error}") from None
+            advice = _META_ADVICE if is_tensor(have) and have.is_meta else ""
+            raise Misfit(f"{path}: cannot be restored into: {error}", advice) from None
         return memory
 
     def _add(
         self, path: str, node: TensorNode, box: Box | None, array: Any, memory: Memory
     ) -> None:
-        self._targets.add(Place(path, node.name, box, array, memory))
+        is_own = id(array) in self._own
+        is_staged = memory.device is not None or (self._is_staged and not is_own)
+        self.fills_arrays = self.fills_arrays or not (is_staged or is_own)
+        self._targets.add(Place(path, node.name, box, array, memory, is_staged))
 
     def fill(self, node: TensorNode, have: Any, path: str) -> None:
         """Reads into an existing array or tensor. Misfit if its type or shape differs."""
@@ -95,7 +107,6 @@ class TensorFit:
             advice = PART_ADVICE if memory.shape != shape else _TYPE_ADVICE
             raise Misfit(f"{path}: {memory.describe()}, but {stored} in {self._source}", advice)
         self.arrays[node] = have
-        self.fills_arrays = self.fills_arrays or memory.device is None
         self._add(path, node, None, have, memory)
 
     def fill_slice(self, node: TensorNode, have: Slice, path: str) -> None:
@@ -110,7 +121,6 @@ class TensorFit:
             mine = describe(memory.type, whole, memory.element)
             stored = describe(kind, shape, node.element)
             raise Misfit(f"{path}: a slice of {mine}, but {stored} in {self._source}")
-        self.fills_arrays = self.fills_arrays or memory.device is None
         self._add(path, node, (offsets, memory.shape), have.array, memory)
 
     def make(self, node: TensorNode, path: str) -> None:
@@ -128,6 +138,7 @@ class TensorFit:
             except (UnsupportedValueError, ImportError) as error:
                 raise Misfit(f"{path}: cannot be restored: {error}") from None
             self._made[node.name, node.is_torch] = element, made
+            self._own.add(id(made))
             memory = memory_of(made)
             assert memory is not None
             self._add(path, node, None, made, memory)

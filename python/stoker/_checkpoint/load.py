@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stoker import _native
+from stoker._checkpoint.flattened import Flattened
 from stoker._checkpoint.foreign.files import foreign_directory, foreign_file, is_dataset
 from stoker._checkpoint.foreign.safetensors_file import SafetensorsFile
 from stoker._checkpoint.memory import (
@@ -20,8 +21,9 @@ from stoker._checkpoint.memory import (
     memory_of_array,
     new_array,
 )
+from stoker._checkpoint.nodes import TensorNode, decode_tree, manifest_path
 from stoker._checkpoint.settings import name_of
-from stoker._checkpoint.tree import TensorNode, decode_tree, manifest_path
+from stoker._checkpoint.trainable import Trainable
 from stoker._checkpoint.values import parts_of, with_parts
 from stoker._common.paths import path_text
 
@@ -336,6 +338,11 @@ def _with_tensors(
         if lazy is not None:
             tensors.setdefault(name, lazy)
         return lazy
+    if isinstance(node, Trainable):
+        return _with_tensors(node["state"], source, stored, tensors, name)
+    if isinstance(node, Flattened):
+        inner = _with_tensors(node["tensors"], source, stored, tensors, name)
+        return {**node, "tensors": inner}
     parts = parts_of(node)
     if parts is None:
         return node

@@ -213,9 +213,18 @@ def _memory_of_strided(tensor: Any) -> Memory:
         tensor_type, element = "F64", _COMPLEX128
         shape, strides = (*shape, 2), (*strides, 8)
     if tensor_type is None:
-        raise UnsupportedValueError(f"a tensor of {tensor.dtype}")
+        raise UnsupportedValueError(f"a tensor of {tensor.dtype}{_why_not(name)}")
     where = None if tensor.is_contiguous() else strides
     return Memory(tensor_type, shape, where, tensor.data_ptr(), element, tensor)
+
+
+def _why_not(name: str) -> str:
+    """Returns why elements of this type of torch cannot be saved, and what to do."""
+    if name == "complex32":
+        return ", which safetensors lacks: save torch.view_as_real() of it, or complex64"
+    if name.startswith(("int", "uint", "bits", "float4")):
+        return ", whose elements are parts of bytes: save .view(torch.uint8) of it"
+    return ", which safetensors lacks"
 
 
 def _check_storage(tensor: Any) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
 from stoker._checkpoint.ranks import Differs
 
 _TOLD_MAX = 10
@@ -10,15 +13,37 @@ _TOLD_MAX = 10
 class Misfits:
     """Places that do not fit, and advice.
 
+    Attributes:
+        is_strict: Whether missing and unexpected names do not fit. Otherwise they are listed.
+        missing: Names in memory that were not saved, if it is not strict.
+        unexpected: Saved names that are not in memory, if it is not strict.
+
     Values that the ranks of a run did not agree on are one line for each tree: where one of them
     differs, such as the state of a random generator, hundreds do.
     """
 
-    def __init__(self, source: str) -> None:
+    def __init__(self, source: str, *, is_strict: bool = True) -> None:
         self._source = source
         self._lines: list[str] = []
         self._differing: dict[str, list[tuple[str, Differs]]] = {}  # by the name of the tree
         self._advice: list[str] = []
+        self.is_strict = is_strict
+        self.missing: list[str] = []
+        self.unexpected: list[str] = []
+
+    def add_missing(self, path: str, names: Iterable[Any]) -> None:
+        """Names in memory that were not saved."""
+        if self.is_strict:
+            self.add(*(f"{path}[{name!r}]: not in {self._source}" for name in names))
+        else:
+            self.missing += [f"{path}.{name}" for name in names]
+
+    def add_unexpected(self, path: str, names: Iterable[Any], why: str) -> None:
+        """Saved names that are not in memory."""
+        if self.is_strict:
+            self.add(*(f"{path}[{name!r}]: in {self._source}, but {why}" for name in names))
+        else:
+            self.unexpected += [f"{path}.{name}" for name in names]
 
     def __len__(self) -> int:
         return len(self._lines) + sum(map(len, self._differing.values()))

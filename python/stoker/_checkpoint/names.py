@@ -14,7 +14,7 @@ from stoker._checkpoint.values import members_of
 _log = logging.getLogger("stoker")
 # Settings of saving and restoring in other libraries.
 _LIKE_SETTINGS = {
-    *("assign", "blocking", "force", "map_location", "non_blocking", "overwrite", "strict"),
+    *("assign", "blocking", "force", "map_location", "non_blocking", "overwrite"),
     *("sync", "timeout", "wait", "weights_only"),
 }
 

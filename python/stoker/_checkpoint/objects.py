@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
+from stoker._checkpoint.flattened import is_flattenable
 from stoker._checkpoint.values import with_parts
 from stoker._common.torch import is_tensor
 
@@ -34,6 +35,12 @@ def load_state(have: Any, state: Any, path: str) -> None:
     try:
         if is_optimizer(have) and loads_as_torch(have):
             _load_optimizer(have, state)
+        elif is_module(have) and loads_as_torch(have):
+            # Subclasses of tensors are filled, and may lack copy_(). All names were checked.
+            flat = {name for name, item in state.items() if is_flattenable(item)}
+            for name in flat:
+                del state[name]
+            have.load_state_dict(state, strict=not flat)
         else:
             have.load_state_dict(state)
     except (TypeError, LookupError, AttributeError, ArithmeticError) as error:
@@ -99,12 +106,13 @@ def _load_optimizer(optimizer: Any, state: Any) -> None:
 
 
 def _hide(value: Any) -> Any:
-    """Returns a copy in which only tensors and plain containers are iterable."""
+    """Returns a copy in which only plain tensors and plain containers are iterable."""
     if isinstance(value, dict):
         return {key: _hide(item) for key, item in value.items()}
     if type(value) in (list, tuple):
         return type(value)(map(_hide, value))
-    return _Hidden(value) if isinstance(value, Iterable) and not is_tensor(value) else value
+    is_plain = is_tensor(value) and not is_flattenable(value)
+    return _Hidden(value) if isinstance(value, Iterable) and not is_plain else value
 
 
 def _uncast(given: Any, now: Any) -> Any:

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from stoker._checkpoint.fit_tensors import Misfit
-from stoker._checkpoint.tree import TensorNode
+from stoker._checkpoint.nodes import TensorNode
+from stoker._checkpoint.optimizer_names import Numbered
 
 # Settings of torch's optimizers; others are common to all, a scheduler's, or the caller's own.
 _OPTIMIZER_SETTINGS = {
@@ -15,6 +16,9 @@ _OPTIMIZER_SETTINGS = {
     *("max_eval", "max_iter", "momentum", "momentum_decay", "nesterov", "ns_steps", "rho"),
     *("step_sizes", "t0", "tolerance_change", "tolerance_grad"),
 }
+_ORDER_ADVICE = (
+    "; give the optimizer its parameters and groups in the order in which they were saved"
+)
 # State of torch's optimizers that has the shape of its parameter.
 _LIKE_PARAMETER = {
     *("acc_delta", "ax", "exp_avg", "exp_avg_sq", "exp_inf", "grad_avg", "max_exp_avg_sq"),
@@ -23,7 +27,7 @@ _LIKE_PARAMETER = {
 
 
 def check_shapes(
-    saved: Any,
+    numbered: Numbered,
     optimizer: Any,
     path: str,
     shape_of: Callable[[TensorNode, str], tuple[int, ...]],
@@ -32,12 +36,13 @@ def check_shapes(
     """Refuses the state of other parameters, which a fresh optimizer has nothing to compare with.
 
     Args:
-        saved: Its state.
+        numbered: The saved state.
         optimizer: Only those of torch are known.
         path: Its place.
         shape_of: The shape of a saved tensor, and its place.
         source: The checkpoint.
     """
+    saved = numbered.state
     states = saved.get("state") if isinstance(saved, dict) else None
     if not type(optimizer).__module__.startswith("torch.optim.") or not isinstance(states, dict):
         return
@@ -48,13 +53,14 @@ def check_shapes(
         mine = tuple(parameters[number].shape)
         for name, node in state.items() if isinstance(state, dict) else ():
             is_plain = isinstance(node, TensorNode) and not node.is_slice and node.element is None
-            place = f"{path}['state'][{number}][{name!r}]"
+            label = numbered.labels.get(number, number)
+            place = f"{path}['state'][{label!r}][{name!r}]"
             if name not in _LIKE_PARAMETER or not is_plain or shape_of(node, place) == mine:
                 continue
             raise Misfit(
-                f"{place}: of shape {shape_of(node, place)} in {source}, but parameter {number} of "
-                f"{type(optimizer).__name__} is of shape {mine}; give the optimizer its parameters "
-                "and groups in the order in which they were saved"
+                f"{place}: of shape {shape_of(node, place)} in {source}, but parameter {label} of "
+                f"{type(optimizer).__name__} is of shape {mine}"
+                + ("" if numbered.labels else _ORDER_ADVICE)
             )
 
 

@@ -1,12 +1,15 @@
-"""Detects names of a module's state that differ because one of the two was wrapped."""
+"""Matches names of a module's state that differ because one of the two was wrapped."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import itertools
+from collections.abc import Collection, Mapping
 from typing import Any
 
 # Wrappers, by the prefix that they add to the names of the module inside.
 _WRAPPERS = {"module": "DistributedDataParallel", "_orig_mod": "torch.compile()"}
+_PREFIXES = {*_WRAPPERS, "_checkpoint_wrapped_module", "_fsdp_wrapped_module"}
+_PREFIXES_MAX = 8  # in one name; every subset of them is tried
 
 
 def _wrappers_of(names: Collection[Any]) -> list[str]:
@@ -59,3 +62,42 @@ def _cure_of_module(there: list[str], here: list[str]) -> str:
         target = f"torch.nn.ModuleDict({{{wrapper!r}: {target}}})"
     cure = f"restore into {target} instead"
     return f"{cure}, and save {inner} from now on" if there else cure
+
+
+def match_names(
+    saved: Collection[Any], names: Mapping[str, str], *, is_bare: bool
+) -> dict[Any, str]:
+    """Returns saved names of a module's state, each with the name in memory that it belongs to.
+
+    Args:
+        saved: The names in the checkpoint. What belongs to none in memory is left out.
+        names: The names in memory, each with the name that it has without wrappers.
+        is_bare: Whether the names were saved without wrappers' prefixes. Versions that did not take
+            them off recorded no types: only then a prefix is recognised by its text, and only if
+            the name without it is one in memory.
+    """
+    by_bare = {bare: name for name, bare in names.items()}
+    matched = {one: by_bare[one] for one in saved if one in by_bare}
+    whole = {one: one for one in saved if one in names}
+    if len(whole) > len(matched):
+        matched = whole
+    if is_bare or len(matched) == len(saved):
+        return matched
+    found = [(one, _without_prefixes(one, by_bare)) for one in saved]
+    guessed = {one: by_bare[bare] for one, bare in found if bare is not None}
+    is_unique = len(set(guessed.values())) == len(guessed)
+    return guessed if is_unique and len(guessed) > len(matched) else matched
+
+
+def _without_prefixes(name: Any, known: Collection[str]) -> str | None:
+    """Returns the only known name that is ``name`` without some of the wrappers' prefixes."""
+    if name in known or not isinstance(name, str):
+        return name if name in known else None
+    parts = name.split(".")
+    places = [i for i, part in enumerate(parts[:-1]) if part in _PREFIXES][:_PREFIXES_MAX]
+    found = set()
+    for count in range(1, len(places) + 1):
+        for left_out in itertools.combinations(places, count):
+            found.add(".".join(part for i, part in enumerate(parts) if i not in left_out))
+    found.intersection_update(known)
+    return found.pop() if len(found) == 1 else None

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from stoker._checkpoint.tree import TensorNode
+from stoker._checkpoint.nodes import TensorNode
 from stoker._checkpoint.values import Unresolved, parts_of, with_parts
 from stoker._common.ranks import Ranks
 from stoker._native import OpenCheckpoint

@@ -26,6 +26,8 @@ class Restored(int):
         reference: The numbers that were saved to compare with.
         extra: The ``extra`` value that was saved.
         trees: The trees as they are now, by the names given to ``restore()``.
+        missing: With ``strict=False``: names in memory that were not saved, as "model.head.weight".
+        unexpected: With ``strict=False``: saved names that a module or an optimizer does not have.
     """
 
     source: str
@@ -37,6 +39,8 @@ class Restored(int):
     reference: dict[str, float]
     extra: Any
     trees: dict[str, Any]
+    missing: list[str]
+    unexpected: list[str]
 
     def __new__(cls, step: int, **attributes: Any) -> Restored:
         """Makes a step with these attributes."""

@@ -127,6 +127,19 @@ def check_allow(allow: Iterable[str], loader: Any) -> list[str]:
     return names
 
 
+def check_only(only: Any) -> bool:
+    """Returns whether only trainable parameters are saved; ValueError for another value."""
+    if only not in (None, "trainable"):
+        raise ValueError(f'only={only!r}: it is "trainable", or None for everything')
+    return only is not None
+
+
+def check_verify(verify: Any) -> None:
+    """Raises ValueError if it is no value of ``verify=``."""
+    if verify not in ("during", "before"):
+        raise ValueError(f'verify={verify!r}: it is "during" or "before"')
+
+
 def check_loader(loader: Any, method: str) -> None:
     """Raises TypeError if the loader lacks the method to save or restore its position."""
     if loader is not None and not callable(getattr(loader, method, None)):

@@ -24,6 +24,7 @@ class Place:
         box: The part of the tensor; None for all.
         array: The array or tensor, which may be on a device.
         memory: The memory of the array.
+        is_staged: Whether it is filled by a copy, after everything was read.
     """
 
     path: str
@@ -31,15 +32,16 @@ class Place:
     box: Box | None
     array: Any
     memory: Memory
+    is_staged: bool = False
 
 
 class Targets:
     """Collects places, and plans how to fill them so that the order of the tree decides.
 
     Threads read, and no two of them may write to the same memory. If places share memory, the later
-    one in the tree wins, as in torch's load_state_dict. Arrays on a device, and those that overlap
-    with an earlier place, are read into staging memory; ``copy`` copies them after everything was
-    read and checked.
+    one in the tree wins, as in torch's load_state_dict. Arrays that are staged, as all on a device,
+    and those that overlap with an earlier place, are read into staging memory; ``copy`` copies them
+    after everything was read and checked.
     """
 
     def __init__(self) -> None:
@@ -57,7 +59,7 @@ class Targets:
         targets = []
         for i, place in enumerate(places):
             memory = place.memory
-            if i in beside or memory.device is not None:
+            if i in beside or place.is_staged:
                 staging = new_staging(place.array)
                 self._copies.append((place.array, staging))
                 # Always in host memory: not made on the array's device.
@@ -66,7 +68,7 @@ class Targets:
                 memory = found
             targets.append((place.name, place.box, memory.address, memory.strides, memory.bounds))
         # Before reading: when damage is found, some arrays may already be filled.
-        tell_autograd(place.array for place in self._places if place.memory.device is None)
+        tell_autograd(place.array for place in self._places if not place.is_staged)
         return targets
 
     def copy(self) -> None:
@@ -74,7 +76,7 @@ class Targets:
         for array, staging in self._copies:
             copy_into(array, staging)
         self._copies.clear()
-        tell_autograd(place.array for place in self._places if place.memory.device is not None)
+        tell_autograd(place.array for place in self._places if place.is_staged)
 
     def _last_of_each(self, checkpoint: _native.OpenCheckpoint) -> list[Place]:
         last: dict[tuple[Any, ...], Place] = {}

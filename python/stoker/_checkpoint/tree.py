@@ -1,58 +1,45 @@
-"""Converts state that is not a tensor to JSON and back: tags are in docs/formats/checkpoint.md."""
+"""Converts state trees to JSON, and collects their tensors: docs/formats/checkpoint.md."""
 
 from __future__ import annotations
 
 import argparse
 import collections
 import enum
+import io
 import json
-import os
-from dataclasses import dataclass, replace
+import logging
 from typing import Any
 
 import numpy as np
 
+from stoker._checkpoint.flattened import (
+    description_of,
+    inner_tensors,
+    is_flattenable,
+)
 from stoker._checkpoint.memory import Memory, UnsupportedValueError, array_layout, memory_of
+from stoker._checkpoint.modules import bare_state, is_parts, merged_state
+from stoker._checkpoint.nodes import decode_node
+from stoker._checkpoint.objects import is_module, is_optimizer
+from stoker._checkpoint.parameters import ParameterNames, named_state
 from stoker._checkpoint.slice import Box, Slice
+from stoker._checkpoint.trainable import fingerprint, frozen_names, is_frozen
 from stoker._checkpoint.values import (
-    LEAVES,
     NOT_A_LEAF,
     advice,
     checked_keys,
     checked_text,
-    is_mapping_tag,
     leaf_node,
     refusal,
     shown,
-    unwrap_mapping,
     wrap_mapping,
     wrapping_depth,
 )
-from stoker._common.corrupt import corrupt_error
 from stoker._common.torch import is_tensor
-from stoker._native import OpenCheckpoint
 
+_log = logging.getLogger("stoker")
 _DEPTH_MAX = 60
 _TAG_DEPTH_MAX = 3  # of a leaf: {"!scalar": {"!array": [...]}}
-
-
-@dataclass(frozen=True, eq=False)
-class TensorNode:
-    """A place in a tree that has a tensor.
-
-    Attributes:
-        name: Name of the tensor in the files.
-        is_torch: It was a torch tensor, not a NumPy array.
-        element: NumPy's name of an element type that safetensors lacks.
-        is_scalar: It was a NumPy scalar, not an array without dimensions.
-        is_slice: It was a stoker.Slice: the part of the tensor on one rank.
-    """
-
-    name: str
-    is_torch: bool = False
-    element: str | None = None
-    is_scalar: bool = False
-    is_slice: bool = False
 
 
 def has_state_dict(value: Any) -> bool:
@@ -68,19 +55,30 @@ class TreeEncoder:
 
     ``prefix`` begins the names of all tensors except slices, which belong to all ranks. ``keys``:
     encodes keys of a dict or elements of a set, which a restore must recreate without a value in
-    memory.
+    memory. ``parameters``: names for the state of optimizers, which otherwise has numbers.
+    ``is_trainable_only``: modules are saved without their frozen parameters.
 
     Attributes:
         tensors: The tensors to save, by name; in host memory.
         slices: For slices: offsets and shape of the whole tensor.
     """
 
-    def __init__(self, *, arrays: bool = True, prefix: str = "", keys: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        arrays: bool = True,
+        prefix: str = "",
+        keys: bool = False,
+        parameters: ParameterNames | None = None,
+        is_trainable_only: bool = False,
+    ) -> None:
         self.tensors: dict[str, Memory] = {}
         self.slices: dict[str, Box] = {}
         self._arrays = arrays
         self._prefix = prefix
         self._keys = keys
+        self._parameters = parameters
+        self._is_trainable_only = is_trainable_only
         self._names: dict[tuple[Any, ...], str] = {}
 
     def encode(self, tree: Any, name: str) -> str:
@@ -88,9 +86,11 @@ class TreeEncoder:
         return json.dumps(self.node(tree, name, name, 1), ensure_ascii=False, allow_nan=False)
 
     def encode_all(self, trees: dict[str, Any]) -> str:
-        """Returns the JSON of several trees: a dict by name."""
+        """Returns the JSON of several trees: a dict by name. A list of modules is one module."""
         nodes = {
-            checked_text(name, f"the name {name!r}"): self.node(tree, name, name, 2)
+            checked_text(name, f"the name {name!r}"): self._module(tree, name, name, 2)
+            if is_parts(tree)
+            else self.node(tree, name, name, 2)
             for name, tree in trees.items()
         }
         return json.dumps(nodes, ensure_ascii=False, allow_nan=False)
@@ -104,6 +104,8 @@ class TreeEncoder:
         node = leaf_node(value, path)
         if node is NOT_A_LEAF:
             node = self._array(value, path, name)
+        if node is NOT_A_LEAF and is_flattenable(value):
+            node = self._flattened(value, path, name, depth)
         if node is NOT_A_LEAF:
             node = self._container(value, path, name, depth)
         # Tags add depth, which matters only near the limit.
@@ -116,8 +118,11 @@ class TreeEncoder:
             if isinstance(value, (np.bytes_, np.str_)) and value[-1:] in (b"\0", "\0"):
                 raise refusal(value, path, "NumPy drops the zeros at its end: save bytes or str")
             return {"!scalar": self._tensor(np.asarray(value), path, name)}
-        if isinstance(value, np.ndarray) or is_tensor(value):
+        if isinstance(value, np.ndarray) or (is_tensor(value) and not is_flattenable(value)):
             return self._tensor(value, path, name)
+        if type(value) is io.BytesIO:
+            data = np.frombuffer(value.getvalue(), np.uint8)
+            return {"!bytes_io": self._tensor(data, path, name)}
         return self._slice(value, path, name) if isinstance(value, Slice) else NOT_A_LEAF
 
     def _container(self, value: Any, path: str, name: str, depth: int) -> Any:
@@ -146,12 +151,33 @@ class TreeEncoder:
             tag = "!set" if isinstance(value, set) else "!frozenset"
             return {tag: sorted(nodes, key=json.dumps)}  # equal sets give equal text
         if has_state_dict(value) and not self._keys:
-            state = value.state_dict()
-            # A module's state is an OrderedDict only for its order, which every dict keeps: no tag.
-            if isinstance(state, collections.OrderedDict):
-                return self._dict(state, path, name, depth)
-            return self.node(state, path, name, depth + 1)
+            return self._state(value, path, name, depth)
         raise refusal(value, path, advice(value))
+
+    def _state(self, value: Any, path: str, name: str, depth: int) -> Any:
+        if is_module(value):
+            return self._module([value], path, name, depth + 1)
+        if is_optimizer(value) and self._parameters is not None:
+            state = named_state(value, self._parameters)
+        else:
+            state = value.state_dict()
+            if isinstance(state, collections.OrderedDict):  # only for its order, as every dict's
+                return self._dict(state, path, name, depth)
+        return self.node(state, path, name, depth + 1)
+
+    def _module(self, parts: Any, path: str, name: str, depth: int) -> Any:
+        state = bare_state(parts[0]) if len(parts) == 1 else merged_state(parts, path)
+        if not self._is_trainable_only or not isinstance(state, dict):
+            return self.node(state, path, name, depth)
+        frozen = frozen_names(parts)
+        kept = {key: item for key, item in state.items() if not is_frozen(key, frozen)}
+        base = {key: item for key, item in state.items() if key not in kept}
+        if not base:
+            return self.node(state, path, name, depth)
+        if not kept:
+            _log.warning("%s: only='trainable' saves nothing of it: all of it is frozen", path)
+        node = self.node(collections.OrderedDict(kept), path, name, depth + 2)
+        return {"!trainable": {"base": fingerprint(base), "state": node}}
 
     def _dict(self, value: dict[Any, Any], path: str, name: str, depth: int) -> Any:
         items = list(value.items())
@@ -187,6 +213,16 @@ class TreeEncoder:
             self.slices[stored] = value.place(memory)
         return {"!slice": _leaf(value.array, stored, memory)}
 
+    def _flattened(self, value: Any, path: str, name: str, depth: int) -> Any:
+        if not self._arrays:
+            raise refusal(value, path, "no arrays here: save them in a tree")
+        plain = TreeEncoder(arrays=False)
+        node = plain.node(description_of(value), f"{path}: context", name, depth + 1)
+        return {
+            "!flattened": {"tensors": self._dict(inner_tensors(value), path, name, depth + 2)}
+            | node
+        }
+
     def _memory(self, value: Any, path: str) -> Memory:
         try:
             if not self._arrays:
@@ -214,7 +250,7 @@ def _key_nodes(value: Any, keys: list[Any], path: str, depth: int) -> list[Any]:
     what = "key " if isinstance(value, dict) else ""
     nodes = [encoder.node(key, f"{path}: {what}{shown(key)}", "", depth) for key in keys]
     try:
-        count = len(set(checked_keys([_decode(node, False) for node in nodes])))
+        count = len(set(checked_keys([decode_node(node, False) for node in nodes])))
     except (ValueError, TypeError) as error:
         raise refusal(value, path, f"no restore could read its keys: {error}") from None
     if count != len(keys):
@@ -229,10 +265,6 @@ def _leaf(value: Any, stored: str, memory: Memory) -> Any:
     return {tag if tag == "!torch" else "!array": [stored, memory.element]}
 
 
-class _UnknownTagError(ValueError):
-    """A tag that no version up to this one writes."""
-
-
 def _nesting(node: Any) -> int:
     """Returns the nesting depth of a leaf's node."""
     if not isinstance(node, (dict, list)):
@@ -243,81 +275,3 @@ def _nesting(node: Any) -> int:
 
 def _name_of(key: Any) -> str:
     return key if isinstance(key, str) else str(key)
-
-
-def _tensor_node(tag: str, body: Any) -> TensorNode:
-    if tag in ("!scalar", "!slice"):
-        ((inner, name),) = body.items()
-        node = _tensor_node(inner, name)
-        if node.is_slice or node.is_scalar or (tag == "!scalar" and node.is_torch):
-            raise ValueError(f"no {inner} in {tag}")
-        return replace(node, is_scalar=tag == "!scalar", is_slice=tag == "!slice")
-    name, element = (body, None) if tag != "!array" and isinstance(body, str) else body
-    if (
-        type(name) is not str
-        or not isinstance(element, str | None)
-        or (tag == "!tensor" and element)
-    ):
-        raise ValueError(f"{tag} of no tensor")
-    return TensorNode(name, tag == "!torch", element)
-
-
-def _untag(tag: str, body: Any, arrays: bool) -> Any:
-    if tag in LEAVES:
-        return LEAVES[tag](body)
-    if tag in ("!tensor", "!torch", "!array", "!scalar", "!slice"):
-        if not arrays:
-            raise ValueError("a tensor where none can be")
-        return _tensor_node(tag, body)
-    if is_mapping_tag(tag):
-        return unwrap_mapping(tag, body, lambda node: _decode(node, arrays))
-    if tag == "!enum":
-        return _decode(body, arrays)  # the value in memory has the enum's class
-    if tag not in ("!tuple", "!set", "!frozenset", "!dict"):
-        raise _UnknownTagError(f"the tag {tag} is unknown: a later version has written it")
-    if not isinstance(body, list):
-        raise ValueError(f"no list in {tag}")
-    if tag == "!tuple":
-        return tuple(_decode(item, arrays) for item in body)
-    if tag in ("!set", "!frozenset"):
-        items = checked_keys([_decode(item, False) for item in body])
-        return set(items) if tag == "!set" else frozenset(items)
-    keys = checked_keys([_decode(key, False) for key, _ in body])
-    made = {key: _decode(item, arrays) for key, (_, item) in zip(keys, body, strict=True)}
-    if len(made) != len(body):
-        raise ValueError("a duplicate key")
-    return made
-
-
-def _decode(node: Any, arrays: bool) -> Any:
-    if isinstance(node, list):
-        return [_decode(item, arrays) for item in node]
-    if not isinstance(node, dict):
-        return node
-    if len(node) == 1:
-        ((tag, body),) = node.items()
-        if tag.startswith("!"):
-            return _untag(tag, body, arrays)
-    return {key: _decode(item, arrays) for key, item in node.items()}
-
-
-def manifest_path(checkpoint: OpenCheckpoint) -> str:
-    """Returns the path of a checkpoint's manifest."""
-    return os.path.join(checkpoint.directory, "manifest.json")  # noqa: PTH118 (a string, as others)
-
-
-def decode_tree(text: str, what: str, path: str, *, arrays: bool = True) -> Any:
-    """Decodes the tree of a JSON text in the manifest ``path``, with a TensorNode per tensor.
-
-    Raises:
-        CorruptError: The text is invalid, or has tensors without ``arrays``; names ``what``.
-        ValueError: It has a tag that this version does not know. That is not damage, for which an
-            older checkpoint would be used.
-    """
-    try:
-        return _decode(json.loads(text), arrays)
-    except _UnknownTagError as error:
-        raise ValueError(f"{path}: {what}: {error}") from None
-    except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as error:
-        reason = f"{type(error).__name__}: {error}"
-        raise corrupt_error(f"{path}: {what}: no state tree: {reason}", path, 0) from None

@@ -22,8 +22,9 @@ from stoker._checkpoint.foreign.dcp_metadata import RefusedPickleError
 from stoker._checkpoint.foreign.torch_files import import_torch, load_dcp, load_pt, save_pt
 from stoker._checkpoint.memory import UnsupportedValueError, memory_of, new_tensor
 from stoker._checkpoint.names import why_no_name
+from stoker._checkpoint.nodes import TensorNode, decode_tree, manifest_path
 from stoker._checkpoint.ranks import Differs, identity_in, tree_of_all
-from stoker._checkpoint.tree import TensorNode, decode_tree, manifest_path
+from stoker._checkpoint.trainable import Trainable
 from stoker._checkpoint.values import parts_of, with_parts
 from stoker._common.command_line import (
     EXIT_FAILED,
@@ -141,6 +142,8 @@ class _Reader:
         if isinstance(node, TensorNode):
             made = self.tensor(node.name, node.element, path)
             return made.item() if node.is_scalar else made
+        if isinstance(node, Trainable):
+            return self.tree(node["state"], path)
         parts = parts_of(node)
         if parts is None:
             return node
