@@ -136,7 +136,7 @@ def test_several_ranks_restore_from_a_directory_that_is_read_only(open_dir: Path
 def test_several_ranks_restore_from_a_full_disk(tmp_path: Path) -> None:
     folder = tmp_path / "disk"
     folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "stoker-test", folder]
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "stoker-test", str(folder)]
     subprocess.run(mount, check=True)
     try:
         save_steps(folder / "c", 1, 2)
