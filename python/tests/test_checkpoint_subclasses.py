@@ -199,7 +199,7 @@ def content(value: Any) -> Any:
         torch.arange(5, dtype=torch.uint8),
         torch.empty(0, dtype=torch.uint8),
     ],
-    ids=str,
+    ids=["bytes", "stream", "empty stream", "tensor", "empty tensor"],
 )
 def test_the_extra_state_of_a_module_is_handed_back(tmp_path: Path, saved: Any) -> None:
     now: list[Any] = [saved, None, b"", io.BytesIO(b"x"), torch.zeros(9, dtype=torch.uint8)]
