@@ -166,7 +166,7 @@ def test_what_one_rank_cannot_ask_for_is_refused_on_both_at_once(tmp_path: Path,
     body = f"""
 attempt(saver.save, 1, state={{"a": a}})
 for step, wrong in (
-    ("latest", {{"strict": True}}),
+    ("latest", {{"assign": True}}),
     ("latest", {{"keep_last": 3}}),
     ("latest", {{"allow": {{"tail"}}}}),
     ("latest", {{"allow": "tail"}}),
@@ -184,7 +184,7 @@ attempt(saver.restore, state={{"a": a}})
 """
     both = _on_two(tmp_path, body)
     messages = [
-        "ValueError: strict: no name for a tree",
+        "ValueError: assign: no name for a tree",
         "ValueError: keep_last: no name for a tree",
         "ValueError: allow= is about the loader",
         "TypeError: allow is a set of names",

@@ -81,6 +81,7 @@ def test_every_name_on_the_pages_exists(page: Path) -> None:
     assert names
     assert [name for name in names if not hasattr(stoker, name)] == []
     settings = set(inspect.signature(stoker.Loader).parameters)
+    settings |= set(inspect.signature(stoker.Mixture).parameters)
     for method in (stoker.Loader.load_state_dict, stoker.Loader.steps, stoker.Checkpointer.restore):
         settings |= set(inspect.signature(method).parameters)
     assert set(re.findall(r"`(\w+)=", text)) - settings == set()

@@ -183,7 +183,6 @@ class Checkpointer(Listing):
         with self._writer.turns.take():
             with self._writer.refusing(step):
                 check_named("save(step, model=model)", step, unnamed)
-                check_any(trees, loader)
                 number = step_number(step)
                 check_loader(loader, "state_dict")
                 check_names(trees, SETTINGS)
@@ -200,6 +199,7 @@ class Checkpointer(Listing):
                     cursor = encoder.encode(loader.state_dict(), "loader")
                 note = TreeEncoder(arrays=False).encode(extra, "extra")
                 numbers = numbers_of(reference)
+                check_any(trees, loader)
             self._empty.tell(number, trees)
             if self._ranks.rank == 0:
                 self._steps.saved(number)
