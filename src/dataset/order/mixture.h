@@ -2,8 +2,8 @@
 /// An order over several datasets, by weight. docs/formats/order.md defines it.
 ///
 /// Positions run in cycles of kMixtureSlots slots. Each dataset owns a share of the slots, exact in
-/// every cycle; the slots of a cycle are permuted. A cycle with n slots of a dataset uses the next n
-/// positions of its own order, in any order: over whole cycles a dataset is used evenly.
+/// every cycle; the slots of a cycle are permuted. A cycle with n slots of a dataset uses the next
+/// n positions of its own order, in any order: over whole cycles a dataset is used evenly.
 #pragma once
 
 #include <cstdint>
