@@ -109,7 +109,7 @@ class SaveRoundsTest : public ::testing::TestWithParam<std::uint32_t> {
   }
   /// All ranks make the same calls again.
   void expect_in_step() {
-    for (const std::uint64_t step : {1000, 1001, 1002}) expect_go(call_all(everywhere(step)));
+    for (const std::uint64_t step : {1000U, 1001U, 1002U}) expect_go(call_all(everywhere(step)));
   }
   std::uint32_t last() const { return GetParam() - 1; }
 
@@ -120,14 +120,14 @@ class SaveRoundsTest : public ::testing::TestWithParam<std::uint32_t> {
 
 TEST_P(SaveRoundsTest, a_call_that_rank_0_makes_alone_fails_alone) {
   expect_go(call_all(everywhere(1)));
-  for (const std::uint64_t step : {25, 26})
+  for (const std::uint64_t step : {25U, 26U})
     expect_failed(call(0, step, at_once()), "rank " + std::string(GetParam() == 2 ? "1 " : ""));
   expect_in_step();
 }
 
 TEST_P(SaveRoundsTest, a_call_that_another_rank_makes_alone_fails_alone) {
   expect_go(call_all(everywhere(1)));
-  for (const std::uint64_t step : {25, 26}) {
+  for (const std::uint64_t step : {25U, 26U}) {
     const Result<Agreed> alone = call(last(), step, at_once());
     EXPECT_NE(alone.status().message().find("rank 0 did not answer in time"),
               std::string_view::npos);
