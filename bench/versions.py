@@ -65,6 +65,7 @@ class Checkpoints:
     def run(self) -> Answer:
         """Saves, and restores what was saved, cold and warm."""
         answer = self.save()
+        self.saver.wait()  # for the removal of the last checkpoint
         data.evict(self.folder)
         return answer | self.restore("P12 cold") | self.restore("P12 warm")
 
