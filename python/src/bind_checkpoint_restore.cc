@@ -3,12 +3,15 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 
+#include <algorithm>
 #include <exception>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "bind.h"
 #include "checkpoint/restore/restore_agreement.h"
@@ -24,11 +27,23 @@ namespace stoker::python {
 namespace {
 
 /// A failed attempt, from Python: "damaged", "gone" or "failed", the message, details for the other
-/// ranks, and whether the caller's own code failed.
+/// ranks, and whether the caller's own code failed. Or "lacks", for a check that has succeeded,
+/// with lines separated by a zero byte as the message.
 using Report = std::tuple<std::string, std::string, std::string, bool>;
+
+std::vector<std::string> lines_of(std::string_view text) {
+  std::vector<std::string> lines;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\0'), text.size());
+    lines.emplace_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return lines;
+}
 
 RestoreReport report_of(const Report& report) {
   const auto& [kind, message, detail, is_callers] = report;
+  if (kind == "lacks") return {.lacks = lines_of(message)};
   Code code = Code::invalid_argument;
   if (kind == "damaged") code = Code::corrupt;
   if (kind == "gone") code = Code::not_found;

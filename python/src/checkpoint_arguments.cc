@@ -40,7 +40,8 @@ std::vector<SaveTensor> save_tensors_of(const nb::list& tensors) {
                    .global_shape = is_slice ? nb::cast<Numbers>(nb::object(box[1])) : Numbers(),
                    .offsets = is_slice ? nb::cast<Numbers>(nb::object(box[0])) : Numbers(),
                    .data = address_of(tensor[3]),
-                   .strides_bytes = strides_of(tensor[4])});
+                   .strides_bytes = strides_of(tensor[4]),
+                   .is_per_rank = nb::cast<bool>(tensor[6])});
   }
   return out;
 }

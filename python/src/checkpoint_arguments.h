@@ -12,8 +12,9 @@
 
 namespace stoker::python {
 
-/// Converts tuples (name, type, shape, address, strides or None, and None or for a slice its
-/// offsets in the tensor and the tensor's shape), as made by python/stoker/_checkpoint/writer.py.
+/// Converts tuples (name, type, shape, address, strides or None, None or for a slice its offsets in
+/// the tensor and the tensor's shape, and whether it belongs to this rank alone), as made by
+/// python/stoker/_checkpoint/writer.py.
 /// The memory at the address must stay valid while the result is used.
 std::vector<SaveTensor> save_tensors_of(const nanobind::list& tensors);
 

@@ -23,6 +23,7 @@ from stoker._checkpoint.job import JobConflict
 from stoker._checkpoint.late import LateError
 from stoker._checkpoint.load import LazyTensor, Loaded, load
 from stoker._checkpoint.pending import Pending
+from stoker._checkpoint.per_rank import PerRank
 from stoker._checkpoint.restored import ReferenceMismatch, Restored
 from stoker._checkpoint.slice import Slice
 from stoker._dataset.columns import RaggedColumn
@@ -71,6 +72,7 @@ __all__ = [
     "PackReport",
     "Pad",
     "Pending",
+    "PerRank",
     "Preemption",
     "Profile",
     "Ragged",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
@@ -22,6 +23,8 @@ WriteTar: TypeAlias = Callable[[Path, Mapping[str, Mapping[str, bytes]]], Path]
 VisibleFiles: TypeAlias = Callable[[Path], dict[str, bytes]]
 PackUntilKilled: TypeAlias = Callable[..., None]
 Start: TypeAlias = Callable[..., "subprocess.Popen[str]"]
+Ranks: TypeAlias = Callable[..., "contextlib.AbstractContextManager[Any]"]
+OnAll: TypeAlias = Callable[..., "list[Any]"]
 
 # A shell's background jobs ignore Ctrl-C, and so would the processes that tests send it to.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -154,3 +157,82 @@ def pack_until_killed() -> PackUntilKilled:
         assert ran.returncode == -9, ran.stderr
 
     return pack
+
+
+# A rank obeys lines of Python on stdin, and answers each with a line: what `result` is then, or the
+# exception.
+_RANK = r"""
+import json, os, sys
+import numpy as np
+import stoker
+from stoker._checkpoint import checkpointer as _checkpointer
+
+folder, rank, world, settings = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
+saver = stoker.Checkpointer(folder, rank=rank, world_size=world, **json.loads(settings))
+state = {"w": np.arange(4.0) + 10 * rank, "name": f"r{rank}"}
+space = {"saver": saver, "np": np, "stoker": stoker, "rank": rank, "world": world, "state": state,
+         "_checkpointer": _checkpointer}
+for line in sys.stdin:
+    try:
+        space["result"] = None
+        exec(json.loads(line), space)
+        print(json.dumps({"result": space["result"]}), flush=True)
+    except Exception as error:
+        print(json.dumps({"error": f"{type(error).__name__}: {error}"}), flush=True)
+"""
+
+
+class Rank:
+    """A process. What is told to several ranks is told before any of them is heard."""
+
+    def __init__(self, folder: Path, rank: int, world: int, settings: dict[str, Any]) -> None:
+        command = [sys.executable, "-c", _RANK, str(folder), str(rank), str(world)]
+        self.process = subprocess.Popen(
+            [*command, json.dumps(settings)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def tell(self, program: str) -> None:
+        """Lets it run a program."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps(program) + "\n")
+        self.process.stdin.flush()
+
+    def hear(self) -> Any:
+        """What `result` was, or the error."""
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        assert line, "the rank has ended"
+        said = json.loads(line)
+        return said["error"] if "error" in said else said["result"]
+
+
+@contextlib.contextmanager
+def _ranks(folder: Path, world: int, count: int | None = None, **settings: Any) -> Iterator[Any]:
+    started = [Rank(folder, r, world, settings) for r in range(world if count is None else count)]
+    try:
+        yield started
+    finally:
+        for rank in started:
+            rank.process.kill()
+            rank.process.communicate()
+
+
+def _on_all(group: list[Rank], program: str) -> list[Any]:
+    for rank in group:
+        rank.tell(program)
+    return [rank.hear() for rank in group]
+
+
+@pytest.fixture
+def ranks() -> Ranks:
+    """Starts processes that are ranks; they end with the context."""
+    return _ranks
+
+
+@pytest.fixture
+def on_all() -> OnAll:
+    """Has ranks run a program, all before any of them is heard; returns what they say."""
+    return _on_all

@@ -139,6 +139,20 @@ with stoker.Checkpointer(sys.argv[1], rank=int(sys.argv[2]), world_size=2) as sa
     assert json.loads(ran.stdout)["left_out"] == []
     found = stoker.load(tmp_path / "out" / "model.safetensors")
     assert {name: tensor[...].tolist() for name, tensor in found.items()} == {"w": [0, 1, 2]}
+    chosen = export(tmp_path / "run", tmp_path / "chosen", "--only", "model.", "--strip", "model.")
+    assert chosen.returncode == 0, chosen.stderr
+
+
+def test_an_export_of_what_each_rank_has_says_how_to_choose(tmp_path: Path) -> None:
+    program = """
+import sys, numpy as np, stoker
+rank = int(sys.argv[2])
+with stoker.Checkpointer(sys.argv[1], rank=rank, world_size=2) as saver:
+    saver.save(1, model={"w": np.arange(3.0) + rank}).wait()
+"""
+    folder = str(tmp_path / "run")
+    ranks = [subprocess.Popen([sys.executable, "-c", program, folder, str(r)]) for r in (0, 1)]
+    assert [rank.wait(timeout=120) for rank in ranks] == [0, 0]
     refused = export(tmp_path / "run", tmp_path / "no", "--only", "model.", "--strip", "model.")
     advice = '--only "rank-00000.model." --strip "rank-00000.model.", or --hf for the model'
     assert f"Each rank has saved its own: give {advice}" in refused.stderr

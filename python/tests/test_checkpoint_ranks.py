@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import collections
-import contextlib
 import json
 import os
 import shutil
 import signal
-import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,73 +17,6 @@ import stoker
 from stoker._checkpoint import together as _checkpoint_together
 from stoker._checkpoint.ranks import Differs, tree_of_all
 
-# A rank obeys lines of Python on stdin, and answers each with a line: what `result` is then, or the
-# exception.
-_RANK = r"""
-import json, os, sys
-import numpy as np
-import stoker
-from stoker._checkpoint import checkpointer as _checkpointer
-
-folder, rank, world, settings = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
-saver = stoker.Checkpointer(folder, rank=rank, world_size=world, **json.loads(settings))
-state = {"w": np.arange(4.0) + 10 * rank, "name": f"r{rank}"}
-space = {"saver": saver, "np": np, "stoker": stoker, "rank": rank, "world": world, "state": state,
-         "_checkpointer": _checkpointer}
-for line in sys.stdin:
-    try:
-        space["result"] = None
-        exec(json.loads(line), space)
-        print(json.dumps({"result": space["result"]}), flush=True)
-    except Exception as error:
-        print(json.dumps({"error": f"{type(error).__name__}: {error}"}), flush=True)
-"""
-
-
-class Rank:
-    """A process. What is told to several ranks is told before any of them is heard."""
-
-    def __init__(self, folder: Path, rank: int, world: int, settings: dict[str, Any]) -> None:
-        command = [sys.executable, "-c", _RANK, str(folder), str(rank), str(world)]
-        self.process = subprocess.Popen(
-            [*command, json.dumps(settings)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-
-    def tell(self, program: str) -> None:
-        """Lets it run a program."""
-        assert self.process.stdin is not None
-        self.process.stdin.write(json.dumps(program) + "\n")
-        self.process.stdin.flush()
-
-    def hear(self) -> Any:
-        """What `result` was, or the error."""
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        assert line, "the rank has ended"
-        said = json.loads(line)
-        return said["error"] if "error" in said else said["result"]
-
-
-@contextlib.contextmanager
-def ranks(folder: Path, world: int, count: int | None = None, **settings: Any) -> Iterator[Any]:
-    started = [Rank(folder, r, world, settings) for r in range(world if count is None else count)]
-    try:
-        yield started
-    finally:
-        for rank in started:
-            rank.process.kill()
-            rank.process.communicate()
-
-
-def on_all(group: list[Rank], program: str) -> list[Any]:
-    for rank in group:
-        rank.tell(program)
-    return [rank.hear() for rank in group]
-
-
 _SAVE = "result = saver.save({0}, state=state).wait()"
 _RESTORE = """
 found = {"w": np.zeros(4), "name": ""}
@@ -97,7 +26,9 @@ result = [done, found["w"].tolist(), found["name"], done.skipped, done.world_siz
 
 
 @pytest.mark.parametrize("world", [2, 3])
-def test_every_rank_gets_back_what_it_has_saved(tmp_path: Path, world: int) -> None:
+def test_every_rank_gets_back_what_it_has_saved(
+    tmp_path: Path, world: int, ranks: Any, on_all: Any
+) -> None:
     with ranks(tmp_path, world) as group:
         for step in (1, 2):
             assert on_all(group, _SAVE.format(step)) == [True] * world
@@ -114,7 +45,9 @@ def test_every_rank_gets_back_what_it_has_saved(tmp_path: Path, world: int) -> N
     assert loaded["rank-00001.state.w"][...].tolist() == [11, 12, 13, 14]
 
 
-def test_a_new_run_hears_nothing_of_the_one_that_was_killed(tmp_path: Path) -> None:
+def test_a_new_run_hears_nothing_of_the_one_that_was_killed(
+    tmp_path: Path, ranks: Any, on_all: Any
+) -> None:
     with ranks(tmp_path, 2) as group:
         assert on_all(group, _SAVE.format(1)) == [True, True]
     assert len(list(tmp_path.glob(".meeting-*"))) == 1, "its messages are still there"
@@ -126,7 +59,9 @@ def test_a_new_run_hears_nothing_of_the_one_that_was_killed(tmp_path: Path) -> N
     assert not list(tmp_path.glob("owner-*"))
 
 
-def test_a_missing_rank_is_named_on_every_other_one(tmp_path: Path) -> None:
+def test_a_missing_rank_is_named_on_every_other_one(
+    tmp_path: Path, ranks: Any, on_all: Any
+) -> None:
     with ranks(tmp_path, 3, count=2, deadline=2) as group:
         on_all(group, "pass")  # both have started
         for answer in on_all(group, _SAVE.format(1)):
@@ -138,7 +73,9 @@ def test_a_missing_rank_is_named_on_every_other_one(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("step-*"))
 
 
-def test_a_rank_that_is_killed_between_saves_fails_the_next_one(tmp_path: Path) -> None:
+def test_a_rank_that_is_killed_between_saves_fails_the_next_one(
+    tmp_path: Path, ranks: Any, on_all: Any
+) -> None:
     with ranks(tmp_path, 3) as group:  # with half an hour as the deadline: nobody waits for it
         assert on_all(group, _SAVE.format(1)) == [True] * 3
         group[2].process.send_signal(signal.SIGKILL)
@@ -165,7 +102,7 @@ except stoker.CorruptError as error:
 @pytest.mark.parametrize("victim", [0, 1])
 @pytest.mark.parametrize("point", ["written", "part_written"])
 def test_a_rank_killed_within_a_save_leaves_the_one_before(
-    tmp_path: Path, victim: int, point: str
+    tmp_path: Path, victim: int, point: str, ranks: Any, on_all: Any
 ) -> None:
     with ranks(tmp_path, 2, deadline=2) as group:
         assert on_all(group, _SAVE.format(1)) == [True, True]
@@ -188,7 +125,9 @@ def test_a_rank_killed_within_a_save_leaves_the_one_before(
         assert on_all(group, _SAVE.format(2)) == [True, True]
 
 
-def test_what_one_rank_cannot_save_is_refused_on_all_at_once(tmp_path: Path) -> None:
+def test_what_one_rank_cannot_save_is_refused_on_all_at_once(
+    tmp_path: Path, ranks: Any, on_all: Any
+) -> None:
     with ranks(tmp_path, 2) as group:  # by the default deadline this would take half an hour
         answers = on_all(group, "saver.save(1, state={'bad': range(1)} if rank else state)")
         assert answers[1].startswith("TypeError: state['bad']: object of type range can't be saved")
@@ -199,7 +138,9 @@ def test_what_one_rank_cannot_save_is_refused_on_all_at_once(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("alone", [0, 1])
-def test_a_call_that_one_rank_makes_alone_fails_no_later_one(tmp_path: Path, alone: int) -> None:
+def test_a_call_that_one_rank_makes_alone_fails_no_later_one(
+    tmp_path: Path, alone: int, ranks: Any, on_all: Any
+) -> None:
     with ranks(tmp_path, 2, deadline=4) as group:
         assert on_all(group, _SAVE.format(1)) == [True, True]
         group[alone].tell("saver.save(25, state=state)")
@@ -219,7 +160,9 @@ def test_an_error_of_another_rank_is_of_the_same_kind(error: Exception) -> None:
     assert getattr(told, "errno", None) == getattr(error, "errno", None)
 
 
-def test_damage_that_one_rank_finds_makes_all_of_them_go_back(tmp_path: Path) -> None:
+def test_damage_that_one_rank_finds_makes_all_of_them_go_back(
+    tmp_path: Path, ranks: Any, on_all: Any
+) -> None:
     with ranks(tmp_path, 2, dedup=False) as group:
         for step in (1, 2):
             assert on_all(group, _SAVE.format(step)) == [True, True]
@@ -244,7 +187,7 @@ def test_damage_that_one_rank_finds_makes_all_of_them_go_back(tmp_path: Path) ->
         assert "ValueError: state['w']: float64 (5,), but float64 (4,)" in answers[1]
 
 
-def test_nothing_to_restore_is_none_everywhere(tmp_path: Path) -> None:
+def test_nothing_to_restore_is_none_everywhere(tmp_path: Path, ranks: Any, on_all: Any) -> None:
     with ranks(tmp_path / "new", 2) as group:
         assert on_all(group, "result = saver.restore(state=state) is None") == [True, True]
 
@@ -259,7 +202,7 @@ empty = {"w": slice_of(np.zeros_like(rows[rank])), "lr": 0.0, "steps": []}
 """
 
 
-def test_slices_go_to_any_number_of_ranks(tmp_path: Path) -> None:
+def test_slices_go_to_any_number_of_ranks(tmp_path: Path, ranks: Any, on_all: Any) -> None:
     with ranks(tmp_path, 2) as group:
         on_all(group, _SLICED)
         assert on_all(group, "result = saver.save(1, state=tree).wait()") == [True, True]
@@ -285,7 +228,7 @@ result = [done, (empty["w"].array == rows[rank]).all().item(), empty["lr"], empt
         assert on_all(group, check) == [[3, True, 0.2, []]] * 2
 
 
-def test_more_ranks_than_rows_is_no_problem(tmp_path: Path) -> None:
+def test_more_ranks_than_rows_is_no_problem(tmp_path: Path, ranks: Any, on_all: Any) -> None:
     with ranks(tmp_path, 3) as group:
         program = """
 part = np.full((1 if rank == 1 else 0, 2), 5.0)
@@ -299,7 +242,9 @@ result = [saver.restore(state=stoker.Slice(part, (1, 2), (0, 0))), part.tolist()
         assert on_all(group, back) == [[1, []], [1, [[5.0, 5.0]]], [1, []]]
 
 
-def test_what_belongs_to_a_rank_is_not_given_to_another_number_of_them(tmp_path: Path) -> None:
+def test_what_belongs_to_a_rank_is_not_given_to_another_number_of_them(
+    tmp_path: Path, ranks: Any, on_all: Any
+) -> None:
     with ranks(tmp_path, 2) as group:
         on_all(group, "saver.save(1, state=state, same={'lr': 1}, mine={'seed': rank}).wait()")
         on_all(group, "saver.close()")
@@ -317,7 +262,9 @@ def test_what_belongs_to_a_rank_is_not_given_to_another_number_of_them(tmp_path:
             saver.restore(state={"w": np.zeros(4), "name": ""})
 
 
-def test_values_that_belong_to_a_rank_are_one_line_for_each_tree(tmp_path: Path) -> None:
+def test_values_that_belong_to_a_rank_are_one_line_for_each_tree(
+    tmp_path: Path, ranks: Any, on_all: Any
+) -> None:
     with ranks(tmp_path, 2) as group:
         on_all(group, "rng = [[rank, i] for i in range(600)]")
         on_all(group, "saver.save(1, w={'w': rank, 'z': 0}, rng=rng, one={'n': 1 - rank}).wait()")
@@ -346,7 +293,9 @@ state = {"model": {"w": rng.standard_normal((40, 50)), "b": rng.standard_normal(
 
 
 @pytest.mark.parametrize("world", [1, 3])
-def test_what_all_ranks_have_equal_goes_to_any_number_of_them(tmp_path: Path, world: int) -> None:
+def test_what_all_ranks_have_equal_goes_to_any_number_of_them(
+    tmp_path: Path, world: int, ranks: Any, on_all: Any
+) -> None:
     with ranks(tmp_path, 2) as group:
         on_all(group, _REPLICATED)
         on_all(group, "saver.save(1, state=state, mine={'seed': np.arange(3) + rank}).wait()")
@@ -367,7 +316,9 @@ def test_what_all_ranks_have_equal_goes_to_any_number_of_them(tmp_path: Path, wo
             assert "mine['seed']: each of the 2 ranks has saved another value" in answer
 
 
-def test_equal_bytes_of_another_type_are_not_the_same_tensor(tmp_path: Path) -> None:
+def test_equal_bytes_of_another_type_are_not_the_same_tensor(
+    tmp_path: Path, ranks: Any, on_all: Any
+) -> None:
     with ranks(tmp_path, 2) as group:
         on_all(group, "state = {'w': np.zeros(4, [np.int64, np.float64][rank])}")
         on_all(group, _SAVE.format(1))
@@ -384,7 +335,9 @@ _PAIRS = """[
 ]"""
 
 
-def test_values_are_the_same_on_all_ranks_if_type_and_bits_are(tmp_path: Path) -> None:
+def test_values_are_the_same_on_all_ranks_if_type_and_bits_are(
+    tmp_path: Path, ranks: Any, on_all: Any
+) -> None:
     with ranks(tmp_path, 2) as group:
         on_all(group, f"pairs = {_PAIRS}")
         on_all(group, "own = {f'own{i}': [pair[rank]] for i, pair in enumerate(pairs)}")
@@ -402,7 +355,9 @@ def test_values_are_the_same_on_all_ranks_if_type_and_bits_are(tmp_path: Path) -
                 saver.restore(**own)
 
 
-def test_slices_that_overlap_or_lie_outside_are_refused(tmp_path: Path) -> None:
+def test_slices_that_overlap_or_lie_outside_are_refused(
+    tmp_path: Path, ranks: Any, on_all: Any
+) -> None:
     with pytest.raises(ValueError, match=r"\(2, 3\) at \(6, 0\) is not inside \(7, 3\)"):
         stoker.Slice(np.zeros((2, 3)), (7, 3), (6, 0))
     with pytest.raises(ValueError, match="1, 2 and 1 dimensions"):
@@ -420,7 +375,9 @@ def test_slices_that_overlap_or_lie_outside_are_refused(tmp_path: Path) -> None:
         assert on_all(group, "result = saver.steps()") == [[], []]
 
 
-def test_an_error_that_every_rank_was_told_does_not_cost_the_next_save(tmp_path: Path) -> None:
+def test_an_error_that_every_rank_was_told_does_not_cost_the_next_save(
+    tmp_path: Path, ranks: Any, on_all: Any
+) -> None:
     def lose_staging() -> None:
         (owner,) = tmp_path.glob("owner-*")
         shutil.rmtree(owner)
@@ -456,7 +413,7 @@ def test_ranks_are_found_as_a_loader_finds_them(
         stoker.Checkpointer(tmp_path, rank=0)
 
 
-def test_ctrl_c_ends_the_wait_for_other_ranks(tmp_path: Path) -> None:
+def test_ctrl_c_ends_the_wait_for_other_ranks(tmp_path: Path, ranks: Any) -> None:
     with ranks(tmp_path, 2, count=1) as (rank,):
         rank.tell(
             "try:\n  print('\"waiting\"', flush=True); saver.save(1, state=state)\n"

@@ -12,7 +12,7 @@ from stoker._checkpoint.fit import TreeFit
 from stoker._checkpoint.modules import is_parts
 from stoker._checkpoint.nodes import TensorNode, decode_tree, manifest_path
 from stoker._checkpoint.parameters import ParameterNames
-from stoker._checkpoint.ranks import Differs, identity_in, tree_of_all
+from stoker._checkpoint.ranks import Differs, identity_in, states_of, tree_of_all
 from stoker._checkpoint.restored import Restored
 from stoker._checkpoint.rng import RngStates, check_rng, load_rng, rng_of
 from stoker._checkpoint.settings import check_loader
@@ -67,28 +67,24 @@ class Wanted:
 def _saved_trees(
     checkpoint: _native.OpenCheckpoint, manifest: str, wanted: dict[str, Any], ranks: Ranks
 ) -> dict[str, Any]:
-    """Returns the saved trees by name; None for those that are not wanted.
-
-    If another number of ranks saved the checkpoint, returns what their trees have in common.
-    """
-    state = checkpoint.state
-    if len(state) == ranks.world_size:
-        state = state[ranks.rank : ranks.rank + 1]  # a rank needs only its own
-    trees = [decode_tree(tree, "state", manifest) for tree in state]
+    """Returns the saved trees by name; None for those that are not wanted."""
+    trees = states_of(checkpoint, manifest)
     if not all(isinstance(tree, dict) and all(type(key) is str for key in tree) for tree in trees):
         raise corrupt_error(f"{manifest}: state: not trees by name", manifest, 0)
+    is_own = len(trees) == ranks.world_size
     identity = identity_in(checkpoint)
     saved: dict[str, Any] = {name: None for tree in trees[:1] for name in tree}
     for name, have in wanted.items():
         if name not in saved:
             continue
         copies = [tree[name] for tree in trees if name in tree]
-        complete = len(copies) == len(trees)
-        if complete and isinstance(have, RngStates):
-            is_own = len(checkpoint.state) == ranks.world_size
-            saved[name] = copies[0] if is_own else rng_of(copies, ranks.rank)
+        if len(copies) < len(trees):
+            own = trees[ranks.rank].get(name) if is_own else None
+            saved[name] = Differs(len(trees)) if own is None else own
+        elif isinstance(have, RngStates):
+            saved[name] = copies[ranks.rank] if is_own else rng_of(copies, ranks.rank)
         else:
-            saved[name] = tree_of_all(copies, identity) if complete else Differs(len(trees))
+            saved[name] = tree_of_all(copies, identity, ranks.rank if is_own else None)
     return saved
 
 
@@ -115,6 +111,7 @@ class Attempt:
             is_strict=wanted.is_strict,
             is_staged=wanted.is_staged,
             device=wanted.device,
+            is_one_of=ranks.world_size > 1,
         )
         fixed = []
         for name, have in wanted.trees.items():
@@ -153,6 +150,11 @@ class Attempt:
             self._fit.check(self._cursor, None, "loader")
         self._fit.raise_misfits()
         self._check_cursor(wanted.loader)
+
+    @property
+    def lacking(self) -> list[str]:
+        """Lines about names that were saved and are not in memory: other ranks may have them."""
+        return self._fit.misfits.lacking
 
     def _check_rng(self, name: str, source: str) -> None:
         why = check_rng(self._saved[name], source)

@@ -21,7 +21,6 @@ from stoker._checkpoint.names import EmptyTrees, check_any, check_named, check_n
 from stoker._checkpoint.parameters import ParameterNames
 from stoker._checkpoint.pending import Pending
 from stoker._checkpoint.place import refuse_place
-from stoker._checkpoint.ranks import own_prefix
 from stoker._checkpoint.restored import Restored, StepWatch, check_reference
 from stoker._checkpoint.rng import with_rng
 from stoker._checkpoint.settings import (
@@ -187,11 +186,7 @@ class Checkpointer(Listing):
                 check_loader(loader, "state_dict")
                 check_names(trees, SETTINGS)
                 names = ParameterNames(trees)
-                encoder = TreeEncoder(
-                    prefix=own_prefix(self._ranks),
-                    parameters=names,
-                    is_trainable_only=check_only(only),
-                )
+                encoder = TreeEncoder(parameters=names, is_trainable_only=check_only(only))
                 keyed = {name: names.keyed(tree, name) for name, tree in trees.items()}
                 state = encoder.encode_all(with_rng(keyed))
                 cursor = "null"

@@ -16,6 +16,7 @@ from stoker._checkpoint.containers import (
     refill,
     try_refill,
 )
+from stoker._checkpoint.distributed import is_distributed, part_on_this_rank
 from stoker._checkpoint.fit_tensors import Misfit, TensorFit
 from stoker._checkpoint.flattened import (
     Flattened,
@@ -24,12 +25,14 @@ from stoker._checkpoint.flattened import (
     is_flattenable,
 )
 from stoker._checkpoint.kinds import CONTAINERS, family_of, item_at, kind_of
+from stoker._checkpoint.memory import UnsupportedValueError
 from stoker._checkpoint.misfits import Misfits
 from stoker._checkpoint.modules import is_parts
 from stoker._checkpoint.nodes import TensorNode, decode_tree
 from stoker._checkpoint.object_fit import ObjectFit
 from stoker._checkpoint.objects import is_module
 from stoker._checkpoint.parameters import ParameterNames
+from stoker._checkpoint.per_rank import PerRank
 from stoker._checkpoint.prefix import prefix_hint
 from stoker._checkpoint.ranks import Differs
 from stoker._checkpoint.slice import Slice
@@ -53,7 +56,7 @@ class TreeFit:
 
     ``is_strict``: names that were not saved are misfits; otherwise they keep their values.
     ``is_staged``: every array is filled by ``copy``, none while reading. ``device``: where tensors
-    of modules on meta get their memory.
+    of modules on meta get their memory. ``is_one_of``: other ranks restore other parts of modules.
     """
 
     def __init__(
@@ -65,11 +68,12 @@ class TreeFit:
         is_strict: bool = True,
         is_staged: bool = False,
         device: Any = None,
+        is_one_of: bool = False,
     ) -> None:
         self._source = source
         self._tensors = TensorFit(checkpoint, source, is_staged=is_staged)
         self._applied = Applied()
-        self._misfits = Misfits(source, is_strict=is_strict)
+        self._misfits = Misfits(source, is_strict=is_strict, is_one_of=is_one_of)
         self._kept: dict[int, list[Any]] = {}  # keys that were not saved, by the id of the dict
         self._objects = ObjectFit(self, self._tensors, self._misfits, source, parameters, device)
 
@@ -138,6 +142,8 @@ class TreeFit:
     def _check(self, saved: Any, have: Any, path: str, strict: bool) -> None:
         if isinstance(saved, (Differs, Unresolved)):
             self._check_new(saved, path)
+        elif isinstance(have, PerRank):
+            self._check(saved, have.value, path, strict)
         elif isinstance(have, enum.Enum):
             self._check_member(saved, have, path)
         elif not strict and family_of(saved) is not family_of(have):
@@ -150,6 +156,8 @@ class TreeFit:
             if not isinstance(saved, TensorNode) or not saved.is_array:
                 raise Misfit(f"{path}: a slice, but {kind_of(saved)} in {self._source}")
             self._tensors.fill_slice(saved, have, path)
+        elif is_distributed(have):
+            self._check_distributed(saved, have, path)
         elif is_flattenable(have):
             self._check_flattened(saved, have, path)
         elif isinstance(have, np.ndarray) or is_tensor(have):
@@ -233,6 +241,17 @@ class TreeFit:
         self._misfits.add_missing(path, missing)
         self.keep(have, missing)
 
+    def _check_distributed(self, saved: Any, have: Any, path: str) -> None:
+        if not isinstance(saved, TensorNode) or not saved.is_array:
+            raise Misfit(f"{path}: a tensor, but {kind_of(saved)} in {self._source}")
+        try:
+            part = part_on_this_rank(have)
+        except UnsupportedValueError as error:
+            raise Misfit(f"{path}: cannot be restored into: {error}") from None
+        fill = self._tensors.fill_slice if isinstance(part, Slice) else self._tensors.fill
+        fill(saved, part, path)
+        self._tensors.arrays[saved] = have
+
     def _check_flattened(self, saved: Any, have: Any, path: str) -> None:
         kind = type(have).__name__
         if not isinstance(saved, Flattened):
@@ -289,6 +308,9 @@ class TreeFit:
 
     def apply(self, saved: Any, have: Any) -> Any:
         """Returns the new value for ``have``: itself, changed, if it is mutable."""
+        if isinstance(have, PerRank):
+            have.value = self.apply(saved, have.value)
+            return have
         if isinstance(saved, TensorNode):
             return saved.value_of(self._tensors.arrays[saved])
         if isinstance(saved, Flattened):

@@ -80,6 +80,14 @@ class TensorFit:
         """Of a stored tensor; Misfit if it cannot be restored."""
         return self._find(node, path)[1]
 
+    def torch_type_of(self, node: TensorNode, path: str) -> tuple[Any, tuple[int, ...]]:
+        """Of a stored tensor: torch's type, None if it has none, and the shape."""
+        kind, shape = self._find(node, path)
+        try:
+            return new_tensor(kind, (), None if node.element is None else node.element).dtype, shape
+        except (UnsupportedValueError, ImportError):
+            return None, shape
+
     def _memory(self, have: Any, path: str) -> Memory:
         try:
             memory = memory_of(have)
@@ -125,7 +133,7 @@ class TensorFit:
 
     def make(self, node: TensorNode, path: str) -> None:
         """Reads into a new array: one per tensor, even if several places have it."""
-        if node.is_slice:
+        if node.is_slice and not node.is_torch:
             raise Misfit(f"{path}: a slice, which is restored into a stoker.Slice alone")
         kind, shape = self._find(node, path)
         element, made = self._made.get((node.name, node.is_torch), (node.element, None))

@@ -22,6 +22,7 @@ from stoker._checkpoint.memory import (
     new_array,
 )
 from stoker._checkpoint.nodes import TensorNode, decode_tree, manifest_path
+from stoker._checkpoint.ranks import identity_in, states_of, tree_of_all
 from stoker._checkpoint.settings import name_of
 from stoker._checkpoint.trainable import Trainable
 from stoker._checkpoint.values import parts_of, with_parts
@@ -317,8 +318,9 @@ def load(path: str | os.PathLike[str]) -> Loaded:
     loaded.reference = native.reference
     manifest = manifest_path(native)
     loaded.extra = decode_tree(native.extra, "extra", manifest, arrays=False)
-    trees = [decode_tree(tree, "state", manifest) for tree in native.state[:1]]
-    loaded.state = _with_tensors(trees[0] if trees else None, source, stored, tensors, "")
+    trees = states_of(native, manifest)
+    state = tree_of_all(trees, identity_in(native), own=0) if trees else None
+    loaded.state = _with_tensors(state, source, stored, tensors, "")
     return loaded
 
 

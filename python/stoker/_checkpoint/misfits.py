@@ -15,6 +15,8 @@ class Misfits:
 
     Attributes:
         is_strict: Whether missing and unexpected names do not fit. Otherwise they are listed.
+        lacking: Lines about saved names that are not in memory, if it is strict and other ranks may
+            have them: they do not fit if no rank has them.
         missing: Names in memory that were not saved, if it is not strict.
         unexpected: Saved names that are not in memory, if it is not strict.
 
@@ -22,12 +24,14 @@ class Misfits:
     differs, such as the state of a random generator, hundreds do.
     """
 
-    def __init__(self, source: str, *, is_strict: bool = True) -> None:
+    def __init__(self, source: str, *, is_strict: bool = True, is_one_of: bool = False) -> None:
         self._source = source
         self._lines: list[str] = []
         self._differing: dict[str, list[tuple[str, Differs]]] = {}  # by the name of the tree
         self._advice: list[str] = []
         self.is_strict = is_strict
+        self._is_one_of = is_one_of  # of several ranks
+        self.lacking: list[str] = []
         self.missing: list[str] = []
         self.unexpected: list[str] = []
 
@@ -38,12 +42,17 @@ class Misfits:
         else:
             self.missing += [f"{path}.{name}" for name in names]
 
-    def add_unexpected(self, path: str, names: Iterable[Any], why: str) -> None:
-        """Saved names that are not in memory."""
-        if self.is_strict:
-            self.add(*(f"{path}[{name!r}]: in {self._source}, but {why}" for name in names))
-        else:
+    def add_unexpected(self, path: str, names: Iterable[Any], why: str) -> bool:
+        """Saved names that are not in memory; returns whether they are misfits of this rank."""
+        if not self.is_strict:
             self.unexpected += [f"{path}.{name}" for name in names]
+            return False
+        lines = [f"{path}[{name!r}]: in {self._source}, but {why}" for name in names]
+        if self._is_one_of:
+            self.lacking += lines
+            return False
+        self.add(*lines)
+        return bool(lines)
 
     def __len__(self) -> int:
         return len(self._lines) + sum(map(len, self._differing.values()))

@@ -15,7 +15,7 @@ from stoker._checkpoint.misfits import Misfits
 from stoker._checkpoint.modules import collision, is_one
 from stoker._checkpoint.nodes import TensorNode
 from stoker._checkpoint.objects import is_module, is_optimizer, load_state, loads_as_torch
-from stoker._checkpoint.optimizer_fit import check_groups, check_shapes
+from stoker._checkpoint.optimizer_fit import check_groups, check_shapes, with_distributed
 from stoker._checkpoint.optimizer_names import numbered_state
 from stoker._checkpoint.parameters import ParameterNames
 from stoker._checkpoint.prefix import match_names, prefix_hint
@@ -88,12 +88,14 @@ class ObjectFit:
         made = numbered_state(saved, state, have, self._parameters, (path, self._source))
         self._misfits.add_missing(path, made.missing)
         why = "the optimizer does not have this parameter"
-        self._misfits.add_unexpected(path, made.unexpected, why)
-        if self._misfits.is_strict and (made.missing or made.unexpected):
+        is_refused = self._misfits.add_unexpected(path, made.unexpected, why)
+        if is_refused or (self._misfits.is_strict and made.missing):
             return
         check_groups(made.state, state, path, type(have).__name__, self._source)
         check_shapes(made, have, path, self._tensors.shape_of, self._source)
         # An optimizer has no state before its first step, and a rewound one has too much.
+        state = with_distributed(made.state, state, have, self._tensors.torch_type_of)
+        self._states[id(have)] = state, path
         self._trees.check(made.state, state, path, strict=False)
         self._renamed[id(saved), id(have)] = made.state
 
@@ -187,8 +189,8 @@ class ObjectFit:
         missing = [key for key in have if key not in saved and key not in left_out]
         self._misfits.add_missing(path, missing)
         lacking = [key for key in saved if key not in have]
-        self._misfits.add_unexpected(path, lacking, "the module has none")
-        if missing or lacking:
+        is_refused = self._misfits.add_unexpected(path, lacking, "the module has none")
+        if missing or is_refused:
             self._misfits.advise(PART_ADVICE)
 
     def _keep(

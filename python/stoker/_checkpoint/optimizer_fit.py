@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from stoker._checkpoint.distributed import is_dtensor, new_like
 from stoker._checkpoint.fit_tensors import Misfit
 from stoker._checkpoint.nodes import TensorNode
 from stoker._checkpoint.optimizer_names import Numbered
+from stoker._checkpoint.parameters import parameters_of
 
 # Settings of torch's optimizers; others are common to all, a scheduler's, or the caller's own.
 _OPTIMIZER_SETTINGS = {
@@ -46,13 +48,13 @@ def check_shapes(
     states = saved.get("state") if isinstance(saved, dict) else None
     if not type(optimizer).__module__.startswith("torch.optim.") or not isinstance(states, dict):
         return
-    parameters = [one for group in optimizer.param_groups for one in group["params"]]
+    parameters = parameters_of(optimizer)
     for number, state in states.items():
         if type(number) is not int or not 0 <= number < len(parameters):
             continue  # load_state_dict() knows what to do with it
         mine = tuple(parameters[number].shape)
         for name, node in state.items() if isinstance(state, dict) else ():
-            is_plain = isinstance(node, TensorNode) and not node.is_slice and node.element is None
+            is_plain = isinstance(node, TensorNode) and node.element is None
             label = numbered.labels.get(number, number)
             place = f"{path}['state'][{label!r}][{name!r}]"
             if name not in _LIKE_PARAMETER or not is_plain or shape_of(node, place) == mine:
@@ -62,6 +64,38 @@ def check_shapes(
                 f"{type(optimizer).__name__} is of shape {mine}"
                 + ("" if numbered.labels else _ORDER_ADVICE)
             )
+
+
+def with_distributed(
+    saved: Any, state: Any, optimizer: Any, type_of: Callable[[TensorNode, str], tuple[Any, Any]]
+) -> Any:
+    """Returns the state of an optimizer, with new DTensors where it has none so far.
+
+    A saved tensor of the shape of a parameter that is a DTensor is distributed as the parameter.
+    ``type_of``: the torch type and the shape of a saved tensor.
+    """
+    entries = saved.get("state") if isinstance(saved, dict) else None
+    have = state.get("state") if isinstance(state, dict) else None
+    if not isinstance(entries, dict) or not isinstance(have, dict):
+        return state
+    parameters = parameters_of(optimizer)
+    made: dict[Any, Any] = {}
+    for number, entry in entries.items():
+        if type(number) is not int or not 0 <= number < len(parameters):
+            continue
+        parameter, mine = parameters[number], have.get(number, {})
+        if not is_dtensor(parameter) or not isinstance(entry, dict) or type(mine) is not dict:
+            continue
+        new = {}
+        for name, node in entry.items():
+            if name in mine or not isinstance(node, TensorNode) or not node.is_torch:
+                continue
+            dtype, shape = type_of(node, name)
+            if dtype is not None and shape == tuple(parameter.shape):
+                new[name] = new_like(parameter, dtype)
+        if new:
+            made[number] = {**mine, **new}
+    return {**state, "state": {**have, **made}} if made else state
 
 
 def check_groups(saved: Any, state: Any, path: str, optimizer: str, source: str) -> None:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
+import collections
 import struct
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from stoker._checkpoint.nodes import TensorNode
+from stoker._checkpoint.flattened import Flattened
+from stoker._checkpoint.nodes import TensorNode, decode_tree
+from stoker._checkpoint.parameters import numbers_in
 from stoker._checkpoint.values import Unresolved, parts_of, with_parts
-from stoker._common.ranks import Ranks
 from stoker._native import OpenCheckpoint
-
-
-def own_prefix(ranks: Ranks) -> str:
-    """Returns the prefix of a rank's own tensors, which keeps them apart from those of others."""
-    return f"rank-{ranks.rank:05}." if ranks.world_size > 1 else ""
 
 
 class Differs:
@@ -42,26 +39,128 @@ def identity_in(checkpoint: OpenCheckpoint) -> Identity:
     return lambda name: (*stored.get(name, ()), checkpoint.digests([name]).get(name))
 
 
-def tree_of_all(trees: list[Any], identity: Identity) -> Any:
-    """Returns what the trees of all ranks have in common; Differs where they differ.
+def states_of(checkpoint: OpenCheckpoint, manifest: str) -> list[Any]:
+    """Returns the states of all ranks, with the names of stored tensors.
 
-    A tensor that has the same bytes on every rank is replicated: any copy represents all.
+    A name in the state of a rank refers to the rank's own tensor, or else to a shared one. States
+    of equal texts are one object.
     """
-    first = trees[0]
-    if len(trees) == 1:
+    stored = {name for name, _, _ in checkpoint.tensors()}
+    has_own = any(name.startswith("rank-") for name in stored)
+    decoded: dict[tuple[str, int], Any] = {}
+    states = []
+    for rank, text in enumerate(checkpoint.state):
+        key = text, rank if has_own else 0
+        if key not in decoded:
+            tree = decode_tree(text, "state", manifest)
+            decoded[key] = _with_own_names(tree, f"rank-{rank:05}.", stored) if has_own else tree
+        states.append(decoded[key])
+    return states
+
+
+def _with_own_names(node: Any, prefix: str, stored: set[str]) -> Any:
+    if isinstance(node, TensorNode):
+        own = prefix + node.name
+        return replace(node, name=own) if own in stored else node
+    parts = parts_of(node)
+    if parts is None:
+        return node
+    return with_parts(node, [_with_own_names(part, prefix, stored) for _, part in parts])
+
+
+def tree_of_all(trees: list[Any], identity: Identity, own: int | None = None) -> Any:
+    """Returns what the trees of all ranks have in common.
+
+    A tensor that has the same bytes on every rank is replicated: any copy represents all. Names of
+    a module's state, and parameters of an optimizer, that only some ranks have belong to all, as
+    for the stages of a pipeline. Where values differ, that of rank ``own`` is taken; ``Differs`` if
+    there is none.
+    """
+    return _merge(dict(enumerate(trees)), identity, own, len(trees))
+
+
+def _merge(held: dict[int, Any], identity: Identity, own: int | None, count: int) -> Any:
+    """Merges the values of those ranks that have one."""
+    values = list({id(value): value for value in held.values()}.values())
+    first = values[0]
+    if len(values) == 1:
         return first
-    if any(_kind_of(tree) != _kind_of(first) for tree in trees):
-        return Differs(len(trees))
+    other = held[own] if own in held else Differs(count)
+    if any(_kind_of(value) != _kind_of(first) for value in values):
+        return other
     if isinstance(first, TensorNode):
-        return first if _is_one(trees, identity) else Differs(len(trees))
-    parts = [parts_of(tree) for tree in trees]
-    if parts[0] is not None:
-        keys = [[_exact(key) for key, _ in own or ()] for own in parts]
-        if any(own != keys[0] for own in keys):
-            return Differs(len(trees))
-        rows = zip(*([part for _, part in own or ()] for own in parts), strict=True)
-        return with_parts(first, [tree_of_all(list(row), identity) for row in rows])
-    return first if len({_exact(tree) for tree in trees}) == 1 else Differs(len(trees))
+        return first if _is_one(values, identity) else other
+    if all(numbers_in(value, str) is not None for value in values):
+        return _merge_optimizers(held, identity, own, count)
+    if type(first) is collections.OrderedDict:  # the state of a module
+        return collections.OrderedDict(_merge_items(held, identity, own, count))
+    parts = [parts_of(value) for value in values]
+    if parts[0] is None:
+        return first if len({_exact(value) for value in values}) == 1 else other
+    keys = [[_exact(key) for key, _ in one or ()] for one in parts]
+    if any(one != keys[0] for one in keys):
+        return other
+    if isinstance(first, Flattened) and any(
+        _exact_tree({**value, "tensors": None}) != _exact_tree({**first, "tensors": None})
+        for value in values
+    ):
+        return other
+    made = []
+    for number in range(len(parts[0])):
+        items = {rank: (parts_of(value) or [])[number][1] for rank, value in held.items()}
+        made.append(_merge(items, identity, own, count))
+    return with_parts(first, made)
+
+
+def _merge_items(
+    held: dict[int, Any], identity: Identity, own: int | None, count: int
+) -> dict[Any, Any]:
+    """Merges dicts of which each rank may have other keys."""
+    items: dict[Any, dict[int, Any]] = {}
+    for rank, value in held.items():
+        for key, item in value.items():
+            items.setdefault(key, {})[rank] = item
+    return {key: _merge(found, identity, own, count) for key, found in items.items()}
+
+
+def _merge_optimizers(
+    held: dict[int, Any], identity: Identity, own: int | None, count: int
+) -> dict[str, Any]:
+    """Merges the states of optimizers by parameter name. Groups with equal settings are one."""
+    groups: list[dict[str, Any]] = []
+    for value in {id(value): value for value in held.values()}.values():
+        for group in value["param_groups"]:
+            alike = next((one for one in groups if _settings(one) == _settings(group)), None)
+            if alike is None:
+                groups.append({**group, "params": list(group["params"])})
+            else:
+                known = set(alike["params"])
+                alike["params"] += [name for name in group["params"] if name not in known]
+    states = {rank: value["state"] for rank, value in held.items()}
+    rest = {
+        rank: {key: item for key, item in value.items() if key not in ("state", "param_groups")}
+        for rank, value in held.items()
+    }
+    merged = _merge(rest, identity, own, count)
+    return {
+        **(merged if isinstance(merged, dict) else {}),
+        "state": _merge_items(states, identity, own, count),
+        "param_groups": groups,
+    }
+
+
+def _settings(group: dict[str, Any]) -> Any:
+    return _exact_tree({k: v for k, v in group.items() if k not in ("params", "param_names")})
+
+
+def _exact_tree(tree: Any) -> Any:
+    """Returns a value that is equal only for equal trees."""
+    if isinstance(tree, TensorNode):
+        return tree.name
+    parts = parts_of(tree)
+    if parts is None:
+        return _exact(tree)
+    return type(tree), [(_exact(key), _exact_tree(part)) for key, part in parts]
 
 
 def _kind_of(tree: Any) -> tuple[Any, ...]:
@@ -89,6 +188,6 @@ def _is_one(nodes: list[TensorNode], identity: Identity) -> bool:
     first = nodes[0]
     if any(vars(replace(node, name=first.name)) != vars(first) for node in nodes):
         return False
-    if first.is_slice:
+    if first.is_slice or all(node.name == first.name for node in nodes):
         return all(node.name == first.name for node in nodes)
     return len({identity(node.name) for node in nodes}) == 1

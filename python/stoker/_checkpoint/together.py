@@ -21,6 +21,10 @@ from stoker._loader.cursors import CursorDifference, CursorMismatch
 class Checked(Protocol):
     """A checkpoint that fits; nothing was changed so far."""
 
+    @property
+    def lacking(self) -> list[str]:
+        """Lines about what it has and this rank lacks; some rank must have it."""
+
     def read(self, checkpoint: _native.OpenCheckpoint) -> None:
         """Fills the arrays to restore."""
 
@@ -65,7 +69,7 @@ def choose_together(
         is_own, message, detail = failure
         if is_own and trial.error is not None:
             raise trial.error
-        raise _error_of(message, json.loads(detail))
+        raise _error_of(message, json.loads(detail)) if detail else ValueError(message)
     return (name, passed_over), trial.made
 
 
@@ -100,7 +104,10 @@ class _Trial(Generic[Attempt]):
         def act() -> None:
             self.made = self._attempt(checkpoint)
 
-        return self._reported(act)
+        report = self._reported(act)
+        if report is None and self.made is not None and self.made.lacking:
+            return "lacks", "\0".join(self.made.lacking), "", False
+        return report
 
     def read(self, checkpoint: _native.OpenCheckpoint) -> Report | None:
         """Fills the arrays from the checkpoint that was checked last."""

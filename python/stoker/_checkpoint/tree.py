@@ -12,6 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from stoker._checkpoint.distributed import (
+    buffers_of_others,
+    is_distributed,
+    part_on_this_rank,
+)
 from stoker._checkpoint.flattened import (
     description_of,
     inner_tensors,
@@ -22,6 +27,8 @@ from stoker._checkpoint.modules import bare_state, is_parts, merged_state
 from stoker._checkpoint.nodes import decode_node
 from stoker._checkpoint.objects import is_module, is_optimizer
 from stoker._checkpoint.parameters import ParameterNames, named_state
+from stoker._checkpoint.per_rank import PerRank
+from stoker._checkpoint.rng import RngStates
 from stoker._checkpoint.slice import Box, Slice
 from stoker._checkpoint.trainable import fingerprint, frozen_names, is_frozen
 from stoker._checkpoint.values import (
@@ -53,29 +60,31 @@ def has_state_dict(value: Any) -> bool:
 class TreeEncoder:
     """Converts trees to JSON and collects their tensors. Equal memory is one tensor.
 
-    ``prefix`` begins the names of all tensors except slices, which belong to all ranks. ``keys``:
-    encodes keys of a dict or elements of a set, which a restore must recreate without a value in
-    memory. ``parameters``: names for the state of optimizers, which otherwise has numbers.
+    ``keys``: encodes keys of a dict or elements of a set, which a restore must recreate without a
+    value in memory. ``parameters``: names for the state of optimizers, which otherwise has numbers.
     ``is_trainable_only``: modules are saved without their frozen parameters.
 
     Attributes:
         tensors: The tensors to save, by name; in host memory.
         slices: For slices: offsets and shape of the whole tensor.
+        per_rank: Names of tensors that belong to this rank alone. Others with the same name and
+            bytes on several ranks are stored once.
     """
 
     def __init__(
         self,
         *,
         arrays: bool = True,
-        prefix: str = "",
         keys: bool = False,
         parameters: ParameterNames | None = None,
         is_trainable_only: bool = False,
     ) -> None:
         self.tensors: dict[str, Memory] = {}
         self.slices: dict[str, Box] = {}
+        self.per_rank: set[str] = set()
         self._arrays = arrays
-        self._prefix = prefix
+        self._is_per_rank = False  # while in a PerRank
+        self._others: set[int] = set()  # addresses of buffers that another rank saves
         self._keys = keys
         self._parameters = parameters
         self._is_trainable_only = is_trainable_only
@@ -101,6 +110,8 @@ class TreeEncoder:
             raise refusal(value, path, f"nested deeper than {_DEPTH_MAX}, or in itself")
         if self._keys and isinstance(value, (float, complex)) and value != value:
             raise refusal(value, path, "a NaN equals no other: it could not be found again")
+        if isinstance(value, (PerRank, RngStates)) and not self._is_per_rank:
+            return self._own(value, path, name, depth)
         node = leaf_node(value, path)
         if node is NOT_A_LEAF:
             node = self._array(value, path, name)
@@ -113,11 +124,24 @@ class TreeEncoder:
             raise refusal(value, path, f"nested deeper than {_DEPTH_MAX}")
         return node
 
+    def _own(self, value: Any, path: str, name: str, depth: int) -> Any:
+        self._is_per_rank = True
+        try:
+            inner = value.value if isinstance(value, PerRank) else value
+            return self.node(inner, path, name, depth)
+        finally:
+            self._is_per_rank = False
+
     def _array(self, value: Any, path: str, name: str) -> Any:
         if isinstance(value, np.generic):
             if isinstance(value, (np.bytes_, np.str_)) and value[-1:] in (b"\0", "\0"):
                 raise refusal(value, path, "NumPy drops the zeros at its end: save bytes or str")
             return {"!scalar": self._tensor(np.asarray(value), path, name)}
+        if is_distributed(value):
+            try:
+                value = part_on_this_rank(value)
+            except UnsupportedValueError as error:
+                raise refusal(value, path, str(error)) from None
         if isinstance(value, np.ndarray) or (is_tensor(value) and not is_flattenable(value)):
             return self._tensor(value, path, name)
         if type(value) is io.BytesIO:
@@ -166,6 +190,7 @@ class TreeEncoder:
         return self.node(state, path, name, depth + 1)
 
     def _module(self, parts: Any, path: str, name: str, depth: int) -> Any:
+        self._others = set().union(*map(buffers_of_others, parts))
         state = bare_state(parts[0]) if len(parts) == 1 else merged_state(parts, path)
         if not self._is_trainable_only or not isinstance(state, dict):
             return self.node(state, path, name, depth)
@@ -199,18 +224,25 @@ class TreeEncoder:
         memory = self._memory(value, path)
         # Some devices have no addresses, and an empty tensor has no memory.
         has_place = 0 not in memory.shape and memory.address != 0
+        if has_place and memory.address in self._others:
+            return _leaf(value, checked_text(name, path), memory)
         stored = self._names.get(memory.key) if has_place else None
         if stored is None:
-            stored = self._add(memory, self._prefix + name, path)
+            stored = self._add(memory, name, path)
             self._names[memory.key] = stored
         return _leaf(value, stored, memory)
 
     def _slice(self, value: Slice, path: str, name: str) -> Any:
         memory = self._memory(value.array, path)
-        stored = name
-        if not value.is_empty:
+        if value.is_empty:
+            return {"!slice": _leaf(value.array, checked_text(name, path), memory)}
+        place = value.place(memory)
+        key = *memory.key, place
+        stored = self._names.get(key) if memory.address != 0 else None
+        if stored is None:
             stored = self._add(memory, name, path)
-            self.slices[stored] = value.place(memory)
+            self.slices[stored] = place
+            self._names[key] = stored
         return {"!slice": _leaf(value.array, stored, memory)}
 
     def _flattened(self, value: Any, path: str, name: str, depth: int) -> Any:
@@ -241,6 +273,8 @@ class TreeEncoder:
             number += 1
             stored = f"{name}~{number}"
         self.tensors[stored] = memory.on_host()
+        if self._is_per_rank:
+            self.per_rank.add(stored)
         return stored
 
 

@@ -161,7 +161,10 @@ class Writer:
         """
         self.raise_error()
         tensors = [
-            (name, m.type, m.shape, m.address, m.strides, encoder.slices.get(name))
+            (
+                *(name, m.type, m.shape, m.address, m.strides),
+                *(encoder.slices.get(name), name in encoder.per_rank),
+            )
             for name, m in encoder.tensors.items()
         ]
         if self._waits:

@@ -22,8 +22,8 @@ from stoker._checkpoint.foreign.dcp_metadata import RefusedPickleError
 from stoker._checkpoint.foreign.torch_files import import_torch, load_dcp, load_pt, save_pt
 from stoker._checkpoint.memory import UnsupportedValueError, memory_of, new_tensor
 from stoker._checkpoint.names import why_no_name
-from stoker._checkpoint.nodes import TensorNode, decode_tree, manifest_path
-from stoker._checkpoint.ranks import Differs, identity_in, tree_of_all
+from stoker._checkpoint.nodes import TensorNode, manifest_path
+from stoker._checkpoint.ranks import Differs, identity_in, states_of, tree_of_all
 from stoker._checkpoint.trainable import Trainable
 from stoker._checkpoint.values import parts_of, with_parts
 from stoker._common.command_line import (
@@ -211,7 +211,7 @@ def export_file(arguments: argparse.Namespace) -> str:
         tree = _flat(reader, arguments.only, arguments.strip)
     else:
         manifest = manifest_path(checkpoint)
-        states = [decode_tree(state, "state", manifest) for state in checkpoint.state]
+        states = states_of(checkpoint, manifest)
         tree = reader.tree(tree_of_all(states, identity_in(checkpoint)), "state")
     staged = out.with_name(f"{out.name}.staged-{secrets.token_hex(16)}")
     file = create_plain(staged)

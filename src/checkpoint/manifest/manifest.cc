@@ -128,7 +128,7 @@ Result<CheckpointManifest> parse_checkpoint_manifest(std::string_view text, std:
   STOKER_TRY(internal::parse_manifest_entries(root, manifest.files, manifest.tensors));
   STOKER_TRY(internal::check_manifest_entries(manifest.files, manifest.tensors, what));
   STOKER_TRY(parse_trees(root, text, manifest));
-  STOKER_TRY(internal::check_references(root, manifest.tensors));
+  STOKER_TRY(internal::check_references(root, manifest.tensors, manifest.world_size));
   return manifest;
 }
 
@@ -140,6 +140,7 @@ Result<CheckpointPart> parse_checkpoint_part(std::string_view text, std::string_
   part.rank = static_cast<std::uint32_t>(rank);
   STOKER_TRY(internal::parse_manifest_entries(root, part.files, part.tensors));
   STOKER_TRY(internal::check_manifest_entries(part.files, part.tensors, what));
+  STOKER_ASSIGN(part.copies, internal::parse_copies(root));
   part.state_json = member_text(json_member_texts(text), "state");
   return part;
 }

@@ -53,12 +53,23 @@ struct CheckpointTensor {
   friend bool operator==(const CheckpointTensor&, const CheckpointTensor&) = default;
 };
 
+/// A tensor or a slice that a rank has, and that another rank stores.
+struct TensorCopy {
+  std::string name;
+  std::vector<std::uint64_t> offsets;
+  std::vector<std::uint64_t> shape;
+  Digest128 digest;
+
+  friend bool operator==(const TensorCopy&, const TensorCopy&) = default;
+};
+
 /// What one rank has written. Durable before the rank reports it.
 struct CheckpointPart {
   std::uint32_t rank = 0;
   std::vector<CheckpointFile> files;
   std::vector<CheckpointTensor> tensors;
-  std::string state_json = "null";  ///< This rank's own state.
+  std::vector<TensorCopy> copies = {};  ///< To be compared with what other ranks have stored.
+  std::string state_json = "null";      ///< This rank's own state.
 
   friend bool operator==(const CheckpointPart&, const CheckpointPart&) = default;
 };

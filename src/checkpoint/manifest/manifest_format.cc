@@ -60,9 +60,21 @@ void append_tensors(std::span<const CheckpointTensor> tensors, std::string& out)
   out += "],\n";
 }
 
-std::string begin_text(std::string_view format) {
+void append_copies(std::span<const TensorCopy> copies, std::string& out) {
+  out += "\"copies\": [\n";
+  for (const TensorCopy& copy : copies) {
+    fmt::format_to(std::back_inserter(out),
+                   R"({{"name": {}, "offsets": [{}], "shape": [{}], "digest": "{}"}})",
+                   string_text(copy.name), fmt::join(copy.offsets, ", "),
+                   fmt::join(copy.shape, ", "), copy.digest.hex());
+    out += &copy == &copies.back() ? "\n" : ",\n";
+  }
+  out += "],\n";
+}
+
+std::string begin_text(std::string_view format, std::uint32_t world_size) {
   return fmt::format("{{\n\"format\": \"{}\",\n\"format_version\": \"{}\",\n", format,
-                     internal::kManifestVersion);
+                     world_size > 1 ? internal::kRanksManifestVersion : internal::kManifestVersion);
 }
 
 void append_entries(std::span<const CheckpointFile> files,
@@ -91,7 +103,7 @@ std::string calendar_text(double time_s) {
 }
 
 std::string format_checkpoint_manifest(const CheckpointManifest& manifest) {
-  std::string out = begin_text(internal::kManifestFormat);
+  std::string out = begin_text(internal::kManifestFormat, manifest.world_size);
   const auto to = std::back_inserter(out);
   fmt::format_to(to, "\"tool\": {},\n\"step\": {},\n\"generation\": {},\n",
                  string_text(manifest.tool), manifest.step, manifest.generation);
@@ -114,9 +126,10 @@ std::string format_checkpoint_manifest(const CheckpointManifest& manifest) {
 }
 
 std::string format_checkpoint_part(const CheckpointPart& part) {
-  std::string out = begin_text(internal::kPartFormat);
+  std::string out = begin_text(internal::kPartFormat, 1);
   fmt::format_to(std::back_inserter(out), "\"rank\": {},\n", part.rank);
   append_entries(part.files, part.tensors, out);
+  append_copies(part.copies, out);
   fmt::format_to(std::back_inserter(out), "\"state\": {},\n", tree_text(part.state_json));
   return seal_json(std::move(out));
 }

@@ -28,6 +28,13 @@ Result<std::vector<std::uint64_t>> numbers_of(const JsonView& view) {
   return numbers;
 }
 
+Result<Digest128> digest_of(const JsonView& view) {
+  STOKER_ASSIGN(const std::string text, view.text());
+  const Result<Digest128> parsed = Digest128::from_hex(text);
+  if (!parsed.ok()) return view.corrupt("not 32 lower-case hexadecimal digits");
+  return *parsed;
+}
+
 Result<CheckpointFile> parse_file(const JsonView& view) {
   CheckpointFile file;
   STOKER_ASSIGN(file.name, text_at(view, "name"));
@@ -77,12 +84,21 @@ Result<CheckpointTensor> parse_tensor(const JsonView& view) {
   STOKER_ASSIGN(tensor.nonfinite_count, number_or_zero(view, "nonfinite_count"));
   STOKER_ASSIGN(const JsonView digest, view.at_or_null("digest"));
   if (!digest.is_null()) {
-    STOKER_ASSIGN(const std::string text, digest.text());
-    const Result<Digest128> parsed = Digest128::from_hex(text);
-    if (!parsed.ok()) return digest.corrupt("not 32 lower-case hexadecimal digits");
-    tensor.digest = *parsed;
+    STOKER_ASSIGN(tensor.digest, digest_of(digest));
   }
   return tensor;
+}
+
+Result<TensorCopy> parse_copy(const JsonView& view) {
+  TensorCopy copy;
+  STOKER_ASSIGN(copy.name, text_at(view, "name"));
+  STOKER_ASSIGN(const JsonView offsets, view.at("offsets"));
+  STOKER_ASSIGN(copy.offsets, numbers_of(offsets));
+  STOKER_ASSIGN(const JsonView shape, view.at("shape"));
+  STOKER_ASSIGN(copy.shape, numbers_of(shape));
+  STOKER_ASSIGN(const JsonView digest, view.at("digest"));
+  STOKER_ASSIGN(copy.digest, digest_of(digest));
+  return copy;
 }
 
 }  // namespace
@@ -195,6 +211,18 @@ Status parse_ancestors(const JsonView& root, std::uint64_t generation,
   if (!is_lineage_of(lineage, generation))
     return ranges.corrupt("not ascending ranges of generations before this one");
   return {};
+}
+
+Result<std::vector<TensorCopy>> parse_copies(const JsonView& root) {
+  std::vector<TensorCopy> copies;
+  STOKER_ASSIGN(const JsonView list, root.at_or_null("copies"));
+  if (list.is_null()) return copies;
+  STOKER_ASSIGN(const std::size_t count, list.array_size());
+  for (std::size_t i = 0; i < count; ++i) {
+    STOKER_ASSIGN(TensorCopy copy, parse_copy(list.element(i)));
+    copies.push_back(std::move(copy));
+  }
+  return copies;
 }
 
 Status parse_manifest_entries(const JsonView& root, std::vector<CheckpointFile>& files,

@@ -16,9 +16,11 @@ namespace stoker::internal {
 
 inline constexpr std::string_view kManifestFormat = "stoker-checkpoint";
 inline constexpr std::string_view kPartFormat = "stoker-checkpoint-part";
-/// Major and minor. A reader refuses a larger major; a larger minor only adds members.
+/// Major and minor. A reader refuses a larger major; a larger minor only adds members. The second
+/// is for checkpoints of several ranks, whose trees name tensors without the rank.
 inline constexpr std::string_view kManifestVersion = "1.1";
-inline constexpr std::uint64_t kManifestMajor = 1;
+inline constexpr std::string_view kRanksManifestVersion = "2.0";
+inline constexpr std::uint64_t kManifestMajor = 2;
 inline constexpr std::string_view kManifestChecksum = "xxh3_128";
 /// Largest size or offset; the sum of two does not wrap.
 inline constexpr std::uint64_t kManifestNumberMax = std::uint64_t{1} << 62;
@@ -45,6 +47,9 @@ std::string parent_text(const std::optional<CheckpointParent>& parent);
 std::string lineage_text(const Lineage& lineage);
 Status parse_ancestors(const JsonView& root, std::uint64_t generation,
                        std::optional<CheckpointParent>& parent, Lineage& lineage);
+
+/// Parses the "copies" of a part manifest; none if the member is absent.
+Result<std::vector<TensorCopy>> parse_copies(const JsonView& root);
 
 /// Parses "files" and "tensors" without comparing them; manifest_check.h does that.
 Status parse_manifest_entries(const JsonView& root, std::vector<CheckpointFile>& files,

@@ -165,6 +165,10 @@ std::string group_file_name(std::uint32_t rank, std::uint32_t group) {
   return fmt::format("rank-{:05}-group-{:03}.safetensors", rank, group);
 }
 
+std::string rank_tensor_name(std::uint32_t rank, std::string_view name) {
+  return fmt::format("rank-{:05}.{}", rank, name);
+}
+
 std::string part_name(std::uint32_t rank) {
   return fmt::format("rank-{:05}.part.json", rank);
 }

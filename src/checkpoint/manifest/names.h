@@ -92,6 +92,9 @@ std::string group_file_name(std::uint32_t rank, std::uint32_t group);
 /// "rank-00003.part.json"
 std::string part_name(std::uint32_t rank);
 
+/// "rank-00003.model.weight": a tensor that belongs to one rank.
+std::string rank_tensor_name(std::uint32_t rank, std::string_view name);
+
 /// "notes/step-000000001000.json", relative to the checkpoint directory.
 std::string note_path(std::uint64_t step);
 

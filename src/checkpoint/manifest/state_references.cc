@@ -8,6 +8,8 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "checkpoint/manifest/names.h"
+
 namespace stoker::internal {
 namespace {
 
@@ -49,7 +51,8 @@ std::optional<StoredElement> parse_element(std::string_view name) {
 
 class References {
  public:
-  explicit References(std::span<const CheckpointTensor> tensors) {
+  References(std::span<const CheckpointTensor> tensors, std::uint32_t world_size)
+      : world_size_(world_size) {
     for (const CheckpointTensor& tensor : tensors) {
       Stored& stored = stored_[tensor.name];
       stored.type = tensor.type;
@@ -59,29 +62,32 @@ class References {
   }
 
   /// Checks all references below `view`. Recursive: the parser has limited the depth.
-  Status check(const JsonView& view) const {
+  Status check(const JsonView& view, std::uint32_t rank) const {
     const Json& value = view.value();
     if (value.is_array()) {
       for (std::size_t i = 0; i < value.size(); ++i)
-        if (value[i].is_structured()) STOKER_TRY(check(view.element(i)));
+        if (value[i].is_structured()) STOKER_TRY(check(view.element(i), rank));
       return {};
     }
     if (!value.is_object()) return {};
     if (value.size() == 1) {
       const std::string tag = tag_of(value);
-      if (tag == "!slice") return check_leaf(member(view), {.may_be_missing = true});
-      if (tag == "!scalar") return check_leaf(member(view), {.is_scalar = true});
-      if (tag == "!tensor" || tag == "!torch" || tag == "!array") return check_leaf(view, {});
+      if (tag == "!slice") return check_leaf(member(view), {.rank = rank, .may_be_missing = true});
+      if (tag == "!scalar") return check_leaf(member(view), {.rank = rank, .is_scalar = true});
+      if (tag == "!tensor" || tag == "!torch" || tag == "!array")
+        return check_leaf(view, {.rank = rank});
     }
     for (const auto& [key, item] : value.sorted_items()) {
       if (!item.is_structured()) continue;
-      STOKER_TRY(check(JsonView(item, fmt::format("{}[{}]", view.path(), quote_for_message(key)))));
+      STOKER_TRY(
+          check(JsonView(item, fmt::format("{}[{}]", view.path(), quote_for_message(key))), rank));
     }
     return {};
   }
 
  private:
   struct Rules {
+    std::uint32_t rank = 0;  ///< Whose tree it is.
     bool may_be_missing = false;
     bool is_scalar = false;
   };
@@ -115,7 +121,8 @@ class References {
   Status check_stored(const JsonView& place, const JsonView& name_view,
                       const std::optional<StoredElement>& element, const Rules& rules) const {
     const std::string name = *name_view.text();
-    const auto found = stored_.find(name);
+    auto found = world_size_ > 1 ? stored_.find(rank_tensor_name(rules.rank, name)) : stored_.end();
+    if (found == stored_.end()) found = stored_.find(name);
     if (found == stored_.end()) {
       if (rules.may_be_missing) return {};
       return place.corrupt("there is no tensor " + quote_for_message(name));
@@ -141,17 +148,21 @@ class References {
     return {};
   }
 
+  const std::uint32_t world_size_;
   std::unordered_map<std::string_view, Stored> stored_;
 };
 
 }  // namespace
 
-Status check_references(const JsonView& root, std::span<const CheckpointTensor> tensors) {
-  const References references(tensors);
+Status check_references(const JsonView& root, std::span<const CheckpointTensor> tensors,
+                        std::uint32_t world_size) {
+  const References references(tensors, world_size);
   STOKER_ASSIGN(const JsonView state, root.at("state"));
-  STOKER_TRY(references.check(state));
+  STOKER_ASSIGN(const std::size_t tree_count, state.array_size());
+  for (std::uint32_t rank = 0; rank < tree_count; ++rank)
+    STOKER_TRY(references.check(state.element(rank), rank));
   STOKER_ASSIGN(const JsonView cursor, root.at_or_null("cursor"));
-  return references.check(cursor);
+  return references.check(cursor, 0);
 }
 
 }  // namespace stoker::internal

@@ -19,7 +19,7 @@ inline constexpr std::string_view kClaimPrefix = "claim-";
 inline constexpr std::string_view kWelcomePrefix = "welcome-";
 inline constexpr std::string_view kReadyPrefix = "ready-";
 inline constexpr std::string_view kRefusedPrefix = "refused-";
-inline constexpr std::size_t kMessageBytesMax = std::size_t{16} << 20;
+inline constexpr std::size_t kMessageBytesMax = std::size_t{64} << 20;
 
 /// "claim-3-<nonce>", and the inverse: rank and nonce.
 std::string word_name(std::string_view prefix, std::uint32_t rank, const std::string& nonce);

@@ -57,6 +57,17 @@ std::vector<std::uint64_t> MessageMembers::numbers(const char* key) {
   return out;
 }
 
+std::vector<std::string> MessageMembers::texts(const char* key) {
+  std::vector<std::string> out;
+  const Json* value = json_.find(key);
+  is_good_ = is_good_ && value != nullptr && value->is_array();
+  for (std::size_t i = 0; is_good_ && i < value->size(); ++i) {
+    is_good_ = (*value)[i].is_string();
+    if (is_good_) out.push_back((*value)[i].get_string());
+  }
+  return out;
+}
+
 std::vector<std::pair<std::string, std::string>> MessageMembers::pairs(const char* key) {
   std::vector<std::pair<std::string, std::string>> out;
   const Json* value = json_.find(key);

@@ -32,6 +32,8 @@ class MessageMembers {
   Status failure(const char* key = "failure");
   /// Reads an array of numbers.
   std::vector<std::uint64_t> numbers(const char* key);
+  /// Reads an array of texts.
+  std::vector<std::string> texts(const char* key);
   /// Reads an array of pairs of texts.
   std::vector<std::pair<std::string, std::string>> pairs(const char* key);
 

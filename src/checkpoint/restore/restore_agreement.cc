@@ -1,7 +1,10 @@
 #include "checkpoint/restore/restore_agreement.h"
 
 #include <algorithm>
+#include <span>
+#include <string_view>
 #include <thread>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -26,15 +29,19 @@ Status over() {
 }
 
 Json report_json(const RestoreReport& report) {
+  Json lacks = Json::array();
+  for (const std::string& line : report.lacks) lacks.push_back(line);
   return {{"failure", failure_json(report.status)},
           {"detail", report.detail},
-          {"is_callers", report.is_callers ? 1U : 0U}};
+          {"is_callers", report.is_callers ? 1U : 0U},
+          {"lacks", std::move(lacks)}};
 }
 
 RestoreReport report_of(MessageMembers& members) {
   return {.status = members.failure(),
           .detail = members.text("detail"),
-          .is_callers = members.number("is_callers") != 0};
+          .is_callers = members.number("is_callers") != 0,
+          .lacks = members.texts("lacks")};
 }
 
 Result<RestoreReport> parse_report(std::string_view text) {
@@ -90,6 +97,23 @@ std::optional<RestoreFailure> worst_of(std::vector<RestoreReport> reports) {
     worst = RestoreFailure{.rank = rank, .report = std::move(report), .is_of_trial = true};
   }
   return worst;
+}
+
+/// Returns the failure of a restore in which no rank has something that the checkpoint has.
+std::optional<RestoreFailure> find_unused(std::span<const RestoreReport> reports) {
+  if (reports.empty()) return std::nullopt;
+  std::vector<std::string> unused = reports.front().lacks;
+  for (const RestoreReport& report : reports.subspan(1)) {
+    const std::unordered_set<std::string_view> lacks(report.lacks.begin(), report.lacks.end());
+    std::erase_if(unused, [&](const std::string& line) { return !lacks.contains(line); });
+  }
+  if (unused.empty()) return std::nullopt;
+  constexpr std::size_t kToldMax = 10;
+  std::string text = "no rank has these:";
+  for (std::size_t i = 0; i < unused.size() && i < kToldMax; ++i) text += "\n  " + unused[i];
+  if (unused.size() > kToldMax)
+    text += "\n  and " + std::to_string(unused.size() - kToldMax) + " more";
+  return RestoreFailure{.report = {.status = Status(Code::invalid_argument, std::move(text))}};
 }
 
 }  // namespace
@@ -222,7 +246,8 @@ Status RestoreAgreement::lead_in(const RestoreReport& own) {
     if (!report.ok()) return lost(report.status());
     reports.push_back(*std::move(report));
   }
-  std::optional<RestoreFailure> failure = worst_of(std::move(reports));
+  std::optional<RestoreFailure> failure = find_unused(reports);
+  if (std::optional<RestoreFailure> worst = worst_of(std::move(reports))) failure = worst;
   STOKER_TRY(tell("said", format_failure(failure)).status());
   if (!failure) return {};
   const Status& status = failure->report.status;
@@ -288,7 +313,7 @@ Result<std::optional<RestoreFailure>> RestoreAgreement::follow_one(const RankReq
     }
     own = trial.check(reader);
     if (!own.status.ok()) return own.is_callers ? over() : own.status;
-    Result<std::optional<RestoreFailure>> checked = agree({});
+    Result<std::optional<RestoreFailure>> checked = agree(own);
     if (!checked.ok()) return checked.status();
     refused = *std::move(checked);
     if (refused) return over();

@@ -24,6 +24,9 @@ struct RestoreReport {
   std::string detail = {};
   /// The failure was raised by the caller's own code. It ends the restore, whatever its code.
   bool is_callers = false;
+  /// After a check that has succeeded: what the checkpoint has and this rank lacks, a line of text
+  /// for each. The restore fails if all ranks lack the same: a rank may have a part of a model.
+  std::vector<std::string> lacks = {};
 
   bool passes_over() const noexcept;
 };

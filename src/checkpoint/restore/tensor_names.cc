@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "checkpoint/manifest/names.h"
 #include "formats/json/strict_json.h"
 
 namespace stoker {
@@ -48,6 +49,15 @@ class References {
     }
   }
 
+  /// Visits the tree of a rank, and everything below it.
+  void visit_tree(const Json& node, const std::string& name, std::uint32_t rank) {
+    rank_ = rank;
+    visit(node, name);
+  }
+
+  std::vector<NamedTensor> named;
+
+ private:
   void visit(const Json& node, const std::string& name) {
     if (node.is_array()) {
       for (std::size_t i = 0; i < node.size(); ++i) visit(node[i], fmt::format("{}.{}", name, i));
@@ -61,9 +71,6 @@ class References {
     }
   }
 
-  std::vector<NamedTensor> named;
-
- private:
   // A "!slice" is not visited: it has the same name on all ranks and no aliases.
   void visit_tag(const std::string& tag, const Json& body, const std::string& name) {
     if (tag == "!tensor" || tag == "!torch" || tag == "!array") {
@@ -81,9 +88,13 @@ class References {
     }
   }
 
-  void add(const std::string& stored, const std::string& name) {
-    const TensorInfo* const tensor = reader_.find(stored);
-    if (tensor == nullptr || is_own_name(stored, name)) return;
+  void add(const std::string& reference, std::string name) {
+    const TensorInfo* const tensor = find_in_tree(reader_, rank_, reference);
+    if (tensor == nullptr) return;
+    const std::string prefix = rank_tensor_name(rank_, "");
+    if (reader_.manifest().world_size > 1 && tensor->name.starts_with(prefix)) name = prefix + name;
+    if (is_own_name(tensor->name, name)) return;
+    if (!aliases_.emplace(name, tensor).second) return;  // the same on several ranks
     std::string free_name = name;
     std::uint64_t& number = numbers_[name];
     while (!taken_.insert(free_name).second) free_name = fmt::format("{}~{}", name, ++number + 1);
@@ -91,21 +102,29 @@ class References {
   }
 
   const CheckpointReader& reader_;
+  std::uint32_t rank_ = 0;
   std::set<std::string> taken_;
+  std::set<std::pair<std::string, const TensorInfo*>> aliases_;
   std::map<std::string, std::uint64_t> numbers_;  // last number appended to a name that was taken
 };
 
 }  // namespace
 
+const TensorInfo* find_in_tree(const CheckpointReader& reader, std::uint32_t rank,
+                               std::string_view name) {
+  const TensorInfo* own = nullptr;
+  if (reader.manifest().world_size > 1) own = reader.find(rank_tensor_name(rank, name));
+  return own != nullptr ? own : reader.find(name);
+}
+
 std::vector<NamedTensor> name_tensors(const CheckpointReader& reader) {
   References references(reader);
   const CheckpointManifest& manifest = reader.manifest();
-  for (std::size_t rank = 0; rank < manifest.state_json.size(); ++rank) {
-    const std::string prefix = manifest.world_size > 1 ? fmt::format("rank-{:05}.", rank) : "";
+  for (std::uint32_t rank = 0; rank < manifest.state_json.size(); ++rank) {
     const Json state = parse_tree(manifest.state_json[rank]);
     if (!state.is_object()) continue;
-    for (const auto& [tree, node] : state.sorted_items()) references.visit(node, prefix + tree);
-    if (rank == 0) references.visit(parse_tree(manifest.cursor_json), prefix + "loader");
+    for (const auto& [tree, node] : state.sorted_items()) references.visit_tree(node, tree, rank);
+    if (rank == 0) references.visit_tree(parse_tree(manifest.cursor_json), "loader", rank);
   }
   return std::move(references.named);
 }

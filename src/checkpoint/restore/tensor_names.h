@@ -2,8 +2,10 @@
 /// The names of tensors in the trees of a checkpoint.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "checkpoint/restore/reader.h"
@@ -14,6 +16,11 @@ struct NamedTensor {
   std::string name;
   const TensorInfo* tensor = nullptr;  ///< Owned by the reader.
 };
+
+/// Returns the tensor that a name in the tree of a rank refers to: the rank's own, or else a shared
+/// one. Null if there is none.
+const TensorInfo* find_in_tree(const CheckpointReader& reader, std::uint32_t rank,
+                               std::string_view name);
 
 /// Returns every tensor under the name it is stored by, followed by aliases: a tensor that shares
 /// its memory at several places of the trees is stored once, under the first name, and listed here

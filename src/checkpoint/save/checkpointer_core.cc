@@ -19,13 +19,50 @@ constexpr std::size_t kFailuresKept = 16;
 void copy_or_fail(TensorCopier& copier, SaveJob& job) {
   Status copied;
   try {
-    copied = copier.copy(job.layout, job.request.tensors, *job.staging);
+    copied = copier.copy(job.layout, job.stored, *job.staging);
   } catch (const std::bad_alloc&) {
     copied = Status::from_errno(ENOMEM, "copy a checkpoint", "");
   } catch (const std::exception& error) {
     copied = Status(Code::unavailable, std::string("copy a checkpoint: ") + error.what());
   }
   if (!copied.ok()) job.staging->fail(std::move(copied));
+}
+
+/// Returns what the other ranks must know about the tensors of a save that were counted.
+std::vector<SharedPiece> pieces_of(const SaveJob& job) {
+  std::vector<SharedPiece> pieces;
+  for (std::size_t i = 0; i < job.digests.size(); ++i) {
+    const SaveTensor& tensor = job.request.tensors[i];
+    if (tensor.is_per_rank) continue;
+    const Result<std::uint64_t> size_bytes = tensor_bytes(tensor.type, tensor.shape);
+    pieces.push_back({.name = xxh3_128(std::as_bytes(std::span(tensor.name))),
+                      .key = job.keys[i],
+                      .digest = job.digests[i],
+                      .size_bytes = size_bytes.ok() ? *size_bytes : 0,
+                      .is_slice = !tensor.global_shape.empty()});
+  }
+  return pieces;
+}
+
+/// What rank 0 must do about shared tensors.
+enum class Sharable : std::uint8_t { as_before, count, decide };
+
+Sharable sharable(std::span<const BeginMessage> messages) {
+  const auto has_failed = [](const BeginMessage& one) { return !one.failure.ok(); };
+  if (messages.size() == 1 || std::ranges::any_of(messages, has_failed)) return Sharable::as_before;
+  const std::uint64_t number = messages.front().shared_number;
+  const bool is_same = std::ranges::all_of(
+      messages, [&](const BeginMessage& one) { return one.shared_number == number; });
+  if (is_same && number != 0) return Sharable::as_before;
+  const bool is_counted =
+      std::ranges::all_of(messages, [](const BeginMessage& one) { return one.pieces.has_value(); });
+  return is_counted ? Sharable::decide : Sharable::count;
+}
+
+PieceOwners owners_among(std::span<const BeginMessage> messages) {
+  std::vector<std::span<const SharedPiece>> ranks;
+  for (const BeginMessage& message : messages) ranks.emplace_back(*message.pieces);
+  return choose_owners(ranks);
 }
 
 }  // namespace
@@ -37,7 +74,8 @@ Checkpointer::Core::Core(CheckpointerOptions options)
       limiter_(options_.rate_limit_bytes_per_s, kBurstBytes),
       memory_(options_.memory_bytes, options_.staging_arena),
       learned_(options_.group_limits),
-      rounds_(coordinator_) {
+      rounds_(coordinator_),
+      sharing_(coordinator_.rank(), coordinator_.world_size()) {
   if (coordinator_.rank() == 0)
     leader_ = std::make_unique<SaveLeader>(options_, coordinator_, writer_ops_);
 }
@@ -70,10 +108,20 @@ Status Checkpointer::Core::start() {
 
 // The caller's side ------------------------------------------------------------------------------
 
+/// Divides the tensors among those that this rank stores and those that others store.
+Status Checkpointer::Core::divide(SaveJob& job) const {
+  MutexLock lock(mutex_);
+  STOKER_ASSIGN(SplitTensors split, sharing_.split(job.request.tensors, job.keys));
+  job.stored = std::move(split.stored);
+  job.held = std::move(split.copies);
+  return {};
+}
+
 Status Checkpointer::Core::plan(SaveJob& job) const {
   STOKER_TRY(job.request.refusal);
-  const std::span<const SaveTensor> tensors = job.request.tensors;
-  STOKER_TRY(options_.copier->check(tensors));
+  STOKER_TRY(options_.copier->check(job.request.tensors));
+  STOKER_TRY(divide(job));
+  const std::span<const SaveTensor> tensors = job.stored;
   STOKER_ASSIGN(job.layout, plan_layout(coordinator_.rank(), tensors));
   // A group is linked only after all of it was scanned. If the save passes through in chunks, most
   // of it would be overwritten by then.
@@ -181,8 +229,16 @@ void Checkpointer::Core::await_room(Deadline deadline) {
 Verdict Checkpointer::Core::decide(SaveJob& job, std::uint64_t number,
                                    std::span<const BeginMessage> messages) {
   const BeginMessage& own = messages.front();
+  std::optional<PieceOwners> owners;
+  switch (sharable(messages)) {
+    case Sharable::as_before: break;
+    case Sharable::count: return {.action = SaveAction::count};
+    case Sharable::decide: owners = owners_among(messages); break;
+  }
   job.new_bytes = 0;
   for (const BeginMessage& heard : messages) job.new_bytes += heard.size_bytes;
+  const std::uint64_t spared_bytes = owners ? owners->spared_bytes : 0;
+  job.new_bytes -= std::min(job.new_bytes, spared_bytes);
   // The loop ends: earlier saves need less space each time, and await_room() is called once.
   for (bool has_waited = false;;) {
     bool is_more_coming = false;
@@ -190,8 +246,10 @@ Verdict Checkpointer::Core::decide(SaveJob& job, std::uint64_t number,
       MutexLock lock(mutex_);
       is_more_coming = is_room_coming();
     }
-    const SavesInFlight saves = saves_in_flight(own);
+    SavesInFlight saves = saves_in_flight(own);
+    saves.spared_bytes = spared_bytes;
     Verdict verdict = leader_->decide(number, messages, saves);
+    if (owners && verdict.action == SaveAction::go) verdict.owners = owners->owners;
     if (verdict.raised_number != 0 || verdict.failure.code() != Code::no_space) return verdict;
     if (await_reservation(own, saves, job.deadline)) continue;
     if (!is_more_coming || std::exchange(has_waited, true)) return verdict;
@@ -246,14 +304,48 @@ void Checkpointer::Core::settle(const Verdict& verdict) {
   replaced->pending->finish(SaveOutcome::replaced, Status());
 }
 
+/// Hashes all tensors of this rank that others may have.
+Status Checkpointer::Core::count(SaveJob& job) {
+  if (!job.digests.empty() || job.request.tensors.empty()) return {};
+  STOKER_ASSIGN(job.digests, options_.copier->digests(job.request.tensors));
+  return {};
+}
+
+/// Agrees with the other ranks on the save, and if needed on who stores what.
+Result<Verdict> Checkpointer::Core::agree_and_plan(SaveJob& job) {
+  Status planned = plan(job);
+  if (coordinator_.world_size() == 1) return agree(job, begin(job, planned));
+  for (bool must_count = false;; must_count = true) {
+    std::uint64_t shared_number = 0;
+    {
+      MutexLock lock(mutex_);
+      shared_number = must_count ? 0 : sharing_.number_for(job.keys);
+    }
+    if (planned.ok() && shared_number == 0) planned = count(job);
+    BeginMessage message = begin(job, planned);
+    message.shared_number = shared_number;
+    if (message.failure.ok() && shared_number == 0) message.pieces = pieces_of(job);
+    STOKER_ASSIGN(Verdict verdict, agree(job, message));
+    if (verdict.action == SaveAction::count) continue;
+    if (verdict.owners) {
+      {
+        MutexLock lock(mutex_);
+        sharing_.learn(job.number, job.keys, *verdict.owners);
+      }
+      job.failure = plan(job);  // the other ranks get it with this rank's part
+    }
+    return verdict;
+  }
+}
+
 Result<Pending> Checkpointer::Core::save(SaveRequest request) {
   auto job = std::make_shared<SaveJob>();
   job->deadline = deadline_after(request.deadline.value_or(options_.deadline));
   job->request = std::move(request);
   job->pending = std::make_shared<PendingState>(job->request.step);
   const std::string context = "save step " + std::to_string(job->request.step);
-  const Status planned = plan(*job);
-  Result<Verdict> verdict = agree(*job, begin(*job, planned));
+  if (coordinator_.world_size() > 1) job->keys = piece_keys(job->request.tensors);
+  const Result<Verdict> verdict = agree_and_plan(*job);
   settle(verdict.ok() ? *verdict : Verdict());
   if (!verdict.ok()) return verdict.status().with_context(context);
   switch (verdict->action) {
@@ -265,13 +357,36 @@ Result<Pending> Checkpointer::Core::save(SaveRequest request) {
       // The error of an earlier save names its own step.
       return verdict->raised_number != 0 ? verdict->failure
                                          : verdict->failure.with_context(context);
-    case SaveAction::go: break;
+    case SaveAction::go:
+    case SaveAction::count: break;
   }
   job->staging_name = verdict->staging;
   return enter(job);
 }
 
+/// Hashes what other ranks store, before the caller may change it.
+Status Checkpointer::Core::hash_copies(SaveJob& job) {
+  if (job.held.empty()) return {};
+  std::vector<SaveTensor> held;
+  for (const std::size_t i : job.held) held.push_back(job.request.tensors[i]);
+  std::vector<Digest128> digests;
+  if (job.digests.empty()) {
+    STOKER_ASSIGN(digests, options_.copier->digests(held));
+  } else {
+    for (const std::size_t i : job.held) digests.push_back(job.digests[i]);
+  }
+  for (std::size_t i = 0; i < held.size(); ++i) {
+    if (held[i].offsets.empty()) held[i].offsets.resize(held[i].shape.size());
+    job.copies.push_back({.name = std::move(held[i].name),
+                          .offsets = std::move(held[i].offsets),
+                          .shape = std::move(held[i].shape),
+                          .digest = digests[i]});
+  }
+  return {};
+}
+
 Status Checkpointer::Core::stage(const Job& job) {
+  STOKER_TRY(job->failure);
   {
     MutexLock lock(mutex_);
     while (in_flight_.size() >= options_.in_flight) {
@@ -281,6 +396,7 @@ Status Checkpointer::Core::stage(const Job& job) {
   }
   const std::uint64_t whole = staging_bytes(job->layout);
   STOKER_ASSIGN(job->arena, memory_.take(memory_.grant_bytes(whole), job->deadline));
+  STOKER_TRY(hash_copies(*job));
   job->staging = std::make_unique<Staging>(job->layout, job->arena->bytes());
   return {};
 }
@@ -408,6 +524,7 @@ void Checkpointer::Core::finish(const Job& job, const EndMessage& end) {
   {
     MutexLock lock(mutex_);
     std::erase(in_flight_, job);
+    if (end.outcome != SaveOutcome::committed) sharing_.forget();
     if (!error.ok() && job->number > raised_number_)
       note({.number = job->number,
             .error = error,

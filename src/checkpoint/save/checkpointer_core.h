@@ -16,6 +16,7 @@
 #include "checkpoint/save/save_messages.h"
 #include "checkpoint/save/save_rounds.h"
 #include "checkpoint/save/save_worker.h"
+#include "checkpoint/save/sharing.h"
 #include "checkpoint/staging/staging_memory.h"
 #include "io/engine/rate_limiter.h"
 #include "io/files/timed_file_ops.h"
@@ -62,6 +63,9 @@ class Checkpointer::Core {
   };
 
   Status plan(SaveJob& job) const;
+  Status divide(SaveJob& job) const;
+  Status count(SaveJob& job);
+  Result<Verdict> agree_and_plan(SaveJob& job);
   BeginMessage begin(const SaveJob& job, const Status& planned);
   Result<Verdict> agree(SaveJob& job, const BeginMessage& message);
   Verdict decide(SaveJob& job, std::uint64_t number, std::span<const BeginMessage> messages);
@@ -72,6 +76,7 @@ class Checkpointer::Core {
   void await_room(Deadline deadline);
   void settle(const Verdict& verdict);
   Status stage(const Job& job);
+  Status hash_copies(SaveJob& job);
   Result<Pending> enter(const Job& job);
   std::uint64_t new_bytes(const CheckpointLayout& layout) const;
 
@@ -95,11 +100,12 @@ class Checkpointer::Core {
 
   mutable Mutex mutex_;
   Condition changed_;
-  std::deque<Job> queue_ STOKER_GUARDED_BY(mutex_);            // waiting for the writer
-  std::vector<Job> in_flight_ STOKER_GUARDED_BY(mutex_);       // queue_, and the one being written
-  bool is_held_ STOKER_GUARDED_BY(mutex_) = false;             // while true the writer takes no job
-  std::uint64_t filling_ STOKER_GUARDED_BY(mutex_) = 0;        // number of the save being copied
-  bool is_removing_ STOKER_GUARDED_BY(mutex_) = false;         // removing condemned checkpoints
+  std::deque<Job> queue_ STOKER_GUARDED_BY(mutex_);       // waiting for the writer
+  std::vector<Job> in_flight_ STOKER_GUARDED_BY(mutex_);  // queue_, and the one being written
+  bool is_held_ STOKER_GUARDED_BY(mutex_) = false;        // while true the writer takes no job
+  std::uint64_t filling_ STOKER_GUARDED_BY(mutex_) = 0;   // number of the save being copied
+  bool is_removing_ STOKER_GUARDED_BY(mutex_) = false;    // removing condemned checkpoints
+  Sharing sharing_ STOKER_GUARDED_BY(mutex_);
   std::deque<Failure> failures_ STOKER_GUARDED_BY(mutex_);     // oldest first
   std::uint64_t raised_number_ STOKER_GUARDED_BY(mutex_) = 0;  // errors up to it were reported
   bool is_closed_ = false;

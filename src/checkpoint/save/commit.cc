@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <optional>
 #include <set>
 #include <string_view>
@@ -14,6 +16,46 @@
 #include "formats/json/strict_json.h"
 
 namespace stoker {
+namespace {
+
+/// Checks that what several ranks have, and one has stored, is the same on all of them.
+Status check_copies(std::span<const CheckpointPart> parts) {
+  struct Stored {
+    const CheckpointTensor* tensor = nullptr;
+    std::uint32_t rank = 0;
+  };
+  std::unordered_multimap<std::string_view, Stored> stored;
+  const bool has_copies =
+      std::ranges::any_of(parts, [](const CheckpointPart& part) { return !part.copies.empty(); });
+  if (!has_copies) return {};
+  for (const CheckpointPart& part : parts)
+    for (const CheckpointTensor& tensor : part.tensors)
+      stored.emplace(tensor.name, Stored{.tensor = &tensor, .rank = part.rank});
+  for (const CheckpointPart& part : parts) {
+    for (const TensorCopy& copy : part.copies) {
+      const auto [begin, end] = stored.equal_range(copy.name);
+      const auto found = std::find_if(begin, end, [&](const auto& one) {
+        return one.second.tensor->offsets == copy.offsets && one.second.tensor->shape == copy.shape;
+      });
+      if (found == end)
+        return Status(
+            Code::corrupt,
+            fmt::format("rank {} expects that another rank stores tensor {}, and none does",
+                        part.rank, quote_for_message(copy.name)));
+      if (found->second.tensor->digest == copy.digest) continue;
+      return Status(
+          Code::invalid_argument,
+          fmt::format("tensor {}: ranks {} and {} had the same bytes at an earlier save, and "
+                      "differ now: nothing was saved. If this is intended, go on: the next save "
+                      "stores it for each rank",
+                      quote_for_message(copy.name), found->second.rank, part.rank));
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
 Status merge_parts(CheckpointManifest& manifest, std::span<const CheckpointPart> parts) {
   if (parts.size() != manifest.world_size)
     return Status(Code::corrupt, std::to_string(parts.size()) + " parts from " +
@@ -36,7 +78,7 @@ Status merge_parts(CheckpointManifest& manifest, std::span<const CheckpointPart>
     }
     manifest.state_json.push_back(part.state_json);
   }
-  return {};
+  return check_copies(parts);
 }
 
 namespace {

@@ -27,8 +27,13 @@ namespace stoker {
 struct SaveJob {
   std::uint64_t number = 0;  ///< From SaveRounds; the same on every rank.
   SaveRequest request;
-  CheckpointLayout layout;
-  std::string staging_name;  ///< From CheckpointWriter::staging_name(): "owner-<token>/...".
+  std::vector<Digest128> keys;     ///< Of the tensors of the request (sharing.h).
+  std::vector<Digest128> digests;  ///< Of the same, if they were counted.
+  std::vector<SaveTensor> stored;  ///< Those that this rank stores.
+  std::vector<std::size_t> held;   ///< Those that other ranks store: indexes into the request's.
+  std::vector<TensorCopy> copies;  ///< Their digests.
+  CheckpointLayout layout;         ///< Of `stored`.
+  std::string staging_name;        ///< From CheckpointWriter::staging_name(): "owner-<token>/...".
   std::unique_ptr<Arena> arena;
   std::unique_ptr<Staging> staging;
   Deadline deadline = Deadline::max();

@@ -96,6 +96,7 @@ Status SaveLeader::check(std::span<const BeginMessage> messages, const SavesInFl
   const std::uint64_t step = messages.front().step;
   std::uint64_t size_bytes = 0;
   for (const BeginMessage& message : messages) size_bytes += message.size_bytes;
+  size_bytes -= std::min(size_bytes, in_flight.spared_bytes);
   Status exists(
       Code::already_exists,
       "step " + std::to_string(step) + " already exists in " + options_.directory +

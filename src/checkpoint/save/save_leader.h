@@ -24,6 +24,8 @@ namespace stoker {
 struct SavesInFlight {
   std::vector<std::uint64_t> steps;
   std::uint64_t unreserved_bytes = 0;  ///< Disk space that they still need.
+  /// Part of the sizes in the messages of the new save: copies that are not stored.
+  std::uint64_t spared_bytes = 0;
 };
 
 /// The duties of rank 0: holds the lock, decides about each save, commits it.

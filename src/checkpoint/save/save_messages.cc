@@ -13,6 +13,21 @@ Result<Message> if_good(const MessageMembers& members, Message message, bool is_
   return message;
 }
 
+/// Returns an empty text for nothing, and otherwise a list after ':'.
+template <typename List, typename Format>
+std::string optional_text(const std::optional<List>& list, const Format& format) {
+  return list ? ":" + format(*list) : std::string();
+}
+
+/// The inverse; false for any other text.
+template <typename List, typename Parse>
+bool parse_optional(std::string_view text, const Parse& parse, std::optional<List>& list) {
+  if (text.empty()) return true;
+  if (text.front() != ':') return false;
+  list = parse(text.substr(1));
+  return list.has_value();
+}
+
 }  // namespace
 
 std::string format_message(const BeginMessage& message) {
@@ -23,7 +38,9 @@ std::string format_message(const BeginMessage& message) {
                        {"is_late", message.is_late ? 1U : 0U},
                        {"waiting_number", message.waiting_number},
                        {"failed_number", message.failed_number},
-                       {"failure", failure_json(message.failure)}});
+                       {"failure", failure_json(message.failure)},
+                       {"shared_number", message.shared_number},
+                       {"pieces", optional_text(message.pieces, format_pieces)}});
 }
 
 std::string format_message(const Verdict& message) {
@@ -35,7 +52,8 @@ std::string format_message(const Verdict& message) {
                        {"replaced_number", message.replaced_number},
                        {"raised_number", message.raised_number},
                        {"staging", message.staging},
-                       {"failure", failure_json(message.failure)}});
+                       {"failure", failure_json(message.failure)},
+                       {"owners", optional_text(message.owners, format_owners)}});
 }
 
 std::string format_message(const PartMessage& message) {
@@ -58,8 +76,10 @@ Result<BeginMessage> parse_begin_message(std::string_view text) {
                        .is_late = members.number("is_late") != 0,
                        .waiting_number = members.number("waiting_number"),
                        .failed_number = members.number("failed_number"),
-                       .failure = members.failure()};
-  return if_good(members, std::move(message));
+                       .failure = members.failure(),
+                       .shared_number = members.number("shared_number")};
+  const bool is_sound = parse_optional(members.text("pieces"), parse_pieces, message.pieces);
+  return if_good(members, std::move(message), is_sound);
 }
 
 Result<Verdict> parse_verdict(std::string_view text) {
@@ -72,9 +92,10 @@ Result<Verdict> parse_verdict(std::string_view text) {
                   .raised_number = members.number("raised_number"),
                   .staging = members.text("staging"),
                   .failure = members.failure()};
+  const bool has_owners = parse_optional(members.text("owners"), parse_owners, message.owners);
   const bool is_failure =
       message.action == SaveAction::fail || message.action == SaveAction::fail_behind;
-  const bool is_sound = action <= static_cast<std::uint64_t>(SaveAction::fail_behind) &&
+  const bool is_sound = has_owners && action <= static_cast<std::uint64_t>(SaveAction::count) &&
                         (!is_failure || !message.failure.ok());
   return if_good(members, std::move(message), is_sound);
 }

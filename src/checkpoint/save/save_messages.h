@@ -3,11 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "checkpoint/save/pending.h"
+#include "checkpoint/save/sharing.h"
 #include "stoker/status.h"
 
 namespace stoker {
@@ -22,6 +24,10 @@ struct BeginMessage {
   std::uint64_t waiting_number = 0;  ///< Number of the save that could be replaced; 0 if none.
   std::uint64_t failed_number = 0;   ///< Number of the save whose error is unreported; 0 if none.
   Status failure = {};               ///< That error, or an error of this save.
+  /// Number of the save whose decision about shared tensors this rank would follow; 0 if none.
+  std::uint64_t shared_number = 0;
+  /// The tensors of this rank, if it has counted them.
+  std::optional<std::vector<SharedPiece>> pieces = {};
 };
 
 enum class SaveAction : std::uint8_t {
@@ -29,6 +35,7 @@ enum class SaveAction : std::uint8_t {
   skip,
   fail,
   fail_behind,  ///< Ranks that save an earlier step fail; the others wait for their next call.
+  count,        ///< Every rank sends another message, with its pieces.
 };
 
 /// Rank 0's decision, the same for all ranks.
@@ -41,6 +48,9 @@ struct Verdict {
   std::uint64_t raised_number = 0;    ///< Number of the earlier save that failed; 0 if this one.
   std::string staging = {};           ///< From CheckpointWriter::staging_name().
   Status failure = {};
+  /// A new decision about shared tensors, under the number of this round. Nothing: the earlier one
+  /// holds.
+  std::optional<std::vector<PieceOwner>> owners = {};
 };
 
 /// Sent by each rank when its files are durable or have failed.

@@ -55,9 +55,10 @@ Result<WrittenPart> SaveWorker::write(SaveJob& job) {
   const std::shared_ptr<const LinkParent> parent = parts_.learned.parent();
   Result<WrittenPart> written = write_part({.part = *part,
                                             .layout = job.layout,
-                                            .tensors = job.request.tensors,
+                                            .tensors = job.stored,
                                             .staging = *job.staging,
                                             .state_json = job.request.state_json,
+                                            .copies = job.copies,
                                             .depth = kDepth,
                                             .parent = parent.get(),
                                             .limiter = parts_.limiter,
@@ -102,7 +103,7 @@ EndMessage SaveWorker::run(SaveJob& job, const std::function<void()>& await_fill
   give_memory_back(job);
   job.stage.store(SaveStage::committing, std::memory_order_relaxed);
   if (written.ok() && parts_.options.dedup)
-    parts_.learned.record(job.layout, job.request.tensors, written->scans);
+    parts_.learned.record(job.layout, job.stored, written->scans);
   EndMessage end = parts_.leader != nullptr ? lead(job, written) : follow(job, written);
   if (end.outcome == SaveOutcome::committed && written.ok())
     parts_.learned.set_parent(

@@ -30,6 +30,9 @@ struct SaveTensor {
   /// empty for elements smaller than a byte.
   std::vector<std::int64_t> strides_bytes = {};
   bool likely_unchanged = false;  ///< For example `requires_grad=False`: a candidate for linking.
+  /// Whether it belongs to this rank alone. Otherwise a tensor that has the same name and the same
+  /// bytes on several ranks is stored once (sharing.h).
+  bool is_per_rank = false;
 };
 
 /// A tensor's place in a file.

@@ -223,6 +223,7 @@ Result<WrittenPart> PartWriter::write_manifest() {
   WrittenPart written;
   written.part = describe(request_.layout, request_.tensors);
   written.part.state_json = request_.state_json;
+  written.part.copies = request_.copies;
   for (std::size_t i = 0; i < outputs_.size(); ++i) {
     written.part.files[i].chunks = std::move(outputs_[i].digests);
     written.part.files[i].link_count = outputs_[i].link_count;

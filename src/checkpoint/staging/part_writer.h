@@ -30,8 +30,9 @@ struct PartRequest {
   std::span<const SaveTensor> tensors;  ///< Their data is not read: it is in `staging`.
   Staging& staging;
   std::string state_json = "null";
-  std::uint32_t depth = 8;             ///< Maximum number of chunks being written.
-  const LinkParent* parent = nullptr;  ///< Groups reuse its files if they are equal; may be null.
+  std::vector<TensorCopy> copies = {};  ///< Of what other ranks store, for the part manifest.
+  std::uint32_t depth = 8;              ///< Maximum number of chunks being written.
+  const LinkParent* parent = nullptr;   ///< Groups reuse its files if they are equal; may be null.
   RateLimiter* limiter = nullptr;
   Deadline deadline = Deadline::max();
   std::function<void(Reservation)> reservation_changed = {};

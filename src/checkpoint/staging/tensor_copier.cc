@@ -1,6 +1,7 @@
 #include "checkpoint/staging/tensor_copier.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <new>
@@ -38,7 +39,40 @@ class ThreadedCopier final : public TensorCopier {
     return staging.status();
   }
 
+  Result<std::vector<Digest128>> digests(std::span<const SaveTensor> tensors) override {
+    std::vector<Digest128> found(tensors.size());
+    std::vector<Status> failures(tensors.size());
+    std::atomic<std::size_t> next = 0;
+    work_together(std::min(thread_count_, tensors.size()), [&] {
+      for (std::size_t i = next++; i < tensors.size(); i = next++) {
+        try {
+          const Result<Digest128> digest = hash(tensors[i]);
+          digest.ok() ? static_cast<void>(found[i] = *digest)
+                      : static_cast<void>(failures[i] = digest.status());
+        } catch (const std::bad_alloc&) {
+          failures[i] = Status::from_errno(ENOMEM, "hash a tensor", tensors[i].name);
+        }
+      }
+    });
+    for (const Status& failure : failures) STOKER_TRY(failure);
+    return found;
+  }
+
  private:
+  /// Reads in pieces that stay in the CPU cache.
+  Result<Digest128> hash(const SaveTensor& tensor) const {
+    constexpr std::uint64_t kPieceBytes = std::uint64_t{256} << 10;
+    STOKER_ASSIGN(const std::uint64_t size_bytes, tensor_bytes(tensor.type, tensor.shape));
+    std::vector<std::byte> piece(std::min(kPieceBytes, size_bytes));
+    Xxh3Stream stream;
+    for (std::uint64_t begin = 0; begin < size_bytes; begin += piece.size()) {
+      piece.resize(std::min(kPieceBytes, size_bytes - begin));
+      STOKER_TRY(read_(tensor, begin, piece));
+      stream.update(piece);
+    }
+    return stream.digest();
+  }
+
   /// Fills `out` with the bytes of a file from `begin` on: its header and its tensors.
   Status fill(const LayoutFile& file, std::span<const SaveTensor> tensors, std::uint64_t begin,
               std::span<std::byte> out) const {
@@ -80,6 +114,9 @@ class HostCopier final : public TensorCopier {
   Status copy(const CheckpointLayout& layout, std::span<const SaveTensor> tensors,
               Staging& staging) override {
     return copier_.copy(layout, tensors, staging);
+  }
+  Result<std::vector<Digest128>> digests(std::span<const SaveTensor> tensors) override {
+    return copier_.digests(tensors);
   }
 
  private:

@@ -5,7 +5,9 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <vector>
 
+#include "base/checksum.h"
 #include "checkpoint/staging/layout.h"
 #include "checkpoint/staging/staging.h"
 #include "stoker/status.h"
@@ -40,6 +42,10 @@ class TensorCopier {
   /// which fails the save. An exception fails the save as well.
   virtual Status copy(const CheckpointLayout& layout, std::span<const SaveTensor> tensors,
                       Staging& staging) = 0;
+
+  /// Returns the XXH3-128 of each tensor's bytes, as copy() would write them. Nothing reads the
+  /// tensors after the return.
+  virtual Result<std::vector<Digest128>> digests(std::span<const SaveTensor> tensors) = 0;
 };
 
 /// Returns a copier from the memory at SaveTensor::data, with `thread_count` threads including the

@@ -25,10 +25,10 @@ void expect_refused(const std::string& text, const char* reason) {
 TEST(CheckpointManifestHostileTest, each_wrong_text_is_refused_with_its_reason) {
   const std::string text = format_checkpoint_manifest(example_manifest());
   const Hostile cases[] = {
-      {"\"1.1\"", "1", "not a string"},
-      {"\"1.1\"", "\"1\"", "not a version"},
-      {"\"1.1\"", "\"0.9\"", "not a version"},
-      {"\"1.1\"", "\"1.0x\"", "not a version"},
+      {"\"2.0\"", "1", "not a string"},
+      {"\"2.0\"", "\"1\"", "not a version"},
+      {"\"2.0\"", "\"0.9\"", "not a version"},
+      {"\"2.0\"", "\"1.0x\"", "not a version"},
       {"\"step\": 1000", "\"step\": -1", "negative"},
       {"\"step\": 1000", "\"step\": 1e3", "not an integer"},
       {"\"step\": 1000", "\"step\": 18446744073709551616", "not an integer"},

@@ -152,7 +152,7 @@ TEST(CheckpointManifestTest, trees_keep_their_text_and_so_the_order_of_keys) {
 }
 
 TEST(CheckpointManifestTest, unknown_members_and_later_minor_versions_are_read) {
-  std::string text = respelled(example_text(), R"("1.1")", R"("1.7")");
+  std::string text = respelled(example_text(), R"("2.0")", R"("2.7")");
   text = respelled(text, R"("step": 1000,)", R"("step": 1000, "later": {"step": [2]},)");
   text = respelled(text, R"("dtype": "F32")", R"("dtype": "F32", "codec": null)");
   const auto read = parse_checkpoint_manifest(text, "m");
@@ -161,7 +161,7 @@ TEST(CheckpointManifestTest, unknown_members_and_later_minor_versions_are_read) 
 }
 
 TEST(CheckpointManifestTest, what_a_newer_stoker_wrote_is_unsupported_and_says_so) {
-  for (const auto& [from, to] : {std::pair(R"("1.1")", R"("2.0")"),
+  for (const auto& [from, to] : {std::pair(R"("2.0")", R"("3.0")"),
                                  std::pair(R"("checksum": "xxh3_128")", R"("checksum": "blake3")"),
                                  std::pair("4194304", "8388608"), std::pair("F32", "F128")}) {
     const auto read = parse_checkpoint_manifest(respelled(example_text(), from, to), "m");

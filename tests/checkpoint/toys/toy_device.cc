@@ -131,6 +131,19 @@ class DeviceCopier final : public TensorCopier {
     return staging.status();
   }
 
+  Result<std::vector<Digest128>> digests(std::span<const SaveTensor> tensors) override {
+    std::vector<Digest128> found(tensors.size());
+    for (std::size_t i = 0; i < tensors.size(); ++i)
+      streams_[i % 2].enqueue([this, &tensor = tensors[i], &digest = found[i]] {
+        const Result<std::uint64_t> size_bytes = tensor_bytes(tensor.type, tensor.shape);
+        std::vector<std::byte> bytes(*size_bytes);
+        state_->copy(tensor.data, 0, bytes);
+        digest = xxh3_128(bytes);
+      });
+    for (Stream& stream : streams_) stream.synchronize();
+    return found;
+  }
+
  private:
   Status copy_chunk(const CheckpointLayout& layout, std::span<const SaveTensor> tensors,
                     const Staging::Chunk& chunk) {

@@ -15,7 +15,7 @@ FILE = Path(__file__).parent / "manifest.json"
 
 MEMBERS: dict[str, Any] = {
     "format": "stoker-checkpoint",
-    "format_version": "1.1",
+    "format_version": "2.0",
     "tool": "stoker 0.1.0",
     "step": 1000,
     "generation": 2**53,

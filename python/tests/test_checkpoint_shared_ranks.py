@@ -1,0 +1,145 @@
+"""What several ranks have is stored once; what differs is kept for each rank."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import stoker
+
+_SAVE = "result = saver.save({}, {}).wait()"
+
+
+def _names(step: Path) -> dict[str, int]:
+    """The tensors of a checkpoint, and how often each is stored."""
+    manifest = json.loads((step / "manifest.json").read_text())
+    names = [tensor["name"] for tensor in manifest["tensors"]]
+    return {name: names.count(name) for name in names}
+
+
+def test_equal_tensors_are_stored_once_by_ranks_that_share_the_work(
+    tmp_path: Path, ranks: Any, on_all: Any
+) -> None:
+    with ranks(tmp_path, 3) as group:
+        on_all(group, "state = {f'w{i}': np.full(1000, i) for i in range(9)}")
+        for step in (1, 2, 3):
+            assert on_all(group, _SAVE.format(step, "state=state")) == [True] * 3
+            on_all(group, "state['w0'] += 1")
+        on_all(group, "saver.close()")
+    for step in (1, 2, 3):
+        folder = tmp_path / f"step-{step:012}"
+        assert _names(folder) == {f"state.w{i}": 1 for i in range(9)}
+        sizes = [path.stat().st_size for path in sorted(folder.glob("*.safetensors"))]
+        assert max(sizes) - min(sizes) < 8000, "each has stored three"
+    loaded = stoker.load(tmp_path)
+    assert [int(loaded[f"state.w{i}"][0]) for i in range(9)] == [2, *range(1, 9)]
+    with stoker.Checkpointer(tmp_path, rank=0, world_size=1) as saver:
+        done = saver.restore(3, state=None)
+    assert done is not None
+    assert done.trees["state"]["w8"][0] == 8
+
+
+def test_a_tensor_that_diverges_fails_one_save_and_is_then_stored_for_each_rank(
+    tmp_path: Path, ranks: Any, on_all: Any
+) -> None:
+    with ranks(tmp_path, 2) as group:
+        on_all(group, "state = {'w': np.arange(4.0), 'v': np.ones(3)}")
+        on_all(group, _SAVE.format(1, "state=state"))
+        on_all(group, "state['w'][2] += rank")
+        for said in on_all(group, _SAVE.format(2, "state=state")):
+            assert 'tensor "state.w": ranks' in said
+            assert "the next save stores it for each rank" in said
+        assert on_all(group, _SAVE.format(3, "state=state")) == [True, True]
+        on_all(group, "state['w'][:] = -1")
+        on_all(group, "saver.restore(state=state)")
+        assert on_all(group, "result = state['w'].tolist()") == [[0, 1, 2, 3], [0, 1, 3, 3]]
+        on_all(group, "saver.close()")
+    assert [path.name for path in sorted(tmp_path.glob("step-*"))] == [
+        "step-000000000001",
+        "step-000000000003",
+    ]
+    names = {"rank-00000.state.w": 1, "rank-00001.state.w": 1, "state.v": 1}
+    assert _names(tmp_path / "step-000000000003") == names
+    refused = pytest.raises(ValueError, match=r"state\['w'\]: each of the 2 ranks")
+    with stoker.Checkpointer(tmp_path, rank=0, world_size=1) as saver, refused:
+        saver.restore(state=None)
+
+
+def test_names_that_appear_on_one_rank_are_counted_again(
+    tmp_path: Path, ranks: Any, on_all: Any
+) -> None:
+    with ranks(tmp_path, 2) as group:
+        on_all(group, "state = {'w': np.arange(4.0)}")
+        on_all(group, _SAVE.format(1, "state=state"))
+        on_all(group, "state |= {'more': np.ones(2)} if rank == 1 else {}")
+        assert on_all(group, _SAVE.format(2, "state=state")) == [True, True]
+        on_all(group, "saver.close()")
+    assert _names(tmp_path / "step-000000000002") == {"state.w": 1, "state.more": 1}
+
+
+def test_what_is_per_rank_is_never_shared(tmp_path: Path, ranks: Any, on_all: Any) -> None:
+    with ranks(tmp_path, 2) as group:
+        on_all(group, "own = stoker.PerRank({'w': np.zeros(2), 'n': rank})")
+        for step in (1, 2):
+            assert on_all(group, _SAVE.format(step, "own=own")) == [True, True]
+            on_all(group, "own.value['w'] += rank; own.value['n'] += 10")
+        on_all(group, "saver.restore(own=own)")
+        seen = on_all(group, "result = [own.value['w'].tolist(), own.value['n']]")
+        assert seen == [[[0, 0], 10], [[1, 1], 11]]
+        on_all(group, "saver.close()")
+    for step in (1, 2):
+        names = {"rank-00000.own.w": 1, "rank-00001.own.w": 1}
+        assert _names(tmp_path / f"step-{step:012}") == names
+
+
+def test_a_value_that_is_per_rank_may_be_immutable(tmp_path: Path) -> None:
+    count = stoker.PerRank(3)
+    with stoker.Checkpointer(tmp_path) as saver:
+        saver.save(1, count=count)
+        count.value = 5
+        saver.restore(count=count)
+    assert count.value == 3
+
+
+def test_equal_slices_are_stored_once_and_different_ones_refused(
+    tmp_path: Path, ranks: Any, on_all: Any
+) -> None:
+    part = "stoker.Slice(w[2 * (rank // 2):][:2], [4], [2 * (rank // 2)])"
+    with ranks(tmp_path, 4) as group:
+        on_all(group, "w = np.arange(4.0)")
+        assert on_all(group, _SAVE.format(1, f"s={{'w': {part}}}")) == [True] * 4
+        on_all(group, "w[3] += rank")
+        for said in on_all(group, _SAVE.format(2, f"s={{'w': {part}}}")):
+            assert "ranks 2 and 3" in said or "ranks 3 and 2" in said
+        for said in on_all(group, _SAVE.format(3, f"s={{'w': {part}}}")):
+            assert "several ranks have the same slice of it, with different bytes" in said
+        on_all(group, "saver.close()")
+    assert _names(tmp_path / "step-000000000001") == {"s.w": 2}
+    assert np.array_equal(stoker.load(tmp_path)["s.w"][...], np.arange(4.0))
+
+
+def test_a_rank_may_have_a_part_of_a_module_but_no_name_is_left_out_by_all(
+    tmp_path: Path, ranks: Any, on_all: Any
+) -> None:
+    program = """
+import torch
+def make(names): return torch.nn.ParameterDict({n: torch.full((3,), float(ord(n))) for n in names})
+"""
+    with ranks(tmp_path, 2) as group:
+        on_all(group, program)
+        on_all(group, _SAVE.format(1, "model=make('ab'[rank])"))
+        on_all(group, "whole = make('ab')\nfor p in whole.parameters(): p.data.zero_()")
+        on_all(group, "saver.restore(model=whole)")
+        assert (
+            on_all(group, "result = [whole['a'][0].item(), whole['b'][0].item()]") == [[97, 98]] * 2
+        )
+        assert on_all(group, "result = int(saver.restore(model=make('ba'[rank])))") == [1, 1]
+        for said in on_all(group, "saver.restore(model=make('a'))"):
+            assert "no rank has these:\n  model['b']: in step 1, but the module has none" in said
+        for said in on_all(group, "saver.restore(model=make('abc'[rank:]))"):
+            assert "model['c']: not in step 1" in said
+        on_all(group, "saver.close()")

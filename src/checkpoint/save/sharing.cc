@@ -1,0 +1,231 @@
+#include "checkpoint/save/sharing.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <iterator>
+#include <tuple>
+#include <utility>
+
+#include "checkpoint/manifest/names.h"
+
+namespace stoker {
+namespace {
+
+constexpr std::size_t kDigestChars = 32;
+constexpr std::size_t kSizeChars = 16;
+constexpr std::size_t kRankChars = 8;
+constexpr std::size_t kPieceChars = 3 * kDigestChars + kSizeChars + 1;
+constexpr std::size_t kOwnerChars = kDigestChars + kRankChars;
+
+std::optional<std::uint64_t> parse_hex(std::string_view text) {
+  std::uint64_t value = 0;
+  constexpr int kHex = 16;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, kHex);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+/// A piece, and a rank that has it.
+struct Holding {
+  const SharedPiece* piece = nullptr;
+  std::uint32_t rank = 0;
+};
+
+auto order_of(const Digest128& digest) {
+  return std::pair(digest.high, digest.low);
+}
+
+/// All ranks that have one piece.
+struct Group {
+  std::span<const Holding> holdings;  // in the order of ranks
+  bool is_same = true;
+
+  const SharedPiece& piece() const { return *holdings.front().piece; }
+};
+
+bool is_whole_of(const Group& group, const Digest128& name) {
+  return group.piece().name == name && !group.piece().is_slice;
+}
+
+std::vector<Group> group_by_key(std::span<const Holding> sorted) {
+  std::vector<Group> groups;
+  for (std::size_t begin = 0; begin < sorted.size();) {
+    std::size_t end = begin;
+    while (end < sorted.size() && sorted[end].piece->key == sorted[begin].piece->key) ++end;
+    Group group{.holdings = sorted.subspan(begin, end - begin)};
+    group.is_same = std::ranges::all_of(group.holdings, [&](const Holding& one) {
+      return one.piece->digest == group.piece().digest;
+    });
+    groups.push_back(group);
+    begin = end;
+  }
+  // Whole tensors of one name with other types or shapes differ as well.
+  for (std::size_t i = 1; i < groups.size(); ++i) {
+    const Digest128 name = groups[i].piece().name;
+    if (is_whole_of(groups[i - 1], name) && is_whole_of(groups[i], name))
+      groups[i - 1].is_same = groups[i].is_same = false;
+  }
+  return groups;
+}
+
+void append_numbers(Xxh3Stream& stream, std::span<const std::uint64_t> numbers) {
+  const std::uint64_t count = numbers.size();
+  stream.update(std::as_bytes(std::span(&count, 1)));
+  stream.update(std::as_bytes(numbers));
+}
+
+Digest128 key_of(const SaveTensor& tensor) {
+  Xxh3Stream stream;
+  stream.update(std::as_bytes(std::span(tensor.name)));
+  const std::uint64_t type[] = {tensor.name.size(), static_cast<std::uint64_t>(tensor.type)};
+  append_numbers(stream, type);
+  append_numbers(stream, tensor.shape);
+  const bool is_whole = tensor.global_shape.empty();
+  append_numbers(stream, is_whole ? tensor.shape : tensor.global_shape);
+  append_numbers(stream,
+                 is_whole ? std::vector<std::uint64_t>(tensor.shape.size()) : tensor.offsets);
+  return stream.digest();
+}
+
+}  // namespace
+
+PieceOwners choose_owners(std::span<const std::span<const SharedPiece>> ranks) {
+  std::vector<Holding> holdings;
+  for (std::uint32_t rank = 0; rank < ranks.size(); ++rank)
+    for (const SharedPiece& piece : ranks[rank]) holdings.push_back({&piece, rank});
+  std::ranges::stable_sort(holdings, {}, [](const Holding& one) {
+    return std::tuple(order_of(one.piece->name), one.piece->is_slice, order_of(one.piece->key));
+  });
+  PieceOwners chosen;
+  std::vector<std::uint64_t> loads(ranks.size());
+  std::vector<Group> shared;
+  for (const Group& group : group_by_key(holdings)) {
+    if (group.is_same && group.holdings.size() > 1) {
+      shared.push_back(group);
+      continue;
+    }
+    for (const Holding& one : group.holdings) loads[one.rank] += one.piece->size_bytes;
+    if (group.is_same) continue;
+    const bool is_slice = group.piece().is_slice;
+    chosen.owners.push_back(
+        {.key = group.piece().key, .rank = is_slice ? kDifferingSlices : kEveryRank});
+  }
+  // The largest first: the small ones then even out the loads.
+  std::ranges::stable_sort(shared, std::ranges::greater(),
+                           [](const Group& group) { return group.piece().size_bytes; });
+  for (const Group& group : shared) {
+    const Holding& least = *std::ranges::min_element(
+        group.holdings, {}, [&](const Holding& one) { return loads[one.rank]; });
+    const std::uint64_t size_bytes = group.piece().size_bytes;
+    loads[least.rank] += size_bytes;
+    chosen.spared_bytes += size_bytes * (group.holdings.size() - 1);
+    chosen.owners.push_back({.key = group.piece().key, .rank = least.rank});
+  }
+  return chosen;
+}
+
+std::string format_pieces(std::span<const SharedPiece> pieces) {
+  std::string out;
+  out.reserve(pieces.size() * kPieceChars);
+  for (const SharedPiece& piece : pieces)
+    fmt::format_to(std::back_inserter(out), "{}{}{}{:016x}{}", piece.name.hex(), piece.key.hex(),
+                   piece.digest.hex(), piece.size_bytes, piece.is_slice ? 's' : 'w');
+  return out;
+}
+
+std::string format_owners(std::span<const PieceOwner> owners) {
+  std::string out;
+  out.reserve(owners.size() * kOwnerChars);
+  for (const PieceOwner& owner : owners)
+    fmt::format_to(std::back_inserter(out), "{}{:08x}", owner.key.hex(), owner.rank);
+  return out;
+}
+
+std::optional<std::vector<SharedPiece>> parse_pieces(std::string_view text) {
+  if (text.size() % kPieceChars != 0) return std::nullopt;
+  std::vector<SharedPiece> pieces;
+  for (; !text.empty(); text.remove_prefix(kPieceChars)) {
+    const Result<Digest128> name = Digest128::from_hex(text.substr(0, kDigestChars));
+    const Result<Digest128> key = Digest128::from_hex(text.substr(kDigestChars, kDigestChars));
+    const auto digest = Digest128::from_hex(text.substr(2 * kDigestChars, kDigestChars));
+    const auto size_bytes = parse_hex(text.substr(3 * kDigestChars, kSizeChars));
+    const char kind = text[kPieceChars - 1];
+    if (!name.ok() || !key.ok() || !digest.ok() || !size_bytes || (kind != 's' && kind != 'w'))
+      return std::nullopt;
+    pieces.push_back({.name = *name,
+                      .key = *key,
+                      .digest = *digest,
+                      .size_bytes = *size_bytes,
+                      .is_slice = kind == 's'});
+  }
+  return pieces;
+}
+
+std::optional<std::vector<PieceOwner>> parse_owners(std::string_view text) {
+  if (text.size() % kOwnerChars != 0) return std::nullopt;
+  std::vector<PieceOwner> owners;
+  for (; !text.empty(); text.remove_prefix(kOwnerChars)) {
+    const Result<Digest128> key = Digest128::from_hex(text.substr(0, kDigestChars));
+    const auto rank = parse_hex(text.substr(kDigestChars, kRankChars));
+    if (!key.ok() || !rank) return std::nullopt;
+    owners.push_back({.key = *key, .rank = static_cast<std::uint32_t>(*rank)});
+  }
+  return owners;
+}
+
+std::vector<Digest128> piece_keys(std::span<const SaveTensor> tensors) {
+  std::vector<Digest128> keys;
+  keys.reserve(tensors.size());
+  for (const SaveTensor& tensor : tensors) keys.push_back(key_of(tensor));
+  return keys;
+}
+
+namespace {
+
+Digest128 digest_of(std::span<const Digest128> keys) {
+  return xxh3_128(std::as_bytes(keys));
+}
+
+}  // namespace
+
+std::uint64_t Sharing::number_for(std::span<const Digest128> keys) const {
+  return digest_of(keys) == all_keys_ ? number_ : 0;
+}
+
+void Sharing::learn(std::uint64_t number, std::span<const Digest128> keys,
+                    std::span<const PieceOwner> owners) {
+  number_ = number;
+  all_keys_ = digest_of(keys);
+  owners_.clear();
+  for (const PieceOwner& owner : owners) owners_.emplace(owner.key, owner.rank);
+}
+
+Result<SplitTensors> Sharing::split(std::span<const SaveTensor> tensors,
+                                    std::span<const Digest128> keys) const {
+  SplitTensors split;
+  if (world_size_ == 1) {
+    split.stored.assign(tensors.begin(), tensors.end());
+    return split;
+  }
+  const bool is_decided = number_for(keys) != 0;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const auto owner = is_decided ? owners_.find(keys[i]) : owners_.end();
+    std::uint32_t rank = owner == owners_.end() ? rank_ : owner->second;
+    if (tensors[i].is_per_rank) rank = kEveryRank;
+    if (rank == kDifferingSlices)
+      return Status(Code::invalid_argument,
+                    "tensor " + tensors[i].name +
+                        ": several ranks have the same slice of it, with different bytes");
+    if (rank != rank_ && rank != kEveryRank) {
+      split.copies.push_back(i);
+      continue;
+    }
+    SaveTensor& stored = split.stored.emplace_back(tensors[i]);
+    if (rank == kEveryRank) stored.name = rank_tensor_name(rank_, stored.name);
+  }
+  return split;
+}
+
+}  // namespace stoker
