@@ -75,7 +75,9 @@ class Loader:
         rank: Which part of each global batch this process has. If not given: from ``mesh``, or
             torch.distributed, or RANK and WORLD_SIZE, SLURM or Open MPI; otherwise 0 of 1.
         world_size: Number of parts, which must divide the global batch.
-        mesh: The data-parallel dimension of a DeviceMesh.
+        mesh: The data-parallel dimension of a DeviceMesh, ``mesh["dp"]``; or several, which are
+            counted as one, in row-major order: ``(mesh, ("dp_replicate", "dp_shard"))``, or the
+            mesh of these. Ranks that differ only in other dimensions get the same batches.
         map: ``map(sample, rng)`` returns another sample, or None to leave this one out: another
             sample of the dataset then replaces it, chosen by the seed and the position. ``rng`` is
             a NumPy Generator that depends only on the seed, the epoch and the sample's position; it
