@@ -60,6 +60,7 @@ def test_peers_in_other_dimensions_get_the_same_batches(mesh_at: MakeMesh, shard
         loader = stoker.Loader(
             shards,
             global_batch_size=16,
+            micro_batch_size=2,
             mesh=(mesh, DATA),
             fields={"cls": int},
             torch=False,
