@@ -161,6 +161,8 @@ void bind_batch(nb::module_& module) {
       .def_prop_ro("cursor", [](const Batch& self) { return self.cursor(); })
       .def_prop_ro("epoch", &Batch::epoch)
       .def_prop_ro("position", &Batch::position, "Where the global batch of this batch begins.")
+      .def_prop_ro("micro_batch", &Batch::micro_batch, "Which one of its step it is, from 0.")
+      .def_prop_ro("last", &Batch::last, "Whether it is the last micro-batch of its step.")
       .def_prop_ro("number", &Batch::number)
       .def_prop_ro("leased_bytes", &Batch::leased_bytes)
       .def("release_arrays", &Batch::release_arrays,

@@ -106,6 +106,7 @@ void bind_request(nb::module_& module) {
           nb::sig("def set_items(self, items: NDArray[numpy.uint64], per_epoch: bool) -> None"))
       .def_rw("batch_size", &LoaderRequest::batch_size)
       .def_rw("global_batch_size", &LoaderRequest::global_batch_size)
+      .def_rw("micro_batch_size", &LoaderRequest::micro_batch_size)
       .def_rw("rank", &LoaderRequest::rank)
       .def_rw("world_size", &LoaderRequest::world_size)
       .def_rw("local_world_size", &LoaderRequest::local_world_size)

@@ -101,13 +101,17 @@ void bind_batch_cut(nb::module_& module) {
   nb::class_<BatchCut>(module, "BatchCut",
                        "Divides the positions of an epoch into batches and ranks.")
       .def("batches_from", &BatchCut::batches_from, "position"_a)
+      .def("micro_batches_at", &BatchCut::micro_batches_at, "position"_a)
+      .def("micro_batches_from", &BatchCut::micro_batches_from, "position"_a)
       .def_prop_ro("global_batch_size",
                    [](const BatchCut& self) { return self.options().global_batch_size; })
       .def_prop_ro("rank", [](const BatchCut& self) { return self.options().rank; })
       .def_prop_ro("world_size", [](const BatchCut& self) { return self.options().world_size; })
       .def_prop_ro("tail",
                    [](const BatchCut& self) { return std::string(tail_name(self.options().tail)); })
-      .def_prop_ro("rank_batch_size", &BatchCut::rank_batch_size);
+      .def_prop_ro("rank_batch_size", &BatchCut::rank_batch_size)
+      .def_prop_ro("micro_batch_size", &BatchCut::micro_batch_size)
+      .def_prop_ro("micro_batches_per_step", &BatchCut::micro_batches_per_step);
 }
 
 }  // namespace

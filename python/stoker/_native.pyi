@@ -258,6 +258,10 @@ class BatchCut:
 
     def batches_from(self, position: int) -> int: ...
 
+    def micro_batches_at(self, position: int) -> int: ...
+
+    def micro_batches_from(self, position: int) -> int: ...
+
     @property
     def global_batch_size(self) -> int: ...
 
@@ -272,6 +276,12 @@ class BatchCut:
 
     @property
     def rank_batch_size(self) -> int: ...
+
+    @property
+    def micro_batch_size(self) -> int: ...
+
+    @property
+    def micro_batches_per_step(self) -> int: ...
 
 class Cursor:
     """
@@ -427,6 +437,14 @@ class Batch:
         """Where the global batch of this batch begins."""
 
     @property
+    def micro_batch(self) -> int:
+        """Which one of its step it is, from 0."""
+
+    @property
+    def last(self) -> bool:
+        """Whether it is the last micro-batch of its step."""
+
+    @property
     def number(self) -> int: ...
 
     @property
@@ -556,6 +574,12 @@ class LoaderRequest:
 
     @global_batch_size.setter
     def global_batch_size(self, arg: int, /) -> None: ...
+
+    @property
+    def micro_batch_size(self) -> int: ...
+
+    @micro_batch_size.setter
+    def micro_batch_size(self, arg: int, /) -> None: ...
 
     @property
     def rank(self) -> int: ...

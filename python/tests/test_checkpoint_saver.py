@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import re
 import shutil
 import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +70,26 @@ async def await_twice(saver: stoker.Checkpointer) -> list[str]:
 def test_one_line_is_logged_for_each_save(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "stoker"), stoker.Checkpointer(tmp_path) as saver:
         saver.save(5, state=np.zeros(1 << 18)).wait()
-    assert [r.getMessage().split(",")[0] for r in caplog.records] == ["step 5 committed: 2.1 MB"]
+    [record] = caplog.records
+    number = r"\d+\.\d\d"
+    assert re.fullmatch(
+        rf"saved step 5: 2\.10 MB, blocked {number} s, written in {number} s \(.* .?B/s\)",
+        record.getMessage(),
+    )
+
+
+def test_only_rank_0_logs_the_saves_of_several(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO, "stoker"), ThreadPoolExecutor(2) as pool:
+        ranks = [
+            stoker.Checkpointer(tmp_path, rank=rank, world_size=2, job="one") for rank in (0, 1)
+        ]
+        for pending in pool.map(lambda saver: saver.save(7, state=np.zeros(9)), ranks):
+            pending.wait()
+        list(pool.map(stoker.Checkpointer.close, ranks))
+    lines = [r.getMessage() for r in caplog.records if "step 7" in r.getMessage()]
+    assert [line.split(",")[0] for line in lines] == ["saved step 7: 72 bytes"]
 
 
 def test_late_saves_are_skipped(tmp_path: Path) -> None:

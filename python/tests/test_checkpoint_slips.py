@@ -144,7 +144,7 @@ def test_the_log_tells_the_story_of_a_run(tmp_path: Path, caplog: pytest.LogCapt
     info = told(caplog, logging.INFO)
     assert f"no checkpoints in {tmp_path}/run: nothing was restored" in info
     assert f"restored step 1 from {tmp_path}/run/step-000000000001" in info
-    assert "step 1 committed: 0 bytes" in info
+    assert "saved step 1: 0 bytes, blocked " in info
 
 
 def test_a_failed_save_is_in_the_log_with_its_reason(

@@ -134,6 +134,19 @@ def test_numbered_batches_survive_an_interrupt_too(shards: Path) -> None:
             break
 
 
+def test_micro_batches_keep_their_steps_after_an_interrupt(shards: Path) -> None:
+    for point in itertools.count(1):
+        stream = load(shards, batch_size=10, micro_batch_size=5).steps()
+        first = next(stream)
+        last, was_interrupted = interrupted(stream, point)  # the last of step 1
+        items = itertools.chain([first, last], stream)
+        seen = [(step, batch["cls"].tolist(), batch.last) for step, batch in items]
+        assert seen == [(1 + i // 2, ALL[i], i % 2 == 1) for i in range(len(ALL))], point
+        if not was_interrupted:
+            break
+    assert point > 5  # there were points
+
+
 @pytest.fixture
 def on_alarm() -> Iterator[Callable[[], None]]:
     """A call of it is an alarm, for which a handler raises TimeoutError."""

@@ -65,6 +65,17 @@ class Model(lightning.LightningModule):
         return torch.optim.SGD(self.parameters(), 1e-6)
 
 
+class SaveBetweenSteps(lightning.callbacks.ModelCheckpoint):
+    """As docs/training.md says: Lightning also saves after a resumed run's first micro-batch."""
+
+    def on_train_batch_end(
+        self, trainer: Any, model: Any, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        """Only after the last micro-batch."""
+        if all(one.last for one in (batch if isinstance(batch, list) else [batch])):
+            super().on_train_batch_end(trainer, model, outputs, batch, batch_idx)
+
+
 def fit(
     shards: Path,
     folder: Path,
@@ -76,9 +87,7 @@ def fit(
     **limits: Any,
 ) -> Keys:
     """The batches of one run of the Trainer."""
-    callback = lightning.callbacks.ModelCheckpoint(
-        dirpath=folder, save_last=True, **(checkpoint or {})
-    )
+    callback = SaveBetweenSteps(dirpath=folder, save_last=True, **(checkpoint or {}))
     trainer = lightning.Trainer(
         default_root_dir=folder,
         accelerator="cpu",
@@ -97,6 +106,8 @@ def fit(
 
 EACH_1 = {"every_n_train_steps": 1}
 EACH_15 = {"every_n_train_steps": 15}
+MICRO = {"micro_batch_size": 2}  # four of them make a step
+BY_4 = {"accumulate_grad_batches": 4}
 
 # What the loader is, when it stops, when the resumed run stops, what last.ckpt has, its callback.
 CASES: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any], int, dict[str, Any]]] = {
@@ -114,6 +125,34 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any], int, dict
         {"max_epochs": 2, "limit_train_batches": 12},
         {"max_epochs": 4, "limit_train_batches": 12},
         24,
+        {},
+    ),
+    "micro-batches, epoch's end": (
+        MICRO,
+        {"max_epochs": 2, **BY_4},
+        {"max_epochs": 4, **BY_4},
+        160,
+        {},
+    ),
+    "micro-batches, each 15 steps": (
+        MICRO,
+        {"max_epochs": 2, **BY_4},
+        {"max_epochs": 4, **BY_4},
+        120,
+        EACH_15,
+    ),
+    "micro-batches, by steps": (
+        MICRO,
+        {"max_steps": 27, **BY_4},
+        {"max_steps": 70, **BY_4},
+        108,
+        EACH_1,
+    ),
+    "micro-batches, endless": (
+        {"epochs": None, **MICRO},
+        {"max_steps": 35, **BY_4},
+        {"max_steps": 70, **BY_4},
+        140,
         {},
     ),
 }

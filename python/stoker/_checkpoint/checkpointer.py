@@ -178,6 +178,7 @@ class Checkpointer(Listing):
             LateError: Another writer has the lock, or a rank did not answer in time.
             OSError: No space, no permission, or an earlier save failed.
         """
+        called = time.monotonic()
         self._writer.check_process()
         with self._writer.turns.take():
             with self._writer.refusing(step):
@@ -198,7 +199,7 @@ class Checkpointer(Listing):
             self._empty.tell(number, trees)
             if self._ranks.rank == 0:
                 self._steps.saved(number)
-            return self._writer.save(number, encoder, (state, note, cursor), numbers)
+            return self._writer.save(number, encoder, (state, note, cursor), numbers, called)
 
     def due(
         self, step: int, *, every_steps: int | None = None, every: float | str | None = None

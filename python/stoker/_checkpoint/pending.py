@@ -12,7 +12,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Generator
-from typing import Any
+from typing import Any, NamedTuple
 
 from stoker import _native
 from stoker._checkpoint.late import LateError, telling_late
@@ -33,6 +33,14 @@ class _Condition(threading.Condition):
     __exit__: Any = property(operator.attrgetter("_lock.__exit__"))
 
 
+class SaveTimes(NamedTuple):
+    """When a save began, on the monotonic clock, and whether this rank logs its end."""
+
+    called: float  # save()
+    begun: float  # copying and writing
+    is_told: bool = True
+
+
 class Pending(concurrent.futures.Future[str]):
     """The result of ``Checkpointer.save()``: a Future of "committed", "skipped" or "replaced".
 
@@ -41,12 +49,13 @@ class Pending(concurrent.futures.Future[str]):
     does not raise it again on this rank.
     """
 
-    def __init__(self, native: _native.PendingSave, size_bytes: int) -> None:
+    def __init__(self, native: _native.PendingSave, size_bytes: int, times: SaveTimes) -> None:
         super().__init__()
         self._condition = _Condition()
         self._native = native
         self._pid = os.getpid()
-        self._begin = time.monotonic()
+        self._times = times
+        self._blocked_s = time.monotonic() - times.called
         self.size_bytes = size_bytes
         self.is_read = False
         self._callbacks = _CallbackThread()
@@ -185,21 +194,34 @@ class Pending(concurrent.futures.Future[str]):
         self._report()
 
     def _report(self) -> None:
-        seconds = time.monotonic() - self._begin
-        size = (
-            f"{self.size_bytes / 1e6:.1f} MB"
-            if self.size_bytes >= 1e5
-            else f"{self.size_bytes} bytes"
-        )
+        if not self._times.is_told:
+            return
+        seconds = time.monotonic() - self._times.begun
         error = super().exception() if super().done() else None
-        if error is None:
-            _log.info("step %d %s: %s, %.2f s", self.step, self.outcome, size, seconds)
-        else:
+        if error is not None:
             _log.info("step %d %s after %.2f s: %s", self.step, self.outcome, seconds, error)
+        elif self.outcome != "committed":
+            _log.info("step %d %s, blocked %.2f s", self.step, self.outcome, self._blocked_s)
+        else:
+            _log.info(
+                "saved step %d: %s, blocked %.2f s, written in %.2f s (%s/s)",
+                self.step,
+                _bytes_text(self.size_bytes),
+                self._blocked_s,
+                seconds,
+                _bytes_text(self.size_bytes / max(seconds, 1e-9)),
+            )
 
     def __repr__(self) -> str:
         state = self.outcome or ("staged" if self.staged else "copying")
         return f"<stoker.Pending: step {self.step}, {state}>"
+
+
+def _bytes_text(count: float) -> str:
+    for unit, size in (("GB", 1e9), ("MB", 1e6)):
+        if count >= size / 10:
+            return f"{count / size:.2f} {unit}"
+    return f"{count:.0f} bytes"
 
 
 class _CallbackThread:

@@ -17,7 +17,7 @@ from stoker import _native
 from stoker._checkpoint.best import BestWatch
 from stoker._checkpoint.job import JobConflict, Meetings
 from stoker._checkpoint.late import LateError, telling_late
-from stoker._checkpoint.pending import Pending, Watcher
+from stoker._checkpoint.pending import Pending, SaveTimes, Watcher
 from stoker._checkpoint.place import tell_place
 from stoker._checkpoint.tree import TreeEncoder
 from stoker._checkpoint.turns import Turns
@@ -103,6 +103,7 @@ class Writer:
         self._pendings: list[Pending] = []
         self._begun: list[_native.PendingSave] = []  # begun by the core, not in _pendings yet
         self._begun_bytes = 0
+        self._begun_times = SaveTimes(0.0, 0.0)
         self._newest: Pending | None = None  # the newest that was begun
         self._failed: deque[Pending] = deque(maxlen=_FAILED_KNOWN)
         self._error: BaseException | None = None
@@ -154,8 +155,11 @@ class Writer:
         encoder: TreeEncoder,
         texts: tuple[str, str, str],
         reference: dict[str, float],
+        called: float,
     ) -> Pending:
         """Copies and returns; raises the error of an earlier save instead, once.
+
+        ``called``: when the caller began to wait, on the monotonic clock.
 
         If a signal handler raises in here, the save may have begun: ``in_flight`` has it then.
         """
@@ -177,6 +181,7 @@ class Writer:
             self._watcher = Watcher(self._meetings.notices)
         self._learn_begun()
         self._begun_bytes = sum(m.size_bytes for m in encoder.tensors.values())
+        self._begun_times = SaveTimes(called, time.monotonic(), self._ranks.rank == 0)
         try:
             with telling_late():
                 native.save(step, tensors, texts, reference, self._begun, deadline=_left(end))
@@ -254,7 +259,7 @@ class Writer:
             while self._begun:
                 native = self._begun[0]
                 if self._newest is None or self._newest._native is not native:
-                    self._newest = Pending(native, self._begun_bytes)
+                    self._newest = Pending(native, self._begun_bytes, self._begun_times)
                 if self._newest not in self._pendings:
                     self._pendings.append(self._newest)
                 self.last_step, self.last_time = native.step, time.monotonic()

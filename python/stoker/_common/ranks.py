@@ -22,6 +22,9 @@ LAUNCHERS = (
     ("SLURM", "SLURM_PROCID", "SLURM_NTASKS"),
     ("Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
 )
+# Words in the names of dimensions in which ranks train on different samples. In others, such as
+# "tp", they must not, so a mesh that has both is refused.
+_DATA_PARALLEL = {"dp", "ddp", "fsdp", "hsdp", "data", "parallel", "replicate", "shard"}
 _LOCAL_SIZES = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "SLURM_TASKS_PER_NODE")
 
 
@@ -66,16 +69,45 @@ def _number(environment: Mapping[str, str], name: str) -> int:
         raise ValueError(f"{name}={environment[name]!r} is not a number") from None
 
 
-def _from_mesh(mesh: Any) -> tuple[int, int]:
+def _from_mesh(given: Any) -> tuple[int, int]:
+    """Returns rank and size in a mesh, or in some dimensions of it: ``(mesh, names)``.
+
+    Counts the coordinates, in row-major order; no process group is created.
+    """
+    mesh, wanted = given if isinstance(given, tuple) and len(given) == 2 else (given, None)
     if not hasattr(mesh, "get_local_rank"):
-        raise TypeError(f"mesh is a DeviceMesh, not {type(mesh).__name__}")
-    if getattr(mesh, "ndim", 1) != 1:
-        names = getattr(mesh, "mesh_dim_names", None) or ("dp",)
-        raise ValueError(
-            f"mesh has {mesh.ndim} dimensions: give the data-parallel one, mesh[{names[0]!r}], "
-            "or flatten several into one"
+        raise TypeError(
+            'mesh is a DeviceMesh, or a pair (mesh, ("dp_replicate", "dp_shard")), not '
+            f"{type(mesh).__name__}"
         )
-    return int(mesh.get_local_rank()), int(mesh.size())
+    if wanted is None and mesh.ndim == 1:
+        return int(mesh.get_local_rank()), int(mesh.size())
+    dimensions = _dimensions(mesh, wanted)
+    coordinate = mesh.get_coordinate()
+    if coordinate is None:
+        raise ValueError("this process is not part of the mesh")
+    rank, size = 0, 1
+    for dimension in dimensions:
+        rank = rank * int(mesh.shape[dimension]) + int(coordinate[dimension])
+        size *= int(mesh.shape[dimension])
+    return rank, size
+
+
+def _dimensions(mesh: Any, wanted: Any) -> list[int]:
+    """Returns the numbers of the named dimensions; of all if they are data-parallel by name."""
+    names = tuple(mesh.mesh_dim_names or ())
+    if wanted is None:
+        parallel = tuple(name for name in names if set(name.split("_")) <= _DATA_PARALLEL)
+        if names and parallel == names:
+            return list(range(len(names)))
+        raise ValueError(
+            f"mesh has the dimensions {names or mesh.ndim}: say which of them are data-parallel, "
+            f"mesh=(mesh, {parallel or ('dp_replicate', 'dp_shard')})"
+        )
+    chosen = (wanted,) if isinstance(wanted, str) else tuple(wanted)
+    if not chosen or len(set(chosen)) < len(chosen) or not set(chosen) <= set(names):
+        raise ValueError(f"mesh=(mesh, {chosen}): the dimensions of this mesh are {names}")
+    return [names.index(name) for name in chosen]
 
 
 def _from_distributed() -> tuple[int, int] | None:
@@ -119,11 +151,11 @@ def _refuse_half_a_pair(environment: Mapping[str, str]) -> None:
             )
 
 
-def _local_world_size(environment: Mapping[str, str], world_size: int) -> int:
+def _local_world_size(environment: Mapping[str, str], world_size: int | None) -> int:
     for name in _LOCAL_SIZES:
         match = re.match(r"\d+", environment.get(name, ""))  # SLURM's may be "4(x2),3"
         if match is not None and int(match[0]) > 0:
-            return min(int(match[0]), world_size)
+            return int(match[0]) if world_size is None else min(int(match[0]), world_size)
     return 1
 
 
@@ -165,7 +197,9 @@ def find_ranks(
         found = _discover(environment)
     if not 0 <= found[0] < found[1]:
         raise ValueError(f"rank {found[0]} of {found[1]} ({found[2]}): ranks count from 0")
-    ranks = Ranks(found[0], found[1], _local_world_size(environment, found[1]), found[2])
+    # A mesh may have processes beside those that are counted, with the same batches.
+    others = None if mesh is not None else found[1]
+    ranks = Ranks(found[0], found[1], _local_world_size(environment, others), found[2])
     if (who, ranks) not in _logged:
         _logged.add((who, ranks))
         _log.info("%s: rank %d of %d (%s)", who, ranks.rank, ranks.world_size, ranks.source)

@@ -41,10 +41,14 @@ class Batch(dict[str, Any]):
         cursor: The position of a run that has received this batch and all before it: save it with a
             model that was trained on them. None in a batch that no loader made.
         size: Number of samples.
+        last: Whether it is the last micro-batch of its step (``micro_batch_size=``). Without
+            micro-batches, every batch is. Until the last one, ``cursor`` is the beginning of the
+            step: a run can only continue there.
     """
 
     cursor: _native.Cursor | None = None
     size: int = 0
+    last: bool = True
     _source: _native.Batch | None = None
     _maker: ColumnMaker | None = None
 
@@ -129,7 +133,7 @@ class Batch(dict[str, Any]):
 
     def _with(self, columns: dict[str, Any]) -> Batch:
         batch = Batch(columns)
-        batch.cursor, batch.size = self.cursor, self.size
+        batch.cursor, batch.size, batch.last = self.cursor, self.size, self.last
         return batch
 
     def _changed(self, change: Callable[[Any], Any]) -> Batch:
@@ -173,7 +177,7 @@ class Batch(dict[str, Any]):
             raise TypeError(f"{what}: {arrays[0]!r} is a NumPy array; {advice}")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuilt, (dict(self.clone()), self.cursor, self.size)
+        return _rebuilt, (dict(self.clone()), self.cursor, self.size, self.last)
 
     def __repr__(self) -> str:
         columns = ", ".join(f"{name}: {describe(value)}" for name, value in self.items())
@@ -187,7 +191,9 @@ def _is_array(value: Any) -> bool:
     return isinstance(value, np.ndarray)
 
 
-def _rebuilt(columns: dict[str, Any], cursor: _native.Cursor | None, size: int) -> Batch:
+def _rebuilt(
+    columns: dict[str, Any], cursor: _native.Cursor | None, size: int, last: bool = True
+) -> Batch:
     batch = Batch(columns)
-    batch.cursor, batch.size = cursor, size
+    batch.cursor, batch.size, batch.last = cursor, size, last
     return batch

@@ -17,7 +17,7 @@ from stoker._loader.stats import LoaderStats, StatsCounter
 
 _log = logging.getLogger("stoker")
 
-Label: TypeAlias = Callable[[int, Any], Any]  # of the number of earlier batches, and a batch
+Label: TypeAlias = Callable[[int, Any], Any]  # of the number of earlier steps, and a batch
 
 OTHER_PROCESS = (
     "this Loader was made in process {made} and cannot be used in its fork {here}, such as a "
@@ -85,6 +85,7 @@ class Iteration(Iterator[Any]):
         self._due: _Due | None = None
         self._is_closed = False
         self.given = 0  # batches handed out
+        self._steps = 0  # complete steps among them
         self._counter = StatsCounter(run.stats())
         self._window = StatsCounter(run.stats())  # for the batches that the watch considers
         self._margin = margin
@@ -107,10 +108,12 @@ class Iteration(Iterator[Any]):
                 # Signals are handled around calls: the next is the release of the lock.
                 self._due, self._progress.place = None, due.place
                 self.given += 1
+                self._steps += due.place.amid == 0
         except BaseException:
             if due is not None and before is not None:  # the caller does not receive it now
                 self._due, self._progress.place = due, before
                 self.given -= 1
+                self._steps -= due.place.amid == 0
             raise
         return due.item
 
@@ -137,9 +140,9 @@ class Iteration(Iterator[Any]):
         got = hand.got
         assert got is not None
         fetched = perf_counter()
-        item = self._label(self.given, self._to_device(got.batch))
+        item = self._label(self._steps, self._to_device(got.batch))
         returned = perf_counter()
-        due = _Due(item, self._progress.after(got.cursor))
+        due = _Due(item, self._progress.after(got.cursor, got.amid))
         self._due, hand.got = due, None
         self._note(run, called, returned, got._replace(copied_s=got.copied_s + returned - fetched))
         if self.given + 1 == self._count:

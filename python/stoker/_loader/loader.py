@@ -51,6 +51,10 @@ class Loader:
         data: A Dataset, Tokens or Mixture, or the paths of shards.
         batch_size: Samples in a batch on each rank.
         global_batch_size: Samples in a step over all ranks, instead of ``batch_size``.
+        micro_batch_size: Samples in a micro-batch, for gradient accumulation: each rank gets its
+            part of a step in batches of this size, and ``batch.last`` is True for the last of them.
+            It must divide the part. The memory is that of micro-batches, so fewer ranks do not need
+            more of it. Steps and saved positions are the same with any size.
         shuffle: "global" (a uniform permutation; the default), "block" or a BlockShuffle (reads
             whole blocks of neighboring samples, for storage that needs it), "off", or "resampled"
             (with replacement). True is "global", False is "off".
@@ -75,7 +79,9 @@ class Loader:
         rank: Which part of each global batch this process has. If not given: from ``mesh``, or
             torch.distributed, or RANK and WORLD_SIZE, SLURM or Open MPI; otherwise 0 of 1.
         world_size: Number of parts, which must divide the global batch.
-        mesh: The data-parallel dimension of a DeviceMesh.
+        mesh: The data-parallel dimension of a DeviceMesh, ``mesh["dp"]``; or several, which are
+            counted as one, in row-major order: ``(mesh, ("dp_replicate", "dp_shard"))``, or the
+            mesh of these. Ranks that differ only in other dimensions get the same batches.
         map: ``map(sample, rng)`` returns another sample, or None to leave this one out: another
             sample of the dataset then replaces it, chosen by the seed and the position. ``rng`` is
             a NumPy Generator that depends only on the seed, the epoch and the sample's position; it
@@ -116,6 +122,7 @@ class Loader:
         *,
         batch_size: int | None = None,
         global_batch_size: int | None = None,
+        micro_batch_size: int | None = None,
         shuffle: str | bool | BlockShuffle | None = None,
         seed: int = 0,
         epochs: int | None = 1,
@@ -155,6 +162,7 @@ class Loader:
         settings = Settings(
             batch_size=batch_size,
             global_batch_size=global_batch_size,
+            micro_batch_size=micro_batch_size,
             tail=tail,
             on_error=on_error,
             memory_bytes=memory_bytes,
@@ -176,7 +184,7 @@ class Loader:
         mapping = mapping_of(map, collate, map_in, map_workers, seed, fresh)
         if mapping is not None and out is not None:
             raise ValueError("out= takes what is read, and map= or collate= make batches: one")
-        finish = batch_finisher(out, fresh, maker, self._plan.cut.rank_batch_size)
+        finish = batch_finisher(out, fresh, maker, self._plan.cut.micro_batch_size)
         self._progress = Progress(self._plan, epochs, total_epochs, is_endless=is_endless)
         to_device = placer_of(device, module, is_pinned=fresh is not None)
         self._runs = Runs(self._plan, self._progress, maker, mapping, finish, to_device)
@@ -195,34 +203,64 @@ class Loader:
         )
 
     def __len__(self) -> int:
-        """Returns the batches of one ``iter()``; TypeError if there is no end."""
+        """Returns the batches (micro-batches) of one ``iter()``; TypeError if there is no end."""
         if self._progress.epochs is None:
             raise TypeError("a Loader with epochs=None has no length")
         return self._progress.epochs * self._plan.batches_in_epoch()
 
     @property
     def batches_per_epoch(self) -> int:
-        """Batches of one epoch of the data, whatever ``epochs`` is; the same on every rank."""
+        """Batches of one epoch of the data, whatever ``epochs`` is; the same on every rank.
+
+        Micro-batches, with ``micro_batch_size``.
+        """
         return self._plan.batches_in_epoch()
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Steps of one epoch of the data: its global batches, in any number of micro-batches."""
+        return self._plan.steps_in_epoch()
+
+    @property
+    def micro_batches_per_step(self) -> int:
+        """Micro-batches of a step, to divide the loss by; 1 without ``micro_batch_size``.
+
+        The short last step of an epoch (``tail="keep"``) may have fewer.
+        """
+        return self._plan.cut.micro_batches_per_step
 
     @property
     def epoch_is_done(self) -> bool:
         """Whether the last batch received was the last of its epoch, ``loader.cursor.epoch``."""
         return self._progress.epoch_is_done()
 
+    @property
+    def step_is_done(self) -> bool:
+        """Whether the last batch received was the last of its step, as ``batch.last`` says.
+
+        Also if none was received: the position can be saved.
+        """
+        return self._progress.amid == 0
+
     def steps(self, start: int | None = None, every: int = 1) -> Iterator[tuple[int, Any]]:
         """Iterates over ``(step, batch)``: the number of batches received, and each batch.
 
         The first batch of a run is step 1, and a resumed run continues the count from its cursor.
+        With ``micro_batch_size``, it is the number of the step that the micro-batch belongs to.
         After ``Checkpointer.restore(loader=...)`` it counts from the restored step, even if the
         batch size was different then.
 
         Args:
             start: Steps done before, instead of the cursor's count.
-            every: Batches per step, for gradient accumulation: the number increases with the last
-                of them.
+            every: Batches per step, for gradient accumulation without ``micro_batch_size``: the
+                number increases with the last of them.
         """
         every = whole_number("every", every, 1)
+        if every > 1 and self.micro_batches_per_step > 1:
+            raise ValueError(
+                f"steps(every={every}) makes a step of several batches, and micro_batch_size= cuts "
+                "a step into several: use one"
+            )
         done = 0 if start is None else whole_number("start", start)
 
         def begin() -> Iterator[tuple[int, Any]]:
@@ -239,7 +277,7 @@ class Loader:
 
     @property
     def cursor(self) -> _native.Cursor:
-        """The position of the run: what the caller has received."""
+        """The position of the run: the steps that the caller has received completely."""
         return self._progress.used
 
     def state_dict(self) -> dict[str, Any]:
@@ -247,7 +285,12 @@ class Loader:
 
         The same on every rank. Batches that are only prepared do not count. If something between
         the loader and the model fetches ahead, save ``batch.cursor`` instead.
+
+        Raises:
+            RuntimeError: Some, but not all micro-batches of a step were received: save after
+                ``batch.last``.
         """
+        self._progress.refuse_amid()
         return state_of(self._progress.used, self._progress.framework_epoch)
 
     def load_state_dict(self, state: State, allow: Iterable[str] = ()) -> None:

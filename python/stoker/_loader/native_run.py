@@ -28,6 +28,12 @@ class Got(NamedTuple):
     size: int  # samples
     core_s: float | None = None  # that the caller waited for the core; None: all but the copy
     copied_s: float = 0.0  # in its own thread
+    amid: int = 0  # micro-batches of its step up to it; 0: it is the last, the step is complete
+
+
+def amid_of(batch: _native.Batch) -> int:
+    """Returns ``Got.amid`` of a batch."""
+    return 0 if batch.last else batch.micro_batch + 1
 
 
 class Hand:
@@ -124,7 +130,9 @@ class PlainRun:
             batch = self._finish(self._extras.stand_in(native), cursor)._emptied()
         else:
             batch = self._finish(native, cursor)
-        got = Got(batch, cursor, len(native), copied_s=perf_counter() - fetched)
+        batch.last = native.last
+        copied_s = perf_counter() - fetched
+        got = Got(batch, cursor, len(native), copied_s=copied_s, amid=amid_of(native))
         self._native.found, hand.got = [], got
         return True
 

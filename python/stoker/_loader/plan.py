@@ -28,6 +28,7 @@ class Settings:
 
     batch_size: int | None
     global_batch_size: int | None
+    micro_batch_size: int | None
     tail: str | None
     on_error: str
     memory_bytes: int | str | None
@@ -37,7 +38,7 @@ class Settings:
 
     def put_into(self, request: _native.LoaderRequest) -> None:
         """Checks arguments by name; the core checks the rest."""
-        for name in ("batch_size", "global_batch_size"):
+        for name in ("batch_size", "global_batch_size", "micro_batch_size"):
             if (given := getattr(self, name)) is not None:
                 setattr(request, name, whole_number(name, given, 1, _BATCH_MAX))
         if self.tail is not None and self.tail not in _TAILS:
@@ -145,5 +146,9 @@ class LoaderPlan:
         )
 
     def batches_in_epoch(self) -> int:
-        """Returns the batches of this rank in an epoch, the same number on every rank."""
+        """Returns the batches or micro-batches in an epoch, the same number on every rank."""
+        return self.cut.micro_batches_from(0)
+
+    def steps_in_epoch(self) -> int:
+        """Returns the global batches in an epoch."""
         return self.cut.batches_from(0)

@@ -39,6 +39,8 @@ class Place(NamedTuple):
         is_loaded: Whether a state was loaded, and nothing was received since.
         is_within: Whether batches were received, and no position was set since.
         is_named: Whether an epoch was named, and nothing was received since.
+        amid: Micro-batches received of a step that is not complete. ``at`` is where it begins.
+        amid_before: The same for ``before``.
     """
 
     at: _native.Cursor
@@ -47,6 +49,8 @@ class Place(NamedTuple):
     is_loaded: bool = False
     is_within: bool = False
     is_named: bool = False
+    amid: int = 0
+    amid_before: int = 0
 
 
 class Progress:
@@ -98,6 +102,21 @@ class Progress:
         """What the caller has received, without what it has fetched ahead: the position to save."""
         return self.place.before if self.is_ahead else self.place.at
 
+    @property
+    def amid(self) -> int:
+        """Micro-batches of an incomplete step that the caller has received, as in ``used``."""
+        return self.place.amid_before if self.is_ahead else self.place.amid
+
+    def refuse_amid(self) -> None:
+        """Raises if the caller is in the middle of a step: no run can continue there."""
+        if self.amid > 0:
+            count = self._plan.cut.micro_batches_at(self.used.position)
+            raise RuntimeError(
+                f"the position of a Loader cannot be saved between micro-batches: {self.amid} of "
+                f"the {count} of this step were received. Save after batch.last, when the "
+                "optimizer has done the step (without a Batch, when loader.step_is_done)"
+            )
+
     def _end_of(self, epoch: int) -> int:
         """Returns the epoch after the iteration of ``epoch``; an endless one ends in its epoch."""
         if self.epochs is None:
@@ -113,32 +132,42 @@ class Progress:
         more = self._end_of(epoch) - epoch
         if more == 0:
             return 0  # all epochs are done
-        return self._plan.cut.batches_from(position) + (more - 1) * self._plan.batches_in_epoch()
+        return self._batches_from(position) + (more - 1) * self._plan.batches_in_epoch()
 
-    def batches_done(self) -> int:
-        """Returns the batches before the next iter(), counted with the current batch size."""
+    def _batches_from(self, position: int) -> int:
+        return self._plan.cut.micro_batches_from(position)
+
+    def steps_done(self) -> int:
+        """Returns the steps before the next iter(), counted with the current batch size."""
         epoch, position = self.next
         in_epoch = -(-position // self._plan.cut.global_batch_size)
-        return epoch * self._plan.batches_in_epoch() + in_epoch
+        return epoch * self._plan.steps_in_epoch() + in_epoch
 
     def counted(self, every: int) -> tuple[int, int]:
         """Returns steps done before the next iter(), and further batches: of the run or a restore.
 
-        A restored step has priority if the number of batches implies another: their size was
-        different, or the program counts in its own way.
+        Batches are global ones, not micro-batches. A restored step has priority if their number
+        implies another: their size was different, or the program counts in its own way.
         """
-        batches = self.batches_done()
+        batches = self.steps_done()
         if self._restored is None or self._restored[0] // every == self._restored[1]:
             return 0, batches
         return self._restored[1], batches - self._restored[0]
 
     def count_from(self, step: int) -> None:
         """Sets the step of the state that was just loaded."""
-        self._restored = self.batches_done(), step
+        self._restored = self.steps_done(), step
 
-    def after(self, cursor: _native.Cursor) -> Place:
-        """Returns the caller's position after the batch with this cursor."""
-        return Place(cursor, self.place.at, (self._end_of(cursor.epoch), 0), is_within=True)
+    def after(self, cursor: _native.Cursor, amid: int) -> Place:
+        """Returns the caller's position after the batch with this cursor and ``Got.amid``."""
+        return Place(
+            cursor,
+            self.place.at,
+            (self._end_of(cursor.epoch), 0),
+            is_within=True,
+            amid=amid,
+            amid_before=self.place.amid,
+        )
 
     def _ends_epoch(self, cursor: _native.Cursor) -> bool:
         return self._plan.cut.batches_from(cursor.position) == 0
@@ -159,7 +188,12 @@ class Progress:
         return self.next
 
     def take_up(self) -> None:
-        """Begins an iter(): after one that ended early, continues there, or logs a warning."""
+        """Begins an iter(): after one that ended early, continues there, or logs a warning.
+
+        A step that was left in the middle begins again.
+        """
+        amid = self.amid
+        self.place = self.place._replace(amid=0, amid_before=0)
         self._was_named = self.place.is_named
         if not self.place.is_loaded:
             self._loaded_epoch = None
@@ -171,8 +205,8 @@ class Progress:
             full_epochs = self.next[0] - epoch - (position > 0)
             left_out = full_epochs * self._plan.batches_in_epoch()
             if position > 0:
-                left_out += self._plan.cut.batches_from(position)
-            self._warn_of(left_out)
+                left_out += self._batches_from(position)
+            self._warn_of(left_out - amid)
 
     def _warn_of(self, left_out: int) -> None:
         """Warns that the previous iteration ended with this many batches left."""
@@ -269,7 +303,7 @@ class Progress:
         """A framework goes on from a state that was loaded to another epoch."""
         epoch, position = self.next
         full_epochs = named * (self._numbered or 1) - epoch - 1
-        rest = self._plan.cut.batches_from(position) + full_epochs * self._plan.batches_in_epoch()
+        rest = self._batches_from(position) + full_epochs * self._plan.batches_in_epoch()
         if rest > 0:
             _log.warning(
                 "loader: the next %d batches after the loaded state are left out: the framework "
@@ -287,9 +321,11 @@ def figures_of(data: Dataset | Mixture, plan: LoaderPlan, progress: Progress) ->
     ranks, cut, epochs = plan.ranks, plan.cut, progress.epochs
     at = progress.place.at
     batches = "endless" if epochs is None else f"{epochs * plan.batches_in_epoch():,}"
+    is_cut = cut.micro_batches_per_step > 1
     return {
         "data": repr(data),
         "global_batch_size": str(cut.global_batch_size),
+        **({"micro_batch_size": str(cut.micro_batch_size)} if is_cut else {}),
         "rank": f"{ranks.rank} of {ranks.world_size}",
         "shuffle": at.shuffle,
         "seed": str(plan.seed),

@@ -50,6 +50,7 @@ Result<LoaderRequest> request_from(const LoaderArguments& arguments) {
                         .world_size = arguments.world_size,
                         .names = {.batch_size = "--batch-size",
                                   .global_batch_size = "--global-batch-size",
+                                  .micro_batch_size = "",
                                   .memory_bytes = "--memory"}};
   STOKER_ASSIGN(request.order.shuffle, shuffle_from(arguments.shuffle));
   request.order.seed = arguments.seed;

@@ -135,6 +135,12 @@ std::uint64_t Batch::epoch() const noexcept {
 std::uint64_t Batch::position() const noexcept {
   return data_->position;
 }
+std::uint64_t Batch::micro_batch() const noexcept {
+  return data_->micro_batch;
+}
+bool Batch::last() const noexcept {
+  return data_->last;
+}
 std::size_t Batch::size() const noexcept {
   return data_->samples.size();
 }

@@ -48,9 +48,9 @@ struct Column {
   std::span<const std::uint64_t> lengths;  ///< Padded arrays: rows of each sample without padding.
 };
 
-/// The samples of one step, in the order of the run. A batch holds leases of the loader's memory,
-/// also after the loader is destroyed; destroying the batch releases them. A loader cannot continue
-/// while its memory is held: see Loader::next().
+/// The samples of one step or micro-batch, in the order of the run. A batch holds leases of the
+/// loader's memory, also after the loader is destroyed; destroying the batch releases them. A
+/// loader cannot continue while its memory is held: see Loader::next().
 ///
 /// Thread safety: const methods from any thread. It may be destroyed on any thread, and in a forked
 /// child, where its memory is a copy that lives until the child ends.
@@ -78,6 +78,10 @@ class Batch {
   std::uint64_t epoch() const noexcept;
   /// The position at which the global batch begins.
   std::uint64_t position() const noexcept;
+  /// Which micro-batch of its step it is, from 0; and whether it is the last, as every batch is if
+  /// steps are not cut into micro-batches.
+  std::uint64_t micro_batch() const noexcept;
+  bool last() const noexcept;
   /// Number of samples, including padding; 0 on a rank that has none of a short batch (Tail::keep).
   std::size_t size() const noexcept;
 
@@ -108,7 +112,9 @@ class Batch {
   /// The memory that records were read into, which contains most views; empty if it is not kept.
   std::span<const std::byte> record_memory() const noexcept;
 
-  /// The cursor of a run that has received this batch and all before it.
+  /// The cursor of a run that has received this batch and all before it. A run can only continue
+  /// between two steps: until the last() micro-batch, it is the cursor at the beginning of the
+  /// step.
   const Cursor& cursor() const noexcept;
 
   /// Bytes of the loader's memory that the batch uses.

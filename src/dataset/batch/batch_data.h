@@ -74,6 +74,8 @@ struct BatchData {
   std::uint64_t number = 0;
   std::uint64_t epoch = 0;
   std::uint64_t position = 0;  ///< Where the global batch begins.
+  std::uint64_t micro_batch = 0;
+  bool last = true;
   Cursor cursor;
   std::vector<std::uint64_t> positions;
   std::vector<SampleRef> samples;

@@ -58,6 +58,8 @@ Result<Batch> ExtraSamples::read(std::uint64_t epoch, std::span<const std::uint6
   data->number = 0;
   data->epoch = epoch;
   data->position = positions.empty() ? 0 : positions.front();
+  data->micro_batch = 0;
+  data->last = true;
   data->cursor = plan_->options.cursor;
   data->positions.assign(positions.begin(), positions.end());
   data->samples.assign(samples.begin(), samples.end());

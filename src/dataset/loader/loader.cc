@@ -72,8 +72,8 @@ Result<std::unique_ptr<Loader>> Loader::start(LoaderOptions options) {
         Code::invalid_argument,
         fmt::format("memory_bytes is {}, and {} are needed: three batches of {} samples, each of "
                     "them as large as it can get ({} bytes), and the largest sample. Raise "
-                    "memory_bytes, or lower the batch size",
-                    given, needed, plan.cut.rank_batch_size(),
+                    "memory_bytes, lower the batch size, or set a micro-batch size",
+                    given, needed, plan.cut.micro_batch_size(),
                     plan.batch_memory_max().pooled_bytes()));
   const std::size_t for_blocks = block_memory(plan, given - needed);
   // The memory is not touched in advance: that would take most of a second and delay a resume. The

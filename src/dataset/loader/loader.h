@@ -50,11 +50,11 @@ struct LoaderOptions {
   /// See make_order(), make_mixture_order(), make_explicit_order(). Null, with one dataset: the
   /// order that `cursor.order` describes, with defaults chosen from the data (loader_order.h).
   std::shared_ptr<const SampleOrder> order = {};
-  /// How positions become batches: global batch size, rank, world size, tail. `epoch_samples` is
-  /// ignored: the order's is used.
+  /// How positions become batches: global batch size, rank, world size, micro-batch size, tail.
+  /// `epoch_samples` is ignored: the order's is used.
   BatchCutOptions cut = {};
-  /// Where to start: epoch and position. The other fields are copied to the cursor of every batch,
-  /// with the tail and global batch size of `cut`.
+  /// Where to start: epoch and position, with the first micro-batch of a step. The other fields are
+  /// copied to the cursor of every batch, with the tail and global batch size of `cut`.
   Cursor cursor = {};
   /// The first epoch that is not run; nothing: endless. If `cursor.epoch` is not below it, the run
   /// has no batches.
@@ -128,7 +128,8 @@ class Loader {
   /// dropped. May be called at any time and more than once, also from a signal-handling thread.
   void stop() noexcept;
 
-  /// Number of batches of this run, from its cursor to `end_epoch`; nothing if endless.
+  /// Number of batches, or micro-batches, of this run, from its cursor to `end_epoch`; nothing if
+  /// endless.
   std::optional<std::uint64_t> batch_count() const noexcept;
   /// Returns a snapshot of the counters; all 0 in a forked child.
   LoaderStats stats() const;

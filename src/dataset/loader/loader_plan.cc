@@ -111,29 +111,35 @@ Result<LoaderPlan> LoaderPlan::make(LoaderOptions options) {
 LoaderPlan::Place LoaderPlan::place(std::uint64_t number) const noexcept {
   const Cursor& start = options.cursor;
   const std::uint64_t size = cut.options().global_batch_size;
-  const std::uint64_t first = cut.batches_from(start.position);
-  if (number < first) return {start.epoch, start.position + number * size};
-  const std::uint64_t per_epoch = cut.batches_from(0);
-  return {start.epoch + 1 + (number - first) / per_epoch, (number - first) % per_epoch * size};
+  const std::uint64_t per_step = cut.micro_batches_per_step();  // only an epoch's last has fewer
+  const std::uint64_t first = cut.micro_batches_from(start.position);
+  if (number < first)
+    return {start.epoch, start.position + number / per_step * size, number % per_step};
+  const std::uint64_t per_epoch = cut.micro_batches_from(0);
+  const std::uint64_t in_epoch = (number - first) % per_epoch;
+  return {start.epoch + 1 + (number - first) / per_epoch, in_epoch / per_step * size,
+          in_epoch % per_step};
 }
 
 std::optional<std::uint64_t> LoaderPlan::batch_count() const noexcept {
   if (!options.end_epoch) return std::nullopt;
   const Cursor& start = options.cursor;
   if (start.epoch >= *options.end_epoch) return 0;
-  return cut.batches_from(start.position) +
-         (*options.end_epoch - start.epoch - 1) * cut.batches_from(0);
+  return cut.micro_batches_from(start.position) +
+         (*options.end_epoch - start.epoch - 1) * cut.micro_batches_from(0);
 }
 
 void LoaderPlan::begin_batch(std::uint64_t number, BatchData& out) const {
   const Place at = place(number);
-  const BatchCut::Part part = cut.part(at.position);
+  const BatchCut::Part part = cut.part(at.position, at.micro_batch);
   out.number = number;
   out.epoch = at.epoch;
   out.position = at.position;
+  out.micro_batch = at.micro_batch;
+  out.last = at.micro_batch + 1 == cut.micro_batches_at(at.position);
   out.cursor = options.cursor;
   out.cursor.epoch = at.epoch;
-  out.cursor.position = cut.next_position(at.position);
+  out.cursor.position = out.last ? cut.next_position(at.position) : at.position;
   out.positions.resize(part.count);
   for (std::uint64_t slot = 0; slot < part.count; ++slot)
     out.positions[slot] = cut.position_of(part, slot);
@@ -156,7 +162,7 @@ std::size_t LoaderPlan::BatchMemory::pooled_bytes() const noexcept {
 }
 
 LoaderPlan::BatchMemory LoaderPlan::batch_memory_max() const {
-  const std::uint64_t rows = cut.rank_batch_size();
+  const std::uint64_t rows = cut.micro_batch_size();
   if (is_tokens()) {
     const std::uint64_t pieces = std::min<std::uint64_t>(rows * tokens.pieces_max(), kPiecesAtOnce);
     return {.records_bytes = RecordFetcher::rows_memory_bytes_max(rows * tokens.row_bytes_max(),

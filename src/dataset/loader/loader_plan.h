@@ -35,7 +35,8 @@ struct LoaderPlan {
   /// Where a batch of this run starts.
   struct Place {
     std::uint64_t epoch = 0;
-    std::uint64_t position = 0;
+    std::uint64_t position = 0;  ///< Of the global batch.
+    std::uint64_t micro_batch = 0;
   };
   /// Returns the place of a batch below batch_count(), in constant time.
   Place place(std::uint64_t number) const noexcept;

@@ -54,6 +54,21 @@ Status check_parts(const LoaderRequest& request) {
   return {};
 }
 
+/// `global_batch_size`: see global_batch_of().
+Status check_micro_batch(const LoaderRequest& request, std::uint64_t global_batch_size) {
+  const std::uint64_t micro = request.micro_batch_size;
+  const std::uint64_t part = global_batch_size / request.world_size;
+  if (micro == 0 || part % micro == 0) return {};
+  const SettingNames& names = request.names;
+  const std::string whole =
+      request.batch_size != 0
+          ? fmt::format("{}={}", names.batch_size, request.batch_size)
+          : fmt::format("{}={} is {} samples for each of {} ranks, which", names.global_batch_size,
+                        request.global_batch_size, part, request.world_size);
+  return invalid(
+      fmt::format("{} is not a multiple of {}={}", whole, names.micro_batch_size, micro));
+}
+
 }  // namespace
 
 Result<std::uint64_t> global_batch_of(const LoaderRequest& request) {
@@ -83,7 +98,9 @@ Tail tail_of(const LoaderRequest& request) noexcept {
 
 Result<LoaderSetup> LoaderSetup::make(LoaderRequest request) {
   STOKER_TRY(check_parts(request));
-  STOKER_ASSIGN(request.global_batch_size, global_batch_of(request));
+  STOKER_ASSIGN(const std::uint64_t global_batch_size, global_batch_of(request));
+  STOKER_TRY(check_micro_batch(request, global_batch_size));
+  request.global_batch_size = global_batch_size;
   request.batch_size = 0;
   request.tail = tail_of(request);
   for (LoaderPart& part : request.parts)
@@ -163,6 +180,7 @@ Result<std::shared_ptr<const LoaderSetup::Line>> LoaderSetup::make_line(
   STOKER_ASSIGN(const BatchCut cut, BatchCut::make({.global_batch_size = request_.global_batch_size,
                                                     .rank = request_.rank,
                                                     .world_size = request_.world_size,
+                                                    .micro_batch_size = request_.micro_batch_size,
                                                     .tail = *request_.tail,
                                                     .epoch_samples = order->epoch_samples()}));
   return std::make_shared<const Line>(
@@ -200,13 +218,15 @@ Status LoaderSetup::set_memory() {
   memory_bytes_ = *request_.memory_bytes / local;
   if (memory_bytes_ >= memory_needed_) return {};
   const std::string_view name = request_.names.memory_bytes;
+  const std::string_view micro = request_.names.micro_batch_size;
   const std::string among =
       local == 1 ? "" : fmt::format(", {} for each of {} processes", grouped(memory_bytes_), local);
   return invalid(fmt::format(
       "{0} is {1}{2}, and {3} are needed: three batches of {4} samples, each as large as it can "
-      "get, and the largest sample{5}. Raise {0}, lower the batch size, or leave {0} out",
+      "get, and the largest sample{5}. Raise {0}, lower the batch size{6}, or leave {0} out",
       name, grouped(*request_.memory_bytes), among, grouped(memory_needed_ * local),
-      cut().rank_batch_size(), local == 1 ? "" : fmt::format(", {} times", local)));
+      cut().micro_batch_size(), local == 1 ? "" : fmt::format(", {} times", local),
+      micro.empty() ? "" : fmt::format(", give {}", micro)));
 }
 
 Cursor LoaderSetup::cursor(std::uint64_t epoch, std::uint64_t position) const {

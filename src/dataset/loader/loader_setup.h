@@ -26,6 +26,7 @@ namespace stoker {
 struct SettingNames {
   std::string_view batch_size = "batch_size";
   std::string_view global_batch_size = "global_batch_size";
+  std::string_view micro_batch_size = "micro_batch_size";  ///< Empty if there is no such setting.
   std::string_view memory_bytes = "memory_bytes";
 };
 
@@ -45,6 +46,9 @@ struct LoaderRequest {
   /// default; the command line has its own.
   std::uint64_t batch_size = 0;
   std::uint64_t global_batch_size = 0;
+  /// Cuts each rank's part of a global batch into micro-batches of this size; 0: it is not cut. The
+  /// memory is that of micro-batches. The samples, the global batches and the cursor stay the same.
+  std::uint64_t micro_batch_size = 0;
   std::uint64_t rank = 0;
   std::uint64_t world_size = 1;
   std::uint64_t local_world_size = 1;  ///< Ranks that share the memory of this machine.

@@ -41,6 +41,10 @@ Result<BatchCut> BatchCut::make(const BatchCutOptions& options) {
   if (batch % options.world_size != 0)
     return invalid(fmt::format("a global batch of {} cannot be divided among {} ranks", batch,
                                options.world_size));
+  if (const std::uint64_t part = batch / options.world_size;
+      options.micro_batch_size != 0 && part % options.micro_batch_size != 0)
+    return invalid(fmt::format("the {} samples of a rank are not a multiple of micro-batches of {}",
+                               part, options.micro_batch_size));
   if (static_cast<std::size_t>(options.tail) >= kTailNames.size()) return invalid("no such tail");
   if (options.epoch_samples == 0) return invalid("an epoch has no samples");
   if (options.epoch_samples > kEpochSamplesMax)
@@ -62,10 +66,24 @@ std::uint64_t BatchCut::batches_from(std::uint64_t position) const noexcept {
   return full + (has_tail ? 1 : 0);
 }
 
-BatchCut::Part BatchCut::part(std::uint64_t position) const noexcept {
+std::uint64_t BatchCut::micro_batches_at(std::uint64_t position) const noexcept {
+  if (batches_from(position) == 0) return 0;
+  if (options_.tail != Tail::keep) return micro_batches_per_step();
+  const std::uint64_t most = std::min(rank_batch_size(), options_.epoch_samples - position);
+  return (most + micro_batch_size() - 1) / micro_batch_size();
+}
+
+std::uint64_t BatchCut::micro_batches_from(std::uint64_t position) const noexcept {
+  const std::uint64_t batches = batches_from(position);
+  if (batches == 0) return 0;
+  const std::uint64_t last = position + (batches - 1) * options_.global_batch_size;
+  return (batches - 1) * micro_batches_per_step() + micro_batches_at(last);
+}
+
+BatchCut::Part BatchCut::part(std::uint64_t position, std::uint64_t micro_batch) const noexcept {
   if (batches_from(position) == 0) return {};
-  const std::uint64_t size = rank_batch_size();
-  const std::uint64_t first_slot = options_.rank * size;
+  const std::uint64_t size = micro_batch_size();
+  const std::uint64_t first_slot = options_.rank * rank_batch_size() + micro_batch * size;
   // The number of slots of the global batch that the epoch still has samples for.
   const std::uint64_t filled =
       std::min(options_.global_batch_size, options_.epoch_samples - position);

@@ -38,6 +38,18 @@ TEST(LoaderMemoryTest, the_figure_is_three_worst_batches_and_the_largest_sample)
   EXPECT_EQ(*Loader::memory_needed(options), 3 * (room(5) + 4096) + room(1));
 }
 
+TEST(LoaderMemoryTest, micro_batches_bound_it_whatever_the_batch_is) {
+  const LoaderData data(60, 30, 5000);
+  LoaderOptions options = data.options(4);
+  const std::size_t needed = *Loader::memory_needed(options);
+  options = data.options(20);
+  EXPECT_GT(*Loader::memory_needed(options), needed);
+  options.cut.micro_batch_size = 4;
+  EXPECT_EQ(*Loader::memory_needed(options), needed);
+  options.memory_bytes = needed;
+  EXPECT_EQ(all_batches(options).size(), 15U);
+}
+
 TEST(LoaderMemoryTest, records_that_no_column_looks_into_go_at_once) {
   const LoaderData data(60);
   LoaderOptions options = data.options(10);

@@ -117,6 +117,70 @@ TEST(LoaderOrderTest, a_run_that_was_cut_anywhere_goes_on_from_its_cursor) {
   }
 }
 
+/// The keys of each step, of all its micro-batches; and the cursor after each.
+struct StepsTaken {
+  std::vector<std::string> keys;
+  std::vector<Cursor> cursors;
+};
+
+StepsTaken take_steps(const LoaderOptions& options) {
+  StepsTaken steps;
+  const auto loader = start_loader(options);
+  std::string keys;
+  std::uint64_t expected = 0;
+  std::uint64_t count = 0;
+  for (NextBatch next = loader->next(); next.kind == Kind::batch; next = loader->next(), ++count) {
+    const Batch& batch = next.batch;
+    EXPECT_EQ(batch.micro_batch(), expected);
+    EXPECT_LE(batch.size(), options.cut.micro_batch_size);
+    for (std::size_t i = 0; i < batch.size(); ++i) keys += batch.key(i) + " ";
+    if (!batch.last()) {
+      EXPECT_EQ(batch.cursor().position, batch.position()) << "only whole steps count";
+      ++expected;
+      continue;
+    }
+    expected = 0;
+    steps.keys.push_back(std::exchange(keys, ""));
+    steps.cursors.push_back(batch.cursor());
+  }
+  EXPECT_EQ(keys, "") << "the last micro-batch of a run is the last of a step";
+  EXPECT_EQ(count, loader->batch_count());
+  return steps;
+}
+
+TEST(LoaderOrderTest, micro_batches_make_the_same_steps_and_cursors) {
+  const LoaderData data(100);
+  for (const Shuffle shuffle : kShuffles) {
+    for (const Tail tail : kTails) {
+      for (const std::uint64_t world : {1U, 2U}) {
+        SCOPED_TRACE(std::string(shuffle_name(shuffle)) + " " + std::string(tail_name(tail)));
+        LoaderOptions options = data.options(12, shuffle);
+        options.cut.tail = tail;
+        options.cut.world_size = world;
+        options.cut.rank = world - 1;
+        options.end_epoch = 2;
+        options.cut.micro_batch_size = 12 / world;
+        const StepsTaken whole = take_steps(options);
+        EXPECT_EQ(whole.keys.size(), tail == Tail::drop ? 16U : 18U);
+        for (const std::uint64_t micro : {1U, 2U, 3U, 6U}) {
+          options.cut.micro_batch_size = micro;
+          const StepsTaken steps = take_steps(options);
+          EXPECT_EQ(steps.keys, whole.keys);
+          EXPECT_EQ(steps.cursors, whole.cursors);
+        }
+        for (const std::size_t done : {1U, 8U, 9U}) {  // on with another size from any of them
+          LoaderOptions rest = options;
+          rest.cursor = whole.cursors[done - 1];
+          rest.cut.micro_batch_size = 2;
+          EXPECT_EQ(take_steps(rest).keys,
+                    std::vector<std::string>(whole.keys.begin() + static_cast<std::ptrdiff_t>(done),
+                                             whole.keys.end()));
+        }
+      }
+    }
+  }
+}
+
 TEST(LoaderOrderTest, another_global_batch_goes_on_where_the_old_one_stood) {
   const LoaderData data(100);
   LoaderOptions options = data.options(12);

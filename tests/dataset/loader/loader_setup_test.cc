@@ -44,6 +44,26 @@ TEST(LoaderSetupTest, what_is_left_out_has_its_default) {
   EXPECT_EQ(make_setup(request).cursor(0, 0).tail, Tail::pad);
 }
 
+TEST(LoaderSetupTest, micro_batches_divide_a_ranks_part_and_are_not_in_the_cursor) {
+  const LoaderData data(100);
+  LoaderRequest request = wish_for(data.dataset(), Shuffle::global, 48);
+  request.world_size = 4;
+  const Cursor cursor = make_setup(request).cursor(1, 48);
+  request.micro_batch_size = 6;
+  LoaderSetup setup = make_setup(request);
+  EXPECT_EQ(setup.cursor(1, 48), cursor);
+  EXPECT_TRUE(setup.resume(cursor).ok());
+  EXPECT_EQ(options_from(setup, 1, 48).cut.micro_batch_size, 6U);
+  EXPECT_EQ(setup.cut().micro_batches_per_step(), 2U);
+  request.micro_batch_size = 8;
+  EXPECT_EQ(refusal(request),
+            "global_batch_size=48 is 12 samples for each of 4 ranks, which is not a multiple of "
+            "micro_batch_size=8");
+  request.global_batch_size = 0;
+  request.batch_size = 12;
+  EXPECT_EQ(refusal(request), "batch_size=12 is not a multiple of micro_batch_size=8");
+}
+
 TEST(LoaderSetupTest, every_order_is_the_one_that_its_options_make) {
   const LoaderData data(100);
   for (const Shuffle shuffle :

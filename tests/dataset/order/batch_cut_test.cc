@@ -94,6 +94,57 @@ TEST(BatchCutTest, a_tail_that_is_no_tail_adds_no_batch) {
   }
 }
 
+TEST(BatchCutTest, micro_batches_are_the_part_in_pieces_and_as_many_on_every_rank) {
+  for (const Tail tail : {Tail::drop, Tail::keep, Tail::wrap, Tail::pad}) {
+    for (const std::uint64_t world : {1U, 2U, 4U}) {
+      for (const std::uint64_t micro : {1U, 2U, 3U, 6U}) {
+        for (std::uint64_t left = 1; left <= 24; ++left) {  // samples of the last batch
+          std::uint64_t on_rank_0 = 0;
+          for (std::uint64_t rank = 0; rank < world; ++rank) {
+            const BatchCut whole = cut_of(24, rank, world, tail, 72 + left);
+            BatchCutOptions options = whole.options();
+            options.micro_batch_size = micro;
+            const BatchCut cut = *BatchCut::make(options);
+            EXPECT_EQ(cut.micro_batches_per_step(), 24 / world / micro);
+            std::uint64_t total = 0;
+            for (std::uint64_t begin = 0; cut.batches_from(begin) > 0;
+                 begin = cut.next_position(begin)) {
+              List joined;
+              std::uint64_t valid = 0;
+              for (std::uint64_t i = 0; i < cut.micro_batches_at(begin); ++i, ++total) {
+                const BatchCut::Part part = cut.part(begin, i);
+                EXPECT_LE(part.count, micro);
+                valid += part.valid_count;
+                for (std::uint64_t slot = 0; slot < part.count; ++slot)
+                  joined.push_back(cut.position_of(part, slot));
+              }
+              EXPECT_EQ(joined, positions(whole, begin));
+              EXPECT_EQ(valid, whole.part(begin).valid_count);
+            }
+            EXPECT_EQ(cut.micro_batches_from(0), total);
+            EXPECT_EQ(cut.micro_batches_from(72 + left), 0U);
+            if (rank == 0) on_rank_0 = total;
+            EXPECT_EQ(total, on_rank_0);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(BatchCutTest, a_short_batch_has_as_many_micro_batches_as_rank_0_fills) {
+  BatchCutOptions options = cut_of(8, 1, 2, Tail::keep, 10).options();
+  options.micro_batch_size = 1;
+  const BatchCut cut = *BatchCut::make(options);  // of the last batch, rank 0 has both samples
+  EXPECT_EQ(cut.micro_batches_at(0), 4U);
+  EXPECT_EQ(cut.micro_batches_at(8), 2U);
+  EXPECT_EQ(cut.part(8, 0).count + cut.part(8, 1).count, 0U);
+  options.micro_batch_size = 3;
+  const auto refused = BatchCut::make(options);
+  EXPECT_EQ(refused.status().code(), Code::invalid_argument);
+  EXPECT_NE(refused.status().message().find("the 4 samples of a rank"), std::string::npos);
+}
+
 TEST(BatchCutTest, every_position_is_somebodys_exactly_once) {
   for (const Tail tail : {Tail::keep, Tail::pad}) {
     for (const std::uint64_t world : {1U, 2U, 3U, 4U, 6U, 12U}) {

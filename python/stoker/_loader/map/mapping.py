@@ -100,7 +100,7 @@ class Mapping:
             batch[KEY] = keys
         if self._fresh is not None:
             batch.update(self._fresh.moved(batch))
-        batch.cursor, batch.size = native.cursor, len(native)
+        batch.cursor, batch.size, batch.last = native.cursor, len(native), native.last
         return batch
 
     def close(self) -> None:

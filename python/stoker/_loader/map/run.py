@@ -15,7 +15,7 @@ from stoker._dataset.columns import ColumnMaker
 from stoker._loader.extras import Extras
 from stoker._loader.map.job import Job, JobRunner, LeftOut, MapError, Stopped
 from stoker._loader.map.processes import MapProcess
-from stoker._loader.native_run import Got, Hand, NativeRun, RunStopped
+from stoker._loader.native_run import Got, Hand, NativeRun, RunStopped, amid_of
 
 _WAIT_S = 0.05
 _JOIN_S = 2.0  # a function that takes longer is abandoned
@@ -39,6 +39,7 @@ class _Result(NamedTuple):
     batch: Any = None
     cursor: _native.Cursor | None = None  # None: no batch, because of the end or an error
     size: int = 0
+    amid: int = 0
     error: BaseException | None = None
 
 
@@ -142,7 +143,7 @@ class MapRun:
             if native is None:
                 return _Result(fetched)
             batch = self._map(native, worker)
-            return _Result(fetched, batch, native.cursor, len(native))
+            return _Result(fetched, batch, native.cursor, len(native), amid_of(native))
         except BaseException as error:  # passed on to the caller
             if isinstance(error, Stopped):
                 error = RunStopped("this iteration is over")
@@ -217,7 +218,7 @@ class MapRun:
             hand.error = result.error
             return False
         core_s = max(0.0, result.fetched - started)  # then it was mapped, or waited for the GIL
-        got = Got(result.batch, result.cursor, result.size, core_s)
+        got = Got(result.batch, result.cursor, result.size, core_s, amid=result.amid)
         # No call from here on until it is handed over: a signal handler may raise in one.
         del self._results[self._taken]
         self._taken += 1
