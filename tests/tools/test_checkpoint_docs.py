@@ -107,4 +107,4 @@ def test_the_manifest_in_the_description_of_the_format_is_a_true_one(tmp_path: P
     path.write_text(match[1])  # read with the data files of the real one: seal, sizes, checksums
     loaded = stoker.load(tmp_path / "step-000000001000")
     assert loaded["model.w"][3].tolist() == [12, 13, 14, 15]
-    assert loaded["rank-00001.optimizer.step"][()] == 1000
+    assert loaded["optimizer.step"][()] == 1000
