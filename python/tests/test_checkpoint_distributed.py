@@ -1,0 +1,116 @@
+"""Two ranks of torch.distributed: buffers of DDP, DTensors, tensors that say where they belong."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import stoker
+
+_PROGRAM = r"""
+import sys
+import torch
+import torch.distributed as dist
+from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_tensor
+from torch.nn.parallel import DistributedDataParallel
+import stoker
+
+dist.init_process_group("gloo")
+rank, mesh = dist.get_rank(), dist.init_device_mesh("cpu", (2,))
+saver = stoker.Checkpointer(sys.argv[1], deadline=60)
+
+# Each rank has seen other samples: the running means differ, until rank 0's are broadcast.
+model = DistributedDataParallel(torch.nn.BatchNorm1d(3))
+model(torch.full((4, 3), float(rank)) + torch.arange(4.0)[:, None])
+means = [torch.zeros(3), torch.zeros(3)]
+dist.all_gather(means, model.module.running_mean)
+assert not torch.equal(*means)
+saver.save(1, model=model).wait()
+model.module.running_mean.fill_(7)
+saver.restore(1, model=model)
+assert torch.equal(model.module.running_mean, means[0])
+
+# Without the broadcast, they belong to the ranks.
+apart = DistributedDataParallel(torch.nn.BatchNorm1d(3), broadcast_buffers=False)
+apart.module.running_mean.fill_(rank)
+saver.save(2, model=apart).wait()
+apart.module.running_mean.fill_(7)
+saver.restore(2, model=apart)
+assert apart.module.running_mean.tolist() == [rank] * 3
+
+# DTensors: sharded unevenly, replicated, and with sums pending.
+whole = torch.arange(15.0).reshape(5, 3)
+state = {"rows": distribute_tensor(whole, mesh, [Shard(0)]),
+         "same": distribute_tensor(whole, mesh, [Replicate()])}
+state["tied"] = state["rows"]
+saver.save(3, state=state).wait()
+for value in state.values():
+    value.to_local().fill_(-1)
+saver.restore(3, state=state)
+assert torch.equal(state["rows"].full_tensor(), whole) and state["tied"] is state["rows"]
+assert torch.equal(state["same"].to_local(), whole)
+try:
+    saver.save(4, state={"sum": DTensor.from_local(whole, mesh, [Partial()])})
+    raise SystemExit("it was saved")
+except (TypeError, ValueError) as error:
+    assert "pending sums (Partial)" in str(error), error
+
+
+class Placed(torch.Tensor):
+    '''As CheckpointableTensor of newer versions: a plain tensor, with margins, of a larger one.'''
+
+
+def placed(values):
+    part = torch.full((4, 3), float("nan")).as_subclass(Placed)
+    part.global_shape, part.global_offsets = (4, 3), (2 * rank, 0)
+    part.local_offsets, part.local_sizes = (1, 0), (2, 3)
+    part[1:3] = values
+    return part
+
+
+wanted = torch.arange(12.0).reshape(4, 3)
+saver.save(5, state={"w": placed(wanted[2 * rank : 2 * rank + 2])}).wait()
+found = placed(torch.zeros(2, 3))
+saver.restore(5, state={"w": found})
+assert torch.equal(torch.Tensor(found[1:3]), wanted[2 * rank : 2 * rank + 2])
+assert torch.isnan(found[0]).all() and torch.isnan(found[3]).all(), "the margins stay"
+
+saver.save(6, state={"w": wanted})
+dist.destroy_process_group()  # before close()
+saver.close()
+print("all is well")
+"""
+
+
+def test_what_torch_distributes_is_saved_once_and_restored(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    (tmp_path / "program.py").write_text(_PROGRAM)
+    run = tmp_path / "run"
+    ran = subprocess.run(
+        [
+            *(sys.executable, "-m", "torch.distributed.run", "--standalone"),
+            *("--nproc-per-node=2", str(tmp_path / "program.py"), str(run)),
+        ],
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr[-6000:]
+    assert ran.stdout.count("all is well") == 2
+    buffers = stoker.load(run / "step-000000000001")
+    assert "model.running_mean" in buffers, "one for all ranks"
+    apart = stoker.load(run / "step-000000000002")
+    assert apart["rank-00001.model.running_mean"][...].tolist() == [1, 1, 1]
+    tensors = stoker.load(run / "step-000000000003")
+    assert sorted(tensors) == ["state.rows", "state.same", "state.tied"]
+    assert tensors["state.rows"][...].tolist() == tensors["state.same"][...].tolist()
+    placed = stoker.load(run / "step-000000000005")["state.w"][...]
+    assert placed.reshape(-1).tolist() == list(range(12))
+    with stoker.Checkpointer(run, rank=0, world_size=1) as saver:
+        assert saver.steps() == [1, 2, 3, 5, 6]
