@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -40,6 +42,11 @@ _COMPLEX128 = "<c16"
 
 class UnsupportedValueError(ValueError):
     """A value cannot be saved, or restored into; says why, but not where it is."""
+
+
+@functools.cache
+def _bits_of(tensor_type: str) -> int:
+    return 64 if tensor_type == "C64" else int(tensor_type.split("_")[0].lstrip("BOLUIF") or 8)
 
 
 @dataclass(frozen=True)
@@ -84,13 +91,12 @@ class Memory:
     @property
     def size_bytes(self) -> int:
         """Size of all elements."""
-        bits = 64 if self.type == "C64" else int(self.type.split("_")[0].lstrip("BOLUIF") or 8)
-        return int(np.prod(self.shape, dtype=np.int64)) * bits // 8
+        return math.prod(self.shape) * _bits_of(self.type) // 8
 
     @property
     def bounds(self) -> tuple[int, int]:
         """Address and size of all memory that contains the elements."""
-        count = int(np.prod(self.shape, dtype=np.int64))
+        count = math.prod(self.shape)
         if count == 0 or self.strides is None:
             return self.address, self.size_bytes
         reach = [(n - 1) * step for n, step in zip(self.shape, self.strides, strict=True)]
@@ -103,7 +109,7 @@ class Memory:
         """Whether two elements may share bytes: a stride is smaller than the span inside it."""
         if self.strides is None or 0 in self.shape:
             return False
-        span = self.size_bytes // int(np.prod(self.shape, dtype=np.int64))
+        span = self.size_bytes // math.prod(self.shape)
         steps = zip(self.strides, self.shape, strict=True)
         for step, count in sorted((abs(step), count) for step, count in steps if count > 1):
             if step < span:
@@ -235,7 +241,10 @@ def _check_storage(tensor: Any) -> None:
         have = tensor.untyped_storage().nbytes()
     except (NotImplementedError, RuntimeError):  # a device whose tensors have no storage
         return
-    reach = sum((n - 1) * step for n, step in zip(tensor.shape, tensor.stride(), strict=True))
+    if tensor.is_contiguous():
+        reach = tensor.numel() - 1
+    else:
+        reach = sum((n - 1) * step for n, step in zip(tensor.shape, tensor.stride(), strict=True))
     need = (tensor.storage_offset() + reach + 1) * tensor.element_size()
     if have < need:
         raise UnsupportedValueError(
