@@ -58,6 +58,8 @@ help:
 	@echo "                start at once in one directory (half an hour, as root)"
 	@echo "  make interop  our formats beside several versions of webdataset, streaming, litdata, tfrecord,"
 	@echo "                safetensors; the loader in Lightning and Accelerate"
+	@echo "  make gpu-bundle  collect what a GPU machine without a network lacks, in build/gpu-bundle"
+	@echo "  make gpu      there: build the Python module with that, and run the tests that need a GPU"
 	@echo "  make bench    micro-benchmarks, and comparisons with fio and other loaders (minutes)"
 	@echo "  make lint     format, layers, ruff, mypy, clang thread-safety and clang-tidy (minutes)"
 	@echo "  make asan     tests under AddressSanitizer and UndefinedBehaviorSanitizer"
@@ -193,6 +195,14 @@ interop: build-tests
 	$(SAY) "our formats beside the real packages (installs them the first time)"
 	@cmake --build build/release --parallel $(JOBS) --target interop_tools
 	@tools/run_interop.sh $(PYTHON) build/release/tests/interop
+
+# The GPU machine may have no network and lack some headers: carry build/gpu-bundle there.
+.PHONY: gpu-bundle gpu
+gpu-bundle: apt-build $(VENV)
+	@PYTHON=$(VENV_PYTHON) tools/make_gpu_bundle.sh build/gpu-bundle
+
+gpu:
+	@tools/run_gpu.sh build/gpu-bundle $(PYTHON)
 
 .PHONY: bench
 bench: apt-bench build-tests

@@ -188,3 +188,50 @@ def test_slices_on_a_gpu(tmp_path: Path) -> None:
         part = stoker.Slice(torch.zeros(2, 3).cuda(), (4, 3), (1, 0))
         saver.restore(state={"w": part})
     assert torch.equal(part.array, whole[1:3])
+
+
+def test_the_generators_of_the_device_continue(tmp_path: Path) -> None:
+    torch.cuda.manual_seed(3)
+    torch.rand(5, device="cuda")
+    with stoker.Checkpointer(tmp_path) as saver:
+        saver.save(1, rng=True)
+        drawn = torch.rand(5, device="cuda")
+        torch.cuda.manual_seed(99)
+        saver.restore(rng=True)
+    assert torch.equal(drawn, torch.rand(5, device="cuda"))
+
+
+def test_tensors_on_meta_get_memory_on_the_device(tmp_path: Path) -> None:
+    model, _, _ = make(1)
+    with stoker.Checkpointer(tmp_path) as saver:
+        saver.save(1, model=model)
+        with torch.device("meta"):
+            large = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.BatchNorm1d(64))
+            large.append(torch.nn.Linear(64, 64, bias=False))
+        large[2].weight = large[0].weight
+        saver.restore(model=large, device="cuda")
+    assert large[2].weight is large[0].weight
+    state, wanted = large.state_dict(), model.state_dict()
+    assert all(state[name].is_cuda for name in wanted)
+    assert all(bytes_of(state[name]) == bytes_of(wanted[name]) for name in wanted)
+
+
+def test_shards_on_the_device_are_saved_and_restored(tmp_path: Path) -> None:
+    fsdp = pytest.importorskip("torch.distributed.fsdp")
+    store = torch.distributed.HashStore()
+    torch.distributed.init_process_group("nccl", store=store, rank=0, world_size=1)
+    try:
+        mesh = torch.distributed.init_device_mesh("cuda", (1,))
+        model, _, _ = make(2)
+        wanted = {name: bytes_of(tensor) for name, tensor in model.state_dict().items()}
+        fsdp.fully_shard(model, mesh=mesh)
+        with stoker.Checkpointer(tmp_path) as saver:
+            saver.save(1, model=model)
+            for parameter in model.parameters():
+                parameter.detach().to_local().zero_()
+            saver.restore(model=model)
+        for name, tensor in model.state_dict().items():
+            whole = tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor
+            assert bytes_of(whole) == wanted[name], name
+    finally:
+        torch.distributed.destroy_process_group()
