@@ -1,8 +1,9 @@
 """A training that test_elastic_interop.py stops and continues on other numbers of ranks.
 
-`torchrun ... elastic.py SHARDS CHECKPOINTS NOTES ddp|fsdp exact|usual STEPS [--killed-at STEP]`.
-NOTES gets a line of JSON for each step: the keys of the global batch, and the loss. "exact": all
-numbers are integers in float64, so that no order of additions changes a bit.
+`torchrun ... elastic.py SHARDS CHECKPOINTS NOTES ddp|fsdp exact|usual STEPS [--killed-at STEP]
+[--held-at STEP:RANKS]...`. NOTES gets a line of JSON for each step, with the keys of the global
+batch and the loss. "exact": all numbers are integers in float64, so that no order of additions
+changes a bit. "held": with so many ranks the last one waits at the step, until it is ended.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import hashlib
 import itertools
 import json
 import os
+import signal
 from typing import Any
 
 import torch
@@ -30,6 +32,7 @@ def arguments() -> argparse.Namespace:
         parser.add_argument(name)
     parser.add_argument("steps", type=int)
     parser.add_argument("--killed-at", type=int, default=0)
+    parser.add_argument("--held-at", action="append", default=[])
     return parser.parse_args()
 
 
@@ -89,6 +92,8 @@ def main() -> None:
     for step, batch in loader.steps():
         if step == asked.killed_at and rank == world - 1:
             os.kill(os.getpid(), 9)
+        if f"{step}:{world}" in asked.held_at and rank == world - 1:
+            signal.pause()
         inputs = batch["x.npy"].double() if is_exact else batch["x.npy"]
         loss = loss_of(model(inputs), batch, is_exact)
         optimizer.zero_grad()
@@ -106,7 +111,7 @@ def main() -> None:
                 "loss": float(total) / world,
             }
             with open(asked.notes, "a") as notes:  # noqa: PTH123
-                notes.write(json.dumps({**line, "state": state}) + "\n")
+                notes.write(json.dumps({**line, "state": state, "ranks": world}) + "\n")
         if step % 5 == 0:
             trees = {"model": model, "optimizer": optimizer, "loader": loader, "rng": True}
             saver.save(step, **trees, extra={"state": state})
