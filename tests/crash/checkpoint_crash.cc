@@ -309,6 +309,7 @@ CrashSaver::CrashSaver(const CheckpointPlace& place, Note note, const Options& o
 }
 
 void CrashSaver::note(const char* what, const SavedStep& saved) {
+  const MutexLock lock(note_mutex_);
   if (note_) note_(mark_of(what, saved));
 }
 

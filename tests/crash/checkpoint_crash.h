@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/mutex.h"
 #include "checkpoint/catalog/retention.h"
 #include "checkpoint/save/checkpointer.h"
 #include "io/engine/engine_factory.h"
@@ -104,7 +105,8 @@ class CrashSaver {
   /// Notes what is acknowledged on the writer's thread, before it goes on to remove others.
   class NotingFileOps;
 
-  Note note_;
+  Mutex note_mutex_;
+  Note note_ STOKER_GUARDED_BY(note_mutex_);  // called by this thread and the writer's
   std::unique_ptr<NotingFileOps> ops_;
   Deadline now_ = Clock::now();  // of the lock
   std::size_t value_count_;

@@ -122,7 +122,7 @@ def test_a_node_that_joins_and_leaves_changes_no_sample(tmp_path: Path, shards: 
         _await_step(folder / "notes", 11, first)
         second = nodes.enter_context(_node([*command, conf + "0", *rest], folder / "second"))
         _await_step(folder / "notes", 22, first)
-        os.killpg(second.pid, signal.SIGKILL)
+        _kill(second)
         assert first.wait(timeout=300) == 0, (folder / "first").read_text()[-8000:]
     lines = [json.loads(line) for line in (folder / "notes").read_text().splitlines()]
     assert {line["ranks"] for line in lines} == {2, 4}
@@ -142,15 +142,21 @@ def _node(command: list[str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
             "OMP_NUM_THREADS": "1",
             "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",
         }
-        node = subprocess.Popen(
-            command, stdout=out, stderr=out, env=environment, start_new_session=True
-        )
+        node = subprocess.Popen(command, stdout=out, stderr=out, env=environment)
     try:
         yield node
     finally:
+        _kill(node)
+
+
+def _kill(node: subprocess.Popen[bytes]) -> None:
+    """Kills a launcher and its workers, which are in sessions of their own."""
+    children = Path(f"/proc/{node.pid}/task/{node.pid}/children")
+    workers = children.read_text().split() if node.poll() is None else []
+    for process in (node.pid, *map(int, workers)):
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(node.pid, signal.SIGKILL)
-        node.wait()
+            os.kill(process, signal.SIGKILL)
+    node.wait()
 
 
 def _await_step(notes: Path, step: int, node: subprocess.Popen[bytes]) -> None:

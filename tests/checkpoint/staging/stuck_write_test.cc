@@ -150,8 +150,10 @@ class HangingSyncs final : public ForwardingFileOps {
         device_(std::move(device)),
         stuck_count_(stuck_count) {}
   Status fdatasync(int fd) override {
-    if (stuck_count_.fetch_sub(1) > 0) device_->await(kForever);
-    return ForwardingFileOps::fdatasync(fd);
+    if (stuck_count_.fetch_sub(1) <= 0) return ForwardingFileOps::fdatasync(fd);
+    const std::shared_ptr<testing::StuckDevice> device = device_;  // the test may end first
+    device->await(kForever);
+    return {};
   }
 
  private:
@@ -160,7 +162,8 @@ class HangingSyncs final : public ForwardingFileOps {
 };
 
 TEST_F(StuckWriteTest, a_sync_that_never_ends_fails_its_save_and_no_other) {
-  HangingSyncs ops(device_, 1);
+  // Never freed: the thread of the stuck sync may outlive the test.
+  static auto& ops = *new HangingSyncs(device_, 1);
   CheckpointerOptions options = quiet_options(dir_.path());
   options.deadline = std::chrono::seconds(1);
   options.ops = &ops;
@@ -174,7 +177,7 @@ TEST_F(StuckWriteTest, a_sync_that_never_ends_fails_its_save_and_no_other) {
   EXPECT_TRUE(next->wait().ok()) << next->wait().message();
   EXPECT_FALSE(std::filesystem::exists(dir_.file("step-000000000010")));
   testing::expect_whole(dir_.file("step-000000000020"));
-  device_->come_back();  // before what it uses is gone
+  device_->come_back();
   EXPECT_TRUE(saver->close().ok());
 }
 
