@@ -79,7 +79,19 @@ saver.restore(5, state={"w": found})
 assert torch.equal(torch.Tensor(found[1:3]), wanted[2 * rank : 2 * rank + 2])
 assert torch.isnan(found[0]).all() and torch.isnan(found[3]).all(), "the margins stay"
 
-saver.save(6, state={"w": wanted})
+# A frozen part, sharded.
+from torch.distributed.fsdp import fully_shard
+
+torch.manual_seed(rank)
+adapted = torch.nn.Sequential(torch.nn.Linear(4, 4).requires_grad_(False), torch.nn.Linear(4, 4))
+fully_shard(adapted, mesh=mesh)
+trained = adapted[1].weight.full_tensor()
+saver.save(7, model=adapted, only="trainable").wait()
+adapted[1].weight.detach().to_local().zero_()
+saver.restore(7, model=adapted)
+assert torch.equal(adapted[1].weight.full_tensor(), trained)
+
+saver.save(8, state={"w": wanted})
 dist.destroy_process_group()  # before close()
 saver.close()
 print("all is well")
@@ -113,4 +125,5 @@ def test_what_torch_distributes_is_saved_once_and_restored(tmp_path: Path) -> No
     placed = stoker.load(run / "step-000000000005")["state.w"][...]
     assert placed.reshape(-1).tolist() == list(range(12))
     with stoker.Checkpointer(run, rank=0, world_size=1) as saver:
-        assert saver.steps() == [1, 2, 3, 5, 6]
+        assert saver.steps() == [1, 2, 3, 5, 7, 8]
+    assert sorted(stoker.load(run / "step-000000000007")) == ["model.1.bias", "model.1.weight"]

@@ -10,6 +10,10 @@ import numpy as np
 import pytest
 
 import stoker
+from stoker._checkpoint import ranks as _ranks
+from stoker._checkpoint.nodes import TensorNode
+from stoker._checkpoint.ranks import tree_of_all
+from stoker._checkpoint.values import parts_of
 
 _SAVE = "result = saver.save({}, {}).wait()"
 
@@ -143,3 +147,22 @@ def make(names): return torch.nn.ParameterDict({n: torch.full((3,), float(ord(n)
         for said in on_all(group, "saver.restore(model=make('abc'[rank:]))"):
             assert "model['c']: not in step 1" in said
         on_all(group, "saver.close()")
+
+
+def test_long_lists_that_differ_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    lists = [[float(i + rank) for i in range(500)] for rank in range(3)]
+    looked: list[Any] = []
+
+    def counted(value: Any) -> Any:
+        looked.append(value)
+        return parts_of(value)
+
+    monkeypatch.setattr(_ranks, "parts_of", counted)
+    assert tree_of_all(lists, lambda name: (name,), own=1) == lists[1]
+    assert sum(isinstance(value, list) for value in looked) <= 4, "not once for each item"
+
+
+def test_a_rank_gets_its_own_tensor_whatever_its_digest_says() -> None:
+    trees = [{"w": TensorNode(f"rank-0000{rank}.w")} for rank in range(2)]
+    assert tree_of_all(trees, lambda name: (), own=1)["w"].name == "rank-00001.w"
+    assert tree_of_all(trees, lambda name: ())["w"].name == "rank-00000.w", "they are equal"

@@ -19,6 +19,7 @@ from stoker._checkpoint.optimizer_fit import check_groups, check_shapes, with_di
 from stoker._checkpoint.optimizer_names import numbered_state
 from stoker._checkpoint.parameters import ParameterNames
 from stoker._checkpoint.prefix import match_names, prefix_hint
+from stoker._checkpoint.ranks import Differs
 from stoker._checkpoint.trainable import Trainable, fingerprint, frozen_names, is_frozen
 from stoker._checkpoint.users import users_code
 from stoker._checkpoint.wrappers import bare_names
@@ -157,7 +158,7 @@ class ObjectFit:
 
     def _check_base(
         self,
-        base: str | None,
+        base: str | Differs | None,
         saved: dict[Any, Any],
         have: dict[str, Any],
         modules: Sequence[Any],
@@ -169,7 +170,14 @@ class ObjectFit:
         frozen = frozen_names(modules)
         left = {name: have[name] for name in have if name not in saved and is_frozen(name, frozen)}
         is_known = not any(item in self._meta for item in left.values())
-        if is_known and fingerprint(left) != base:
+        if isinstance(base, Differs):
+            _log.warning(
+                "%s: each rank that saved %s had other frozen parameters, as stages of a pipeline "
+                "have: they are not compared with those in memory",
+                path,
+                self._source,
+            )
+        elif is_known and fingerprint(left) != base:
             text = (
                 f"{path}: its frozen parameters are not those that {self._source} was trained with"
             )
@@ -222,7 +230,7 @@ class ObjectFit:
         return have
 
 
-def _opened(saved: dict[Any, Any]) -> tuple[str | None, dict[Any, Any]]:
+def _opened(saved: dict[Any, Any]) -> tuple[str | Differs | None, dict[Any, Any]]:
     """Returns the fingerprint of what was left out, and the saved state of a module."""
     return (saved["base"], saved["state"]) if isinstance(saved, Trainable) else (None, saved)
 

@@ -88,16 +88,16 @@ def _merge(held: dict[int, Any], identity: Identity, own: int | None, count: int
     other = held[own] if own in held else Differs(count)
     if any(_kind_of(value) != _kind_of(first) for value in values):
         return other
-    if isinstance(first, TensorNode):
-        return first if _is_one(values, identity) else other
+    if isinstance(first, TensorNode):  # a rank's own tensor is taken without a comparison
+        return first if own not in held and _is_one(values, identity) else other
     if all(numbers_in(value, str) is not None for value in values):
         return _merge_optimizers(held, identity, own, count)
     if type(first) is collections.OrderedDict:  # the state of a module
         return collections.OrderedDict(_merge_items(held, identity, own, count))
-    parts = [parts_of(value) for value in values]
-    if parts[0] is None:
+    if parts_of(first) is None:
         return first if len({_exact(value) for value in values}) == 1 else other
-    keys = [[_exact(key) for key, _ in one or ()] for one in parts]
+    parts = {id(value): parts_of(value) or [] for value in values}
+    keys = [[_exact(key) for key, _ in one] for one in parts.values()]
     if any(one != keys[0] for one in keys):
         return other
     if isinstance(first, Flattened) and any(
@@ -106,8 +106,8 @@ def _merge(held: dict[int, Any], identity: Identity, own: int | None, count: int
     ):
         return other
     made = []
-    for number in range(len(parts[0])):
-        items = {rank: (parts_of(value) or [])[number][1] for rank, value in held.items()}
+    for number in range(len(keys[0])):
+        items = {rank: parts[id(value)][number][1] for rank, value in held.items()}
         made.append(_merge(items, identity, own, count))
     return with_parts(first, made)
 
