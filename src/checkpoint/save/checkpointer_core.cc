@@ -28,43 +28,6 @@ void copy_or_fail(TensorCopier& copier, SaveJob& job) {
   if (!copied.ok()) job.staging->fail(std::move(copied));
 }
 
-/// Returns what the other ranks must know about the tensors of a save that were counted.
-std::vector<SharedPiece> pieces_of(const SaveJob& job) {
-  std::vector<SharedPiece> pieces;
-  for (std::size_t i = 0; i < job.digests.size(); ++i) {
-    const SaveTensor& tensor = job.request.tensors[i];
-    if (tensor.is_per_rank) continue;
-    const Result<std::uint64_t> size_bytes = tensor_bytes(tensor.type, tensor.shape);
-    pieces.push_back({.name = xxh3_128(std::as_bytes(std::span(tensor.name))),
-                      .key = job.keys[i],
-                      .digest = job.digests[i],
-                      .size_bytes = size_bytes.ok() ? *size_bytes : 0,
-                      .is_slice = !tensor.global_shape.empty()});
-  }
-  return pieces;
-}
-
-/// What rank 0 must do about shared tensors.
-enum class Sharable : std::uint8_t { as_before, count, decide };
-
-Sharable sharable(std::span<const BeginMessage> messages) {
-  const auto has_failed = [](const BeginMessage& one) { return !one.failure.ok(); };
-  if (messages.size() == 1 || std::ranges::any_of(messages, has_failed)) return Sharable::as_before;
-  const std::uint64_t number = messages.front().shared_number;
-  const bool is_same = std::ranges::all_of(
-      messages, [&](const BeginMessage& one) { return one.shared_number == number; });
-  if (is_same && number != 0) return Sharable::as_before;
-  const bool is_counted =
-      std::ranges::all_of(messages, [](const BeginMessage& one) { return one.pieces.has_value(); });
-  return is_counted ? Sharable::decide : Sharable::count;
-}
-
-PieceOwners owners_among(std::span<const BeginMessage> messages) {
-  std::vector<std::span<const SharedPiece>> ranks;
-  for (const BeginMessage& message : messages) ranks.emplace_back(*message.pieces);
-  return choose_owners(ranks);
-}
-
 }  // namespace
 
 Checkpointer::Core::Core(CheckpointerOptions options)
@@ -229,15 +192,11 @@ void Checkpointer::Core::await_room(Deadline deadline) {
 Verdict Checkpointer::Core::decide(SaveJob& job, std::uint64_t number,
                                    std::span<const BeginMessage> messages) {
   const BeginMessage& own = messages.front();
-  std::optional<PieceOwners> owners;
-  switch (sharable(messages)) {
-    case Sharable::as_before: break;
-    case Sharable::count: return {.action = SaveAction::count};
-    case Sharable::decide: owners = owners_among(messages); break;
-  }
+  const SharingVerdict sharing = decide_sharing(messages);
+  if (sharing.must_count) return {.action = SaveAction::count};
   job.new_bytes = 0;
   for (const BeginMessage& heard : messages) job.new_bytes += heard.size_bytes;
-  const std::uint64_t spared_bytes = owners ? owners->spared_bytes : 0;
+  const std::uint64_t spared_bytes = sharing.owners ? sharing.owners->spared_bytes : 0;
   job.new_bytes -= std::min(job.new_bytes, spared_bytes);
   // The loop ends: earlier saves need less space each time, and await_room() is called once.
   for (bool has_waited = false;;) {
@@ -249,7 +208,7 @@ Verdict Checkpointer::Core::decide(SaveJob& job, std::uint64_t number,
     SavesInFlight saves = saves_in_flight(own);
     saves.spared_bytes = spared_bytes;
     Verdict verdict = leader_->decide(number, messages, saves);
-    if (owners && verdict.action == SaveAction::go) verdict.owners = owners->owners;
+    if (sharing.owners && verdict.action == SaveAction::go) verdict.owners = sharing.owners->owners;
     if (verdict.raised_number != 0 || verdict.failure.code() != Code::no_space) return verdict;
     if (await_reservation(own, saves, job.deadline)) continue;
     if (!is_more_coming || std::exchange(has_waited, true)) return verdict;
@@ -304,13 +263,6 @@ void Checkpointer::Core::settle(const Verdict& verdict) {
   replaced->pending->finish(SaveOutcome::replaced, Status());
 }
 
-/// Hashes all tensors of this rank that others may have.
-Status Checkpointer::Core::count(SaveJob& job) {
-  if (!job.digests.empty() || job.request.tensors.empty()) return {};
-  STOKER_ASSIGN(job.digests, options_.copier->digests(job.request.tensors));
-  return {};
-}
-
 /// Agrees with the other ranks on the save, and if needed on who stores what.
 Result<Verdict> Checkpointer::Core::agree_and_plan(SaveJob& job) {
   Status planned = plan(job);
@@ -321,7 +273,7 @@ Result<Verdict> Checkpointer::Core::agree_and_plan(SaveJob& job) {
       MutexLock lock(mutex_);
       shared_number = must_count ? 0 : sharing_.number_for(job.keys);
     }
-    if (planned.ok() && shared_number == 0) planned = count(job);
+    if (planned.ok() && shared_number == 0) planned = count_pieces(job, *options_.copier);
     BeginMessage message = begin(job, planned);
     message.shared_number = shared_number;
     if (message.failure.ok() && shared_number == 0) message.pieces = pieces_of(job);
@@ -364,27 +316,6 @@ Result<Pending> Checkpointer::Core::save(SaveRequest request) {
   return enter(job);
 }
 
-/// Hashes what other ranks store, before the caller may change it.
-Status Checkpointer::Core::hash_copies(SaveJob& job) {
-  if (job.held.empty()) return {};
-  std::vector<SaveTensor> held;
-  for (const std::size_t i : job.held) held.push_back(job.request.tensors[i]);
-  std::vector<Digest128> digests;
-  if (job.digests.empty()) {
-    STOKER_ASSIGN(digests, options_.copier->digests(held));
-  } else {
-    for (const std::size_t i : job.held) digests.push_back(job.digests[i]);
-  }
-  for (std::size_t i = 0; i < held.size(); ++i) {
-    if (held[i].offsets.empty()) held[i].offsets.resize(held[i].shape.size());
-    job.copies.push_back({.name = std::move(held[i].name),
-                          .offsets = std::move(held[i].offsets),
-                          .shape = std::move(held[i].shape),
-                          .digest = digests[i]});
-  }
-  return {};
-}
-
 Status Checkpointer::Core::stage(const Job& job) {
   STOKER_TRY(job->failure);
   {
@@ -396,7 +327,7 @@ Status Checkpointer::Core::stage(const Job& job) {
   }
   const std::uint64_t whole = staging_bytes(job->layout);
   STOKER_ASSIGN(job->arena, memory_.take(memory_.grant_bytes(whole), job->deadline));
-  STOKER_TRY(hash_copies(*job));
+  STOKER_TRY(hash_copies(*job, *options_.copier));
   job->staging = std::make_unique<Staging>(job->layout, job->arena->bytes());
   return {};
 }

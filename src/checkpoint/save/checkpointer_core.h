@@ -14,6 +14,7 @@
 #include "checkpoint/save/save_job.h"
 #include "checkpoint/save/save_leader.h"
 #include "checkpoint/save/save_messages.h"
+#include "checkpoint/save/save_pieces.h"
 #include "checkpoint/save/save_rounds.h"
 #include "checkpoint/save/save_worker.h"
 #include "checkpoint/save/sharing.h"
@@ -64,7 +65,6 @@ class Checkpointer::Core {
 
   Status plan(SaveJob& job) const;
   Status divide(SaveJob& job) const;
-  Status count(SaveJob& job);
   Result<Verdict> agree_and_plan(SaveJob& job);
   BeginMessage begin(const SaveJob& job, const Status& planned);
   Result<Verdict> agree(SaveJob& job, const BeginMessage& message);
@@ -76,7 +76,6 @@ class Checkpointer::Core {
   void await_room(Deadline deadline);
   void settle(const Verdict& verdict);
   Status stage(const Job& job);
-  Status hash_copies(SaveJob& job);
   Result<Pending> enter(const Job& job);
   std::uint64_t new_bytes(const CheckpointLayout& layout) const;
 
