@@ -269,7 +269,8 @@ TEST(ShardedSaveTest, what_cannot_be_saved_on_one_rank_is_refused_on_all) {
   on_every_rank([&](std::uint32_t rank) {
     auto saver = Checkpointer::make(rank_options(dir.path(), rank));
     ASSERT_TRUE(saver.ok());
-    SaveRequest request = request_of(1, tensors_of(rank));
+    const std::vector<OwnedTensor> tensors = tensors_of(rank);  // must outlive the save
+    SaveRequest request = request_of(1, tensors);
     if (rank == 1) request.tensors.push_back({.name = "bad", .shape = {3}});
     const Status refused = (*saver)->save(request).status();
     EXPECT_EQ(refused.code(), Code::invalid_argument);
@@ -289,7 +290,8 @@ TEST(ShardedSaveTest, a_missing_rank_fails_the_save_by_the_deadline) {
     if (rank == 0) options.deadline = std::chrono::milliseconds(200);
     auto saver = Checkpointer::make(std::move(options));
     ASSERT_TRUE(saver.ok());
-    SaveRequest request = request_of(1, tensors_of(rank));
+    const std::vector<OwnedTensor> tensors = tensors_of(rank);  // must outlive the save
+    SaveRequest request = request_of(1, tensors);
     if (rank == 1) request.deadline = std::chrono::milliseconds(200);  // instead of half an hour
     const Status failed = (*saver)->save(std::move(request)).status();
     EXPECT_EQ(failed.code(), Code::unavailable);
