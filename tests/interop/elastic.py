@@ -112,6 +112,7 @@ def main() -> None:
             }
             with open(asked.notes, "a") as notes:  # noqa: PTH123
                 notes.write(json.dumps({**line, "state": state, "ranks": world}) + "\n")
+            print(f"step {step}", flush=True)
         if step % 5 == 0:
             trees = {"model": model, "optimizer": optimizer, "loader": loader, "rng": True}
             saver.save(step, **trees, extra={"state": state})

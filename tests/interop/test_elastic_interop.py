@@ -8,11 +8,11 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import select
 import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -119,9 +119,9 @@ def test_a_node_that_joins_and_leaves_changes_no_sample(tmp_path: Path, shards: 
     rest = [*settings, program, *places, "fsdp", "exact", str(STEPS), *held]
     with contextlib.ExitStack() as nodes:
         first = nodes.enter_context(_node([*command, conf + "1", *rest], folder / "first"))
-        _await_step(folder / "notes", 11, first)
+        _await_step(first, 11)
         second = nodes.enter_context(_node([*command, conf + "0", *rest], folder / "second"))
-        _await_step(folder / "notes", 22, first)
+        _await_step(first, 22)
         _kill(second)
         assert first.wait(timeout=300) == 0, (folder / "first").read_text()[-8000:]
     lines = [json.loads(line) for line in (folder / "notes").read_text().splitlines()]
@@ -142,7 +142,7 @@ def _node(command: list[str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
             "OMP_NUM_THREADS": "1",
             "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",
         }
-        node = subprocess.Popen(command, stdout=out, stderr=out, env=environment)
+        node = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=out, env=environment)
     try:
         yield node
     finally:
@@ -159,10 +159,12 @@ def _kill(node: subprocess.Popen[bytes]) -> None:
     node.wait()
 
 
-def _await_step(notes: Path, step: int, node: subprocess.Popen[bytes]) -> None:
-    """Waits until a line about the step is there."""
-    end = time.monotonic() + 300
-    while not notes.exists() or f'"step": {step},' not in notes.read_text():
-        assert node.poll() is None, "the node has ended"
-        assert time.monotonic() < end, "it did not come to the step"
-        time.sleep(0.05)
+def _await_step(node: subprocess.Popen[bytes], step: int) -> None:
+    """Waits until the node says that it has made the step."""
+    assert node.stdout is not None
+    said = b""
+    while b"step %d\n" % step not in said:
+        assert select.select([node.stdout], [], [], 300)[0], "it did not come to the step"
+        more = os.read(node.stdout.fileno(), 4096)
+        assert more, "the node has ended"
+        said += more

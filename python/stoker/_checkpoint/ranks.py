@@ -188,6 +188,8 @@ def _is_one(nodes: list[TensorNode], identity: Identity) -> bool:
     first = nodes[0]
     if any(vars(replace(node, name=first.name)) != vars(first) for node in nodes):
         return False
-    if first.is_slice or all(node.name == first.name for node in nodes):
-        return all(node.name == first.name for node in nodes)
+    if len({node.name for node in nodes}) == 1:
+        return True
+    if first.is_slice:
+        return False
     return len({identity(node.name) for node in nodes}) == 1
