@@ -103,9 +103,14 @@ def test_the_last_iteration_ends_at_the_total(shards: Path, epochs: Any) -> None
 def test_a_total_that_is_none_is_refused(shards: Path) -> None:
     for wrong in (0, -1):
         with pytest.raises(ValueError, match=f"total_epochs={wrong}"):
-            load(shards, total_epochs=wrong)
+            load(shards, epochs=None, total_epochs=wrong)
     with pytest.raises(TypeError, match="total_epochs"):
-        load(shards, total_epochs=1.5)
+        load(shards, epochs=None, total_epochs=1.5)
+
+
+def test_a_total_alone_is_refused_because_it_could_mean_one_epoch_or_all(shards: Path) -> None:
+    with pytest.raises(ValueError, match="total_epochs=3: also give epochs=None, .* or epochs=1"):
+        load(shards, total_epochs=3)
 
 
 # An iteration that was left early:

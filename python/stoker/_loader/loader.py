@@ -59,10 +59,11 @@ class Loader:
             whole blocks of neighboring samples, for storage that needs it), "off", or "resampled"
             (with replacement). True is "global", False is "off".
         seed: Seed of the order, of ``map``'s random numbers, and of ``on_error="skip"``.
-        epochs: Number of epochs in one ``iter()``; None for no end.
+        epochs: Number of epochs in one ``iter()``; None for no end. If not given: 1.
         total_epochs: Total number of epochs, over every ``iter()`` and every restart of the
             program: no ``iter()`` goes beyond it. If not given, there is no limit. With
-            ``epochs=None``, one ``iter()`` runs through all that are left.
+            ``epochs=None``, one ``iter()`` runs through all that are left; with ``epochs=1``,
+            through one of them. Give one of the two.
         tail: What to do with samples at the end of an epoch that do not fill a batch: "drop" them
             (the default if shuffled), "keep" a short batch (the default if not), "wrap" around to
             the beginning of the epoch, or "pad" in the same way and mark the real samples in
@@ -125,7 +126,7 @@ class Loader:
         micro_batch_size: int | None = None,
         shuffle: str | bool | BlockShuffle | None = None,
         seed: int = 0,
-        epochs: int | None = 1,
+        epochs: int | Literal["auto"] | None = "auto",
         total_epochs: int | None = None,
         tail: Tail | None = None,
         fields: Fields | None = None,

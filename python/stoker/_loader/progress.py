@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from stoker import _native
 from stoker._common.numbers import whole_number
@@ -17,8 +17,17 @@ _log = logging.getLogger("stoker")
 _EPOCH_MAX = 2**63 - 1
 
 
-def checked_epochs(epochs: int | None, total: int | None, order: Any) -> int | None:
+def checked_epochs(
+    epochs: int | Literal["auto"] | None, total: int | None, order: Any
+) -> int | None:
     """Returns the largest number of epochs of an iter()."""
+    if epochs == "auto":
+        if total is not None:
+            raise ValueError(
+                f"total_epochs={total!r}: also give epochs=None, if one `for` runs through all of "
+                "them, or epochs=1, if each `for` is one epoch"
+            )
+        epochs = 1
     if epochs is not None:
         epochs = whole_number("epochs", epochs, 1, _EPOCH_MAX, "None for endlessly many, or ")
     if total is not None:
