@@ -118,7 +118,8 @@ build-tests: apt-test build
 demo: build
 	@tools/demo.sh build/release/stoker $(VENV_PYTHON)
 
-# Both runs go on after a failure; the summary counts and decides.
+# Both runs go on after a failure; the summary counts and decides. Python tests often wait for processes
+# that they have started: one more of them than cores.
 .PHONY: test
 test: build-tests
 	$(SAY) "running the C++ tests, the checks of the tree, and the Python tests"
@@ -126,7 +127,7 @@ test: build-tests
 	@status=0; \
 	ctest --test-dir build/release --parallel $(JOBS) --output-on-failure --no-tests=error \
 	  --output-junit $(CURDIR)/$(RESULTS)/ctest.xml || status=1; \
-	$(VENV_PYTHON) -m pytest --numprocesses $(JOBS) --dist worksteal \
+	$(VENV_PYTHON) -m pytest --numprocesses $$(($(JOBS) + 1)) --dist worksteal \
 	  --junitxml=$(RESULTS)/pytest.xml || status=1; \
 	$(VENV_PYTHON) tools/test_summary.py $(RESULTS)/ctest.xml $(RESULTS)/pytest.xml || status=1; \
 	exit $$status

@@ -80,8 +80,10 @@ Status read_step(const CheckpointReader& reader, std::map<std::string, std::vect
 bool is_same(const std::map<std::string, std::vector<float>>& a,
              const std::map<std::string, std::vector<float>>& b) {
   return std::ranges::equal(a, b, [](const auto& one, const auto& other) {
-    return one.first == other.first && std::ranges::equal(std::as_bytes(std::span(one.second)),
-                                                          std::as_bytes(std::span(other.second)));
+    const auto& [name, values] = one;
+    return name == other.first && values.size() == other.second.size() &&
+           (values.empty() ||
+            std::memcmp(values.data(), other.second.data(), values.size() * sizeof(float)) == 0);
   });
 }
 
