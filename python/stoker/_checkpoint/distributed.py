@@ -76,11 +76,16 @@ def _slice(local: Any, shape: Any, offsets: Any) -> Slice:
     return Slice(local, tuple(shape), begins)
 
 
-def new_like(parameter: Any, dtype: Any) -> Any:
-    """Returns a new DTensor that is distributed as another, with elements of any type."""
+def new_like(parameter: Any, dtype: Any, device: Any = None) -> Any:
+    """Returns a new DTensor that is distributed as another, with elements of any type.
+
+    ``device``: where it is, if the other one is on meta.
+    """
     torch = sys.modules["torch"]
     kind = sys.modules["torch.distributed.tensor"].DTensor
-    local = torch.empty_like(parameter.detach().to_local(), dtype=dtype)
+    local = parameter.detach().to_local()
+    where = device if local.is_meta else local.device
+    local = torch.empty_like(local, dtype=dtype, device=where)
     return kind.from_local(
         local,
         parameter.device_mesh,

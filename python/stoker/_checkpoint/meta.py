@@ -6,6 +6,7 @@ import sys
 import weakref
 from typing import Any
 
+from stoker._checkpoint.distributed import is_dtensor
 from stoker._checkpoint.fit_tensors import Misfit
 from stoker._checkpoint.users import users_code
 from stoker._common.torch import is_tensor
@@ -20,7 +21,8 @@ class MetaTensors:
     """
 
     def __init__(self, device: Any) -> None:
-        self._device = device
+        self.device = device
+        self._sharded: list[Any] = []  # modules with DTensors on meta
         self._made: dict[int, tuple[Any, Any]] = {}  # on meta and on the device, by id
         self._aliases: dict[int, Any] = {}  # what is in states, by id
 
@@ -33,7 +35,7 @@ class MetaTensors:
         Raises:
             Misfit: A tensor cannot be replaced, or is on meta and not in the state.
         """
-        if self._device is None:
+        if self.device is None:
             return
         known = set()
         with users_code():
@@ -43,6 +45,8 @@ class MetaTensors:
                 known.add(id(tensor))
                 state[name] = self._new(tensor, f"{path}[{name!r}]").detach()
                 self._aliases[id(state[name])] = state[name]
+                if is_dtensor(tensor) and module not in self._sharded:
+                    self._sharded.append(module)
         members = [*module.named_parameters(), *module.named_buffers()]
         left = [name for name, one in members if one.is_meta and id(one) not in known]
         if left:
@@ -58,7 +62,7 @@ class MetaTensors:
         why = _why_not(tensor)
         if why is not None:
             raise Misfit(f"{path}: on meta, and cannot get memory: {why}")
-        made = torch.empty_like(tensor, device=self._device, requires_grad=False)
+        made = torch.empty_like(tensor, device=self.device, requires_grad=False)
         if isinstance(tensor, torch.nn.Parameter):
             made = torch.nn.Parameter(made, requires_grad=tensor.requires_grad)
         else:
@@ -73,11 +77,16 @@ class MetaTensors:
         for tensor, made in self._made.values():
             sys.modules["torch"].utils.swap_tensors(tensor, made)
         self._made.clear()
+        for module in self._sharded:
+            # FSDP2 looks for the memory of its shards again, as after to_empty().
+            module._apply(lambda tensor: tensor)
+        self._sharded.clear()
 
 
 def _why_not(tensor: Any) -> str | None:
     torch = sys.modules["torch"]
-    if type(tensor) not in (torch.Tensor, torch.nn.Parameter, getattr(torch.nn, "Buffer", None)):
+    plain = (torch.Tensor, torch.nn.Parameter, getattr(torch.nn, "Buffer", None))
+    if type(tensor) not in plain and not is_dtensor(tensor):
         return "a subclass of torch.Tensor"
     if not hasattr(torch.utils, "swap_tensors"):
         return "this version of torch is too old"

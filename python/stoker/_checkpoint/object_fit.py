@@ -95,7 +95,8 @@ class ObjectFit:
         check_groups(made.state, state, path, type(have).__name__, self._source)
         check_shapes(made, have, path, self._tensors.shape_of, self._source)
         # An optimizer has no state before its first step, and a rewound one has too much.
-        state = with_distributed(made.state, state, have, self._tensors.torch_type_of)
+        kinds = self._tensors.torch_type_of
+        state = with_distributed(made.state, state, have, kinds, self._meta.device)
         self._states[id(have)] = state, path
         self._trees.check(made.state, state, path, strict=False)
         self._renamed[id(saved), id(have)] = made.state

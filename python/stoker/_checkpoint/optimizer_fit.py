@@ -67,12 +67,17 @@ def check_shapes(
 
 
 def with_distributed(
-    saved: Any, state: Any, optimizer: Any, type_of: Callable[[TensorNode, str], tuple[Any, Any]]
+    saved: Any,
+    state: Any,
+    optimizer: Any,
+    type_of: Callable[[TensorNode, str], tuple[Any, Any]],
+    device: Any,
 ) -> Any:
     """Returns the state of an optimizer, with new DTensors where it has none so far.
 
     A saved tensor of the shape of a parameter that is a DTensor is distributed as the parameter.
-    ``type_of``: the torch type and the shape of a saved tensor.
+    ``type_of``: the torch type and the shape of a saved tensor. ``device``: where the state of
+    parameters on meta is.
     """
     entries = saved.get("state") if isinstance(saved, dict) else None
     have = state.get("state") if isinstance(state, dict) else None
@@ -92,7 +97,7 @@ def with_distributed(
                 continue
             dtype, shape = type_of(node, name)
             if dtype is not None and shape == tuple(parameter.shape):
-                new[name] = new_like(parameter, dtype)
+                new[name] = new_like(parameter, dtype, device)
         if new:
             made[number] = {**mine, **new}
     return {**state, "state": {**have, **made}} if made else state
