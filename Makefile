@@ -142,9 +142,10 @@ crash: build-tests
 	STOKER_CRASH_CUTS=$(CRASH_CUTS) ctest --test-dir build/release --label-regex '^crash$$' \
 	  --parallel $(JOBS) --output-on-failure --no-tests=error \
 	  --output-junit $(CURDIR)/$(RESULTS)/crash/ctest.xml || status=1; \
-	STOKER_KILL_CYCLES=$(KILL_CYCLES) STOKER_JOB_PAIRS=$(JOB_PAIRS) $(VENV_PYTHON) -m pytest \
-	  --numprocesses $(JOBS) python/tests/test_checkpoint_killed.py \
-	  python/tests/test_checkpoint_jobs.py --junitxml=$(RESULTS)/crash/pytest.xml || status=1; \
+	STOKER_KILL_CYCLES=$(KILL_CYCLES) STOKER_JOB_PAIRS=$(JOB_PAIRS) STOKER_STORE_CASES=all \
+	  $(VENV_PYTHON) -m pytest --numprocesses $(JOBS) python/tests/test_checkpoint_killed.py \
+	  python/tests/test_checkpoint_jobs.py python/tests/test_checkpoint_store_messages.py \
+	  --junitxml=$(RESULTS)/crash/pytest.xml || status=1; \
 	grep -hE '^[a-z0-9]+: [0-9]+ (block writes|faults)' $(RESULTS)/crash/ctest.xml || true; \
 	$(VENV_PYTHON) tools/test_summary.py $(RESULTS)/crash/*.xml || status=1; \
 	exit $$status

@@ -13,8 +13,10 @@
 #include <vector>
 
 #include "bind.h"
+#include "checkpoint/ranks/carried_meeting.h"
 #include "checkpoint/ranks/launcher.h"
 #include "checkpoint/ranks/meeting.h"
+#include "checkpoint/ranks/message_carrier.h"
 #include "checkpoint_arguments.h"
 #include "interrupts.h"
 #include "raise.h"
@@ -41,7 +43,7 @@ auto waiting(Work&& work) {
 }
 
 Session session_of(std::unique_ptr<Meeting> meeting) {
-  Session session{.meeting = std::move(meeting), .coordinator = {}};
+  Session session{.meeting = std::move(meeting)};
   session.coordinator = value_or_raise(session.meeting->make_coordinator());
   return session;
 }
@@ -94,6 +96,75 @@ Session enter(const nb::bytes& directory, const std::string& token,
   }));
 }
 
+/// `key`: key and purpose of the meeting, and other purposes (carried_meeting.h).
+Session meet_by_carrier(const std::shared_ptr<MessageCarrier>& carrier,
+                        const std::tuple<std::string, std::string, std::vector<std::string>>& key,
+                        const nb::bytes& directory,
+                        const std::tuple<std::uint32_t, std::uint32_t>& ranks,
+                        std::optional<double> timeout, const std::shared_ptr<WaitNotices>& notices,
+                        MeetingAttempts& entered) {
+  const Deadline deadline = deadline_after(timeout_of(timeout));
+  const auto& [name, purpose, other_purposes] = key;
+  const auto [rank, world_size] = ranks;
+  const CarriedMeetingOptions options{.carrier = carrier,
+                                      .key = name,
+                                      .purpose = purpose,
+                                      .other_purposes = other_purposes,
+                                      .where = path_of(directory),
+                                      .rank = rank,
+                                      .world_size = world_size,
+                                      .entered = &entered.nonces,
+                                      .pause = Interrupts::pause,
+                                      .on_wait = WaitNotices::sink(notices)};
+  Session session{.carried = waiting([&] { return CarriedMeeting::meet(options, deadline); })};
+  session.coordinator = value_or_raise(session.carried->make_coordinator());
+  return session;
+}
+
+const char* verb_name(CarriedRequest::Verb verb) {
+  switch (verb) {
+    case CarriedRequest::Verb::put: return "put";
+    case CarriedRequest::Verb::claim: return "claim";
+    case CarriedRequest::Verb::retire: return "retire";
+    case CarriedRequest::Verb::find: return "find";
+    case CarriedRequest::Verb::check: return "check";
+    case CarriedRequest::Verb::remove: return "remove";
+  }
+  return "";
+}
+
+nb::object next_request(MessageCarrier& self) {
+  const std::optional<CarriedRequest> request = without_gil([&] { return self.next(); });
+  if (!request) return nb::none();
+  return nb::make_tuple(verb_name(request->verb), nb::cast(request->names),
+                        nb::bytes(request->text.data(), request->text.size()));
+}
+
+void answer_request(MessageCarrier& self, const std::vector<nb::bytes>& texts) {
+  std::vector<std::string> answer;
+  for (const nb::bytes& text : texts) answer.emplace_back(text.c_str(), text.size());
+  self.answer(std::move(answer));
+}
+
+void bind_carrier(nb::module_& module) {
+  nb::class_<MessageCarrier>(module, "MessageCarrier",
+                             "Requests about messages of ranks, for one thread of Python.")
+      .def(nb::new_([](const std::string& name) { return std::make_shared<MessageCarrier>(name); }),
+           "name"_a)
+      .def(
+          "next", &next_request, nb::sig("def next(self) -> tuple[str, list[str], bytes] | None"),
+          "Waits for a request: put, claim, retire, find, check or remove; names; and a text. None "
+          "at the end.")
+      .def("answer", &answer_request, "texts"_a,
+           "Answers the last one: texts that were found, or names as bytes.")
+      .def("fail", &MessageCarrier::fail, "reason"_a, "Fails all requests, and later ones.")
+      .def("close", &MessageCarrier::close, "Accepts no more requests.");
+  module.def("meet_by_carrier", &meet_by_carrier, "carrier"_a, "key"_a, "directory"_a, "ranks"_a,
+             "timeout"_a.none(), "notices"_a, "entered"_a,
+             "Begins a session on rank 0, and enters it on the others. `key`: a key, the purpose, "
+             "and other purposes; `entered`: sessions of this rank.");
+}
+
 /// Returns "boot id/namespace/pid/started", or "".
 std::string launcher_text(const std::string& rank_variable) {
   const ProcessIdentity launcher = without_gil([&] { return find_launcher(rank_variable); });
@@ -113,9 +184,9 @@ void bind_checkpoint_ranks(nb::module_& module) {
                               "Failed attempts of this rank to meet the others.")
       .def(nb::init<>());
   nb::class_<Session>(module, "Session", "A session of ranks, and its messages.")
-      .def_prop_ro("token", [](const Session& self) { return self.meeting->session(); })
+      .def_prop_ro("token", &Session::token)
       .def_prop_ro(
-          "conflict", [](const Session& self) { return self.meeting->conflict(); },
+          "conflict", &Session::conflict,
           "Names the two jobs, if a rank has left the session because of them; otherwise empty.")
       .def(
           "gather",
@@ -140,6 +211,7 @@ void bind_checkpoint_ranks(nb::module_& module) {
       "Waits for all ranks of the job that `word` identifies. `ranks`: rank and world size.");
   module.def("enter_session", &enter, "directory"_a, "token"_a, "ranks"_a, "notices"_a,
              "Enters a session whose token the ranks have agreed on by other means.");
+  bind_carrier(module);
   module.def("find_launcher", &launcher_text, "rank_variable"_a,
              "Returns the process that started this one as a rank; empty if unknown.");
 }

@@ -112,6 +112,7 @@ class PythonTrial {
 void keep(const Session& session) {
   static auto& kept = *new std::vector<Session>();
   kept.push_back(session);
+  if (session.carried) session.carried->end();
 }
 
 /// `session`: none for a single process. Returns the name of the restored checkpoint, empty if

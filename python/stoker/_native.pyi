@@ -1038,6 +1038,30 @@ def meet_ranks(directory: bytes, word: str, launcher: tuple[str, bool], ranks: t
 def enter_session(directory: bytes, token: str, ranks: tuple[int, int], notices: WaitNotices) -> Session:
     """Enters a session whose token the ranks have agreed on by other means."""
 
+class MessageCarrier:
+    """Requests about messages of ranks, for one thread of Python."""
+
+    def __init__(self, name: str) -> None: ...
+
+    def next(self) -> tuple[str, list[str], bytes] | None:
+        """
+        Waits for a request: put, claim, retire, find, check or remove; names; and a text. None at the end.
+        """
+
+    def answer(self, texts: Sequence[bytes]) -> None:
+        """Answers the last one: texts that were found, or names as bytes."""
+
+    def fail(self, reason: str) -> None:
+        """Fails all requests, and later ones."""
+
+    def close(self) -> None:
+        """Accepts no more requests."""
+
+def meet_by_carrier(carrier: MessageCarrier, key: tuple[str, str, Sequence[str]], directory: bytes, ranks: tuple[int, int], timeout: float | None, notices: WaitNotices, entered: MeetingAttempts) -> Session:
+    """
+    Begins a session on rank 0, and enters it on the others. `key`: a key, the purpose, and other purposes; `entered`: sessions of this rank.
+    """
+
 def find_launcher(rank_variable: str) -> str:
     """Returns the process that started this one as a rank; empty if unknown."""
 

@@ -168,6 +168,7 @@ import stoker
 from stoker._checkpoint import checkpointer as _checkpointer
 
 folder, rank, world, settings = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
+exec(sys.argv[5])
 saver = stoker.Checkpointer(folder, rank=rank, world_size=world, **json.loads(settings))
 state = {"w": np.arange(4.0) + 10 * rank, "name": f"r{rank}"}
 space = {"saver": saver, "np": np, "stoker": stoker, "rank": rank, "world": world, "state": state,
@@ -185,10 +186,12 @@ for line in sys.stdin:
 class Rank:
     """A process. What is told to several ranks is told before any of them is heard."""
 
-    def __init__(self, folder: Path, rank: int, world: int, settings: dict[str, Any]) -> None:
+    def __init__(
+        self, folder: Path, rank: int, world: int, settings: dict[str, Any], begin: str
+    ) -> None:
         command = [sys.executable, "-c", _RANK, str(folder), str(rank), str(world)]
         self.process = subprocess.Popen(
-            [*command, json.dumps(settings)],
+            [*command, json.dumps(settings), begin],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -200,6 +203,12 @@ class Rank:
         self.process.stdin.write(json.dumps(program) + "\n")
         self.process.stdin.flush()
 
+    def end(self) -> int:
+        """Lets it end, and returns its code. It may wait for other ranks that end."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        return self.process.wait(timeout=60)
+
     def hear(self) -> Any:
         """What `result` was, or the error."""
         assert self.process.stdout is not None
@@ -210,14 +219,18 @@ class Rank:
 
 
 @contextlib.contextmanager
-def _ranks(folder: Path, world: int, count: int | None = None, **settings: Any) -> Iterator[Any]:
-    started = [Rank(folder, r, world, settings) for r in range(world if count is None else count)]
+def _ranks(
+    folder: Path, world: int, count: int | None = None, begin: str = "", **settings: Any
+) -> Iterator[Any]:
+    """``begin``: a program that each runs before it makes its checkpointer."""
+    numbers = range(world if count is None else count)
+    started = [Rank(folder, r, world, settings, begin) for r in numbers]
     try:
         yield started
     finally:
         for rank in started:
-            rank.process.kill()
-            rank.process.communicate()
+            with rank.process:
+                rank.process.kill()
 
 
 def _on_all(group: list[Rank], program: str) -> list[Any]:

@@ -87,9 +87,9 @@ class Checkpointer(Listing):
         job: A text that is the same on all ranks of this start, and new for every start. Only
             needed if nothing else says which processes belong together: no torch.distributed, no
             launcher's variables and no common parent process.
-        meeting: A directory that all ranks can write to, where they agree on a restore if they
-            cannot write to ``path``, and on ``due(every=)`` if they do not use torch.distributed.
-            On one machine it is found automatically.
+        meeting: A directory that all ranks can write to, where they agree by small files. Only
+            needed without torch.distributed, for a restore if they cannot write to ``path``, and
+            for ``due(every=)``. On one machine it is found automatically.
     """
 
     def __init__(
@@ -137,6 +137,7 @@ class Checkpointer(Listing):
         self._due = DueTime(self._ranks, partial(open_board, found, self._ranks, "due", place))
         self._writer = Writer(whole, settings, self._ranks, self._meetings)
         super().__init__(whole, self._writer.in_flight, _kill_at)
+        weakref.finalize(self, self._meetings.close)  # at exit they run in reverse order
         self._end = weakref.finalize(self, self._writer.close_at_end, self._close_timeout)
         end_with_worker(self._end)
         weakref.finalize(self, self._due.close)
@@ -375,6 +376,7 @@ class Checkpointer(Listing):
             if self._writer.turns.is_closed:  # not after Ctrl-C during the wait
                 self._end.detach()
                 self._due.close()
+                self._meetings.close()
 
     def __enter__(self) -> Checkpointer:
         return self

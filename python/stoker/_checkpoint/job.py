@@ -16,6 +16,7 @@ from typing import Any
 
 from stoker import _native
 from stoker._checkpoint.late import LateError
+from stoker._checkpoint.store_carrier import StoreCarrier
 from stoker._common.process_mark import is_gone, process_mark
 from stoker._common.ranks import LAUNCHERS, Ranks
 
@@ -32,6 +33,7 @@ _READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _STORE_POLL_SECONDS, _STORE_POLL_MAX_SECONDS = 0.001, 0.1
 _TOLD_AFTER_SECONDS = 5.0
+PURPOSES = ("save", "restore")  # for which ranks meet
 _log = logging.getLogger("stoker")
 
 
@@ -51,7 +53,7 @@ class Job:
         rank_variable: The launcher's variable with the rank; empty without a launcher.
         is_given: Whether the user has named the job, regardless of who started the ranks.
         is_local: Whether all ranks are known to be on this machine.
-        by_store: Whether the ranks agree through torch.distributed's store.
+        by_store: Whether the ranks agree, and send messages, through torch.distributed's store.
     """
 
     name: str
@@ -122,15 +124,26 @@ def _rank_variable(ranks: Ranks, environment: Mapping[str, str]) -> str:
 
 
 class Meetings:
-    """Lets the ranks of a job meet, for one directory, each time they have to agree."""
+    """Lets the ranks of a job meet, for one directory, each time they have to agree.
 
-    _count = 0  # sessions through torch.distributed in this process: the same on every rank
+    Their messages go through torch.distributed's store, if it is used and no directory is given for
+    them; else they are files.
+    """
+
+    _count = 0  # tokens through torch.distributed in this process: the same on every rank
+    _met = 0  # objects of this class that have met through the store: likewise
 
     def __init__(self, directory: str, ranks: Ranks, job: Job, meeting: str | None) -> None:
         self._directory, self._ranks, self._job = directory, ranks, job
         self._place = meeting
         self.notices = _native.WaitNotices(_TOLD_AFTER_SECONDS)
         self._attempts: dict[str, _native.MeetingAttempts] = {}  # failed ones, by word
+        # The store of now: torch forgets it in destroy_process_group().
+        self._store = distributed_store() if job.by_store else None
+        self._carrier: StoreCarrier | None = None
+        self._entered = _native.MeetingAttempts()
+        self._process = os.getpid()
+        self._key = ""  # of its meetings through the store, once there was one
 
     def meet(self, purpose: str, timeout: float) -> _native.Session:
         """Returns a session of all ranks; the purpose must be the same on each.
@@ -141,6 +154,12 @@ class Meetings:
         """
         if self._place is not None:
             return self._meet_in(self._place, purpose, timeout, is_ours=False)
+        if self._job.by_store:
+            end = time.monotonic() + timeout
+            carrier = self._usable_carrier(timeout)
+            if carrier is not None:
+                return self._meet_by(carrier, purpose, end - time.monotonic())
+            timeout = max(0.0, end - time.monotonic())
         try:
             return self._meet_in(self._directory, purpose, timeout, is_ours=True)
         except OSError as error:
@@ -154,6 +173,44 @@ class Meetings:
                     "that all of them can write to",
                 ) from None
         return self._meet_in(runtime_directory(), purpose, timeout, is_ours=False)
+
+    def close(self) -> None:
+        """Lets go of the store, as soon as no session uses it. Does nothing in a forked child."""
+        if os.getpid() == self._process:
+            self._store = None
+            if self._carrier is not None:
+                self._carrier.close()
+
+    def _usable_carrier(self, timeout: float) -> StoreCarrier | None:
+        """Returns the carrier of messages; None if this kind of store cannot carry them."""
+        is_new = self._carrier is None
+        if self._carrier is None:
+            self._carrier = StoreCarrier(self._store)
+        try:
+            why = self._carrier.why_unusable(timeout)
+        except TimeoutError as error:
+            raise LateError(f"{error} in {self._directory}") from None
+        if why and is_new:
+            text = "%s: %s cannot carry messages of ranks: %s. They are files in the directory"
+            _log.info(text, self._directory, type(self._store).__name__, why)
+        return None if why else self._carrier
+
+    def _meet_by(self, carrier: StoreCarrier, purpose: str, timeout: float) -> _native.Session:
+        if not self._key:
+            Meetings._met += 1
+            self._key = f"stoker/ranks-{Meetings._met}"
+        try:
+            return _native.meet_by_carrier(
+                carrier.native,
+                (self._key, purpose, [other for other in PURPOSES if other != purpose]),
+                os.fsencode(self._directory),
+                (self._ranks.rank, self._ranks.world_size),
+                max(0.0, timeout),
+                self.notices,
+                self._entered,
+            )
+        except FileExistsError as error:
+            raise JobConflict(error.strerror) from None
 
     def _meet_in(
         self, place: str, purpose: str, timeout: float, *, is_ours: bool
@@ -181,8 +238,10 @@ class Meetings:
         """Rank 0 creates the token; the others read it from torch.distributed's store."""
         Meetings._count += 1
         key = f"stoker/{Meetings._count}"
-        store = distributed_store()
+        store = self._store
         mine = f"{purpose} {os.path.realpath(self._directory)}"
+        if store is None:
+            raise ValueError("this Checkpointer is closed")
         if self._ranks.rank == 0:
             token = os.urandom(16).hex()
             store.set(key, "\0".join([token, process_mark(), mine]))

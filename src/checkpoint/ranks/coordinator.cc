@@ -1,22 +1,17 @@
 #include "checkpoint/ranks/coordinator.h"
 
-#include <fcntl.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <deque>
-#include <optional>
-#include <set>
+#include <iterator>
+#include <span>
 #include <string_view>
 #include <thread>
 #include <utility>
 
+#include "base/fork_guard.h"
 #include "base/mutex.h"
-#include "base/token.h"
-#include "checkpoint/manifest/names.h"
-#include "checkpoint/ranks/meeting_words.h"
-#include "io/files/text_file.h"
+#include "checkpoint/ranks/directory_place.h"
 
 namespace stoker {
 namespace {
@@ -38,187 +33,173 @@ class SingleCoordinator final : public Coordinator {
   }
 };
 
-class SharedDirectoryCoordinator final : public Coordinator {
+class PolledCoordinator final : public Coordinator {
  public:
-  explicit SharedDirectoryCoordinator(SharedDirectoryOptions options)
-      : options_(std::move(options)),
-        ops_(options_.place.ops()),
-        directory_(options_.place.at(meeting_name(options_.word))),
-        unique_(make_token()) {}
+  PolledCoordinator(std::unique_ptr<MessagePlace> place, CoordinatorOptions options)
+      : options_(std::move(options)), place_(std::move(place)) {}
+  ~PolledCoordinator() override;
 
   std::uint32_t rank() const noexcept override { return options_.rank; }
   std::uint32_t world_size() const noexcept override { return options_.world_size; }
 
   Result<std::vector<std::string>> gather(const std::string& key, const std::string& text,
                                           Deadline deadline) override;
-  void withdraw(const std::string& key) override {
-    static_cast<void>(ops_.unlink(path_of(key, rank())));
-    static_cast<void>(ops_.unlink(full_mark_of(key, rank())));
-  }
+  void withdraw(const std::string& key) override { place_->withdraw(name_of(key, rank())); }
   Result<std::string> broadcast(const std::string& key, const std::string& text,
                                 Deadline deadline) override;
 
  private:
   /// A message of rank 0 is removed after this many later ones: by then every rank has read it.
   static constexpr std::size_t kKept = 64;
-  static constexpr std::string_view kNeed = "The ranks exchange small files, which need";
+  /// A place that is lost with a rank, whose process may take a moment longer to end.
+  static constexpr int kLossLooks = 20;
+  static constexpr nanoseconds kLossPause = milliseconds(50);
 
-  std::string name_of(const std::string& key, std::uint32_t rank) const {
-    return "message-" + options_.session + "-" + key + "-" + std::to_string(rank);
-  }
-  PathAt path_of(const std::string& key, std::uint32_t rank) const {
-    return directory_ / name_of(key, rank);
-  }
-  /// An empty file in place of a message for which the disk has no room: a name still fits where
-  /// bytes do not. Without it the others would wait until their deadlines.
-  PathAt full_mark_of(const std::string& key, std::uint32_t rank) const {
-    return directory_ / (name_of(key, rank) + "-full");
-  }
-  /// Waits for the message of `from`. `awaited` are all ranks still awaited, for messages.
-  Result<std::string> await(const std::string& key, std::uint32_t from,
-                            const std::vector<std::uint32_t>& awaited, Deadline deadline);
-  /// `no_space` if `from` has left its mark; removes it.
-  Status find_full_mark(const std::string& key, std::uint32_t from);
-  Status publish(const std::string& key, const std::string& text);
-  Status try_publish(const std::string& key, const std::string& text);
-  std::vector<std::uint32_t> missing(const std::string& key,
-                                     const std::vector<std::uint32_t>& awaited);
-  void forget(PathAt path);
+  using Find = Result<std::vector<std::string>> (MessagePlace::*)(std::span<const std::string>,
+                                                                  Deadline);
 
-  const SharedDirectoryOptions options_;
-  FileOps& ops_;
-  const PathAt directory_;
-  const std::string unique_;
+  static std::string name_of(const std::string& key, std::uint32_t rank) {
+    return key + "-" + std::to_string(rank);
+  }
+  /// Waits for the message of the first awaited rank. Returns messages of leading ranks, at least
+  /// one.
+  Result<std::vector<std::string>> await(const std::string& key,
+                                         const std::vector<std::uint32_t>& awaited, Find find,
+                                         Deadline deadline);
+  Status pause(nanoseconds time) const;
+  Status find_loss(std::uint32_t from) const;
+  Status explain(const Status& failure, const std::vector<std::uint32_t>& awaited,
+                 Deadline deadline) const;
+  std::string missing(const std::vector<std::string>& names,
+                      const std::vector<std::uint32_t>& awaited) const;
+  void forget(const std::string& name);
+
+  const CoordinatorOptions options_;
+  const std::unique_ptr<MessagePlace> place_;
+  ForkGuard guard_;
   Mutex mutex_;
-  std::deque<PathAt> published_ STOKER_GUARDED_BY(mutex_);
-  std::uint64_t serial_ STOKER_GUARDED_BY(mutex_) = 0;
+  std::deque<std::string> published_ STOKER_GUARDED_BY(mutex_);  // by rank 0
 };
 
-std::vector<std::uint32_t> SharedDirectoryCoordinator::missing(
-    const std::string& key, const std::vector<std::uint32_t>& awaited) {
-  const Result<std::vector<std::string>> names = ops_.list(directory_);
-  const std::set<std::string> there =
-      names.ok() ? std::set<std::string>(names->begin(), names->end()) : std::set<std::string>();
-  std::vector<std::uint32_t> found;
-  for (const std::uint32_t other : awaited)
-    if (!there.contains(name_of(key, other))) found.push_back(other);
-  return found;
+PolledCoordinator::~PolledCoordinator() {
+  if (!options_.removes_last || !guard_.is_here()) return;
+  std::deque<std::string> last;
+  {
+    const MutexLock lock(mutex_);
+    last.swap(published_);
+  }
+  for (const std::string& name : last) place_->remove(name);
 }
 
-Result<std::string> SharedDirectoryCoordinator::await(const std::string& key, std::uint32_t from,
-                                                      const std::vector<std::uint32_t>& awaited,
-                                                      Deadline deadline) {
-  constexpr nanoseconds kPauseMax = milliseconds(100);
-  const PathAt path = path_of(key, from);
+/// Names the ranks that have not answered.
+std::string PolledCoordinator::missing(const std::vector<std::string>& names,
+                                       const std::vector<std::uint32_t>& awaited) const {
+  const std::vector<bool> there = place_->are_there(names);
+  std::vector<std::uint32_t> found;
+  for (std::size_t i = 0; i < awaited.size(); ++i)
+    if (i >= there.size() || !there[i]) found.push_back(awaited[i]);
+  return name_ranks(found.empty() ? std::vector{awaited.front()} : found);
+}
+
+Status PolledCoordinator::pause(nanoseconds time) const {
+  if (options_.pause) return options_.pause(time);
+  std::this_thread::sleep_for(time);
+  return {};
+}
+
+Status PolledCoordinator::find_loss(std::uint32_t from) const {
+  return options_.find_loss ? options_.find_loss(from) : Status();
+}
+
+/// Returns the failure of the place, or what is behind it.
+Status PolledCoordinator::explain(const Status& failure, const std::vector<std::uint32_t>& awaited,
+                                  Deadline deadline) const {
+  if (failure.code() != Code::unavailable) return failure;
+  for (int look = 0; look < kLossLooks; ++look) {
+    STOKER_TRY(find_loss(awaited.front()));
+    if (!options_.find_loss || Clock::now() >= deadline) break;
+    STOKER_TRY(pause(std::min(kLossPause, time_left(deadline))));
+  }
+  if (Clock::now() < deadline) return failure.with_context(options_.where);
+  return Status(Code::unavailable, name_ranks(awaited) + " did not answer in time in " +
+                                       options_.where + ": " + std::string(failure.message()));
+}
+
+Result<std::vector<std::string>> PolledCoordinator::await(const std::string& key,
+                                                          const std::vector<std::uint32_t>& awaited,
+                                                          Find find, Deadline deadline) {
+  const std::uint32_t from = awaited.front();
+  std::vector<std::string> names;
+  for (const std::uint32_t other : awaited) names.push_back(name_of(key, other));
   WaitNotice notice(options_.on_wait);
   Status loss;
-  for (nanoseconds pause = milliseconds(1);; pause = std::min(pause * 2, kPauseMax)) {
-    Result<std::string> text = read_text_file(ops_, path, kMessageBytesMax);
-    if (text.status().code() != Code::not_found) return text;
-    STOKER_TRY(loss);  // checked after one more read: the rank may have answered before it ended
-    if (pause == kPauseMax) {
-      loss = find_full_mark(key, from);
-      if (loss.ok() && options_.find_loss) loss = options_.find_loss(from);
+  for (nanoseconds time = milliseconds(1);; time = std::min(time * 2, options_.pause_max)) {
+    Result<std::vector<std::string>> texts = ((*place_).*find)(names, deadline);
+    if (!texts.ok()) return explain(texts.status(), awaited, deadline);
+    if (!texts->empty()) return texts;
+    STOKER_TRY(loss);  // checked after one more look: the rank may have answered before it ended
+    if (time == options_.pause_max) {
+      loss = place_->find_failure(names.front(), from);
+      if (loss.ok()) loss = find_loss(from);
       if (!loss.ok()) continue;
     }
     if (Clock::now() >= deadline)
-      return Status(Code::unavailable, name_ranks(missing(key, awaited)) +
-                                           " did not answer in time in " + options_.place.path() +
-                                           std::string(kRankRule));
+      return Status(Code::unavailable, missing(names, awaited) + " did not answer in time in " +
+                                           options_.where + std::string(kRankRule));
     notice.waiting([&] {
       return "rank " + std::to_string(rank()) + " of " + std::to_string(world_size()) +
-             " waits for " + name_ranks(missing(key, awaited)) + " in " + options_.place.path() +
+             " waits for " + missing(names, awaited) + " in " + options_.where +
              std::string(kRankRule);
     });
-    const nanoseconds time = std::min(pause, time_left(deadline));
-    if (options_.pause)
-      STOKER_TRY(options_.pause(time));
-    else
-      std::this_thread::sleep_for(time);
+    STOKER_TRY(pause(std::min(time, time_left(deadline))));
   }
 }
 
-Status SharedDirectoryCoordinator::find_full_mark(const std::string& key, std::uint32_t from) {
-  if (!ops_.info_of(full_mark_of(key, from)).ok()) return {};
-  // The other ranks still look for a mark of rank 0.
-  if (from != 0) static_cast<void>(ops_.unlink(full_mark_of(key, from)));
-  return with_space_cure(
-      Status(Code::no_space,
-             "rank " + std::to_string(from) +
-                 " found no space left on the device for its message in " + options_.place.path(),
-             ENOSPC),
-      kNeed);
-}
-
-Status SharedDirectoryCoordinator::publish(const std::string& key, const std::string& text) {
-  const PathAt mark = full_mark_of(key, rank());
-  static_cast<void>(ops_.unlink(mark));  // of an earlier call
-  const Status published = try_publish(key, text);
-  if (published.code() == Code::no_space)
-    static_cast<void>(ops_.open(mark, O_WRONLY | O_CREAT | O_EXCL));
-  return with_space_cure(published, kNeed);
-}
-
-// The first rank creates the directory; a rank that finds it swept creates it again.
-Status SharedDirectoryCoordinator::try_publish(const std::string& key, const std::string& text) {
-  std::string unique;
-  {
-    const MutexLock lock(mutex_);
-    unique = unique_ + "-" + std::to_string(++serial_);
-  }
-  const PathAt path = path_of(key, rank());
-  Status published = publish_message(ops_, path, text, unique);
-  if (published.code() != Code::not_found) return published;
-  Status made = ops_.mkdir(directory_);
-  if (!made.ok() && made.code() != Code::already_exists) return made;
-  return publish_message(ops_, path, text, unique);
-}
-
-Result<std::vector<std::string>> SharedDirectoryCoordinator::gather(const std::string& key,
-                                                                    const std::string& text,
-                                                                    Deadline deadline) {
+Result<std::vector<std::string>> PolledCoordinator::gather(const std::string& key,
+                                                           const std::string& text,
+                                                           Deadline deadline) {
   if (rank() != 0) {
-    STOKER_TRY(publish(key, text));
+    const Status sent = place_->publish(name_of(key, rank()), text, deadline);
+    if (!sent.ok()) return explain(sent, {0}, deadline);
     return std::vector<std::string>();
   }
   std::vector<std::string> texts{text};
   std::vector<std::uint32_t> awaited;
   for (std::uint32_t other = 1; other < world_size(); ++other) awaited.push_back(other);
   while (!awaited.empty()) {
-    const std::uint32_t other = awaited.front();
-    STOKER_ASSIGN(std::string heard, await(key, other, awaited, deadline));
-    texts.push_back(std::move(heard));
-    static_cast<void>(ops_.unlink(path_of(key, other)));  // no other rank reads it
-    awaited.erase(awaited.begin());
+    STOKER_ASSIGN(std::vector<std::string> heard,
+                  await(key, awaited, &MessagePlace::take, deadline));
+    awaited.erase(awaited.begin(), awaited.begin() + std::ssize(heard));
+    std::ranges::move(heard, std::back_inserter(texts));
   }
   return texts;
 }
 
-Result<std::string> SharedDirectoryCoordinator::broadcast(const std::string& key,
-                                                          const std::string& text,
-                                                          Deadline deadline) {
+Result<std::string> PolledCoordinator::broadcast(const std::string& key, const std::string& text,
+                                                 Deadline deadline) {
+  const std::string name = name_of(key, 0);
   if (rank() == 0) {
     if (world_size() == 1) return text;
-    STOKER_TRY(publish(key, text));
-    forget(path_of(key, 0));
+    STOKER_TRY(place_->publish(name, text, deadline));
+    forget(name);
     return text;
   }
-  // A mark that is here already belongs to an earlier call with this key.
-  static_cast<void>(ops_.unlink(full_mark_of(key, 0)));
-  return await(key, 0, {0}, deadline);
+  place_->forget_failure(name);  // of an earlier call with this key
+  STOKER_ASSIGN(std::vector<std::string> heard, await(key, {0}, &MessagePlace::find, deadline));
+  return std::move(heard.front());
 }
 
-void SharedDirectoryCoordinator::forget(PathAt path) {
-  std::optional<PathAt> oldest;
+void PolledCoordinator::forget(const std::string& name) {
+  std::string oldest;
   {
-    MutexLock lock(mutex_);
-    published_.push_back(std::move(path));
+    const MutexLock lock(mutex_);
+    published_.push_back(name);
     if (published_.size() > kKept) {
       oldest = std::move(published_.front());
       published_.pop_front();
     }
   }
-  if (oldest) static_cast<void>(ops_.unlink(*oldest));
+  if (!oldest.empty()) place_->remove(oldest);
 }
 
 bool is_plain(char c) {
@@ -248,16 +229,29 @@ std::unique_ptr<Coordinator> make_single_coordinator() {
   return std::make_unique<SingleCoordinator>();
 }
 
-Result<std::unique_ptr<Coordinator>> make_shared_directory_coordinator(
-    const SharedDirectoryOptions& options) {
+Result<std::unique_ptr<Coordinator>> make_coordinator(std::unique_ptr<MessagePlace> place,
+                                                      const CoordinatorOptions& options) {
   if (options.world_size == 0 || options.rank >= options.world_size)
     return Status(Code::invalid_argument, "coordinator: rank " + std::to_string(options.rank) +
                                               " of " + std::to_string(options.world_size));
+  return std::unique_ptr<Coordinator>(
+      std::make_unique<PolledCoordinator>(std::move(place), options));
+}
+
+Result<std::unique_ptr<Coordinator>> make_shared_directory_coordinator(
+    const SharedDirectoryOptions& options) {
   if (!is_plain_word(options.session) || !is_plain_word(options.word))
     return Status(
         Code::invalid_argument,
         "coordinator: a session or word must be 1 to 100 letters, digits, '-', '_' or '.'");
-  return std::unique_ptr<Coordinator>(std::make_unique<SharedDirectoryCoordinator>(options));
+  return make_coordinator(
+      std::make_unique<DirectoryPlace>(options.place, options.word, options.session),
+      {.rank = options.rank,
+       .world_size = options.world_size,
+       .where = options.place.path(),
+       .pause = options.pause,
+       .on_wait = options.on_wait,
+       .find_loss = options.find_loss});
 }
 
 }  // namespace stoker

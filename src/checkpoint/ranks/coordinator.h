@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -10,6 +11,7 @@
 #include "base/clock.h"
 #include "checkpoint/directory/checkpoint_directory.h"
 #include "checkpoint/directory/wait_notice.h"
+#include "checkpoint/ranks/message_place.h"
 #include "stoker/status.h"
 
 namespace stoker {
@@ -44,6 +46,26 @@ class Coordinator {
 /// Returns a coordinator for a run of one process.
 std::unique_ptr<Coordinator> make_single_coordinator();
 
+struct CoordinatorOptions {
+  std::uint32_t rank = 0;
+  std::uint32_t world_size = 1;
+  /// The directory that the ranks save to or restore from, for messages to people.
+  std::string where = {};
+  /// Sleeps between two polls, on the waiting thread; an error ends the wait. Empty: sleep_for().
+  std::function<Status(nanoseconds)> pause = {};
+  nanoseconds pause_max = std::chrono::milliseconds(100);  ///< Between two polls of a long wait.
+  WaitSink on_wait = {};                                   ///< Receives which ranks are missing.
+  /// Called during a wait for `rank`. An error means that the rank will never answer, and ends the
+  /// wait. Empty: only the deadline ends it.
+  std::function<Status(std::uint32_t rank)> find_loss = {};
+  /// Whether rank 0 removes its last messages when the coordinator is destroyed.
+  bool removes_last = false;
+};
+
+/// Returns a coordinator for ranks that share a place for messages. Polls with growing pauses.
+Result<std::unique_ptr<Coordinator>> make_coordinator(std::unique_ptr<MessagePlace> place,
+                                                      const CoordinatorOptions& options);
+
 struct SharedDirectoryOptions {
   CheckpointDirectory place;  ///< Visible to every rank; contains `.meeting-<word>` for messages.
   std::string word = {};
@@ -51,17 +73,15 @@ struct SharedDirectoryOptions {
   /// name of every message, so that messages of other runs are ignored. Letters, digits, '-', '_'
   /// and '.'.
   std::string session = {};
+  // As in CoordinatorOptions:
   std::uint32_t rank = 0;
   std::uint32_t world_size = 1;
-  /// Sleeps between two polls, on the waiting thread; an error ends the wait. Empty: sleep_for().
   std::function<Status(nanoseconds)> pause = {};
-  WaitSink on_wait = {};  ///< Receives which ranks are missing.
-  /// Called during a wait for `rank`. An error means that the rank will never answer, and ends the
-  /// wait. Empty: only the deadline ends it.
+  WaitSink on_wait = {};
   std::function<Status(std::uint32_t rank)> find_loss = {};
 };
 
-/// Returns a coordinator for ranks that share only a filesystem. Polls with growing pauses.
+/// Returns a coordinator for ranks that share only a filesystem.
 Result<std::unique_ptr<Coordinator>> make_shared_directory_coordinator(
     const SharedDirectoryOptions& options);
 

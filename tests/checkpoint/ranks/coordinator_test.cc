@@ -62,39 +62,6 @@ TEST(CoordinatorTest, one_process_talks_to_itself) {
   EXPECT_EQ(*alone->broadcast("k", "text", Deadline::max()), "text");
 }
 
-TEST(CoordinatorTest, messages_reach_everybody_in_the_order_of_ranks) {
-  const testing::TempDir dir;
-  on_every_rank([&](std::uint32_t rank) {
-    const auto coordinator = coordinator_of(dir.path(), rank);
-    for (int round = 0; round < 100; ++round) {
-      const std::string key = "k-" + std::to_string(round);
-      const auto texts =
-          coordinator->gather("g" + key, key + std::to_string(rank), Deadline::max());
-      ASSERT_TRUE(texts.ok()) << texts.status().message();
-      if (rank == 0) {
-        EXPECT_EQ(*texts, (std::vector<std::string>{key + "0", key + "1", key + "2"}));
-      }
-      const auto heard = coordinator->broadcast("b" + key, rank == 0 ? key : "", Deadline::max());
-      ASSERT_TRUE(heard.ok()) << heard.status().message();
-      EXPECT_EQ(*heard, key);
-    }
-  });
-  // Old messages are removed as the run goes on.
-  EXPECT_LE(std::distance(std::filesystem::directory_iterator(dir.file(".meeting-job")), {}), 65);
-}
-
-TEST(CoordinatorTest, a_rank_that_says_nothing_is_named_by_the_deadline) {
-  const testing::TempDir dir;
-  const Deadline soon = deadline_after(std::chrono::milliseconds(20));
-  ASSERT_TRUE(coordinator_of(dir.path(), 1)->gather("k", "here", soon).ok());
-  const auto gathered = coordinator_of(dir.path(), 0)->gather("k", "here", soon);
-  EXPECT_EQ(gathered.status().code(), Code::unavailable);
-  EXPECT_NE(gathered.status().message().find("rank 2 did not answer in time in " + dir.path()),
-            std::string_view::npos);
-  const auto heard = coordinator_of(dir.path(), 1)->broadcast("k", "", soon);
-  EXPECT_NE(heard.status().message().find("rank 0 did not answer"), std::string_view::npos);
-}
-
 TEST(CoordinatorTest, a_session_is_a_plain_name) {
   const testing::TempDir dir;
   const std::string long_one(101, 'x');
@@ -133,18 +100,6 @@ TEST(CoordinatorTest, a_directory_that_was_swept_is_made_again) {
   std::filesystem::remove_all(dir.file(".meeting-job"));
   ASSERT_TRUE(rank_0->broadcast("b", "second", in_the_end()).ok());
   EXPECT_EQ(*coordinator_of(dir.path(), 1)->broadcast("b", "", in_the_end()), "second");
-}
-
-TEST(CoordinatorTest, an_error_of_the_pause_ends_the_wait) {
-  const testing::TempDir dir;
-  const auto made = make_shared_directory_coordinator(
-      {.place = opened(dir.path()),
-       .word = "job",
-       .session = "1.0",
-       .rank = 1,
-       .world_size = 2,
-       .pause = [](nanoseconds) { return Status(Code::cancelled, "interrupted"); }});
-  EXPECT_EQ((*made)->broadcast("k", "", Deadline::max()).status().code(), Code::cancelled);
 }
 
 TEST(CoordinatorTest, nobody_waits_for_a_message_that_found_no_space) {
