@@ -109,7 +109,7 @@ def test_a_total_that_is_none_is_refused(shards: Path) -> None:
 
 
 def test_a_total_alone_is_refused_because_it_could_mean_one_epoch_or_all(shards: Path) -> None:
-    with pytest.raises(ValueError, match="total_epochs=3: also give epochs=None, .* or epochs=1"):
+    with pytest.raises(ValueError, match=r"total_epochs=3: also give epochs=None, .* or epochs=1"):
         load(shards, total_epochs=3)
 
 
