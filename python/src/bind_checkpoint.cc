@@ -20,6 +20,7 @@
 #include "checkpoint/save/checkpointer.h"
 #include "checkpoint_arguments.h"
 #include "engine_setting.h"
+#include "host_memory.h"
 #include "interrupts.h"
 #include "killing_file_ops.h"
 #include "raise.h"
@@ -121,7 +122,7 @@ std::unique_ptr<Checkpointer> make_checkpointer(const nb::bytes& directory,
 
 /// Appends the save to the caller's list, because a signal handler may raise before the caller
 /// could store a returned value.
-void save(Checkpointer& self, std::uint64_t step, const nb::list& tensors,
+void save(Checkpointer& self, std::uint64_t step, const TensorArguments& tensors,
           const std::tuple<std::string, std::string, std::string>& texts,
           const std::map<std::string, double>& reference, nb::list begun,
           const std::optional<std::string>& refusal, std::optional<double> deadline) {
@@ -210,15 +211,23 @@ void bind_pending(nb::module_& module) {
 void bind_checkpoint(nb::module_& module) {
   bind_settings(module);
   bind_pending(module);
+  module.def("host_memory", &host_memory, "tensor"_a, "strided"_a,
+             nb::sig("def host_memory(tensor: Any, strided: Any) -> "
+                     "tuple[Any, tuple[int, ...], int, Any] | None"),
+             "Returns dtype, shape, address and storage of a torch tensor that is in host memory "
+             "without gaps; None for any other.");
   nb::class_<Checkpointer>(module, "Checkpointer", "Use stoker.Checkpointer.")
       .def(nb::new_(&make_checkpointer), "directory"_a, "settings"_a)
       .def("save", &save, "step"_a, "tensors"_a, "texts"_a, "reference"_a, "begun"_a,
            "refusal"_a = nb::none(), "deadline"_a = nb::none(),
-           nb::sig("def save(self, step: int, tensors: list[tuple[Any, ...]], "
+           nb::sig("def save(self, step: int, "
+                   "tensors: tuple[dict[str, Any], dict[str, Any], set[str]], "
                    "texts: tuple[str, str, str], reference: dict[str, float], "
                    "begun: list[PendingSave], refusal: str | None = None, "
                    "deadline: float | None = None) -> None"),
-           "Texts: state, extra, cursor. The tensors' memory may change after the return. Appends "
+           "Tensors: the memory of each by name, the places of slices, and the names of those that "
+           "belong to this rank alone. Texts: state, extra, cursor. The tensors' memory may change "
+           "after the return. Appends "
            "the save to `begun`, even if a signal handler raises. With a refusal the save fails on "
            "every rank. The deadline is that of the settings if None.")
       .def(

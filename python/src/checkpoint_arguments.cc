@@ -26,22 +26,24 @@ std::byte* address_of(nb::handle address) {
 
 }  // namespace
 
-std::vector<SaveTensor> save_tensors_of(const nb::list& tensors) {
+std::vector<SaveTensor> save_tensors_of(const TensorArguments& tensors) {
+  using Numbers = std::vector<std::uint64_t>;
+  const auto& [memories, slices, per_rank] = tensors;
   std::vector<SaveTensor> out;
-  out.reserve(tensors.size());
-  for (const nb::handle item : tensors) {
-    const auto tensor = nb::cast<nb::tuple>(item);
-    using Numbers = std::vector<std::uint64_t>;
-    const nb::object box = nb::borrow(tensor[5]);
-    const bool is_slice = !box.is_none();
-    out.push_back({.name = nb::cast<std::string>(tensor[0]),
-                   .type = value_or_raise(parse_tensor_type(nb::cast<std::string>(tensor[1]))),
-                   .shape = nb::cast<Numbers>(tensor[2]),
-                   .global_shape = is_slice ? nb::cast<Numbers>(nb::object(box[1])) : Numbers(),
-                   .offsets = is_slice ? nb::cast<Numbers>(nb::object(box[0])) : Numbers(),
-                   .data = address_of(tensor[3]),
-                   .strides_bytes = strides_of(tensor[4]),
-                   .is_per_rank = nb::cast<bool>(tensor[6])});
+  out.reserve(memories.size());
+  for (const auto& [name, item] : memories) {
+    const auto memory = nb::cast<nb::tuple>(item);
+    SaveTensor& tensor = out.emplace_back();
+    tensor.name = nb::cast<std::string>(name);
+    tensor.type = value_or_raise(parse_tensor_type(nb::cast<std::string>(memory[0])));
+    tensor.shape = nb::cast<Numbers>(memory[1]);
+    tensor.strides_bytes = strides_of(memory[2]);
+    tensor.data = address_of(memory[3]);
+    tensor.is_per_rank = per_rank.contains(name);
+    if (!slices.contains(name)) continue;
+    const auto box = nb::cast<std::pair<Numbers, Numbers>>(nb::object(slices[name]));
+    tensor.offsets = box.first;
+    tensor.global_shape = box.second;
   }
   return out;
 }

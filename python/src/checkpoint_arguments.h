@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "base/clock.h"
@@ -12,11 +13,13 @@
 
 namespace stoker::python {
 
-/// Converts tuples (name, type, shape, address, strides or None, None or for a slice its offsets in
-/// the tensor and the tensor's shape, and whether it belongs to this rank alone), as made by
-/// python/stoker/_checkpoint/writer.py.
-/// The memory at the address must stay valid while the result is used.
-std::vector<SaveTensor> save_tensors_of(const nanobind::list& tensors);
+/// The tensors of a save, as collected by python/stoker/_checkpoint/tree.py: by name, a tuple that
+/// begins with type, shape, strides or None, and address; for slices, by name, the offsets in the
+/// tensor and the tensor's shape; and the names of those that belong to this rank alone.
+using TensorArguments = std::tuple<nanobind::dict, nanobind::dict, nanobind::set>;
+
+/// The memory at the addresses must stay valid while the result is used.
+std::vector<SaveTensor> save_tensors_of(const TensorArguments& tensors);
 
 /// Converts tuples (name, offsets and shape of the box or None for all, address of the first
 /// element, strides or None, address and size of all memory that may be written).

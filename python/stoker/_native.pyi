@@ -980,14 +980,19 @@ class PendingSave:
     def set_reported(self) -> None:
         """Marks the error as reported: the checkpointer does not raise it again."""
 
+def host_memory(tensor: Any, strided: Any) -> tuple[Any, tuple[int, ...], int, Any] | None:
+    """
+    Returns dtype, shape, address and storage of a torch tensor that is in host memory without gaps; None for any other.
+    """
+
 class Checkpointer:
     """Use stoker.Checkpointer."""
 
     def __init__(self, directory: bytes, settings: CheckpointerSettings) -> None: ...
 
-    def save(self, step: int, tensors: list[tuple[Any, ...]], texts: tuple[str, str, str], reference: dict[str, float], begun: list[PendingSave], refusal: str | None = None, deadline: float | None = None) -> None:
+    def save(self, step: int, tensors: tuple[dict[str, Any], dict[str, Any], set[str]], texts: tuple[str, str, str], reference: dict[str, float], begun: list[PendingSave], refusal: str | None = None, deadline: float | None = None) -> None:
         """
-        Texts: state, extra, cursor. The tensors' memory may change after the return. Appends the save to `begun`, even if a signal handler raises. With a refusal the save fails on every rank. The deadline is that of the settings if None.
+        Tensors: the memory of each by name, the places of slices, and the names of those that belong to this rank alone. Texts: state, extra, cursor. The tensors' memory may change after the return. Appends the save to `begun`, even if a signal handler raises. With a refusal the save fails on every rank. The deadline is that of the settings if None.
         """
 
     def wait(self, timeout: float | None) -> None: ...

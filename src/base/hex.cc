@@ -7,6 +7,12 @@ namespace {
 
 constexpr std::string_view kDigits = "0123456789abcdef";
 
+/// Returns -1 for any other character.
+int digit_of(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
 }  // namespace
 
 std::string format_hex(std::span<const std::byte> bytes) {
@@ -25,8 +31,8 @@ Status parse_hex(std::string_view text, std::span<std::byte> out) {
                   fmt::format("hex text has {} characters, not {}", text.size(), out.size() * 2));
   }
   for (std::size_t i = 0; i < text.size(); ++i) {
-    const std::size_t digit = kDigits.find(text[i]);
-    if (digit == std::string_view::npos) {
+    const int digit = digit_of(text[i]);
+    if (digit < 0) {
       return Status(Code::invalid_argument,
                     fmt::format("hex text has a character other than 0-9 and a-f at {}", i));
     }

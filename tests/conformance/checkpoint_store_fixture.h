@@ -147,8 +147,12 @@ class CheckpointStoreSuite : public ::testing::TestWithParam<CheckpointStoreMake
                 const CheckpointManifest& manifest,
                 std::optional<std::uint64_t> superseded = std::nullopt) {
     CommitStage stage = CommitStage::complete;
-    const Status status = writer.writer->commit(
-        {.staging = staging, .manifest = manifest, .superseded = superseded}, stage);
+    const Status status =
+        writer.writer->commit({.staging = staging,
+                               .manifest = manifest,
+                               .manifest_text = format_checkpoint_manifest(manifest),
+                               .superseded = superseded},
+                              stage);
     EXPECT_EQ(stage, status.ok() ? CommitStage::complete : CommitStage::staged);
     return status;
   }

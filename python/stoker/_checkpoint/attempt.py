@@ -18,6 +18,7 @@ from stoker._checkpoint.rng import RngStates, check_rng, load_rng, rng_of
 from stoker._checkpoint.settings import check_loader
 from stoker._checkpoint.users import users_code
 from stoker._checkpoint.values import is_fixed, parts_of
+from stoker._common.collector import paused_collector
 from stoker._common.corrupt import corrupt_error, error_text, is_damage, tensor_in
 from stoker._common.ranks import Ranks
 
@@ -91,6 +92,7 @@ def _saved_trees(
 class Attempt:
     """Checks everything when created. Call ``read`` next, then ``finish``."""
 
+    @paused_collector()
     def __init__(self, checkpoint: _native.OpenCheckpoint, wanted: Wanted, ranks: Ranks) -> None:
         self._step, self._generation = checkpoint.step, checkpoint.generation
         self._line = checkpoint.line
@@ -182,6 +184,7 @@ class Attempt:
                 error.tensor = tensor_in(str(error), [target[0] for target in targets])
             raise
 
+    @paused_collector()
     def finish(self, source: str, passed_over: list[tuple[str, str]]) -> Restored:
         """Sets the loader's state, then everything that is not a tensor."""
         for passed, why in passed_over:

@@ -16,7 +16,7 @@ from stoker._checkpoint.containers import (
     refill,
     try_refill,
 )
-from stoker._checkpoint.distributed import is_distributed, part_on_this_rank
+from stoker._checkpoint.distributed import is_distributed, is_placed, part_on_this_rank
 from stoker._checkpoint.fit_tensors import Misfit, TensorFit
 from stoker._checkpoint.flattened import (
     Flattened,
@@ -25,7 +25,7 @@ from stoker._checkpoint.flattened import (
     is_flattenable,
 )
 from stoker._checkpoint.kinds import CONTAINERS, family_of, item_at, kind_of
-from stoker._checkpoint.memory import UnsupportedValueError
+from stoker._checkpoint.memory import UnsupportedValueError, is_plain
 from stoker._checkpoint.misfits import Misfits
 from stoker._checkpoint.modules import is_parts
 from stoker._checkpoint.nodes import TensorNode, decode_tree
@@ -140,7 +140,9 @@ class TreeFit:
         self._misfits.raise_all()
 
     def _check(self, saved: Any, have: Any, path: str, strict: bool) -> None:
-        if isinstance(saved, (Differs, Unresolved)):
+        if isinstance(saved, TensorNode) and is_plain(have) and not is_placed(have):
+            self._check_array(saved, have, path)  # most values: first, because there may be many
+        elif isinstance(saved, (Differs, Unresolved)):
             self._check_new(saved, path)
         elif isinstance(have, PerRank):
             self._check(saved, have.value, path, strict)
@@ -161,9 +163,7 @@ class TreeFit:
         elif is_flattenable(have):
             self._check_flattened(saved, have, path)
         elif isinstance(have, np.ndarray) or is_tensor(have):
-            if not isinstance(saved, TensorNode) or not saved.is_array:
-                raise Misfit(f"{path}: an array, but {kind_of(saved)} in {self._source}")
-            self._tensors.fill(saved, have, path)
+            self._check_array(saved, have, path)
         elif isinstance(have, CONTAINERS):
             if family_of(have) is not family_of(saved):
                 raise Misfit(f"{path}: {kind_of(have)}, but {kind_of(saved)} in {self._source}")
@@ -173,6 +173,11 @@ class TreeFit:
                 self._try_items(saved, have, path)
         else:
             self._check_new(saved, path)
+
+    def _check_array(self, saved: Any, have: Any, path: str) -> None:
+        if not isinstance(saved, TensorNode) or not saved.is_array:
+            raise Misfit(f"{path}: an array, but {kind_of(saved)} in {self._source}")
+        self._tensors.fill(saved, have, path)
 
     def _check_items(self, saved: Any, have: Any, path: str, strict: bool) -> None:
         members = members_of(have)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import functools
 import importlib
 import math
+import sys
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from stoker import _native
 from stoker._common.torch import is_tensor
 
 _TYPES = {
@@ -49,8 +50,7 @@ def _bits_of(tensor_type: str) -> int:
     return 64 if tensor_type == "C64" else int(tensor_type.split("_")[0].lstrip("BOLUIF") or 8)
 
 
-@dataclass(frozen=True)
-class Memory:
+class Memory(NamedTuple):
     """The memory of an array's elements.
 
     Attributes:
@@ -86,7 +86,7 @@ class Memory:
         if self.device is None:
             return self
         copy = self.owner.to("cpu", copy=True)
-        return replace(_memory_of_strided(copy), owner=(copy, self.owner))
+        return _memory_of_strided(copy)._replace(owner=(copy, self.owner))
 
     @property
     def size_bytes(self) -> int:
@@ -188,11 +188,33 @@ def _is_on_host(tensor: Any) -> bool:
     return bool(tensor.device.type == "cpu")
 
 
+def is_plain(value: Any) -> bool:
+    """Whether it is an array or a tensor of no class derived from these."""
+    kind = type(value)
+    if kind is np.ndarray:
+        return True
+    torch = sys.modules.get("torch")
+    return torch is not None and (
+        kind is torch.Tensor
+        or kind is torch.nn.Parameter
+        or kind is getattr(torch.nn, "Buffer", None)
+    )
+
+
+@functools.cache
+def _torch_type(dtype: Any) -> str | None:
+    return _TYPES.get(str(dtype).removeprefix("torch."))
+
+
 def memory_of_tensor(tensor: Any) -> Memory:
     """Returns the memory of a torch tensor on any device that has memory."""
-    torch = importlib.import_module("torch")  # already loaded: there is a tensor
-    if type(tensor) not in (torch.Tensor, torch.nn.Parameter, getattr(torch.nn, "Buffer", None)):
+    torch = sys.modules["torch"]  # already loaded: there is a tensor
+    if not is_plain(tensor):
         raise UnsupportedValueError("a subclass of torch.Tensor")
+    found = _native.host_memory(tensor, torch.strided)
+    if found is not None and (tensor_type := _torch_type(found[0])) is not None:
+        _, shape, address, storage = found
+        return Memory(tensor_type, shape, None, address, None, storage)
     if tensor.is_quantized:
         raise UnsupportedValueError("a quantized tensor: give .int_repr() of it, scale and offset")
     if tensor.is_nested:
@@ -206,7 +228,7 @@ def memory_of_tensor(tensor: Any) -> Memory:
     if tensor.is_conj() or tensor.is_neg():
         tensor = tensor.resolve_conj().resolve_neg()
     memory = _memory_of_strided(tensor)
-    return memory if _is_on_host(tensor) else replace(memory, device=str(tensor.device))
+    return memory if _is_on_host(tensor) else memory._replace(device=str(tensor.device))
 
 
 def _memory_of_strided(tensor: Any) -> Memory:
@@ -214,7 +236,7 @@ def _memory_of_strided(tensor: Any) -> Memory:
     size = tensor.element_size()
     shape, element = tuple(tensor.shape), None
     strides = tuple(size * step for step in tensor.stride())
-    tensor_type = _TYPES.get(name)
+    tensor_type = _torch_type(tensor.dtype)
     if name == "complex128":
         tensor_type, element = "F64", _COMPLEX128
         shape, strides = (*shape, 2), (*strides, 8)

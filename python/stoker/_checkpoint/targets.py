@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from stoker import _native
 from stoker._checkpoint.memory import Memory, copy_into, memory_of, new_staging
 from stoker._checkpoint.slice import Box
+from stoker._common.collector import paused_collector
 from stoker._common.torch import tell_autograd
 
 _log = logging.getLogger("stoker")
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(NamedTuple):
     """One array to fill.
 
     Attributes:
@@ -52,6 +51,7 @@ class Targets:
         """Adds a place; call in the order of the tree."""
         self._places.append(place)
 
+    @paused_collector()
     def resolve(self, checkpoint: _native.OpenCheckpoint) -> list[tuple[Any, ...]]:
         """Returns what the native reader reads: name, box, address, strides, bounds."""
         places = self._last_of_each(checkpoint)
@@ -109,14 +109,13 @@ def _tell_if_different(earlier: Place, later: Place, checkpoint: _native.OpenChe
 
 def _overlapping(places: list[Place]) -> set[int]:
     """Returns those that may overlap with an earlier one: all but the first of each group."""
-    spans = sorted(
-        (place.memory.device or "", *place.memory.bounds, i)
-        for i, place in enumerate(places)
-        if place.memory.bounds[1] > 0
-    )
+    memories = [place.memory for place in places]
+    spans = sorted((memory.device or "", *memory.bounds, i) for i, memory in enumerate(memories))
     found: set[int] = set()
     device, end, first = "", 0, -1
     for where, begin, size, i in spans:
+        if size == 0:
+            continue
         if where != device or begin >= end:
             device, end, first = where, begin + size, i
             continue

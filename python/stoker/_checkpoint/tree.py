@@ -15,6 +15,7 @@ import numpy as np
 from stoker._checkpoint.distributed import (
     buffers_of_others,
     is_distributed,
+    is_placed,
     part_on_this_rank,
 )
 from stoker._checkpoint.flattened import (
@@ -22,7 +23,13 @@ from stoker._checkpoint.flattened import (
     inner_tensors,
     is_flattenable,
 )
-from stoker._checkpoint.memory import Memory, UnsupportedValueError, array_layout, memory_of
+from stoker._checkpoint.memory import (
+    Memory,
+    UnsupportedValueError,
+    array_layout,
+    is_plain,
+    memory_of,
+)
 from stoker._checkpoint.modules import bare_state, is_parts, merged_state
 from stoker._checkpoint.nodes import decode_node
 from stoker._checkpoint.objects import is_module, is_optimizer
@@ -42,6 +49,7 @@ from stoker._checkpoint.values import (
     wrap_mapping,
     wrapping_depth,
 )
+from stoker._common.collector import paused_collector
 from stoker._common.torch import is_tensor
 
 _log = logging.getLogger("stoker")
@@ -94,6 +102,7 @@ class TreeEncoder:
         """Returns the JSON of one tree; ``name`` begins the names of its tensors."""
         return json.dumps(self.node(tree, name, name, 1), ensure_ascii=False, allow_nan=False)
 
+    @paused_collector()
     def encode_all(self, trees: dict[str, Any]) -> str:
         """Returns the JSON of several trees: a dict by name. A list of modules is one module."""
         nodes = {
@@ -205,42 +214,63 @@ class TreeEncoder:
         return {"!trainable": {"base": fingerprint(base), "state": node}}
 
     def _dict(self, value: dict[Any, Any], path: str, name: str, depth: int) -> Any:
-        items = list(value.items())
-        is_plain = all(type(key) is str and not key.startswith("!") for key, _ in items)
-        step = 1 if is_plain else 3
-        keys: list[Any] = [key for key, _ in items]
-        if is_plain:
-            keys = [checked_text(key, f"{path}[{key!r}]") for key in keys]
-        else:
-            keys = _key_nodes(value, keys, path, depth + step)
+        keys: list[Any] = list(value)
+        items = list(value.values())
+        has_names = all(type(key) is str and not key.startswith("!") for key in keys)
+        step = 1 if has_names else 3
+        if has_names:
+            _check_names(keys, path)
+        key_nodes = keys if has_names else _key_nodes(value, keys, path, depth + step)
         nodes = [
-            self.node(item, f"{path}[{key!r}]", f"{name}.{_name_of(key)}", depth + step)
-            for key, item in items
+            self._item(item, key, path, name, depth + step)
+            for key, item in zip(keys, items, strict=True)
         ]
-        pairs = zip(keys, nodes, strict=True)
-        return dict(pairs) if is_plain else {"!dict": [list(pair) for pair in pairs]}
+        pairs = zip(key_nodes, nodes, strict=True)
+        return dict(pairs) if has_names else {"!dict": [list(pair) for pair in pairs]}
+
+    def _item(self, item: Any, key: Any, path: str, name: str, depth: int) -> Any:
+        """Returns the node of an item of a dict.
+
+        There may be many tensors: for most of them nothing else is looked at, and no path is made.
+        """
+        name = f"{name}.{_name_of(key)}"
+        if depth + _TAG_DEPTH_MAX <= _DEPTH_MAX and is_plain(item) and not is_placed(item):
+            try:
+                return self._tensor_node(item, name)
+            except UnsupportedValueError:
+                pass  # the error is raised below, with the path
+        return self.node(item, f"{path}[{key!r}]", name, depth)
 
     def _tensor(self, value: Any, path: str, name: str) -> Any:
-        memory = self._memory(value, path)
+        try:
+            return self._tensor_node(value, name)
+        except UnsupportedValueError as error:
+            raise refusal(value, path, str(error)) from None
+
+    def _tensor_node(self, value: Any, name: str) -> Any:
+        memory = self._memory(value)
         # Some devices have no addresses, and an empty tensor has no memory.
-        has_place = 0 not in memory.shape and memory.address != 0
+        has_place = memory.address != 0 and 0 not in memory.shape
         if has_place and memory.address in self._others:
-            return _leaf(value, checked_text(name, path), memory)
-        stored = self._names.get(memory.key) if has_place else None
+            return _leaf(value, checked_text(name, name), memory)
+        key = memory.key
+        stored = self._names.get(key) if has_place else None
         if stored is None:
-            stored = self._add(memory, name, path)
-            self._names[memory.key] = stored
+            stored = self._names[key] = self._add(memory, name)
         return _leaf(value, stored, memory)
 
     def _slice(self, value: Slice, path: str, name: str) -> Any:
-        memory = self._memory(value.array, path)
+        try:
+            memory = self._memory(value.array)
+        except UnsupportedValueError as error:
+            raise refusal(value.array, path, str(error)) from None
         if value.is_empty:
             return {"!slice": _leaf(value.array, checked_text(name, path), memory)}
         place = value.place(memory)
         key = *memory.key, place
         stored = self._names.get(key) if memory.address != 0 else None
         if stored is None:
-            stored = self._add(memory, name, path)
+            stored = self._add(memory, name)
             self.slices[stored] = place
             self._names[key] = stored
         return {"!slice": _leaf(value.array, stored, memory)}
@@ -255,20 +285,17 @@ class TreeEncoder:
             | node
         }
 
-    def _memory(self, value: Any, path: str) -> Memory:
-        try:
-            if not self._arrays:
-                raise UnsupportedValueError("no arrays here: save them in a tree")
-            memory = memory_of(value)
-            if memory is not None and memory.element is not None:
-                array_layout(memory.type, memory.shape, memory.element)  # checks as a restore does
-        except UnsupportedValueError as error:
-            raise refusal(value, path, str(error)) from None
+    def _memory(self, value: Any) -> Memory:
+        if not self._arrays:
+            raise UnsupportedValueError("no arrays here: save them in a tree")
+        memory = memory_of(value)
         assert memory is not None
+        if memory.element is not None:
+            array_layout(memory.type, memory.shape, memory.element)  # checks as a restore does
         return memory
 
-    def _add(self, memory: Memory, name: str, path: str) -> str:
-        stored, number = checked_text(name, path), 1
+    def _add(self, memory: Memory, name: str) -> str:
+        stored, number = checked_text(name, name), 1
         while stored in self.tensors:  # a key with a dot, or both 1 and "1"
             number += 1
             stored = f"{name}~{number}"
@@ -276,6 +303,15 @@ class TreeEncoder:
         if self._is_per_rank:
             self.per_rank.add(stored)
         return stored
+
+
+def _check_names(keys: list[str], path: str) -> None:
+    """Checks keys of a dict as ``checked_text`` does, all at once."""
+    try:
+        "".join(keys).encode()
+    except UnicodeEncodeError:
+        for key in keys:
+            checked_text(key, f"{path}[{key!r}]")
 
 
 def _key_nodes(value: Any, keys: list[Any], path: str, depth: int) -> list[Any]:

@@ -146,7 +146,7 @@ class Writer:
                 with contextlib.suppress(OSError, ValueError):  # `error` is the cause
                     native = self._begin()
                     texts = "null", "null", "null"
-                    native.save(number, [], texts, {}, [], text, _left(end))
+                    native.save(number, ({}, {}, set()), texts, {}, [], text, _left(end))
             raise
 
     def save(
@@ -164,13 +164,6 @@ class Writer:
         If a signal handler raises in here, the save may have begun: ``in_flight`` has it then.
         """
         self.raise_error()
-        tensors = [
-            (
-                *(name, m.type, m.shape, m.address, m.strides),
-                *(encoder.slices.get(name), name in encoder.per_rank),
-            )
-            for name, m in encoder.tensors.items()
-        ]
         if self._waits:
             # Wait here and not in native code, so that Ctrl-C ends the wait.
             while len(pendings := self.in_flight()) >= self._in_flight:
@@ -184,6 +177,7 @@ class Writer:
         self._begun_times = SaveTimes(called, time.monotonic(), self._ranks.rank == 0)
         try:
             with telling_late():
+                tensors = encoder.tensors, encoder.slices, encoder.per_rank
                 native.save(step, tensors, texts, reference, self._begun, deadline=_left(end))
         except LateError:
             session = self._settings.session

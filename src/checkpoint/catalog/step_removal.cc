@@ -1,6 +1,7 @@
 #include "checkpoint/catalog/step_removal.h"
 
 #include <cerrno>
+#include <set>
 #include <utility>
 
 namespace stoker {
@@ -46,7 +47,8 @@ Result<Catalog> list_before_removal(const CheckpointStore& store, CatalogReader&
        ;) {  // ends: a forgotten manifest is read, and a step that is not valid is not chosen again
     STOKER_ASSIGN(Catalog steps, catalog.list(CatalogReader::Recheck::manifests));
     bool is_true = true;
-    for (const CatalogStep* kept : {steps.newest(), steps.newest_finite()}) {
+    std::set<const CatalogStep*> all_kept{steps.newest(), steps.newest_finite()};  // often one
+    for (const CatalogStep* kept : all_kept) {
       if (kept == nullptr) continue;
       const Result<CheckpointManifest> manifest = store.read_manifest(kept->name);
       if (manifest.ok() && manifest->generation == kept->generation) continue;

@@ -70,11 +70,10 @@ Status move_away(const OwnerDirectory& owner, std::uint64_t step, std::uint64_t 
 }
 
 // Steps 8 and 9.
-Status seal(FileOps& ops, const PathAt& staging, const CheckpointManifest& manifest) {
-  STOKER_TRY(create_durable_file(ops, staging / kManifestName, format_checkpoint_manifest(manifest),
-                                 true));
+Status seal(FileOps& ops, const PathAt& staging, const StepCommit& commit) {
+  STOKER_TRY(create_durable_file(ops, staging / kManifestName, commit.manifest_text, true));
   ops.reached("checkpoint.manifest_written");
-  for (std::uint32_t rank = 0; rank < manifest.world_size; ++rank)
+  for (std::uint32_t rank = 0; rank < commit.manifest.world_size; ++rank)
     STOKER_TRY(ops.unlink(staging / part_name(rank)));
   STOKER_TRY(ops.fsync_dir(staging));
   ops.reached("checkpoint.directory_synced");
@@ -161,7 +160,7 @@ Status OwnerDirectory::commit(const StepCommit& commit, CommitStage& stage) cons
   const std::uint64_t step = commit.manifest.step;
   const std::string staging = name_in_owner(commit.staging);
   stage = CommitStage::staged;
-  STOKER_TRY(seal(ops, at(staging), commit.manifest));
+  STOKER_TRY(seal(ops, at(staging), commit));
   if (commit.superseded) STOKER_TRY(supersede(*this, step, *commit.superseded));
   if (const Status renamed = publish(staging, step_name(step)); !renamed.ok()) {
     // A call that timed out, or whose reply was lost, may still take effect.

@@ -4,12 +4,14 @@
 
 #include <charconv>
 #include <limits>
+#include <optional>
 
 #include "checkpoint/manifest/manifest_check.h"
 #include "checkpoint/manifest/manifest_json.h"
 #include "checkpoint/manifest/sealed_json.h"
 #include "checkpoint/manifest/state_references.h"
 #include "formats/json/json_text.h"
+#include "formats/json/plain_json.h"
 #include "formats/json/strict_json.h"
 
 namespace stoker {
@@ -104,12 +106,34 @@ Status parse_trees(const JsonView& root, std::string_view text, CheckpointManife
   return {};
 }
 
-/// Parses a manifest or a part manifest, and checks its checksum and head.
-Result<Json> parse_document(std::string_view text, std::string_view what, std::string_view format) {
+/// Appends what `parse` makes of an element. Returns false if it fails.
+template <typename Entry>
+bool take_entry(const Json& element, Result<Entry> (*parse)(const JsonView&),
+                std::vector<Entry>& entries) {
+  Result<Entry> parsed = parse(JsonView(element, ""));
+  if (parsed.ok()) entries.push_back(*std::move(parsed));
+  return parsed.ok();
+}
+
+/// Parses a manifest or a part manifest, and checks its checksum and head. Its tensors and copies
+/// are usually parsed one by one, and are absent from the result; if anything is wrong, they are
+/// all in it, so that messages have their places.
+Result<Json> parse_document(std::string_view text, std::string_view what, std::string_view format,
+                            std::vector<CheckpointTensor>& tensors,
+                            std::vector<TensorCopy>& copies) {
   STOKER_TRY(check_json_seal(text, what));
-  STOKER_ASSIGN(Json document, parse_strict_json(text, what, kLimits));
-  STOKER_TRY(check_head(JsonView(document, std::string(what)), format));
-  return document;
+  std::optional<Json> document = try_parse_json(
+      text, kLimits,
+      {{"tensors",
+        [&](const Json& one) { return take_entry(one, internal::parse_tensor, tensors); }},
+       {"copies", [&](const Json& one) { return take_entry(one, internal::parse_copy, copies); }}});
+  if (!document) {
+    tensors.clear();
+    copies.clear();
+    STOKER_ASSIGN(document, parse_strict_json(text, what, kLimits));
+  }
+  STOKER_TRY(check_head(JsonView(*document, std::string(what)), format));
+  return *std::move(document);
 }
 
 }  // namespace
@@ -121,9 +145,11 @@ Status check_state_json(std::string_view text, std::string_view what) {
 }
 
 Result<CheckpointManifest> parse_checkpoint_manifest(std::string_view text, std::string_view what) {
-  STOKER_ASSIGN(const Json document, parse_document(text, what, internal::kManifestFormat));
-  const JsonView root(document, std::string(what));
   CheckpointManifest manifest;
+  std::vector<TensorCopy> none;  // a member "copies" of a manifest is ignored
+  STOKER_ASSIGN(const Json document,
+                parse_document(text, what, internal::kManifestFormat, manifest.tensors, none));
+  const JsonView root(document, std::string(what));
   STOKER_TRY(parse_numbers(root, manifest));
   STOKER_TRY(internal::parse_manifest_entries(root, manifest.files, manifest.tensors));
   STOKER_TRY(internal::check_manifest_entries(manifest.files, manifest.tensors, what));
@@ -133,14 +159,15 @@ Result<CheckpointManifest> parse_checkpoint_manifest(std::string_view text, std:
 }
 
 Result<CheckpointPart> parse_checkpoint_part(std::string_view text, std::string_view what) {
-  STOKER_ASSIGN(const Json document, parse_document(text, what, internal::kPartFormat));
-  const JsonView root(document, std::string(what));
   CheckpointPart part;
+  STOKER_ASSIGN(const Json document,
+                parse_document(text, what, internal::kPartFormat, part.tensors, part.copies));
+  const JsonView root(document, std::string(what));
   STOKER_ASSIGN(const std::uint64_t rank, number_at(root, "rank", kU32Max));
   part.rank = static_cast<std::uint32_t>(rank);
   STOKER_TRY(internal::parse_manifest_entries(root, part.files, part.tensors));
   STOKER_TRY(internal::check_manifest_entries(part.files, part.tensors, what));
-  STOKER_ASSIGN(part.copies, internal::parse_copies(root));
+  STOKER_TRY(internal::parse_copies(root, part.copies));
   part.state_json = member_text(json_member_texts(text), "state");
   return part;
 }

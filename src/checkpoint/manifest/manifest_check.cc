@@ -141,9 +141,11 @@ Status check_manifest_entries(std::span<const CheckpointFile> files,
     sorted.push_back(&tensor);
   }
   STOKER_TRY(check_ranges(sorted, files, what));
-  std::ranges::sort(sorted, [](const CheckpointTensor* a, const CheckpointTensor* b) {
+  const auto is_before = [](const CheckpointTensor* a, const CheckpointTensor* b) {
     return std::tie(a->name, a->offsets) < std::tie(b->name, b->offsets);
-  });
+  };
+  // Files are written in the order of names, for elements of one size.
+  if (!std::ranges::is_sorted(sorted, is_before)) std::ranges::sort(sorted, is_before);
   for (auto begin = sorted.begin(); begin != sorted.end();) {
     const auto end = std::find_if(
         begin, sorted.end(), [&](const CheckpointTensor* t) { return t->name != (*begin)->name; });

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <iterator>
 
@@ -43,8 +44,9 @@ void append_tensors(std::span<const CheckpointTensor> tensors, std::string& out)
     fmt::format_to(to, R"({{"name": {}, "dtype": "{}", "shape": [{}])", string_text(tensor.name),
                    tensor_type_name(tensor.type), fmt::join(tensor.shape, ", "));
     // A whole tensor, the common case, has no "global_shape" and "offsets".
-    const bool is_whole = tensor.shape == tensor.global_shape &&
-                          tensor.offsets == std::vector<std::uint64_t>(tensor.shape.size());
+    const bool is_whole =
+        tensor.shape == tensor.global_shape && tensor.offsets.size() == tensor.shape.size() &&
+        std::ranges::all_of(tensor.offsets, [](auto begin) { return begin == 0; });
     if (!is_whole) {
       fmt::format_to(to, R"(, "global_shape": [{}], "offsets": [{}])",
                      fmt::join(tensor.global_shape, ", "), fmt::join(tensor.offsets, ", "));

@@ -56,51 +56,6 @@ Result<CheckpointFile> parse_file(const JsonView& view) {
   return file;
 }
 
-Result<CheckpointTensor> parse_tensor(const JsonView& view) {
-  CheckpointTensor tensor;
-  STOKER_ASSIGN(tensor.name, text_at(view, "name"));
-  STOKER_ASSIGN(const std::string dtype, text_at(view, "dtype"));
-  const Result<TensorType> type = parse_tensor_type(dtype);
-  if (!type.ok()) return type.status().with_context(view.path());
-  tensor.type = *type;
-  STOKER_ASSIGN(const JsonView shape, view.at("shape"));
-  STOKER_ASSIGN(tensor.shape, numbers_of(shape));
-  STOKER_ASSIGN(const JsonView global_shape, view.at_or_null("global_shape"));
-  STOKER_ASSIGN(const JsonView offsets, view.at_or_null("offsets"));
-  if (global_shape.is_null() != offsets.is_null()) {
-    return view.corrupt("a slice needs both \"global_shape\" and \"offsets\"");
-  }
-  if (global_shape.is_null()) {
-    tensor.global_shape = tensor.shape;
-    tensor.offsets.resize(tensor.shape.size());
-  } else {
-    STOKER_ASSIGN(tensor.global_shape, numbers_of(global_shape));
-    STOKER_ASSIGN(tensor.offsets, numbers_of(offsets));
-  }
-  STOKER_ASSIGN(const std::uint64_t file, number_at(view, "file", kU32Max));
-  tensor.file = static_cast<std::uint32_t>(file);
-  STOKER_ASSIGN(tensor.begin_bytes, number_at(view, "begin_bytes"));
-  STOKER_ASSIGN(tensor.end_bytes, number_at(view, "end_bytes"));
-  STOKER_ASSIGN(tensor.nonfinite_count, number_or_zero(view, "nonfinite_count"));
-  STOKER_ASSIGN(const JsonView digest, view.at_or_null("digest"));
-  if (!digest.is_null()) {
-    STOKER_ASSIGN(tensor.digest, digest_of(digest));
-  }
-  return tensor;
-}
-
-Result<TensorCopy> parse_copy(const JsonView& view) {
-  TensorCopy copy;
-  STOKER_ASSIGN(copy.name, text_at(view, "name"));
-  STOKER_ASSIGN(const JsonView offsets, view.at("offsets"));
-  STOKER_ASSIGN(copy.offsets, numbers_of(offsets));
-  STOKER_ASSIGN(const JsonView shape, view.at("shape"));
-  STOKER_ASSIGN(copy.shape, numbers_of(shape));
-  STOKER_ASSIGN(const JsonView digest, view.at("digest"));
-  STOKER_ASSIGN(copy.digest, digest_of(digest));
-  return copy;
-}
-
 }  // namespace
 
 Result<std::uint64_t> number_at(const JsonView& view, std::string_view key,
@@ -213,16 +168,60 @@ Status parse_ancestors(const JsonView& root, std::uint64_t generation,
   return {};
 }
 
-Result<std::vector<TensorCopy>> parse_copies(const JsonView& root) {
-  std::vector<TensorCopy> copies;
+Result<CheckpointTensor> parse_tensor(const JsonView& view) {
+  CheckpointTensor tensor;
+  STOKER_ASSIGN(tensor.name, text_at(view, "name"));
+  STOKER_ASSIGN(const std::string dtype, text_at(view, "dtype"));
+  const Result<TensorType> type = parse_tensor_type(dtype);
+  if (!type.ok()) return type.status().with_context(view.path());
+  tensor.type = *type;
+  STOKER_ASSIGN(const JsonView shape, view.at("shape"));
+  STOKER_ASSIGN(tensor.shape, numbers_of(shape));
+  STOKER_ASSIGN(const JsonView global_shape, view.at_or_null("global_shape"));
+  STOKER_ASSIGN(const JsonView offsets, view.at_or_null("offsets"));
+  if (global_shape.is_null() != offsets.is_null()) {
+    return view.corrupt("a slice needs both \"global_shape\" and \"offsets\"");
+  }
+  if (global_shape.is_null()) {
+    tensor.global_shape = tensor.shape;
+    tensor.offsets.resize(tensor.shape.size());
+  } else {
+    STOKER_ASSIGN(tensor.global_shape, numbers_of(global_shape));
+    STOKER_ASSIGN(tensor.offsets, numbers_of(offsets));
+  }
+  STOKER_ASSIGN(const std::uint64_t file, number_at(view, "file", kU32Max));
+  tensor.file = static_cast<std::uint32_t>(file);
+  STOKER_ASSIGN(tensor.begin_bytes, number_at(view, "begin_bytes"));
+  STOKER_ASSIGN(tensor.end_bytes, number_at(view, "end_bytes"));
+  STOKER_ASSIGN(tensor.nonfinite_count, number_or_zero(view, "nonfinite_count"));
+  STOKER_ASSIGN(const JsonView digest, view.at_or_null("digest"));
+  if (!digest.is_null()) {
+    STOKER_ASSIGN(tensor.digest, digest_of(digest));
+  }
+  return tensor;
+}
+
+Result<TensorCopy> parse_copy(const JsonView& view) {
+  TensorCopy copy;
+  STOKER_ASSIGN(copy.name, text_at(view, "name"));
+  STOKER_ASSIGN(const JsonView offsets, view.at("offsets"));
+  STOKER_ASSIGN(copy.offsets, numbers_of(offsets));
+  STOKER_ASSIGN(const JsonView shape, view.at("shape"));
+  STOKER_ASSIGN(copy.shape, numbers_of(shape));
+  STOKER_ASSIGN(const JsonView digest, view.at("digest"));
+  STOKER_ASSIGN(copy.digest, digest_of(digest));
+  return copy;
+}
+
+Status parse_copies(const JsonView& root, std::vector<TensorCopy>& copies) {
   STOKER_ASSIGN(const JsonView list, root.at_or_null("copies"));
-  if (list.is_null()) return copies;
+  if (list.is_null()) return {};
   STOKER_ASSIGN(const std::size_t count, list.array_size());
   for (std::size_t i = 0; i < count; ++i) {
     STOKER_ASSIGN(TensorCopy copy, parse_copy(list.element(i)));
     copies.push_back(std::move(copy));
   }
-  return copies;
+  return {};
 }
 
 Status parse_manifest_entries(const JsonView& root, std::vector<CheckpointFile>& files,
@@ -235,7 +234,7 @@ Status parse_manifest_entries(const JsonView& root, std::vector<CheckpointFile>&
   }
   STOKER_ASSIGN(const JsonView tensor_list, root.at("tensors"));
   STOKER_ASSIGN(const std::size_t tensor_count, tensor_list.array_size());
-  tensors.reserve(tensor_count);
+  tensors.reserve(tensors.size() + tensor_count);
   for (std::size_t i = 0; i < tensor_count; ++i) {
     STOKER_ASSIGN(CheckpointTensor tensor, parse_tensor(tensor_list.element(i)));
     tensors.push_back(std::move(tensor));

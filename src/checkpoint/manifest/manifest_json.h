@@ -48,10 +48,14 @@ std::string lineage_text(const Lineage& lineage);
 Status parse_ancestors(const JsonView& root, std::uint64_t generation,
                        std::optional<CheckpointParent>& parent, Lineage& lineage);
 
-/// Parses the "copies" of a part manifest; none if the member is absent.
-Result<std::vector<TensorCopy>> parse_copies(const JsonView& root);
+/// Parses an element of "tensors" or "copies".
+Result<CheckpointTensor> parse_tensor(const JsonView& view);
+Result<TensorCopy> parse_copy(const JsonView& view);
 
-/// Parses "files" and "tensors" without comparing them; manifest_check.h does that.
+/// Appends the "copies" of a part manifest; none if the member is absent.
+Status parse_copies(const JsonView& root, std::vector<TensorCopy>& copies);
+
+/// Appends "files" and "tensors" without comparing them; manifest_check.h does that.
 Status parse_manifest_entries(const JsonView& root, std::vector<CheckpointFile>& files,
                               std::vector<CheckpointTensor>& tensors);
 

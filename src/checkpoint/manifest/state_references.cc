@@ -49,40 +49,46 @@ std::optional<StoredElement> parse_element(std::string_view name) {
   return StoredElement{.last_dimension = kind == 'U' ? size * kUnicodeBytes : size};
 }
 
+/// Where a value is. Refers to the places above it, and is formatted for messages only: a tree may
+/// have a reference for each of a hundred thousand tensors.
+struct Place {
+  enum class Kind : std::uint8_t { tree, element, item, tag };
+
+  const Place* above = nullptr;
+  Kind kind = Kind::tree;
+  std::string_view name = {};  ///< Key or tag.
+  std::size_t index = 0;
+  const JsonView* tree = nullptr;
+
+  std::string path() const {
+    switch (kind) {
+      case Kind::element: return fmt::format("{}[{}]", above->path(), index);
+      case Kind::item: return fmt::format("{}[{}]", above->path(), quote_for_message(name));
+      case Kind::tag: return fmt::format("{}.{}", above->path(), name);
+      default: return tree->path();
+    }
+  }
+  Status corrupt(std::string_view message) const {
+    return {Code::corrupt, fmt::format("{}: {}", path(), message)};
+  }
+};
+
 class References {
  public:
-  References(std::span<const CheckpointTensor> tensors, std::uint32_t world_size)
-      : world_size_(world_size) {
+  References(std::span<const CheckpointTensor> tensors, std::uint32_t world_size) {
+    stored_.reserve(tensors.size());
     for (const CheckpointTensor& tensor : tensors) {
       Stored& stored = stored_[tensor.name];
       stored.type = tensor.type;
       stored.shape = &tensor.global_shape;
       stored.saved_bytes += tensor.end_bytes - tensor.begin_bytes;
+      has_own_ = has_own_ || (world_size > 1 && tensor.name.starts_with("rank-"));
     }
   }
 
-  /// Checks all references below `view`. Recursive: the parser has limited the depth.
-  Status check(const JsonView& view, std::uint32_t rank) const {
-    const Json& value = view.value();
-    if (value.is_array()) {
-      for (std::size_t i = 0; i < value.size(); ++i)
-        if (value[i].is_structured()) STOKER_TRY(check(view.element(i), rank));
-      return {};
-    }
-    if (!value.is_object()) return {};
-    if (value.size() == 1) {
-      const std::string tag = tag_of(value);
-      if (tag == "!slice") return check_leaf(member(view), {.rank = rank, .may_be_missing = true});
-      if (tag == "!scalar") return check_leaf(member(view), {.rank = rank, .is_scalar = true});
-      if (tag == "!tensor" || tag == "!torch" || tag == "!array")
-        return check_leaf(view, {.rank = rank});
-    }
-    for (const auto& [key, item] : value.sorted_items()) {
-      if (!item.is_structured()) continue;
-      STOKER_TRY(
-          check(JsonView(item, fmt::format("{}[{}]", view.path(), quote_for_message(key))), rank));
-    }
-    return {};
+  /// Checks all references in a tree.
+  Status check(const JsonView& tree, std::uint32_t rank) const {
+    return check(tree.value(), {.tree = &tree}, rank);
   }
 
  private:
@@ -92,36 +98,58 @@ class References {
     bool is_scalar = false;
   };
 
-  /// The only key of an object.
-  static std::string tag_of(const Json& value) { return value.sorted_items().begin()->first; }
-  static JsonView member(const JsonView& view) {
-    return {view.value().sorted_items().begin()->second, view.path() + "." + tag_of(view.value())};
+  /// Recursive: the parser has limited the depth.
+  Status check(const Json& value, const Place& place, std::uint32_t rank) const {
+    if (value.is_array()) {
+      for (std::size_t i = 0; i < value.size(); ++i)
+        if (value[i].is_structured()) STOKER_TRY(check(value[i], element_of(place, i), rank));
+      return {};
+    }
+    if (!value.is_object()) return {};
+    if (value.size() == 1) {
+      const auto& [tag, body] = *value.sorted_items().begin();
+      const Place inside{.above = &place, .kind = Place::Kind::tag, .name = tag};
+      if (tag == "!slice") return check_leaf(body, inside, {.rank = rank, .may_be_missing = true});
+      if (tag == "!scalar") return check_leaf(body, inside, {.rank = rank, .is_scalar = true});
+      if (tag == "!tensor" || tag == "!torch" || tag == "!array")
+        return check_leaf(value, place, {.rank = rank});
+    }
+    for (const auto& [key, item] : value.sorted_items()) {
+      if (!item.is_structured()) continue;
+      const Place inside{.above = &place, .kind = Place::Kind::item, .name = key};
+      STOKER_TRY(check(item, inside, rank));
+    }
+    return {};
   }
 
-  Status check_leaf(const JsonView& view, const Rules& rules) const {
-    const Json& value = view.value();
-    if (!value.is_object() || value.size() != 1) return view.corrupt("not a reference to a tensor");
-    const std::string tag = tag_of(value);
-    const JsonView body = member(view);
+  static Place element_of(const Place& above, std::size_t index) {
+    return {.above = &above, .kind = Place::Kind::element, .index = index};
+  }
+
+  Status check_leaf(const Json& value, const Place& place, const Rules& rules) const {
+    if (!value.is_object() || value.size() != 1)
+      return place.corrupt("not a reference to a tensor");
+    const auto& [tag, body] = *value.sorted_items().begin();
     if (tag != "!tensor" && tag != "!torch" && tag != "!array")
-      return view.corrupt("not a reference to a tensor");
-    if (body.is_string() && tag != "!array") return check_stored(body, body, std::nullopt, rules);
-    const bool is_pair = body.value().is_array() && body.value().size() == 2 &&
-                         body.element(0).is_string() && body.element(1).is_string();
+      return place.corrupt("not a reference to a tensor");
+    const Place inside{.above = &place, .kind = Place::Kind::tag, .name = tag};
+    if (body.is_string() && tag != "!array")
+      return check_stored(body.get_string(), inside, std::nullopt, rules);
+    const bool is_pair =
+        body.is_array() && body.size() == 2 && body[0].is_string() && body[1].is_string();
     if (!is_pair || tag == "!tensor")
-      return body.corrupt("not a tensor's name, or a name and a type");
-    const std::string name = *body.element(1).text();
-    const std::optional<StoredElement> element = parse_element(name);
-    if (!element || (tag == "!torch" && name != "<c16"))
-      return body.corrupt("no elements of type " + quote_for_message(name) +
-                          " are stored this way");
-    return check_stored(body, body.element(0), element, rules);
+      return inside.corrupt("not a tensor's name, or a name and a type");
+    const std::string& type = body[1].get_string();
+    const std::optional<StoredElement> element = parse_element(type);
+    if (!element || (tag == "!torch" && type != "<c16"))
+      return inside.corrupt("no elements of type " + quote_for_message(type) +
+                            " are stored this way");
+    return check_stored(body[0].get_string(), inside, element, rules);
   }
 
-  Status check_stored(const JsonView& place, const JsonView& name_view,
+  Status check_stored(const std::string& name, const Place& place,
                       const std::optional<StoredElement>& element, const Rules& rules) const {
-    const std::string name = *name_view.text();
-    auto found = world_size_ > 1 ? stored_.find(rank_tensor_name(rules.rank, name)) : stored_.end();
+    auto found = has_own_ ? stored_.find(rank_tensor_name(rules.rank, name)) : stored_.end();
     if (found == stored_.end()) found = stored_.find(name);
     if (found == stored_.end()) {
       if (rules.may_be_missing) return {};
@@ -148,7 +176,7 @@ class References {
     return {};
   }
 
-  const std::uint32_t world_size_;
+  bool has_own_ = false;  // whether a tensor may be that of one of several ranks
   std::unordered_map<std::string_view, Stored> stored_;
 };
 

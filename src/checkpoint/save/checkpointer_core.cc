@@ -92,6 +92,7 @@ Status Checkpointer::Core::plan(SaveJob& job) const {
   if (!options_.dedup || memory_.grant_bytes(whole) < whole) return {};
   const std::vector<std::uint32_t> groups =
       learned_.plan(tensors, job.layout, options_.copier->is_of_host_memory());
+  if (std::ranges::all_of(groups, [](std::uint32_t group) { return group == kNoGroup; })) return {};
   STOKER_ASSIGN(job.layout, plan_layout(coordinator_.rank(), tensors, groups));
   return {};
 }

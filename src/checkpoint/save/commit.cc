@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <set>
+#include <span>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
@@ -56,13 +58,13 @@ Status check_copies(std::span<const CheckpointPart> parts) {
 
 }  // namespace
 
-Status merge_parts(CheckpointManifest& manifest, std::span<const CheckpointPart> parts) {
+Status merge_parts(CheckpointManifest& manifest, std::vector<CheckpointPart> parts) {
   if (parts.size() != manifest.world_size)
     return Status(Code::corrupt, std::to_string(parts.size()) + " parts from " +
                                      std::to_string(manifest.world_size) + " ranks");
   std::set<std::string> names;
   for (std::uint32_t rank = 0; rank < parts.size(); ++rank) {
-    const CheckpointPart& part = parts[rank];
+    CheckpointPart& part = parts[rank];
     if (part.rank != rank)
       return Status(Code::corrupt, "the part of rank " + std::to_string(rank) + " is of rank " +
                                        std::to_string(part.rank));
@@ -72,13 +74,13 @@ Status merge_parts(CheckpointManifest& manifest, std::span<const CheckpointPart>
         return Status(Code::corrupt, "two ranks have written " + file.name);
       manifest.files.push_back(file);
     }
-    for (CheckpointTensor tensor : part.tensors) {
-      tensor.file += first;
-      manifest.tensors.push_back(std::move(tensor));
-    }
-    manifest.state_json.push_back(part.state_json);
+    for (CheckpointTensor& tensor : part.tensors) tensor.file += first;
+    manifest.state_json.push_back(std::move(part.state_json));
   }
-  return check_copies(parts);
+  STOKER_TRY(check_copies(parts));
+  for (CheckpointPart& part : parts)
+    std::ranges::move(part.tensors, std::back_inserter(manifest.tensors));
+  return {};
 }
 
 namespace {

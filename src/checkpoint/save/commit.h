@@ -1,6 +1,6 @@
 #pragma once
 
-#include <span>
+#include <vector>
 
 #include "checkpoint/manifest/manifest.h"
 
@@ -9,7 +9,7 @@ namespace stoker {
 /// Adds the files, tensors and states of all ranks, in rank order, to `manifest`. `corrupt` if a
 /// rank is missing or two ranks name the same file; `invalid_argument`, naming the tensor and both
 /// ranks, if a copy differs from what is stored.
-Status merge_parts(CheckpointManifest& manifest, std::span<const CheckpointPart> parts);
+Status merge_parts(CheckpointManifest& manifest, std::vector<CheckpointPart> parts);
 
 /// `invalid_argument`, naming the tensor and the gap, if the slices of all ranks do not cover a
 /// tensor. For a manifest whose slices do not overlap.

@@ -186,9 +186,10 @@ Result<std::uint64_t> SaveLeader::next_generation(Held& held) const {
                     "(`stoker checkpoint ls` shows generations)");
 }
 
-Result<CheckpointManifest> SaveLeader::make_manifest(const SaveJob& job,
-                                                     const CheckpointPart& own_part, Held& held) {
-  STOKER_ASSIGN(const std::vector<CheckpointPart> parts, read_parts(job, own_part, held));
+Result<SaveLeader::MadeManifest> SaveLeader::make_manifest(const SaveJob& job,
+                                                           const CheckpointPart& own_part,
+                                                           Held& held) {
+  STOKER_ASSIGN(std::vector<CheckpointPart> parts, read_parts(job, own_part, held));
   CheckpointManifest manifest;
   manifest.step = job.request.step;
   STOKER_ASSIGN(manifest.generation, next_generation(held));
@@ -203,30 +204,30 @@ Result<CheckpointManifest> SaveLeader::make_manifest(const SaveJob& job,
   manifest.parent = parent;
   manifest.lineage = held.committed.lineage_after(parent);
   manifest.tool = options_.tool;
-  STOKER_TRY(merge_parts(manifest, parts));
+  STOKER_TRY(merge_parts(manifest, std::move(parts)));
   // Never commit a manifest that a reader would reject.
-  Result<CheckpointManifest> again =
-      parse_checkpoint_manifest(format_checkpoint_manifest(manifest), "the new manifest");
-  if (!again.ok()) return Status(Code::invalid_argument, std::string(again.status().message()));
+  std::string text = format_checkpoint_manifest(manifest);
+  const Status again = parse_checkpoint_manifest(text, "the new manifest").status();
+  if (!again.ok()) return Status(Code::invalid_argument, std::string(again.message()));
   STOKER_TRY(check_no_gaps(manifest));
-  return manifest;
+  return MadeManifest{.manifest = std::move(manifest), .text = std::move(text)};
 }
 
 EndMessage SaveLeader::commit(const SaveJob& job, const CheckpointPart& own_part) {
   const std::shared_ptr<Held> held = this->held();
-  Result<CheckpointManifest> manifest =
-      held == nullptr ? Status(Code::not_found, "the lock is not held any more")
-                      : make_manifest(job, own_part, *held);
-  if (!manifest.ok()) {
-    EndMessage end{.outcome = SaveOutcome::failed, .failure = explain(job, manifest.status())};
+  const Result<MadeManifest> made = held == nullptr
+                                        ? Status(Code::not_found, "the lock is not held any more")
+                                        : make_manifest(job, own_part, *held);
+  if (!made.ok()) {
+    EndMessage end{.outcome = SaveOutcome::failed, .failure = explain(job, made.status())};
     discard(job);
     return end;
   }
-  return commit_made(job, *manifest, *held);
+  return commit_made(job, *made, *held);
 }
 
-EndMessage SaveLeader::commit_made(const SaveJob& job, const CheckpointManifest& manifest,
-                                   Held& held) {
+EndMessage SaveLeader::commit_made(const SaveJob& job, const MadeManifest& made, Held& held) {
+  const CheckpointManifest& manifest = made.manifest;
   EndMessage end{.generation = manifest.generation, .line = manifest.line};
   CommitStage stage = CommitStage::staged;
   const CatalogStep* const present = held.committed.find(manifest.step);
@@ -234,6 +235,7 @@ EndMessage SaveLeader::commit_made(const SaveJob& job, const CheckpointManifest&
     end.failure = held.writer->commit(
         {.staging = job.staging_name,
          .manifest = manifest,
+         .manifest_text = made.text,
          .superseded = present == nullptr ? std::nullopt : std::optional(present->generation)},
         stage);
   } catch (const std::bad_alloc&) {

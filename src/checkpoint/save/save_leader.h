@@ -89,9 +89,14 @@ class SaveLeader {
   Result<std::vector<CheckpointPart>> read_parts(const SaveJob& job, const CheckpointPart& own_part,
                                                  const Held& held) const;
   Result<std::uint64_t> next_generation(Held& held) const;
-  Result<CheckpointManifest> make_manifest(const SaveJob& job, const CheckpointPart& own_part,
-                                           Held& held);
-  EndMessage commit_made(const SaveJob& job, const CheckpointManifest& manifest, Held& held);
+  /// A manifest, and the text that was checked and is to be stored.
+  struct MadeManifest {
+    CheckpointManifest manifest;
+    std::string text;
+  };
+  Result<MadeManifest> make_manifest(const SaveJob& job, const CheckpointPart& own_part,
+                                     Held& held);
+  EndMessage commit_made(const SaveJob& job, const MadeManifest& made, Held& held);
   /// Adds to `failure` that the checkpoint is committed but `what`, and who has taken over, if so.
   Status explain_behind_commit(const Status& failure, const char* what, Held& held);
   /// Returns false if `held.committed` could not be brought up to date.

@@ -70,23 +70,25 @@ std::vector<Group> group_by_key(std::span<const Holding> sorted) {
   return groups;
 }
 
-void append_numbers(Xxh3Stream& stream, std::span<const std::uint64_t> numbers) {
-  const std::uint64_t count = numbers.size();
-  stream.update(std::as_bytes(std::span(&count, 1)));
-  stream.update(std::as_bytes(numbers));
+void append_number(std::string& bytes, std::uint64_t number) {
+  bytes.append(reinterpret_cast<const char*>(&number), sizeof number);
+}
+
+void append_numbers(std::string& bytes, std::span<const std::uint64_t> numbers) {
+  append_number(bytes, numbers.size());
+  for (const std::uint64_t number : numbers) append_number(bytes, number);
 }
 
 Digest128 key_of(const SaveTensor& tensor) {
-  Xxh3Stream stream;
-  stream.update(std::as_bytes(std::span(tensor.name)));
+  std::string bytes = tensor.name;
   const std::uint64_t type[] = {tensor.name.size(), static_cast<std::uint64_t>(tensor.type)};
-  append_numbers(stream, type);
-  append_numbers(stream, tensor.shape);
+  append_numbers(bytes, type);
+  append_numbers(bytes, tensor.shape);
   const bool is_whole = tensor.global_shape.empty();
-  append_numbers(stream, is_whole ? tensor.shape : tensor.global_shape);
-  append_numbers(stream,
+  append_numbers(bytes, is_whole ? tensor.shape : tensor.global_shape);
+  append_numbers(bytes,
                  is_whole ? std::vector<std::uint64_t>(tensor.shape.size()) : tensor.offsets);
-  return stream.digest();
+  return xxh3_128(std::as_bytes(std::span(bytes)));
 }
 
 }  // namespace

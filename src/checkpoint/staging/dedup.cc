@@ -35,11 +35,12 @@ void GroupPlanner::dissolve(std::uint32_t group) {
 
 // Compares each tensor only once, in its second save, because it delays the caller; later scans
 // show whether it changes.
-void GroupPlanner::look_again(std::span<const SaveTensor> tensors, const CheckpointLayout& plain) {
+void GroupPlanner::look_again(std::span<const SaveTensor> tensors, std::span<Known* const> known_of,
+                              const CheckpointLayout& plain) {
   for (const LayoutFile& file : plain.files) {
     for (const PlacedTensor& placed : file.tensors) {
       const SaveTensor& tensor = tensors[placed.tensor];
-      Known& known = known_.find(tensor.name)->second;
+      Known& known = *known_of[placed.tensor];
       const bool was_seen_once = known.is_recorded && !known.was_grouped && !known.has_changed &&
                                  known.equal_count == 0 && !known.looks_equal;
       if (!was_seen_once || tensor.data == nullptr || !tensor.strides_bytes.empty()) continue;
@@ -54,8 +55,10 @@ std::vector<std::uint32_t> GroupPlanner::plan(std::span<const SaveTensor> tensor
                                               const CheckpointLayout& plain, bool may_look) {
   // A group is valid only as a whole: its file contains exactly its members.
   std::map<std::uint32_t, std::size_t> present;
+  std::vector<Known*> known_of;  // entries of known_, which do not move
+  known_of.reserve(tensors.size());
   for (const SaveTensor& tensor : tensors) {
-    Known& known = known_[tensor.name];
+    Known& known = *known_of.emplace_back(&known_[tensor.name]);
     if (!is_same(known, tensor)) {
       if (known.group != kNoGroup) dissolve(known.group);
       known = {.type = tensor.type, .shape = tensor.shape, .offsets = tensor.offsets};
@@ -68,7 +71,7 @@ std::vector<std::uint32_t> GroupPlanner::plan(std::span<const SaveTensor> tensor
     if (found == present.end() || found->second != count) dissolve(group);
   }
 
-  if (may_look) look_again(tensors, plain);
+  if (may_look) look_again(tensors, known_of, plain);
   std::vector<std::uint32_t> candidates;
   std::uint64_t candidate_bytes = 0;
   const auto bytes_of = [&](std::uint32_t i) {
@@ -76,7 +79,7 @@ std::vector<std::uint32_t> GroupPlanner::plan(std::span<const SaveTensor> tensor
     return size.ok() ? *size : 0;  // plan_layout() reports the error
   };
   for (std::uint32_t i = 0; i < tensors.size(); ++i) {
-    const Known& known = known_.find(tensors[i].name)->second;
+    const Known& known = *known_of[i];
     const bool is_likely = known.equal_count > 0 || known.looks_equal ||
                            (tensors[i].likely_unchanged && !known.has_changed);
     if (known.group != kNoGroup || !is_likely) continue;
@@ -93,13 +96,13 @@ std::vector<std::uint32_t> GroupPlanner::plan(std::span<const SaveTensor> tensor
         group_bytes = 0;
       }
       group_bytes += bytes_of(i);
-      known_.find(tensors[i].name)->second.group = next_group_ - 1;
+      known_of[i]->group = next_group_ - 1;
       ++member_counts_[next_group_ - 1];
     }
   }
   std::vector<std::uint32_t> groups;
   groups.reserve(tensors.size());
-  for (const SaveTensor& tensor : tensors) groups.push_back(known_.find(tensor.name)->second.group);
+  for (const Known* known : known_of) groups.push_back(known->group);
   return groups;
 }
 

@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "checkpoint/manifest/manifest.h"
@@ -71,11 +72,13 @@ class GroupPlanner {
   };
 
   static bool is_same(const Known& known, const SaveTensor& tensor);
-  void look_again(std::span<const SaveTensor> tensors, const CheckpointLayout& plain);
+  /// `known_of` has an entry for each tensor.
+  static void look_again(std::span<const SaveTensor> tensors, std::span<Known* const> known_of,
+                         const CheckpointLayout& plain);
   void dissolve(std::uint32_t group);
 
   const Limits limits_;
-  std::map<std::string, Known, std::less<>> known_;
+  std::unordered_map<std::string, Known> known_;
   std::map<std::uint32_t, std::size_t> member_counts_;  // by group
   std::uint32_t next_group_ = 0;
 };

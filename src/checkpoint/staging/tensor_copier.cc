@@ -64,6 +64,10 @@ class ThreadedCopier final : public TensorCopier {
     constexpr std::uint64_t kPieceBytes = std::uint64_t{256} << 10;
     STOKER_ASSIGN(const std::uint64_t size_bytes, tensor_bytes(tensor.type, tensor.shape));
     std::vector<std::byte> piece(std::min(kPieceBytes, size_bytes));
+    if (piece.size() == size_bytes) {
+      if (size_bytes > 0) STOKER_TRY(read_(tensor, 0, piece));
+      return xxh3_128(piece);
+    }
     Xxh3Stream stream;
     for (std::uint64_t begin = 0; begin < size_bytes; begin += piece.size()) {
       piece.resize(std::min(kPieceBytes, size_bytes - begin));

@@ -40,6 +40,7 @@ enum class CommitStage : std::uint8_t {
 struct StepCommit {
   std::string staging;  ///< Contains every rank's sealed part.
   const CheckpointManifest& manifest;
+  const std::string& manifest_text;  ///< format_checkpoint_manifest(manifest), to be stored.
   /// Set if a checkpoint of a rewound run has the step's name; it becomes a superseded checkpoint.
   /// The value is its generation, 0 if unknown.
   std::optional<std::uint64_t> superseded = {};

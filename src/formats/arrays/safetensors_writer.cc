@@ -2,6 +2,7 @@
 
 #include <bit>
 #include <cstring>
+#include <iterator>
 #include <unordered_set>
 
 #include "formats/arrays/safetensors.h"
@@ -41,25 +42,27 @@ Result<std::string> format_safetensors(std::span<SafetensorsEntry> entries,
   std::string json = "{";
   STOKER_TRY(append_metadata(metadata, json));
   std::unordered_set<std::string_view> names;
+  names.reserve(entries.size());
   std::uint64_t end = 0;
   for (SafetensorsEntry& entry : entries) {
-    const std::string shown = quote_for_message(entry.name);
-    if (entry.name == kMetadataName) return invalid(fmt::format("the name {} is reserved", shown));
-    if (!is_utf8(entry.name)) return invalid(fmt::format("the name {} is not UTF-8", shown));
+    const auto shown = [&] { return quote_for_message(entry.name); };
+    if (entry.name == kMetadataName)
+      return invalid(fmt::format("the name {} is reserved", shown()));
+    if (!is_utf8(entry.name)) return invalid(fmt::format("the name {} is not UTF-8", shown()));
     if (!names.insert(entry.name).second) {
-      return invalid(fmt::format("duplicate name {}", shown));
+      return invalid(fmt::format("duplicate name {}", shown()));
     }
     const Result<std::uint64_t> size = tensor_bytes(entry.type, entry.shape);
-    if (!size.ok()) return size.status().with_context("tensor " + shown);
+    if (!size.ok()) return size.status().with_context("tensor " + shown());
     entry.begin_bytes = end;
     if (__builtin_add_overflow(end, *size, &end)) {
       return invalid("the tensors have more than 2^64 bytes");
     }
     entry.end_bytes = end;
-    json += fmt::format(R"({}{}:{{"dtype":"{}","shape":[{}],"data_offsets":[{},{}]}})",
-                        json.size() > 1 ? "," : "", quote_json(entry.name),
-                        tensor_type_name(entry.type), fmt::join(entry.shape, ","),
-                        entry.begin_bytes, entry.end_bytes);
+    fmt::format_to(std::back_inserter(json),
+                   R"({}{}:{{"dtype":"{}","shape":[{}],"data_offsets":[{},{}]}})",
+                   json.size() > 1 ? "," : "", quote_json(entry.name), tensor_type_name(entry.type),
+                   fmt::join(entry.shape, ","), entry.begin_bytes, entry.end_bytes);
   }
   json += '}';
   const std::size_t over = (kLengthBytes + json.size()) % align_bytes;

@@ -1,5 +1,6 @@
 #include "formats/json/json.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -38,8 +39,13 @@ void append_character(std::string& out, std::string_view bytes, char32_t code, b
 }
 
 void append_quoted(std::string& out, std::string_view text, bool is_ascii) {
+  const auto is_plain = [](char c) { return c >= ' ' && c < 0x7F && c != '"' && c != '\\'; };
   out += '"';
-  while (!text.empty()) {
+  for (;;) {
+    const auto end = std::ranges::find_if_not(text, is_plain);
+    out.append(text.begin(), end);
+    text = {end, text.end()};
+    if (text.empty()) break;
     const Utf8Character character = decode_utf8(text);
     if (character.is_valid) {
       append_character(out, text.substr(0, character.size_bytes), character.code, is_ascii);
@@ -104,9 +110,16 @@ struct Json::Object {
 
   Json& add(std::string_view name) {
     if (const auto found = by_name.find(name); found != by_name.end()) return found->second;
-    const auto added = by_name.try_emplace(std::string(name)).first;
+    return *try_add(std::string(name));
+  }
+
+  Json* try_add(std::string name) {
+    const std::size_t count = by_name.size();
+    // The hint saves the search if the names come in order.
+    const auto added = by_name.try_emplace(by_name.end(), std::move(name));
+    if (by_name.size() == count) return nullptr;
     in_order.push_back(&*added);
-    return added->second;
+    return &added->second;
   }
 };
 
@@ -245,6 +258,11 @@ const Json* Json::find(std::string_view name) const {
 Json& Json::operator[](std::string_view name) {
   if (!is_object()) *this = object();
   return std::get<std::unique_ptr<Object>>(value_)->add(name);
+}
+
+Json* Json::try_add(std::string name) {
+  if (!is_object()) *this = object();
+  return std::get<std::unique_ptr<Object>>(value_)->try_add(std::move(name));
 }
 
 const Json::Members& Json::sorted_items() const noexcept {

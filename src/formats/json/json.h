@@ -107,6 +107,9 @@ class Json {
   /// Returns the member, which is added as null if it is missing. Any other value becomes an empty
   /// object first. The reference is valid as long as the object.
   Json& operator[](std::string_view name);
+  /// Adds a member as null and returns it; null if there is one of that name. Any other value
+  /// becomes an empty object first. The address is valid as long as the object.
+  Json* try_add(std::string name);
   /// Returns the members, sorted by the bytes of their names: for (const auto& [name, value] :
   /// json.sorted_items()).
   const Members& sorted_items() const noexcept;

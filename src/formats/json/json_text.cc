@@ -44,10 +44,9 @@ class Walker {
           ++at_;
           break;
         default:
-          // Outside of brackets, a word or a number ends at a separator; inside, everything up to
-          // the next string or bracket is skipped.
-          at_ = std::min(text_.find_first_of(depth > 0 ? "\"[]{}" : " \t\r\n,:]}", at_ + 1),
-                         text_.size());
+          // Outside of brackets, a word or a number ends at a separator.
+          at_ = depth > 0 ? at_ + 1
+                          : std::min(text_.find_first_of(" \t\r\n,:]}", at_ + 1), text_.size());
       }
     } while (depth > 0 && at_ < text_.size());
     return text_.substr(begin, at_ - begin);

@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <vector>
 
 #include "formats/json/exact_json.h"
+#include "formats/json/plain_json.h"
 
 namespace stoker {
 namespace {
@@ -168,6 +170,7 @@ Result<Json> parse(std::string_view text, std::string_view what, const StrictJso
   if (const std::size_t zero = text.find('\0'); zero != std::string_view::npos) {
     return Status(Code::corrupt, fmt::format("{}: byte {}: not valid JSON", what, zero));
   }
+  if (std::optional<Json> plain = try_parse_json(text, limits)) return *std::move(plain);
   std::size_t taken = 0;
   Builder builder(limits, is_exact, taken);
   const char* const begin = text.data();
@@ -209,17 +212,75 @@ std::string quote_for_message(std::string_view text) {
   return quoted;
 }
 
+namespace {
+
+/// One step of a path: a member, or if that is null an element.
+struct Step {
+  const std::string* name = nullptr;
+  std::size_t index = 0;
+};
+
+/// Finds the way to a part of a value; the last step comes first. Returns false if there is none.
+bool find_steps(const Json& from, const Json* to, std::vector<Step>& steps) {
+  if (&from == to) return true;
+  for (std::size_t i = 0; i < from.elements().size(); ++i) {
+    if (!find_steps(from[i], to, steps)) continue;
+    steps.push_back({.index = i});
+    return true;
+  }
+  for (const auto& [name, member] : from.sorted_items()) {
+    if (!find_steps(member, to, steps)) continue;
+    steps.push_back({.name = &name});
+    return true;
+  }
+  return false;
+}
+
+void append_name(std::string& path, std::string_view name) {
+  if (!path.ends_with(' ')) path += '.';
+  path += name;
+}
+
+}  // namespace
+
+JsonView::JsonView(const Json& value, std::string path)
+    : value_(&value),
+      root_(std::make_shared<const Root>(Root{.value = &value, .path = std::move(path)})) {}
+
+std::string JsonView::path() const {
+  std::string path = root_->path;
+  std::vector<Step> steps;
+  find_steps(*root_->value, above_ == nullptr ? value_ : above_, steps);
+  for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
+    if (step->name != nullptr)
+      append_name(path, *step->name);
+    else
+      fmt::format_to(std::back_inserter(path), "[{}]", step->index);
+  }
+  if (above_ != nullptr) append_name(path, missing_);
+  return path;
+}
+
+JsonView JsonView::part(const Json& value) const {
+  JsonView made = *this;
+  made.value_ = &value;
+  made.above_ = nullptr;
+  return made;
+}
+
 Result<JsonView> JsonView::at_or_null(std::string_view key) const {
   static const Json kNull;
   if (!value_->is_object()) return corrupt("not an object");
-  const Json* const found = value_->find(key);
-  std::string path = fmt::format("{}{}{}", path_, path_.ends_with(' ') ? "" : ".", key);
-  return JsonView(found == nullptr ? kNull : *found, std::move(path));
+  if (const Json* const found = value_->find(key)) return part(*found);
+  JsonView missing = part(kNull);
+  missing.above_ = value_;
+  missing.missing_ = key;
+  return missing;
 }
 
 Result<JsonView> JsonView::at(std::string_view key) const {
   STOKER_ASSIGN(JsonView member, at_or_null(key));
-  if (!value_->contains(key)) return member.corrupt("missing");
+  if (member.above_ != nullptr) return member.corrupt("missing");
   return member;
 }
 
@@ -229,7 +290,7 @@ Result<std::size_t> JsonView::array_size() const {
 }
 
 JsonView JsonView::element(std::size_t index) const {
-  return {(*value_)[index], fmt::format("{}[{}]", path_, index)};
+  return part((*value_)[index]);
 }
 
 Result<std::uint64_t> JsonView::u64(std::uint64_t value_max) const {
@@ -246,7 +307,7 @@ Result<std::string> JsonView::text() const {
 }
 
 Status JsonView::corrupt(std::string_view message) const {
-  return {Code::corrupt, fmt::format("{}: {}", path_, message)};
+  return {Code::corrupt, fmt::format("{}: {}", path(), message)};
 }
 
 }  // namespace stoker

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -34,12 +35,13 @@ bool is_json(std::string_view text);
 std::string quote_for_message(std::string_view text);
 
 /// A value and the path to it ("index.json: shards[3].raw_data"), so that a missing value or a
-/// wrong type is reported with its place. Refers to the document, which must outlive it.
+/// wrong type is reported with its place. Refers to the document, which must outlive it. The path
+/// to a part is found when a message needs it: most documents have no fault and many parts.
 ///
 /// Thread safety: const methods from any thread.
 class JsonView {
  public:
-  JsonView(const Json& value, std::string path) : value_(&value), path_(std::move(path)) {}
+  JsonView(const Json& value, std::string path);
 
   /// Returns a member; `corrupt` if this is not an object or has no such member.
   Result<JsonView> at(std::string_view key) const;
@@ -57,13 +59,23 @@ class JsonView {
   Result<std::string> text() const;
 
   const Json& value() const noexcept { return *value_; }
-  const std::string& path() const noexcept { return path_; }
+  /// Slow: for messages.
+  std::string path() const;
   /// Returns `corrupt` with the message "PATH: message".
   Status corrupt(std::string_view message) const;
 
  private:
+  struct Root {
+    const Json* value = nullptr;
+    std::string path;
+  };
+
+  JsonView part(const Json& value) const;
+
   const Json* value_;
-  std::string path_;
+  std::shared_ptr<const Root> root_;  // the view that this one was derived from
+  const Json* above_ = nullptr;       // of a member that is missing: the object
+  std::string missing_ = {};          // and the name
 };
 
 }  // namespace stoker

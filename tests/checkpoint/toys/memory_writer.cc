@@ -40,8 +40,7 @@ std::string MemoryWriter::staging_name(std::uint64_t step, std::uint64_t number)
 Status MemoryWriter::commit(const StepCommit& commit, CommitStage& stage) const {
   stage = CommitStage::staged;
   const std::string name = step_name(commit.manifest.step);
-  STOKER_TRY(store_.bucket().put(data_key(commit.staging, kManifestName),
-                                 format_checkpoint_manifest(commit.manifest)));
+  STOKER_TRY(store_.bucket().put(data_key(commit.staging, kManifestName), commit.manifest_text));
   bool is_sent = false;
   const Status added = store_.log().append_as(
       token_, {"commit", name, std::to_string(commit.manifest.generation), commit.staging},

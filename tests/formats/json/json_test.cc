@@ -228,6 +228,14 @@ TEST(JsonTest, members_keep_their_order_and_are_found_by_name) {
   EXPECT_EQ(names, "abc");
 }
 
+TEST(JsonTest, a_member_is_added_only_once) {
+  Json json;
+  *json.try_add("b") = 1;
+  *json.try_add("a") = 2;
+  EXPECT_EQ(json.try_add("b"), nullptr);
+  EXPECT_EQ(json.dump(), R"({"b":1,"a":2})");
+}
+
 TEST(JsonTest, what_was_moved_from_is_null) {
   Json json = {{"inner", {{"a", 1}}}};
   json = std::move(json["inner"]);

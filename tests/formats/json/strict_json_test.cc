@@ -99,6 +99,10 @@ TEST(StrictJsonTest, a_view_names_the_path_to_what_is_wrong) {
   EXPECT_EQ(inner.at("t")->at("x").status().message(), "d: a[0].t: not an object");
   EXPECT_EQ(inner.array_size().status().message(), "d: a[0]: not an array");
   EXPECT_EQ(inner.at("f")->text().status().message(), "d: a[0].f: not a string");
+  EXPECT_EQ(inner.at_or_null("missing")->text().status().message(),
+            "d: a[0].missing: not a string");
+  EXPECT_EQ(inner.path(), "d: a[0]");
+  EXPECT_EQ(JsonView(inner.value(), "here").at("t")->path(), "here.t");
 }
 
 TEST(StrictJsonTest, messages_quote_only_printable_ascii_of_bounded_length) {

@@ -1,0 +1,73 @@
+#include "host_memory.h"
+
+#include <cstdint>
+
+namespace nb = nanobind;
+
+namespace stoker::python {
+namespace {
+
+/// A name that Python looks up fast. Never freed.
+class Name {
+ public:
+  explicit Name(const char* text) : text_(PyUnicode_InternFromString(text)) {}
+
+  // Both return null after a failure.
+  nb::object of(nb::handle object) const {
+    return nb::steal(PyObject_GetAttr(object.ptr(), text_));
+  }
+  nb::object call(nb::handle object) const {
+    return nb::steal(PyObject_CallMethodNoArgs(object.ptr(), text_));
+  }
+  std::uint64_t number(nb::handle object) const {
+    const nb::object value = call(object);
+    return value.is_valid() ? PyLong_AsUnsignedLongLong(value.ptr()) : 0;
+  }
+
+ private:
+  PyObject* text_;
+};
+
+struct Names {
+  Name is_cpu{"is_cpu"}, layout{"layout"}, is_nested{"is_nested"}, is_quantized{"is_quantized"};
+  Name is_contiguous{"is_contiguous"}, is_conj{"is_conj"}, is_neg{"is_neg"};
+  Name untyped_storage{"untyped_storage"}, nbytes{"nbytes"}, storage_offset{"storage_offset"};
+  Name numel{"numel"}, element_size{"element_size"};
+  Name dtype{"dtype"}, shape{"shape"}, data_ptr{"data_ptr"};
+};
+
+/// Returns null, possibly with a Python error, for a tensor that is not as described in the header.
+nb::object find_memory(nb::handle tensor, nb::handle strided) {
+  static const Names& names = *new Names();
+  const bool is_simple =
+      names.is_cpu.of(tensor).is(Py_True) && names.layout.of(tensor).is(strided) &&
+      names.is_nested.of(tensor).is(Py_False) && names.is_quantized.of(tensor).is(Py_False) &&
+      names.is_contiguous.call(tensor).is(Py_True) && names.is_conj.call(tensor).is(Py_False) &&
+      names.is_neg.call(tensor).is(Py_False);
+  if (!is_simple) return {};
+  const nb::object storage = names.untyped_storage.call(tensor);
+  if (!storage.is_valid()) return {};
+  const std::uint64_t count = names.numel.number(tensor);
+  const std::uint64_t end = names.storage_offset.number(tensor) + count;
+  const std::uint64_t end_bytes = end * names.element_size.number(tensor);
+  // It may have been resized, as FSDP does.
+  if (names.nbytes.number(storage) < end_bytes && count > 0) return {};
+  const nb::object dtype = names.dtype.of(tensor);
+  const nb::object size = names.shape.of(tensor);  // a torch.Size, which is derived from tuple
+  const nb::object address = names.data_ptr.call(tensor);
+  if (PyErr_Occurred() != nullptr) return {};
+  const nb::object shape = nb::steal(PyTuple_GetSlice(size.ptr(), 0, PyTuple_Size(size.ptr())));
+  if (!shape.is_valid()) return {};
+  return nb::make_tuple(dtype, shape, address, storage);
+}
+
+}  // namespace
+
+nb::object host_memory(nb::handle tensor, nb::handle strided) {
+  nb::object found = find_memory(tensor, strided);
+  if (found.is_valid()) return found;
+  PyErr_Clear();
+  return nb::none();
+}
+
+}  // namespace stoker::python

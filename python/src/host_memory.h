@@ -1,0 +1,13 @@
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+namespace stoker::python {
+
+/// Returns the memory of a torch tensor that has all its elements in host memory, without gaps:
+/// dtype, shape, address of the first element, and the storage, which keeps the memory alive. None
+/// for any other tensor. `strided` is torch.strided. Everything is read while this thread has the
+/// GIL, so that it is from one moment even if another thread replaces the tensor's data.
+nanobind::object host_memory(nanobind::handle tensor, nanobind::handle strided);
+
+}  // namespace stoker::python
