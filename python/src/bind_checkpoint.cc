@@ -211,11 +211,12 @@ void bind_pending(nb::module_& module) {
 void bind_checkpoint(nb::module_& module) {
   bind_settings(module);
   bind_pending(module);
-  module.def("host_memory", &host_memory, "tensor"_a, "strided"_a,
-             nb::sig("def host_memory(tensor: Any, strided: Any) -> "
-                     "tuple[Any, tuple[int, ...], int, Any] | None"),
-             "Returns dtype, shape, address and storage of a torch tensor that is in host memory "
-             "without gaps; None for any other.");
+  module.def(
+      "host_memory", &host_memory, "tensor"_a, "strided"_a, "types"_a,
+      nb::sig("def host_memory(tensor: Any, strided: Any, types: dict[Any, str]) -> "
+              "tuple[Any, ...] | None"),
+      "Returns the items of a Memory for a torch tensor that is in host memory without gaps; "
+      "None for any other. Types: names in safetensors by dtype.");
   nb::class_<Checkpointer>(module, "Checkpointer", "Use stoker.Checkpointer.")
       .def(nb::new_(&make_checkpointer), "directory"_a, "settings"_a)
       .def("save", &save, "step"_a, "tensors"_a, "texts"_a, "reference"_a, "begun"_a,

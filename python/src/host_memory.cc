@@ -29,7 +29,7 @@ class Name {
 };
 
 struct Names {
-  Name is_cpu{"is_cpu"}, layout{"layout"}, is_nested{"is_nested"}, is_quantized{"is_quantized"};
+  Name is_cpu{"is_cpu"}, layout{"layout"}, is_nested{"is_nested"};
   Name is_contiguous{"is_contiguous"}, is_conj{"is_conj"}, is_neg{"is_neg"};
   Name untyped_storage{"untyped_storage"}, nbytes{"nbytes"}, storage_offset{"storage_offset"};
   Name numel{"numel"}, element_size{"element_size"};
@@ -37,13 +37,12 @@ struct Names {
 };
 
 /// Returns null, possibly with a Python error, for a tensor that is not as described in the header.
-nb::object find_memory(nb::handle tensor, nb::handle strided) {
+nb::object find_memory(nb::handle tensor, nb::handle strided, const nb::dict& types) {
   static const Names& names = *new Names();
   const bool is_simple =
       names.is_cpu.of(tensor).is(Py_True) && names.layout.of(tensor).is(strided) &&
-      names.is_nested.of(tensor).is(Py_False) && names.is_quantized.of(tensor).is(Py_False) &&
-      names.is_contiguous.call(tensor).is(Py_True) && names.is_conj.call(tensor).is(Py_False) &&
-      names.is_neg.call(tensor).is(Py_False);
+      names.is_nested.of(tensor).is(Py_False) && names.is_contiguous.call(tensor).is(Py_True) &&
+      names.is_conj.call(tensor).is(Py_False) && names.is_neg.call(tensor).is(Py_False);
   if (!is_simple) return {};
   const nb::object storage = names.untyped_storage.call(tensor);
   if (!storage.is_valid()) return {};
@@ -53,18 +52,22 @@ nb::object find_memory(nb::handle tensor, nb::handle strided) {
   // It may have been resized, as FSDP does.
   if (names.nbytes.number(storage) < end_bytes && count > 0) return {};
   const nb::object dtype = names.dtype.of(tensor);
+  if (!dtype.is_valid()) return {};
+  const nb::handle type = PyDict_GetItemWithError(types.ptr(), dtype.ptr());  // none if quantized
+  if (!type.is_valid()) return {};
   const nb::object size = names.shape.of(tensor);  // a torch.Size, which is derived from tuple
   const nb::object address = names.data_ptr.call(tensor);
   if (PyErr_Occurred() != nullptr) return {};
   const nb::object shape = nb::steal(PyTuple_GetSlice(size.ptr(), 0, PyTuple_Size(size.ptr())));
   if (!shape.is_valid()) return {};
-  return nb::make_tuple(dtype, shape, address, storage);
+  const nb::object none = nb::none();
+  return nb::make_tuple(type, shape, none, address, none, storage, none);
 }
 
 }  // namespace
 
-nb::object host_memory(nb::handle tensor, nb::handle strided) {
-  nb::object found = find_memory(tensor, strided);
+nb::object host_memory(nb::handle tensor, nb::handle strided, const nb::dict& types) {
+  nb::object found = find_memory(tensor, strided, types);
   if (found.is_valid()) return found;
   PyErr_Clear();
   return nb::none();

@@ -980,9 +980,9 @@ class PendingSave:
     def set_reported(self) -> None:
         """Marks the error as reported: the checkpointer does not raise it again."""
 
-def host_memory(tensor: Any, strided: Any) -> tuple[Any, tuple[int, ...], int, Any] | None:
+def host_memory(tensor: Any, strided: Any, types: dict[Any, str]) -> tuple[Any, ...] | None:
     """
-    Returns dtype, shape, address and storage of a torch tensor that is in host memory without gaps; None for any other.
+    Returns the items of a Memory for a torch tensor that is in host memory without gaps; None for any other. Types: names in safetensors by dtype.
     """
 
 class Checkpointer:

@@ -112,7 +112,7 @@ def far(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         copy(array, staging)
 
     monkeypatch.setattr(memory_module, "_is_on_host", lambda tensor: False)
-    monkeypatch.setattr("stoker._native.host_memory", lambda tensor, strided: None)
+    monkeypatch.setattr("stoker._native.host_memory", lambda *_: None)
     monkeypatch.setattr("stoker._checkpoint.targets.copy_into", copy_into)
     return filled
 

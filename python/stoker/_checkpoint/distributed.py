@@ -21,17 +21,13 @@ def is_dtensor(value: Any) -> bool:
 
 def is_distributed(value: Any) -> bool:
     """Whether it is a tensor of which other ranks may have other parts."""
-    return is_dtensor(value) or is_placed(value)
+    return is_dtensor(value) or (is_tensor(value) and is_placed(value))
 
 
-def is_placed(value: Any) -> bool:
-    """Whether it is a tensor that says where in a larger one it belongs."""
+def is_placed(tensor: Any) -> bool:
+    """Whether a tensor says where in a larger one it belongs."""
     # Nearly every tensor lacks the first: no generator is made for it.
-    return (
-        is_tensor(value)
-        and hasattr(value, _PLACE[0])
-        and all(hasattr(value, name) for name in _PLACE)
-    )
+    return hasattr(tensor, _PLACE[0]) and all(hasattr(tensor, name) for name in _PLACE)
 
 
 def part_on_this_rank(value: Any) -> Any:

@@ -25,7 +25,7 @@ from stoker._checkpoint.flattened import (
     is_flattenable,
 )
 from stoker._checkpoint.kinds import CONTAINERS, family_of, item_at, kind_of
-from stoker._checkpoint.memory import UnsupportedValueError, is_plain
+from stoker._checkpoint.memory import Memory, UnsupportedValueError, quick_memory
 from stoker._checkpoint.misfits import Misfits
 from stoker._checkpoint.modules import is_parts
 from stoker._checkpoint.nodes import TensorNode, decode_tree
@@ -140,8 +140,9 @@ class TreeFit:
         self._misfits.raise_all()
 
     def _check(self, saved: Any, have: Any, path: str, strict: bool) -> None:
-        if isinstance(saved, TensorNode) and is_plain(have) and not is_placed(have):
-            self._check_array(saved, have, path)  # most values: first, because there may be many
+        memory = quick_memory(have) if isinstance(saved, TensorNode) else None
+        if memory is not None and not is_placed(have):
+            self._check_array(saved, have, path, memory)  # first: there may be many
         elif isinstance(saved, (Differs, Unresolved)):
             self._check_new(saved, path)
         elif isinstance(have, PerRank):
@@ -163,7 +164,7 @@ class TreeFit:
         elif is_flattenable(have):
             self._check_flattened(saved, have, path)
         elif isinstance(have, np.ndarray) or is_tensor(have):
-            self._check_array(saved, have, path)
+            self._check_array(saved, have, path, None)
         elif isinstance(have, CONTAINERS):
             if family_of(have) is not family_of(saved):
                 raise Misfit(f"{path}: {kind_of(have)}, but {kind_of(saved)} in {self._source}")
@@ -174,10 +175,10 @@ class TreeFit:
         else:
             self._check_new(saved, path)
 
-    def _check_array(self, saved: Any, have: Any, path: str) -> None:
+    def _check_array(self, saved: Any, have: Any, path: str, memory: Memory | None) -> None:
         if not isinstance(saved, TensorNode) or not saved.is_array:
             raise Misfit(f"{path}: an array, but {kind_of(saved)} in {self._source}")
-        self._tensors.fill(saved, have, path)
+        self._tensors.fill(saved, have, path, memory)
 
     def _check_items(self, saved: Any, have: Any, path: str, strict: bool) -> None:
         members = members_of(have)

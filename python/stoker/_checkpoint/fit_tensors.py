@@ -88,9 +88,10 @@ class TensorFit:
         except (UnsupportedValueError, ImportError):
             return None, shape
 
-    def _memory(self, have: Any, path: str) -> Memory:
+    def _memory(self, have: Any, path: str, memory: Memory | None = None) -> Memory:
         try:
-            memory = memory_of(have)
+            if memory is None:
+                memory = memory_of(have)
             assert memory is not None
             check_writable(memory, have)
         except UnsupportedValueError as error:
@@ -106,10 +107,13 @@ class TensorFit:
         self.fills_arrays = self.fills_arrays or not (is_staged or is_own)
         self._targets.add(Place(path, node.name, box, array, memory, is_staged))
 
-    def fill(self, node: TensorNode, have: Any, path: str) -> None:
-        """Reads into an existing array or tensor. Misfit if its type or shape differs."""
+    def fill(self, node: TensorNode, have: Any, path: str, memory: Memory | None = None) -> None:
+        """Reads into an existing array or tensor. Misfit if its type or shape differs.
+
+        ``memory``: its memory, if known.
+        """
         kind, shape = self._find(node, path)
-        memory = self._memory(have, path)
+        memory = self._memory(have, path, memory)
         if (memory.type, memory.shape, memory.element) != (kind, shape, node.element):
             stored = describe(kind, shape, node.element)
             advice = PART_ADVICE if memory.shape != shape else _TYPE_ADVICE

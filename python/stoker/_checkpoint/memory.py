@@ -188,33 +188,43 @@ def _is_on_host(tensor: Any) -> bool:
     return bool(tensor.device.type == "cpu")
 
 
-def is_plain(value: Any) -> bool:
-    """Whether it is an array or a tensor of no class derived from these."""
-    kind = type(value)
-    if kind is np.ndarray:
-        return True
-    torch = sys.modules.get("torch")
-    return torch is not None and (
-        kind is torch.Tensor
-        or kind is torch.nn.Parameter
-        or kind is getattr(torch.nn, "Buffer", None)
-    )
+@functools.cache
+def _plain_kinds() -> tuple[type, ...]:
+    torch = sys.modules["torch"]
+    buffer = getattr(torch.nn, "Buffer", None)  # missing in older versions of torch
+    return (torch.Tensor, torch.nn.Parameter, *(() if buffer is None else (buffer,)))
 
 
 @functools.cache
-def _torch_type(dtype: Any) -> str | None:
-    return _TYPES.get(str(dtype).removeprefix("torch."))
+def _torch_types() -> dict[Any, str]:
+    torch = sys.modules["torch"]
+    return {getattr(torch, name): kind for name, kind in _TYPES.items() if hasattr(torch, name)}
+
+
+def quick_memory(value: Any) -> Memory | None:
+    """Returns the memory of most arrays and tensors in one native call.
+
+    None for those that take a closer look, and for anything else: ``memory_of`` then says why a
+    value cannot be saved.
+    """
+    if type(value) is np.ndarray:
+        try:
+            memory = memory_of_array(value)
+        except UnsupportedValueError:
+            return None
+        return memory if memory.element is None else None
+    torch = sys.modules.get("torch")
+    if torch is None or type(value) not in _plain_kinds():
+        return None
+    found = _native.host_memory(value, torch.strided, _torch_types())
+    return None if found is None else Memory._make(found)
 
 
 def memory_of_tensor(tensor: Any) -> Memory:
     """Returns the memory of a torch tensor on any device that has memory."""
     torch = sys.modules["torch"]  # already loaded: there is a tensor
-    if not is_plain(tensor):
+    if type(tensor) not in _plain_kinds():
         raise UnsupportedValueError("a subclass of torch.Tensor")
-    found = _native.host_memory(tensor, torch.strided)
-    if found is not None and (tensor_type := _torch_type(found[0])) is not None:
-        _, shape, address, storage = found
-        return Memory(tensor_type, shape, None, address, None, storage)
     if tensor.is_quantized:
         raise UnsupportedValueError("a quantized tensor: give .int_repr() of it, scale and offset")
     if tensor.is_nested:
@@ -236,7 +246,7 @@ def _memory_of_strided(tensor: Any) -> Memory:
     size = tensor.element_size()
     shape, element = tuple(tensor.shape), None
     strides = tuple(size * step for step in tensor.stride())
-    tensor_type = _torch_type(tensor.dtype)
+    tensor_type = _TYPES.get(name)
     if name == "complex128":
         tensor_type, element = "F64", _COMPLEX128
         shape, strides = (*shape, 2), (*strides, 8)

@@ -27,8 +27,8 @@ from stoker._checkpoint.memory import (
     Memory,
     UnsupportedValueError,
     array_layout,
-    is_plain,
     memory_of,
+    quick_memory,
 )
 from stoker._checkpoint.modules import bare_state, is_parts, merged_state
 from stoker._checkpoint.nodes import decode_node
@@ -234,21 +234,17 @@ class TreeEncoder:
         There may be many tensors: for most of them nothing else is looked at, and no path is made.
         """
         name = f"{name}.{_name_of(key)}"
-        if depth + _TAG_DEPTH_MAX <= _DEPTH_MAX and is_plain(item) and not is_placed(item):
-            try:
-                return self._tensor_node(item, name)
-            except UnsupportedValueError:
-                pass  # the error is raised below, with the path
+        if self._arrays and depth + _TAG_DEPTH_MAX <= _DEPTH_MAX:
+            memory = quick_memory(item)
+            if memory is not None and not is_placed(item):
+                return self._stored(item, memory, name)
         return self.node(item, f"{path}[{key!r}]", name, depth)
 
     def _tensor(self, value: Any, path: str, name: str) -> Any:
-        try:
-            return self._tensor_node(value, name)
-        except UnsupportedValueError as error:
-            raise refusal(value, path, str(error)) from None
+        return self._stored(value, self._memory(value, path), name)
 
-    def _tensor_node(self, value: Any, name: str) -> Any:
-        memory = self._memory(value)
+    def _stored(self, value: Any, memory: Memory, name: str) -> Any:
+        """Returns the node of an array or a tensor, which is collected unless it is known."""
         # Some devices have no addresses, and an empty tensor has no memory.
         has_place = memory.address != 0 and 0 not in memory.shape
         if has_place and memory.address in self._others:
@@ -260,10 +256,7 @@ class TreeEncoder:
         return _leaf(value, stored, memory)
 
     def _slice(self, value: Slice, path: str, name: str) -> Any:
-        try:
-            memory = self._memory(value.array)
-        except UnsupportedValueError as error:
-            raise refusal(value.array, path, str(error)) from None
+        memory = self._memory(value.array, path)
         if value.is_empty:
             return {"!slice": _leaf(value.array, checked_text(name, path), memory)}
         place = value.place(memory)
@@ -285,13 +278,16 @@ class TreeEncoder:
             | node
         }
 
-    def _memory(self, value: Any) -> Memory:
-        if not self._arrays:
-            raise UnsupportedValueError("no arrays here: save them in a tree")
-        memory = memory_of(value)
+    def _memory(self, value: Any, path: str) -> Memory:
+        try:
+            if not self._arrays:
+                raise UnsupportedValueError("no arrays here: save them in a tree")
+            memory = memory_of(value)
+            if memory is not None and memory.element is not None:
+                array_layout(memory.type, memory.shape, memory.element)  # checks as a restore does
+        except UnsupportedValueError as error:
+            raise refusal(value, path, str(error)) from None
         assert memory is not None
-        if memory.element is not None:
-            array_layout(memory.type, memory.shape, memory.element)  # checks as a restore does
         return memory
 
     def _add(self, memory: Memory, name: str) -> str:
@@ -329,7 +325,7 @@ def _key_nodes(value: Any, keys: list[Any], path: str, depth: int) -> list[Any]:
 
 
 def _leaf(value: Any, stored: str, memory: Memory) -> Any:
-    tag = "!torch" if is_tensor(value) else "!tensor"
+    tag = "!tensor" if isinstance(value, np.ndarray) else "!torch"
     if memory.element is None:
         return {tag: stored}
     return {tag if tag == "!torch" else "!array": [stored, memory.element]}
