@@ -203,6 +203,7 @@ interop: build-tests
 gpu-bundle: apt-build $(VENV)
 	@PYTHON=$(VENV_PYTHON) tools/make_gpu_bundle.sh build/gpu-bundle
 
+gpu: export CMAKE_CXX_COMPILER_LAUNCHER =
 gpu:
 	@tools/run_gpu.sh build/gpu-bundle $(PYTHON)
 
