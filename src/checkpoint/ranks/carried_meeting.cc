@@ -28,7 +28,7 @@ nanoseconds pause_max_of(std::uint32_t world_size) {
 struct SessionWelcome {
   std::string session;
   std::string doing;  // the purpose and the directory
-  RankClaim leader;
+  RankClaim leader = {};
 
   std::string format() const {
     return message_text({{"session", session}, {"doing", doing}, {"leader", leader.format(0)}});

@@ -46,8 +46,8 @@ class CarriedPlace final : public MessagePlace {
  private:
   /// The names under which a message is stored, and its text.
   struct Found {
-    std::vector<std::string> stored;
-    std::string text;
+    std::vector<std::string> stored = {};
+    std::string text = {};
     bool is_there = false;
   };
 
