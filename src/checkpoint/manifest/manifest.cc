@@ -111,8 +111,9 @@ template <typename Entry>
 bool take_entry(const Json& element, Result<Entry> (*parse)(const JsonView&),
                 std::vector<Entry>& entries) {
   Result<Entry> parsed = parse(JsonView(element, ""));
-  if (parsed.ok()) entries.push_back(*std::move(parsed));
-  return parsed.ok();
+  if (!parsed.ok()) return false;
+  entries.push_back(*std::move(parsed));
+  return true;
 }
 
 /// Parses a manifest or a part manifest, and checks its checksum and head. Its tensors and copies
