@@ -122,7 +122,31 @@ for _ in range(3):
 for one, other in zip(model.parameters(), empty.parameters(), strict=True):
     assert torch.equal(one.to_local(), other.to_local())
 
-saver.save(10, state={"w": wanted})
+# A parameter without elements, and its optimizer.
+class Hollow(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.full, self.empty = (torch.nn.Parameter(torch.ones(n, 4)) for n in (3, 0))
+
+
+def hollow():
+    module = fully_shard(Hollow(), mesh=mesh)
+    return module, torch.optim.AdamW(module.parameters())
+
+
+model, optimizer = hollow()
+for parameter in model.parameters():
+    parameter.grad = torch.ones_like(parameter)
+optimizer.step()
+saver.save(11, model=model, optimizer=optimizer).wait()
+for into, its in ((model, optimizer), hollow()):
+    assert saver.restore(11, model=into, optimizer=its) == 11
+    assert its.state[into.empty]["exp_avg"].shape == (0, 4)
+    averages = [one.state[m.full]["exp_avg"] for one, m in ((its, into), (optimizer, model))]
+    assert torch.equal(*(average.to_local() for average in averages))
+assert saver.restore(11, model=None, optimizer=None).trees["model"]["empty"].shape == (0, 4)
+
+saver.save(12, state={"w": wanted})
 dist.destroy_process_group()  # before close()
 saver.close()
 print("all is well")
@@ -156,5 +180,5 @@ def test_what_torch_distributes_is_saved_once_and_restored(tmp_path: Path) -> No
     placed = stoker.load(run / "step-000000000005")["state.w"][...]
     assert placed.reshape(-1).tolist() == list(range(12))
     with stoker.Checkpointer(run, rank=0, world_size=1) as saver:
-        assert saver.steps() == [1, 2, 3, 5, 7, 9, 10]
+        assert saver.steps() == [1, 2, 3, 5, 7, 9, 11, 12]
     assert sorted(stoker.load(run / "step-000000000007")) == ["model.1.bias", "model.1.weight"]

@@ -137,7 +137,7 @@ class Checkpointer(Listing):
         self._due = DueTime(self._ranks, partial(open_board, found, self._ranks, "due", place))
         self._writer = Writer(whole, settings, self._ranks, self._meetings)
         super().__init__(whole, self._writer.in_flight, _kill_at)
-        weakref.finalize(self, self._meetings.close)  # at exit they run in reverse order
+        weakref.finalize(self, self._meetings.end)  # they run in reverse order
         self._end = weakref.finalize(self, self._writer.close_at_end, self._close_timeout)
         end_with_worker(self._end)
         weakref.finalize(self, self._due.close)

@@ -54,6 +54,8 @@ def _part_of_dtensor(value: Any) -> Any:
     local = value.detach().to_local()
     if hasattr(local, "wait"):  # the result of a collective in progress
         local = local.wait()
+    if 0 in value.shape:  # no rank would store a slice of it
+        return local.new_empty(tuple(value.shape))
     if all(placement.is_replicate() for placement in placements):
         return local
     if value.device_mesh.get_coordinate() is None:  # this rank has nothing of it
@@ -69,6 +71,8 @@ def _part_of_dtensor(value: Any) -> Any:
 
 def _part_of_placed(value: Any) -> Any:
     local = value.detach().as_subclass(sys.modules["torch"].Tensor)
+    if 0 in value.global_shape:
+        return local.new_empty(tuple(value.global_shape))
     for dimension, (begin, size) in enumerate(
         zip(value.local_offsets, value.local_sizes, strict=True)
     ):

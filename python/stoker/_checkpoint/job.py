@@ -181,6 +181,12 @@ class Meetings:
             if self._carrier is not None:
                 self._carrier.close()
 
+    def end(self) -> None:
+        """``close``, but sessions that still wait for messages get none: the program ends."""
+        self.close()
+        if os.getpid() == self._process and self._carrier is not None:
+            self._carrier.end()
+
     def _usable_carrier(self, timeout: float) -> StoreCarrier | None:
         """Returns the carrier of messages; None if this kind of store cannot carry them."""
         is_new = self._carrier is None

@@ -67,6 +67,15 @@ class StoreCarrier:
         if self._thread is not threading.current_thread():
             self._thread.join(_JOIN_SECONDS)
 
+    def end(self) -> None:
+        """Ends the thread after ``close``, and fails what still waits for messages.
+
+        A thread that is in a call of torch when the interpreter ends would abort the process.
+        """
+        self.native.fail("the program has ended, or dropped its Checkpointer")
+        if self._thread is not threading.current_thread():
+            self._thread.join(_JOIN_SECONDS)
+
 
 def _carry(
     store: Any, carrier: _native.MessageCarrier, probed: concurrent.futures.Future[str]
