@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <deque>
 #include <limits>
 #include <optional>
 
@@ -90,12 +91,13 @@ Status parse_numbers(const JsonView& root, CheckpointManifest& manifest) {
   return {};
 }
 
-Status parse_trees(const JsonView& root, std::string_view text, CheckpointManifest& manifest) {
+Status parse_trees(const JsonView& root, std::string_view text, std::size_t tree_count,
+                   CheckpointManifest& manifest) {
   const auto members = json_member_texts(text);
   manifest.extra_json = member_text(members, "extra");
   manifest.cursor_json = member_text(members, "cursor");
   STOKER_ASSIGN(const JsonView state, root.at("state"));
-  STOKER_ASSIGN(const std::size_t tree_count, state.array_size());
+  STOKER_TRY(state.array_size().status());
   if (tree_count != 0 && tree_count != manifest.world_size) {
     return state.corrupt(fmt::format("{} trees for {} ranks", tree_count, manifest.world_size));
   }
@@ -106,30 +108,46 @@ Status parse_trees(const JsonView& root, std::string_view text, CheckpointManife
   return {};
 }
 
+/// What is read one by one from a document, and is then absent from it.
+struct Entries {
+  std::vector<CheckpointTensor> tensors;
+  std::vector<TensorCopy> copies;
+  std::deque<Json> trees;            ///< Those that are different.
+  std::vector<const Json*> tree_of;  ///< The tree of each rank.
+};
+
 /// Appends what `parse` makes of an element. Returns false if it fails.
 template <typename Entry>
-bool take_entry(const Json& element, Result<Entry> (*parse)(const JsonView&),
+bool take_entry(const Json* element, Result<Entry> (*parse)(const JsonView&),
                 std::vector<Entry>& entries) {
-  Result<Entry> parsed = parse(JsonView(element, ""));
+  if (element == nullptr) {
+    entries.push_back(Entry(entries.back()));
+    return true;
+  }
+  Result<Entry> parsed = parse(JsonView(*element, ""));
   if (parsed.ok()) entries.push_back(*std::move(parsed));
   return parsed.ok();
 }
 
-/// Parses a manifest or a part manifest, and checks its checksum and head. Its tensors and copies
-/// are usually parsed one by one, and are absent from the result; if anything is wrong, they are
-/// all in it, so that messages have their places.
+/// Parses a manifest or a part manifest, and checks its checksum and head. Tensors, copies and the
+/// trees of a manifest are usually read one by one; if anything is wrong with them, all of them are
+/// in the result, so that messages have their places.
 Result<Json> parse_document(std::string_view text, std::string_view what, std::string_view format,
-                            std::vector<CheckpointTensor>& tensors,
-                            std::vector<TensorCopy>& copies) {
+                            Entries& entries) {
   STOKER_TRY(check_json_seal(text, what));
-  std::optional<Json> document = try_parse_json(
-      text, kLimits,
-      {{"tensors",
-        [&](const Json& one) { return take_entry(one, internal::parse_tensor, tensors); }},
-       {"copies", [&](const Json& one) { return take_entry(one, internal::parse_copy, copies); }}});
+  ElementTakers takers = {
+      {"tensors",
+       [&](Json* one) { return take_entry(one, internal::parse_tensor, entries.tensors); }},
+      {"copies", [&](Json* one) { return take_entry(one, internal::parse_copy, entries.copies); }}};
+  if (format == internal::kManifestFormat)
+    takers["state"] = [&](Json* tree) {
+      if (tree != nullptr) entries.trees.push_back(std::move(*tree));
+      entries.tree_of.push_back(&entries.trees.back());
+      return true;
+    };
+  std::optional<Json> document = try_parse_json(text, kLimits, takers);
   if (!document) {
-    tensors.clear();
-    copies.clear();
+    entries = {};
     STOKER_ASSIGN(document, parse_strict_json(text, what, kLimits));
   }
   STOKER_TRY(check_head(JsonView(*document, std::string(what)), format));
@@ -145,24 +163,30 @@ Status check_state_json(std::string_view text, std::string_view what) {
 }
 
 Result<CheckpointManifest> parse_checkpoint_manifest(std::string_view text, std::string_view what) {
-  CheckpointManifest manifest;
-  std::vector<TensorCopy> none;  // a member "copies" of a manifest is ignored
+  Entries entries;
   STOKER_ASSIGN(const Json document,
-                parse_document(text, what, internal::kManifestFormat, manifest.tensors, none));
+                parse_document(text, what, internal::kManifestFormat, entries));
   const JsonView root(document, std::string(what));
+  if (const Json* const state = document.find("state"))
+    for (const Json& tree : state->elements()) entries.tree_of.push_back(&tree);
+  CheckpointManifest manifest;
+  manifest.tensors = std::move(entries.tensors);
   STOKER_TRY(parse_numbers(root, manifest));
   STOKER_TRY(internal::parse_manifest_entries(root, manifest.files, manifest.tensors));
   STOKER_TRY(internal::check_manifest_entries(manifest.files, manifest.tensors, what));
-  STOKER_TRY(parse_trees(root, text, manifest));
-  STOKER_TRY(internal::check_references(root, manifest.tensors, manifest.world_size));
+  STOKER_TRY(parse_trees(root, text, entries.tree_of.size(), manifest));
+  STOKER_TRY(
+      internal::check_references(root, entries.tree_of, manifest.tensors, manifest.world_size));
   return manifest;
 }
 
 Result<CheckpointPart> parse_checkpoint_part(std::string_view text, std::string_view what) {
-  CheckpointPart part;
-  STOKER_ASSIGN(const Json document,
-                parse_document(text, what, internal::kPartFormat, part.tensors, part.copies));
+  Entries entries;
+  STOKER_ASSIGN(const Json document, parse_document(text, what, internal::kPartFormat, entries));
   const JsonView root(document, std::string(what));
+  CheckpointPart part;
+  part.tensors = std::move(entries.tensors);
+  part.copies = std::move(entries.copies);
   STOKER_ASSIGN(const std::uint64_t rank, number_at(root, "rank", kU32Max));
   part.rank = static_cast<std::uint32_t>(rank);
   STOKER_TRY(internal::parse_manifest_entries(root, part.files, part.tensors));

@@ -90,13 +90,25 @@ class PlainReader {
   }
 
   /// Reads an array in the document itself, and gives its elements away.
-  bool take_array(Json& out, const std::function<bool(const Json&)>& taker) {
+  bool take_array(Json& out, const ElementTaker& taker) {
     constexpr std::size_t kDepth = 2;
     if (++value_count_ > limits_.value_count_max || kDepth > limits_.depth_max) return false;
     out = Json::array();
+    std::string_view before;  // the text of an array or object, which shows its end
+    std::size_t before_count = 0;
     return read_elements([&] {
+      if (!before.empty() && std::string_view(at_, end_).starts_with(before)) {
+        at_ += before.size();
+        value_count_ += before_count;
+        return value_count_ <= limits_.value_count_max && taker(nullptr);
+      }
+      const char* const begin = at_;
+      const std::size_t count = value_count_;
       Json element;
-      return read_value(element, kDepth) && taker(element);
+      if (!read_value(element, kDepth)) return false;
+      before = element.is_structured() ? std::string_view(begin, at_) : std::string_view();
+      before_count = value_count_ - count;
+      return taker(&element);
     });
   }
 

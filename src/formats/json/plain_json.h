@@ -10,14 +10,15 @@
 
 namespace stoker {
 
-/// By the name of a member of the document: gets the elements of that member one by one, and
-/// returns false to decline the text.
-using ElementTakers = std::map<std::string, std::function<bool(const Json&)>, std::less<>>;
+/// Gets the elements of an array one by one, and may move them; null for one that is written as
+/// the one before, as the trees of ranks often are. Returns false to decline the text.
+using ElementTaker = std::function<bool(Json*)>;
+/// By the name of a member of the document.
+using ElementTakers = std::map<std::string, ElementTaker, std::less<>>;
 
 /// Parses most valid texts, several times as fast as the library behind parse_strict_json().
 /// Returns nothing for every text that parse_strict_json() refuses, and for some that it accepts,
-/// such as
-/// "\u00e9": it then decides, and says what is wrong. Recursive, up to `limits.depth_max`.
+/// such as "\u00e9": it then decides, and says what is wrong. Recursive, up to `limits.depth_max`.
 ///
 /// A member that has a taker, and is an array, is empty in the result: a long array need not be in
 /// memory as a whole. If the text is declined, takers may have got some elements.

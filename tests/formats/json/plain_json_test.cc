@@ -108,20 +108,26 @@ TEST(PlainJsonTest, whatever_is_wrong_or_rare_is_left_to_the_strict_parser) {
 
 TEST(PlainJsonTest, elements_are_given_away_one_by_one) {
   std::string taken;
-  const ElementTakers takers = {{"a", [&](const Json& element) {
-                                   taken += element.dump();
-                                   return element.dump() != "9";
+  const ElementTakers takers = {{"a", [&](const Json* element) {
+                                   const std::string text = element ? element->dump() : "same";
+                                   taken += text + " ";
+                                   return text != "9";
                                  }}};
   const auto read = try_parse_json(R"({"b":{"a":[7]},"a":[1,{"x":[2]}],"c":[3]})", {}, takers);
   ASSERT_TRUE(read.has_value());
   EXPECT_EQ(read->dump(), R"({"b":{"a":[7]},"a":[],"c":[3]})");
-  EXPECT_EQ(taken, R"(1{"x":[2]})");
+  EXPECT_EQ(taken, R"(1 {"x":[2]} )");
+  taken.clear();
+  EXPECT_TRUE(try_parse_json(R"({"a":[[1],[1], [1] ,[12],7,7,[[1]],[[1]]]})", {}, takers));
+  EXPECT_EQ(taken, "[1] same same [12] 7 7 [[1]] same ");
   EXPECT_EQ(try_parse_json(R"({"a":5})", {}, takers)->dump(), R"({"a":5})");
   for (const char* const declined :
        {R"({"a":[1,9,2]})", R"({"a":[1,]})", R"({"a":[1],"a":[]})", R"({"a":[1)"})
     EXPECT_FALSE(try_parse_json(declined, {}, takers).has_value()) << declined;
   EXPECT_FALSE(try_parse_json(R"({"a":[]})", {.depth_max = 1}, takers).has_value());
   EXPECT_FALSE(try_parse_json(R"({"a":[[]]})", {.depth_max = 2}, takers).has_value());
+  EXPECT_FALSE(try_parse_json(R"({"a":[[1],[1]]})", {.value_count_max = 5}, takers).has_value());
+  EXPECT_TRUE(try_parse_json(R"({"a":[[1],[1]]})", {.value_count_max = 6}, takers).has_value());
   EXPECT_TRUE(try_parse_json(R"({"a":[1]})", {.value_count_max = 3}, takers).has_value());
   EXPECT_FALSE(try_parse_json(R"({"a":[1]})", {.value_count_max = 2}, takers).has_value());
 }
