@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <deque>
 #include <limits>
 #include <optional>
 
@@ -64,8 +65,7 @@ Status check_head(const JsonView& root, std::string_view format) {
 }
 
 /// Returns the text of the member `key`; "null" if there is none.
-std::string member_text(const std::vector<std::pair<std::string, std::string_view>>& members,
-                        std::string_view key) {
+std::string member_text(const JsonMemberTexts& members, std::string_view key) {
   for (const auto& [name, text] : members) {
     if (name == key) return std::string(text);
   }
@@ -90,51 +90,92 @@ Status parse_numbers(const JsonView& root, CheckpointManifest& manifest) {
   return {};
 }
 
-Status parse_trees(const JsonView& root, std::string_view text, CheckpointManifest& manifest) {
-  const auto members = json_member_texts(text);
-  manifest.extra_json = member_text(members, "extra");
-  manifest.cursor_json = member_text(members, "cursor");
+/// A document. Its tensors, copies and trees are usually read one by one, and are then absent from
+/// `root`.
+struct Document {
+  Json root;
+  JsonMemberTexts members;
+  std::vector<CheckpointTensor> tensors = {};
+  std::vector<TensorCopy> copies = {};
+  std::deque<Json> trees = {};                    ///< Those that are different.
+  std::vector<const Json*> tree_of = {};          ///< The tree of each rank.
+  std::vector<std::string_view> tree_texts = {};  ///< The text of each.
+};
+
+Status parse_trees(const JsonView& root, const Document& document, CheckpointManifest& manifest) {
+  manifest.extra_json = member_text(document.members, "extra");
+  manifest.cursor_json = member_text(document.members, "cursor");
   STOKER_ASSIGN(const JsonView state, root.at("state"));
-  STOKER_ASSIGN(const std::size_t tree_count, state.array_size());
+  STOKER_TRY(state.array_size().status());
+  const std::size_t tree_count = document.tree_of.size();
   if (tree_count != 0 && tree_count != manifest.world_size) {
     return state.corrupt(fmt::format("{} trees for {} ranks", tree_count, manifest.world_size));
   }
-  const std::string trees = member_text(members, "state");
-  for (const std::string_view tree : json_element_texts(trees)) {
-    manifest.state_json.emplace_back(tree);
-  }
+  manifest.state_json.assign(document.tree_texts.begin(), document.tree_texts.end());
   return {};
 }
 
 /// Appends what `parse` makes of an element. Returns false if it fails.
 template <typename Entry>
-bool take_entry(const Json& element, Result<Entry> (*parse)(const JsonView&),
+bool take_entry(const Json* element, Result<Entry> (*parse)(const JsonView&),
                 std::vector<Entry>& entries) {
-  Result<Entry> parsed = parse(JsonView(element, ""));
+  if (element == nullptr) {
+    entries.push_back(Entry(entries.back()));
+    return true;
+  }
+  Result<Entry> parsed = parse(JsonView(*element, ""));
   if (!parsed.ok()) return false;
   entries.push_back(*std::move(parsed));
   return true;
 }
 
-/// Parses a manifest or a part manifest, and checks its checksum and head. Its tensors and copies
-/// are usually parsed one by one, and are absent from the result; if anything is wrong, they are
-/// all in it, so that messages have their places.
-Result<Json> parse_document(std::string_view text, std::string_view what, std::string_view format,
-                            std::vector<CheckpointTensor>& tensors,
-                            std::vector<TensorCopy>& copies) {
+/// Reads a document, with its tensors, copies and, of a manifest, its trees one by one. Returns
+/// nothing if anything is wrong.
+std::optional<Document> try_read_document(std::string_view text, bool has_trees) {
+  Document read;
+  ElementTakers takers = {{"tensors",
+                           [&](const Json* one, std::string_view) {
+                             return take_entry(one, internal::parse_tensor, read.tensors);
+                           }},
+                          {"copies", [&](const Json* one, std::string_view) {
+                             return take_entry(one, internal::parse_copy, read.copies);
+                           }}};
+  if (has_trees)
+    takers["state"] = [&](Json* tree, std::string_view tree_text) {
+      if (tree != nullptr) read.trees.push_back(std::move(*tree));
+      read.tree_of.push_back(&read.trees.back());
+      read.tree_texts.push_back(tree_text);
+      return true;
+    };
+  std::optional<PlainJson> plain = try_parse_json(text, kLimits, takers);
+  if (!plain) return std::nullopt;
+  read.root = std::move(plain->document);
+  read.members = std::move(plain->members);
+  return read;
+}
+
+/// Parses a manifest or a part manifest, and checks its checksum and head. If anything is wrong
+/// with tensors, copies or trees, they are in the root, so that messages have their places.
+Result<Document> parse_document(std::string_view text, std::string_view what,
+                                std::string_view format) {
   STOKER_TRY(check_json_seal(text, what));
-  std::optional<Json> document = try_parse_json(
-      text, kLimits,
-      {{"tensors",
-        [&](const Json& one) { return take_entry(one, internal::parse_tensor, tensors); }},
-       {"copies", [&](const Json& one) { return take_entry(one, internal::parse_copy, copies); }}});
+  const bool has_trees = format == internal::kManifestFormat;
+  std::optional<Document> document = try_read_document(text, has_trees);
   if (!document) {
-    tensors.clear();
-    copies.clear();
-    STOKER_ASSIGN(document, parse_strict_json(text, what, kLimits));
+    STOKER_ASSIGN(Json root, parse_strict_json(text, what, kLimits));
+    document = Document{.root = std::move(root), .members = json_member_texts(text)};
   }
-  STOKER_TRY(check_head(JsonView(*document, std::string(what)), format));
+  STOKER_TRY(check_head(JsonView(document->root, std::string(what)), format));
   return *std::move(document);
+}
+
+/// Finds trees that are in the root.
+void find_trees(Document& document) {
+  const Json* const state = document.root.find("state");
+  if (state == nullptr || state->empty()) return;
+  for (const Json& tree : state->elements()) document.tree_of.push_back(&tree);
+  for (const auto& [name, text] : document.members)
+    if (name == "state") document.tree_texts = json_element_texts(text);
 }
 
 }  // namespace
@@ -146,30 +187,32 @@ Status check_state_json(std::string_view text, std::string_view what) {
 }
 
 Result<CheckpointManifest> parse_checkpoint_manifest(std::string_view text, std::string_view what) {
+  STOKER_ASSIGN(Document document, parse_document(text, what, internal::kManifestFormat));
+  find_trees(document);
+  const JsonView root(document.root, std::string(what));
   CheckpointManifest manifest;
-  std::vector<TensorCopy> none;  // a member "copies" of a manifest is ignored
-  STOKER_ASSIGN(const Json document,
-                parse_document(text, what, internal::kManifestFormat, manifest.tensors, none));
-  const JsonView root(document, std::string(what));
+  manifest.tensors = std::move(document.tensors);
   STOKER_TRY(parse_numbers(root, manifest));
   STOKER_TRY(internal::parse_manifest_entries(root, manifest.files, manifest.tensors));
   STOKER_TRY(internal::check_manifest_entries(manifest.files, manifest.tensors, what));
-  STOKER_TRY(parse_trees(root, text, manifest));
-  STOKER_TRY(internal::check_references(root, manifest.tensors, manifest.world_size));
+  STOKER_TRY(parse_trees(root, document, manifest));
+  STOKER_TRY(
+      internal::check_references(root, document.tree_of, manifest.tensors, manifest.world_size));
   return manifest;
 }
 
 Result<CheckpointPart> parse_checkpoint_part(std::string_view text, std::string_view what) {
+  STOKER_ASSIGN(Document document, parse_document(text, what, internal::kPartFormat));
+  const JsonView root(document.root, std::string(what));
   CheckpointPart part;
-  STOKER_ASSIGN(const Json document,
-                parse_document(text, what, internal::kPartFormat, part.tensors, part.copies));
-  const JsonView root(document, std::string(what));
+  part.tensors = std::move(document.tensors);
+  part.copies = std::move(document.copies);
   STOKER_ASSIGN(const std::uint64_t rank, number_at(root, "rank", kU32Max));
   part.rank = static_cast<std::uint32_t>(rank);
   STOKER_TRY(internal::parse_manifest_entries(root, part.files, part.tensors));
   STOKER_TRY(internal::check_manifest_entries(part.files, part.tensors, what));
   STOKER_TRY(internal::parse_copies(root, part.copies));
-  part.state_json = member_text(json_member_texts(text), "state");
+  part.state_json = member_text(document.members, "state");
   return part;
 }
 

@@ -141,11 +141,13 @@ Status check_manifest_entries(std::span<const CheckpointFile> files,
     sorted.push_back(&tensor);
   }
   STOKER_TRY(check_ranges(sorted, files, what));
-  const auto is_before = [](const CheckpointTensor* a, const CheckpointTensor* b) {
+  std::unordered_set<std::string_view> names;
+  names.reserve(tensors.size());
+  for (const CheckpointTensor& tensor : tensors) names.insert(tensor.name);
+  if (names.size() == tensors.size()) return {};  // none has several slices
+  std::ranges::sort(sorted, [](const CheckpointTensor* a, const CheckpointTensor* b) {
     return std::tie(a->name, a->offsets) < std::tie(b->name, b->offsets);
-  };
-  // Files are written in the order of names, for elements of one size.
-  if (!std::ranges::is_sorted(sorted, is_before)) std::ranges::sort(sorted, is_before);
+  });
   for (auto begin = sorted.begin(); begin != sorted.end();) {
     const auto end = std::find_if(
         begin, sorted.end(), [&](const CheckpointTensor* t) { return t->name != (*begin)->name; });

@@ -86,6 +86,9 @@ class References {
     }
   }
 
+  /// Whether a name may refer to another tensor in the tree of another rank.
+  bool has_own() const noexcept { return has_own_; }
+
   /// Checks all references in a tree.
   Status check(const JsonView& tree, std::uint32_t rank) const {
     return check(tree.value(), {.tree = &tree}, rank);
@@ -182,13 +185,16 @@ class References {
 
 }  // namespace
 
-Status check_references(const JsonView& root, std::span<const CheckpointTensor> tensors,
-                        std::uint32_t world_size) {
+Status check_references(const JsonView& root, std::span<const Json* const> trees,
+                        std::span<const CheckpointTensor> tensors, std::uint32_t world_size) {
   const References references(tensors, world_size);
   STOKER_ASSIGN(const JsonView state, root.at("state"));
-  STOKER_ASSIGN(const std::size_t tree_count, state.array_size());
-  for (std::uint32_t rank = 0; rank < tree_count; ++rank)
-    STOKER_TRY(references.check(state.element(rank), rank));
+  for (std::uint32_t rank = 0; rank < trees.size(); ++rank) {
+    const bool is_checked = rank > 0 && trees[rank] == trees[rank - 1] && !references.has_own();
+    if (is_checked) continue;
+    const JsonView tree(*trees[rank], fmt::format("{}[{}]", state.path(), rank));
+    STOKER_TRY(references.check(tree, rank));
+  }
   STOKER_ASSIGN(const JsonView cursor, root.at_or_null("cursor"));
   return references.check(cursor, 0);
 }

@@ -66,8 +66,8 @@ class Walker {
 
 }  // namespace
 
-std::vector<std::pair<std::string, std::string_view>> json_member_texts(std::string_view object) {
-  std::vector<std::pair<std::string, std::string_view>> members;
+JsonMemberTexts json_member_texts(std::string_view object) {
+  JsonMemberTexts members;
   Walker walker(object);
   walker.enter();
   while (walker.find_value()) {

@@ -10,10 +10,12 @@
 
 namespace stoker {
 
+using JsonMemberTexts = std::vector<std::pair<std::string, std::string_view>>;
+
 /// Returns the members of an object in order: the name, and the text of the value without
 /// surrounding spaces. `object` must be the text of an object that parse_strict_json() has
 /// accepted.
-std::vector<std::pair<std::string, std::string_view>> json_member_texts(std::string_view object);
+JsonMemberTexts json_member_texts(std::string_view object);
 
 /// Returns the texts of an array's elements in the same way.
 std::vector<std::string_view> json_element_texts(std::string_view array);

@@ -20,9 +20,10 @@ class PlainReader {
   PlainReader(std::string_view text, const StrictJsonLimits& limits, const ElementTakers& takers)
       : limits_(limits), takers_(takers), at_(text.data()), end_(text.data() + text.size()) {}
 
-  bool read_all(Json& out) {
+  bool read_all(PlainJson& out) {
     skip_spaces();
-    if (!read_value(out, 0)) return false;
+    if (!read_value(out.document, 0)) return false;
+    out.members = std::move(members_);
     skip_spaces();
     return at_ == end_;
   }
@@ -73,15 +74,27 @@ class PlainReader {
       skip_spaces();
       if (!take(':')) return false;
       skip_spaces();
-      const auto taker = depth == 1 ? takers_.find(name) : takers_.end();
-      Json* const member = out.try_add(std::move(name));
-      if (member == nullptr) return false;
-      const bool is_taken = taker != takers_.end() && next() == '[';
-      if (!(is_taken ? take_array(*member, taker->second) : read_value(*member, depth)))
-        return false;
+      if (depth == 1) {
+        if (!read_member(name, out)) return false;
+      } else {
+        Json* const member = out.try_add(std::move(name));
+        if (member == nullptr || !read_value(*member, depth)) return false;
+      }
       skip_spaces();
     } while (take(','));
     return take('}');
+  }
+
+  /// Reads a member of the document itself.
+  bool read_member(const std::string& name, Json& document) {
+    const char* const begin = at_;
+    Json* const member = document.try_add(name);
+    if (member == nullptr) return false;
+    const auto taker = takers_.find(name);
+    const bool is_taken = taker != takers_.end() && next() == '[';
+    if (!(is_taken ? take_array(*member, taker->second) : read_value(*member, 1))) return false;
+    members_.emplace_back(name, std::string_view(begin, at_));
+    return true;
   }
 
   bool read_array(Json& out, std::size_t depth) {
@@ -90,13 +103,26 @@ class PlainReader {
   }
 
   /// Reads an array in the document itself, and gives its elements away.
-  bool take_array(Json& out, const std::function<bool(const Json&)>& taker) {
+  bool take_array(Json& out, const ElementTaker& taker) {
     constexpr std::size_t kDepth = 2;
     if (++value_count_ > limits_.value_count_max || kDepth > limits_.depth_max) return false;
     out = Json::array();
+    std::string_view before;  // the text of an array or object, which shows its end
+    std::size_t before_count = 0;
     return read_elements([&] {
+      if (!before.empty() && std::string_view(at_, end_).starts_with(before)) {
+        at_ += before.size();
+        value_count_ += before_count;
+        return value_count_ <= limits_.value_count_max && taker(nullptr, before);
+      }
+      const char* const begin = at_;
+      const std::size_t count = value_count_;
       Json element;
-      return read_value(element, kDepth) && taker(element);
+      if (!read_value(element, kDepth)) return false;
+      const std::string_view text(begin, at_);
+      before = element.is_structured() ? text : std::string_view();
+      before_count = value_count_ - count;
+      return taker(&element, text);
     });
   }
 
@@ -193,16 +219,17 @@ class PlainReader {
   const char* at_;
   const char* const end_;
   std::size_t value_count_ = 0;
+  JsonMemberTexts members_;
 };
 
 }  // namespace
 
-std::optional<Json> try_parse_json(std::string_view text, const StrictJsonLimits& limits,
-                                   const ElementTakers& takers) {
-  Json document;
-  if (text.size() > limits.text_bytes_max || !PlainReader(text, limits, takers).read_all(document))
+std::optional<PlainJson> try_parse_json(std::string_view text, const StrictJsonLimits& limits,
+                                        const ElementTakers& takers) {
+  PlainJson read;
+  if (text.size() > limits.text_bytes_max || !PlainReader(text, limits, takers).read_all(read))
     return std::nullopt;
-  return document;
+  return read;
 }
 
 }  // namespace stoker

@@ -170,7 +170,8 @@ Result<Json> parse(std::string_view text, std::string_view what, const StrictJso
   if (const std::size_t zero = text.find('\0'); zero != std::string_view::npos) {
     return Status(Code::corrupt, fmt::format("{}: byte {}: not valid JSON", what, zero));
   }
-  if (std::optional<Json> plain = try_parse_json(text, limits)) return *std::move(plain);
+  if (std::optional<PlainJson> plain = try_parse_json(text, limits))
+    return std::move(plain->document);
   std::size_t taken = 0;
   Builder builder(limits, is_exact, taken);
   const char* const begin = text.data();

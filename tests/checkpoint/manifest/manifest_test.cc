@@ -151,6 +151,25 @@ TEST(CheckpointManifestTest, trees_keep_their_text_and_so_the_order_of_keys) {
   EXPECT_EQ(read->extra_json, manifest.extra_json);
 }
 
+TEST(CheckpointManifestTest, trees_of_ranks_that_are_written_alike_come_back_for_each) {
+  CheckpointManifest manifest;
+  manifest.world_size = 5;
+  manifest.state_json = {R"({"a":1})", R"({"a":1})", R"({"a":10})", "[1]", "[1]"};
+  const std::string text = format_checkpoint_manifest(manifest);
+  const auto read = parse_checkpoint_manifest(text, "m");
+  ASSERT_TRUE(read.ok()) << read.status().message();
+  EXPECT_EQ(read->state_json, manifest.state_json);
+  manifest.state_json.pop_back();
+  EXPECT_NE(parse_checkpoint_manifest(format_checkpoint_manifest(manifest), "m")
+                .status()
+                .message()
+                .find("m.state: 4 trees for 5 ranks"),
+            std::string_view::npos);
+  manifest.state_json = std::vector<std::string>(5, R"({"a": {"!tensor": "gone"}})");
+  EXPECT_EQ(parse_checkpoint_manifest(format_checkpoint_manifest(manifest), "m").status().message(),
+            "m.state[0][\"a\"].!tensor: there is no tensor \"gone\"");
+}
+
 TEST(CheckpointManifestTest, unknown_members_and_later_minor_versions_are_read) {
   std::string text = respelled(example_text(), R"("2.0")", R"("2.7")");
   text = respelled(text, R"("step": 1000,)", R"("step": 1000, "later": {"step": [2]},)");

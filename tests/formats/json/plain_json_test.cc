@@ -39,20 +39,26 @@ TEST(PlainJsonTest, what_it_reads_is_what_the_library_reads) {
                                  R"({"b": 1, "a": {"d": [], "c": {}}, "": 0, "\n": "\\"})"}) {
     const auto read = try_parse_json(text, {});
     ASSERT_TRUE(read.has_value()) << text;
-    EXPECT_EQ(read->dump({.is_sorted = true}), nlohmann::json::parse(text).dump()) << text;
+    EXPECT_EQ(read->document.dump({.is_sorted = true}), nlohmann::json::parse(text).dump()) << text;
   }
 }
 
 TEST(PlainJsonTest, integers_have_the_type_that_the_library_gives_them) {
-  EXPECT_TRUE(try_parse_json("0", {})->is_number_unsigned());
-  EXPECT_FALSE(try_parse_json("-0", {})->is_number_unsigned());
-  EXPECT_TRUE(try_parse_json("-0", {})->is_number_integer());
-  EXPECT_TRUE(try_parse_json("1e2", {})->is_number_float());
+  EXPECT_TRUE(try_parse_json("0", {})->document.is_number_unsigned());
+  EXPECT_FALSE(try_parse_json("-0", {})->document.is_number_unsigned());
+  EXPECT_TRUE(try_parse_json("-0", {})->document.is_number_integer());
+  EXPECT_TRUE(try_parse_json("1e2", {})->document.is_number_float());
 }
 
 TEST(PlainJsonTest, members_keep_their_order) {
   const std::string text = R"({"b":1,"a":2,"c":{"z":1,"y":2}})";
-  EXPECT_EQ(try_parse_json(text, {})->dump(), text);
+  EXPECT_EQ(try_parse_json(text, {})->document.dump(), text);
+}
+
+TEST(PlainJsonTest, members_of_the_document_have_their_texts) {
+  const std::string text = R"( {"b" : [1, 2] ,"a":{"c": 1.50}, "\n": "x" } )";
+  EXPECT_EQ(try_parse_json(text, {})->members, json_member_texts(text));
+  EXPECT_TRUE(try_parse_json(R"([{"a": 1}])", {})->members.empty());
 }
 
 TEST(PlainJsonTest, whatever_is_wrong_or_rare_is_left_to_the_strict_parser) {
@@ -108,20 +114,29 @@ TEST(PlainJsonTest, whatever_is_wrong_or_rare_is_left_to_the_strict_parser) {
 
 TEST(PlainJsonTest, elements_are_given_away_one_by_one) {
   std::string taken;
-  const ElementTakers takers = {{"a", [&](const Json& element) {
-                                   taken += element.dump();
-                                   return element.dump() != "9";
+  std::string texts;
+  const ElementTakers takers = {{"a", [&](const Json* element, std::string_view written) {
+                                   const std::string text = element ? element->dump() : "same";
+                                   taken += text + " ";
+                                   texts += written;
+                                   return text != "9";
                                  }}};
   const auto read = try_parse_json(R"({"b":{"a":[7]},"a":[1,{"x":[2]}],"c":[3]})", {}, takers);
   ASSERT_TRUE(read.has_value());
-  EXPECT_EQ(read->dump(), R"({"b":{"a":[7]},"a":[],"c":[3]})");
-  EXPECT_EQ(taken, R"(1{"x":[2]})");
-  EXPECT_EQ(try_parse_json(R"({"a":5})", {}, takers)->dump(), R"({"a":5})");
+  EXPECT_EQ(read->document.dump(), R"({"b":{"a":[7]},"a":[],"c":[3]})");
+  EXPECT_EQ(taken, R"(1 {"x":[2]} )");
+  EXPECT_EQ(texts, R"(1{"x":[2]})");
+  taken.clear();
+  EXPECT_TRUE(try_parse_json(R"({"a":[[1],[1], [1] ,[12],7,7,[[1]],[[1]]]})", {}, takers));
+  EXPECT_EQ(taken, "[1] same same [12] 7 7 [[1]] same ");
+  EXPECT_EQ(try_parse_json(R"({"a":5})", {}, takers)->document.dump(), R"({"a":5})");
   for (const char* const declined :
        {R"({"a":[1,9,2]})", R"({"a":[1,]})", R"({"a":[1],"a":[]})", R"({"a":[1)"})
     EXPECT_FALSE(try_parse_json(declined, {}, takers).has_value()) << declined;
   EXPECT_FALSE(try_parse_json(R"({"a":[]})", {.depth_max = 1}, takers).has_value());
   EXPECT_FALSE(try_parse_json(R"({"a":[[]]})", {.depth_max = 2}, takers).has_value());
+  EXPECT_FALSE(try_parse_json(R"({"a":[[1],[1]]})", {.value_count_max = 5}, takers).has_value());
+  EXPECT_TRUE(try_parse_json(R"({"a":[[1],[1]]})", {.value_count_max = 6}, takers).has_value());
   EXPECT_TRUE(try_parse_json(R"({"a":[1]})", {.value_count_max = 3}, takers).has_value());
   EXPECT_FALSE(try_parse_json(R"({"a":[1]})", {.value_count_max = 2}, takers).has_value());
 }
