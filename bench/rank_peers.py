@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
-"""Compares saves by several ranks, and of many small tensors, with DCP and torch.save.
+"""Compares saves by several ranks, and of many small tensors, with DCP, torch.save and safetensors.
 
-The ranks are processes of this machine under torchrun, with gloo. Three states: one that is sharded
-over the ranks (DTensors), one that is the same on every rank, and in one process 100,000 tensors of
-256 bytes. All change between two saves. A save counts as done when its files and their names are
-durable. The sides take turns; the first round is not measured. Run it with PYTHONPATH=python:
+The ranks are processes of this machine under torchrun, with gloo. Their states: one that is sharded
+over the ranks (DTensors), one that is the same on every rank, and 100,000 tensors of 256 bytes,
+again the same on every rank. Without torchrun: those 100,000 tensors in one process. All change
+between two saves. A save counts as done when its files and their names are durable; torch.save is
+called by rank 0 alone. The sides take turns; the first round is not measured. Run it with
+PYTHONPATH=python, with torchrun or without:
 
     torchrun --standalone --nproc-per-node=4 bench/rank_peers.py PATH
+    python bench/rank_peers.py PATH
 """
 
 from __future__ import annotations
@@ -24,10 +27,12 @@ from typing import Any
 import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
+from safetensors.torch import save_file
 from torch.distributed.tensor import DTensor, Shard
 
 import stoker
 
+PEERS = ["torch", "safetensors", "dcp"]
 Timed = tuple[float, float]  # seconds until it is durable, and for which the caller was blocked
 
 
@@ -67,10 +72,20 @@ class Sides:
 
     def torch(self) -> Timed:
         """torch.save, then fsync."""
+        return self.by_first("torch", lambda path: torch.save(self.state, path))
+
+    def safetensors(self) -> Timed:
+        """save_file, then fsync."""
+        return self.by_first("safetensors", lambda path: save_file(self.state, path))
+
+    def by_first(self, name: str, save: Callable[[Path], None]) -> Timed:
+        """Rank 0 saves one file and syncs it; the others wait."""
         begin = time.perf_counter()
-        (self.folder / "torch").mkdir(exist_ok=True)
-        torch.save(self.state, self.folder / "torch" / "state.pt")
-        sync_all(self.folder / "torch")
+        if is_first():
+            (self.folder / name).mkdir(exist_ok=True)
+            save(self.folder / name / "state")
+            sync_all(self.folder / name)
+        barrier()
         seconds = time.perf_counter() - begin
         return seconds, seconds
 
@@ -108,11 +123,15 @@ def compare(what: str, folder: Path, state: dict[str, Any], names: list[str], ro
     shutil.rmtree(folder, ignore_errors=True)
     for name, times in found.items():
         durable, blocked = ([one[i] for one in times] for i in (0, 1))
-        ratios = [one[0] / ours[0] for one, ours in zip(times, found["stoker"], strict=True)]
+        ours = found["stoker"]
+        ratios = [[one[i] / own[i] for one, own in zip(times, ours, strict=True)] for i in (0, 1)]
+        durable_text, blocked_text = (
+            f"{statistics.median(one):.2f} times stoker's ({min(one):.2f} to {max(one):.2f})"
+            for one in ratios
+        )
         print(
-            f"{what}: {name}: durable after {statistics.median(durable):.3f} s, blocked "
-            f"{statistics.median(blocked):.3f} s, {statistics.median(ratios):.2f} times stoker's "
-            f"({min(ratios):.2f} to {max(ratios):.2f})",
+            f"{what}: {name}: durable after {statistics.median(durable):.3f} s, {durable_text}; "
+            f"blocked {statistics.median(blocked):.3f} s, {blocked_text}",
             flush=True,
         )
 
@@ -123,14 +142,32 @@ def main() -> None:
     parser.add_argument("path", type=Path)
     parser.add_argument("--mib", type=int, default=1024, help="size of the whole state")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument(
+        "--peers", nargs="+", default=PEERS, choices=PEERS, help="those to save small tensors with"
+    )
+    parser.add_argument("--only", choices=["large", "small"], help="only states of such tensors")
     args = parser.parse_args()
     if "RANK" not in os.environ:
-        small = {f"layer{i:06}": torch.rand(64) for i in range(100_000)}
-        compare(
-            "100,000 tensors", args.path / "small", small, ["stoker", "torch", "dcp"], args.rounds
-        )
+        compare_small(args)
         return
     dist.init_process_group("gloo")
+    if args.only != "small":
+        compare_large(args)
+    if args.only != "large":
+        compare_small(args)
+    dist.destroy_process_group()
+
+
+def compare_small(args: argparse.Namespace) -> None:
+    """Compares saves of many small tensors, the same on every rank."""
+    torch.manual_seed(1)
+    small = {f"layer{i:06}": torch.rand(64) for i in range(100_000)}
+    names = ["stoker", *args.peers]
+    compare("100,000 tensors", args.path / "small", small, names, args.rounds)
+
+
+def compare_large(args: argparse.Namespace) -> None:
+    """Compares saves of a few large tensors by several ranks."""
     world = dist.get_world_size()
     mesh = dist.init_device_mesh("cpu", (world,))
     rows = args.mib // 16 * 1024  # of 4 KiB, in each of 4 tensors
@@ -143,7 +180,6 @@ def main() -> None:
     torch.manual_seed(1)
     same = {f"layer{i}": torch.rand(rows // 4, 1024) for i in range(16)}
     compare("the same on all ranks", args.path / "same", same, ["stoker", "dcp"], args.rounds)
-    dist.destroy_process_group()
 
 
 if __name__ == "__main__":
