@@ -32,6 +32,25 @@ function(stoker_precompile target)
   endif()
 endfunction()
 
+# A build from nothing takes half the time if eight sources are compiled as one. Not in the preset dev, where one
+# source changes at a time, and not under `make lint`, where a source that forgets an include does not compile.
+if(CMAKE_BUILD_TYPE STREQUAL Release OR STOKER_SANITIZE)
+  set(STOKER_JOINED_DEFAULT ON)
+else()
+  set(STOKER_JOINED_DEFAULT OFF)
+endif()
+option(STOKER_JOIN_SOURCES
+  "Compile several sources of a target as one: their anonymous namespaces are then one as well"
+  ${STOKER_JOINED_DEFAULT})
+function(stoker_join_sources target)
+  set_target_properties(${target} PROPERTIES
+    UNITY_BUILD ${STOKER_JOIN_SOURCES} UNITY_BUILD_BATCH_SIZE 8)
+endfunction()
+# Sources whose own names are also those of another source, and which are therefore compiled alone.
+function(stoker_compile_alone)
+  set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+endfunction()
+
 # stoker_layer(<name> [PUBLIC_HEADERS h...] SOURCES s... [DEPS layer...] [LIBRARIES target...])
 #
 # One architectural layer. DEPS is the whole list of layers it may include, the same list that
@@ -54,6 +73,7 @@ function(stoker_layer name)
     target_compile_options(stoker_${name} PRIVATE ${STOKER_PCH_OPTIONS})
     target_precompile_headers(stoker_${name} REUSE_FROM stoker_std_headers)
   endif()
+  stoker_join_sources(stoker_${name})
   set_property(GLOBAL APPEND PROPERTY STOKER_LAYERS stoker_${name})
 endfunction()
 
@@ -75,6 +95,7 @@ function(stoker_test name)
     target_compile_options(${name} PRIVATE -O0 -fpch-preprocess -Wall -Wextra -Wconversion -Wshadow -Werror)
     target_precompile_headers(${name} REUSE_FROM stoker_test_headers)
   endif()
+  stoker_join_sources(${name})
   set_target_properties(${name} PROPERTIES CXX_CLANG_TIDY "")  # .clang-tidy says why
   # Programs with long tests come first, so that no core is idle at the end.
   gtest_discover_tests(${name} PROPERTIES LABELS ${arg_LABEL} TIMEOUT ${arg_TIMEOUT} COST ${arg_TIMEOUT}
