@@ -11,6 +11,7 @@
 
 #include "base/mutex.h"
 #include "gpu/fake_stream.h"
+#include "gpu/gather.h"
 
 namespace stoker::testing {
 namespace {
@@ -372,9 +373,21 @@ FakeDriver::FakeDriver(int device_count) : state_(std::make_shared<State>(device
         *function = reinterpret_cast<CudaFunction>(std::uintptr_t{1});
         return kCudaSuccess;
       });
+  // The only kernel there is.
   set(table_.launch_kernel, s, "launch_kernel",
-      [](bool, CudaFunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
-         CudaStream, void**, void**) { return kInvalidValue; });
+      [&s](bool is_lost, CudaFunction, unsigned count, unsigned, unsigned, unsigned, unsigned,
+           unsigned, unsigned, CudaStream stream, void** parameters, void**) {
+        FakeStream* const queue = s.find_current(stream);
+        if (queue == nullptr) return kInvalidContext;
+        if (count == 0 || count > CudaGather::kPiecesMax || is_lost) return kCudaSuccess;
+        const auto* const first = static_cast<const CudaGather::Piece*>(parameters[1]);
+        queue->enqueue([block = *static_cast<const CudaPointer*>(parameters[0]),
+                        pieces = std::vector(first, first + count)] {
+          for (const CudaGather::Piece& piece : pieces)
+            std::memcpy(memory_at(block + piece.to_bytes), memory_at(piece.from), piece.size_bytes);
+        });
+        return kCudaSuccess;
+      });
 }
 
 FakeDriver::~FakeDriver() {
