@@ -110,7 +110,7 @@ TEST(CudaEventTest, an_error_of_lost_work_is_seen_where_it_is_waited_for) {
   ASSERT_TRUE(ours.ok() && event.ok());
   const CudaPointer memory = fake.upload(bytes_of("old"));
   const CudaScope scope(**device);
-  fake.fail_call(0, /*later=*/true);
+  fake.fail_call(0, FakeDriver::Fault::later);
   ASSERT_EQ(fake.table().memcpy_dtod_async(memory, memory, 3, (*ours)->get()), kCudaSuccess);
   EXPECT_FALSE((*event)->record((*ours)->get()).ok() && (*event)->synchronize().ok());
 }

@@ -68,7 +68,7 @@ struct FakeDriver::State {
   std::vector<std::shared_ptr<FakeSignal>> gates STOKER_GUARDED_BY(mutex);
   std::vector<std::string> calls STOKER_GUARDED_BY(mutex);
   std::size_t failing_call STOKER_GUARDED_BY(mutex) = std::numeric_limits<std::size_t>::max();
-  bool fails_later STOKER_GUARDED_BY(mutex) = false;
+  Fault fault STOKER_GUARDED_BY(mutex) = Fault::sticky;
   bool is_broken STOKER_GUARDED_BY(mutex) = false;
   std::size_t memory_left STOKER_GUARDED_BY(mutex) = std::numeric_limits<std::size_t>::max();
   bool refuses_registration STOKER_GUARDED_BY(mutex) = false;
@@ -76,16 +76,22 @@ struct FakeDriver::State {
   std::size_t unregistered_copies STOKER_GUARDED_BY(mutex) = 0;
   int retained STOKER_GUARDED_BY(mutex) = 0;
 
-  /// Counts a call. Returns whether it is to fail: with nothing, it goes on.
+  /// Counts a call. Returns its error if it is to fail.
   std::optional<CudaResult> begin(const char* name, bool& is_lost) {
-    MutexLock lock(mutex);
-    calls.emplace_back(name);
-    if (is_broken) return kLaunchFailed;
-    if (calls.size() - 1 != failing_call) return std::nullopt;
-    is_broken = true;
-    if (!fails_later) return kLaunchFailed;
-    is_lost = true;
-    return std::nullopt;
+    std::vector<FakeStream*> queues;
+    {
+      MutexLock lock(mutex);
+      calls.emplace_back(name);
+      const bool is_failing = calls.size() - 1 == failing_call;
+      if (is_failing && fault == Fault::once) return kLaunchFailed;
+      is_lost = is_failing && fault == Fault::later;
+      is_broken = is_broken || is_failing;
+      if (!is_broken || is_lost) return std::nullopt;
+      for (const auto& stream : default_streams) queues.push_back(stream.get());
+      for (const auto& [handle, stream] : streams) queues.push_back(stream.get());
+    }
+    for (FakeStream* const queue : queues) queue->synchronize();  // nothing is written any more
+    return kLaunchFailed;
   }
 
   FakeStream* find(CudaStream stream) {
@@ -127,8 +133,8 @@ struct FakeDriver::State {
                   CudaStream stream, bool is_lost) {
     FakeStream* const queue = find_current(stream);
     if (queue == nullptr) return kInvalidContext;
-    queue->enqueue([to, from, size, is_lost] {
-      if (!is_lost) std::memcpy(to, from, size);
+    queue->enqueue([this, to, from, size, is_lost] {
+      if (!is_lost && !has_broken()) std::memcpy(to, from, size);
     });
     if (host != nullptr && !is_registered(host, size)) {
       queue->synchronize();
@@ -381,8 +387,9 @@ FakeDriver::FakeDriver(int device_count) : state_(std::make_shared<State>(device
         if (queue == nullptr) return kInvalidContext;
         if (count == 0 || count > CudaGather::kPiecesMax || is_lost) return kCudaSuccess;
         const auto* const first = static_cast<const CudaGather::Piece*>(parameters[1]);
-        queue->enqueue([block = *static_cast<const CudaPointer*>(parameters[0]),
+        queue->enqueue([&s, block = *static_cast<const CudaPointer*>(parameters[0]),
                         pieces = std::vector(first, first + count)] {
+          if (s.has_broken()) return;
           for (const CudaGather::Piece& piece : pieces)
             std::memcpy(memory_at(block + piece.to_bytes), memory_at(piece.from), piece.size_bytes);
         });
@@ -453,11 +460,11 @@ void FakeDriver::set_capturing(CudaStream stream, bool is_capturing) {
     state_->capturing.erase(stream);
 }
 
-void FakeDriver::fail_call(std::size_t number, bool later) {
+void FakeDriver::fail_call(std::size_t number, Fault fault) {
   MutexLock lock(state_->mutex);
   state_->calls.clear();
   state_->failing_call = number;
-  state_->fails_later = later;
+  state_->fault = fault;
 }
 
 void FakeDriver::heal() {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -40,10 +41,14 @@ class FakeDriver {
   void finish(int device, CudaStream stream);
   void set_capturing(CudaStream stream, bool is_capturing);
 
-  /// The call with this number, counted from now on and from 0, returns CUDA_ERROR_LAUNCH_FAILED,
-  /// and so do all later ones: such an error is sticky. With `later`, work that is enqueued by the
-  /// call is lost and only later calls return the error.
-  void fail_call(std::size_t number, bool later = false);
+  /// How a call fails.
+  enum class Fault : std::uint8_t {
+    once,    ///< It returns an error and does nothing.
+    sticky,  ///< So do all later calls, and no work that is left is done.
+    later,  ///< It succeeds, its work and all that is left are lost, and later calls return errors.
+  };
+  /// The call with this number, counted from now on and from 0, fails.
+  void fail_call(std::size_t number, Fault fault = Fault::sticky);
   void heal();
   /// The calls since the last fail_call() or the beginning, by name.
   std::vector<std::string> calls() const;
