@@ -86,4 +86,12 @@ Status OwnedCudaEvent::synchronize() const {
   return driver.check(driver.event_synchronize(event_), "cuEventSynchronize");
 }
 
+Result<bool> OwnedCudaEvent::is_done() const {
+  const CudaDriver& driver = device_->driver();
+  const CudaResult result = driver.event_query(event_);
+  if (result == kCudaNotReady) return false;
+  STOKER_TRY(driver.check(result, "cuEventQuery"));
+  return true;
+}
+
 }  // namespace stoker

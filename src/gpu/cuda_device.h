@@ -91,12 +91,14 @@ class OwnedCudaEvent {
   CudaEvent get() const noexcept { return event_; }
   const CudaDevice& device() const noexcept { return *device_; }
 
-  // The first three need a CudaScope of the device.
+  // These need a CudaScope of the device.
   Status record(CudaStream stream);
   /// The work that `stream` gets from now on waits for the event.
   Status delay(CudaStream stream) const;
   /// Waits. Returns an error if any work of the context has failed until then.
   Status synchronize() const;
+  /// Whether synchronize() would not wait. Returns its error.
+  Result<bool> is_done() const;
 
  private:
   OwnedCudaEvent(std::shared_ptr<const CudaDevice> device, CudaEvent event)

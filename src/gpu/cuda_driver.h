@@ -22,6 +22,7 @@ using CudaFunction = struct CudaFunctionHandle*;  ///< CUfunction.
 /// Results that callers act on. All others are failures.
 inline constexpr CudaResult kCudaSuccess = 0;
 inline constexpr CudaResult kCudaOutOfMemory = 2;
+inline constexpr CudaResult kCudaNotReady = 600;
 inline constexpr CudaResult kCudaAlreadyRegistered = 712;
 inline constexpr CudaResult kCudaCaptureImplicit = 906;
 

@@ -52,15 +52,16 @@ class PinnedMemory::PinnedArena final : public Arena {
   std::shared_ptr<const CudaDevice> device_;  // null: not registered
 };
 
-ArenaMaker PinnedMemory::maker() {
-  return [self = shared_from_this()](std::size_t size_bytes) -> Result<std::unique_ptr<Arena>> {
-    STOKER_ASSIGN(MappedArena mapped,
-                  MappedArena::map(size_bytes, size_bytes >= kHugePageBytes, /*touch=*/true));
-    auto arena = std::make_unique<PinnedArena>(std::move(mapped), self);
-    MutexLock lock(self->mutex_);
-    self->arenas_.emplace(arena->bytes().data(), arena.get());
-    return std::unique_ptr<Arena>(std::move(arena));
-  };
+ArenaMaker PinnedMemory::maker(bool touch) {
+  return
+      [self = shared_from_this(), touch](std::size_t size_bytes) -> Result<std::unique_ptr<Arena>> {
+        STOKER_ASSIGN(MappedArena mapped,
+                      MappedArena::map(size_bytes, size_bytes >= kHugePageBytes, touch));
+        auto arena = std::make_unique<PinnedArena>(std::move(mapped), self);
+        MutexLock lock(self->mutex_);
+        self->arenas_.emplace(arena->bytes().data(), arena.get());
+        return std::unique_ptr<Arena>(std::move(arena));
+      };
 }
 
 PinnedMemory::PinnedArena* PinnedMemory::find(const std::byte* at) const {

@@ -24,7 +24,8 @@ class PinnedMemory : public std::enable_shared_from_this<PinnedMemory> {
   }
 
   /// Returns a maker of mapped arenas that pin() knows. An arena is unregistered when it is freed.
-  ArenaMaker maker();
+  /// Without `touch` its pages are faulted in by pin(): for memory that a device will use at once.
+  ArenaMaker maker(bool touch = true);
 
   /// Registers the arena that contains `memory` with the driver, with `device` current, unless it
   /// was tried before, and keeps it from forked children, whose writes would move the parent's
