@@ -46,6 +46,7 @@ ChunkFiller::LaneCopies ChunkFiller::collect(const Staging::Chunk& chunk, bool i
     const std::uint64_t from = std::max(begin, placed.begin_bytes);
     const std::uint64_t to = std::min(end, placed.end_bytes);
     const std::span<std::byte> place = out.subspan(from - begin, to - from);
+    if (place.empty()) continue;
     if (source.lane == nullptr) {
       copy_tensor_bytes(tensors_[placed.tensor], from - placed.begin_bytes, place);
       continue;

@@ -88,7 +88,8 @@ class DeviceCopier final : public TensorCopier {
 Result<DeviceLane*> DeviceCopier::lane(std::int32_t device) {
   std::unique_ptr<DeviceLane>& lane = lanes_[device];
   if (lane == nullptr) {
-    STOKER_ASSIGN(lane, DeviceLane::make(options_.driver, device, options_.may_gather));
+    STOKER_ASSIGN(const CudaDriver* const driver, options_.find_driver());
+    STOKER_ASSIGN(lane, DeviceLane::make(*driver, device, options_.may_gather));
   }
   return lane.get();
 }
@@ -97,7 +98,7 @@ Status DeviceCopier::note_stream(std::int32_t device, CudaStream stream) {
   STOKER_ASSIGN(DeviceLane* const lane, this->lane(device));
   const CudaScope scope(*lane->device());
   STOKER_TRY(scope.status());
-  const CudaDriver& driver = options_.driver;
+  const CudaDriver& driver = lane->device()->driver();
   int status = kCudaCaptureNone;
   const CudaResult asked = driver.stream_is_capturing(stream, &status);
   if (asked == kCudaCaptureImplicit || (asked == kCudaSuccess && status != kCudaCaptureNone))
@@ -114,7 +115,7 @@ Status DeviceCopier::note_stream(std::int32_t device, CudaStream stream) {
 /// Copies into pinned memory may be in progress on the streams, unlike those into other memory.
 Status DeviceCopier::await_pinned(std::span<const SaveTensor> tensors) const {
   if (callers_.empty()) return {};
-  const CudaDriver& driver = options_.driver;
+  const CudaDriver& driver = callers_.front().lane->device()->driver();
   const auto is_pinned = [&](const SaveTensor& tensor) {
     unsigned type = 0;
     return tensor.device == kHostMemory && tensor.data != nullptr &&
@@ -248,6 +249,10 @@ Status DeviceCopier::take(const CheckpointLayout& layout, std::span<const SaveTe
     const CudaScope scope(*lane->device());
     STOKER_TRY(scope.status());
     STOKER_ASSIGN(std::unique_ptr<OwnedCudaEvent> taken, lane->take_event());
+    // Again, because the caller's allocator may have used the streams: torch can be told to fill
+    // new memory.
+    for (const CallersStream& callers : callers_)
+      if (callers.lane == lane.get()) STOKER_TRY(callers.ready->record(callers.stream));
     STOKER_TRY(follow_callers(*lane, lane->on_device()));
     STOKER_TRY(lane->enqueue_on_device(copies));
     STOKER_TRY(taken->record(lane->on_device()));

@@ -171,8 +171,9 @@ TEST_F(DeviceCopierTest, a_device_that_does_not_exist_fails_the_save) {
 }
 
 TEST_F(DeviceCopierTest, digests_are_those_of_the_bytes) {
-  const auto copier =
-      make_device_copier({.driver = fake_.table(), .memory = memory_, .thread_count = 2});
+  const auto copier = make_device_copier({.find_driver = [this] { return Result(&fake_.table()); },
+                                          .memory = memory_,
+                                          .thread_count = 2});
   const OwnedTensor host = counted("c", 1000, 3);
   const std::vector<std::vector<float>> values = {iota(5 * kMiB / 4 + 1, 1), iota(3, 2), {}};
   std::vector<SaveTensor> tensors = {on_device("a", values[0], 0), host.view(),

@@ -36,8 +36,9 @@ class DeviceSaves : public ::testing::Test {
  protected:
   CheckpointerOptions options(const std::string& directory = {}) {
     CheckpointerOptions options = quiet_options(directory.empty() ? dir_.path() : directory);
-    options.copier =
-        make_device_copier({.driver = fake_.table(), .memory = memory_, .thread_count = 2});
+    options.copier = make_device_copier({.find_driver = [this] { return Result(&fake_.table()); },
+                                         .memory = memory_,
+                                         .thread_count = 2});
     options.staging_arena = memory_->maker();
     return options;
   }

@@ -39,6 +39,24 @@ TEST_F(SnapshotTest, what_the_stream_gets_after_the_save_does_not_change_it) {
   expect_saved(1, "w", iota(2 * kMiB, 2));
 }
 
+TEST_F(SnapshotTest, an_allocator_that_fills_new_memory_on_the_stream_does_not_spoil_it) {
+  const auto saver = make_saver(options());
+  SaveRequest filled = request(1, {on_device("w", iota(1000, 1))}, kMiB);
+  filled.devices.snapshot_memory = [&, lend = filled.devices.snapshot_memory](
+                                       std::int32_t device, std::uint64_t size_bytes) {
+    DeviceMemory memory = lend(device, size_bytes);
+    fake_.hold(0, current_);  // it has not come there when the snapshot is taken
+    fake_.enqueue_write(0, current_, reinterpret_cast<CudaPointer>(memory.data),
+                        std::vector<std::byte>(size_bytes, std::byte{0xff}));
+    return memory;
+  };
+  const Result<Pending> pending = saver->save(filled);
+  ASSERT_TRUE(pending.ok());
+  fake_.release();
+  ASSERT_TRUE(saver->close().ok());
+  expect_saved(1, "w", iota(1000, 1));
+}
+
 TEST_F(SnapshotTest, what_does_not_fit_is_copied_before_the_save_returns) {
   const auto saver = make_saver(options());
   const OwnedTensor host = counted("h", 3000, 4);
