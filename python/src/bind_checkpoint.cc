@@ -1,12 +1,14 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <optional>
@@ -17,9 +19,12 @@
 #include <vector>
 
 #include "bind.h"
+#include "checkpoint/device/device_copier.h"
 #include "checkpoint/save/checkpointer.h"
 #include "checkpoint_arguments.h"
 #include "engine_setting.h"
+#include "gpu/cuda_driver.h"
+#include "gpu/pinned_memory.h"
 #include "host_memory.h"
 #include "interrupts.h"
 #include "killing_file_ops.h"
@@ -53,6 +58,7 @@ struct CheckpointerSettings {
   std::string job = {};
   std::shared_ptr<Session> session = {};
   std::shared_ptr<WaitNotices> notices = {};
+  bool gather = true;
   std::string kill_at = {};
   std::uint32_t kill_count = 1;
 };
@@ -88,9 +94,21 @@ void pause_for_signals(nanoseconds time) {
   if (PyErr_CheckSignals() != 0) throw nb::python_error();
 }
 
-std::unique_ptr<Checkpointer> make_checkpointer(const nb::bytes& directory,
-                                                const CheckpointerSettings& settings) {
+/// A checkpointer, and the memory in which it stages.
+struct PythonCheckpointer {
+  std::unique_ptr<Checkpointer> core;
+  std::shared_ptr<PinnedMemory> memory = PinnedMemory::make();
+};
+
+std::unique_ptr<PythonCheckpointer> make_checkpointer(const nb::bytes& directory,
+                                                      const CheckpointerSettings& settings) {
+  auto made = std::make_unique<PythonCheckpointer>();
   CheckpointerOptions options;
+  options.copy_threads = std::clamp(std::thread::hardware_concurrency(), 1U, 16U);
+  options.copier = make_device_copier({.memory = made->memory,
+                                       .thread_count = options.copy_threads,
+                                       .may_gather = settings.gather});
+  options.staging_arena = made->memory->maker();
   options.directory = path_of(directory);
   options.late = late_of(settings.late);
   options.in_flight = settings.in_flight;
@@ -117,21 +135,43 @@ std::unique_ptr<Checkpointer> make_checkpointer(const nb::bytes& directory,
   if (settings.session != nullptr)  // keeps the meeting alive while a rank can wait in it
     options.coordinator = {settings.session, settings.session->coordinator.get()};
   options.retention = rules_of(settings);
-  return value_or_raise(without_gil([&] { return Checkpointer::make(std::move(options)); }));
+  made->core = value_or_raise(without_gil([&] { return Checkpointer::make(std::move(options)); }));
+  return made;
 }
 
-/// Appends the save to the caller's list, because a signal handler may raise before the caller
-/// could store a returned value.
-void save(Checkpointer& self, std::uint64_t step, const TensorArguments& tensors,
+/// The caller's streams, as pairs of a device and a handle; and the address and size of memory for
+/// a snapshot, by device.
+using DeviceArguments = std::pair<std::vector<std::pair<std::int32_t, std::uintptr_t>>,
+                                  std::map<std::int32_t, std::pair<std::uintptr_t, std::size_t>>>;
+
+DeviceUse device_use_of(const DeviceArguments& arguments) {
+  DeviceUse use;
+  for (const auto& [device, handle] : arguments.first)
+    use.streams.push_back({.device = device, .handle = reinterpret_cast<void*>(handle)});
+  if (arguments.second.empty()) return use;
+  use.snapshot_memory = [lent = arguments.second](std::int32_t device, std::uint64_t) {
+    const auto found = lent.find(device);
+    if (found == lent.end()) return DeviceMemory();
+    return DeviceMemory{.data = reinterpret_cast<std::byte*>(found->second.first),
+                        .size_bytes = found->second.second};
+  };
+  return use;
+}
+
+/// Appends the save to the caller's list, and sets `lent.native` to it, because a signal handler
+/// may raise before the caller could store a returned value.
+void save(PythonCheckpointer& self, std::uint64_t step, const TensorArguments& tensors,
           const std::tuple<std::string, std::string, std::string>& texts,
           const std::map<std::string, double>& reference, nb::list begun,
-          const std::optional<std::string>& refusal, std::optional<double> deadline) {
+          const std::optional<std::string>& refusal, std::optional<double> deadline,
+          const DeviceArguments& devices, nb::object lent) {
   SaveRequest request{.step = step,
                       .tensors = save_tensors_of(tensors),
                       .state_json = std::get<0>(texts),
                       .extra_json = std::get<1>(texts),
                       .cursor_json = std::get<2>(texts),
-                      .reference = reference};
+                      .reference = reference,
+                      .devices = device_use_of(devices)};
   if (deadline) request.deadline = timeout_of(deadline);
   const auto check = [&]() -> Status {
     if (refusal) return Status(Code::invalid_argument, *refusal);
@@ -142,9 +182,13 @@ void save(Checkpointer& self, std::uint64_t step, const TensorArguments& tensors
   const Interrupts interrupts;
   Result<Pending> pending = without_gil([&] {
     request.refusal = check();
-    return self.save(std::move(request));
+    return self.core->save(std::move(request));
   });
-  if (pending.ok()) begun.append(nb::cast(*pending));
+  if (pending.ok()) {
+    const nb::object made = nb::cast(*pending);
+    if (!lent.is_none()) nb::setattr(lent, "native", made);
+    begun.append(made);
+  }
   interrupts.raise();
   raise_if_failed(pending.status());
 }
@@ -172,6 +216,8 @@ void bind_settings(nb::module_& module) {
       .def_rw("session", &Settings::session, nb::arg().none(),
               "For several ranks: the result of meet_ranks().")
       .def_rw("notices", &Settings::notices, nb::arg().none())
+      .def_rw("gather", &Settings::gather,
+              "For benchmarks: whether small tensors on a device are gathered there first.")
       .def_rw("kill_at", &Settings::kill_at,
               "For tests: the crash point at which the process is killed.")
       .def_rw("kill_count", &Settings::kill_count, "For tests: how often it must be reached.");
@@ -181,6 +227,8 @@ void bind_pending(nb::module_& module) {
   nb::class_<Pending>(module, "PendingSave", "A save in progress or finished.")
       .def_prop_ro("step", &Pending::step)
       .def_prop_ro("is_staged", &Pending::is_staged)
+      .def_prop_ro("is_released", &Pending::is_released,
+                   "Whether nothing reads the tensors or the memory of a snapshot any more.")
       .def_prop_ro("is_done", &Pending::is_done)
       .def_prop_ro("outcome",
                    [](const Pending& self) -> std::optional<std::string> {
@@ -212,41 +260,62 @@ void bind_checkpoint(nb::module_& module) {
   bind_settings(module);
   bind_pending(module);
   module.def(
-      "host_memory", &host_memory, "tensor"_a, "strided"_a, "types"_a,
-      nb::sig("def host_memory(tensor: Any, strided: Any, types: dict[Any, str]) -> "
-              "tuple[Any, ...] | None"),
-      "Returns the items of a Memory for a torch tensor that is in host memory without gaps; "
-      "None for any other. Types: names in safetensors by dtype.");
-  nb::class_<Checkpointer>(module, "Checkpointer", "Use stoker.Checkpointer.")
+      "host_memory", &host_memory, "tensor"_a, "strided"_a, "types"_a, "has_cuda"_a = false,
+      nb::sig("def host_memory(tensor: Any, strided: Any, types: dict[Any, str], "
+              "has_cuda: bool = False) -> tuple[Any, ...] | None"),
+      "Returns the items of a Memory for a torch tensor that is without gaps in host memory, or "
+      "with has_cuda on a CUDA device; None for any other. Types: names in safetensors by dtype.");
+  module.def(
+      "find_cuda_problem",
+      []() -> std::optional<std::string> {
+        const Status found = without_gil([] { return CudaDriver::find().status(); });
+        if (found.ok()) return std::nullopt;
+        return std::string(found.message());
+      },
+      "Returns why tensors on CUDA devices cannot be copied directly; None if they can. "
+      "Initializes the driver.");
+  nb::class_<PythonCheckpointer>(module, "Checkpointer", "Use stoker.Checkpointer.")
       .def(nb::new_(&make_checkpointer), "directory"_a, "settings"_a)
-      .def("save", &save, "step"_a, "tensors"_a, "texts"_a, "reference"_a, "begun"_a,
-           "refusal"_a = nb::none(), "deadline"_a = nb::none(),
-           nb::sig("def save(self, step: int, "
-                   "tensors: tuple[dict[str, Any], dict[str, Any], set[str]], "
-                   "texts: tuple[str, str, str], reference: dict[str, float], "
-                   "begun: list[PendingSave], refusal: str | None = None, "
-                   "deadline: float | None = None) -> None"),
-           "Tensors: the memory of each by name, the places of slices, and the names of those that "
-           "belong to this rank alone. Texts: state, extra, cursor. The tensors' memory may change "
-           "after the return. Appends "
-           "the save to `begun`, even if a signal handler raises. With a refusal the save fails on "
-           "every rank. The deadline is that of the settings if None.")
+      .def(
+          "save", &save, "step"_a, "tensors"_a, "texts"_a, "reference"_a, "begun"_a,
+          "refusal"_a = nb::none(), "deadline"_a = nb::none(),
+          "devices"_a = nb::make_tuple(nb::list(), nb::dict()), "lent"_a = nb::none(),
+          nb::sig("def save(self, step: int, "
+                  "tensors: tuple[dict[str, Any], dict[str, Any], set[str]], "
+                  "texts: tuple[str, str, str], reference: dict[str, float], "
+                  "begun: list[PendingSave], refusal: str | None = None, "
+                  "deadline: float | None = None, "
+                  "devices: tuple[list[tuple[int, int]], dict[int, tuple[int, int]]] = ([], {}), "
+                  "lent: Any = None) -> None"),
+          "Tensors: the memory of each by name, the places of slices, and the names of those that "
+          "belong to this rank alone. Texts: state, extra, cursor. The tensors' memory may change "
+          "after the return. Appends "
+          "the save to `begun`, even if a signal handler raises. With a refusal the save fails on "
+          "every rank. The deadline is that of the settings if None. Devices: streams, as pairs of "
+          "a device and a handle, and address and size of memory for a snapshot, by device, which "
+          "is used until `is_released` of the save. Sets `lent.native` to the save as well.")
+      .def_prop_ro(
+          "pin_problem",
+          [](const PythonCheckpointer& self) {
+            return std::string(self.memory->failure().message());
+          },
+          "Why the driver could not pin the staging memory; empty if it could, or was not asked.")
       .def(
           "wait",
-          [](Checkpointer& self, std::optional<double> timeout) {
-            raise_if_failed(without_gil([&] { return self.wait(timeout_of(timeout)); }));
+          [](PythonCheckpointer& self, std::optional<double> timeout) {
+            raise_if_failed(without_gil([&] { return self.core->wait(timeout_of(timeout)); }));
           },
           "timeout"_a.none())
       .def(
           "close",
-          [](Checkpointer& self, std::optional<double> timeout) {
-            raise_if_failed(without_gil([&] { return self.close(timeout_of(timeout)); }));
+          [](PythonCheckpointer& self, std::optional<double> timeout) {
+            raise_if_failed(without_gil([&] { return self.core->close(timeout_of(timeout)); }));
           },
           "timeout"_a.none())
       .def(
           "progress",
-          [](const Checkpointer& self) {
-            const CheckpointerProgress now = without_gil([&] { return self.progress(); });
+          [](const PythonCheckpointer& self) {
+            const CheckpointerProgress now = without_gil([&] { return self.core->progress(); });
             return std::make_tuple(now.step, now.size_bytes, now.staged_bytes, now.written_bytes,
                                    now.in_flight);
           },

@@ -2,10 +2,13 @@
 
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
 
+#include <charconv>
 #include <chrono>
 #include <cstdint>
+#include <string_view>
 #include <utility>
 
 #include "raise.h"
@@ -24,6 +27,19 @@ std::byte* address_of(nb::handle address) {
   return reinterpret_cast<std::byte*>(nb::cast<std::uintptr_t>(address));
 }
 
+/// "cuda:3" is 3, None is host memory.
+std::int32_t device_of(nb::handle device) {
+  if (device.is_none()) return kHostMemory;
+  constexpr std::string_view kPrefix = "cuda:";
+  const std::string_view name = nb::cast<std::string_view>(device);
+  std::int32_t number = 0;
+  const char* const end = name.data() + name.size();
+  if (!name.starts_with(kPrefix) ||
+      std::from_chars(name.data() + kPrefix.size(), end, number).ptr != end)
+    throw nb::value_error("a tensor on a device that is not copied here");
+  return number;
+}
+
 }  // namespace
 
 std::vector<SaveTensor> save_tensors_of(const TensorArguments& tensors) {
@@ -39,6 +55,7 @@ std::vector<SaveTensor> save_tensors_of(const TensorArguments& tensors) {
     tensor.shape = nb::cast<Numbers>(memory[1]);
     tensor.strides_bytes = strides_of(memory[2]);
     tensor.data = address_of(memory[3]);
+    tensor.device = device_of(memory[6]);
     tensor.is_per_rank = per_rank.contains(name);
     if (!slices.contains(name)) continue;
     const auto box = nb::cast<std::pair<Numbers, Numbers>>(nb::object(slices[name]));

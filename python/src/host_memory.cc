@@ -29,20 +29,29 @@ class Name {
 };
 
 struct Names {
-  Name is_cpu{"is_cpu"}, layout{"layout"}, is_nested{"is_nested"};
+  Name is_cpu{"is_cpu"}, is_cuda{"is_cuda"}, get_device{"get_device"}, layout{"layout"},
+      is_nested{"is_nested"};
   Name is_contiguous{"is_contiguous"}, is_conj{"is_conj"}, is_neg{"is_neg"};
   Name untyped_storage{"untyped_storage"}, nbytes{"nbytes"}, storage_offset{"storage_offset"};
   Name numel{"numel"}, element_size{"element_size"};
   Name dtype{"dtype"}, shape{"shape"}, data_ptr{"data_ptr"};
 };
 
+/// "cuda:0", as torch names it. Null after a failure.
+nb::object device_name(std::uint64_t index) {
+  return nb::steal(PyUnicode_FromFormat("cuda:%llu", static_cast<unsigned long long>(index)));
+}
+
 /// Returns null, possibly with a Python error, for a tensor that is not as described in the header.
-nb::object find_memory(nb::handle tensor, nb::handle strided, const nb::dict& types) {
+nb::object find_memory(nb::handle tensor, nb::handle strided, const nb::dict& types,
+                       bool has_cuda) {
   static const Names& names = *new Names();
+  const bool is_cpu = names.is_cpu.of(tensor).is(Py_True);
   const bool is_simple =
-      names.is_cpu.of(tensor).is(Py_True) && names.layout.of(tensor).is(strided) &&
-      names.is_nested.of(tensor).is(Py_False) && names.is_contiguous.call(tensor).is(Py_True) &&
-      names.is_conj.call(tensor).is(Py_False) && names.is_neg.call(tensor).is(Py_False);
+      (is_cpu || (has_cuda && names.is_cuda.of(tensor).is(Py_True))) &&
+      names.layout.of(tensor).is(strided) && names.is_nested.of(tensor).is(Py_False) &&
+      names.is_contiguous.call(tensor).is(Py_True) && names.is_conj.call(tensor).is(Py_False) &&
+      names.is_neg.call(tensor).is(Py_False);
   if (!is_simple) return {};
   const nb::object storage = names.untyped_storage.call(tensor);
   if (!storage.is_valid()) return {};
@@ -61,13 +70,16 @@ nb::object find_memory(nb::handle tensor, nb::handle strided, const nb::dict& ty
   const nb::object shape = nb::steal(PyTuple_GetSlice(size.ptr(), 0, PyTuple_Size(size.ptr())));
   if (!shape.is_valid()) return {};
   const nb::object none = nb::none();
-  return nb::make_tuple(type, shape, none, address, none, storage, none);
+  const nb::object device = is_cpu ? none : device_name(names.get_device.number(tensor));
+  if (!device.is_valid()) return {};
+  return nb::make_tuple(type, shape, none, address, none, storage, device);
 }
 
 }  // namespace
 
-nb::object host_memory(nb::handle tensor, nb::handle strided, const nb::dict& types) {
-  nb::object found = find_memory(tensor, strided, types);
+nb::object host_memory(nb::handle tensor, nb::handle strided, const nb::dict& types,
+                       bool has_cuda) {
+  nb::object found = find_memory(tensor, strided, types, has_cuda);
   if (found.is_valid()) return found;
   PyErr_Clear();
   return nb::none();

@@ -937,6 +937,15 @@ class CheckpointerSettings:
     def notices(self, arg: WaitNotices | None) -> None: ...
 
     @property
+    def gather(self) -> bool:
+        """
+        For benchmarks: whether small tensors on a device are gathered there first.
+        """
+
+    @gather.setter
+    def gather(self, arg: bool, /) -> None: ...
+
+    @property
     def kill_at(self) -> str:
         """For tests: the crash point at which the process is killed."""
 
@@ -960,6 +969,12 @@ class PendingSave:
     def is_staged(self) -> bool: ...
 
     @property
+    def is_released(self) -> bool:
+        """
+        Whether nothing reads the tensors or the memory of a snapshot any more.
+        """
+
+    @property
     def is_done(self) -> bool: ...
 
     @property
@@ -980,9 +995,14 @@ class PendingSave:
     def set_reported(self) -> None:
         """Marks the error as reported: the checkpointer does not raise it again."""
 
-def host_memory(tensor: Any, strided: Any, types: dict[Any, str]) -> tuple[Any, ...] | None:
+def host_memory(tensor: Any, strided: Any, types: dict[Any, str], has_cuda: bool = False) -> tuple[Any, ...] | None:
     """
-    Returns the items of a Memory for a torch tensor that is in host memory without gaps; None for any other. Types: names in safetensors by dtype.
+    Returns the items of a Memory for a torch tensor that is without gaps in host memory, or with has_cuda on a CUDA device; None for any other. Types: names in safetensors by dtype.
+    """
+
+def find_cuda_problem() -> str | None:
+    """
+    Returns why tensors on CUDA devices cannot be copied directly; None if they can. Initializes the driver.
     """
 
 class Checkpointer:
@@ -990,9 +1010,15 @@ class Checkpointer:
 
     def __init__(self, directory: bytes, settings: CheckpointerSettings) -> None: ...
 
-    def save(self, step: int, tensors: tuple[dict[str, Any], dict[str, Any], set[str]], texts: tuple[str, str, str], reference: dict[str, float], begun: list[PendingSave], refusal: str | None = None, deadline: float | None = None) -> None:
+    def save(self, step: int, tensors: tuple[dict[str, Any], dict[str, Any], set[str]], texts: tuple[str, str, str], reference: dict[str, float], begun: list[PendingSave], refusal: str | None = None, deadline: float | None = None, devices: tuple[list[tuple[int, int]], dict[int, tuple[int, int]]] = ([], {}), lent: Any = None) -> None:
         """
-        Tensors: the memory of each by name, the places of slices, and the names of those that belong to this rank alone. Texts: state, extra, cursor. The tensors' memory may change after the return. Appends the save to `begun`, even if a signal handler raises. With a refusal the save fails on every rank. The deadline is that of the settings if None.
+        Tensors: the memory of each by name, the places of slices, and the names of those that belong to this rank alone. Texts: state, extra, cursor. The tensors' memory may change after the return. Appends the save to `begun`, even if a signal handler raises. With a refusal the save fails on every rank. The deadline is that of the settings if None. Devices: streams, as pairs of a device and a handle, and address and size of memory for a snapshot, by device, which is used until `is_released` of the save. Sets `lent.native` to the save as well.
+        """
+
+    @property
+    def pin_problem(self) -> str:
+        """
+        Why the driver could not pin the staging memory; empty if it could, or was not asked.
         """
 
     def wait(self, timeout: float | None) -> None: ...

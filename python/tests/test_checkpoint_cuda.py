@@ -1,4 +1,4 @@
-"""Tensors on a GPU: copied to the host through torch, and filled from there."""
+"""Trainings and trees with tensors on a GPU. How they are saved: test_checkpoint_cuda_saves.py."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <deque>
 #include <memory>
 #include <new>
 #include <thread>
@@ -40,12 +41,17 @@ struct Shared {
   ChunkHandler& handler;
   const ChunkReadOptions& options;
   std::uint32_t depth = 0;     ///< Per thread.
+  std::size_t slot_count = 0;  ///< Per thread.
   std::size_t slot_bytes = 0;  ///< Enough for the largest range, widened to any alignment.
 
   /// Returns the next range to read; reads.size() at the end, or after a thread has failed.
   std::size_t take() {
     if (has_failed.load(std::memory_order_relaxed)) return reads.size();
     return std::min(next.fetch_add(1, std::memory_order_relaxed), reads.size());
+  }
+  bool is_at_end() const {
+    return has_failed.load(std::memory_order_relaxed) ||
+           next.load(std::memory_order_relaxed) >= reads.size();
   }
   void fail(Status status) {
     const MutexLock lock(mutex);
@@ -66,21 +72,16 @@ struct Shared {
 /// The work of one thread: takes ranges and reads them into their destinations or into slots.
 class Worker final : private RangeFeed {
  public:
-  explicit Worker(Shared& shared) : shared_(shared), slots_(shared.depth) {
+  explicit Worker(Shared& shared) : shared_(shared), slots_(shared.slot_count) {
     for (std::size_t i = 0; i < slots_.size(); ++i) free_.push_back(i);
   }
 
   Status run() {
     STOKER_ASSIGN(std::unique_ptr<Engine> engine, make_engine_here());
-    // Fresh memory is slow on virtual machines, but less slow in huge pages.
     const std::size_t slot_bytes = shared_.slot_bytes;
-    const bool is_large = slot_bytes >= kHugePageBytes;
-    STOKER_ASSIGN(const MappedArena memory,
-                  MappedArena::map(
-                      round_up(slots_.size() * slot_bytes, is_large ? kHugePageBytes : kPageBytes),
-                      is_large, /*touch=*/false));
+    STOKER_ASSIGN(const std::unique_ptr<Arena> memory, make_memory(slots_.size() * slot_bytes));
     for (std::size_t i = 0; i < slots_.size(); ++i)
-      slots_[i].memory = memory.bytes().subspan(i * slot_bytes, slot_bytes);
+      slots_[i].memory = memory->bytes().subspan(i * slot_bytes, slot_bytes);
     RangeReader reader(std::move(engine));  // destroyed before the memory
     STOKER_TRY(reader.read(*this, {.check = [this] { return check(); }}));
     return failure_;
@@ -92,6 +93,22 @@ class Worker final : private RangeFeed {
     std::size_t index = 0;
     std::shared_ptr<const File> file = {};
   };
+
+  /// Fresh memory is slow on virtual machines, but less slow in huge pages.
+  Result<std::unique_ptr<Arena>> make_memory(std::size_t size_bytes) const {
+    const bool is_large = shared_.slot_bytes >= kHugePageBytes;
+    const std::size_t rounded = round_up(size_bytes, is_large ? kHugePageBytes : kPageBytes);
+    if (shared_.options.arena) return shared_.options.arena(rounded);
+    STOKER_ASSIGN(MappedArena made, MappedArena::map(rounded, is_large, /*touch=*/false));
+    return std::unique_ptr<Arena>(std::make_unique<MappedArena>(std::move(made)));
+  }
+
+  /// Whether the next free slot may be written. Waits for it only if this thread has nothing in
+  /// flight.
+  Result<bool> has_slot() const {
+    return shared_.handler.may_reuse(slots_[free_.front()].memory,
+                                     /*wait=*/free_.size() == slots_.size());
+  }
 
   Result<std::unique_ptr<Engine>> make_engine_here() const {
     if (shared_.options.engine) return shared_.options.engine();
@@ -108,9 +125,16 @@ class Worker final : private RangeFeed {
 
   Next next(ReadPlan& plan) override {
     while (!free_.empty()) {
-      const std::size_t index = failure_.ok() ? shared_.take() : shared_.reads.size();
+      if (!failure_.ok() || shared_.is_at_end()) return Next::end;
+      const Result<bool> has = has_slot();
+      if (!has.ok()) {
+        failure_ = has.status();
+        return Next::end;
+      }
+      if (!*has) return Next::later;
+      const std::size_t index = shared_.take();
       if (index == shared_.reads.size()) return Next::end;
-      Slot& slot = slots_[free_.back()];
+      Slot& slot = slots_[free_.front()];
       slot.index = index;
       const ChunkRead& read = shared_.reads[index];
       Result<ReadPlan> planned = plan_of(read, slot);
@@ -120,8 +144,8 @@ class Worker final : private RangeFeed {
         continue;
       }
       plan = *planned;
-      plan.request.tag = free_.back();
-      free_.pop_back();
+      plan.request.tag = free_.front();
+      free_.pop_front();
       return Next::range;
     }
     return Next::later;
@@ -139,7 +163,11 @@ class Worker final : private RangeFeed {
                         : shared_.handler.chunk_failed(slot.index, where(failure, read, slot));
     if (failure.ok()) slot.file->settle(plan);
     slot.file.reset();
-    free_.push_back(plan.request.tag);
+    // What a device may still read is reused last; what is only in the CPU's cache, first.
+    if (shared_.options.arena)
+      free_.push_back(plan.request.tag);
+    else
+      free_.push_front(plan.request.tag);
     return status;
   }
 
@@ -174,8 +202,8 @@ class Worker final : private RangeFeed {
 
   Shared& shared_;
   std::vector<Slot> slots_;
-  std::vector<std::size_t> free_;
-  Status failure_;  // returned by the handler for a range that could not be planned
+  std::deque<std::size_t> free_;  // in the order in which they are used
+  Status failure_;                // returned by the handler for a range that could not be planned
 };
 
 void work(Shared& shared) {
@@ -203,6 +231,7 @@ Status read_chunks(ChunkFiles& files, std::span<const ChunkRead> reads, ChunkHan
   shared.depth =
       std::min(options.depth,
                static_cast<std::uint32_t>(std::max<std::size_t>(1, kInFlightMax / thread_count)));
+  shared.slot_count = std::min<std::size_t>(shared.depth + options.spare, reads.size());
   work_together(thread_count, [&shared] { work(shared); });
   return shared.failure();
 }

@@ -6,6 +6,7 @@
 #include <span>
 #include <stop_token>
 
+#include "io/engine/arena.h"
 #include "io/engine/engine_factory.h"
 #include "io/files/file.h"
 
@@ -39,8 +40,13 @@ class ChunkHandler {
  public:
   virtual ~ChunkHandler() = default;
   /// `bytes` are those of range `index`, either in its `into` or in memory that is reused after
-  /// this call.
+  /// this call, once may_reuse() allows it.
   virtual Status chunk_read(std::size_t index, std::span<const std::byte> bytes) = 0;
+  /// Asked before memory in which chunk_read() may have got bytes is written again: false if
+  /// something still reads them, such as a copy to a device. With `wait`, waits until nothing does.
+  virtual Result<bool> may_reuse(std::span<const std::byte> /*memory*/, bool /*wait*/) {
+    return true;
+  }
   /// Range `index` could not be read. Return OK to continue with the other ranges.
   virtual Status chunk_failed(std::size_t index, const Status& status) = 0;
 };
@@ -50,6 +56,11 @@ struct ChunkReadOptions {
   std::size_t thread_count = 0;  ///< 0: one per core, at most 16.
   std::uint32_t depth = 4;       ///< Ranges in flight per thread; fewer with many threads.
   std::stop_token stop = {};
+  /// For memory that a device reads: makes the memory of each thread, which outlives read_chunks()
+  /// as long as ChunkHandler::may_reuse() would say false. Empty: mapped memory.
+  ArenaMaker arena = {};
+  /// Ranges per thread whose memory may still be in use while `depth` others are in flight.
+  std::uint32_t spare = 0;
 };
 
 /// Reads all ranges with several threads, each with its own engine: cached ranges from the page

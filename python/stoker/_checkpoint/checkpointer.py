@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
 
 from stoker._checkpoint.attempt import Attempt, Wanted
+from stoker._checkpoint.cuda import check_capture, check_streams, has_cuda, streams_of
 from stoker._checkpoint.due import DueTime
 from stoker._checkpoint.job import Meetings, find_job, job_text
 from stoker._checkpoint.job_board import open_board
@@ -29,6 +30,7 @@ from stoker._checkpoint.settings import (
     check_only,
     check_verify,
     make_settings,
+    make_snapshots,
     name_of,
     numbers_of,
     step_number,
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("stoker")
 _STEPS_TOLD = 10
+_gather = True  # for benchmarks: whether small tensors on a device are gathered there first
 _kill_at = ("", 1)  # for tests: a crash point, and at which occurrence the process is killed
 
 
@@ -71,6 +74,11 @@ class Checkpointer(Listing):
             "replace" the one that waits.
         in_flight: How many saves may be in progress, each with its copy of the state.
         memory_bytes: Memory for all those copies. Larger states are saved in pieces.
+        stage: Where ``save`` copies tensors of CUDA devices to. "host": to the host. "device": into
+            free memory of their device, which takes milliseconds; they leave for the host while the
+            training continues. "auto": the same from the third save on, in memory that the training
+            has not needed so far. What does not fit is copied to the host.
+        device_memory: Memory for that on each device: "8GB". None: what is free.
         rate_limit: Most bytes per second: "500MB". None for no limit.
         lock: What the first save does while another process writes here: "wait", "fail", or a time;
             it waits until its ``deadline`` at most.
@@ -102,6 +110,8 @@ class Checkpointer(Listing):
         late: Literal["block", "skip", "replace"] = "block",
         in_flight: int = 1,
         memory_bytes: int | str | None = None,
+        stage: Literal["auto", "host", "device"] = "auto",
+        device_memory: int | str | None = None,
         rate_limit: int | str | None = None,
         lock: Literal["wait", "fail"] | float | str = "wait",
         lock_ttl: float | str = "60s",
@@ -123,6 +133,8 @@ class Checkpointer(Listing):
         )
         settings.dedup, settings.deadline = dedup, parse_duration(deadline, "deadline")
         settings.kill_at, settings.kill_count = _kill_at
+        settings.gather = _gather
+        snapshots = make_snapshots(stage, device_memory)
         self._ranks = find_ranks(rank, world_size, who="checkpointer")
         settings.job = job_text(job)
         self._close_timeout = parse_duration(close_timeout, "close_timeout")
@@ -135,7 +147,7 @@ class Checkpointer(Listing):
         found = find_job(self._ranks, job)
         self._meetings = Meetings(whole, self._ranks, found, place)
         self._due = DueTime(self._ranks, partial(open_board, found, self._ranks, "due", place))
-        self._writer = Writer(whole, settings, self._ranks, self._meetings)
+        self._writer = Writer(whole, settings, self._ranks, self._meetings, snapshots)
         super().__init__(whole, self._writer.in_flight, _kill_at)
         weakref.finalize(self, self._meetings.end)  # they run in reverse order
         self._end = weakref.finalize(self, self._writer.close_at_end, self._close_timeout)
@@ -153,9 +165,13 @@ class Checkpointer(Listing):
         reference: dict[str, Any] | None = None,
         extra: Any = None,
         only: Literal["trainable"] | None = None,
+        streams: Iterable[Any] | None = None,
         **trees: Any,
     ) -> Pending:
         """Saves a step. The state has been copied on return and may change.
+
+        Tensors on CUDA devices are read after the work that the current stream of their device has,
+        and before work that it gets later.
 
         Several threads may call this; their saves are serialized.
 
@@ -167,9 +183,9 @@ class Checkpointer(Listing):
             extra: Any JSON value, for people: ``{"git": "abc"}``.
             only: "trainable": torch modules are saved without the parameters that have no gradient,
                 as for LoRA. A fingerprint of those is saved, and compared by ``restore``.
+            streams: Other CUDA streams that write to the state, or will: as the current streams.
             trees: The state, by any names: dicts, lists, tuples, numbers, str, bytes, None, arrays,
-                torch tensors, modules and optimizers. Torch copies tensors on a device to the host,
-                after the pending work of its current stream. ``rng=True`` saves the states of the
+                torch tensors, modules and optimizers. ``rng=True`` saves the states of the
                 global random generators of Python, NumPy and torch, on each rank.
 
         Raises:
@@ -187,8 +203,12 @@ class Checkpointer(Listing):
                 number = step_number(step)
                 check_loader(loader, "state_dict")
                 check_names(trees, SETTINGS)
+                given = check_streams(streams)
+                check_capture()
                 names = ParameterNames(trees)
-                encoder = TreeEncoder(parameters=names, is_trainable_only=check_only(only))
+                encoder = TreeEncoder(
+                    parameters=names, is_trainable_only=check_only(only), has_cuda=has_cuda()
+                )
                 keyed = {name: names.keyed(tree, name) for name, tree in trees.items()}
                 state = encoder.encode_all(with_rng(keyed))
                 cursor = "null"
@@ -197,10 +217,12 @@ class Checkpointer(Listing):
                 note = TreeEncoder(arrays=False).encode(extra, "extra")
                 numbers = numbers_of(reference)
                 check_any(trees, loader)
+                handles = streams_of((m.device for m in encoder.tensors.values()), given)
             self._empty.tell(number, trees)
             if self._ranks.rank == 0:
                 self._steps.saved(number)
-            return self._writer.save(number, encoder, (state, note, cursor), numbers, called)
+            texts = state, note, cursor
+            return self._writer.save(number, encoder, texts, numbers, called, handles)
 
     def due(
         self, step: int, *, every_steps: int | None = None, every: float | str | None = None

@@ -77,6 +77,19 @@ class Memory(NamedTuple):
         """Equal for two views of the same elements."""
         return self.device, self.address, self.type, self.shape, self.strides, self.element
 
+    def to_save(self, has_cuda: bool) -> Memory:
+        """Returns the elements where the core can read them.
+
+        With ``has_cuda`` that may be a CUDA device, where they have no gaps: if they have, they are
+        copied on the device's current stream.
+        """
+        if not has_cuda or self.device is None or not self.device.startswith("cuda:"):
+            return self.on_host()
+        if self.strides is None:
+            return self
+        copy = self.owner.contiguous()
+        return _memory_of_strided(copy)._replace(owner=(copy, self.owner), device=self.device)
+
     def on_host(self) -> Memory:
         """Returns the elements in host memory: itself, or a copy from the device.
 
@@ -201,10 +214,11 @@ def _torch_types() -> dict[Any, str]:
     return {getattr(torch, name): kind for name, kind in _TYPES.items() if hasattr(torch, name)}
 
 
-def quick_memory(value: Any) -> Memory | None:
+def quick_memory(value: Any, has_cuda: bool = False) -> Memory | None:
     """Returns the memory of most arrays and tensors in one native call.
 
-    None for those that take a closer look, and for anything else: ``memory_of`` then says why a
+    With ``has_cuda`` also of those on CUDA devices, of which ``on_host`` cannot be called. None for
+    those that take a closer look, and for anything else: ``memory_of`` then says why a
     value cannot be saved.
     """
     if type(value) is np.ndarray:
@@ -216,7 +230,7 @@ def quick_memory(value: Any) -> Memory | None:
     torch = sys.modules.get("torch")
     if torch is None or type(value) not in _plain_kinds():
         return None
-    found = _native.host_memory(value, torch.strided, _torch_types())
+    found = _native.host_memory(value, torch.strided, _torch_types(), has_cuda)
     return None if found is None else Memory._make(found)
 
 

@@ -41,6 +41,39 @@ class SaveTimes(NamedTuple):
     is_told: bool = True
 
 
+class LentMemory:
+    """What a save reads on devices after ``save()`` has returned: tensors, and a snapshot of them.
+
+    It stays alive until the core has released it, even if nobody holds the save any more.
+
+    Attributes:
+        native: The save, as soon as it has begun: set by the core, so that no signal handler can
+            raise in between.
+    """
+
+    def __init__(self, memory: list[Any]) -> None:
+        self.native: _native.PendingSave | None = None
+        self._memory = memory
+        self.pid = os.getpid()
+        _lent.add(self)
+
+    def end_call(self) -> None:
+        """Lets go of the memory after ``save()``, unless the save still reads it."""
+        if self.native is None or self.native.is_released:
+            self._memory = []
+            _lent.discard(self)
+
+
+_lent: set[LentMemory] = set()
+
+
+def free_released() -> None:
+    """Lets go of the memory of all saves that have released theirs."""
+    for lent in list(_lent):
+        if lent.native is not None and lent.pid == os.getpid():  # a fork does not see its end
+            lent.end_call()
+
+
 class Pending(concurrent.futures.Future[str]):
     """The result of ``Checkpointer.save()``: a Future of "committed", "skipped" or "replaced".
 
@@ -178,6 +211,7 @@ class Pending(concurrent.futures.Future[str]):
         """Sets the result after the end. The first caller does it, so that none lags behind."""
         if super().done() or not self._here().is_done:
             return
+        free_released()
         try:
             error: BaseException | None = None
             try:
@@ -298,6 +332,7 @@ class Watcher:
     def _run(self) -> None:
         while (pending := self._queue.get()) is not None:
             while not pending._native.wait(_POLL_SECONDS):
+                free_released()
                 for notice in self._notices.take():
                     _log.warning("%s", notice)
                 if self._is_stopped:

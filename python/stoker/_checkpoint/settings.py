@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from stoker import _native
+from stoker._checkpoint.cuda import SnapshotMemory
 from stoker._checkpoint.values import checked_text
 from stoker._common.durations import parse_duration
 from stoker._common.numbers import whole_number
@@ -78,6 +79,15 @@ def make_settings(
     if settings.lock_ttl == 0:
         raise ValueError(f"lock_ttl={lock[1]!r}: every other writer would count as dead at once")
     return settings
+
+
+def make_snapshots(stage: Any, device_memory: int | str | None) -> SnapshotMemory:
+    """Checks ``stage=`` and ``device_memory=``; ValueError if they are invalid."""
+    if stage not in ("auto", "host", "device"):
+        raise ValueError(f'stage={stage!r}: it is "auto", "host" or "device"')
+    if stage == "host" and device_memory is not None:
+        raise ValueError("device_memory= is for snapshots on the device, not for stage='host'")
+    return SnapshotMemory(stage, _size("device_memory", device_memory))
 
 
 def number_of(name: str, value: Any) -> float:

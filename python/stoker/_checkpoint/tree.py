@@ -70,10 +70,11 @@ class TreeEncoder:
 
     ``keys``: encodes keys of a dict or elements of a set, which a restore must recreate without a
     value in memory. ``parameters``: names for the state of optimizers, which otherwise has numbers.
-    ``is_trainable_only``: modules are saved without their frozen parameters.
+    ``is_trainable_only``: modules are saved without their frozen parameters. ``has_cuda``: tensors
+    on CUDA devices stay there; otherwise they are copied to the host.
 
     Attributes:
-        tensors: The tensors to save, by name; in host memory.
+        tensors: The tensors to save, by name, where the core can read them.
         slices: For slices: offsets and shape of the whole tensor.
         per_rank: Names of tensors that belong to this rank alone. Others with the same name and
             bytes on several ranks are stored once.
@@ -86,6 +87,7 @@ class TreeEncoder:
         keys: bool = False,
         parameters: ParameterNames | None = None,
         is_trainable_only: bool = False,
+        has_cuda: bool = False,
     ) -> None:
         self.tensors: dict[str, Memory] = {}
         self.slices: dict[str, Box] = {}
@@ -96,6 +98,7 @@ class TreeEncoder:
         self._keys = keys
         self._parameters = parameters
         self._is_trainable_only = is_trainable_only
+        self._has_cuda = has_cuda
         self._names: dict[tuple[Any, ...], str] = {}
 
     def encode(self, tree: Any, name: str) -> str:
@@ -235,7 +238,7 @@ class TreeEncoder:
         """
         name = f"{name}.{_name_of(key)}"
         if self._arrays and depth + _TAG_DEPTH_MAX <= _DEPTH_MAX:
-            memory = quick_memory(item)
+            memory = quick_memory(item, self._has_cuda)
             if memory is not None and not is_placed(item):
                 return self._stored(item, memory, name)
         return self.node(item, f"{path}[{key!r}]", name, depth)
@@ -295,7 +298,7 @@ class TreeEncoder:
         while stored in self.tensors:  # a key with a dot, or both 1 and "1"
             number += 1
             stored = f"{name}~{number}"
-        self.tensors[stored] = memory.on_host()
+        self.tensors[stored] = memory.to_save(self._has_cuda)
         if self._is_per_rank:
             self.per_rank.add(stored)
         return stored

@@ -15,9 +15,10 @@ from typing import Any, NamedTuple, TypeAlias
 
 from stoker import _native
 from stoker._checkpoint.best import BestWatch
+from stoker._checkpoint.cuda import SnapshotMemory, Streams, places_of
 from stoker._checkpoint.job import JobConflict, Meetings
 from stoker._checkpoint.late import LateError, telling_late
-from stoker._checkpoint.pending import Pending, SaveTimes, Watcher
+from stoker._checkpoint.pending import LentMemory, Pending, SaveTimes, Watcher
 from stoker._checkpoint.place import tell_place
 from stoker._checkpoint.tree import TreeEncoder
 from stoker._checkpoint.turns import Turns
@@ -89,8 +90,11 @@ class Writer:
         settings: _native.CheckpointerSettings,
         ranks: Ranks,
         meetings: Meetings,
+        snapshots: SnapshotMemory,
     ) -> None:
         self.directory = directory
+        self._snapshots = snapshots
+        self._is_pinning_told = False
         self._settings = settings
         self._ranks = ranks
         self._meetings = meetings
@@ -156,10 +160,12 @@ class Writer:
         texts: tuple[str, str, str],
         reference: dict[str, float],
         called: float,
+        streams: Streams,
     ) -> Pending:
         """Copies and returns; raises the error of an earlier save instead, once.
 
-        ``called``: when the caller began to wait, on the monotonic clock.
+        ``called``: when the caller began to wait, on the monotonic clock. ``streams``: of the
+        devices that have tensors.
 
         If a signal handler raises in here, the save may have begun: ``in_flight`` has it then.
         """
@@ -175,16 +181,30 @@ class Writer:
         self._learn_begun()
         self._begun_bytes = sum(m.size_bytes for m in encoder.tensors.values())
         self._begun_times = SaveTimes(called, time.monotonic(), self._ranks.rank == 0)
+        snapshot = self._snapshots.lend(encoder.tensors.values())
+        lent = LentMemory([encoder.tensors, snapshot])
         try:
             with telling_late():
                 tensors = encoder.tensors, encoder.slices, encoder.per_rank
-                native.save(step, tensors, texts, reference, self._begun, deadline=_left(end))
+                native.save(
+                    step,
+                    tensors,
+                    texts,
+                    reference,
+                    self._begun,
+                    deadline=_left(end),
+                    devices=(streams, places_of(snapshot)),
+                    lent=lent,
+                )
         except LateError:
             session = self._settings.session
             if session is not None and session.conflict:
                 raise JobConflict(session.conflict) from None
             raise
+        finally:
+            lent.end_call()
         self._learn_begun()
+        self._tell_pinning(native)
         pending = self._newest
         assert pending is not None
         if self._ranks.rank == 0:
@@ -204,6 +224,16 @@ class Writer:
                 self._is_place_told = True
                 tell_place(self.directory)
         return self._native
+
+    def _tell_pinning(self, native: _native.Checkpointer) -> None:
+        """Warns once if the driver has not pinned the staging memory."""
+        if not self._is_pinning_told and (problem := native.pin_problem):
+            self._is_pinning_told = True
+            _log.warning(
+                "the staging memory is not pinned, so copies from the device take longer: %s. "
+                "Raise the limit of locked memory (ulimit -l), or set memory_bytes=",
+                problem,
+            )
 
     def _tell_others(self, own: Pending) -> None:
         """Warns about checkpoints that this run does not continue."""

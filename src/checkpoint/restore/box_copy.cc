@@ -251,6 +251,7 @@ Status plan_copies(const CheckpointManifest& manifest, std::span<const std::uint
       copy = copy_of(slice, place, item_bytes);
     }
     copy.tensor = index;
+    copy.device = target.device;
     copy.begin_bytes += tensor.begin_bytes;
     copies.push_back(std::move(copy));
   }

@@ -9,6 +9,12 @@
 #include "formats/json/strict_json.h"
 
 namespace stoker {
+namespace {
+
+/// While one chunk of a thread is copied to a device, it reads the next ones.
+constexpr std::uint32_t kSpare = 1;
+
+}  // namespace
 
 void CheckpointRead::add_jobs() {
   struct Touch {
@@ -36,6 +42,7 @@ void CheckpointRead::add_jobs() {
     jobs_.back().copies_end = at + 1;
   }
   std::erase_if(jobs_, [&](const Job& job) {
+    if (is_for_devices(job)) return false;
     const VerifiedChunks::Bytes bytes = verified_.find(job.file, job.chunk);
     if (bytes == nullptr) return false;
     copy_from(job, job.chunk * kCheckpointChunkBytes, *bytes);
@@ -54,11 +61,11 @@ void CheckpointRead::add_read(const Job& job) {
                     .into = place_of(job, begin, end)});
 }
 
-/// Returns the destination if a single run of a single copy takes all of [begin, end); otherwise
-/// nothing.
+/// Returns the destination if a single run of a single copy takes all of [begin, end) to host
+/// memory; otherwise nothing.
 std::span<std::byte> CheckpointRead::place_of(const Job& job, std::uint64_t begin,
                                               std::uint64_t end) const {
-  if (job.copies_end - job.copies_begin != 1) return {};
+  if (job.copies_end - job.copies_begin != 1 || is_for_devices(job)) return {};
   std::span<std::byte> place;
   const BoxCopy& copy = copies_[order_[job.copies_begin]];
   if (copy.run_bytes < end - begin) return {};
@@ -68,11 +75,35 @@ std::span<std::byte> CheckpointRead::place_of(const Job& job, std::uint64_t begi
   return place;
 }
 
-Status CheckpointRead::run(const ChunkReadOptions& options,
+bool CheckpointRead::is_for_devices(const Job& job) const {
+  for (std::uint32_t i = job.copies_begin; i < job.copies_end; ++i)
+    if (copies_[order_[i]].device != kNoDevice) return true;
+  return false;
+}
+
+Status CheckpointRead::begin_devices(const DeviceReadUse& use, ChunkReadOptions& options) {
+  std::set<std::int32_t> devices;
+  for (const BoxCopy& copy : copies_)
+    if (copy.device != kNoDevice) devices.insert(copy.device);
+  if (devices.empty()) return {};
+  STOKER_ASSIGN(devices_, DeviceReads::begin(devices, use, [this](std::size_t index) {
+                  return tensors_of(index);
+                }));
+  options.arena = [this](std::size_t size_bytes) { return devices_->arena(size_bytes); };
+  options.spare = kSpare;
+  return {};
+}
+
+Status CheckpointRead::run(ChunkReadOptions options, const DeviceReadUse& devices,
                            std::atomic<std::uint64_t>* read_bytes) {
   read_bytes_ = read_bytes;
   add_jobs();
-  return files_.read(reads_, *this, options);
+  STOKER_TRY(begin_devices(devices, options));
+  Status status = files_.read(reads_, *this, options);
+  if (devices_ == nullptr) return status;
+  if (status.ok()) status = devices_->finish();
+  devices_ = nullptr;  // waits, if that was not done
+  return status;
 }
 
 std::string CheckpointRead::tensors_of(std::size_t index) const {
@@ -85,8 +116,40 @@ Status CheckpointRead::chunk_failed(std::size_t index, const Status& status) {
   return status.with_context(tensors_of(index));
 }
 
+Result<bool> CheckpointRead::may_reuse(std::span<const std::byte> memory, bool wait) {
+  return devices_ == nullptr ? Result<bool>(true) : devices_->may_reuse(memory, wait);
+}
+
+/// For a chunk that was verified.
+Status CheckpointRead::copy_to_devices(std::size_t index, std::span<const std::byte> bytes) {
+  const Job& job = jobs_[index];
+  const std::uint64_t begin = reads_[index].offset_bytes;
+  DeviceReads::Uploads uploads;
+  for (std::uint32_t i = job.copies_begin; i < job.copies_end; ++i) {
+    const BoxCopy& copy = copies_[order_[i]];
+    if (copy.device == kNoDevice) continue;
+    std::vector<CudaUpload>& to_device = uploads[copy.device];
+    for_each_run(copy, begin, begin + bytes.size(), [&](const RunPiece& piece) {
+      add_upload(to_device, {.to = reinterpret_cast<CudaPointer>(piece.into),
+                             .from = bytes.data() + (piece.offset_bytes - begin),
+                             .size_bytes = piece.size_bytes});
+    });
+  }
+  for (auto& [device, copies] : uploads) std::ranges::sort(copies, {}, &CudaUpload::from);
+  return devices_->enqueue(index, bytes, uploads);
+}
+
 Status CheckpointRead::chunk_read(std::size_t index, std::span<const std::byte> bytes) {
   const Job& job = jobs_[index];
+  if (is_for_devices(job)) {
+    // First all of the checksum: what is wrong never gets to a device.
+    if (xxh3_128(bytes) != manifest_.files[job.file].chunks[job.chunk])
+      return mismatch(index, bytes);
+    copy_from(job, reads_[index].offset_bytes, bytes);
+    STOKER_TRY(copy_to_devices(index, bytes));
+    if (read_bytes_ != nullptr) read_bytes_->fetch_add(bytes.size(), std::memory_order_relaxed);
+    return {};
+  }
   const bool is_in_place = !reads_[index].into.empty() && bytes.data() == reads_[index].into.data();
   const Digest128 digest = is_in_place ? xxh3_128(bytes) : hash_and_copy(index, bytes);
   if (digest != manifest_.files[job.file].chunks[job.chunk]) return mismatch(index, bytes);
@@ -113,7 +176,8 @@ void CheckpointRead::copy_from(const Job& job, std::uint64_t offset_bytes,
     std::memcpy(piece.into, bytes.data() + (piece.offset_bytes - offset_bytes), piece.size_bytes);
   };
   for (std::uint32_t i = job.copies_begin; i < job.copies_end; ++i)
-    for_each_run(copies_[order_[i]], offset_bytes, offset_bytes + bytes.size(), copy);
+    if (copies_[order_[i]].device == kNoDevice)
+      for_each_run(copies_[order_[i]], offset_bytes, offset_bytes + bytes.size(), copy);
 }
 
 /// Works in blocks, so that the bytes are still in the CPU cache when they are copied.

@@ -11,6 +11,7 @@
 
 #include "checkpoint/manifest/manifest.h"
 #include "checkpoint/restore/box_copy.h"
+#include "checkpoint/restore/device_reads.h"
 #include "checkpoint/restore/verified_chunks.h"
 #include "checkpoint/store/open_step.h"
 #include "io/chunk_reader.h"
@@ -19,7 +20,7 @@ namespace stoker {
 
 /// Reads targets from a checkpoint: determines the chunks they need, and the destination of each
 /// piece. Every chunk is read completely and verified against its checksum; run() succeeds only if
-/// all of them match.
+/// all of them match. What goes to a device is copied there only after its chunk was verified.
 ///
 /// Thread safety: none, except that read_chunks() calls the ChunkHandler methods from its threads.
 class CheckpointRead final : public ChunkHandler {
@@ -33,10 +34,13 @@ class CheckpointRead final : public ChunkHandler {
     return plan_copies(manifest_, slices, target, copies_);
   }
 
-  /// Reads all targets; may be called once. Adds to `read_bytes` unless it is null.
-  Status run(const ChunkReadOptions& options, std::atomic<std::uint64_t>* read_bytes);
+  /// Reads all targets; may be called once. Adds to `read_bytes` unless it is null. On return
+  /// nothing writes to the targets any more, even on a device.
+  Status run(ChunkReadOptions options, const DeviceReadUse& devices,
+             std::atomic<std::uint64_t>* read_bytes);
 
   Status chunk_read(std::size_t index, std::span<const std::byte> bytes) override;
+  Result<bool> may_reuse(std::span<const std::byte> memory, bool wait) override;
   Status chunk_failed(std::size_t index, const Status& status) override;
 
  private:
@@ -49,6 +53,9 @@ class CheckpointRead final : public ChunkHandler {
   };
 
   std::uint32_t file_of(const BoxCopy& copy) const { return manifest_.tensors[copy.tensor].file; }
+  bool is_for_devices(const Job& job) const;
+  Status begin_devices(const DeviceReadUse& use, ChunkReadOptions& options);
+  Status copy_to_devices(std::size_t index, std::span<const std::byte> bytes);
   void add_jobs();
   void add_read(const Job& job);
   std::span<std::byte> place_of(const Job& job, std::uint64_t begin, std::uint64_t end) const;
@@ -64,9 +71,10 @@ class CheckpointRead final : public ChunkHandler {
   VerifiedChunks& verified_;
   std::atomic<std::uint64_t>* read_bytes_ = nullptr;
   std::vector<BoxCopy> copies_;
-  std::vector<std::uint32_t> order_;  // indexes of copies, chunk by chunk
-  std::vector<Job> jobs_;             // chunks to be read
-  std::vector<ChunkRead> reads_;      // one for each job
+  std::vector<std::uint32_t> order_;      // indexes of copies, chunk by chunk
+  std::vector<Job> jobs_;                 // chunks to be read
+  std::vector<ChunkRead> reads_;          // one for each job
+  std::unique_ptr<DeviceReads> devices_;  // null: all targets are in host memory
 };
 
 /// Returns the names of the tensors with bytes in [begin, end) of a file.

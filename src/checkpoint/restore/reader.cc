@@ -95,7 +95,7 @@ Status CheckpointReader::read_all(std::span<const ReadTarget> targets,
                   .thread_count = options_.thread_count,
                   .depth = options_.depth,
                   .stop = options.stop},
-                 options.read_bytes);
+                 options.devices, options.read_bytes);
 }
 
 }  // namespace stoker

@@ -51,6 +51,7 @@ class CheckpointReader {
   struct ReadOptions {
     std::stop_token stop = {};
     std::atomic<std::uint64_t>* read_bytes = nullptr;  ///< Incremented as chunks arrive.
+    DeviceReadUse devices = {};                        ///< For targets on CUDA devices.
   };
 
   /// Opens the checkpoint `name` in `store`. `not_found` if it does not exist or was removed
@@ -72,6 +73,7 @@ class CheckpointReader {
 
   /// Fills every target, reading each chunk of the files at most once. The message of `corrupt`
   /// names file, offset and tensors. After a failure the contents of the targets are undefined.
+  /// On return nothing writes to them any more. Targets on devices are complete then.
   Status read_all(std::span<const ReadTarget> targets, const ReadOptions& options) const;
   Status read_all(std::span<const ReadTarget> targets) const {
     return read_all(targets, ReadOptions());

@@ -84,6 +84,7 @@ struct SaveRequest {
   /// An error found before save() was called. It fails the save on every rank; otherwise the other
   /// ranks would wait for this one until their deadlines.
   Status refusal = {};
+  DeviceUse devices = {};  ///< For tensors on devices.
   /// Time limit of this save, instead of CheckpointerOptions::deadline.
   std::optional<nanoseconds> deadline = {};
 };
@@ -120,7 +121,8 @@ class Checkpointer {
   /// Waits for the saves in flight, unless close() has abandoned them.
   ~Checkpointer();
 
-  /// Copies the tensors and returns; they may change from then on. `already_exists` if this run, or
+  /// Copies the tensors and returns; they may change from then on, on devices by work that the
+  /// streams of SaveRequest::devices get. `already_exists` if this run, or
   /// one that it continues, has saved the step; `no_space` if there is no room for it.
   Result<Pending> save(SaveRequest request);
 

@@ -16,10 +16,11 @@ constexpr nanoseconds kFarewell = std::chrono::seconds(10);
 constexpr std::size_t kFailuresKept = 16;
 
 /// A copy that returns an error or throws fails the save: its chunks are never complete.
-void copy_or_fail(TensorCopier& copier, SaveJob& job) {
+template <typename Copy>
+void copy_or_fail(SaveJob& job, const Copy& copy) {
   Status copied;
   try {
-    copied = copier.copy(job.layout, job.stored, *job.staging);
+    copied = copy();
   } catch (const std::bad_alloc&) {
     copied = Status::from_errno(ENOMEM, "copy a checkpoint", "");
   } catch (const std::exception& error) {
@@ -260,6 +261,9 @@ void Checkpointer::Core::settle(const Verdict& verdict) {
   }
   changed_.notify_all();
   if (replaced == nullptr) return;
+  if (replaced->staging != nullptr)  // the rest of its copy ends early
+    replaced->staging->fail(Status(Code::cancelled, "a later save replaces it"));
+  await_filled(*replaced);
   memory_.give_back(std::move(replaced->arena));
   replaced->pending->finish(SaveOutcome::replaced, Status());
 }
@@ -296,6 +300,8 @@ Result<Pending> Checkpointer::Core::save(SaveRequest request) {
   job->deadline = deadline_after(request.deadline.value_or(options_.deadline));
   job->request = std::move(request);
   job->pending = std::make_shared<PendingState>(job->request.step);
+  if (job->request.refusal.ok())  // otherwise the other ranks get it, in agree_and_plan()
+    job->request.refusal = options_.copier->begin(job->request.tensors, job->request.devices);
   const std::string context = "save step " + std::to_string(job->request.step);
   if (coordinator_.world_size() > 1) job->keys = piece_keys(job->request.tensors);
   const Result<Verdict> verdict = agree_and_plan(*job);
@@ -339,7 +345,7 @@ Result<Pending> Checkpointer::Core::enter(const Job& job) {
     MutexLock lock(mutex_);
     queue_.push_back(job);
     in_flight_.push_back(job);
-    if (job->failure.ok()) filling_ = job->number;
+    if (job->failure.ok()) filling_.push_back(job->number);
     // Returned right here; the other ranks get it from rank 0.
     else
       raised_number_ = std::max(raised_number_, job->number);
@@ -347,15 +353,42 @@ Result<Pending> Checkpointer::Core::enter(const Job& job) {
   changed_.notify_all();
   if (!job->failure.ok())
     return job->failure.with_context("save step " + std::to_string(job->request.step));
-  // If the writer fails meanwhile the copy ends early, and the Pending has the error.
-  copy_or_fail(*options_.copier, *job);
+  fill(*job);
   job->pending->set_staged();
+  return Pending(job->pending);
+}
+
+/// Copies the tensors. If the writer fails meanwhile the copy ends early, and the Pending has the
+/// error. What need not be done before save() returns is left to a thread, or done here if there is
+/// none.
+void Checkpointer::Core::fill(SaveJob& job) {
+  CopyRest rest;
+  copy_or_fail(job, [&]() -> Status {
+    STOKER_ASSIGN(rest, options_.copier->begin_copy(job.layout, job.stored, *job.staging));
+    return {};
+  });
+  try {
+    if (rest) {
+      job.drain = std::jthread([this, &job, rest]() mutable { drain(job, std::move(rest)); });
+      return;
+    }
+  } catch (const std::system_error&) {  // NOLINT(bugprone-empty-catch): no thread can be started
+  } catch (const std::bad_alloc&) {     // NOLINT(bugprone-empty-catch): the same
+  }
+  drain(job, std::move(rest));
+}
+
+/// After this the writer may free the job, which joins the thread that runs it.
+void Checkpointer::Core::drain(SaveJob& job, CopyRest rest) {
+  if (rest) copy_or_fail(job, rest);
+  rest = {};  // with the memory of the snapshot
+  job.pending->set_released();
+  const std::uint64_t number = job.number;
   {
     MutexLock lock(mutex_);
-    filling_ = 0;
+    std::erase(filling_, number);
   }
   changed_.notify_all();
-  return Pending(job->pending);
 }
 
 bool Checkpointer::Core::await_idle(Deadline deadline) {
@@ -448,7 +481,7 @@ Checkpointer::Core::Job Checkpointer::Core::next_job(const std::stop_token& stop
 
 void Checkpointer::Core::await_filled(const SaveJob& job) {
   MutexLock lock(mutex_);
-  while (filling_ == job.number) changed_.wait(mutex_);
+  while (std::ranges::find(filling_, job.number) != filling_.end()) changed_.wait(mutex_);
 }
 
 void Checkpointer::Core::finish(const Job& job, const EndMessage& end) {

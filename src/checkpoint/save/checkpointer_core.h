@@ -77,6 +77,8 @@ class Checkpointer::Core {
   void settle(const Verdict& verdict);
   Status stage(const Job& job);
   Result<Pending> enter(const Job& job);
+  void fill(SaveJob& job);
+  void drain(SaveJob& job, CopyRest rest);
   std::uint64_t new_bytes(const CheckpointLayout& layout) const;
 
   void run(std::stop_token stop);
@@ -102,8 +104,8 @@ class Checkpointer::Core {
   std::deque<Job> queue_ STOKER_GUARDED_BY(mutex_);       // waiting for the writer
   std::vector<Job> in_flight_ STOKER_GUARDED_BY(mutex_);  // queue_, and the one being written
   bool is_held_ STOKER_GUARDED_BY(mutex_) = false;        // while true the writer takes no job
-  std::uint64_t filling_ STOKER_GUARDED_BY(mutex_) = 0;   // number of the save being copied
-  bool is_removing_ STOKER_GUARDED_BY(mutex_) = false;    // removing condemned checkpoints
+  std::vector<std::uint64_t> filling_ STOKER_GUARDED_BY(mutex_);  // numbers of saves being copied
+  bool is_removing_ STOKER_GUARDED_BY(mutex_) = false;            // removing condemned checkpoints
   Sharing sharing_ STOKER_GUARDED_BY(mutex_);
   std::deque<Failure> failures_ STOKER_GUARDED_BY(mutex_);     // oldest first
   std::uint64_t raised_number_ STOKER_GUARDED_BY(mutex_) = 0;  // errors up to it were reported

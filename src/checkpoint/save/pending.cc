@@ -20,6 +20,11 @@ void PendingState::set_staged() {
   is_staged_ = true;
 }
 
+void PendingState::set_released() {
+  MutexLock lock(mutex_);
+  is_released_ = true;
+}
+
 void PendingState::finish(SaveOutcome outcome, Status status, std::uint64_t generation,
                           std::string line) {
   {
@@ -35,6 +40,11 @@ void PendingState::finish(SaveOutcome outcome, Status status, std::uint64_t gene
 bool PendingState::is_staged() const {
   MutexLock lock(mutex_);
   return is_staged_;
+}
+
+bool PendingState::is_released() const {
+  MutexLock lock(mutex_);
+  return is_released_ || outcome_;
 }
 
 std::optional<SaveOutcome> PendingState::outcome() const {

@@ -33,6 +33,8 @@ class PendingState {
   explicit PendingState(std::uint64_t step) : step_(step) {}
 
   void set_staged();
+  /// Nothing reads the caller's memory any more.
+  void set_released();
   /// Sets the result; called once. A committed save may have an error `status`, if something failed
   /// after the checkpoint became durable.
   void finish(SaveOutcome outcome, Status status, std::uint64_t generation = 0,
@@ -40,6 +42,7 @@ class PendingState {
 
   std::uint64_t step() const noexcept { return step_; }
   bool is_staged() const;
+  bool is_released() const;
   std::optional<SaveOutcome> outcome() const;
   std::uint64_t generation() const;
   std::string line() const;
@@ -54,6 +57,7 @@ class PendingState {
   mutable Mutex mutex_;
   mutable Condition finished_;
   bool is_staged_ STOKER_GUARDED_BY(mutex_) = false;
+  bool is_released_ STOKER_GUARDED_BY(mutex_) = false;
   std::optional<SaveOutcome> outcome_ STOKER_GUARDED_BY(mutex_);
   Status status_ STOKER_GUARDED_BY(mutex_);
   std::uint64_t generation_ STOKER_GUARDED_BY(mutex_) = 0;
@@ -70,6 +74,9 @@ class Pending {
   std::uint64_t step() const noexcept { return state_->step(); }
   /// True once the caller's tensors have been copied and may change.
   bool is_staged() const { return state_->is_staged(); }
+  /// True once neither the caller's tensors nor memory lent for a snapshot are read any more. Later
+  /// than is_staged() if a snapshot was taken: memory on a device must not be freed before.
+  bool is_released() const { return state_->is_released(); }
   bool is_done() const { return state_->outcome().has_value(); }
   /// True once the checkpoint survives a power cut.
   bool is_durable() const { return state_->outcome() == SaveOutcome::committed; }

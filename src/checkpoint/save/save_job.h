@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -23,7 +24,8 @@ namespace stoker {
 /// One save, passed from the caller to the writer.
 ///
 /// Thread safety: members that are not atomic are set before the job is queued. Afterwards they are
-/// only read, except that `arena` is given back.
+/// only read, except that `arena` is given back. `drain` is started by the caller's thread before
+/// the save counts as filled.
 struct SaveJob {
   std::uint64_t number = 0;  ///< From SaveRounds; the same on every rank.
   SaveRequest request;
@@ -44,6 +46,8 @@ struct SaveJob {
   std::atomic<Reservation> reservation{Reservation::none};  // relaxed: of this rank
   std::atomic<std::uint64_t> written_bytes{0};              // relaxed: for progress reports
   std::atomic<SaveStage> stage{SaveStage::idle};
+  /// Runs the rest of a copy (TensorCopier::begin_copy()). Last: it uses the other members.
+  std::jthread drain;
 };
 
 /// What the writer's thread has learned from past saves, for the caller's thread to plan with.

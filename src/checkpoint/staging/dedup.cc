@@ -43,7 +43,9 @@ void GroupPlanner::look_again(std::span<const SaveTensor> tensors, std::span<Kno
       Known& known = *known_of[placed.tensor];
       const bool was_seen_once = known.is_recorded && !known.was_grouped && !known.has_changed &&
                                  known.equal_count == 0 && !known.looks_equal;
-      if (!was_seen_once || tensor.data == nullptr || !tensor.strides_bytes.empty()) continue;
+      const bool is_plain =
+          tensor.data != nullptr && tensor.strides_bytes.empty() && tensor.device == kHostMemory;
+      if (!was_seen_once || !is_plain) continue;
       known.looks_equal =
           fingerprint_of(placed, {tensor.data, placed.end_bytes - placed.begin_bytes}) ==
           known.fingerprint;

@@ -15,6 +15,8 @@
 
 namespace stoker {
 
+inline constexpr std::int32_t kHostMemory = -1;
+
 /// A tensor to be saved, or this rank's slice of one.
 struct SaveTensor {
   std::string name = {};
@@ -23,9 +25,11 @@ struct SaveTensor {
   /// Shape of the whole tensor, and position of the slice in it. Empty: the slice is the whole.
   std::vector<std::uint64_t> global_shape = {};
   std::vector<std::uint64_t> offsets = {};
-  /// Borrowed until it is copied. An address in this process's memory, unless the TensorCopier of
-  /// the save interprets it otherwise.
+  /// Borrowed until it is copied. An address in this process's memory, unless `device` is set or
+  /// the TensorCopier of the save interprets it otherwise.
   const std::byte* data = nullptr;
+  /// The number of the device in whose memory `data` is an address; kHostMemory: in none.
+  std::int32_t device = kHostMemory;
   /// Stride of each dimension; may be negative. Empty: no gaps, last dimension fastest. Must be
   /// empty for elements smaller than a byte.
   std::vector<std::int64_t> strides_bytes = {};

@@ -41,15 +41,12 @@ Staging::Chunk Staging::at(std::size_t index) const noexcept {
           .size_bytes = size};
 }
 
-std::optional<Staging::Chunk> Staging::next_to_fill() {
-  MutexLock lock(mutex_);
+// Takes the index together with the memory: then the chunk that the writer waits for never lacks
+// memory because later chunks have all of it.
+std::optional<Staging::Chunk> Staging::give_next() {
   if (!failure_.ok() || next_ == layout_.chunks.size()) return std::nullopt;
   if (!is_ring_) return at(next_++);
-  // Take the index together with the memory: then the chunk that the writer waits for never lacks
-  // memory because later chunks have all of it.
-  while (failure_.ok() && free_.empty() && next_ < layout_.chunks.size())
-    released_some_.wait(mutex_);
-  if (!failure_.ok() || next_ == layout_.chunks.size()) return std::nullopt;
+  if (free_.empty()) return std::nullopt;
   const ChunkRef ref = layout_.chunks[next_];
   Chunk chunk{.index = next_++,
               .memory = free_.back(),
@@ -57,6 +54,18 @@ std::optional<Staging::Chunk> Staging::next_to_fill() {
   free_.pop_back();
   if (next_ == layout_.chunks.size()) released_some_.notify_all();  // no chunks are left to fill
   return chunk;
+}
+
+std::optional<Staging::Chunk> Staging::next_to_fill() {
+  MutexLock lock(mutex_);
+  while (is_ring_ && failure_.ok() && free_.empty() && next_ < layout_.chunks.size())
+    released_some_.wait(mutex_);
+  return give_next();
+}
+
+std::optional<Staging::Chunk> Staging::try_next_to_fill() {
+  MutexLock lock(mutex_);
+  return give_next();
 }
 
 void Staging::filled(const Chunk& chunk) {

@@ -37,12 +37,16 @@ class Staging {
   };
 
   bool is_ring() const noexcept { return is_ring_; }
+  /// Returns the memory of all chunks.
+  std::span<const std::byte> memory() const noexcept { return memory_; }
   /// Returns a chunk of an arena, filled or not.
   Chunk at(std::size_t index) const noexcept;
 
   /// Returns the next chunk to fill, in file order; nothing once all were given out or the save has
   /// failed. In a ring it waits for memory.
   std::optional<Chunk> next_to_fill();
+  /// The same, but returns nothing as well if it would have to wait.
+  std::optional<Chunk> try_next_to_fill();
   void filled(const Chunk& chunk);
 
   /// Returns the next chunk to write; nothing if it is not filled yet.
@@ -60,6 +64,7 @@ class Staging {
   std::uint64_t filled_bytes() const;
 
  private:
+  std::optional<Chunk> give_next() STOKER_REQUIRES(mutex_);
   std::optional<Chunk> take_next() STOKER_REQUIRES(mutex_);
 
   const CheckpointLayout& layout_;

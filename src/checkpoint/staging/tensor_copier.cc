@@ -81,10 +81,7 @@ class ThreadedCopier final : public TensorCopier {
   Status fill(const LayoutFile& file, std::span<const SaveTensor> tensors, std::uint64_t begin,
               std::span<std::byte> out) const {
     const std::uint64_t end = begin + out.size();
-    if (begin < file.header.size()) {
-      const std::size_t size = std::min<std::uint64_t>(end, file.header.size()) - begin;
-      std::memcpy(out.data(), file.header.data() + begin, size);
-    }
+    copy_header(file, begin, out);
     for (const PlacedTensor& placed : file.overlapping(begin, end)) {
       const std::uint64_t from = std::max(begin, placed.begin_bytes);
       const std::uint64_t to = std::min(end, placed.end_bytes);
@@ -109,9 +106,12 @@ class HostCopier final : public TensorCopier {
                 }) {}
 
   Status check(std::span<const SaveTensor> tensors) const override {
-    for (const SaveTensor& tensor : tensors)
-      if (tensor.data == nullptr && std::ranges::count(tensor.shape, 0U) == 0)
-        return Status(Code::invalid_argument, "tensor " + tensor.name + ": it has no data");
+    for (const SaveTensor& tensor : tensors) {
+      STOKER_TRY(check_has_data(tensor));
+      if (tensor.device != kHostMemory)
+        return Status(Code::invalid_argument,
+                      "tensor " + tensor.name + ": it is on a device, and no copier for it is set");
+    }
     return {};
   }
   bool is_of_host_memory() const noexcept override { return true; }
@@ -128,6 +128,17 @@ class HostCopier final : public TensorCopier {
 };
 
 }  // namespace
+
+Status check_has_data(const SaveTensor& tensor) {
+  if (tensor.data != nullptr || std::ranges::count(tensor.shape, 0U) > 0) return {};
+  return Status(Code::invalid_argument, "tensor " + tensor.name + ": it has no data");
+}
+
+void copy_header(const LayoutFile& file, std::uint64_t begin_bytes, std::span<std::byte> out) {
+  if (begin_bytes >= file.header.size()) return;
+  const std::uint64_t end = std::min<std::uint64_t>(begin_bytes + out.size(), file.header.size());
+  std::memcpy(out.data(), file.header.data() + begin_bytes, end - begin_bytes);
+}
 
 std::shared_ptr<TensorCopier> make_host_copier(std::size_t thread_count) {
   return std::make_shared<HostCopier>(thread_count);

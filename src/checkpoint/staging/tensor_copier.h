@@ -14,10 +14,37 @@
 
 namespace stoker {
 
+/// A queue of work on a device, as its driver calls it: for CUDA a CUstream, null for the default.
+struct DeviceStream {
+  std::int32_t device = 0;
+  void* handle = nullptr;
+};
+
+/// Memory of a device. `owner` is released when it is no longer used, by any thread.
+struct DeviceMemory {
+  std::byte* data = nullptr;
+  std::size_t size_bytes = 0;
+  std::shared_ptr<void> owner = {};
+};
+
+/// What the caller of a save has on devices.
+struct DeviceUse {
+  /// The caller's streams. The save reads a device's tensors after the work that these have at the
+  /// time of the call, and before work that they get after it has returned.
+  std::vector<DeviceStream> streams = {};
+  /// Returns memory for a snapshot of a device's tensors, `size_bytes` of it or less; nothing if
+  /// there is none. Called by the thread that called save(). Empty: no snapshot is taken.
+  std::function<DeviceMemory(std::int32_t device, std::uint64_t size_bytes)> snapshot_memory = {};
+};
+
+/// The rest of a copy; empty if there is none.
+using CopyRest = std::function<Status()>;
+
 /// Copies the tensors of a save into staging memory. It gets all tensors and their places at once,
 /// so that a copier for a device can have many copies in flight.
 ///
-/// Thread safety: the checkpointer makes one call at a time, from the thread that calls save().
+/// Thread safety: the checkpointer makes one call at a time, from the thread that calls save(). The
+/// rest of a copy runs meanwhile, on a thread of its own.
 class TensorCopier {
  public:
   virtual ~TensorCopier() = default;
@@ -27,8 +54,14 @@ class TensorCopier {
   /// changes anything.
   virtual Status check(std::span<const SaveTensor> /*tensors*/) const { return {}; }
 
-  /// Whether SaveTensor::data points to memory of this process. If so, others may read it before
-  /// copy().
+  /// Called first in every save: afterwards the caller gives its streams no work until save()
+  /// returns. An error fails the save.
+  virtual Status begin(std::span<const SaveTensor> /*tensors*/, const DeviceUse& /*use*/) {
+    return {};
+  }
+
+  /// Whether SaveTensor::data points to memory of this process, unless SaveTensor::device is set.
+  /// If so, others may read it before copy().
   virtual bool is_of_host_memory() const noexcept { return false; }
 
   /// Fills every chunk of `layout`: takes chunks with Staging::next_to_fill(), which come in file
@@ -43,10 +76,27 @@ class TensorCopier {
   virtual Status copy(const CheckpointLayout& layout, std::span<const SaveTensor> tensors,
                       Staging& staging) = 0;
 
+  /// Like copy(), but may return while chunks are still to be filled, from a snapshot: the tensors
+  /// may change then. The result does the rest, and is called once, by any thread. It returns when
+  /// nothing writes to the chunks any more; an error or an exception fails the save. The arguments
+  /// live until then.
+  virtual Result<CopyRest> begin_copy(const CheckpointLayout& layout,
+                                      std::span<const SaveTensor> tensors, Staging& staging) {
+    STOKER_TRY(copy(layout, tensors, staging));
+    return CopyRest();
+  }
+
   /// Returns the XXH3-128 of each tensor's bytes, as copy() would write them. Nothing reads the
   /// tensors after the return.
   virtual Result<std::vector<Digest128>> digests(std::span<const SaveTensor> tensors) = 0;
 };
+
+/// Returns `invalid_argument`, with the name, if a tensor has elements and no data.
+Status check_has_data(const SaveTensor& tensor);
+
+/// Fills `out` with the part of the file's header that is in [begin, begin + out.size()) of the
+/// file.
+void copy_header(const LayoutFile& file, std::uint64_t begin_bytes, std::span<std::byte> out);
 
 /// Returns a copier from the memory at SaveTensor::data, with `thread_count` threads including the
 /// caller's.

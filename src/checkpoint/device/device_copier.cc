@@ -1,0 +1,352 @@
+#include "checkpoint/device/device_copier.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "checkpoint/device/chunk_filler.h"
+#include "checkpoint/device/device_digests.h"
+#include "checkpoint/device/device_lane.h"
+
+namespace stoker {
+namespace {
+
+/// More bytes in host memory than this are copied by several threads.
+constexpr std::uint64_t kManyHostBytes = std::uint64_t{16} << 20;
+
+/// A stream of the caller's, with an event behind the work that it had when the save began.
+struct CallersStream {
+  DeviceLane* lane = nullptr;
+  CudaStream stream = nullptr;
+  std::unique_ptr<OwnedCudaEvent> ready;
+};
+
+/// A copy on the device, from which a save is filled after save() has returned.
+struct Snapshot {
+  std::vector<TensorSource> sources;  // one for each tensor
+  std::vector<DeviceMemory> memories;
+  std::vector<std::pair<DeviceLane*, std::unique_ptr<OwnedCudaEvent>>> taken;
+};
+
+/// Waits until the device does nothing for this save any more. Its errors are known already.
+void await(const DeviceLane& lane) {
+  const CudaScope scope(*lane.device());
+  if (scope.status().ok()) static_cast<void>(lane.synchronize());
+}
+
+class DeviceCopier final : public TensorCopier {
+ public:
+  explicit DeviceCopier(DeviceCopierOptions options)
+      : options_(std::move(options)),
+        host_(make_host_copier(options_.thread_count)),
+        digests_(options_.memory, options_.thread_count) {}
+
+  Status check(std::span<const SaveTensor> tensors) const override {
+    for (const SaveTensor& tensor : tensors) {
+      STOKER_TRY(check_has_data(tensor));
+      if (tensor.device != kHostMemory && !tensor.strides_bytes.empty())
+        return Status(Code::invalid_argument,
+                      "tensor " + tensor.name + ": it is on a device, and not contiguous");
+    }
+    return {};
+  }
+  bool is_of_host_memory() const noexcept override { return true; }
+
+  Status begin(std::span<const SaveTensor> tensors, const DeviceUse& use) override;
+  Status copy(const CheckpointLayout& layout, std::span<const SaveTensor> tensors,
+              Staging& staging) override;
+  Result<CopyRest> begin_copy(const CheckpointLayout& layout, std::span<const SaveTensor> tensors,
+                              Staging& staging) override;
+  Result<std::vector<Digest128>> digests(std::span<const SaveTensor> tensors) override;
+
+ private:
+  Result<DeviceLane*> lane(std::int32_t device);
+  Status note_stream(std::int32_t device, CudaStream stream);
+  Status await_pinned(std::span<const SaveTensor> tensors) const;
+  Status follow_callers(const DeviceLane& lane, CudaStream ours) const;
+  Result<std::vector<TensorSource>> sources_of(std::span<const SaveTensor> tensors);
+  Status prepare_host_copies(std::span<const TensorSource> sources, const Staging& staging) const;
+  void reserve(const CheckpointLayout& layout, std::span<const SaveTensor> tensors,
+               Snapshot& snapshot) const;
+  Status take(const CheckpointLayout& layout, std::span<const SaveTensor> tensors,
+              Snapshot& snapshot) const;
+  Status drain(const CheckpointLayout& layout, std::span<const SaveTensor> tensors,
+               Staging& staging, Snapshot& snapshot) const;
+  std::size_t threads_for(std::span<const SaveTensor> tensors) const;
+
+  const DeviceCopierOptions options_;
+  const std::shared_ptr<TensorCopier> host_;
+  std::map<std::int32_t, std::unique_ptr<DeviceLane>> lanes_;
+  DeviceDigests digests_;  // after lanes_: its events are theirs
+  // Of the current save:
+  std::vector<CallersStream> callers_;
+  DeviceUse use_;
+};
+
+Result<DeviceLane*> DeviceCopier::lane(std::int32_t device) {
+  std::unique_ptr<DeviceLane>& lane = lanes_[device];
+  if (lane == nullptr) {
+    STOKER_ASSIGN(const CudaDriver* const driver, options_.find_driver());
+    STOKER_ASSIGN(lane, DeviceLane::make(*driver, device, options_.may_gather));
+  }
+  return lane.get();
+}
+
+Status DeviceCopier::note_stream(std::int32_t device, CudaStream stream) {
+  STOKER_ASSIGN(DeviceLane* const lane, this->lane(device));
+  const CudaScope scope(*lane->device());
+  STOKER_TRY(scope.status());
+  const CudaDriver& driver = lane->device()->driver();
+  int status = kCudaCaptureNone;
+  const CudaResult asked = driver.stream_is_capturing(stream, &status);
+  if (asked == kCudaCaptureImplicit || (asked == kCudaSuccess && status != kCudaCaptureNone))
+    return Status(Code::invalid_argument,
+                  "a CUDA graph is being captured on device " + std::to_string(device) +
+                      ", and a save cannot be a part of it: save before or after the capture");
+  STOKER_TRY(driver.check(asked, "cuStreamIsCapturing"));
+  STOKER_ASSIGN(std::unique_ptr<OwnedCudaEvent> ready, lane->take_event());
+  STOKER_TRY(ready->record(stream));
+  callers_.push_back({.lane = lane, .stream = stream, .ready = std::move(ready)});
+  return {};
+}
+
+/// Copies into pinned memory may be in progress on the streams, unlike those into other memory.
+Status DeviceCopier::await_pinned(std::span<const SaveTensor> tensors) const {
+  if (callers_.empty()) return {};
+  const CudaDriver& driver = callers_.front().lane->device()->driver();
+  const auto is_pinned = [&](const SaveTensor& tensor) {
+    unsigned type = 0;
+    return tensor.device == kHostMemory && tensor.data != nullptr &&
+           driver.pointer_get_attribute(&type, kCudaAttributeMemoryType,
+                                        reinterpret_cast<CudaPointer>(tensor.data)) ==
+               kCudaSuccess &&
+           type == kCudaMemoryTypeHost;
+  };
+  const CudaScope scope(*callers_.front().lane->device());
+  STOKER_TRY(scope.status());
+  if (std::ranges::none_of(tensors, is_pinned)) return {};
+  for (const CallersStream& callers : callers_) {
+    const CudaScope other(*callers.lane->device());
+    STOKER_TRY(other.status());
+    STOKER_TRY(driver.check(driver.stream_synchronize(callers.stream), "cuStreamSynchronize"));
+  }
+  return {};
+}
+
+Status DeviceCopier::begin(std::span<const SaveTensor> tensors, const DeviceUse& use) {
+  for (CallersStream& callers : callers_) callers.lane->give_back(std::move(callers.ready));
+  callers_.clear();
+  use_ = use;
+  for (const DeviceStream& stream : use.streams)
+    STOKER_TRY(note_stream(stream.device, static_cast<CudaStream>(stream.handle)));
+  for (const SaveTensor& tensor : tensors) {
+    if (tensor.device == kHostMemory) continue;
+    const bool is_known = std::ranges::any_of(callers_, [&](const CallersStream& callers) {
+      return callers.lane->device()->ordinal() == tensor.device;
+    });
+    if (!is_known) STOKER_TRY(note_stream(tensor.device, nullptr));
+  }
+  return await_pinned(tensors);
+}
+
+/// What `ours` gets from now on follows the work that the caller's streams had.
+Status DeviceCopier::follow_callers(const DeviceLane& lane, CudaStream ours) const {
+  for (const CallersStream& callers : callers_)
+    if (callers.lane == &lane) STOKER_TRY(callers.ready->delay(ours));
+  return {};
+}
+
+Result<std::vector<TensorSource>> DeviceCopier::sources_of(std::span<const SaveTensor> tensors) {
+  std::vector<TensorSource> sources(tensors.size());
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    if (tensors[i].device == kHostMemory) continue;
+    STOKER_ASSIGN(sources[i].lane, lane(tensors[i].device));
+    sources[i].data = tensors[i].data;
+  }
+  return sources;
+}
+
+/// Pins the staging memory, and lets the streams to the host follow the caller's.
+Status DeviceCopier::prepare_host_copies(std::span<const TensorSource> sources,
+                                         const Staging& staging) const {
+  for (const auto& [device, lane] : lanes_) {
+    if (std::ranges::find(sources, lane.get(), &TensorSource::lane) == sources.end()) continue;
+    options_.memory->pin(staging.memory(), lane->device());
+    const CudaScope scope(*lane->device());
+    STOKER_TRY(scope.status());
+    STOKER_TRY(follow_callers(*lane, lane->to_host()));
+  }
+  return {};
+}
+
+std::size_t DeviceCopier::threads_for(std::span<const SaveTensor> tensors) const {
+  std::uint64_t host_bytes = 0;
+  for (const SaveTensor& tensor : tensors) {
+    if (tensor.device != kHostMemory) continue;
+    const Result<std::uint64_t> size = tensor_bytes(tensor.type, tensor.shape);
+    host_bytes += size.ok() ? *size : 0;
+  }
+  return host_bytes > kManyHostBytes ? options_.thread_count : 1;
+}
+
+Status DeviceCopier::copy(const CheckpointLayout& layout, std::span<const SaveTensor> tensors,
+                          Staging& staging) {
+  const auto is_on_host = [](const SaveTensor& tensor) { return tensor.device == kHostMemory; };
+  if (std::ranges::all_of(tensors, is_on_host)) return host_->copy(layout, tensors, staging);
+  STOKER_ASSIGN(const std::vector<TensorSource> sources, sources_of(tensors));
+  STOKER_TRY(prepare_host_copies(sources, staging));
+  return ChunkFiller(layout, tensors, sources, staging).fill_all(threads_for(tensors));
+}
+
+/// Gets memory on each device, and gives tensors places there in the order of the files, so that
+/// those of a chunk leave the device as one copy.
+void DeviceCopier::reserve(const CheckpointLayout& layout, std::span<const SaveTensor> tensors,
+                           Snapshot& snapshot) const {
+  std::map<std::int32_t, std::uint64_t> wanted;
+  for (const LayoutFile& file : layout.files)
+    for (const PlacedTensor& placed : file.tensors)
+      if (const std::int32_t device = tensors[placed.tensor].device; device != kHostMemory)
+        wanted[device] += placed.end_bytes - placed.begin_bytes;
+  for (TensorSource& source : snapshot.sources) source.is_now = true;
+  for (const auto& [device, size_bytes] : wanted) {
+    if (size_bytes == 0) continue;
+    DeviceMemory memory = use_.snapshot_memory(device, size_bytes);
+    std::uint64_t used = 0;
+    for (const LayoutFile& file : layout.files) {
+      for (const PlacedTensor& placed : file.tensors) {
+        const std::uint64_t size = placed.end_bytes - placed.begin_bytes;
+        const bool fits = memory.data != nullptr && used + size <= memory.size_bytes;
+        if (tensors[placed.tensor].device != device || !fits) continue;
+        TensorSource& source = snapshot.sources[placed.tensor];
+        source.data = memory.data + used;
+        source.is_now = false;
+        used += size;
+      }
+    }
+    snapshot.memories.push_back(std::move(memory));
+  }
+}
+
+/// Enqueues the copies on the devices, behind the work of the caller's streams, which then wait for
+/// them.
+Status DeviceCopier::take(const CheckpointLayout& layout, std::span<const SaveTensor> tensors,
+                          Snapshot& snapshot) const {
+  for (const auto& [device, lane] : lanes_) {
+    std::vector<DeviceCopy> copies;
+    for (const LayoutFile& file : layout.files) {
+      for (const PlacedTensor& placed : file.tensors) {
+        const TensorSource& source = snapshot.sources[placed.tensor];
+        const std::uint64_t size = placed.end_bytes - placed.begin_bytes;
+        if (source.lane != lane.get() || source.is_now || size == 0) continue;
+        copies.push_back({.from = reinterpret_cast<CudaPointer>(tensors[placed.tensor].data),
+                          .to = const_cast<std::byte*>(source.data),
+                          .size_bytes = size});
+      }
+    }
+    if (copies.empty()) continue;
+    const CudaScope scope(*lane->device());
+    STOKER_TRY(scope.status());
+    STOKER_ASSIGN(std::unique_ptr<OwnedCudaEvent> taken, lane->take_event());
+    // Again, because the caller's allocator may have used the streams: torch can be told to fill
+    // new memory.
+    for (const CallersStream& callers : callers_)
+      if (callers.lane == lane.get()) STOKER_TRY(callers.ready->record(callers.stream));
+    STOKER_TRY(follow_callers(*lane, lane->on_device()));
+    STOKER_TRY(lane->enqueue_on_device(copies));
+    STOKER_TRY(taken->record(lane->on_device()));
+    for (const CallersStream& callers : callers_)
+      if (callers.lane == lane.get()) STOKER_TRY(taken->delay(callers.stream));
+    snapshot.taken.emplace_back(lane.get(), std::move(taken));
+  }
+  return {};
+}
+
+/// Runs on another thread, while later saves may begin.
+Status DeviceCopier::drain(const CheckpointLayout& layout, std::span<const SaveTensor> tensors,
+                           Staging& staging, Snapshot& snapshot) const {
+  const auto fill = [&]() -> Status {
+    for (const auto& [lane, taken] : snapshot.taken) {
+      options_.memory->pin(staging.memory(), lane->device());
+      const CudaScope scope(*lane->device());
+      STOKER_TRY(scope.status());
+      STOKER_TRY(taken->delay(lane->to_host()));
+    }
+    return ChunkFiller(layout, tensors, snapshot.sources, staging).fill_all(/*thread_count=*/1);
+  };
+  const Status filled = fill();
+  for (auto& [lane, taken] : snapshot.taken) {
+    if (filled.ok())
+      lane->give_back(std::move(taken));
+    else
+      await(*lane);  // the memory of the snapshot is freed next
+  }
+  return filled;
+}
+
+Result<CopyRest> DeviceCopier::begin_copy(const CheckpointLayout& layout,
+                                          std::span<const SaveTensor> tensors, Staging& staging) {
+  auto snapshot = std::make_shared<Snapshot>();
+  if (use_.snapshot_memory && !staging.is_ring()) {
+    STOKER_ASSIGN(snapshot->sources, sources_of(tensors));
+    reserve(layout, tensors, *snapshot);
+  }
+  const auto is_in_it = [](const TensorSource& source) { return !source.is_now; };
+  if (std::ranges::none_of(snapshot->sources, is_in_it)) {
+    STOKER_TRY(copy(layout, tensors, staging));
+    return CopyRest();
+  }
+  // What does not fit: its copies to the host run beside those on the device.
+  const auto begin = [&]() -> Status {
+    STOKER_TRY(take(layout, tensors, *snapshot));
+    const auto is_left = [](const TensorSource& one) { return one.is_now && one.lane != nullptr; };
+    if (std::ranges::any_of(snapshot->sources, is_left))
+      STOKER_TRY(prepare_host_copies(snapshot->sources, staging));
+    return ChunkFiller(layout, tensors, snapshot->sources, staging).fill_now(threads_for(tensors));
+  };
+  if (Status begun = begin(); !begun.ok()) {
+    for (const auto& [device, lane] : lanes_) await(*lane);  // nothing reads the tensors any more
+    return begun;
+  }
+  return CopyRest([this, &layout, tensors, &staging, snapshot] {
+    return drain(layout, tensors, staging, *snapshot);
+  });
+}
+
+Result<std::vector<Digest128>> DeviceCopier::digests(std::span<const SaveTensor> tensors) {
+  std::vector<SaveTensor> on_host;
+  std::vector<DeviceTensor> on_devices;
+  for (const SaveTensor& tensor : tensors) {
+    if (tensor.device == kHostMemory) {
+      on_host.push_back(tensor);
+      continue;
+    }
+    STOKER_ASSIGN(DeviceLane* const lane, this->lane(tensor.device));
+    on_devices.push_back({.lane = lane, .tensor = &tensor});
+  }
+  for (const auto& [device, lane] : lanes_) {
+    if (std::ranges::find(on_devices, lane.get(), &DeviceTensor::lane) == on_devices.end())
+      continue;
+    const CudaScope scope(*lane->device());
+    STOKER_TRY(scope.status());
+    STOKER_TRY(follow_callers(*lane, lane->to_host()));
+  }
+  STOKER_ASSIGN(const std::vector<Digest128> of_host, host_->digests(on_host));
+  STOKER_ASSIGN(const std::vector<Digest128> of_devices, digests_.hash(on_devices));
+  std::vector<Digest128> found;
+  found.reserve(tensors.size());
+  std::size_t host = 0;
+  std::size_t device = 0;
+  for (const SaveTensor& tensor : tensors)
+    found.push_back(tensor.device == kHostMemory ? of_host[host++] : of_devices[device++]);
+  return found;
+}
+
+}  // namespace
+
+std::shared_ptr<TensorCopier> make_device_copier(DeviceCopierOptions options) {
+  return std::make_shared<DeviceCopier>(std::move(options));
+}
+
+}  // namespace stoker

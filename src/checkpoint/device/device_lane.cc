@@ -1,0 +1,151 @@
+#include "checkpoint/device/device_lane.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <utility>
+
+namespace stoker {
+namespace {
+
+bool is_small(const DeviceCopy& copy) {
+  return copy.size_bytes < DeviceLane::kSmallBytes;
+}
+
+/// Returns how many of the first copies are small, to adjacent memory, and small enough together.
+std::size_t small_run(std::span<const DeviceCopy> copies) {
+  std::size_t count = 0;
+  std::size_t total = 0;
+  while (count < std::min(copies.size(), CudaGather::kPiecesMax)) {
+    const DeviceCopy& copy = copies[count];
+    const bool is_next = copy.to == copies.front().to + total;
+    if (!is_small(copy) || !is_next || total + copy.size_bytes > DeviceLane::kScratchBytes) break;
+    total += copy.size_bytes;
+    ++count;
+  }
+  return count;
+}
+
+CudaPointer as_pointer(const std::byte* address) {
+  return reinterpret_cast<CudaPointer>(address);
+}
+
+/// Fills in the pieces of a gather and returns the size of all.
+std::size_t describe_run(std::span<const DeviceCopy> run, std::span<CudaGather::Piece> pieces) {
+  std::size_t total = 0;
+  for (std::size_t i = 0; i < run.size(); ++i) {
+    pieces[i] = {.from = run[i].from,
+                 .to_bytes = static_cast<std::uint32_t>(total),
+                 .size_bytes = static_cast<std::uint32_t>(run[i].size_bytes)};
+    total += run[i].size_bytes;
+  }
+  return total;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<DeviceLane>> DeviceLane::make(const CudaDriver& driver, int ordinal,
+                                                     bool may_gather) {
+  STOKER_ASSIGN(std::shared_ptr<const CudaDevice> device, CudaDevice::retain(driver, ordinal));
+  std::unique_ptr<DeviceLane> lane(new DeviceLane(std::move(device)));
+  STOKER_ASSIGN(lane->to_host_, OwnedCudaStream::make(lane->device_));
+  STOKER_ASSIGN(lane->on_device_, OwnedCudaStream::make(lane->device_));
+  if (may_gather) lane->prepare_gather();
+  return lane;
+}
+
+/// Without the kernel or its memory, everything works, but many small tensors take longer.
+void DeviceLane::prepare_gather() {
+  Result<std::unique_ptr<CudaGather>> gather = CudaGather::make(device_);
+  if (!gather.ok()) return;
+  const CudaScope scope(*device_);
+  if (!scope.status().ok()) return;
+  if (device_->driver().mem_alloc(&scratch_, kScratchBytes) != kCudaSuccess) {
+    scratch_ = 0;
+    return;
+  }
+  gather_ = *std::move(gather);
+}
+
+DeviceLane::~DeviceLane() {
+  on_device_ = nullptr;  // both wait for their work
+  to_host_ = nullptr;
+  if (scratch_ == 0 || !guard_.is_here()) return;
+  const CudaScope scope(*device_);
+  if (scope.status().ok()) static_cast<void>(device_->driver().mem_free(scratch_));
+}
+
+Status DeviceLane::enqueue_one(const DeviceCopy& copy) {
+  const CudaDriver& driver = device_->driver();
+  return driver.check(
+      driver.memcpy_dtoh_async(copy.to, copy.from, copy.size_bytes, to_host_->get()),
+      "cuMemcpyDtoHAsync");
+}
+
+Status DeviceLane::gather_to_host(std::span<const DeviceCopy> run) {
+  std::array<CudaGather::Piece, CudaGather::kPiecesMax> pieces;
+  const std::size_t total = describe_run(run, pieces);
+  // Enqueues two calls while it is held; neither waits for the device, unless a thousand are
+  // queued.
+  MutexLock lock(scratch_mutex_);
+  STOKER_TRY(gather_->enqueue(scratch_, std::span(pieces).first(run.size()), to_host_->get()));
+  return enqueue_one({.from = scratch_, .to = run.front().to, .size_bytes = total});
+}
+
+Status DeviceLane::enqueue_to_host(std::span<const DeviceCopy> copies) {
+  while (!copies.empty()) {
+    const std::size_t run = gather_ == nullptr ? 0 : small_run(copies);
+    if (run >= kRunMin)
+      STOKER_TRY(gather_to_host(copies.first(run)));
+    else
+      STOKER_TRY(enqueue_one(copies.front()));
+    copies = copies.subspan(run >= kRunMin ? run : 1);
+  }
+  return {};
+}
+
+Status DeviceLane::enqueue_on_device(std::span<const DeviceCopy> copies) {
+  const CudaDriver& driver = device_->driver();
+  while (!copies.empty()) {
+    const std::size_t run = gather_ == nullptr ? 0 : small_run(copies);
+    if (run >= kRunMin) {
+      std::array<CudaGather::Piece, CudaGather::kPiecesMax> pieces;
+      describe_run(copies.first(run), pieces);
+      STOKER_TRY(gather_->enqueue(as_pointer(copies.front().to), std::span(pieces).first(run),
+                                  on_device_->get()));
+    } else {
+      const DeviceCopy& copy = copies.front();
+      STOKER_TRY(driver.check(driver.memcpy_dtod_async(as_pointer(copy.to), copy.from,
+                                                       copy.size_bytes, on_device_->get()),
+                              "cuMemcpyDtoDAsync"));
+    }
+    copies = copies.subspan(run >= kRunMin ? run : 1);
+  }
+  return {};
+}
+
+Status DeviceLane::synchronize() const {
+  const CudaDriver& driver = device_->driver();
+  const CudaResult to_host = driver.stream_synchronize(to_host_->get());
+  const CudaResult on_device = driver.stream_synchronize(on_device_->get());
+  return driver.check(to_host != kCudaSuccess ? to_host : on_device, "cuStreamSynchronize");
+}
+
+Result<std::unique_ptr<OwnedCudaEvent>> DeviceLane::take_event() {
+  {
+    MutexLock lock(mutex_);
+    if (!events_.empty()) {
+      std::unique_ptr<OwnedCudaEvent> event = std::move(events_.back());
+      events_.pop_back();
+      return event;
+    }
+  }
+  return OwnedCudaEvent::make(device_);
+}
+
+void DeviceLane::give_back(std::unique_ptr<OwnedCudaEvent> event) {
+  MutexLock lock(mutex_);
+  events_.push_back(std::move(event));
+}
+
+}  // namespace stoker

@@ -1,0 +1,77 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/mutex.h"
+#include "gpu/cuda_device.h"
+#include "gpu/gather.h"
+#include "stoker/status.h"
+
+namespace stoker {
+
+/// A copy from a device's memory.
+struct DeviceCopy {
+  CudaPointer from = 0;
+  std::byte* to = nullptr;  ///< In host memory, or for a snapshot an address on the device.
+  std::size_t size_bytes = 0;
+};
+
+/// One device, as saves use it: a stream to the host, and one for snapshots on the device, which
+/// does not wait for copies to the host.
+///
+/// Thread safety: every method may be called from any thread.
+class DeviceLane {
+ public:
+  /// Tensors smaller than this are gathered on the device first, if several follow each other.
+  static constexpr std::size_t kSmallBytes = std::size_t{256} << 10;
+  static constexpr std::size_t kRunMin = 8;
+  static constexpr std::size_t kScratchBytes = std::size_t{4} << 20;
+
+  static Result<std::unique_ptr<DeviceLane>> make(const CudaDriver& driver, int ordinal,
+                                                  bool may_gather);
+  ~DeviceLane();
+  DeviceLane(const DeviceLane&) = delete;
+  DeviceLane& operator=(const DeviceLane&) = delete;
+
+  const std::shared_ptr<const CudaDevice>& device() const noexcept { return device_; }
+  CudaStream to_host() const noexcept { return to_host_->get(); }
+  CudaStream on_device() const noexcept { return on_device_->get(); }
+
+  // These need a CudaScope of the device.
+
+  /// Enqueues copies to host memory on to_host(). Those of small tensors that follow each other in
+  /// both memories' order are gathered. At most kScratchBytes follow each other without a gap in
+  /// `to`.
+  Status enqueue_to_host(std::span<const DeviceCopy> copies);
+  /// Enqueues copies to memory of the device on on_device().
+  Status enqueue_on_device(std::span<const DeviceCopy> copies);
+  /// Waits for both streams: afterwards they neither read tensors nor write to host memory. An
+  /// error is that of the work.
+  Status synchronize() const;
+
+  /// Returns an event that nobody uses; give it back when nobody waits for it any more.
+  Result<std::unique_ptr<OwnedCudaEvent>> take_event();
+  void give_back(std::unique_ptr<OwnedCudaEvent> event);
+
+ private:
+  explicit DeviceLane(std::shared_ptr<const CudaDevice> device) : device_(std::move(device)) {}
+  void prepare_gather();
+  Status enqueue_one(const DeviceCopy& copy);
+  Status gather_to_host(std::span<const DeviceCopy> run);
+
+  const std::shared_ptr<const CudaDevice> device_;
+  std::unique_ptr<OwnedCudaStream> to_host_;
+  std::unique_ptr<OwnedCudaStream> on_device_;
+  std::unique_ptr<CudaGather> gather_;  // null: every tensor is copied by itself
+  const ForkGuard guard_;
+  CudaPointer scratch_ = 0;  // written and read in the order of to_host()
+  Mutex scratch_mutex_;      // keeps a gather and the copy of its result together
+
+  Mutex mutex_;
+  std::vector<std::unique_ptr<OwnedCudaEvent>> events_ STOKER_GUARDED_BY(mutex_);
+};
+
+}  // namespace stoker

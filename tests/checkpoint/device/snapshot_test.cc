@@ -1,0 +1,152 @@
+// Saves that return before the tensors have left the device.
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "checkpoint/device/device_saves.h"
+#include "gpu/fake_stream.h"
+
+namespace stoker::testing {
+namespace {
+
+class SnapshotTest : public DeviceSaves {
+ protected:
+  SaveRequest request(std::uint64_t step, std::vector<SaveTensor> tensors, std::size_t most) {
+    SaveRequest request{.step = step, .tensors = std::move(tensors)};
+    request.devices = with_snapshot(most);
+    request.devices.streams = {{.device = 0, .handle = current_}};
+    return request;
+  }
+
+  const CudaStream current_ = fake_.make_stream(0);
+};
+
+TEST_F(SnapshotTest, what_the_stream_gets_after_the_save_does_not_change_it) {
+  const auto saver = make_saver(options());
+  const SaveTensor w = on_device("w", iota(2 * kMiB, 1));
+  fake_.hold(0, current_);
+  fake_.enqueue_write(0, current_, pointer_of(w), raw(iota(2 * kMiB, 2)));
+  const Result<Pending> pending = saver->save(request(1, {w}, 100 * kMiB));
+  ASSERT_TRUE(pending.ok());  // it returned, and the stream has not even begun
+  EXPECT_TRUE(pending->is_staged());
+  EXPECT_FALSE(pending->is_released());
+  fake_.enqueue_write(0, current_, pointer_of(w), raw(iota(2 * kMiB, 3)));
+  EXPECT_FALSE(lent_.at(0).expired());
+  fake_.release();
+  ASSERT_TRUE(saver->close().ok());
+  EXPECT_TRUE(pending->is_released());
+  EXPECT_TRUE(lent_.at(0).expired());
+  expect_saved(1, "w", iota(2 * kMiB, 2));
+}
+
+TEST_F(SnapshotTest, an_allocator_that_fills_new_memory_on_the_stream_does_not_spoil_it) {
+  const auto saver = make_saver(options());
+  SaveRequest filled = request(1, {on_device("w", iota(1000, 1))}, kMiB);
+  filled.devices.snapshot_memory = [&, lend = filled.devices.snapshot_memory](
+                                       std::int32_t device, std::uint64_t size_bytes) {
+    DeviceMemory memory = lend(device, size_bytes);
+    fake_.hold(0, current_);  // it has not come there when the snapshot is taken
+    fake_.enqueue_write(0, current_, reinterpret_cast<CudaPointer>(memory.data),
+                        std::vector<std::byte>(size_bytes, std::byte{0xff}));
+    return memory;
+  };
+  const Result<Pending> pending = saver->save(filled);
+  ASSERT_TRUE(pending.ok());
+  fake_.release();
+  ASSERT_TRUE(saver->close().ok());
+  expect_saved(1, "w", iota(1000, 1));
+}
+
+TEST_F(SnapshotTest, what_does_not_fit_is_copied_before_the_save_returns) {
+  const auto saver = make_saver(options());
+  const OwnedTensor host = counted("h", 3000, 4);
+  const std::vector<SaveTensor> tensors = {on_device("a", iota(kMiB, 1)),
+                                           on_device("b", iota(2 * kMiB, 2)),
+                                           on_device("c", iota(kMiB / 2, 3)), host.view()};
+  const Result<Pending> pending = saver->save(request(1, tensors, 7 * kMiB));
+  ASSERT_TRUE(pending.ok());
+  EXPECT_EQ(fake_.count_of("memcpy_dtod_async"), 2U);  // a and c
+  ASSERT_TRUE(saver->close().ok());
+  expect_saved(1, "a", iota(kMiB, 1));
+  expect_saved(1, "b", iota(2 * kMiB, 2));
+  expect_saved(1, "c", iota(kMiB / 2, 3));
+  expect_saved(1, "h", host.values);
+}
+
+TEST_F(SnapshotTest, without_memory_or_through_a_ring_the_save_waits_for_its_copies) {
+  for (const bool is_ring : {false, true}) {
+    const TempDir dir;
+    CheckpointerOptions own = options(dir.path());
+    if (is_ring) own.memory_bytes = 1;
+    const auto saver = make_saver(std::move(own));
+    const Result<Pending> pending =
+        saver->save(request(1, {on_device("w", iota(5 * kMiB, 1))}, is_ring ? 100 * kMiB : 0));
+    ASSERT_TRUE(pending.ok());
+    EXPECT_TRUE(pending->is_released());
+    ASSERT_TRUE(saver->close().ok());
+    expect_saved(1, "w", iota(5 * kMiB, 1), dir.path());
+    EXPECT_EQ(fake_.count_of("memcpy_dtod_async"), 0U);
+  }
+}
+
+TEST_F(SnapshotTest, small_tensors_of_two_devices_are_gathered_into_it) {
+  const auto saver = make_saver(options());
+  std::vector<SaveTensor> tensors;
+  for (int i = 0; i < 600; ++i)
+    tensors.push_back(on_device("t" + std::to_string(1000 + i), iota(99, float(i)), i / 300));
+  ASSERT_TRUE(saver->save(request(1, tensors, kMiB)).ok());
+  ASSERT_TRUE(saver->close().ok());
+  for (const int i : {0, 299, 300, 599})
+    expect_saved(1, "t" + std::to_string(1000 + i), iota(99, float(i)));
+  EXPECT_EQ(fake_.count_of("launch_kernel"), 4U);      // two for each device
+  EXPECT_LE(fake_.count_of("memcpy_dtoh_async"), 4U);  // in the order of the file
+}
+
+TEST_F(SnapshotTest, a_replaced_save_ends_its_drain_before_its_memory_is_used_again) {
+  CheckpointerOptions own = options();
+  own.in_flight = 2;
+  own.late = LatePolicy::replace;
+  const auto saver = make_saver(std::move(own));
+  const SaveTensor w = on_device("w", iota(2 * kMiB, 1));
+  fake_.hold(0, current_);
+  const Result<Pending> first = saver->save(request(1, {w}, 100 * kMiB));
+  const Result<Pending> second = saver->save(request(2, {w}, 100 * kMiB));
+  ASSERT_TRUE(first.ok() && second.ok());
+  {
+    const std::jthread saving([&] { EXPECT_TRUE(saver->save(request(3, {w}, 100 * kMiB)).ok()); });
+    fake_.release();
+  }
+  ASSERT_TRUE(saver->close().ok());
+  expect_saved(1, "w", iota(2 * kMiB, 1));
+  expect_saved(3, "w", iota(2 * kMiB, 1));
+  for (const std::weak_ptr<void>& lent : lent_) EXPECT_TRUE(lent.expired());
+}
+
+TEST_F(SnapshotTest, a_writer_that_fails_during_the_drain_fails_the_save_and_the_next_one_works) {
+  CheckpointerOptions own = options();
+  FakeSignal failed;
+  own.engine = [&failed]() -> Result<std::unique_ptr<Engine>> {
+    if (failed.is_set()) return make_engine(EngineKind::sync, {.depth = 8});
+    failed.set();
+    return Status(Code::unavailable, "no engine");
+  };
+  const auto saver = make_saver(std::move(own));
+  const SaveTensor w = on_device("w", iota(2 * kMiB, 1));
+  fake_.hold(0, current_);
+  const Result<Pending> pending = saver->save(request(1, {w}, 100 * kMiB));
+  ASSERT_TRUE(pending.ok()) << pending.status().message();
+  failed.wait();
+  EXPECT_FALSE(lent_.at(0).expired());  // the device has not read the tensors yet
+  EXPECT_FALSE(pending->is_done());
+  fake_.release();
+  EXPECT_NE(pending->wait().message().find("no engine"), std::string_view::npos);
+  pending->set_reported();
+  EXPECT_TRUE(lent_.at(0).expired());
+  ASSERT_TRUE(saver->save(request(2, {w}, 100 * kMiB)).ok());
+  ASSERT_TRUE(saver->close().ok());
+  EXPECT_FALSE(std::filesystem::exists(step_path(1)));
+  expect_saved(2, "w", iota(2 * kMiB, 1));
+}
+
+}  // namespace
+}  // namespace stoker::testing
