@@ -213,6 +213,9 @@ def small(bench: Bench, gather: bool) -> None:
                 rate = SMALL_COUNT * SMALL_BYTES / taken[-1] / 1e9
                 rows.append({"save": host, "native": taken[-1], "enumeration": enumeration})
                 print(f"    gather={gather} {step}: {_text(rows[-1])}: {rate:.1f} GB/s", flush=True)
+            native = saver._writer._native
+            if native is not None and native.gather_problem:
+                print(f"    not gathered: {native.gather_problem}")
             back = saver.restore(state=None)
             assert back is not None
             for name, tensor in back.trees["state"].items():
