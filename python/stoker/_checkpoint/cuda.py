@@ -78,7 +78,7 @@ def follow(streams: Iterable[Any]) -> None:
     Tensors with gaps are copied on the current stream, before the core sees any stream.
     """
     torch = _torch()
-    for stream in streams:
+    for stream in streams if torch is not None else ():
         torch.cuda.current_stream(stream.device_index).wait_stream(stream)
 
 
