@@ -13,15 +13,16 @@ namespace {
 using DeviceCopierTest = DeviceSaves;
 
 TEST_F(DeviceCopierTest, device_tensors_are_saved_through_memory_that_is_registered_once) {
-  const std::vector<float> w = iota(3 * kMiB, 1);  // more than two chunks
+  const std::size_t count = 3 * kMiB;  // more than two chunks
   {
     const auto saver = make_saver(options());
     EXPECT_EQ(fake_.retained_count(), 0);  // nothing on a device yet
     for (const std::uint64_t step : {1U, 2U, 3U})
-      ASSERT_TRUE(saver->save({.step = step, .tensors = {on_device("w", w)}}).ok());
+      ASSERT_TRUE(
+          saver->save({.step = step, .tensors = {on_device("w", iota(count, float(step)))}}).ok());
     ASSERT_TRUE(saver->close().ok());
   }
-  for (const std::uint64_t step : {1U, 2U, 3U}) expect_saved(step, "w", w);
+  for (const std::uint64_t step : {1U, 2U, 3U}) expect_saved(step, "w", iota(count, float(step)));
   EXPECT_EQ(fake_.registration_count(), 1U);
   EXPECT_EQ(fake_.unregistered_copies(), 0U);
   EXPECT_EQ(fake_.registered_count(), 0U);
