@@ -123,11 +123,8 @@ def _text(row: dict[str, float | None]) -> str:
 
 def peer(bench: Bench) -> None:
     """DCP's async_save, with its default stager."""
-    import torch.distributed as dist
     import torch.distributed.checkpoint as dcp
 
-    if not dist.is_initialized():
-        dist.init_process_group("cpu:gloo,cuda:nccl", store=dist.HashStore(), rank=0, world_size=1)
     rows = []
     for step in range(SAVES):
         folder = bench.fresh("dcp")
@@ -141,7 +138,6 @@ def peer(bench: Bench) -> None:
         print(f"    DCP {step}: " + _text(rows[-1]), flush=True)
     bench.figures["dcp"] = rows
     bench.fresh("dcp")
-    dist.destroy_process_group()
 
 
 def raw(bench: Bench) -> None:
@@ -213,6 +209,9 @@ def small(bench: Bench, gather: bool) -> None:
                 rate = SMALL_COUNT * SMALL_BYTES / taken[-1] / 1e9
                 rows.append({"save": host, "native": taken[-1], "enumeration": enumeration})
                 print(f"    gather={gather} {step}: {_text(rows[-1])}: {rate:.1f} GB/s", flush=True)
+            native = saver._writer._native
+            if native is not None and native.gather_problem:
+                print(f"    not gathered: {native.gather_problem}")
             back = saver.restore(state=None)
             assert back is not None
             for name, tensor in back.trees["state"].items():

@@ -98,6 +98,7 @@ void pause_for_signals(nanoseconds time) {
 struct PythonCheckpointer {
   std::unique_ptr<Checkpointer> core;
   std::shared_ptr<PinnedMemory> memory = PinnedMemory::make();
+  std::shared_ptr<std::string> gather_problem = std::make_shared<std::string>();  // set in save()
 };
 
 std::unique_ptr<PythonCheckpointer> make_checkpointer(const nb::bytes& directory,
@@ -105,9 +106,13 @@ std::unique_ptr<PythonCheckpointer> make_checkpointer(const nb::bytes& directory
   auto made = std::make_unique<PythonCheckpointer>();
   CheckpointerOptions options;
   options.copy_threads = std::clamp(std::thread::hardware_concurrency(), 1U, 16U);
-  options.copier = make_device_copier({.memory = made->memory,
-                                       .thread_count = options.copy_threads,
-                                       .may_gather = settings.gather});
+  options.copier =
+      make_device_copier({.memory = made->memory,
+                          .thread_count = options.copy_threads,
+                          .may_gather = settings.gather,
+                          .gather_failed = [text = made->gather_problem](const Status& failure) {
+                            *text = failure.message();
+                          }});
   options.staging_arena = made->memory->maker();
   options.directory = path_of(directory);
   options.late = late_of(settings.late);
@@ -300,6 +305,10 @@ void bind_checkpoint(nb::module_& module) {
             return std::string(self.memory->failure().message());
           },
           "Why the driver could not pin the staging memory; empty if it could, or was not asked.")
+      .def_prop_ro(
+          "gather_problem", [](const PythonCheckpointer& self) { return *self.gather_problem; },
+          "Why small tensors were not gathered on their device in an earlier save; empty if they "
+          "were, or there were none.")
       .def(
           "wait",
           [](PythonCheckpointer& self, std::optional<double> timeout) {

@@ -1021,6 +1021,12 @@ class Checkpointer:
         Why the driver could not pin the staging memory; empty if it could, or was not asked.
         """
 
+    @property
+    def gather_problem(self) -> str:
+        """
+        Why small tensors were not gathered on their device in an earlier save; empty if they were, or there were none.
+        """
+
     def wait(self, timeout: float | None) -> None: ...
 
     def close(self, timeout: float | None) -> None: ...

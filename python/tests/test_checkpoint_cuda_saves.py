@@ -89,11 +89,12 @@ def test_other_streams_can_be_named(tmp_path: Path, stage: Any) -> None:
         with torch.cuda.stream(side):
             torch.cuda._sleep(_LONG)
             w.add_(1)
-        saver.save(1, state={"w": w}, streams=[side])
+        saver.save(1, state={"w": w, "gaps": w[::2]}, streams=[side])
         with torch.cuda.stream(side):
             w.add_(1)
         back = restored(saver, 1)
     assert back["w"].min() == back["w"].max() == 1
+    assert back["gaps"].min() == back["gaps"].max() == 1
 
 
 def test_pinned_host_memory_is_read_after_the_copies_into_it(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
 
 from stoker._checkpoint.attempt import Attempt, Wanted
-from stoker._checkpoint.cuda import check_capture, check_streams, has_cuda, streams_of
+from stoker._checkpoint.cuda import check_capture, check_streams, follow, has_cuda, streams_of
 from stoker._checkpoint.due import DueTime
 from stoker._checkpoint.job import Meetings, find_job, job_text
 from stoker._checkpoint.job_board import open_board
@@ -205,6 +205,7 @@ class Checkpointer(Listing):
                 check_names(trees, SETTINGS)
                 given = check_streams(streams)
                 check_capture()
+                follow(given)
                 names = ParameterNames(trees)
                 encoder = TreeEncoder(
                     parameters=names, is_trainable_only=check_only(only), has_cuda=has_cuda()

@@ -72,6 +72,16 @@ def _is_in_use(torch: Any, device: int) -> bool:
     return ask is not None and bool(ask(device))
 
 
+def follow(streams: Iterable[Any]) -> None:
+    """Lets the current stream of each stream's device wait for it.
+
+    Tensors with gaps are copied on the current stream, before the core sees any stream.
+    """
+    torch = _torch()
+    for stream in streams if torch is not None else ():
+        torch.cuda.current_stream(stream.device_index).wait_stream(stream)
+
+
 def check_streams(streams: Iterable[Any] | None) -> list[Any]:
     """Returns the streams of ``save(streams=)``; TypeError for anything else."""
     if streams is None:
@@ -155,6 +165,8 @@ class SnapshotMemory:
         if self._stage == "auto":
             if self._saves <= _SAVES_SEEN:
                 return 0
+            # Not all that is idle: torch would have to free its blocks, which takes a while.
+            limit = room.free + min(own, room.idle)
             limit = min(limit, room.total - room.total // _SPARE - max(0, room.peak - own))
         return max(0, limit if self._most is None else min(limit, self._most))
 

@@ -94,7 +94,7 @@ class Writer:
     ) -> None:
         self.directory = directory
         self._snapshots = snapshots
-        self._is_pinning_told = False
+        self._is_pinning_told = self._is_gather_told = False
         self._settings = settings
         self._ranks = ranks
         self._meetings = meetings
@@ -204,7 +204,7 @@ class Writer:
         finally:
             lent.end_call()
         self._learn_begun()
-        self._tell_pinning(native)
+        self._tell_slower(native)
         pending = self._newest
         assert pending is not None
         if self._ranks.rank == 0:
@@ -225,8 +225,14 @@ class Writer:
                 tell_place(self.directory)
         return self._native
 
-    def _tell_pinning(self, native: _native.Checkpointer) -> None:
-        """Warns once if the driver has not pinned the staging memory."""
+    def _tell_slower(self, native: _native.Checkpointer) -> None:
+        """Warns once if the driver has not pinned the staging memory, or has no kernel."""
+        if not self._is_gather_told and (problem := native.gather_problem):
+            self._is_gather_told = True
+            _log.warning(
+                "small tensors are copied from the device one by one, which takes longer: %s",
+                problem,
+            )
         if not self._is_pinning_told and (problem := native.pin_problem):
             self._is_pinning_told = True
             _log.warning(

@@ -86,12 +86,11 @@ class DeviceCopier final : public TensorCopier {
 };
 
 Result<DeviceLane*> DeviceCopier::lane(std::int32_t device) {
-  std::unique_ptr<DeviceLane>& lane = lanes_[device];
-  if (lane == nullptr) {
-    STOKER_ASSIGN(const CudaDriver* const driver, options_.find_driver());
-    STOKER_ASSIGN(lane, DeviceLane::make(*driver, device, options_.may_gather));
-  }
-  return lane.get();
+  if (const auto found = lanes_.find(device); found != lanes_.end()) return found->second.get();
+  STOKER_ASSIGN(const CudaDriver* const driver, options_.find_driver());
+  STOKER_ASSIGN(std::unique_ptr<DeviceLane> made,
+                DeviceLane::make(*driver, device, options_.may_gather));
+  return lanes_.emplace(device, std::move(made)).first->second.get();
 }
 
 Status DeviceCopier::note_stream(std::int32_t device, CudaStream stream) {
@@ -139,6 +138,9 @@ Status DeviceCopier::begin(std::span<const SaveTensor> tensors, const DeviceUse&
   for (CallersStream& callers : callers_) callers.lane->give_back(std::move(callers.ready));
   callers_.clear();
   use_ = use;
+  for (const auto& [device, lane] : lanes_)
+    if (const Status failed = lane->gather_failure(); !failed.ok() && options_.gather_failed)
+      options_.gather_failed(failed);
   for (const DeviceStream& stream : use.streams)
     STOKER_TRY(note_stream(stream.device, static_cast<CudaStream>(stream.handle)));
   for (const SaveTensor& tensor : tensors) {

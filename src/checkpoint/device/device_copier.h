@@ -17,6 +17,8 @@ struct DeviceCopierOptions {
   std::shared_ptr<PinnedMemory> memory = PinnedMemory::make();
   std::size_t thread_count = 1;  ///< For what is in host memory, and for digests.
   bool may_gather = true;        ///< Whether small tensors are gathered on the device first.
+  /// Gets the reason, in the next save, if they are not: a device lacks memory or the kernel.
+  std::function<void(const Status&)> gather_failed = {};
 };
 
 /// Returns a copier for saves with tensors on CUDA devices (SaveTensor::device), in host memory, or

@@ -47,24 +47,39 @@ std::size_t describe_run(std::span<const DeviceCopy> run, std::span<CudaGather::
 Result<std::unique_ptr<DeviceLane>> DeviceLane::make(const CudaDriver& driver, int ordinal,
                                                      bool may_gather) {
   STOKER_ASSIGN(std::shared_ptr<const CudaDevice> device, CudaDevice::retain(driver, ordinal));
-  std::unique_ptr<DeviceLane> lane(new DeviceLane(std::move(device)));
+  std::unique_ptr<DeviceLane> lane(new DeviceLane(std::move(device), may_gather));
   STOKER_ASSIGN(lane->to_host_, OwnedCudaStream::make(lane->device_));
   STOKER_ASSIGN(lane->on_device_, OwnedCudaStream::make(lane->device_));
-  if (may_gather) lane->prepare_gather();
   return lane;
 }
 
-/// Without the kernel or its memory, everything works, but many small tensors take longer.
-void DeviceLane::prepare_gather() {
-  Result<std::unique_ptr<CudaGather>> gather = CudaGather::make(device_);
-  if (!gather.ok()) return;
-  const CudaScope scope(*device_);
-  if (!scope.status().ok()) return;
-  if (device_->driver().mem_alloc(&scratch_, kScratchBytes) != kCudaSuccess) {
-    scratch_ = 0;
-    return;
-  }
-  gather_ = *std::move(gather);
+Status DeviceLane::prepare_gather() {
+  STOKER_ASSIGN(std::unique_ptr<CudaGather> gather, CudaGather::make(device_));
+  const CudaDriver& driver = device_->driver();
+  CudaPointer scratch = 0;
+  STOKER_TRY(driver.check(driver.mem_alloc(&scratch, kScratchBytes), "cuMemAlloc"));
+  scratch_ = scratch;
+  gather_ = std::move(gather);
+  return {};
+}
+
+/// Returns how many of the first copies are to be gathered; 0: the first is to be copied by itself.
+/// Without the kernel or its memory everything works, but many small tensors take longer.
+std::size_t DeviceLane::gathered_run(std::span<const DeviceCopy> copies) {
+  if (!may_gather_) return 0;
+  const std::size_t run = small_run(copies);
+  if (run < kRunMin) return 0;
+  std::call_once(gather_tried_, [this] {
+    Status failure = prepare_gather();
+    MutexLock lock(mutex_);
+    gather_failure_ = std::move(failure);
+  });
+  return gather_ == nullptr ? 0 : run;
+}
+
+Status DeviceLane::gather_failure() const {
+  MutexLock lock(mutex_);
+  return gather_failure_;
 }
 
 DeviceLane::~DeviceLane() {
@@ -94,12 +109,12 @@ Status DeviceLane::gather_to_host(std::span<const DeviceCopy> run) {
 
 Status DeviceLane::enqueue_to_host(std::span<const DeviceCopy> copies) {
   while (!copies.empty()) {
-    const std::size_t run = gather_ == nullptr ? 0 : small_run(copies);
-    if (run >= kRunMin)
+    const std::size_t run = gathered_run(copies);
+    if (run > 0)
       STOKER_TRY(gather_to_host(copies.first(run)));
     else
       STOKER_TRY(enqueue_one(copies.front()));
-    copies = copies.subspan(run >= kRunMin ? run : 1);
+    copies = copies.subspan(std::max<std::size_t>(run, 1));
   }
   return {};
 }
@@ -107,8 +122,8 @@ Status DeviceLane::enqueue_to_host(std::span<const DeviceCopy> copies) {
 Status DeviceLane::enqueue_on_device(std::span<const DeviceCopy> copies) {
   const CudaDriver& driver = device_->driver();
   while (!copies.empty()) {
-    const std::size_t run = gather_ == nullptr ? 0 : small_run(copies);
-    if (run >= kRunMin) {
+    const std::size_t run = gathered_run(copies);
+    if (run > 0) {
       std::array<CudaGather::Piece, CudaGather::kPiecesMax> pieces;
       describe_run(copies.first(run), pieces);
       STOKER_TRY(gather_->enqueue(as_pointer(copies.front().to), std::span(pieces).first(run),
@@ -119,7 +134,7 @@ Status DeviceLane::enqueue_on_device(std::span<const DeviceCopy> copies) {
                                                        copy.size_bytes, on_device_->get()),
                               "cuMemcpyDtoDAsync"));
     }
-    copies = copies.subspan(run >= kRunMin ? run : 1);
+    copies = copies.subspan(std::max<std::size_t>(run, 1));
   }
   return {};
 }

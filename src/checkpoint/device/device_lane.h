@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <vector>
 
@@ -56,13 +57,19 @@ class DeviceLane {
   Result<std::unique_ptr<OwnedCudaEvent>> take_event();
   void give_back(std::unique_ptr<OwnedCudaEvent> event);
 
+  /// Returns why small tensors are not gathered; OK if they are, or there were none.
+  Status gather_failure() const;
+
  private:
-  explicit DeviceLane(std::shared_ptr<const CudaDevice> device) : device_(std::move(device)) {}
-  void prepare_gather();
+  DeviceLane(std::shared_ptr<const CudaDevice> device, bool may_gather)
+      : device_(std::move(device)), may_gather_(may_gather) {}
+  std::size_t gathered_run(std::span<const DeviceCopy> copies);
+  Status prepare_gather();
   Status enqueue_one(const DeviceCopy& copy);
   Status gather_to_host(std::span<const DeviceCopy> run);
 
   const std::shared_ptr<const CudaDevice> device_;
+  const bool may_gather_;
   std::unique_ptr<OwnedCudaStream> to_host_;
   std::unique_ptr<OwnedCudaStream> on_device_;
   std::unique_ptr<CudaGather> gather_;  // null: every tensor is copied by itself
@@ -70,7 +77,10 @@ class DeviceLane {
   CudaPointer scratch_ = 0;  // written and read in the order of to_host()
   Mutex scratch_mutex_;      // keeps a gather and the copy of its result together
 
-  Mutex mutex_;
+  std::once_flag gather_tried_;  // before gather_ and scratch_ are used
+
+  mutable Mutex mutex_;
+  Status gather_failure_ STOKER_GUARDED_BY(mutex_);
   std::vector<std::unique_ptr<OwnedCudaEvent>> events_ STOKER_GUARDED_BY(mutex_);
 };
 

@@ -13,15 +13,16 @@ namespace {
 using DeviceCopierTest = DeviceSaves;
 
 TEST_F(DeviceCopierTest, device_tensors_are_saved_through_memory_that_is_registered_once) {
-  const std::vector<float> w = iota(3 * kMiB, 1);  // more than two chunks
+  const std::size_t count = 3 * kMiB;  // more than two chunks
   {
     const auto saver = make_saver(options());
     EXPECT_EQ(fake_.retained_count(), 0);  // nothing on a device yet
     for (const std::uint64_t step : {1U, 2U, 3U})
-      ASSERT_TRUE(saver->save({.step = step, .tensors = {on_device("w", w)}}).ok());
+      ASSERT_TRUE(
+          saver->save({.step = step, .tensors = {on_device("w", iota(count, float(step)))}}).ok());
     ASSERT_TRUE(saver->close().ok());
   }
-  for (const std::uint64_t step : {1U, 2U, 3U}) expect_saved(step, "w", w);
+  for (const std::uint64_t step : {1U, 2U, 3U}) expect_saved(step, "w", iota(count, float(step)));
   EXPECT_EQ(fake_.registration_count(), 1U);
   EXPECT_EQ(fake_.unregistered_copies(), 0U);
   EXPECT_EQ(fake_.registered_count(), 0U);
@@ -69,11 +70,19 @@ TEST_F(DeviceCopierTest, many_small_tensors_are_gathered_on_the_device) {
 
 TEST_F(DeviceCopierTest, without_memory_for_the_gather_they_are_copied_one_by_one) {
   fake_.set_memory_left(0);
-  const auto saver = make_saver(options());
+  std::string reason;
+  CheckpointerOptions own = options();
+  own.copier =
+      make_device_copier({.find_driver = [this] { return Result(&fake_.table()); },
+                          .memory = memory_,
+                          .gather_failed = [&](const Status& why) { reason = why.message(); }});
+  const auto saver = make_saver(std::move(own));
   SaveRequest request{.step = 1, .tensors = {}};
   for (int i = 0; i < 20; ++i)
     request.tensors.push_back(on_device("t" + std::to_string(10 + i), iota(100, float(i))));
   ASSERT_TRUE(saver->save(request).ok());
+  ASSERT_TRUE(saver->save({.step = 2, .tensors = {}}).ok());
+  EXPECT_EQ(reason, "cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY (2)");
   ASSERT_TRUE(saver->close().ok());
   for (const int i : {0, 19}) expect_saved(1, "t" + std::to_string(10 + i), iota(100, float(i)));
   EXPECT_EQ(fake_.count_of("launch_kernel"), 0U);
@@ -168,6 +177,10 @@ TEST_F(DeviceCopierTest, a_device_that_does_not_exist_fails_the_save) {
   const Status refused =
       saver->save({.step = 1, .tensors = {on_device("w", iota(10, 1), 9)}}).status();
   EXPECT_NE(refused.message().find("CUDA device 9"), std::string_view::npos) << refused.message();
+  const OwnedTensor host = counted("h", 10, 2);
+  ASSERT_TRUE(saver->save({.step = 2, .tensors = {host.view(), on_device("w", iota(10, 1))}}).ok());
+  ASSERT_TRUE(saver->close().ok());
+  expect_saved(2, "w", iota(10, 1));
 }
 
 TEST_F(DeviceCopierTest, digests_are_those_of_the_bytes) {

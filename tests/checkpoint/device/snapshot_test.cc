@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "checkpoint/device/device_saves.h"
+#include "checkpoint/device/driver_memory.h"
 #include "gpu/fake_stream.h"
 
 namespace stoker::testing {
@@ -100,6 +101,29 @@ TEST_F(SnapshotTest, small_tensors_of_two_devices_are_gathered_into_it) {
     expect_saved(1, "t" + std::to_string(1000 + i), iota(99, float(i)));
   EXPECT_EQ(fake_.count_of("launch_kernel"), 4U);      // two for each device
   EXPECT_LE(fake_.count_of("memcpy_dtoh_async"), 4U);  // in the order of the file
+}
+
+TEST_F(SnapshotTest, its_memory_may_come_from_the_driver_and_is_freed) {
+  {
+    const auto saver = make_saver(options());
+    for (const std::uint64_t step : {1U, 2U}) {
+      SaveRequest own = request(step, {on_device("w", iota(kMiB, float(step)))}, 0);
+      own.devices.snapshot_memory = make_driver_memory(
+          fake_.table(), step == 1 ? 100 * kMiB : 1000);  // the second: too small
+      const Result<Pending> pending = saver->save(own);
+      ASSERT_TRUE(pending.ok());
+      ASSERT_TRUE(pending->wait().ok());
+      EXPECT_EQ(fake_.allocated_bytes(), 0U);
+    }
+    EXPECT_EQ(fake_.count_of("memcpy_dtod_async"), 1U);
+    fake_.set_memory_left(0);
+    SaveRequest refused = request(3, {on_device("w", iota(kMiB, 3))}, 0);
+    refused.devices.snapshot_memory = make_driver_memory(fake_.table(), 100 * kMiB);
+    ASSERT_TRUE(saver->save(refused).ok());
+    ASSERT_TRUE(saver->close().ok());
+  }
+  for (const std::uint64_t step : {1U, 2U, 3U}) expect_saved(step, "w", iota(kMiB, float(step)));
+  EXPECT_EQ(fake_.retained_count(), 0);
 }
 
 TEST_F(SnapshotTest, a_replaced_save_ends_its_drain_before_its_memory_is_used_again) {

@@ -66,6 +66,21 @@ TEST(StagingTest, a_ring_of_two_passes_any_number_of_chunks) {
             0);
 }
 
+TEST(StagingTest, a_chunk_is_tried_for_without_a_wait) {
+  const Save save(6'000'000);
+  std::vector<std::byte> memory(2 * kChunk);
+  Staging staging(save.layout, memory);
+  const auto first = staging.try_next_to_fill();
+  ASSERT_TRUE(first.has_value());
+  ASSERT_TRUE(staging.try_next_to_fill().has_value());
+  EXPECT_FALSE(staging.try_next_to_fill().has_value());  // both are in use
+  staging.filled(*first);
+  staging.release(*staging.try_take());
+  EXPECT_EQ(staging.try_next_to_fill()->index, 2U);
+  staging.fail(Status(Code::io_error, "lost"));
+  EXPECT_FALSE(staging.try_next_to_fill().has_value());
+}
+
 TEST(StagingTest, a_writer_that_gives_up_ends_the_copy) {
   const Save save(12'000'000);
   std::vector<std::byte> memory(2 * kChunk);
