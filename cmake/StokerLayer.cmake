@@ -45,6 +45,10 @@ option(STOKER_JOIN_SOURCES
 function(stoker_join_sources target)
   set_target_properties(${target} PROPERTIES
     UNITY_BUILD ${STOKER_JOIN_SOURCES} UNITY_BUILD_BATCH_SIZE 8)
+  if(STOKER_JOIN_SOURCES AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+    # Their anonymous namespaces are then in files that another one includes.
+    target_compile_options(${target} PRIVATE -Wno-subobject-linkage)
+  endif()
 endfunction()
 # Sources whose own names are also those of another source, and which are therefore compiled alone.
 function(stoker_compile_alone)

@@ -16,8 +16,10 @@ namespace {
 /// Of each thread. More than the link needs to be busy while a chunk is handed over.
 constexpr std::size_t kInFlightMax = 16;
 
-void add_copy(std::vector<DeviceCopy>& copies, const DeviceCopy& copy) {
-  if (!copies.empty()) {  // what is adjacent in both memories is one copy
+/// Joins a copy to the last one if it continues that in both memories, which must be one allocation
+/// each: the driver refuses a copy that spans two, even if they are adjacent.
+void add_copy(std::vector<DeviceCopy>& copies, const DeviceCopy& copy, bool may_join) {
+  if (may_join && !copies.empty()) {
     DeviceCopy& last = copies.back();
     const bool is_next =
         last.from + last.size_bytes == copy.from && last.to + last.size_bytes == copy.to;
@@ -54,9 +56,12 @@ ChunkFiller::LaneCopies ChunkFiller::collect(const Staging::Chunk& chunk, bool i
     auto found = std::ranges::find(by_lane, source.lane, &LaneCopies::value_type::first);
     if (found == by_lane.end()) found = by_lane.insert(found, {source.lane, {}});
     const auto* const data = source.data + (from - placed.begin_bytes);
-    add_copy(found->second, {.from = reinterpret_cast<CudaPointer>(data),
-                             .to = place.data(),
-                             .size_bytes = place.size()});
+    const bool is_of_snapshot = source.data != tensors_[placed.tensor].data;
+    add_copy(found->second,
+             {.from = reinterpret_cast<CudaPointer>(data),
+              .to = place.data(),
+              .size_bytes = place.size()},
+             is_of_snapshot);
   }
   return by_lane;
 }

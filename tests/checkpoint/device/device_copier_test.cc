@@ -55,6 +55,22 @@ TEST_F(DeviceCopierTest, tensors_of_two_devices_and_the_host_pass_through_a_ring
   expect_saved(1, "c", host.values);
 }
 
+// Two allocations may lie side by side, and no copy may span both.
+TEST_F(DeviceCopierTest, adjacent_tensors_are_copied_by_themselves) {
+  const std::vector<float> both = iota(4096, 1);
+  SaveTensor first = on_device("a", both);
+  first.shape = {2048};
+  SaveTensor second = first;
+  second.name = "b";
+  second.data += 2048 * sizeof(float);
+  const auto saver = make_saver(options());
+  ASSERT_TRUE(saver->save({.step = 1, .tensors = {first, second}}).ok());
+  ASSERT_TRUE(saver->close().ok());
+  expect_saved(1, "a", iota(2048, 1));
+  expect_saved(1, "b", iota(2048, 2049));
+  EXPECT_EQ(fake_.count_of("memcpy_dtoh_async"), 2U);
+}
+
 TEST_F(DeviceCopierTest, many_small_tensors_are_gathered_on_the_device) {
   const auto saver = make_saver(options());
   SaveRequest request{.step = 1, .tensors = {}};
