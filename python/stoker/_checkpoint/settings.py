@@ -80,6 +80,13 @@ def make_settings(
     return settings
 
 
+def check_disks(disks: Any) -> bool:
+    """Returns whether every node has a directory of its own; ValueError for another value."""
+    if disks not in ("shared", "private"):
+        raise ValueError(f'disks={disks!r}: it is "shared" or "private"')
+    return bool(disks == "private")
+
+
 def number_of(name: str, value: Any) -> float:
     """Converts a number of any kind; TypeError, or ValueError if too large, names ``name``."""
     try:

@@ -34,6 +34,7 @@ class CheckpointRead final : public ChunkHandler {
   }
 
   /// Reads all targets; may be called once. Adds to `read_bytes` unless it is null.
+  /// `unsupported` if some of it is on the disk of another node.
   Status run(const ChunkReadOptions& options, std::atomic<std::uint64_t>* read_bytes);
 
   Status chunk_read(std::size_t index, std::span<const std::byte> bytes) override;
@@ -49,6 +50,7 @@ class CheckpointRead final : public ChunkHandler {
   };
 
   std::uint32_t file_of(const BoxCopy& copy) const { return manifest_.tensors[copy.tensor].file; }
+  Status check_here() const;
   void add_jobs();
   void add_read(const Job& job);
   std::span<std::byte> place_of(const Job& job, std::uint64_t begin, std::uint64_t end) const;
