@@ -242,13 +242,10 @@ EndMessage SaveLeader::fail_staged(const SaveJob& job, const Status& failure) {
   return end;
 }
 
-void SaveLeader::learn_committed(const CheckpointManifest& manifest) {
-  {
-    MutexLock lock(mutex_);
-    head_ = CheckpointParent{
-        .step = manifest.step, .generation = manifest.generation, .line = manifest.line};
-  }
-  retention_.family = continue_lineage(manifest.lineage, manifest.line, manifest.generation);
+void SaveLeader::move_head(const CheckpointManifest& manifest) {
+  MutexLock lock(mutex_);
+  head_ = CheckpointParent{
+      .step = manifest.step, .generation = manifest.generation, .line = manifest.line};
 }
 
 EndMessage SaveLeader::commit_made(const SaveJob& job, const MadeManifest& made, Held& held) {
@@ -279,9 +276,10 @@ EndMessage SaveLeader::commit_made(const SaveJob& job, const MadeManifest& made,
     case CommitStage::complete: break;
   }
   end.outcome = SaveOutcome::committed;
-  learn_committed(manifest);
+  move_head(manifest);
   if (!end.failure.ok()) return end;
   try {
+    retention_.family = continue_lineage(manifest.lineage, manifest.line, manifest.generation);
     const bool is_known = add_to_catalog(manifest, held);
     if (!is_known || !keeps_all(held)) {
       RetentionReport retired =

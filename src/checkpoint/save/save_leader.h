@@ -118,7 +118,7 @@ class SaveLeader {
   Result<std::uint64_t> next_generation(Held& held) const;
   Result<MadeManifest> make_manifest(const SaveJob& job, std::vector<CheckpointPart> parts,
                                      Held& held);
-  void learn_committed(const CheckpointManifest& manifest);
+  void move_head(const CheckpointManifest& manifest);
   RetentionReport retire_dropped(const EndMessage& end, Held& held) const;
   EndMessage fail_staged(const SaveJob& job, const Status& failure);
   EndMessage commit_made(const SaveJob& job, const MadeManifest& made, Held& held);

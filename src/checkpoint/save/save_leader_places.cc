@@ -74,7 +74,8 @@ EndMessage SaveLeader::commit_place(const SaveJob& job, const MadeManifest& made
     return end;
   }
   end.outcome = SaveOutcome::committed;
-  learn_committed(manifest);
+  move_head(manifest);
+  retention_.family = continue_lineage(manifest.lineage, manifest.line, manifest.generation);
   if (!status.ok())
     end.failure = explain_behind_commit(status, "`latest` did not move", *held);
   else
