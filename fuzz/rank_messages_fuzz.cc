@@ -26,6 +26,7 @@ void read_text(std::string_view text) {
   read_as(text, parse_begin_message);
   read_as(text, parse_verdict);
   read_as(text, parse_part_message);
+  read_as(text, parse_manifest_message);
   read_as(text, parse_end_message);
   MessageMembers members(text);
   static_cast<void>(members.failure());

@@ -45,6 +45,7 @@ struct CheckpointerSettings {
   std::uint32_t in_flight = 1;
   std::optional<std::uint64_t> memory_bytes = {};
   std::uint64_t rate_limit = 0;
+  bool has_private_disks = false;
   double deadline = 1800;
   bool dedup = true;
   std::optional<std::tuple<std::uint64_t, std::uint64_t, std::string>> parent = {};
@@ -115,6 +116,7 @@ std::unique_ptr<PythonCheckpointer> make_checkpointer(const nb::bytes& directory
                           }});
   options.staging_arena = made->memory->maker();
   options.directory = path_of(directory);
+  options.has_private_disks = settings.has_private_disks;
   options.late = late_of(settings.late);
   options.in_flight = settings.in_flight;
   options.memory_bytes = settings.memory_bytes;
@@ -214,6 +216,8 @@ void bind_settings(nb::module_& module) {
       .def_rw("keep_last", &Settings::keep_last, nb::arg().none())
       .def_rw("keep_every", &Settings::keep_every, nb::arg().none())
       .def_rw("keep_best", &Settings::keep_best, nb::arg().none())
+      .def_rw("has_private_disks", &Settings::has_private_disks,
+              "Whether every node has a directory of its own.")
       .def_rw("damaged", &Settings::damaged, "Generations that retention never removes.")
       .def_rw("seen", &Settings::seen,
               "The greatest generation of each line at the time of the restore.")

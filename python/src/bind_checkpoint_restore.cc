@@ -121,7 +121,7 @@ void keep(const Session& session) {
 nb::tuple restore(const nb::bytes& directory, const std::string& name, bool finite,
                   const std::optional<Session>& session,
                   const std::tuple<nb::callable, nb::callable>& trial,
-                  std::optional<double> timeout) {
+                  std::optional<double> timeout, bool has_private_disks) {
   const std::string path = path_of(directory);
   const RankRequest request{.path = path,
                             .open = [&path]() -> Result<StoreHandle> {
@@ -131,7 +131,8 @@ nb::tuple restore(const nb::bytes& directory, const std::string& name, bool fini
                             },
                             .name = name,
                             .finite = finite,
-                            .reader = {.engine = make_engine_factory(engine_setting())}};
+                            .reader = {.engine = make_engine_factory(engine_setting())},
+                            .has_private_disks = has_private_disks};
   PythonTrial python(std::get<0>(trial), std::get<1>(trial));
   const std::shared_ptr<Coordinator> coordinator =
       session ? session->coordinator : std::shared_ptr<Coordinator>(make_single_coordinator());
@@ -184,9 +185,10 @@ void refuse(const Session& session, const Report& report, std::optional<double> 
 
 void bind_checkpoint_restore(nb::module_& module) {
   module.def("restore_checkpoint", &restore, "directory"_a, "name"_a, "finite"_a,
-             "session"_a.none(), "trial"_a, "timeout"_a.none(),
+             "session"_a.none(), "trial"_a, "timeout"_a.none(), "has_private_disks"_a = false,
              nb::sig("def restore_checkpoint(directory: bytes, name: str, finite: bool, "
-                     "session: Session | None, trial: tuple[Any, Any], timeout: float | None) -> "
+                     "session: Session | None, trial: tuple[Any, Any], timeout: float | None, "
+                     "has_private_disks: bool = False) -> "
                      "tuple[str, list[tuple[str, str]], tuple[bool, str, str] | None]"),
              "Every rank checks, then reads, checkpoints until one is valid on all of them.");
   module.def("refuse_restore", &refuse, "session"_a, "report"_a, "timeout"_a.none(),

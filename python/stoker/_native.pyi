@@ -903,6 +903,13 @@ class CheckpointerSettings:
     def keep_best(self, arg: tuple[str, str, int] | None) -> None: ...
 
     @property
+    def has_private_disks(self) -> bool:
+        """Whether every node has a directory of its own."""
+
+    @has_private_disks.setter
+    def has_private_disks(self, arg: bool, /) -> None: ...
+
+    @property
     def damaged(self) -> list[int]:
         """Generations that retention never removes."""
 
@@ -1169,7 +1176,7 @@ def annotate_checkpoint(directory: bytes, step: int, generation: int, line: str,
 
 def pin_checkpoint(directory: bytes, step: int, generation: int, line: str, is_pinned: bool, kill_at: tuple[str, int]) -> None: ...
 
-def restore_checkpoint(directory: bytes, name: str, finite: bool, session: Session | None, trial: tuple[Any, Any], timeout: float | None) -> tuple[str, list[tuple[str, str]], tuple[bool, str, str] | None]:
+def restore_checkpoint(directory: bytes, name: str, finite: bool, session: Session | None, trial: tuple[Any, Any], timeout: float | None, has_private_disks: bool = False) -> tuple[str, list[tuple[str, str]], tuple[bool, str, str] | None]:
     """
     Every rank checks, then reads, checkpoints until one is valid on all of them.
     """

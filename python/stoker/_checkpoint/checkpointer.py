@@ -26,6 +26,7 @@ from stoker._checkpoint.restored import Restored, StepWatch, check_reference
 from stoker._checkpoint.rng import with_rng
 from stoker._checkpoint.settings import (
     check_allow,
+    check_disks,
     check_loader,
     check_only,
     check_verify,
@@ -95,6 +96,9 @@ class Checkpointer(Listing):
         job: A text that is the same on all ranks of this start, and new for every start. Only
             needed if nothing else says which processes belong together: no torch.distributed, no
             launcher's variables and no common parent process.
+        disks: "shared": the path names one directory, which all ranks can access. "private": it
+            names another directory on each node, on a disk of its own. Every node then stores what
+            its ranks save, and a checkpoint counts if all nodes have it. Needs torch.distributed.
         meeting: A directory that all ranks can write to, where they agree by small files. Only
             needed without torch.distributed, for a restore if they cannot write to ``path``, and
             for ``due(every=)``. On one machine it is found automatically.
@@ -121,6 +125,7 @@ class Checkpointer(Listing):
         rank: int | None = None,
         world_size: int | None = None,
         job: str | None = None,
+        disks: Literal["shared", "private"] = "shared",
         meeting: str | os.PathLike[str] | None = None,
         **unknown: Never,
     ) -> None:
@@ -135,6 +140,7 @@ class Checkpointer(Listing):
         settings.kill_at, settings.kill_count = _kill_at
         settings.gather = _gather
         snapshots = make_snapshots(stage, device_memory)
+        settings.has_private_disks = check_disks(disks)
         self._ranks = find_ranks(rank, world_size, who="checkpointer")
         settings.job = job_text(job)
         self._close_timeout = parse_duration(close_timeout, "close_timeout")
@@ -145,7 +151,9 @@ class Checkpointer(Listing):
         self._deadline = settings.deadline
         place = None if meeting is None else os.path.abspath(path_text(meeting))  # noqa: PTH100
         found = find_job(self._ranks, job)
-        self._meetings = Meetings(whole, self._ranks, found, place)
+        self._meetings = Meetings(
+            whole, self._ranks, found, place, is_private=settings.has_private_disks
+        )
         self._due = DueTime(self._ranks, partial(open_board, found, self._ranks, "due", place))
         self._writer = Writer(whole, settings, self._ranks, self._meetings, snapshots)
         super().__init__(whole, self._writer.in_flight, _kill_at)

@@ -33,6 +33,11 @@ _READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _STORE_POLL_SECONDS, _STORE_POLL_MAX_SECONDS = 0.001, 0.1
 _TOLD_AFTER_SECONDS = 5.0
+_PRIVATE = (
+    'disks="private": {}, and without a directory that all share they cannot agree. Call '
+    "torch.distributed.init_process_group() first, or give meeting=, a directory that all ranks "
+    "can write to"
+)
 PURPOSES = ("save", "restore")  # for which ranks meet
 _log = logging.getLogger("stoker")
 
@@ -128,14 +133,28 @@ class Meetings:
 
     Their messages go through torch.distributed's store, if it is used and no directory is given for
     them; else they are files.
+
+    Attributes:
+        is_private: Whether the directory is another one on each node: they cannot meet there.
     """
 
     _count = 0  # tokens through torch.distributed in this process: the same on every rank
     _met = 0  # objects of this class that have met through the store: likewise
 
-    def __init__(self, directory: str, ranks: Ranks, job: Job, meeting: str | None) -> None:
+    def __init__(
+        self,
+        directory: str,
+        ranks: Ranks,
+        job: Job,
+        meeting: str | None,
+        *,
+        is_private: bool = False,
+    ) -> None:
         self._directory, self._ranks, self._job = directory, ranks, job
         self._place = meeting
+        self.is_private = is_private
+        if is_private and ranks.world_size > 1 and not job.by_store and meeting is None:
+            raise ValueError(_PRIVATE.format("the ranks do not use torch.distributed"))
         self.notices = _native.WaitNotices(_TOLD_AFTER_SECONDS)
         self._attempts: dict[str, _native.MeetingAttempts] = {}  # failed ones, by word
         # The store of now: torch forgets it in destroy_process_group().
@@ -160,6 +179,9 @@ class Meetings:
             if carrier is not None:
                 return self._meet_by(carrier, purpose, end - time.monotonic())
             timeout = max(0.0, end - time.monotonic())
+        if self.is_private:
+            kind = type(self._store).__name__
+            raise ValueError(_PRIVATE.format(f"{kind} cannot carry messages of ranks"))
         try:
             return self._meet_in(self._directory, purpose, timeout, is_ours=True)
         except OSError as error:
@@ -227,7 +249,7 @@ class Meetings:
             return _native.enter_session(os.fsencode(place), token, ranks, self.notices)
         told = [self._job.name, purpose, str(self._ranks.world_size)]
         if not is_ours:  # other jobs meet there as well
-            told.append(os.path.realpath(self._directory))
+            told.append(self._same_path())
         word = hashlib.blake2b("\0".join(told).encode(), digest_size=12).hexdigest()
         try:
             launcher = self._job.rank_variable, self._job.is_given
@@ -240,12 +262,16 @@ class Meetings:
         except FileExistsError as error:
             raise JobConflict(error.strerror) from None
 
+    def _same_path(self) -> str:
+        """Returns a path that is the same on all ranks. Links may differ between private disks."""
+        return self._directory if self.is_private else os.path.realpath(self._directory)
+
     def _token(self, purpose: str, timeout: float) -> str:
         """Rank 0 creates the token; the others read it from torch.distributed's store."""
         Meetings._count += 1
         key = f"stoker/{Meetings._count}"
         store = self._store
-        mine = f"{purpose} {os.path.realpath(self._directory)}"
+        mine = f"{purpose} {self._same_path()}"
         if store is None:
             raise ValueError("this Checkpointer is closed")
         if self._ranks.rank == 0:

@@ -90,6 +90,13 @@ def make_snapshots(stage: Any, device_memory: int | str | None) -> SnapshotMemor
     return SnapshotMemory(stage, _size("device_memory", device_memory))
 
 
+def check_disks(disks: Any) -> bool:
+    """Returns whether every node has a directory of its own; ValueError for another value."""
+    if disks not in ("shared", "private"):
+        raise ValueError(f'disks={disks!r}: it is "shared" or "private"')
+    return bool(disks == "private")
+
+
 def number_of(name: str, value: Any) -> float:
     """Converts a number of any kind; TypeError, or ValueError if too large, names ``name``."""
     try:

@@ -63,7 +63,12 @@ def choose_together(
     left = max(0.0, end - time.monotonic())
     trial = _Trial(attempt)
     name, passed_over, failure = _native.restore_checkpoint(
-        os.fsencode(directory), *choice, session, (trial.check, trial.read), left
+        os.fsencode(directory),
+        *choice,
+        session,
+        (trial.check, trial.read),
+        left,
+        meetings.is_private,
     )
     if failure is not None:
         is_own, message, detail = failure

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <numeric>
 #include <vector>
 
 #include "base/token.h"
@@ -73,8 +74,14 @@ Status move_away(const OwnerDirectory& owner, std::uint64_t step, std::uint64_t 
 Status seal(FileOps& ops, const PathAt& staging, const StepCommit& commit) {
   STOKER_TRY(create_durable_file(ops, staging / kManifestName, commit.manifest_text, true));
   ops.reached("checkpoint.manifest_written");
-  for (std::uint32_t rank = 0; rank < commit.manifest.world_size; ++rank)
-    STOKER_TRY(ops.unlink(staging / part_name(rank)));
+  std::vector<std::uint32_t> ranks(commit.manifest.world_size);
+  std::iota(ranks.begin(), ranks.end(), 0U);
+  if (commit.place) {
+    ranks = commit.manifest.places.at(*commit.place).ranks;
+    STOKER_TRY(create_durable_file(ops, staging / place_name(*commit.place), "", true));
+    ops.reached("checkpoint.place_named");
+  }
+  for (const std::uint32_t rank : ranks) STOKER_TRY(ops.unlink(staging / part_name(rank)));
   STOKER_TRY(ops.fsync_dir(staging));
   ops.reached("checkpoint.directory_synced");
   return {};
@@ -149,18 +156,23 @@ Status supersede(const OwnerDirectory& owner, std::uint64_t step, std::uint64_t 
   return {};
 }
 
-// 8. Write and fsync manifest.json; remove the part manifests.  9. fsync the staging directory.
+// 8. Write and fsync manifest.json, and the name of the place if there are several; remove the part
+// manifests.  9. fsync the staging directory; wait until all places have done so.
 // 10. Rename it to its final name without replacing; a checkpoint of a rewound run that has this
-// name is superseded first.  11. fsync the checkpoint directory and the owner's directory.  12.
-// Move `latest`: rename a temporary link over it, then fsync both. Before step 10 the final name
-// does not exist, and after it all data below it is durable: a reader that sees the name sees
-// everything.
+// name is superseded first.  11. fsync the checkpoint directory and the owner's directory; wait for
+// all places.  12. Move `latest`: rename a temporary link over it, then fsync both. Before step 10
+// the final name does not exist, and after it all data below it is durable: a reader that sees the
+// name sees everything.
 Status OwnerDirectory::commit(const StepCommit& commit, CommitStage& stage) const {
   FileOps& ops = directory_.ops();
   const std::uint64_t step = commit.manifest.step;
   const std::string staging = name_in_owner(commit.staging);
   stage = CommitStage::staged;
   STOKER_TRY(seal(ops, at(staging), commit));
+  if (commit.before_visible) {
+    STOKER_TRY(commit.before_visible());
+    ops.reached("checkpoint.all_sealed");
+  }
   if (commit.superseded) STOKER_TRY(supersede(*this, step, *commit.superseded));
   if (const Status renamed = publish(staging, step_name(step)); !renamed.ok()) {
     // A call that timed out, or whose reply was lost, may still take effect.
@@ -172,6 +184,10 @@ Status OwnerDirectory::commit(const StepCommit& commit, CommitStage& stage) cons
   STOKER_TRY(sync_both());
   stage = CommitStage::durable;
   ops.reached("checkpoint.parent_synced");
+  if (commit.before_latest) {
+    STOKER_TRY(commit.before_latest());
+    ops.reached("checkpoint.all_durable");
+  }
   STOKER_TRY(move_latest(*this, step_name(step)));
   stage = CommitStage::complete;
   return {};

@@ -34,7 +34,8 @@ StepFiles::StepFiles(FileOps& ops, std::shared_ptr<const RootDirectory> step,
       step_(std::move(step)),
       files_([&] {
         std::vector<Named> named;
-        for (const CheckpointFile& file : files) named.push_back({file.name, file.size_bytes});
+        for (const CheckpointFile& file : files)
+          named.push_back({file.name, file.size_bytes, file.is_elsewhere});
         return named;
       }()),
       options_(options),
@@ -99,7 +100,8 @@ Result<std::shared_ptr<const File>> StepFiles::get(std::uint32_t index) {
 }
 
 Status StepFiles::open_all() {
-  for (std::uint32_t i = 0; i < files_.size(); ++i) STOKER_TRY(get(i).status());
+  for (std::uint32_t i = 0; i < files_.size(); ++i)
+    if (!files_[i].is_elsewhere) STOKER_TRY(get(i).status());
   return {};
 }
 

@@ -44,6 +44,7 @@ class StepFiles final : public ChunkFiles, public StoredFiles {
   struct Named {
     std::string name;
     std::uint64_t size_bytes = 0;
+    bool is_elsewhere = false;
   };
 
   Result<std::shared_ptr<const File>> open(const Named& named) const;

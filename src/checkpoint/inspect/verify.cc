@@ -16,6 +16,7 @@
 #include "checkpoint/inspect/verify_header.h"
 #include "checkpoint/manifest/manifest_file.h"
 #include "checkpoint/manifest/names.h"
+#include "checkpoint/manifest/places.h"
 
 namespace stoker {
 namespace {
@@ -69,10 +70,16 @@ void StepCheck::count(std::size_t size_bytes) {
   if (options_.progress) options_.progress(name_, done, total_bytes_);
 }
 
-/// Reports files that the manifest does not name.
+/// Reports files that the manifest does not name, and finds those that are elsewhere.
 Status StepCheck::check_names() {
   STOKER_ASSIGN(const std::vector<std::string> names, step_->list_files());
-  std::set<std::string_view> expected = {kManifestName};
+  if (const Status found = find_places(manifest_, names, name_); !found.ok())
+    add({.kind = DamageKind::missing_file,
+         .step = {},
+         .file = place_name(0),
+         .reason = std::string(found.message())});
+  std::set<std::string, std::less<>> expected = {std::string(kManifestName)};
+  for (std::uint32_t i = 0; i < manifest_.places.size(); ++i) expected.insert(place_name(i));
   for (const CheckpointFile& file : manifest_.files) expected.insert(file.name);
   for (const std::string& name : names) {
     if (!expected.contains(name))
@@ -107,6 +114,11 @@ void StepCheck::check_coverage() {
 /// Checks that a file exists with the right size, and plans its reads.
 Status StepCheck::look_at_file(std::uint32_t index) {
   const CheckpointFile& named = manifest_.files[index];
+  if (named.is_elsewhere) {
+    const MutexLock lock(mutex_);
+    ++report_.elsewhere_count;
+    return {};
+  }
   CheckpointDamage damage{.kind = DamageKind::missing_file,
                           .step = {},
                           .file = named.name,

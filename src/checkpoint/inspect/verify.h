@@ -43,6 +43,8 @@ struct CheckpointVerifyReport {
   std::uint64_t step_count = 0;
   std::uint64_t checked_bytes = 0;
   std::vector<CheckpointDamage> damages;  ///< For each step sorted by file and offset.
+  /// Files that are on the disks of other nodes (manifest/places.h), and were not checked.
+  std::uint64_t elsewhere_count = 0;
   /// Checkpoints that could not be checked for lack of permissions, descriptors or memory: name and
   /// error. They may be valid.
   std::vector<std::pair<std::string, Status>> unchecked = {};

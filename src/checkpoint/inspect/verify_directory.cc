@@ -32,6 +32,7 @@ Result<CheckpointVerifyReport> verify_checkpoints(const CheckpointStore& store,
         continue;
       }
       all.checked_bytes += report->checked_bytes;
+      all.elsewhere_count += report->elsewhere_count;
       std::ranges::move(report->damages, std::back_inserter(all.damages));
     }
   }

@@ -48,8 +48,12 @@ Status check_header(StoredFiles& files, std::uint64_t size_bytes,
   STOKER_ASSIGN(const SafetensorsHeader header, parse_safetensors(kept.bytes(), size_bytes));
   std::map<std::string_view, const SafetensorsEntry*> entries;
   for (const SafetensorsEntry& entry : header.entries) entries[entry.name] = &entry;
-  for (const CheckpointTensor& tensor : manifest.tensors) {
-    if (tensor.file != number) continue;
+  std::vector<const CheckpointTensor*> stored;
+  for (const auto* tensors : {&manifest.tensors, &manifest.duplicates})
+    for (const CheckpointTensor& tensor : *tensors)
+      if (tensor.file == number) stored.push_back(&tensor);
+  for (const CheckpointTensor* const one : stored) {
+    const CheckpointTensor& tensor = *one;
     const auto found = entries.find(tensor.name);
     const bool is_equal =
         found != entries.end() && found->second->type == tensor.type &&

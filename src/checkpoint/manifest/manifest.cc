@@ -9,6 +9,7 @@
 
 #include "checkpoint/manifest/manifest_check.h"
 #include "checkpoint/manifest/manifest_json.h"
+#include "checkpoint/manifest/places.h"
 #include "checkpoint/manifest/sealed_json.h"
 #include "checkpoint/manifest/state_references.h"
 #include "formats/json/json_text.h"
@@ -97,6 +98,7 @@ struct Document {
   JsonMemberTexts members;
   std::vector<CheckpointTensor> tensors = {};
   std::vector<TensorCopy> copies = {};
+  std::vector<CheckpointTensor> duplicates = {};
   std::deque<Json> trees = {};                    ///< Those that are different.
   std::vector<const Json*> tree_of = {};          ///< The tree of each rank.
   std::vector<std::string_view> tree_texts = {};  ///< The text of each.
@@ -136,6 +138,10 @@ std::optional<Document> try_read_document(std::string_view text, bool has_trees)
   ElementTakers takers = {{"tensors",
                            [&](const Json* one, std::string_view) {
                              return take_entry(one, internal::parse_tensor, read.tensors);
+                           }},
+                          {"duplicates",
+                           [&](const Json* one, std::string_view) {
+                             return take_entry(one, internal::parse_tensor, read.duplicates);
                            }},
                           {"copies", [&](const Json* one, std::string_view) {
                              return take_entry(one, internal::parse_copy, read.copies);
@@ -192,9 +198,12 @@ Result<CheckpointManifest> parse_checkpoint_manifest(std::string_view text, std:
   const JsonView root(document.root, std::string(what));
   CheckpointManifest manifest;
   manifest.tensors = std::move(document.tensors);
+  manifest.duplicates = std::move(document.duplicates);
   STOKER_TRY(parse_numbers(root, manifest));
   STOKER_TRY(internal::parse_manifest_entries(root, manifest.files, manifest.tensors));
   STOKER_TRY(internal::check_manifest_entries(manifest.files, manifest.tensors, what));
+  STOKER_TRY(internal::parse_places(root, manifest));
+  STOKER_TRY(check_places(manifest, what));
   STOKER_TRY(parse_trees(root, document, manifest));
   STOKER_TRY(
       internal::check_references(root, document.tree_of, manifest.tensors, manifest.world_size));

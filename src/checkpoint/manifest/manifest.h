@@ -32,6 +32,9 @@ struct CheckpointFile {
   std::vector<Digest128> chunks;  ///< XXH3-128 of each chunk.
   /// How many checkpoints in a row have linked this file; 0 if it was written for this one.
   std::uint32_t link_count = 0;
+  std::uint32_t place = 0;  ///< Index into CheckpointManifest::places, if there are any.
+  /// The file is on the disk of another node; not in the text, find_places() sets it.
+  bool is_elsewhere = false;
 
   friend bool operator==(const CheckpointFile&, const CheckpointFile&) = default;
 };
@@ -84,6 +87,14 @@ struct CheckpointParent {
   friend bool operator==(const CheckpointParent&, const CheckpointParent&) = default;
 };
 
+/// A node with a disk of its own, whose directory has the files of its ranks (places.h).
+struct CheckpointPlace {
+  std::string host;  ///< For messages.
+  std::vector<std::uint32_t> ranks;
+
+  friend bool operator==(const CheckpointPlace&, const CheckpointPlace&) = default;
+};
+
 struct CheckpointManifest {
   std::uint64_t step = 0;
   std::uint64_t generation = 0;  ///< Orders checkpoints; steps do not, because runs are rewound.
@@ -92,6 +103,10 @@ struct CheckpointManifest {
   std::uint32_t world_size = 1;
   std::vector<CheckpointFile> files;
   std::vector<CheckpointTensor> tensors;
+  /// The nodes, if each has a disk of its own; empty if all files are in one directory.
+  std::vector<CheckpointPlace> places = {};
+  /// Further copies of `tensors`, in files of other places.
+  std::vector<CheckpointTensor> duplicates = {};
   std::vector<std::string> state_json;  ///< One tree for each rank, or empty.
   std::map<std::string, double> reference;
   std::string extra_json = "null";

@@ -157,4 +157,17 @@ Status check_manifest_entries(std::span<const CheckpointFile> files,
   return {};
 }
 
+Status check_duplicate_entries(std::span<const CheckpointFile> files,
+                               std::span<const CheckpointTensor> tensors,
+                               std::span<const CheckpointTensor> duplicates,
+                               std::string_view what) {
+  std::vector<const CheckpointTensor*> sorted;
+  for (const CheckpointTensor& tensor : tensors) sorted.push_back(&tensor);
+  for (const CheckpointTensor& tensor : duplicates) {
+    STOKER_TRY(check_tensor(tensor, files, what));
+    sorted.push_back(&tensor);
+  }
+  return check_ranges(sorted, files, what);
+}
+
 }  // namespace stoker::internal

@@ -15,4 +15,10 @@ namespace stoker::internal {
 Status check_manifest_entries(std::span<const CheckpointFile> files,
                               std::span<const CheckpointTensor> tensors, std::string_view what);
 
+/// As check_manifest_entries() for further tensors of the same files, which may be slices of
+/// `tensors` again.
+Status check_duplicate_entries(std::span<const CheckpointFile> files,
+                               std::span<const CheckpointTensor> tensors,
+                               std::span<const CheckpointTensor> duplicates, std::string_view what);
+
 }  // namespace stoker::internal

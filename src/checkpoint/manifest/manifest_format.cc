@@ -25,9 +25,10 @@ std::string_view tree_text(std::string_view tree) {
 void append_files(std::span<const CheckpointFile> files, std::string& out) {
   out += "\"files\": [\n";
   for (const CheckpointFile& file : files) {
-    fmt::format_to(std::back_inserter(out),
-                   R"({{"name": {}, "size_bytes": {}, "link_count": {}, "chunks": [)",
+    fmt::format_to(std::back_inserter(out), R"({{"name": {}, "size_bytes": {}, "link_count": {}, )",
                    string_text(file.name), file.size_bytes, file.link_count);
+    if (file.place > 0) fmt::format_to(std::back_inserter(out), R"("place": {}, )", file.place);
+    out += "\"chunks\": [";
     for (std::size_t i = 0; i < file.chunks.size(); ++i) {
       if (i > 0) out += ", ";
       out += '"' + file.chunks[i].hex() + '"';
@@ -37,8 +38,9 @@ void append_files(std::span<const CheckpointFile> files, std::string& out) {
   out += "],\n";
 }
 
-void append_tensors(std::span<const CheckpointTensor> tensors, std::string& out) {
-  out += "\"tensors\": [\n";
+void append_tensors(std::string_view key, std::span<const CheckpointTensor> tensors,
+                    std::string& out) {
+  out += fmt::format("\"{}\": [\n", key);
   const auto to = std::back_inserter(out);
   for (const CheckpointTensor& tensor : tensors) {
     fmt::format_to(to, R"({{"name": {}, "dtype": "{}", "shape": [{}])", string_text(tensor.name),
@@ -74,9 +76,22 @@ void append_copies(std::span<const TensorCopy> copies, std::string& out) {
   out += "],\n";
 }
 
-std::string begin_text(std::string_view format, std::uint32_t world_size) {
-  return fmt::format("{{\n\"format\": \"{}\",\n\"format_version\": \"{}\",\n", format,
-                     world_size > 1 ? internal::kRanksManifestVersion : internal::kManifestVersion);
+std::string begin_text(std::string_view format, std::string_view version) {
+  return fmt::format("{{\n\"format\": \"{}\",\n\"format_version\": \"{}\",\n", format, version);
+}
+
+std::string_view version_of(const CheckpointManifest& manifest) {
+  if (!manifest.places.empty()) return internal::kPlacesManifestVersion;
+  return manifest.world_size > 1 ? internal::kRanksManifestVersion : internal::kManifestVersion;
+}
+
+void append_places(std::span<const CheckpointPlace> places, std::string& out) {
+  out += "\"places\": [\n";
+  for (const CheckpointPlace& place : places)
+    fmt::format_to(std::back_inserter(out), "{{\"host\": {}, \"ranks\": [{}]}}{}\n",
+                   string_text(place.host), fmt::join(place.ranks, ", "),
+                   &place == &places.back() ? "" : ",");
+  out += "],\n";
 }
 
 void append_entries(std::span<const CheckpointFile> files,
@@ -84,7 +99,7 @@ void append_entries(std::span<const CheckpointFile> files,
   fmt::format_to(std::back_inserter(out), "\"checksum\": \"{}\",\n\"chunk_bytes\": {},\n",
                  internal::kManifestChecksum, kCheckpointChunkBytes);
   append_files(files, out);
-  append_tensors(tensors, out);
+  append_tensors("tensors", tensors, out);
 }
 
 }  // namespace
@@ -105,7 +120,7 @@ std::string calendar_text(double time_s) {
 }
 
 std::string format_checkpoint_manifest(const CheckpointManifest& manifest) {
-  std::string out = begin_text(internal::kManifestFormat, manifest.world_size);
+  std::string out = begin_text(internal::kManifestFormat, version_of(manifest));
   const auto to = std::back_inserter(out);
   fmt::format_to(to, "\"tool\": {},\n\"step\": {},\n\"generation\": {},\n",
                  string_text(manifest.tool), manifest.step, manifest.generation);
@@ -115,7 +130,9 @@ std::string format_checkpoint_manifest(const CheckpointManifest& manifest) {
   fmt::format_to(to, "\"parent\": {},\n", internal::parent_text(manifest.parent));
   if (!manifest.lineage.empty())
     fmt::format_to(to, "\"ancestors\": {},\n", internal::lineage_text(manifest.lineage));
+  if (!manifest.places.empty()) append_places(manifest.places, out);
   append_entries(manifest.files, manifest.tensors, out);
+  if (!manifest.duplicates.empty()) append_tensors("duplicates", manifest.duplicates, out);
   fmt::format_to(to, "\"reference\": {},\n\"extra\": {},\n\"cursor\": {},\n\"state\": [\n",
                  internal::doubles_text(manifest.reference), tree_text(manifest.extra_json),
                  tree_text(manifest.cursor_json));
@@ -128,7 +145,7 @@ std::string format_checkpoint_manifest(const CheckpointManifest& manifest) {
 }
 
 std::string format_checkpoint_part(const CheckpointPart& part) {
-  std::string out = begin_text(internal::kPartFormat, 1);
+  std::string out = begin_text(internal::kPartFormat, internal::kManifestVersion);
   fmt::format_to(std::back_inserter(out), "\"rank\": {},\n", part.rank);
   append_entries(part.files, part.tensors, out);
   append_copies(part.copies, out);

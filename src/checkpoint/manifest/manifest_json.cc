@@ -41,6 +41,8 @@ Result<CheckpointFile> parse_file(const JsonView& view) {
   STOKER_ASSIGN(file.size_bytes, number_at(view, "size_bytes"));
   STOKER_ASSIGN(const std::uint64_t link_count, number_or_zero(view, "link_count", kU32Max));
   file.link_count = static_cast<std::uint32_t>(link_count);
+  STOKER_ASSIGN(const std::uint64_t place, number_or_zero(view, "place", kU32Max));
+  file.place = static_cast<std::uint32_t>(place);
   STOKER_ASSIGN(const JsonView chunks, view.at("chunks"));
   STOKER_ASSIGN(const std::size_t count, chunks.array_size());
   file.chunks.reserve(count);
@@ -220,6 +222,31 @@ Status parse_copies(const JsonView& root, std::vector<TensorCopy>& copies) {
   for (std::size_t i = 0; i < count; ++i) {
     STOKER_ASSIGN(TensorCopy copy, parse_copy(list.element(i)));
     copies.push_back(std::move(copy));
+  }
+  return {};
+}
+
+Status parse_places(const JsonView& root, CheckpointManifest& manifest) {
+  STOKER_ASSIGN(const JsonView places, root.at_or_null("places"));
+  if (!places.is_null()) {
+    STOKER_ASSIGN(const std::size_t count, places.array_size());
+    for (std::size_t i = 0; i < count; ++i) {
+      CheckpointPlace& place = manifest.places.emplace_back();
+      STOKER_ASSIGN(place.host, text_at(places.element(i), "host"));
+      STOKER_ASSIGN(const JsonView list, places.element(i).at("ranks"));
+      STOKER_ASSIGN(const std::size_t rank_count, list.array_size());
+      for (std::size_t r = 0; r < rank_count; ++r) {
+        STOKER_ASSIGN(const std::uint64_t rank, list.element(r).u64(kU32Max));
+        place.ranks.push_back(static_cast<std::uint32_t>(rank));
+      }
+    }
+  }
+  STOKER_ASSIGN(const JsonView duplicates, root.at_or_null("duplicates"));
+  if (duplicates.is_null()) return {};
+  STOKER_ASSIGN(const std::size_t count, duplicates.array_size());
+  for (std::size_t i = 0; i < count; ++i) {
+    STOKER_ASSIGN(CheckpointTensor tensor, parse_tensor(duplicates.element(i)));
+    manifest.duplicates.push_back(std::move(tensor));
   }
   return {};
 }

@@ -17,10 +17,12 @@ namespace stoker::internal {
 inline constexpr std::string_view kManifestFormat = "stoker-checkpoint";
 inline constexpr std::string_view kPartFormat = "stoker-checkpoint-part";
 /// Major and minor. A reader refuses a larger major; a larger minor only adds members. The second
-/// is for checkpoints of several ranks, whose trees name tensors without the rank.
+/// is for checkpoints of several ranks, whose trees name tensors without the rank; the third for
+/// those of several places, of whose files a directory has only some.
 inline constexpr std::string_view kManifestVersion = "1.1";
 inline constexpr std::string_view kRanksManifestVersion = "2.0";
-inline constexpr std::uint64_t kManifestMajor = 2;
+inline constexpr std::string_view kPlacesManifestVersion = "3.0";
+inline constexpr std::uint64_t kManifestMajor = 3;
 inline constexpr std::string_view kManifestChecksum = "xxh3_128";
 /// Largest size or offset; the sum of two does not wrap.
 inline constexpr std::uint64_t kManifestNumberMax = std::uint64_t{1} << 62;
@@ -54,6 +56,10 @@ Result<TensorCopy> parse_copy(const JsonView& view);
 
 /// Appends the "copies" of a part manifest; none if the member is absent.
 Status parse_copies(const JsonView& root, std::vector<TensorCopy>& copies);
+
+/// Appends the "places" of a manifest, and those of its "duplicates" that are in `root`; none if
+/// the members are absent.
+Status parse_places(const JsonView& root, CheckpointManifest& manifest);
 
 /// Appends "files" and "tensors" without comparing them; manifest_check.h does that.
 Status parse_manifest_entries(const JsonView& root, std::vector<CheckpointFile>& files,

@@ -19,6 +19,7 @@ constexpr std::string_view kRetirePrefix = "retire-";
 constexpr std::string_view kKeepPrefix = "keep-";
 constexpr std::string_view kRemovePrefix = "remove-";
 constexpr std::string_view kTakenPrefix = "taken-";
+constexpr std::string_view kPlacePrefix = "place-";
 constexpr char kMovedMark = '~';
 /// Largest generation in a name. Stoker writes none above it, and one more must not overflow.
 constexpr std::uint64_t kCountMax = std::uint64_t{1} << 53;
@@ -171,6 +172,16 @@ std::string rank_tensor_name(std::uint32_t rank, std::string_view name) {
 
 std::string part_name(std::uint32_t rank) {
   return fmt::format("rank-{:05}.part.json", rank);
+}
+
+std::string place_name(std::uint32_t place) {
+  return fmt::format("{}{:05}", kPlacePrefix, place);
+}
+
+std::optional<std::uint32_t> parse_place_name(std::string_view name) {
+  if (!name.starts_with(kPlacePrefix)) return std::nullopt;
+  const auto place = parse_number<std::uint32_t>(name.substr(kPlacePrefix.size()));
+  return place && place_name(*place) == name ? place : std::nullopt;
 }
 
 std::string note_path(std::uint64_t step) {

@@ -91,6 +91,9 @@ std::string rank_file_name(std::uint32_t rank);
 std::string group_file_name(std::uint32_t rank, std::uint32_t group);
 /// "rank-00003.part.json"
 std::string part_name(std::uint32_t rank);
+/// "place-00001": an empty file that says which node's files a checkpoint directory has.
+std::string place_name(std::uint32_t place);
+std::optional<std::uint32_t> parse_place_name(std::string_view name);
 
 /// "rank-00003.model.weight": a tensor that belongs to one rank.
 std::string rank_tensor_name(std::uint32_t rank, std::string_view name);

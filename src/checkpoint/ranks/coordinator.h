@@ -36,7 +36,8 @@ class Coordinator {
   virtual Result<std::vector<std::string>> gather(const std::string& key, const std::string& text,
                                                   Deadline deadline) = 0;
   /// On ranks other than 0: takes back what gather() has sent, unless rank 0 has read it. The rank
-  /// may then use the key again.
+  /// may then use the key again. On rank 0: removes what broadcast() has sent, which every rank has
+  /// read.
   virtual void withdraw(const std::string& key) = 0;
   /// Returns rank 0's text on every rank. `text` is ignored on the others.
   virtual Result<std::string> broadcast(const std::string& key, const std::string& text,

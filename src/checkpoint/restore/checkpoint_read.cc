@@ -6,6 +6,7 @@
 #include <compare>
 #include <cstring>
 
+#include "checkpoint/manifest/places.h"
 #include "formats/json/strict_json.h"
 
 namespace stoker {
@@ -94,8 +95,23 @@ Status CheckpointRead::begin_devices(const DeviceReadUse& use, ChunkReadOptions&
   return {};
 }
 
+Status CheckpointRead::check_here() const {
+  for (const BoxCopy& copy : copies_) {
+    const CheckpointFile& file = manifest_.files[file_of(copy)];
+    if (!file.is_elsewhere) continue;
+    return {Code::unsupported,
+            fmt::format("tensor {} is in {}, {}, and not on the disk of this node. Restore with as "
+                        "many ranks on the same nodes as saved it; for any other layout, copy the "
+                        "directories of this step from all nodes into one",
+                        quote_for_message(manifest_.tensors[copy.tensor].name), file.name,
+                        place_text(manifest_, file))};
+  }
+  return {};
+}
+
 Status CheckpointRead::run(ChunkReadOptions options, const DeviceReadUse& devices,
                            std::atomic<std::uint64_t>* read_bytes) {
+  STOKER_TRY(check_here());
   read_bytes_ = read_bytes;
   add_jobs();
   STOKER_TRY(begin_devices(devices, options));

@@ -35,7 +35,8 @@ class CheckpointRead final : public ChunkHandler {
   }
 
   /// Reads all targets; may be called once. Adds to `read_bytes` unless it is null. On return
-  /// nothing writes to the targets any more, even on a device.
+  /// nothing writes to the targets any more, even on a device. `unsupported` if some of it is on
+  /// the disk of another node.
   Status run(ChunkReadOptions options, const DeviceReadUse& devices,
              std::atomic<std::uint64_t>* read_bytes);
 
@@ -56,6 +57,7 @@ class CheckpointRead final : public ChunkHandler {
   bool is_for_devices(const Job& job) const;
   Status begin_devices(const DeviceReadUse& use, ChunkReadOptions& options);
   Status copy_to_devices(std::size_t index, std::span<const std::byte> bytes);
+  Status check_here() const;
   void add_jobs();
   void add_read(const Job& job);
   std::span<std::byte> place_of(const Job& job, std::uint64_t begin, std::uint64_t end) const;

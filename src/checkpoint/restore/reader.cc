@@ -7,6 +7,7 @@
 #include "checkpoint/directory/checkpoint_directory.h"
 #include "checkpoint/directory/step_files.h"
 #include "checkpoint/manifest/names.h"
+#include "checkpoint/manifest/places.h"
 #include "checkpoint/restore/tensor_boxes.h"
 
 namespace stoker {
@@ -16,6 +17,10 @@ Result<CheckpointReader> CheckpointReader::read_from(const OpenStep& step, const
   reader.options_ = options;
   reader.directory_ = step.path();
   STOKER_ASSIGN(CheckpointManifest manifest, step.read_manifest());
+  if (!manifest.places.empty()) {
+    STOKER_ASSIGN(const std::vector<std::string> names, step.list_files());
+    STOKER_TRY(find_places(manifest, names, step.path()));
+  }
   reader.files_ = step.files(manifest.files, options.file);
   STOKER_TRY(reader.files_->open_all());
   reader.manifest_ = std::make_shared<const CheckpointManifest>(std::move(manifest));

@@ -35,6 +35,9 @@ struct TensorInfo {
 /// A checkpoint that is open for reading. Its files are opened immediately, as far as there are
 /// descriptors, so that it stays readable when retention removes it.
 ///
+/// Files on the disks of other nodes (manifest/places.h) cannot be read: what is only there is
+/// `unsupported`, and the message says where it is.
+///
 /// Every read of a chunk reads and hashes all of it, unless its verified bytes were kept in memory.
 ///
 /// Thread safety: const methods may be called from several threads at once; each call uses its own

@@ -21,7 +21,6 @@ using std::chrono::seconds;
 constexpr nanoseconds kSeenAfter = seconds(5);
 constexpr nanoseconds kLookEvery = milliseconds(100);
 constexpr nanoseconds kFarewell = seconds(10);
-constexpr std::uint64_t kFirstTry = 2;  // the round after the comparison
 
 /// A status that ends choose_checkpoint() without another try; the real result is kept elsewhere.
 Status over() {
@@ -73,15 +72,6 @@ Result<std::optional<RestoreFailure>> parse_failure(std::string_view text) {
 std::string asked_for(std::string_view name, bool finite) {
   return (name.empty() ? "the newest checkpoint" : std::string(name)) +
          (finite ? " that is finite" : "");
-}
-
-Result<RestoreChoice> choose(const RankRequest& request, const TryCheckpoint& attempt) {
-  STOKER_ASSIGN(StoreHandle directory, request.open());
-  return choose_checkpoint({.directory = std::move(directory),
-                            .name = request.name,
-                            .finite = request.finite,
-                            .reader = request.reader},
-                           attempt);
 }
 
 /// Returns the failure that decides: one that ends the restore, else something gone, else damage.
@@ -153,11 +143,51 @@ Result<std::vector<std::string>> RestoreAgreement::hear(const std::string& text)
   return heard;
 }
 
+Result<RestoreChoice> RestoreAgreement::choose(const RankRequest& request,
+                                               const TryCheckpoint& attempt) const {
+  STOKER_ASSIGN(StoreHandle directory, request.open());
+  RestoreRequest wanted{.directory = std::move(directory),
+                        .name = request.name,
+                        .finite = request.finite,
+                        .reader = request.reader};
+  if (held_.size() > 1)
+    wanted.may_restore = [this](const CatalogStep& step) { return check_common(held_, step); };
+  return choose_checkpoint(wanted, attempt);
+}
+
+/// Gathers what each rank has on rank 0.
+Result<std::optional<RestoreFailure>> RestoreAgreement::compare_places(const RankRequest& request) {
+  ++round_;
+  const Result<HeldCheckpoints> own = list_held(request.open);
+  Json message = report_json({.status = own.status()});
+  if (own.ok()) message["held"] = format_held(*own);
+  STOKER_ASSIGN(const std::vector<std::string> said, hear(message_text(message)));
+  if (own.ok()) held_ = {*own};
+  std::optional<RestoreFailure> found;
+  for (std::uint32_t rank = 0; rank < said.size() && !found; ++rank) {
+    STOKER_ASSIGN(RestoreReport report, parse_report(said[rank]));
+    if (!report.status.ok()) {
+      found = RestoreFailure{.rank = rank, .report = std::move(report)};
+    } else if (rank > 0) {
+      MessageMembers members(said[rank]);
+      STOKER_ASSIGN(HeldCheckpoints held, parse_held(members.text("held")));
+      held_.push_back(std::move(held));
+    }
+  }
+  STOKER_ASSIGN(const std::string told, tell("compared", format_failure(found)));
+  return parse_failure(told);
+}
+
 Result<RestoreAgreement::Outcome> RestoreAgreement::restore(const RankRequest& request,
                                                             const RestoreTrial& trial) {
   const std::string own =
-      message_text({{"name", request.name}, {"finite", request.finite ? 1U : 0U}});
+      message_text({{"name", request.name},
+                    {"finite", request.finite ? 1U : 0U},
+                    {"has_private_disks", request.has_private_disks ? 1U : 0U}});
   STOKER_ASSIGN(std::optional<RestoreFailure> failure, compare(own, &request));
+  if (!failure && request.has_private_disks && coordinator_.world_size() > 1) {
+    STOKER_ASSIGN(failure, compare_places(request));
+  }
   if (failure) return Outcome{.failure = std::move(failure)};
   return coordinator_.rank() == 0 ? lead(request, trial) : follow(request, trial);
 }
@@ -185,13 +215,21 @@ Result<std::optional<RestoreFailure>> RestoreAgreement::compare(const std::strin
   if (!found && other && request != nullptr) {
     MessageMembers members(said[*other]);
     const std::string theirs = asked_for(members.text("name"), members.number("finite") != 0);
+    const bool is_private = members.number("has_private_disks") != 0;
     STOKER_TRY(members.check());
-    found = RestoreFailure{
-        .report = {.status = Status(Code::invalid_argument,
-                                    request->path + ": rank 0 restores " +
-                                        asked_for(request->name, request->finite) + " and rank " +
-                                        std::to_string(*other) + " restores " + theirs +
-                                        ": all ranks must restore the same checkpoint")}};
+    if (is_private != request->has_private_disks)
+      found = RestoreFailure{
+          .report = {.status = Status(Code::invalid_argument,
+                                      request->path + ": only one of the ranks 0 and " +
+                                          std::to_string(*other) +
+                                          " has disks=\"private\": it must be the same on all")}};
+    else
+      found = RestoreFailure{
+          .report = {.status = Status(Code::invalid_argument,
+                                      request->path + ": rank 0 restores " +
+                                          asked_for(request->name, request->finite) + " and rank " +
+                                          std::to_string(*other) + " restores " + theirs +
+                                          ": all ranks must restore the same checkpoint")}};
   }
   STOKER_ASSIGN(const std::string told, tell("compared", format_failure(found)));
   return parse_failure(told);
@@ -203,8 +241,9 @@ Result<RestoreAgreement::Outcome> RestoreAgreement::lead(const RankRequest& requ
       choose(request, [&](const CheckpointReader& reader) { return lead_one(reader, trial); });
   STOKER_TRY(lost_);
   if (failure_) return Outcome{.failure = std::move(failure_)};
-  const bool is_tried = ++round_ > kFirstTry;
-  if (is_gone(choice.status()) && request.name.empty() && !is_tried) choice = RestoreChoice();
+  ++round_;
+  if (is_gone(choice.status()) && request.name.empty() && !is_tried_) choice = RestoreChoice();
+  if (choice.ok() && held_.size() > 1) choice = tell_partial(held_, request.path, *choice);
   if (!choice.ok()) {
     RestoreFailure failure{.report = {.status = choice.status()}};
     if (damage_ && !request.name.empty()) failure = *damage_;
@@ -226,6 +265,7 @@ Result<RestoreAgreement::Outcome> RestoreAgreement::lead(const RankRequest& requ
 
 Status RestoreAgreement::lead_one(const CheckpointReader& reader, const RestoreTrial& trial) {
   ++round_;
+  is_tried_ = true;
   const std::string name = reader.directory().substr(reader.directory().rfind('/') + 1);
   STOKER_TRY(tell("try", message_text({{"name", name},
                                        {"generation", reader.manifest().generation},
@@ -289,6 +329,7 @@ Result<RestoreAgreement::Outcome> RestoreAgreement::follow(const RankRequest& re
     const std::uint64_t generation = members.number("generation");
     const std::string line = members.text("line");
     STOKER_TRY(members.check());
+    if (!held_.empty()) named.name = name_of(held_.front(), generation, line);
     STOKER_ASSIGN(std::optional<RestoreFailure> failure,
                   follow_one(named, trial, generation, line));
     if (failure && !failure->report.passes_over()) return Outcome{.failure = std::move(failure)};

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "checkpoint/ranks/coordinator.h"
 #include "checkpoint/restore/restore_choice.h"
+#include "checkpoint/restore/restore_places.h"
 #include "stoker/status.h"
 
 namespace stoker {
@@ -38,6 +39,9 @@ struct RankRequest {
   std::string name = {};                      ///< See RestoreRequest.
   bool finite = false;
   CheckpointReader::Options reader = {};
+  /// The ranks may have different directories (manifest/places.h): only checkpoints that all of
+  /// them have are restored. The same on every rank.
+  bool has_private_disks = false;
 };
 
 /// What each rank does with a checkpoint. `check` must not modify the state to be restored; `read`
@@ -59,12 +63,15 @@ struct RestoreFailure {
 /// The agreement of the ranks on one restore. They first compare their requests. Then rank 0 goes
 /// through the checkpoints as choose_checkpoint() does, and sends the name, generation and line of
 /// each to the others. Every rank checks the checkpoint and reports the result, and rank 0
-/// announces the decision. Then every rank reads it, and they agree on that in the same way.
+/// announces the decision. Then every rank reads it, and they agree on that in the same way. If
+/// nodes have private disks, the ranks first tell what they have, and rank 0 skips what not all of
+/// them have.
 ///
 /// Messages, by the number n of a round, which is the same on every rank (g: gathered on rank 0, b:
 /// broadcast by it):
 ///
 ///     tried-1 (g) the request, or why it is refused;         compared-1 (b) whether all agree
+///     tried-2 (g) what the rank has;                         compared-2 (b) whether all could tell
 ///     try-n   (b) a checkpoint, or the end: the choice, or a failure
 ///     tried-n (g) the result of the check;                   said-n (b) the decision
 ///     tried-n+1 (g) the result of the read;                  said-n+1 (b) the decision
@@ -99,6 +106,8 @@ class RestoreAgreement {
   Result<std::string> tell(const char* what, const std::string& text);
   Result<std::vector<std::string>> hear(const std::string& text);
   Result<std::optional<RestoreFailure>> compare(const std::string& own, const RankRequest* request);
+  Result<std::optional<RestoreFailure>> compare_places(const RankRequest& request);
+  Result<RestoreChoice> choose(const RankRequest& request, const TryCheckpoint& attempt) const;
   Result<Outcome> lead(const RankRequest& request, const RestoreTrial& trial);
   Status lead_one(const CheckpointReader& reader, const RestoreTrial& trial);
   Status lead_in(const RestoreReport& own);
@@ -115,7 +124,9 @@ class RestoreAgreement {
   Deadline deadline_;
   std::function<Status(nanoseconds)> pause_;
   std::uint64_t round_ = 0;
-  Status lost_;                            // the first failed exchange of messages
+  bool is_tried_ = false;              // a checkpoint was sent to the other ranks
+  std::vector<HeldCheckpoints> held_;  // if disks are private: of all ranks, or else of this one
+  Status lost_;                        // the first failed exchange of messages
   std::optional<RestoreFailure> failure_;  // ends this restore; known to every rank
   std::optional<RestoreFailure> damage_;   // the first failure that skipped a checkpoint
 };

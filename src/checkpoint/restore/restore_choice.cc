@@ -39,6 +39,7 @@ class Chooser {
       Status status;
       if (request_.finite && step.has_new_nonfinite)
         status = Status(Code::corrupt, step.name + ": has new non-finite values");
+      if (status.ok() && request_.may_restore) status = request_.may_restore(step);
       if (status.ok()) status = try_step(step);
       if (status.ok()) {
         choice_.name = step.name;
@@ -64,6 +65,7 @@ class Chooser {
                                          request_.name + "; " +
                                          tell_others(catalog, request_.name));
     STOKER_TRY(step->problem);
+    if (request_.may_restore) STOKER_TRY(request_.may_restore(*step));
     STOKER_TRY(try_step(*step));
     choice_.name = step->name;
     return choice_;

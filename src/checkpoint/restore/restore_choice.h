@@ -24,6 +24,8 @@ struct RestoreRequest {
   /// Skips checkpoints with new non-finite values (mark_nonfinite()).
   bool finite = false;
   CheckpointReader::Options reader = {};
+  /// If set: a failure, which counts as damage, skips the checkpoint before it is read.
+  std::function<Status(const CatalogStep&)> may_restore = {};
 };
 
 struct RestoreChoice {

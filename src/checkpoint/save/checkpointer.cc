@@ -14,6 +14,8 @@ Result<std::unique_ptr<Checkpointer>> Checkpointer::make(CheckpointerOptions opt
   if (options.directory.empty() && options.store != nullptr)
     options.directory = options.store->path();
   if (options.directory.empty()) return bad("checkpointer: no directory given");
+  if (options.has_private_disks && options.store != nullptr)
+    return bad("checkpointer: private disks are local directories, not another store");
   if (options.in_flight == 0) return bad("checkpointer: in_flight must be at least 1");
   if (options.late == LatePolicy::replace && options.in_flight < 2)
     return bad("checkpointer: late=replace needs in_flight >= 2, one of them to be replaced");

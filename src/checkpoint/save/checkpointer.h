@@ -38,6 +38,9 @@ struct CheckpointerOptions {
   std::string directory;  ///< Created if missing. With `store`, used in messages only.
   /// Storage other than a local directory; null: `directory`.
   std::shared_ptr<const CheckpointStore> store = {};
+  /// `directory` names another directory on each node (manifest/places.h). Otherwise all ranks have
+  /// the same one. The messages of the coordinator must not go through it.
+  bool has_private_disks = false;
   LatePolicy late = LatePolicy::block;
   std::uint32_t in_flight = 1;  ///< Saves staged or being written. `replace` needs two.
   /// Total staging memory. A larger save passes through it in chunks, and save() returns when the

@@ -7,6 +7,9 @@
 #include <system_error>
 #include <utility>
 
+#include "checkpoint/manifest/names.h"
+#include "checkpoint/save/save_places.h"
+
 namespace stoker {
 namespace {
 
@@ -14,6 +17,7 @@ constexpr std::uint64_t kBurstBytes = 2 * kCheckpointChunkBytes;
 /// How long rank 0 waits for the other ranks when it closes, and they for rank 0.
 constexpr nanoseconds kFarewell = std::chrono::seconds(10);
 constexpr std::size_t kFailuresKept = 16;
+constexpr int kLockRoundsMax = 3;  // in one save; one is needed
 
 /// A copy that returns an error or throws fails the save: its chunks are never complete.
 template <typename Copy>
@@ -40,7 +44,7 @@ Checkpointer::Core::Core(CheckpointerOptions options)
       learned_(options_.group_limits),
       rounds_(coordinator_),
       sharing_(coordinator_.rank(), coordinator_.world_size()) {
-  if (coordinator_.rank() == 0)
+  if (coordinator_.rank() == 0 || options_.has_private_disks)
     leader_ = std::make_unique<SaveLeader>(options_, coordinator_, writer_ops_);
 }
 
@@ -194,7 +198,15 @@ void Checkpointer::Core::await_room(Deadline deadline) {
 Verdict Checkpointer::Core::decide(SaveJob& job, std::uint64_t number,
                                    std::span<const BeginMessage> messages) {
   const BeginMessage& own = messages.front();
-  const SharingVerdict sharing = decide_sharing(messages);
+  const PlaceTable table = group_places(messages, leader_->token());
+  const bool is_sound =
+      std::ranges::all_of(messages, [](const BeginMessage& one) { return one.failure.ok(); });
+  if (const Status mixed = check_same_disks(messages); is_sound && !mixed.ok())
+    return {.action = SaveAction::fail, .failure = mixed};
+  if (is_sound && !table.is_locked())
+    return {.action = SaveAction::lock_places, .places = table.places, .tokens = table.tokens};
+  job.hosts = table.hosts;
+  const SharingVerdict sharing = decide_sharing(messages, table.places);
   if (sharing.must_count) return {.action = SaveAction::count};
   job.new_bytes = 0;
   for (const BeginMessage& heard : messages) job.new_bytes += heard.size_bytes;
@@ -211,6 +223,8 @@ Verdict Checkpointer::Core::decide(SaveJob& job, std::uint64_t number,
     saves.spared_bytes = spared_bytes;
     Verdict verdict = leader_->decide(number, messages, saves);
     if (sharing.owners && verdict.action == SaveAction::go) verdict.owners = sharing.owners->owners;
+    verdict.places = table.places;
+    verdict.tokens = table.tokens;
     if (verdict.raised_number != 0 || verdict.failure.code() != Code::no_space) return verdict;
     if (await_reservation(own, saves, job.deadline)) continue;
     if (!is_more_coming || std::exchange(has_waited, true)) return verdict;
@@ -221,7 +235,7 @@ Verdict Checkpointer::Core::decide(SaveJob& job, std::uint64_t number,
 // Every rank acts on the same verdict.
 Result<Verdict> Checkpointer::Core::agree(SaveJob& job, const BeginMessage& message) {
   const auto agreed = [&]() -> Result<SaveRounds::Agreed> {
-    if (leader_ == nullptr) return rounds_.follow(message, job.deadline);
+    if (coordinator_.rank() != 0) return rounds_.follow(message, job.deadline);
     // Without the lock rank 0 does not listen, but it must still answer the other ranks.
     bool is_idle = false;
     {
@@ -268,10 +282,27 @@ void Checkpointer::Core::settle(const Verdict& verdict) {
   replaced->pending->finish(SaveOutcome::replaced, Status());
 }
 
+/// Tells where this rank saves, if nodes have private disks. The first rank of a place takes its
+/// lock.
+Status Checkpointer::Core::introduce_place(SaveJob& job, BeginMessage& message) {
+  if (!options_.has_private_disks) return {};
+  STOKER_TRY(introduce(options_, message));
+  if (!leads_place_) return {};
+  bool is_idle = false;
+  {
+    MutexLock lock(mutex_);
+    is_idle = in_flight_.empty();
+  }
+  STOKER_TRY(leader_->ready(is_idle, job.deadline).with_context("the disk of this node"));
+  message.token = leader_->token();
+  return {};
+}
+
 /// Agrees with the other ranks on the save, and if needed on who stores what.
 Result<Verdict> Checkpointer::Core::agree_and_plan(SaveJob& job) {
   Status planned = plan(job);
   if (coordinator_.world_size() == 1) return agree(job, begin(job, planned));
+  int lock_count = 0;
   for (bool must_count = false;; must_count = true) {
     std::uint64_t shared_number = 0;
     {
@@ -281,13 +312,25 @@ Result<Verdict> Checkpointer::Core::agree_and_plan(SaveJob& job) {
     if (planned.ok() && shared_number == 0) planned = count_pieces(job, *options_.copier);
     BeginMessage message = begin(job, planned);
     message.shared_number = shared_number;
+    const Status placed = introduce_place(job, message);
+    if (message.failure.ok()) message.failure = placed;
     if (message.failure.ok() && shared_number == 0) message.pieces = pieces_of(job);
     STOKER_ASSIGN(Verdict verdict, agree(job, message));
     if (verdict.action == SaveAction::count) continue;
+    const std::uint32_t rank = coordinator_.rank();
+    if (verdict.action == SaveAction::lock_places) {
+      // All ranks count the same verdicts.
+      if (++lock_count > kLockRoundsMax)
+        return Status(Code::unavailable, "the directories of the ranks keep changing");
+      leads_place_ = rank > 0 && leads_place(verdict.places, rank);
+      if (planned.ok()) planned = check_not_shared(options_, verdict, rank);
+      continue;
+    }
+    job.places = verdict.places;
     if (verdict.owners) {
       {
         MutexLock lock(mutex_);
-        sharing_.learn(job.number, job.keys, *verdict.owners);
+        sharing_.learn(job.number, job.keys, *verdict.owners, verdict.places);
       }
       job.failure = plan(job);  // the other ranks get it with this rank's part
     }
@@ -317,9 +360,13 @@ Result<Pending> Checkpointer::Core::save(SaveRequest request) {
       return verdict->raised_number != 0 ? verdict->failure
                                          : verdict->failure.with_context(context);
     case SaveAction::go:
-    case SaveAction::count: break;
+    case SaveAction::count:
+    case SaveAction::lock_places: break;
   }
   job->staging_name = verdict->staging;
+  if (!job->places.empty())
+    job->staging_name = owner_name(verdict->tokens.at(job->places.at(coordinator_.rank()))) +
+                        job->staging_name.substr(job->staging_name.find('/'));
   return enter(job);
 }
 

@@ -66,6 +66,7 @@ class Checkpointer::Core {
   Status plan(SaveJob& job) const;
   Status divide(SaveJob& job) const;
   Result<Verdict> agree_and_plan(SaveJob& job);
+  Status introduce_place(SaveJob& job, BeginMessage& message);
   BeginMessage begin(const SaveJob& job, const Status& planned);
   Result<Verdict> agree(SaveJob& job, const BeginMessage& message);
   Verdict decide(SaveJob& job, std::uint64_t number, std::span<const BeginMessage> messages);
@@ -96,7 +97,8 @@ class Checkpointer::Core {
   RateLimiter limiter_;
   StagingMemory memory_;
   mutable SaveMemory learned_;
-  std::unique_ptr<SaveLeader> leader_;  // on rank 0 only
+  std::unique_ptr<SaveLeader> leader_;  // on rank 0, and on all ranks if disks are private
+  bool leads_place_ = false;            // the first of its place, and not rank 0
   SaveRounds rounds_;                   // used by the caller's thread
 
   mutable Mutex mutex_;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <iterator>
+#include <map>
 #include <optional>
 #include <set>
 #include <span>
@@ -19,6 +20,14 @@
 
 namespace stoker {
 namespace {
+
+Status differ(const std::string& name, std::uint32_t one, std::uint32_t other) {
+  return {Code::invalid_argument,
+          fmt::format("tensor {}: ranks {} and {} had the same bytes at an earlier save, and "
+                      "differ now: nothing was saved. If this is intended, go on: the next save "
+                      "stores it for each rank",
+                      quote_for_message(name), one, other)};
+}
 
 /// Checks that what several ranks have, and one has stored, is the same on all of them.
 Status check_copies(std::span<const CheckpointPart> parts) {
@@ -45,13 +54,40 @@ Status check_copies(std::span<const CheckpointPart> parts) {
             fmt::format("rank {} expects that another rank stores tensor {}, and none does",
                         part.rank, quote_for_message(copy.name)));
       if (found->second.tensor->digest == copy.digest) continue;
-      return Status(
-          Code::invalid_argument,
-          fmt::format("tensor {}: ranks {} and {} had the same bytes at an earlier save, and "
-                      "differ now: nothing was saved. If this is intended, go on: the next save "
-                      "stores it for each rank",
-                      quote_for_message(copy.name), found->second.rank, part.rank));
+      return differ(copy.name, found->second.rank, part.rank);
     }
+  }
+  return {};
+}
+
+}  // namespace
+
+namespace {
+
+/// Returns the place of each rank; empty if there are no places.
+std::vector<std::uint32_t> places_of(const CheckpointManifest& manifest) {
+  std::vector<std::uint32_t> places(manifest.places.empty() ? 0 : manifest.world_size);
+  for (std::uint32_t place = 0; place < manifest.places.size(); ++place)
+    for (const std::uint32_t rank : manifest.places[place].ranks) places.at(rank) = place;
+  return places;
+}
+
+/// Moves the tensors of a part to the manifest; those that it has become duplicates.
+Status add_tensors(CheckpointManifest& manifest, CheckpointPart& part,
+                   std::map<std::pair<std::string, std::vector<std::uint64_t>>,
+                            std::pair<std::size_t, std::uint32_t>>& stored) {
+  for (CheckpointTensor& tensor : part.tensors) {
+    const auto [found, is_new] =
+        stored.try_emplace({tensor.name, tensor.offsets}, manifest.tensors.size(), part.rank);
+    if (is_new) {
+      manifest.tensors.push_back(std::move(tensor));
+      continue;
+    }
+    const auto& [index, rank] = found->second;
+    const CheckpointTensor& first = manifest.tensors[index];
+    if (first.shape != tensor.shape || first.digest != tensor.digest)
+      return differ(tensor.name, rank, part.rank);
+    manifest.duplicates.push_back(std::move(tensor));
   }
   return {};
 }
@@ -63,6 +99,7 @@ Status merge_parts(CheckpointManifest& manifest, std::vector<CheckpointPart> par
     return Status(Code::corrupt, std::to_string(parts.size()) + " parts from " +
                                      std::to_string(manifest.world_size) + " ranks");
   std::set<std::string> names;
+  const std::vector<std::uint32_t> places = places_of(manifest);
   for (std::uint32_t rank = 0; rank < parts.size(); ++rank) {
     CheckpointPart& part = parts[rank];
     if (part.rank != rank)
@@ -73,11 +110,19 @@ Status merge_parts(CheckpointManifest& manifest, std::vector<CheckpointPart> par
       if (!names.insert(file.name).second)
         return Status(Code::corrupt, "two ranks have written " + file.name);
       manifest.files.push_back(file);
+      if (!places.empty()) manifest.files.back().place = places[rank];
     }
     for (CheckpointTensor& tensor : part.tensors) tensor.file += first;
     manifest.state_json.push_back(std::move(part.state_json));
   }
   STOKER_TRY(check_copies(parts));
+  if (!places.empty()) {
+    std::map<std::pair<std::string, std::vector<std::uint64_t>>,
+             std::pair<std::size_t, std::uint32_t>>
+        stored;
+    for (CheckpointPart& part : parts) STOKER_TRY(add_tensors(manifest, part, stored));
+    return {};
+  }
   for (CheckpointPart& part : parts)
     std::ranges::move(part.tensors, std::back_inserter(manifest.tensors));
   return {};

@@ -36,6 +36,8 @@ struct SaveJob {
   std::vector<TensorCopy> copies;  ///< Their digests.
   CheckpointLayout layout;         ///< Of `stored`.
   std::string staging_name;        ///< From CheckpointWriter::staging_name(): "owner-<token>/...".
+  std::vector<std::uint32_t> places;  ///< The place of each rank; empty if all are in one.
+  std::vector<std::string> hosts;     ///< Of each place; on rank 0 only.
   std::unique_ptr<Arena> arena;
   std::unique_ptr<Staging> staging;
   Deadline deadline = Deadline::max();

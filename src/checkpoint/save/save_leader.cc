@@ -86,6 +86,11 @@ Status SaveLeader::ready(bool is_idle, Deadline deadline) {
   return {};
 }
 
+std::string SaveLeader::token() const {
+  const std::shared_ptr<Held> held = this->held();
+  return held == nullptr ? std::string() : held->lock->token();
+}
+
 std::optional<CheckpointParent> SaveLeader::head() const {
   MutexLock lock(mutex_);
   return head_;
@@ -108,6 +113,11 @@ Status SaveLeader::check(std::span<const BeginMessage> messages, const SavesInFl
     const CatalogStep* present = held.checked.find(step);
     if (present != nullptr && held.checked.is_ancestor(*present, head())) return exists;
   }
+  // The disks of other nodes are not looked at: a write there fails if one is full.
+  if (!std::ranges::all_of(messages, [&](const BeginMessage& message) {
+        return message.place == messages.front().place;
+      }))
+    return {};
   // If the free space is unknown, the write itself will fail when the disk is full.
   const Result<std::uint64_t> free = options_.free_bytes ? options_.free_bytes(options_.directory)
                                                          : held.stores.caller->free_bytes();
@@ -187,10 +197,12 @@ Result<std::uint64_t> SaveLeader::next_generation(Held& held) const {
 }
 
 Result<SaveLeader::MadeManifest> SaveLeader::make_manifest(const SaveJob& job,
-                                                           const CheckpointPart& own_part,
+                                                           std::vector<CheckpointPart> parts,
                                                            Held& held) {
-  STOKER_ASSIGN(std::vector<CheckpointPart> parts, read_parts(job, own_part, held));
   CheckpointManifest manifest;
+  for (const std::string& host : job.hosts) manifest.places.push_back({.host = host, .ranks = {}});
+  for (std::uint32_t rank = 0; rank < job.places.size(); ++rank)
+    manifest.places.at(job.places[rank]).ranks.push_back(rank);
   manifest.step = job.request.step;
   STOKER_ASSIGN(manifest.generation, next_generation(held));
   manifest.line = held.line;
@@ -215,15 +227,25 @@ Result<SaveLeader::MadeManifest> SaveLeader::make_manifest(const SaveJob& job,
 
 EndMessage SaveLeader::commit(const SaveJob& job, const CheckpointPart& own_part) {
   const std::shared_ptr<Held> held = this->held();
-  const Result<MadeManifest> made = held == nullptr
-                                        ? Status(Code::not_found, "the lock is not held any more")
-                                        : make_manifest(job, own_part, *held);
-  if (!made.ok()) {
-    EndMessage end{.outcome = SaveOutcome::failed, .failure = explain(job, made.status())};
-    discard(job);
-    return end;
-  }
+  const Result<MadeManifest> made = [&]() -> Result<MadeManifest> {
+    if (held == nullptr) return not_held();
+    STOKER_ASSIGN(std::vector<CheckpointPart> parts, read_parts(job, own_part, *held));
+    return make_manifest(job, std::move(parts), *held);
+  }();
+  if (!made.ok()) return fail_staged(job, made.status());
   return commit_made(job, *made, *held);
+}
+
+EndMessage SaveLeader::fail_staged(const SaveJob& job, const Status& failure) {
+  EndMessage end{.outcome = SaveOutcome::failed, .failure = explain(job, failure)};
+  discard(job);
+  return end;
+}
+
+void SaveLeader::move_head(const CheckpointManifest& manifest) {
+  MutexLock lock(mutex_);
+  head_ = CheckpointParent{
+      .step = manifest.step, .generation = manifest.generation, .line = manifest.line};
 }
 
 EndMessage SaveLeader::commit_made(const SaveJob& job, const MadeManifest& made, Held& held) {
@@ -242,13 +264,7 @@ EndMessage SaveLeader::commit_made(const SaveJob& job, const MadeManifest& made,
     end.failure = Status::from_errno(ENOMEM, "commit", step_name(manifest.step));
   }
   switch (stage) {
-    case CommitStage::staged:
-      end.failure = explain(job, end.failure);
-      discard(job);
-      end.outcome = SaveOutcome::failed;
-      end.generation = 0;
-      end.line.clear();
-      return end;
+    case CommitStage::staged: return fail_staged(job, end.failure);
     case CommitStage::visible:
       end.outcome = SaveOutcome::unknown;
       end.failure = end.failure.with_context(
@@ -260,11 +276,7 @@ EndMessage SaveLeader::commit_made(const SaveJob& job, const MadeManifest& made,
     case CommitStage::complete: break;
   }
   end.outcome = SaveOutcome::committed;
-  {
-    MutexLock lock(mutex_);
-    head_ = CheckpointParent{
-        .step = manifest.step, .generation = manifest.generation, .line = manifest.line};
-  }
+  move_head(manifest);
   if (!end.failure.ok()) return end;
   try {
     retention_.family = continue_lineage(manifest.lineage, manifest.line, manifest.generation);

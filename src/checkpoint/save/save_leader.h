@@ -13,6 +13,7 @@
 #include "checkpoint/catalog/step_removal.h"
 #include "checkpoint/save/checkpointer.h"
 #include "checkpoint/save/commit.h"
+#include "checkpoint/save/place_rounds.h"
 #include "checkpoint/save/save_job.h"
 #include "checkpoint/save/save_messages.h"
 #include "checkpoint/save/save_store.h"
@@ -28,7 +29,8 @@ struct SavesInFlight {
   std::uint64_t spared_bytes = 0;
 };
 
-/// The duties of rank 0: holds the lock, decides about each save, commits it.
+/// The duties of rank 0: holds the lock, decides about each save, commits it. If nodes have private
+/// disks, the first rank of each other place has one as well, for the lock and the commit there.
 ///
 /// Thread safety: ready(), decide() and release() on the caller's thread; the others on the
 /// writer's.
@@ -47,6 +49,9 @@ class SaveLeader {
   /// before `deadline`, or as long as LockOptions::timeout says if that is shorter.
   Status ready(bool is_idle, Deadline deadline);
 
+  /// Returns the token of the lock; empty while it is not held.
+  std::string token() const;
+
   /// Decides about a save, given the messages of all ranks.
   Verdict decide(std::uint64_t number, std::span<const BeginMessage> messages,
                  const SavesInFlight& in_flight);
@@ -54,7 +59,28 @@ class SaveLeader {
   /// Merges and commits the parts, which are durable on every rank, and hides the checkpoints that
   /// retention does not keep. If the commit fails, discards what was staged.
   EndMessage commit(const SaveJob& job, const CheckpointPart& own_part);
-  /// Whether commit() has hidden checkpoints; remove_condemned() then frees their blocks.
+
+  // Saves to several places (manifest/places.h), on the first rank of each:
+
+  /// A manifest, and the text that was checked and is to be stored.
+  struct MadeManifest {
+    CheckpointManifest manifest;
+    std::string text;
+  };
+  /// Tells what this place has.
+  Result<PlaceReport> report();
+  /// On rank 0: merges the parts. `reports` are of the other places.
+  Result<MadeManifest> merge(const SaveJob& job, std::vector<CheckpointPart> parts,
+                             std::span<const PlaceReport> reports);
+  /// Commits the checkpoint in this place, together with the others.
+  EndMessage commit_place(const SaveJob& job, const MadeManifest& made, PlaceRounds& rounds);
+  /// On rank 0, after commit_place(): decides what stays in all places.
+  void choose_kept(std::span<const PlaceReport> reports, EndMessage& end);
+  /// Hides what rank 0 has dropped, and what only this place has and its rules do not keep.
+  Status retire_others(const EndMessage& end);
+
+  /// Whether commit() or retire_others() has hidden checkpoints; remove_condemned() then frees
+  /// their blocks.
   bool has_condemned() const noexcept { return !condemned_.empty(); }
   Status remove_condemned();
   /// Discards what was staged for a failed save.
@@ -82,6 +108,7 @@ class SaveLeader {
   };
 
   std::shared_ptr<Held> held() const;
+  static Status not_held() { return Status(Code::not_found, "the lock is not held any more"); }
   Result<std::unique_ptr<StoreLock>> take_lock(const CheckpointStore& store,
                                                Deadline deadline) const;
   void let_go();
@@ -89,13 +116,11 @@ class SaveLeader {
   Result<std::vector<CheckpointPart>> read_parts(const SaveJob& job, const CheckpointPart& own_part,
                                                  const Held& held) const;
   Result<std::uint64_t> next_generation(Held& held) const;
-  /// A manifest, and the text that was checked and is to be stored.
-  struct MadeManifest {
-    CheckpointManifest manifest;
-    std::string text;
-  };
-  Result<MadeManifest> make_manifest(const SaveJob& job, const CheckpointPart& own_part,
+  Result<MadeManifest> make_manifest(const SaveJob& job, std::vector<CheckpointPart> parts,
                                      Held& held);
+  void move_head(const CheckpointManifest& manifest);
+  RetentionReport retire_dropped(const EndMessage& end, Held& held) const;
+  EndMessage fail_staged(const SaveJob& job, const Status& failure);
   EndMessage commit_made(const SaveJob& job, const MadeManifest& made, Held& held);
   /// Adds to `failure` that the checkpoint is committed but `what`, and who has taken over, if so.
   Status explain_behind_commit(const Status& failure, const char* what, Held& held);

@@ -1,5 +1,6 @@
 #include "checkpoint/save/save_messages.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "checkpoint/ranks/message_json.h"
@@ -40,12 +41,17 @@ std::string format_message(const BeginMessage& message) {
                        {"failed_number", message.failed_number},
                        {"failure", failure_json(message.failure)},
                        {"shared_number", message.shared_number},
-                       {"pieces", optional_text(message.pieces, format_pieces)}});
+                       {"pieces", optional_text(message.pieces, format_pieces)},
+                       {"place", message.place},
+                       {"host", message.host},
+                       {"token", message.token}});
 }
 
 std::string format_message(const Verdict& message) {
   Json calls = Json::array();
   for (const std::uint64_t call : message.calls) calls.push_back(call);
+  Json places = Json::array();
+  for (const std::uint32_t place : message.places) places.push_back(place);
   return message_text({{"action", static_cast<unsigned>(message.action)},
                        {"step", message.step},
                        {"calls", std::move(calls)},
@@ -53,10 +59,31 @@ std::string format_message(const Verdict& message) {
                        {"raised_number", message.raised_number},
                        {"staging", message.staging},
                        {"failure", failure_json(message.failure)},
-                       {"owners", optional_text(message.owners, format_owners)}});
+                       {"owners", optional_text(message.owners, format_owners)},
+                       {"places", std::move(places)},
+                       {"tokens", Json::array_of(message.tokens)}});
 }
 
+std::string checkpoint_id(std::uint64_t generation, std::string_view line) {
+  return std::to_string(generation) + "-" + std::string(line);
+}
+
+// The part follows on lines of its own, because it may have many megabytes.
 std::string format_message(const PartMessage& message) {
+  Json json{{"failure", failure_json(message.failure)}};
+  if (message.report) {
+    json["generation"] = message.report->generation;
+    json["has_rules"] = message.report->has_rules ? 1U : 0U;
+    json["steps"] = Json::array_of(message.report->steps);
+    json["pinned"] = Json::array_of(message.report->pinned);
+    json["has_invalid"] = message.report->has_invalid ? 1U : 0U;
+  }
+  return message_text(json) + (message.part.empty() ? "" : "\n" + message.part);
+}
+
+// As large.
+std::string format_message(const ManifestMessage& message) {
+  if (message.failure.ok()) return "=" + message.manifest;
   return message_text({{"failure", failure_json(message.failure)}});
 }
 
@@ -64,7 +91,9 @@ std::string format_message(const EndMessage& message) {
   return message_text({{"outcome", static_cast<unsigned>(message.outcome)},
                        {"generation", message.generation},
                        {"line", message.line},
-                       {"failure", failure_json(message.failure)}});
+                       {"failure", failure_json(message.failure)},
+                       {"keep", Json::array_of(message.keep)},
+                       {"drop", Json::array_of(message.drop)}});
 }
 
 Result<BeginMessage> parse_begin_message(std::string_view text) {
@@ -79,6 +108,9 @@ Result<BeginMessage> parse_begin_message(std::string_view text) {
                        .failure = members.failure(),
                        .shared_number = members.number("shared_number")};
   const bool is_sound = parse_optional(members.text("pieces"), parse_pieces, message.pieces);
+  message.place = members.text("place");
+  message.host = members.text("host");
+  message.token = members.text("token");
   return if_good(members, std::move(message), is_sound);
 }
 
@@ -93,17 +125,38 @@ Result<Verdict> parse_verdict(std::string_view text) {
                   .staging = members.text("staging"),
                   .failure = members.failure()};
   const bool has_owners = parse_optional(members.text("owners"), parse_owners, message.owners);
+  for (const std::uint64_t place : members.numbers("places"))
+    message.places.push_back(static_cast<std::uint32_t>(place));
+  message.tokens = members.texts("tokens");
   const bool is_failure =
       message.action == SaveAction::fail || message.action == SaveAction::fail_behind;
-  const bool is_sound = has_owners && action <= static_cast<std::uint64_t>(SaveAction::count) &&
+  const bool has_tokens = std::ranges::all_of(
+      message.places, [&](std::uint32_t place) { return place < message.tokens.size(); });
+  const bool is_sound = has_owners && has_tokens &&
+                        action <= static_cast<std::uint64_t>(SaveAction::lock_places) &&
                         (!is_failure || !message.failure.ok());
   return if_good(members, std::move(message), is_sound);
 }
 
 Result<PartMessage> parse_part_message(std::string_view text) {
-  MessageMembers members(text);
+  const std::size_t line = std::min(text.find('\n'), text.size());
+  MessageMembers members(text.substr(0, line));
   PartMessage message{.failure = members.failure()};
+  if (line < text.size()) message.part = text.substr(line + 1);
+  if (members.has("generation"))
+    message.report = PlaceReport{.generation = members.number("generation"),
+                                 .has_rules = members.number("has_rules") != 0,
+                                 .steps = members.texts("steps"),
+                                 .pinned = members.texts("pinned"),
+                                 .has_invalid = members.number("has_invalid") != 0};
   return if_good(members, std::move(message));
+}
+
+Result<ManifestMessage> parse_manifest_message(std::string_view text) {
+  if (text.starts_with('=')) return ManifestMessage{.manifest = std::string(text.substr(1))};
+  MessageMembers members(text);
+  ManifestMessage message{.failure = members.failure()};
+  return if_good(members, std::move(message), !message.failure.ok());
 }
 
 Result<EndMessage> parse_end_message(std::string_view text) {
@@ -112,7 +165,9 @@ Result<EndMessage> parse_end_message(std::string_view text) {
   EndMessage message{.outcome = static_cast<SaveOutcome>(outcome),
                      .generation = members.number("generation"),
                      .line = members.text("line"),
-                     .failure = members.failure()};
+                     .failure = members.failure(),
+                     .keep = members.texts("keep"),
+                     .drop = members.texts("drop")};
   return if_good(members, std::move(message),
                  outcome <= static_cast<std::uint64_t>(SaveOutcome::unknown));
 }

@@ -28,6 +28,10 @@ struct BeginMessage {
   std::uint64_t shared_number = 0;
   /// The tensors of this rank, if it has counted them.
   std::optional<std::vector<SharedPiece>> pieces = {};
+  // If nodes have private disks (manifest/places.h):
+  std::string place = {};  ///< The same for ranks whose directory is the same one.
+  std::string host = {};
+  std::string token = {};  ///< Of the lock that this rank holds in its place; empty if none.
 };
 
 enum class SaveAction : std::uint8_t {
@@ -36,6 +40,7 @@ enum class SaveAction : std::uint8_t {
   fail,
   fail_behind,  ///< Ranks that save an earlier step fail; the others wait for their next call.
   count,        ///< Every rank sends another message, with its pieces.
+  lock_places,  ///< As well; the first rank of each place takes its lock before.
 };
 
 /// Rank 0's decision, the same for all ranks.
@@ -51,11 +56,34 @@ struct Verdict {
   /// A new decision about shared tensors, under the number of this round. Nothing: the earlier one
   /// holds.
   std::optional<std::vector<PieceOwner>> owners = {};
+  std::vector<std::uint32_t> places = {};  ///< The place of each rank; empty if all are in one.
+  std::vector<std::string> tokens = {};    ///< Of the lock of each place, if known.
 };
+
+/// What one place has, as its first rank tells.
+struct PlaceReport {
+  std::uint64_t generation = 0;          ///< The greatest that must not be used again.
+  bool has_rules = false;                ///< There are rules of retention. Then:
+  std::vector<std::string> steps = {};   ///< checkpoint_id() of every valid checkpoint.
+  std::vector<std::string> pinned = {};  ///< Those that a note keeps.
+  bool has_invalid = false;              ///< There are checkpoints that cannot be read.
+};
+
+/// Identifies a checkpoint, whatever its name is.
+std::string checkpoint_id(std::uint64_t generation, std::string_view line);
 
 /// Sent by each rank when its files are durable or have failed.
 struct PartMessage {
   Status failure = {};
+  // If there are several places:
+  std::string part = {};                   ///< The part manifest; rank 0 may not see its file.
+  std::optional<PlaceReport> report = {};  ///< From the first rank of each place.
+};
+
+/// Sent by rank 0 to all places once it has every part.
+struct ManifestMessage {
+  Status failure = {};
+  std::string manifest = {};  ///< The text to be stored, unless there is a failure.
 };
 
 /// The result of the save, sent by rank 0.
@@ -64,17 +92,23 @@ struct EndMessage {
   std::uint64_t generation = 0;
   std::string line = {};
   Status failure = {};
+  /// What retention keeps and removes in all of several places, by checkpoint_id(). What is in
+  /// neither list is not in all places: each decides about it.
+  std::vector<std::string> keep = {};
+  std::vector<std::string> drop = {};
 };
 
 std::string format_message(const BeginMessage& message);
 std::string format_message(const Verdict& message);
 std::string format_message(const PartMessage& message);
+std::string format_message(const ManifestMessage& message);
 std::string format_message(const EndMessage& message);
 
 /// The inverse; `corrupt` for any other text.
 Result<BeginMessage> parse_begin_message(std::string_view text);
 Result<Verdict> parse_verdict(std::string_view text);
 Result<PartMessage> parse_part_message(std::string_view text);
+Result<ManifestMessage> parse_manifest_message(std::string_view text);
 Result<EndMessage> parse_end_message(std::string_view text);
 
 }  // namespace stoker

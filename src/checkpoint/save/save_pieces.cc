@@ -27,7 +27,8 @@ std::vector<SharedPiece> pieces_of(const SaveJob& job) {
   return pieces;
 }
 
-SharingVerdict decide_sharing(std::span<const BeginMessage> messages) {
+SharingVerdict decide_sharing(std::span<const BeginMessage> messages,
+                              std::span<const std::uint32_t> places) {
   const auto has_failed = [](const BeginMessage& one) { return !one.failure.ok(); };
   if (messages.size() == 1 || std::ranges::any_of(messages, has_failed)) return {};
   const std::uint64_t number = messages.front().shared_number;
@@ -39,7 +40,7 @@ SharingVerdict decide_sharing(std::span<const BeginMessage> messages) {
     if (!message.pieces) return {.must_count = true};
     ranks.emplace_back(*message.pieces);
   }
-  return {.owners = choose_owners(ranks)};
+  return {.owners = choose_owners(ranks, places)};
 }
 
 Status hash_copies(SaveJob& job, TensorCopier& copier) {

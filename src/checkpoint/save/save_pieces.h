@@ -23,7 +23,8 @@ struct SharingVerdict {
   bool must_count = false;  ///< Some rank has not sent its pieces.
   std::optional<PieceOwners> owners = {};
 };
-SharingVerdict decide_sharing(std::span<const BeginMessage> messages);
+SharingVerdict decide_sharing(std::span<const BeginMessage> messages,
+                              std::span<const std::uint32_t> places);
 
 /// Hashes what other ranks store, before the caller may change it.
 Status hash_copies(SaveJob& job, TensorCopier& copier);

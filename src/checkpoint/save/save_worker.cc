@@ -8,6 +8,7 @@
 
 #include "checkpoint/manifest/names.h"
 #include "checkpoint/save/abandon_save.h"
+#include "checkpoint/save/save_places.h"
 #include "checkpoint/save/save_store.h"
 
 namespace stoker {
@@ -20,6 +21,20 @@ std::string key_of(const char* round, const SaveJob& job) {
 }
 
 }  // namespace
+
+/// Adds what to do if a rank finds nothing where rank 0 has made the staging directory's parent.
+Status SaveWorker::with_disk_hint(const Status& failure, const SaveJob& job) const {
+  const bool is_other = parts_.coordinator.rank() != 0 && job.places.empty();
+  if (failure.code() != Code::not_found || !is_other) return failure;
+  return Status(failure.code(),
+                std::string(failure.message()) + ". Rank 0 has made " +
+                    job.staging_name.substr(0, job.staging_name.find('/')) + " in its " +
+                    parts_.options.directory +
+                    ", which may be another directory than that of rank " +
+                    std::to_string(parts_.coordinator.rank()) +
+                    ": if every node has a disk of its own, use disks=\"private\"",
+                failure.os_error());
+}
 
 Status SaveWorker::begin(const SaveJob& job) {
   STOKER_TRY(stuck_.check());
@@ -37,7 +52,7 @@ Status SaveWorker::begin(const SaveJob& job) {
 
 Result<WrittenPart> SaveWorker::write(SaveJob& job) {
   STOKER_TRY(job.failure);
-  if (Status begun = begin(job); !begun.ok()) {
+  if (Status begun = with_disk_hint(begin(job), job); !begun.ok()) {
     job.staging->fail(begun);
     return begun;
   }
@@ -73,7 +88,8 @@ Result<WrittenPart> SaveWorker::write(SaveJob& job) {
   }
   engine_.reset();
   if (parts_.coordinator.world_size() == 1) return written;  // no rank to name
-  return written.status().with_context("rank " + std::to_string(job.layout.rank));
+  return with_disk_hint(written.status(), job)
+      .with_context("rank " + std::to_string(job.layout.rank));
 }
 
 /// Turns std::bad_alloc into a failed save.
@@ -104,7 +120,12 @@ EndMessage SaveWorker::run(SaveJob& job, const std::function<void()>& await_fill
   job.stage.store(SaveStage::committing, std::memory_order_relaxed);
   if (written.ok() && parts_.options.dedup)
     parts_.learned.record(job.layout, job.stored, written->scans);
-  EndMessage end = parts_.leader != nullptr ? lead(job, written) : follow(job, written);
+  const bool is_first = parts_.coordinator.rank() == 0;
+  EndMessage end;
+  if (job.places.empty())
+    end = is_first ? lead(job, written) : follow(job, written);
+  else
+    end = is_first ? lead_places(job, written) : follow_places(job, written);
   if (end.outcome == SaveOutcome::committed && written.ok())
     parts_.learned.set_parent(
         std::make_shared<LinkParent>(LinkParent{.step = step_name(job.request.step),
@@ -113,23 +134,32 @@ EndMessage SaveWorker::run(SaveJob& job, const std::function<void()>& await_fill
   return end;
 }
 
-EndMessage SaveWorker::lead(SaveJob& job, const Result<WrittenPart>& written) {
-  const PartMessage own{.failure = written.status()};
-  const Result<std::vector<std::string>> texts =
+/// On rank 0 also hears the others, and returns the first failure, with its rank.
+Result<std::vector<PartMessage>> SaveWorker::hear_parts(const SaveJob& job,
+                                                        const PartMessage& own) {
+  Result<std::vector<std::string>> texts =
       parts_.coordinator.gather(key_of("part", job), format_message(own), job.deadline);
-  Status failure = written.status();
-  if (!texts.ok() && failure.ok()) failure = texts.status();
-  for (std::size_t rank = 1; texts.ok() && failure.ok() && rank < texts->size(); ++rank) {
-    const Result<PartMessage> heard = parse_part_message((*texts)[rank]);
-    failure = (heard.ok() ? heard->failure : heard.status());
+  STOKER_TRY(own.failure);
+  if (!texts.ok()) return texts.status();
+  std::vector<PartMessage> heard;
+  for (std::size_t rank = 0; rank < texts->size(); ++rank) {
+    Result<PartMessage> said = parse_part_message((*texts)[rank]);
+    const Status failure = said.ok() ? said->failure : said.status();
     // Errors of write() name the rank; earlier ones do not.
     const std::string name = "rank " + std::to_string(rank);
     if (failure.message().find(name) == std::string_view::npos)
-      failure = failure.with_context(name);
+      STOKER_TRY(failure.with_context(name));
+    STOKER_TRY(failure);
+    heard.push_back(*std::move(said));
   }
   // Other ranks may have given up by now. A single rank commits even after the deadline.
-  if (failure.ok() && parts_.coordinator.world_size() > 1 && Clock::now() >= job.deadline)
-    failure = Status(Code::unavailable, "rank 0 did not hear from all ranks before the deadline");
+  if (parts_.coordinator.world_size() > 1 && Clock::now() >= job.deadline)
+    return Status(Code::unavailable, "rank 0 did not hear from all ranks before the deadline");
+  return heard;
+}
+
+EndMessage SaveWorker::lead(SaveJob& job, const Result<WrittenPart>& written) {
+  const Status failure = hear_parts(job, {.failure = written.status()}).status();
   EndMessage end{.outcome = SaveOutcome::failed, .failure = parts_.leader->explain(job, failure)};
   if (failure.ok())
     end = parts_.leader->commit(job, written->part);
@@ -155,6 +185,11 @@ EndMessage SaveWorker::follow(SaveJob& job, const Result<WrittenPart>& written) 
     }
     silence = text.status();
   }
+  return give_up(job, written, std::move(silence));
+}
+
+EndMessage SaveWorker::give_up(const SaveJob& job, const Result<WrittenPart>& written,
+                               Status silence) {
   // Rank 0 commits nothing before every rank has reported success.
   if (!written.ok()) return {.outcome = SaveOutcome::failed, .failure = written.status()};
   // Rank 0 is dead, or only slow.
@@ -168,6 +203,116 @@ EndMessage SaveWorker::follow(SaveJob& job, const Result<WrittenPart>& written) 
                          ". Rank 0 may have committed the checkpoint: the outcome is unknown",
                      silence.os_error());
   return {.outcome = outcome, .failure = silence};
+}
+
+// Several places ----------------------------------------------------------------------------------
+
+// Messages of a save to several places, by its number n (g: gathered on rank 0, b: broadcast by
+// it):
+//
+//     part-n (g) what each rank has written, and what each place has
+//     manifest-n (b) the manifest for all places, or a failure
+//     sealed-n (g, b), durable-n (g, b): PlaceRounds
+//     end-n (b) the result, and what retention keeps
+
+namespace {
+
+Result<std::vector<CheckpointPart>> parts_of(std::span<const PartMessage> messages) {
+  std::vector<CheckpointPart> parts;
+  for (std::size_t rank = 0; rank < messages.size(); ++rank) {
+    const std::string what = "the part of rank " + std::to_string(rank);
+    STOKER_ASSIGN(CheckpointPart part, parse_checkpoint_part(messages[rank].part, what));
+    parts.push_back(std::move(part));
+  }
+  return parts;
+}
+
+}  // namespace
+
+PartMessage SaveWorker::placed_part(const SaveJob& job, const Result<WrittenPart>& written) {
+  const std::uint32_t rank = parts_.coordinator.rank();
+  PartMessage own{.failure = written.status()};
+  if (!written.ok()) return own;
+  own.part = format_checkpoint_part(written->part);
+  if (rank == 0 || !leads_place(job.places, rank)) return own;
+  Result<PlaceReport> report = parts_.leader->report();
+  own.failure = report.status().with_context("rank " + std::to_string(rank));
+  if (report.ok()) own.report = *std::move(report);
+  return own;
+}
+
+EndMessage SaveWorker::lead_places(SaveJob& job, const Result<WrittenPart>& written) {
+  std::vector<PlaceReport> reports;
+  const auto made = [&]() -> Result<SaveLeader::MadeManifest> {
+    STOKER_ASSIGN(const std::vector<PartMessage> heard, hear_parts(job, placed_part(job, written)));
+    STOKER_ASSIGN(std::vector<CheckpointPart> parts, parts_of(heard));
+    for (const PartMessage& message : heard)
+      if (message.report) reports.push_back(*message.report);
+    return parts_.leader->merge(job, std::move(parts), reports);
+  }();
+  ManifestMessage message{.failure = parts_.leader->explain(job, made.status())};
+  if (made.ok()) message.manifest = made->text;
+  const Status told =
+      parts_.coordinator.broadcast(key_of("manifest", job), format_message(message), job.deadline)
+          .status();
+  if (message.failure.ok()) message.failure = told;
+  if (!message.failure.ok()) {
+    parts_.leader->discard(job);
+    return {.outcome = SaveOutcome::failed, .failure = message.failure};
+  }
+  PlaceRounds rounds(parts_.coordinator, job.number, job.deadline);
+  EndMessage end = parts_.leader->commit_place(job, *made, rounds);
+  if (rounds.is_sealed()) parts_.coordinator.withdraw(key_of("manifest", job));  // all have it
+  if (end.failure.ok()) parts_.leader->choose_kept(reports, end);
+  if (end.failure.ok()) end.failure = parts_.leader->retire_others(end);
+  static_cast<void>(
+      parts_.coordinator.broadcast(key_of("end", job), format_message(end), job.deadline));
+  return end;
+}
+
+EndMessage SaveWorker::follow_places(SaveJob& job, const Result<WrittenPart>& written) {
+  const bool leads = leads_place(job.places, parts_.coordinator.rank());
+  const PartMessage own = placed_part(job, written);
+  const auto told = [&]() -> Result<ManifestMessage> {
+    STOKER_TRY(
+        parts_.coordinator.gather(key_of("part", job), format_message(own), job.deadline).status());
+    STOKER_ASSIGN(const std::string text,
+                  parts_.coordinator.broadcast(key_of("manifest", job), "", job.deadline));
+    return parse_manifest_message(text);
+  }();
+  if (!told.ok() || !told->failure.ok()) {
+    EndMessage end{.outcome = SaveOutcome::failed};
+    // Without an answer no place has published it, because this rank has not said that it is
+    // sealed.
+    end.failure = told.ok() ? told->failure : told.status();
+    if (leads) parts_.leader->discard(job);
+    return end;
+  }
+  PlaceRounds rounds(parts_.coordinator, job.number, job.deadline);
+  Result<CheckpointManifest> manifest =
+      parse_checkpoint_manifest(told->manifest, "the manifest of rank 0");
+  EndMessage end;
+  if (leads && manifest.ok()) {
+    end = parts_.leader->commit_place(
+        job, {.manifest = *std::move(manifest), .text = told->manifest}, rounds);
+  } else {
+    rounds.finish(manifest.status());
+    end.failure = rounds.failure();
+    end.outcome = rounds.is_sealed() ? SaveOutcome::unknown : SaveOutcome::failed;
+    if (rounds.is_durable()) end.outcome = SaveOutcome::committed;
+    if (manifest.ok()) end.generation = manifest->generation;
+    if (manifest.ok()) end.line = manifest->line;
+  }
+  if (!rounds.is_durable()) return end;
+  // All places have it: without an answer of rank 0 only retention is left to the next save.
+  const Result<std::string> text =
+      parts_.coordinator.broadcast(key_of("end", job), "", job.deadline);
+  if (!text.ok()) return end;
+  const Result<EndMessage> last = parse_end_message(*text);
+  if (!last.ok()) return end;
+  if (end.failure.ok()) end.failure = last->failure;
+  if (leads && end.failure.ok()) end.failure = parts_.leader->retire_others(*last);
+  return end;
 }
 
 }  // namespace stoker

@@ -25,7 +25,7 @@ class SaveWorker {
     const CheckpointerOptions& options;
     TimedFileOps& ops;
     Coordinator& coordinator;
-    SaveLeader* leader;  ///< Null on ranks other than 0.
+    SaveLeader* leader;  ///< Null on ranks that neither are rank 0 nor may lead a place.
     StagingMemory& memory;
     SaveMemory& learned;
     RateLimiter* limiter;
@@ -43,8 +43,15 @@ class SaveWorker {
   Result<WrittenPart> write(SaveJob& job);
   Result<WrittenPart> write_or_fail(SaveJob& job);
   void give_memory_back(SaveJob& job);
+  Status with_disk_hint(const Status& failure, const SaveJob& job) const;
   EndMessage lead(SaveJob& job, const Result<WrittenPart>& written);
   EndMessage follow(SaveJob& job, const Result<WrittenPart>& written);
+  EndMessage give_up(const SaveJob& job, const Result<WrittenPart>& written, Status silence);
+  Result<std::vector<PartMessage>> hear_parts(const SaveJob& job, const PartMessage& own);
+  // If there are several places:
+  EndMessage lead_places(SaveJob& job, const Result<WrittenPart>& written);
+  EndMessage follow_places(SaveJob& job, const Result<WrittenPart>& written);
+  PartMessage placed_part(const SaveJob& job, const Result<WrittenPart>& written);
 
   Parts parts_;
   std::shared_ptr<const CheckpointStore> store_;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <iterator>
+#include <map>
 #include <tuple>
 #include <utility>
 
@@ -93,7 +94,8 @@ Digest128 key_of(const SaveTensor& tensor) {
 
 }  // namespace
 
-PieceOwners choose_owners(std::span<const std::span<const SharedPiece>> ranks) {
+PieceOwners choose_owners(std::span<const std::span<const SharedPiece>> ranks,
+                          std::span<const std::uint32_t> places) {
   std::vector<Holding> holdings;
   for (std::uint32_t rank = 0; rank < ranks.size(); ++rank)
     for (const SharedPiece& piece : ranks[rank]) holdings.push_back({&piece, rank});
@@ -118,12 +120,17 @@ PieceOwners choose_owners(std::span<const std::span<const SharedPiece>> ranks) {
   std::ranges::stable_sort(shared, std::ranges::greater(),
                            [](const Group& group) { return group.piece().size_bytes; });
   for (const Group& group : shared) {
-    const Holding& least = *std::ranges::min_element(
-        group.holdings, {}, [&](const Holding& one) { return loads[one.rank]; });
+    std::map<std::uint32_t, std::uint32_t> least;  // of each place, the rank with the least load
+    for (const Holding& one : group.holdings) {
+      const auto [found, is_first] = least.emplace(places.empty() ? 0 : places[one.rank], one.rank);
+      if (!is_first && loads[one.rank] < loads[found->second]) found->second = one.rank;
+    }
     const std::uint64_t size_bytes = group.piece().size_bytes;
-    loads[least.rank] += size_bytes;
-    chosen.spared_bytes += size_bytes * (group.holdings.size() - 1);
-    chosen.owners.push_back({.key = group.piece().key, .rank = least.rank});
+    chosen.spared_bytes += size_bytes * (group.holdings.size() - least.size());
+    for (const auto& [place, rank] : least) {
+      loads[rank] += size_bytes;
+      chosen.owners.push_back({.key = group.piece().key, .rank = rank});
+    }
   }
   return chosen;
 }
@@ -197,11 +204,14 @@ std::uint64_t Sharing::number_for(std::span<const Digest128> keys) const {
 }
 
 void Sharing::learn(std::uint64_t number, std::span<const Digest128> keys,
-                    std::span<const PieceOwner> owners) {
+                    std::span<const PieceOwner> owners, std::span<const std::uint32_t> places) {
   number_ = number;
   all_keys_ = digest_of(keys);
   owners_.clear();
-  for (const PieceOwner& owner : owners) owners_.emplace(owner.key, owner.rank);
+  for (const PieceOwner& owner : owners) {
+    const bool is_of_rank = owner.rank < places.size();
+    if (!is_of_rank || places[owner.rank] == places[rank_]) owners_.emplace(owner.key, owner.rank);
+  }
 }
 
 Result<SplitTensors> Sharing::split(std::span<const SaveTensor> tensors,

@@ -1,5 +1,6 @@
 /// \file
-/// Tensors that several ranks have: who stores them, so that each is stored once. Pure.
+/// Tensors that several ranks have: who stores them, so that each is stored once, or once in each
+/// place if nodes have private disks (manifest/places.h). Pure.
 ///
 /// Ranks that have a tensor of the same name, type and shape, or the same slice of one, are
 /// expected to have the same bytes. Before anything is stored once, all ranks send the digests of
@@ -54,8 +55,10 @@ struct PieceOwners {
 };
 
 /// Chooses one of the ranks that have a piece, so that all store about the same number of bytes.
-/// `ranks` has the pieces of each rank.
-PieceOwners choose_owners(std::span<const std::span<const SharedPiece>> ranks);
+/// `ranks` has the pieces of each rank, `places` the place of each: one rank of every place that
+/// has the piece is chosen. Empty: all are in one place.
+PieceOwners choose_owners(std::span<const std::span<const SharedPiece>> ranks,
+                          std::span<const std::uint32_t> places = {});
 
 /// The texts of both in a message, and the inverse: nothing for any other text.
 std::string format_pieces(std::span<const SharedPiece> pieces);
@@ -82,8 +85,9 @@ class Sharing {
   /// Returns the number of the save in which the ranks have decided about tensors with these keys;
   /// 0 if they must be counted.
   std::uint64_t number_for(std::span<const Digest128> keys) const;
+  /// `places`: as for choose_owners().
   void learn(std::uint64_t number, std::span<const Digest128> keys,
-             std::span<const PieceOwner> owners);
+             std::span<const PieceOwner> owners, std::span<const std::uint32_t> places = {});
   /// Has the next save count.
   void forget() { number_ = 0; }
 

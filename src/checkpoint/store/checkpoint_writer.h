@@ -44,6 +44,13 @@ struct StepCommit {
   /// Set if a checkpoint of a rewound run has the step's name; it becomes a superseded checkpoint.
   /// The value is its generation, 0 if unknown.
   std::optional<std::uint64_t> superseded = {};
+
+  // For directories that are one of several places (manifest/places.h); other stores need not look.
+  std::optional<std::uint32_t> place = {};
+  /// Called, if set, once everything is ready to become visible, and once it is durable, before
+  /// `latest` moves. A failure ends the commit at that stage.
+  std::function<Status()> before_visible = {};
+  std::function<Status()> before_latest = {};
 };
 
 /// A checkpoint to be removed.

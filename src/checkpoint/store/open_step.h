@@ -22,8 +22,9 @@ class StoredFiles {
  public:
   virtual ~StoredFiles() = default;
 
-  /// Opens all files, so that they stay readable, if possible, when retention removes the
-  /// checkpoint. `corrupt` if a file is missing, has another size or is not a regular file.
+  /// Opens all files, except those that are elsewhere, so that they stay readable, if possible,
+  /// when retention removes the checkpoint. `corrupt` if a file is missing, has another size or is
+  /// not a regular file.
   virtual Status open_all() = 0;
 
   /// Reads ranges as read_chunks() does (io/chunk_reader.h). `not_found` if the whole checkpoint

@@ -65,6 +65,9 @@ std::string render_text(const CheckpointVerifyReport& report, const std::string&
   std::string end = report.damages.empty() ? "" : counted(report.damages.size(), "damaged piece");
   if (!report.unchecked.empty())
     end += fmt::format("{}{} not checked", end.empty() ? "" : ", ", report.unchecked.size());
+  if (report.elsewhere_count > 0)
+    text += fmt::format("{}: {} on the disks of other nodes, checked only there\n", directory,
+                        counted(report.elsewhere_count, "file"));
   return text + fmt::format("{}: {}, {}: {}\n", directory, counted(report.step_count, "checkpoint"),
                             format_bytes(report.checked_bytes),
                             end.empty() ? "no damage found" : end);
@@ -87,6 +90,7 @@ std::string render_json(const CheckpointVerifyReport& report, const std::string&
                   {"ok", report.damages.empty() && report.unchecked.empty()},
                   {"checkpoints", report.step_count},
                   {"checked_bytes", report.checked_bytes},
+                  {"elsewhere_files", report.elsewhere_count},
                   {"damages", std::move(damages)},
                   {"unchecked", std::move(unchecked)}}) +
          "\n";

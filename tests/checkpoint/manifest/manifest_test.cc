@@ -180,7 +180,7 @@ TEST(CheckpointManifestTest, unknown_members_and_later_minor_versions_are_read) 
 }
 
 TEST(CheckpointManifestTest, what_a_newer_stoker_wrote_is_unsupported_and_says_so) {
-  for (const auto& [from, to] : {std::pair(R"("2.0")", R"("3.0")"),
+  for (const auto& [from, to] : {std::pair(R"("2.0")", R"("4.0")"),
                                  std::pair(R"("checksum": "xxh3_128")", R"("checksum": "blake3")"),
                                  std::pair("4194304", "8388608"), std::pair("F32", "F128")}) {
     const auto read = parse_checkpoint_manifest(respelled(example_text(), from, to), "m");

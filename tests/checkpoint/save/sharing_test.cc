@@ -53,6 +53,27 @@ TEST(SharingTest, equal_pieces_have_one_owner_among_those_that_have_them) {
   EXPECT_EQ(chosen.spared_bytes, 200U);
 }
 
+TEST(SharingTest, every_place_that_has_a_piece_has_one_owner) {
+  const std::vector<Pieces> ranks = {
+      {whole(1, 7)}, {whole(1, 7)}, {whole(1, 7)}, {whole(1, 7)}, {}};
+  const std::vector<std::span<const SharedPiece>> views(ranks.begin(), ranks.end());
+  const std::vector<std::uint32_t> places = {0, 1, 0, 2, 1};
+  const PieceOwners chosen = choose_owners(views, places);
+  std::vector<std::uint32_t> owners;
+  for (const PieceOwner& owner : chosen.owners) owners.push_back(owner.rank);
+  EXPECT_EQ(owners, (std::vector<std::uint32_t>{0, 1, 3}));
+  EXPECT_EQ(chosen.spared_bytes, 100U);
+
+  const std::vector<Digest128> keys = {whole(1, 7).key};
+  std::vector<SaveTensor> tensors(1);
+  tensors[0].name = "w";
+  for (std::uint32_t rank = 0; rank < 4; ++rank) {
+    Sharing sharing(rank, 5);
+    sharing.learn(1, keys, chosen.owners, places);
+    EXPECT_EQ(sharing.split(tensors, keys)->stored.size(), rank == 2 ? 0U : 1U) << rank;
+  }
+}
+
 TEST(SharingTest, what_one_rank_has_needs_no_decision) {
   EXPECT_TRUE(owners_of({{whole(1, 7)}, {whole(2, 7)}, {}}).owners.empty());
 }

@@ -1,0 +1,50 @@
+/// \file
+/// Which checkpoints the ranks of a restore have, if nodes have private disks (manifest/places.h).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "checkpoint/restore/restore_choice.h"
+#include "stoker/status.h"
+
+namespace stoker {
+
+/// A valid checkpoint of one rank.
+struct HeldCheckpoint {
+  std::string name;
+  std::uint64_t generation = 0;
+  std::string line;
+};
+
+/// What the directory of one rank has.
+struct HeldCheckpoints {
+  std::string host;                         ///< For messages.
+  std::vector<HeldCheckpoint> checkpoints;  ///< Newest first.
+};
+
+/// Lists the store; one that does not exist has nothing. The error is that of a checkpoint that
+/// cannot be read for another reason than damage, and may be the newest.
+Result<HeldCheckpoints> list_held(const std::function<Result<StoreHandle>()>& open);
+
+/// The text of a message, and the inverse: `corrupt` for any other text.
+std::string format_held(const HeldCheckpoints& held);
+Result<HeldCheckpoints> parse_held(std::string_view text);
+
+/// Returns the name of a checkpoint on one rank; empty if it has none. A superseded one may have
+/// another name there.
+std::string name_of(const HeldCheckpoints& held, std::uint64_t generation, std::string_view line);
+
+/// `corrupt`, naming a rank that lacks it, unless all ranks have the checkpoint of rank 0.
+Status check_common(std::span<const HeldCheckpoints> ranks, const CatalogStep& step);
+
+/// Adds to `choice` the newer checkpoints that rank 0 lacks. `corrupt` if nothing was chosen, but
+/// some rank has checkpoints: the run must not start over unnoticed.
+Result<RestoreChoice> tell_partial(std::span<const HeldCheckpoints> ranks, const std::string& path,
+                                   RestoreChoice choice);
+
+}  // namespace stoker
