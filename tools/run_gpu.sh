@@ -13,5 +13,7 @@ cmake -S . -B build/gpu "${generator[@]}" -DCMAKE_BUILD_TYPE=Release -DSTOKER_PY
   { cat build/gpu.configure.log; exit 1; }
 cmake --build build/gpu --parallel "$(nproc)" --target _native
 PYTHONPATH=python:$bundle/python "$python" -m pytest -q -p no:cacheprovider -rs \
-  python/tests/test_checkpoint_cuda.py python/tests/test_checkpoint_cuda_saves.py python/tests/test_checkpoint_rng.py python/tests/test_checkpoint_meta.py \
+  python/tests/test_checkpoint_cuda.py python/tests/test_checkpoint_cuda_load.py \
+  python/tests/test_checkpoint_cuda_saves.py python/tests/test_checkpoint_load_device.py \
+  python/tests/test_checkpoint_rng.py python/tests/test_checkpoint_meta.py \
   python/tests/test_loader_device.py python/tests/test_loader_pinned.py

@@ -79,8 +79,24 @@ nb::dict digests_of(const OpenCheckpoint& self, const std::vector<std::string>& 
   return out;
 }
 
-void read_all(const OpenCheckpoint& self, const nb::list& targets) {
+OpenCheckpoint open_safetensors(const std::vector<nb::bytes>& paths) {
+  std::vector<std::string> files;
+  for (const nb::bytes& path : paths) files.push_back(path_of(path));
+  const CheckpointReader::Options options{.engine = make_engine_factory(engine_setting())};
+  Result<CheckpointReader> reader =
+      without_gil([&] { return CheckpointReader::open_plain(posix_file_ops(), files, options); });
+  raise_if_damaged(reader.status(), files.empty() ? "" : parent_of(files.front()));
+  return {std::make_shared<const CheckpointReader>(*std::move(reader))};
+}
+
+/// The caller's streams: numbers of devices, and handles.
+using Streams = std::vector<std::pair<std::int32_t, std::uintptr_t>>;
+
+void read_all(const OpenCheckpoint& self, const nb::list& targets, const Streams& streams) {
   const std::vector<ReadTarget> wanted = read_targets_of(targets);
+  CheckpointReader::ReadOptions options;
+  for (const auto& [device, handle] : streams)
+    options.devices.streams.emplace_back(device, reinterpret_cast<void*>(handle));
   const CheckpointReader& reader = reader_of(self);
   // Short reads are not worth a thread.
   std::uint64_t size_bytes = 0;
@@ -88,12 +104,15 @@ void read_all(const OpenCheckpoint& self, const nb::list& targets) {
     if (const TensorInfo* tensor = reader.find(target.name)) size_bytes += tensor->size_bytes;
   constexpr std::uint64_t kShortBytes = std::uint64_t{64} << 20;
   if (size_bytes < kShortBytes) {
-    raise_if_damaged(without_gil([&] { return reader.read_all(wanted); }), reader.directory());
+    raise_if_damaged(without_gil([&] { return reader.read_all(wanted, options); }),
+                     reader.directory());
     return;
   }
-  raise_if_damaged(
-      interruptible([&](std::stop_token stop) { return reader.read_all(wanted, {.stop = stop}); }),
-      reader.directory());
+  raise_if_damaged(interruptible([&](std::stop_token stop) {
+                     options.stop = std::move(stop);
+                     return reader.read_all(wanted, options);
+                   }),
+                   reader.directory());
 }
 
 nb::list list_steps(const nb::bytes& directory, bool for_newest) {
@@ -188,10 +207,15 @@ void bind_checkpoint_read(nb::module_& module) {
       .def("digests", &digests_of, "names"_a,
            nb::sig("def digests(self, names: list[str]) -> dict[str, str]"),
            "Returns the XXH3-128 of the bytes of each tensor.")
-      .def("read_all", &read_all, "targets"_a,
-           nb::sig("def read_all(self, targets: list[tuple[Any, ...]]) -> None"),
+      .def("read_all", &read_all, "targets"_a, "streams"_a = nb::list(),
+           nb::sig("def read_all(self, targets: list[tuple[Any, ...]], "
+                   "streams: list[tuple[int, int]] = []) -> None"),
            "Reads tensors into memory. Each target: name, box or None, address, strides or None, "
-           "and (address, size) of all memory.");
+           "(address, size) of all memory, and the number of its CUDA device if it has one. "
+           "Streams: device and handle of those whose work comes before.");
+  module.def("open_safetensors", &open_safetensors, "paths"_a,
+             nb::sig("def open_safetensors(paths: list[bytes]) -> OpenCheckpoint"),
+             "Opens safetensors files of any program together, as a checkpoint without checksums.");
   module.def(
       "list_checkpoints", &list_steps, "directory"_a, "for_newest"_a = false,
       nb::sig("def list_checkpoints(directory: bytes, for_newest: bool = False) -> "

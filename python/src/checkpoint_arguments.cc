@@ -78,7 +78,10 @@ std::vector<ReadTarget> read_targets_of(const nb::list& targets) {
     ReadTarget made{.name = nb::cast<std::string>(target[0]),
                     .memory = {reinterpret_cast<std::byte*>(begin), size_bytes},
                     .first_bytes = first - begin,
-                    .strides_bytes = strides_of(target[3])};
+                    .strides_bytes = strides_of(target[3]),
+                    .device = kNoDevice};
+    if (target.size() > 5 && !target[5].is_none())
+      made.device = nb::cast<std::int32_t>(nb::object(target[5]));
     if (const nb::object box = nb::borrow(target[1]); !box.is_none()) {
       made.offsets = nb::cast<std::vector<std::uint64_t>>(nb::object(box[0]));
       made.shape = nb::cast<std::vector<std::uint64_t>>(nb::object(box[1]));

@@ -23,7 +23,8 @@ using TensorArguments = std::tuple<nanobind::dict, nanobind::dict, nanobind::set
 std::vector<SaveTensor> save_tensors_of(const TensorArguments& tensors);
 
 /// Converts tuples (name, offsets and shape of the box or None for all, address of the first
-/// element, strides or None, address and size of all memory that may be written).
+/// element, strides or None, address and size of all memory that may be written, and if that is on
+/// a CUDA device its number).
 std::vector<ReadTarget> read_targets_of(const nanobind::list& targets);
 
 /// Converts seconds; nothing means forever.

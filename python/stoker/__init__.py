@@ -21,7 +21,8 @@ from stoker import io
 from stoker._checkpoint.checkpointer import Checkpointer
 from stoker._checkpoint.job import JobConflict
 from stoker._checkpoint.late import LateError
-from stoker._checkpoint.load import LazyTensor, Loaded, load
+from stoker._checkpoint.lazy_tensor import LazyTensor
+from stoker._checkpoint.load import Loaded, load
 from stoker._checkpoint.pending import Pending
 from stoker._checkpoint.per_rank import PerRank
 from stoker._checkpoint.restored import ReferenceMismatch, Restored

@@ -48,7 +48,6 @@ def test_load_says_that_there_are_no_checkpoints(tmp_path: Path) -> None:
         ("a.tar", bytes(257) + b"ustar\x0000" + bytes(300), "a tar archive"),
         ("a.pkl", b"\x80\x04\x95" + bytes(20), "a pickle, which is not read"),
         ("a.onnx", b"\x08\x07\x12\x07pytorch" + bytes(20), "an ONNX model"),
-        ("model.safetensors.index.json", b'{"weight_map": {"a": "b.safetensors"}}', "an index of"),
         ("a.zip", b"PK\x03\x04" + bytes(50), "a zip archive that is cut off"),
     ],
 )
@@ -83,8 +82,8 @@ def test_a_file_of_torch_is_told_with_the_command_that_imports_it(tmp_path: Path
         stoker.load(tmp_path / "dcp")
     (tmp_path / "hf").mkdir()
     (tmp_path / "hf" / "model.safetensors").write_bytes(b"")
-    with pytest.raises(ValueError, match=r"a directory with safetensors .* model\.safetensors"):
-        stoker.load(tmp_path / "hf")
+    with pytest.raises(ValueError, match="a directory with safetensors files"):
+        stoker.load(tmp_path / "hf" / "latest")
 
 
 def test_the_keys_of_an_imported_file_are_trees(

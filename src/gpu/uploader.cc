@@ -69,8 +69,13 @@ Result<std::unique_ptr<CudaUploader>> CudaUploader::make(const CudaDriver& drive
   STOKER_ASSIGN(std::shared_ptr<const CudaDevice> device, CudaDevice::retain(driver, ordinal));
   std::unique_ptr<CudaUploader> made(new CudaUploader(std::move(device)));
   STOKER_ASSIGN(made->stream_, OwnedCudaStream::make(made->device_));
-  made->prepare_scatter();
   return made;
+}
+
+/// The kernel is loaded when the first small copies come: the driver may have to compile it.
+bool CudaUploader::can_scatter() {
+  std::call_once(scatter_, [this] { prepare_scatter(); });
+  return kernel_ != nullptr;
 }
 
 /// Without the kernel or its memory, everything works, but many small copies take longer.
@@ -141,14 +146,17 @@ Status CudaUploader::scatter(std::span<const CudaUpload> run) {
 Status CudaUploader::enqueue(std::span<const CudaUpload> uploads, OwnedCudaEvent& done) {
   const CudaScope scope(*device_);
   STOKER_TRY(scope.status());
+  bool may_scatter = true;
   while (!uploads.empty()) {
-    const std::size_t run = kernel_ == nullptr ? 0 : small_run(uploads);
     const CudaUpload& first = uploads.front();
-    if (run >= kRunMin)
+    const std::size_t run = may_scatter ? small_run(uploads) : 0;
+    may_scatter = may_scatter && (run < kRunMin || can_scatter());
+    const bool is_scattered = run >= kRunMin && may_scatter;
+    if (is_scattered)
       STOKER_TRY(scatter(uploads.first(run)));
     else
       STOKER_TRY(copy(first.to, first.from, first.size_bytes));
-    uploads = uploads.subspan(run >= kRunMin ? run : 1);
+    uploads = uploads.subspan(is_scattered ? run : 1);
   }
   return done.record(stream_->get());
 }

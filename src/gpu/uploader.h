@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <vector>
 
@@ -57,12 +58,14 @@ class CudaUploader {
 
  private:
   explicit CudaUploader(std::shared_ptr<const CudaDevice> device) : device_(std::move(device)) {}
+  bool can_scatter();
   void prepare_scatter();
   Status copy(CudaPointer to, const std::byte* from, std::size_t size_bytes) const;
   Status scatter(std::span<const CudaUpload> run);
 
   const std::shared_ptr<const CudaDevice> device_;
   std::unique_ptr<OwnedCudaStream> stream_;
+  std::once_flag scatter_;
   std::unique_ptr<CudaGather> kernel_;  // null: everything is copied by itself
   const ForkGuard guard_;
   CudaPointer window_ = 0;  // written and read in the order of the stream

@@ -19,9 +19,6 @@ namespace stoker {
 namespace {
 
 constexpr std::size_t kThreadsMax = 16;
-/// Maximum number of ranges in flight over all threads: no disk is faster with more, and each range
-/// may need its own memory.
-constexpr std::size_t kInFlightMax = 32;
 constexpr std::size_t kPageBytes = 4096;
 /// The largest offset alignment that direct reads may require: the largest page size.
 constexpr std::size_t kAlignBytesMax = std::size_t{64} << 10;
@@ -228,9 +225,8 @@ Status read_chunks(ChunkFiles& files, std::span<const ChunkRead> reads, ChunkHan
   if (thread_count == 0)
     thread_count = std::clamp<std::size_t>(std::thread::hardware_concurrency(), 1, kThreadsMax);
   thread_count = std::min(thread_count, reads.size() <= kFew ? 1 : reads.size());
-  shared.depth =
-      std::min(options.depth,
-               static_cast<std::uint32_t>(std::max<std::size_t>(1, kInFlightMax / thread_count)));
+  shared.depth = std::min(options.depth, static_cast<std::uint32_t>(std::max<std::size_t>(
+                                             1, options.in_flight_max / thread_count)));
   shared.slot_count = std::min<std::size_t>(shared.depth + options.spare, reads.size());
   work_together(thread_count, [&shared] { work(shared); });
   return shared.failure();

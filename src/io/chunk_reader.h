@@ -55,6 +55,9 @@ struct ChunkReadOptions {
   EngineFactory engine = {};     ///< Empty: the best engine available.
   std::size_t thread_count = 0;  ///< 0: one per core, at most 16.
   std::uint32_t depth = 4;       ///< Ranges in flight per thread; fewer with many threads.
+  /// Ranges in flight over all threads, at least one for each: no disk is faster with more, and
+  /// each may need its own memory.
+  std::uint32_t in_flight_max = 32;
   std::stop_token stop = {};
   /// For memory that a device reads: makes the memory of each thread, which outlives read_chunks()
   /// as long as ChunkHandler::may_reuse() would say false. Empty: mapped memory.

@@ -16,6 +16,7 @@ from stoker._checkpoint.ranks import Differs, identity_in, states_of, tree_of_al
 from stoker._checkpoint.restored import Restored
 from stoker._checkpoint.rng import RngStates, check_rng, load_rng, rng_of
 from stoker._checkpoint.settings import check_loader
+from stoker._checkpoint.targets import Targets
 from stoker._checkpoint.users import users_code
 from stoker._checkpoint.values import is_fixed, parts_of
 from stoker._common.collector import paused_collector
@@ -175,7 +176,7 @@ class Attempt:
         """Fills the targets; a CorruptError names the damaged tensor."""
         targets = self._fit.targets
         try:
-            checkpoint.read_all(targets)
+            Targets.read(checkpoint, targets)
         except Exception as error:
             if targets and self._fit.fills_arrays:
                 name = os.path.basename(checkpoint.directory)  # noqa: PTH119

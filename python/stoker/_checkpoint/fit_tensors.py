@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from stoker import _native
+from stoker._checkpoint.cuda_load import is_filled_directly
 from stoker._checkpoint.memory import (
     Memory,
     UnsupportedValueError,
@@ -103,7 +104,7 @@ class TensorFit:
         self, path: str, node: TensorNode, box: Box | None, array: Any, memory: Memory
     ) -> None:
         is_own = id(array) in self._own
-        is_staged = memory.device is not None or (self._is_staged and not is_own)
+        is_staged = not is_filled_directly(memory) or (self._is_staged and not is_own)
         self.fills_arrays = self.fills_arrays or not (is_staged or is_own)
         self._targets.add(Place(path, node.name, box, array, memory, is_staged))
 

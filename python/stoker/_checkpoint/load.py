@@ -6,131 +6,28 @@ import contextlib
 import logging
 import os
 from collections.abc import Iterator, Mapping
-from typing import Any, Protocol
+from typing import Any, overload
 
-import numpy as np
 import numpy.typing as npt
 
 from stoker import _native
 from stoker._checkpoint.flattened import Flattened
 from stoker._checkpoint.foreign.files import foreign_directory, foreign_file, is_dataset
 from stoker._checkpoint.foreign.safetensors_file import SafetensorsFile
-from stoker._checkpoint.memory import (
-    UnsupportedValueError,
-    array_layout,
-    memory_of_array,
-    new_array,
-)
+from stoker._checkpoint.foreign.safetensors_folder import safetensors_files
+from stoker._checkpoint.lazy_tensor import Box, LazyTensor, Source
+from stoker._checkpoint.load_device import read_to
+from stoker._checkpoint.memory import UnsupportedValueError, memory_of_array
 from stoker._checkpoint.nodes import TensorNode, decode_tree, manifest_path
 from stoker._checkpoint.ranks import identity_in, states_of, tree_of_all
 from stoker._checkpoint.settings import name_of
 from stoker._checkpoint.trainable import Trainable
 from stoker._checkpoint.values import parts_of, with_parts
+from stoker._common.corrupt import corrupt_error
 from stoker._common.paths import path_text
 
 _log = logging.getLogger("stoker")
 _LISTINGS_MAX = 1000  # no writer is faster than this reader so many times in a row
-Box = tuple[tuple[int, ...], tuple[int, ...]]  # offsets, shape
-
-
-class Source(Protocol):
-    """A source of tensors: a checkpoint, or a safetensors file."""
-
-    def read_box(self, name: str, box: Box | None, into: npt.NDArray[Any]) -> None:
-        """Fills a contiguous array."""
-
-
-def _box_of(index: Any, shape: tuple[int, ...]) -> tuple[Box, tuple[Any, ...]]:
-    """Returns the smallest box around what ``index`` selects, and the index into that box."""
-    wanted = list(index) if isinstance(index, tuple) else [index]
-    dots = [i for i, item in enumerate(wanted) if item is Ellipsis]
-    if len(dots) > 1:
-        raise IndexError("an index can only have a single ellipsis ('...')")
-    if not dots:
-        wanted.append(Ellipsis)
-    at = dots[0] if dots else len(wanted) - 1
-    free = len(shape) - (len(wanted) - 1)
-    if free < 0:
-        raise IndexError(f"too many indices for {len(shape)} dimensions")
-    wanted[at : at + 1] = [slice(None)] * free
-    offsets: list[int] = []
-    sizes: list[int] = []
-    inner: list[Any] = []
-    for item, size in zip(wanted, shape, strict=True):
-        if isinstance(item, slice):
-            steps = range(*item.indices(size))
-            # Its ends: min() and max() would iterate over all of it.
-            ends = sorted((steps[0], steps[-1])) if steps else [0, -1]
-            offsets.append(ends[0])
-            sizes.append(ends[1] - ends[0] + 1)
-            inner.append(slice(None, None, steps.step))
-        elif isinstance(item, (int, np.integer)) and not isinstance(item, bool):
-            number = int(item)
-            if not -size <= number < size:
-                raise IndexError(f"index {number} is out of bounds for a dimension of {size}")
-            offsets.append(number % size)
-            sizes.append(1)
-            inner.append(0)
-        else:
-            raise TypeError(f"index with numbers and slices, not {type(item).__name__}")
-    return (tuple(offsets), tuple(sizes)), tuple(inner)
-
-
-class LazyTensor:
-    """A tensor on disk: slices of it are read and checked on demand.
-
-    ``tensor[0:16]``, ``tensor[...]`` and ``np.asarray(tensor)`` give NumPy arrays. NumPy lacks
-    bfloat16 and float8: they become unsigned integers of their size.
-
-    Attributes:
-        name: Its name in the files.
-        type: Type of its elements in safetensors: "BF16".
-        shape: Shape of the array.
-    """
-
-    def __init__(
-        self,
-        source: Source,
-        name: str,
-        kind: str,
-        shape: tuple[int, ...],
-        element: str | None = None,
-    ) -> None:
-        self._source = source
-        self._element = element
-        self.name = name
-        self.type = kind
-        self._stored = shape
-        self.dtype, self.shape = array_layout(kind, shape, element)
-
-    @property
-    def ndim(self) -> int:
-        """Number of dimensions."""
-        return len(self.shape)
-
-    def __len__(self) -> int:
-        if not self.shape:
-            raise TypeError("a tensor without dimensions has no length")
-        return self.shape[0]
-
-    def __getitem__(self, index: Any) -> Any:
-        (offsets, sizes), inner = _box_of(index, self.shape)
-        last = self._stored[len(self.shape) :]
-        box = (offsets + tuple(0 for _ in last), sizes + last)
-        array = new_array(self.type, box[1], self._element)
-        if array.size:
-            whole = box[1] == self._stored
-            self._source.read_box(self.name, None if whole else box, array)
-        return array[inner]
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
-        if copy is False:
-            raise ValueError("what is on the disk cannot be had without a copy")
-        array: npt.NDArray[Any] = np.asarray(self[...])
-        return array if dtype is None else array.astype(dtype, copy=False)
-
-    def __repr__(self) -> str:
-        return f"<stoker.LazyTensor {self.name}: {self.type} {self.shape}>"
 
 
 class _CheckpointSource:
@@ -194,6 +91,30 @@ def _load_file(path: str) -> Loaded:
         with contextlib.suppress(UnsupportedValueError):  # elements smaller than a byte
             tensors[name] = LazyTensor(file, name, kind, shape)
     return Loaded(path, tensors)
+
+
+def _load_folder(path: str, files: dict[str, set[str]]) -> tuple[Loaded, _native.OpenCheckpoint]:
+    """Opens the files of a model together. With an index, all names must be where it says."""
+    for file, names in files.items():
+        missing = names - _load_file(file).keys()
+        if missing:
+            message = f"{file}: there is no {min(missing)}, which the index says is there"
+            raise corrupt_error(message, file, 0)
+    native = _native.open_safetensors([os.fsencode(file) for file in files])
+    return Loaded(path, _tensors_of(native, set().union(*files.values()))), native
+
+
+def _tensors_of(
+    native: _native.OpenCheckpoint, only: set[str] | None = None
+) -> dict[str, LazyTensor]:
+    source = _CheckpointSource(native)
+    tensors = {}
+    for name, kind, shape in native.tensors():
+        if only and name not in only:
+            continue
+        with contextlib.suppress(UnsupportedValueError):  # elements smaller than a byte
+            tensors[name] = LazyTensor(source, name, kind, shape)
+    return tensors
 
 
 def _with_step(path: str) -> str:
@@ -279,24 +200,47 @@ def _open_first(
     return None, errors.get(True, errors.get(False))
 
 
-def load(path: str | os.PathLike[str]) -> Loaded:
+@overload
+def load(path: str | os.PathLike[str], *, device: None = None) -> Loaded: ...
+@overload
+def load(path: str | os.PathLike[str], *, device: Any) -> dict[str, Any]: ...
+
+
+def load(path: str | os.PathLike[str], *, device: Any = None) -> Loaded | dict[str, Any]:
     """Opens a checkpoint for reading, even while others write to its directory.
 
     >>> stoker.load("run/checkpoints/latest")["state.w"][0:16]
+    >>> model.load_state_dict(stoker.load("Llama-3.1-8B", device="cuda:0"))
 
     Args:
         path: A checkpoint (``run/40000`` is step 40000 in ``run``), ``latest`` or a directory of
-            checkpoints (the newest with a valid manifest; damaged ones are logged), or any
-            safetensors file, which has no checksums to check.
+            checkpoints (the newest with a valid manifest; damaged ones are logged), any safetensors
+            file, or a folder of them as Hugging Face writes it, with or without an index. Such
+            files have no checksums to check.
+        device: A device of torch. All tensors are then read at once, each byte once, and the result
+            is a dict of torch tensors. Nothing that a checksum does not match gets to a GPU.
 
     Raises:
         FileNotFoundError: There is no such file, or there are no checkpoints.
-        ValueError: It is a file of another kind, such as one of torch.save(); says what to do.
+        ValueError: It is a file of another kind, such as one of torch.save(); says what to do. Or
+            torch lacks the type of a tensor.
         CorruptError: It is damaged.
     """
-    path = path_text(path)
+    loaded, native = _load(path_text(path), with_files=device is not None)
+    if device is None:
+        return loaded
+    assert native is not None
+    return read_to(loaded, native, device)
+
+
+def _load(path: str, *, with_files: bool) -> tuple[Loaded, _native.OpenCheckpoint | None]:
+    """Returns the tensors, and what reads them; None for a file, except ``with_files``."""
+    files = safetensors_files(path)
+    if files is not None:
+        return _load_folder(path, files)
     if os.path.isfile(path):  # noqa: PTH113
-        return _load_file(path)
+        file = _load_file(path)
+        return file, _native.open_safetensors([os.fsencode(path)]) if with_files else None
     path = _with_step(path)
     if is_dataset(path):
         raise ValueError(f"{path}: it is a dataset: open it with stoker.Dataset({path!r})")
@@ -307,12 +251,13 @@ def load(path: str | os.PathLike[str]) -> Loaded:
         if nothing is None:
             raise
         raise nothing from None
+    return _load_checkpoint(native), native
+
+
+def _load_checkpoint(native: _native.OpenCheckpoint) -> Loaded:
     source = _CheckpointSource(native)
     stored = {name: (kind, shape) for name, kind, shape in native.tensors()}
-    tensors: dict[str, LazyTensor] = {}
-    for name, (kind, shape) in stored.items():
-        with contextlib.suppress(UnsupportedValueError):  # elements smaller than a byte
-            tensors[name] = LazyTensor(source, name, kind, shape)
+    tensors = _tensors_of(native)
     loaded = Loaded(native.directory, tensors)
     loaded.step = native.step
     loaded.reference = native.reference

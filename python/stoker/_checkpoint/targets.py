@@ -6,6 +6,7 @@ import logging
 from typing import Any, NamedTuple
 
 from stoker import _native
+from stoker._checkpoint.cuda_load import device_of, is_on_cuda, new_device_staging, streams_for
 from stoker._checkpoint.memory import Memory, copy_into, memory_of, new_staging
 from stoker._checkpoint.slice import Box
 from stoker._common.collector import paused_collector
@@ -38,9 +39,10 @@ class Targets:
     """Collects places, and plans how to fill them so that the order of the tree decides.
 
     Threads read, and no two of them may write to the same memory. If places share memory, the later
-    one in the tree wins, as in torch's load_state_dict. Arrays that are staged, as all on a device,
-    and those that overlap with an earlier place, are read into staging memory; ``copy`` copies them
-    after everything was read and checked.
+    one in the tree wins, as in torch's load_state_dict. Arrays that are staged, and those that
+    overlap with an earlier place, are read into staging memory; ``copy`` copies them after
+    everything was read and checked. Staging memory is the host's, except for overlapping tensors on
+    a CUDA device, and for those with gaps.
     """
 
     def __init__(self) -> None:
@@ -53,23 +55,29 @@ class Targets:
 
     @paused_collector()
     def resolve(self, checkpoint: _native.OpenCheckpoint) -> list[tuple[Any, ...]]:
-        """Returns what the native reader reads: name, box, address, strides, bounds."""
+        """Returns what the native reader reads: name, box, address, strides, bounds, device."""
         places = self._last_of_each(checkpoint)
         beside = _overlapping(places)
         targets = []
         for i, place in enumerate(places):
             memory = place.memory
             if i in beside or place.is_staged:
-                staging = new_staging(place.array)
+                is_direct = (i in beside or memory.strides is not None) and is_on_cuda(memory)
+                staging = (new_device_staging if is_direct else new_staging)(place.array)
                 self._copies.append((place.array, staging))
-                # Always in host memory: not made on the array's device.
                 found = memory_of(staging)
                 assert found is not None
                 memory = found
-            targets.append((place.name, place.box, memory.address, memory.strides, memory.bounds))
+            where = (memory.address, memory.strides, memory.bounds)
+            targets.append((place.name, place.box, *where, device_of(memory)))
         # Before reading: when damage is found, some arrays may already be filled.
         tell_autograd(place.array for place in self._places if not place.is_staged)
         return targets
+
+    @staticmethod
+    def read(checkpoint: _native.OpenCheckpoint, targets: list[tuple[Any, ...]]) -> None:
+        """Reads the result of ``resolve``: in the order of the caller's streams on devices."""
+        checkpoint.read_all(targets, streams_for(targets))
 
     def copy(self) -> None:
         """Copies staging memory to its places."""

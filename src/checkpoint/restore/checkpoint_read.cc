@@ -14,6 +14,8 @@ namespace {
 
 /// While one chunk of a thread is copied to a device, it reads the next ones.
 constexpr std::uint32_t kSpare = 1;
+/// Pinning memory takes about as long as reading that much: half of what other reads use.
+constexpr std::uint32_t kInFlightMax = 16;
 
 }  // namespace
 
@@ -92,6 +94,7 @@ Status CheckpointRead::begin_devices(const DeviceReadUse& use, ChunkReadOptions&
                 }));
   options.arena = [this](std::size_t size_bytes) { return devices_->arena(size_bytes); };
   options.spare = kSpare;
+  options.in_flight_max = kInFlightMax;
   return {};
 }
 
@@ -155,21 +158,24 @@ Status CheckpointRead::copy_to_devices(std::size_t index, std::span<const std::b
   return devices_->enqueue(index, bytes, uploads);
 }
 
+bool CheckpointRead::is_expected(const Job& job, const Digest128& digest) const {
+  return digest == manifest_.files[job.file].chunks[job.chunk];
+}
+
 Status CheckpointRead::chunk_read(std::size_t index, std::span<const std::byte> bytes) {
   const Job& job = jobs_[index];
-  if (is_for_devices(job)) {
-    // First all of the checksum: what is wrong never gets to a device.
-    if (xxh3_128(bytes) != manifest_.files[job.file].chunks[job.chunk])
-      return mismatch(index, bytes);
-    copy_from(job, reads_[index].offset_bytes, bytes);
-    STOKER_TRY(copy_to_devices(index, bytes));
-    if (read_bytes_ != nullptr) read_bytes_->fetch_add(bytes.size(), std::memory_order_relaxed);
-    return {};
-  }
   const bool is_in_place = !reads_[index].into.empty() && bytes.data() == reads_[index].into.data();
-  const Digest128 digest = is_in_place ? xxh3_128(bytes) : hash_and_copy(index, bytes);
-  if (digest != manifest_.files[job.file].chunks[job.chunk]) return mismatch(index, bytes);
   const std::uint64_t begin = reads_[index].offset_bytes;
+  if (!has_checksums_) {
+    if (!is_in_place) copy_from(job, begin, bytes);
+  } else if (is_in_place || is_for_devices(job)) {
+    if (!is_expected(job, xxh3_128(bytes))) return mismatch(index, bytes);
+    if (!is_in_place) copy_from(job, begin, bytes);
+  } else if (!is_expected(job, hash_and_copy(index, bytes))) {
+    return mismatch(index, bytes);
+  }
+  // Behind the whole checksum: what is wrong never gets to a device.
+  if (is_for_devices(job)) STOKER_TRY(copy_to_devices(index, bytes));
   if (is_small_part(job, begin, begin + bytes.size())) verified_.keep(job.file, job.chunk, bytes);
   // relaxed: for progress reports
   if (read_bytes_ != nullptr) read_bytes_->fetch_add(bytes.size(), std::memory_order_relaxed);

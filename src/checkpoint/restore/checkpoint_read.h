@@ -25,9 +25,11 @@ namespace stoker {
 /// Thread safety: none, except that read_chunks() calls the ChunkHandler methods from its threads.
 class CheckpointRead final : public ChunkHandler {
  public:
-  /// All arguments are borrowed.
-  CheckpointRead(const CheckpointManifest& manifest, StoredFiles& files, VerifiedChunks& verified)
-      : manifest_(manifest), files_(files), verified_(verified) {}
+  /// All arguments are borrowed. Without `has_checksums` nothing is verified: for files of other
+  /// programs.
+  CheckpointRead(const CheckpointManifest& manifest, StoredFiles& files, VerifiedChunks& verified,
+                 bool has_checksums)
+      : manifest_(manifest), files_(files), verified_(verified), has_checksums_(has_checksums) {}
 
   /// Adds a target. `slices` are all saved slices of its tensor.
   Status add(std::span<const std::uint32_t> slices, const ReadTarget& target) {
@@ -65,12 +67,14 @@ class CheckpointRead final : public ChunkHandler {
   void copy_from(const Job& job, std::uint64_t offset_bytes,
                  std::span<const std::byte> bytes) const;
   Digest128 hash_and_copy(std::size_t index, std::span<const std::byte> bytes) const;
+  bool is_expected(const Job& job, const Digest128& digest) const;
   Status mismatch(std::size_t index, std::span<const std::byte> bytes) const;
   std::string tensors_of(std::size_t index) const;
 
   const CheckpointManifest& manifest_;
   StoredFiles& files_;
   VerifiedChunks& verified_;
+  const bool has_checksums_;
   std::atomic<std::uint64_t>* read_bytes_ = nullptr;
   std::vector<BoxCopy> copies_;
   std::vector<std::uint32_t> order_;      // indexes of copies, chunk by chunk

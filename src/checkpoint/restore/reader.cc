@@ -89,7 +89,7 @@ Result<Digest128> CheckpointReader::digest_of(const TensorInfo& tensor) const {
 
 Status CheckpointReader::read_all(std::span<const ReadTarget> targets,
                                   const ReadOptions& options) const {
-  CheckpointRead run(*manifest_, *files_, *verified_);
+  CheckpointRead run(*manifest_, *files_, *verified_, has_checksums_);
   for (const ReadTarget& target : targets) {
     const TensorInfo* tensor = find(target.name);
     if (tensor == nullptr)

@@ -67,6 +67,12 @@ class CheckpointReader {
   static Result<CheckpointReader> open(FileOps& ops, const std::string& path,
                                        const Options& options);
 
+  /// Opens safetensors files of any program, such as those of one model, as if they were a
+  /// checkpoint. Nothing but their headers can be checked. `corrupt` if a header is damaged, or a
+  /// name is in two files.
+  static Result<CheckpointReader> open_plain(FileOps& ops, std::span<const std::string> paths,
+                                             const Options& options);
+
   const std::string& directory() const noexcept { return directory_; }
   const CheckpointManifest& manifest() const noexcept { return *manifest_; }
   /// All tensors, sorted by name.
@@ -95,6 +101,7 @@ class CheckpointReader {
 
   std::string directory_;
   Options options_;
+  bool has_checksums_ = true;
   std::shared_ptr<const CheckpointManifest> manifest_;
   std::shared_ptr<StoredFiles> files_;
   std::shared_ptr<VerifiedChunks> verified_ = std::make_shared<VerifiedChunks>();

@@ -32,7 +32,7 @@ _BEGINNINGS = (
     ),
 )
 _ENDINGS = {
-    ".safetensors.index.json": "an index of safetensors files: load each of those",
+    ".safetensors.index.json": "an index of safetensors files: stoker.load() reads them",
     ".onnx": "an ONNX model: read it with the onnx package, and save the arrays",
     ".msgpack": "a msgpack file, as Flax writes: read it with flax, and save the arrays",
     ".index": "a file of a TensorFlow checkpoint: read it with tensorflow, and save the arrays",
@@ -84,7 +84,6 @@ def foreign_directory(path: str | os.PathLike[str]) -> str | None:
         return f"a distributed checkpoint of torch: {IMPORT}".format(
             name=shlex.quote(os.fsdecode(path))
         )
-    files = sorted(name for name in names if name.endswith(".safetensors"))
-    if files:
-        return f"a directory with safetensors files: load one, such as {files[0]}"
+    if any(name.endswith(".safetensors") for name in names):
+        return f"a directory with safetensors files: stoker.load({os.fspath(path)!r}) reads them"
     return None

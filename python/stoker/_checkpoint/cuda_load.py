@@ -1,0 +1,41 @@
+"""CUDA tensors in restores: which of them the core fills itself, and in which order."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from stoker._checkpoint.cuda import Streams, has_cuda, streams_of
+from stoker._checkpoint.memory import Memory
+
+_PREFIX = "cuda:"
+
+
+def is_on_cuda(memory: Memory) -> bool:
+    """Whether it is on a device that the core can copy to."""
+    return memory.device is not None and memory.device.startswith(_PREFIX) and has_cuda()
+
+
+def is_filled_directly(memory: Memory) -> bool:
+    """Whether the core reads into it: host memory, or memory of a CUDA device without gaps.
+
+    Gaps are left to torch: one copy for each run of elements would take longer.
+    """
+    return memory.device is None or (memory.strides is None and is_on_cuda(memory))
+
+
+def new_device_staging(array: Any) -> Any:
+    """Returns memory without gaps for the elements of a tensor, on its device."""
+    torch = sys.modules["torch"]
+    return torch.empty(tuple(array.shape), dtype=array.dtype, device=array.device)
+
+
+def device_of(memory: Memory) -> int | None:
+    """Returns the number of the CUDA device; None for host memory."""
+    return None if memory.device is None else int(memory.device.removeprefix(_PREFIX))
+
+
+def streams_for(targets: list[tuple[Any, ...]]) -> Streams:
+    """Returns the caller's streams on the devices of targets, which end with their devices."""
+    devices = {target[-1] for target in targets} - {None}
+    return streams_of([f"{_PREFIX}{device}" for device in devices], None) if devices else []
