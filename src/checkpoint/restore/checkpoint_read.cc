@@ -15,7 +15,7 @@ namespace {
 /// While one chunk of a thread is copied to a device, it reads the next ones.
 constexpr std::uint32_t kSpare = 1;
 /// Pinning memory takes about as long as reading that much: half of what other reads use.
-constexpr std::uint32_t kInFlightMax = 16;
+constexpr std::uint32_t kPinnedInFlightMax = 16;
 
 }  // namespace
 
@@ -94,7 +94,7 @@ Status CheckpointRead::begin_devices(const DeviceReadUse& use, ChunkReadOptions&
                 }));
   options.arena = [this](std::size_t size_bytes) { return devices_->arena(size_bytes); };
   options.spare = kSpare;
-  options.in_flight_max = kInFlightMax;
+  options.in_flight_max = kPinnedInFlightMax;
   return {};
 }
 
