@@ -93,6 +93,7 @@ class DeviceFeed:
 
     def close(self) -> None:
         """Waits for the copies."""
+        self._spare = []
         self.native.close()
 
 
