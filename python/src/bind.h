@@ -13,6 +13,7 @@ void bind_cursor(nanobind::module_& module);
 void bind_batch(nanobind::module_& module);
 void bind_loader(nanobind::module_& module);
 void bind_loader_setup(nanobind::module_& module);
+void bind_feed(nanobind::module_& module);
 void bind_import(nanobind::module_& module);
 void bind_io(nanobind::module_& module);
 void bind_pack(nanobind::module_& module);

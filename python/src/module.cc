@@ -22,6 +22,7 @@ NB_MODULE(_native, module) {
   stoker::python::bind_cursor(module);
   stoker::python::bind_batch(module);
   stoker::python::bind_loader(module);
+  stoker::python::bind_feed(module);
   stoker::python::bind_loader_setup(module);
   stoker::python::bind_pack(module);
   stoker::python::bind_import(module);

@@ -543,6 +543,38 @@ class Loader:
 
     def stats(self) -> dict[str, Any]: ...
 
+def cuda_failure() -> str | None:
+    """Returns why the CUDA driver cannot be used; None if it can."""
+
+class CudaCopy:
+    """The copies of one batch to a GPU."""
+
+    def delay(self, stream: int) -> None:
+        """What the stream gets from now on waits for them."""
+
+class CudaFeed:
+    """Copies batches to a GPU, ahead of their use and on the given stream."""
+
+    def __init__(self, device: int, stream: int) -> None: ...
+
+    def lend_memory(self, options: LoaderOptions) -> None:
+        """Makes a run put its arrays into memory that the GPU copies directly."""
+
+    def send(self, batch: Batch, pieces: list[tuple[int, int, int]], into: list[CudaCopy]) -> None:
+        """
+        Begins copies, each to a device's address, from an address, of a number of bytes. The batch's arrays are gone then. Appends the copies to `into`.
+        """
+
+    def memory_failure(self) -> str | None:
+        """
+        Returns why memory could not be pinned, if it could not: copies are slower then.
+        """
+
+    def stats(self) -> dict[str, Any]: ...
+
+    def close(self) -> None:
+        """Waits for the copies."""
+
 class LoaderPart:
     """A dataset that a loader reads."""
 

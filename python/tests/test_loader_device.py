@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -143,3 +144,89 @@ def test_with_a_gpu_each_batch_is_whole_in_the_stream_that_asked_for_it(shards: 
             del batch  # and with it the host's memory, as far as we are concerned
     stream.synchronize()
     assert [one.tolist() for one in seen] == expected
+
+
+def needs_gpu() -> None:
+    if not torch.cuda.is_available():
+        pytest.skip("torch has no GPU here")
+
+
+def test_with_a_gpu_batches_are_copied_ahead_and_counted(shards: Path) -> None:
+    needs_gpu()
+    expected = [batch["bin"].tolist() for batch in load(shards, epochs=20, pin_memory=False)]
+    loader = load(shards, epochs=20, device="cuda")
+    stream: Any = iter(loader)
+    assert type(stream._run).__name__ == "AheadRun"
+    seen = [batch["bin"] for batch in stream]
+    assert [one.tolist() for one in seen] == expected
+    stats = loader.stats()
+    assert stats.device_bytes > 0
+    assert stats.device_copy_s > 0
+    feeder: Any = loader._runs._feeder
+    assert feeder.feed().native.memory_failure() is None
+    loader.close()
+
+
+def test_with_a_gpu_large_batches_under_pressure_are_what_was_read(tmp_path: Path) -> None:
+    """The loader's memory is reused many times while the GPU is late with everything."""
+    needs_gpu()
+    tokens = np.random.default_rng(5).integers(0, 1 << 16, 4_000_000, dtype=np.uint16)
+    np.save(tmp_path / "corpus.npy", tokens)
+    windows = stoker.Tokens(tmp_path / "corpus.npy", window=50_000, dtype="int64")
+    settings: dict[str, Any] = {"batch_size": 4, "seed": 3, "epochs": 10}
+    sums = [batch["tokens"].sum().item() for batch in stoker.Loader(windows, **settings)]
+    for side in (torch.cuda.current_stream(), torch.cuda.Stream()):
+        seen = []
+        with torch.cuda.stream(side):
+            for batch in stoker.Loader(windows, device="cuda", **settings):
+                torch.cuda._sleep(2_000_000)
+                seen.append(batch["tokens"].sum())
+                del batch
+        side.synchronize()
+        assert [one.item() for one in seen] == sums
+
+
+def test_with_a_gpu_the_streams_of_several_threads_wait_for_their_batches(shards: Path) -> None:
+    needs_gpu()
+    expected = sorted(n for b in load(shards, epochs=20) for n in b["cls"].tolist())
+    stream = iter(load(shards, epochs=20, device="cuda"))
+    seen: list[list[Any]] = [[], []]
+
+    def take(mine: list[Any]) -> None:
+        with torch.cuda.stream(torch.cuda.Stream()):
+            mine.extend((batch["cls"] + 0).cpu() for batch in stream)
+
+    threads = [threading.Thread(target=take, args=(mine,)) for mine in seen]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(n for mine in seen for one in mine for n in one.tolist()) == expected
+
+
+def test_with_a_gpu_an_early_end_frees_everything(shards: Path) -> None:
+    needs_gpu()
+    torch.cuda.synchronize()
+    before = torch.cuda.memory_allocated()
+    for _ in range(5):
+        with load(shards, epochs=None, device="cuda", device_depth=8) as loader:
+            next(iter(loader))
+    assert torch.cuda.memory_allocated() == before
+
+
+def test_with_a_gpu_what_stays_on_the_host_is_not_page_locked(shards: Path) -> None:
+    """Because torch would copy from it asynchronously, and not know when the loader reuses it."""
+    needs_gpu()
+    held = [batch for batch, _ in zip(load(shards, device="cuda"), range(3), strict=False)]
+    for batch in held:
+        for one in batch["json"]:
+            assert not torch.as_tensor(np.asarray(one)).is_pinned()
+
+
+def test_with_a_gpu_a_batch_that_was_kept_is_not_overwritten(shards: Path) -> None:
+    needs_gpu()
+    loader = load(shards, epochs=30, device="cuda")
+    kept = list(loader)
+    expected = [batch["cls"].tolist() for batch in load(shards, epochs=30)]
+    assert [batch["cls"].tolist() for batch in kept] == expected
+    assert all(len(batch["__key__"]) == batch.size for batch in kept)

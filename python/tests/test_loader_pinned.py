@@ -186,3 +186,28 @@ def test_with_a_gpu_batches_are_pinned_unless_told_otherwise(shards: Path) -> No
         seen.append(batch.to("cuda", non_blocking=True)["cls"])
         del batch
     assert torch.cat(seen).tolist() == [n for b in load(shards) for n in b["cls"].tolist()]
+
+
+def test_with_a_gpu_registered_memory_that_is_reused_reaches_it_with_the_new_bytes() -> None:
+    """Why memory that we registered never backs a tensor that a user gets.
+
+    torch takes it for page-locked memory, copies asynchronously, and lets go of it at once.
+    """
+    if not torch.cuda.is_available():
+        pytest.skip("torch has no GPU here")
+    memory = np.full(64 << 20, 1, np.uint8)
+    runtime = torch.cuda.cudart()
+    assert int(runtime.cudaHostRegister(memory.ctypes.data, memory.nbytes, 0)) == 0
+    try:
+        stream = torch.cuda.Stream()
+        with torch.cuda.stream(stream):
+            torch.cuda._sleep(200_000_000)
+            imported = torch.from_numpy(memory)
+            assert imported.is_pinned()
+            there = imported.to("cuda", non_blocking=True)
+            del imported
+        memory[:] = 2  # as a loader would, that has its memory back
+        stream.synchronize()
+        assert there.max().item() == 2
+    finally:
+        runtime.cudaHostUnregister(memory.ctypes.data)

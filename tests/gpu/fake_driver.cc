@@ -399,6 +399,13 @@ FakeDriver::FakeDriver(int device_count) : state_(std::make_shared<State>(device
 
 FakeDriver::~FakeDriver() {
   release();
+  std::vector<FakeStream*> queues;
+  {
+    MutexLock lock(state_->mutex);
+    for (const auto& stream : state_->default_streams) queues.push_back(stream.get());
+    for (const auto& [handle, stream] : state_->streams) queues.push_back(stream.get());
+  }
+  for (FakeStream* const queue : queues) queue->synchronize();  // before its memory is freed
 }
 
 CudaPointer FakeDriver::upload(std::span<const std::byte> bytes) {

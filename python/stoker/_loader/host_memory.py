@@ -39,6 +39,34 @@ def allocator_of(pin_memory: bool | Allocator | None, torch: Any) -> Allocator |
     return functools.partial(torch.empty, dtype=torch.uint8, pin_memory=True)
 
 
+def move_tensors(
+    columns: Mapping[str, Any], room: Callable[[int], Any], copy: Callable[[Any, Any], None]
+) -> dict[str, Any]:
+    """Returns the columns with their tensors in one new piece of memory; others are unchanged.
+
+    Args:
+        columns: By name.
+        room: Returns memory of a number of bytes: a uint8 tensor on any device.
+        copy: Called with each tensor and the one that replaces it.
+    """
+    tensors = [one for one in tensors_in(list(columns.values())) if _is_movable(one)]
+    ends = [0]
+    for tensor in tensors:
+        ends.append(ends[-1] + -(-tensor.nbytes // _ALIGN) * _ALIGN)
+    memory = room(ends[-1])
+
+    def placed(at: int, tensor: Any) -> Any:
+        one = memory[at : at + tensor.nbytes].view(tensor.dtype).view(tensor.shape)
+        copy(tensor, one)
+        return one
+
+    rooms = iter([placed(at, tensor) for at, tensor in zip(ends, tensors, strict=False)])
+    return {
+        name: change_tensors(column, lambda one: next(rooms) if _is_movable(one) else one)
+        for name, column in columns.items()
+    }
+
+
 class FreshMemory:
     """Copies the tensors of a batch into one new piece of memory.
 
@@ -53,19 +81,7 @@ class FreshMemory:
 
     def moved(self, columns: Mapping[str, Any]) -> dict[str, Any]:
         """Returns the columns with their tensors in new memory; others are unchanged."""
-        tensors = [one for one in tensors_in(list(columns.values())) if _is_movable(one)]
-        ends = [0]
-        for tensor in tensors:
-            ends.append(ends[-1] + -(-tensor.nbytes // _ALIGN) * _ALIGN)
-        memory = self._room(ends[-1])
-        rooms = iter(
-            _placed(memory[at : at + tensor.nbytes], tensor)
-            for at, tensor in zip(ends, tensors, strict=False)
-        )
-        return {
-            name: change_tensors(column, lambda one: next(rooms) if _is_movable(one) else one)
-            for name, column in columns.items()
-        }
+        return move_tensors(columns, self._room, _copied)
 
     def _room(self, size: int) -> Any:
         memory = self._allocate(size)
@@ -99,11 +115,15 @@ def _is_movable(tensor: Any) -> bool:
     return bool(tensor.device.type == "cpu" and str(tensor.layout) == "torch.strided")
 
 
-def _placed(room: Any, tensor: Any) -> Any:
-    placed = room.view(tensor.dtype).view(tensor.shape)
+def _copied(tensor: Any, placed: Any) -> None:
     if tensor.is_contiguous():
         # Not by torch: all its threads would wake up for each batch, and then spin.
-        _native.copy_bytes(tensor.view(-1).view(room.dtype).numpy(), room.numpy())
+        _native.copy_bytes(_bytes_of(tensor), _bytes_of(placed))
     else:
         placed.copy_(tensor)
-    return placed
+
+
+def _bytes_of(tensor: Any) -> Any:
+    import torch
+
+    return tensor.view(-1).view(torch.uint8).numpy()

@@ -43,10 +43,11 @@ class Run(Protocol):
 
 
 class _Due(NamedTuple):
-    """What the next call of next() returns, and the position after it."""
+    """What the next call of next() returns, the position after it, and ``Got.arrive``."""
 
     item: Any
     place: Place
+    arrive: Callable[[], None] | None
 
 
 class Iteration(Iterator[Any]):
@@ -103,6 +104,8 @@ class Iteration(Iterator[Any]):
             with self._turn:
                 if self._due is None or self._is_closed:
                     self._prepare()
+                elif self._due.arrive is not None:  # the interrupted call had another stream
+                    self._due.arrive()
                 due, before = self._due, self._progress.place
                 assert due is not None
                 # Signals are handled around calls: the next is the release of the lock.
@@ -140,9 +143,14 @@ class Iteration(Iterator[Any]):
         got = hand.got
         assert got is not None
         fetched = perf_counter()
-        item = self._label(self._steps, self._to_device(got.batch))
+        if got.arrive is None:
+            batch = self._to_device(got.batch)
+        else:
+            batch = got.batch
+            got.arrive()
+        item = self._label(self._steps, batch)
         returned = perf_counter()
-        due = _Due(item, self._progress.after(got.cursor, got.amid))
+        due = _Due(item, self._progress.after(got.cursor, got.amid), got.arrive)
         self._due, hand.got = due, None
         self._note(run, called, returned, got._replace(copied_s=got.copied_s + returned - fetched))
         if self.given + 1 == self._count:

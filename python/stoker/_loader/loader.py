@@ -20,6 +20,7 @@ from stoker._dataset.shuffle import BlockShuffle
 from stoker._dataset.sources import Data, Parts, check_fields, dataset_of, is_packed
 from stoker._loader.cursors import State, state_of
 from stoker._loader.device import placer_of
+from stoker._loader.feed import feeder_of
 from stoker._loader.hints import HINTS
 from stoker._loader.host_memory import Allocator, FreshMemory, allocator_of
 from stoker._loader.iteration import OTHER_PROCESS
@@ -102,8 +103,11 @@ class Loader:
             ``batch.to("cuda", non_blocking=True)`` copies asynchronously. If not given: if torch
             has a GPU. Or a function that takes a number of bytes and returns a uint8 tensor of that
             length, for other kinds of memory.
-        device: Device of the batches' tensors: "cuda", "cuda:1", a torch.device. They are copied on
-            the caller's current stream, asynchronously from page-locked memory.
+        device: Device of the batches' tensors: "cuda", "cuda:1", a torch.device. For CUDA they are
+            copied ahead, from page-locked memory of the loader, and the caller's current stream
+            waits for them. Otherwise, and for batches of ``map`` or ``collate``, they are copied on
+            that stream when they are handed out.
+        device_depth: Batches that are copied to a CUDA device ahead of the caller; 0: none.
         torch: Whether batches have tensors; if not given: if torch is installed.
 
     Raises:
@@ -146,6 +150,7 @@ class Loader:
         out: Out | None = None,
         pin_memory: bool | Allocator | None = None,
         device: Any = None,
+        device_depth: int = 2,
         torch: bool | None = None,
         **unknown: Never,
     ) -> None:
@@ -188,7 +193,8 @@ class Loader:
         finish = batch_finisher(out, fresh, maker, self._plan.cut.micro_batch_size)
         self._progress = Progress(self._plan, epochs, total_epochs, is_endless=is_endless)
         to_device = placer_of(device, module, is_pinned=fresh is not None)
-        self._runs = Runs(self._plan, self._progress, maker, mapping, finish, to_device)
+        feeder = feeder_of(device, module, device_depth, pin_memory, is_mapped=mapping is not None)
+        self._runs = Runs(self._plan, self._progress, maker, mapping, finish, to_device, feeder)
         _open.add(self)
 
     # Iterating:

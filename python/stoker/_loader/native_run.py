@@ -29,6 +29,9 @@ class Got(NamedTuple):
     core_s: float | None = None  # that the caller waited for the core; None: all but the copy
     copied_s: float = 0.0  # in its own thread
     amid: int = 0  # micro-batches of its step up to it; 0: it is the last, the step is complete
+    # For a batch on its way to a device: makes the caller's current stream wait for it. None: it
+    # has to be moved there.
+    arrive: Callable[[], None] | None = None
 
 
 def amid_of(batch: _native.Batch) -> int:
@@ -79,6 +82,13 @@ class NativeRun:
             if none is not None:
                 self._warn_if_held()
         return self.found[0]
+
+    def poll(self) -> _native.Batch | Exception | None:
+        """Returns what next() would return at once; None if it would wait, or has nothing."""
+        if not self.found:
+            with contextlib.suppress(BufferError):
+                self._native.next(0.0, self.found)
+        return self.found[0] if self.found else None
 
     def _warn_if_held(self) -> None:
         stats = self.stats()

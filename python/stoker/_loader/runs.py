@@ -5,7 +5,9 @@ from __future__ import annotations
 import weakref
 
 from stoker._dataset.columns import ColumnMaker
+from stoker._loader.ahead_run import AheadRun
 from stoker._loader.device import Place as ToDevice
+from stoker._loader.feed import Feeder
 from stoker._loader.iteration import Iteration, Label, Run
 from stoker._loader.map.mapping import Mapping
 from stoker._loader.margin import MarginWatch
@@ -32,6 +34,7 @@ class Runs:
         mapping: Mapping | None,
         finish: Finish,
         to_device: ToDevice,
+        feeder: Feeder | None = None,
     ) -> None:
         self._plan = plan
         self._progress = progress
@@ -39,6 +42,7 @@ class Runs:
         self._mapping = mapping
         self._finish = finish
         self._to_device = to_device
+        self._feeder = feeder
         self._iteration: weakref.ref[Iteration] | None = None
         self._idle: tuple[Run, int] | None = None  # and the epoch it will begin with
         self._last_stats = LoaderStats()
@@ -92,7 +96,10 @@ class Runs:
         options = self._plan.options(self._plan.cursor(epoch, position))
         if self._mapping is not None:
             return self._mapping.start(options, self._maker, self._plan.extras(options))
-        return PlainRun(options, self._finish, self._plan.extras(options))
+        extras = self._plan.extras(options)
+        if self._feeder is not None and (feed := self._feeder.feed()) is not None:
+            return AheadRun(options, feed, self._feeder.depth, self._maker, extras)
+        return PlainRun(options, self._finish, extras)
 
     def _ended(self, run: Run | None, stats: LoaderStats, epoch: int) -> None:
         """Records the end of an iteration; a run at the beginning of this epoch is kept."""
@@ -132,3 +139,5 @@ class Runs:
         if self._mapping is not None:
             self._mapping.close()  # first: it wakes threads that wait for a worker
         self.end_all()
+        if self._feeder is not None:
+            self._feeder.close()

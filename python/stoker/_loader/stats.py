@@ -36,8 +36,11 @@ class LoaderStats:
         waited_in_s: Its waiting by what the batch was doing meanwhile: "queue" (no thread had begun
             it), "memory" (batches before it, or those that the caller holds, had the memory),
             "read", "decode", "collate", "map" (in a Python function, or waiting for the GIL that it
-            holds), and "copy" (into page-locked memory, to ``device`` or into ``out``, in the
-            caller's thread).
+            holds), and "copy" (into page-locked memory, to ``device`` or into ``out``, or
+            beginning copies to it ahead, in the caller's thread).
+        device_copy_s: Time in which batches were being copied ahead to a CUDA device, beside
+            everything else: a wait for it is a wait of the device.
+        device_bytes: Copied in that time.
         unchecked: Samples whose bytes nothing could check: their index has no checksums.
         replaced: Samples that others stand for: they could not be read (``on_error="skip"``), or
             ``map`` left them out.
@@ -61,6 +64,8 @@ class LoaderStats:
     stall_share: float = 0.0
     gpu_share: float | None = None
     waited_in_s: dict[str, float] = dataclasses.field(default_factory=dict)
+    device_copy_s: float = 0.0
+    device_bytes: int = 0
     unchecked: int = 0
     replaced: int = 0
     held_warnings: int = 0
@@ -87,6 +92,7 @@ class LoaderStats:
             f"p99 {self.wait_p99_s * 1e3:.2f} ms), after {self.first_wait_s * 1e3:.1f} ms for the "
             "first batch",
             **{f"waited in {name}": f"{s:.3f} s" for name, s in self.waited_in_s.items()},
+            "copied ahead": f"{self.device_bytes / 1e6:,.1f} MB in {self.device_copy_s:.3f} s",
             "GPU": "not known" if self.gpu_share is None else f"{self.gpu_share:.0%} busy",
             "replaced": f"{self.replaced:,}",
             "unchecked": f"{self.unchecked:,}",
@@ -150,6 +156,9 @@ class StatsCounter:
         shares = {name: left * s / total if total > 0 else 0.0 for name, s in stages.items()}
         return {**shares, "map": self._mapped, "copy": self._copied}
 
+    def _since_before(self, core: dict[str, Any], name: str) -> float:
+        return float(core.get(name, 0) - self._before.get(name, 0))
+
     def stats(self, core: dict[str, Any]) -> LoaderStats:
         """Returns statistics with the core's current counters."""
         seconds = self._last - self._first
@@ -172,5 +181,7 @@ class StatsCounter:
             waited_in_s=self.waited_in(core),
             unchecked=core["unchecked"] - self._before["unchecked"],
             replaced=core["replaced"] - self._before["replaced"],
+            device_copy_s=self._since_before(core, "device_copy_s"),
+            device_bytes=int(self._since_before(core, "device_bytes")),
             **{name: core[name] for name in same},
         )

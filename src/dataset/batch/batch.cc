@@ -117,13 +117,17 @@ void Batch::release() noexcept {
 }
 
 void Batch::release_arrays() noexcept {
+  static_cast<void>(take_arrays());
+}
+
+Lease Batch::take_arrays() noexcept {
   for (Column& column : data_->columns) {
     if (column.layout == Column::Layout::views) continue;
     column.shape = {};
     column.data = {};
     column.offsets = {};
   }
-  data_->arrays = {};
+  return std::exchange(data_->arrays, {});
 }
 
 std::uint64_t Batch::number() const noexcept {

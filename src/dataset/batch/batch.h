@@ -13,6 +13,7 @@
 #include "dataset/order/sample_ref.h"
 #include "formats/dtype.h"
 #include "formats/shard_format.h"
+#include "io/engine/buffer_pool.h"
 
 namespace stoker {
 
@@ -72,6 +73,8 @@ class Batch {
   /// Releases the memory of arrays and ragged values, for a caller that has copied them: these
   /// columns are empty from now on. Other columns, keys and the rest stay valid.
   void release_arrays() noexcept;
+  /// The same, but returns the memory: for a caller whose copy has only begun.
+  Lease take_arrays() noexcept;
 
   /// The batch's number in this run of the loader, from 0.
   std::uint64_t number() const noexcept;

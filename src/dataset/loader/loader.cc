@@ -16,6 +16,12 @@ constexpr std::size_t kThreadsByHandMax = 256;
 constexpr std::size_t kDepthMax = 64;
 constexpr std::size_t kDepthByHandMax = 4096;
 
+constexpr std::size_t kUnitBytes = std::size_t{2} << 20;  // what a pool rounds up to
+
+std::size_t whole_units(std::size_t size_bytes) {
+  return (size_bytes + kUnitBytes - 1) / kUnitBytes * kUnitBytes;
+}
+
 std::size_t core_count() {
   return std::clamp<std::size_t>(std::thread::hardware_concurrency(), 2, kThreadsMax);
 }
@@ -41,11 +47,23 @@ std::size_t block_memory(const internal::LoaderPlan& plan, std::size_t spare_byt
   if (plan.is_tokens() || plan.datasets->size() != 1) return 0;
   const auto shape = plan.options.order->lane_shape();
   if (!shape || shape->lane_positions == 0) return 0;
-  constexpr std::size_t kUnitBytes = std::size_t{2} << 20;  // what a pool rounds up to
   const std::size_t most = spare_bytes / 4 * 3 / kUnitBytes * kUnitBytes;
   const std::uint64_t one = RecordFetcher::memory_bytes_max(
       *plan.datasets->front(), shape->block_samples, plan.options.fetch);
   return one <= most ? most : 0;
+}
+
+/// The memory for the arrays of batches, if it is allocated apart, out of all that batches have:
+/// their share of it, at least three batches, at most what so many batches can use.
+std::size_t array_memory(const internal::LoaderPlan& plan, std::size_t batches_bytes,
+                         std::size_t depth_max) {
+  constexpr std::size_t kEnoughBytes = std::size_t{1} << 30;
+  const internal::LoaderPlan::BatchMemory largest = plan.batch_memory_max();
+  if (!plan.options.array_memory || largest.arrays_bytes == 0) return 0;
+  const std::size_t one = BufferPool::size_class_bytes(largest.arrays_bytes);
+  const std::size_t least = 3 * one;
+  const std::size_t share = batches_bytes / largest.pooled_bytes() * one;
+  return std::max(least, std::min({share, kEnoughBytes, (depth_max + 2) * one}));
 }
 
 }  // namespace
@@ -78,13 +96,24 @@ Result<std::unique_ptr<Loader>> Loader::start(LoaderOptions options) {
   const std::size_t for_blocks = block_memory(plan, given - needed);
   // The memory is not touched in advance: that would take most of a second and delay a resume. The
   // pool fills its smallest hole first, so a run touches what it needs in its first batches.
-  STOKER_ASSIGN(BufferPool pool,
-                BufferPool::make({.budget_bytes = given - for_blocks, .touch = false}));
+  const std::size_t for_arrays = array_memory(plan, given - for_blocks, tuning.depth_max);
+  const std::size_t for_others = std::max<std::size_t>(given - for_blocks - for_arrays, 1);
+  STOKER_ASSIGN(BufferPool pool, BufferPool::make({.budget_bytes = for_others, .touch = false}));
+  std::optional<BufferPool> arrays;
+  if (for_arrays > 0) {
+    STOKER_ASSIGN(std::unique_ptr<Arena> memory,
+                  plan.options.array_memory(whole_units(for_arrays)));
+    arrays = BufferPool::make(std::move(memory));
+  }
   std::optional<BufferPool> blocks;
   if (for_blocks > 0) {
     STOKER_ASSIGN(blocks, BufferPool::make({.budget_bytes = for_blocks, .touch = false}));
   }
-  auto run = std::make_unique<Run>(std::move(plan), std::move(pool), std::move(blocks), tuning);
+  auto run = std::make_unique<Run>(
+      std::move(plan),
+      Run::Memory{
+          .pool = std::move(pool), .arrays = std::move(arrays), .blocks = std::move(blocks)},
+      tuning);
   STOKER_TRY(run->start_threads());
   return std::unique_ptr<Loader>(new Loader(std::move(run)));
 }

@@ -20,6 +20,7 @@
 #include "dataset/order/order.h"
 #include "dataset/tokens/token_bins.h"
 #include "dataset/tokens/token_windows.h"
+#include "io/engine/arena.h"
 #include "stoker/status.h"
 
 namespace stoker {
@@ -68,6 +69,10 @@ struct LoaderOptions {
 
   /// All memory for batches: in progress, ready, and held by the caller.
   std::size_t memory_bytes = std::size_t{256} << 20;
+  /// Allocates the part of it for the batches' arrays; empty: ordinary memory. For memory that is
+  /// pinned for a device, which takes time: not more than `depth` batches can use, and 1 GiB unless
+  /// three batches need more.
+  ArenaMaker array_memory = {};
   std::size_t threads = 0;  ///< 0: tuned from stalls, up to min(cores, 16).
   std::size_t depth = 0;    ///< Batches in progress or ready; 0: tuned from stalls, up to 64.
   FetchOptions fetch = {};

@@ -17,11 +17,11 @@ using internal::BatchShelf;
 using internal::LoaderPlan;
 using Taken = BatchQueue::Taken;
 
-Loader::Run::Run(LoaderPlan plan, BufferPool pool, std::optional<BufferPool> blocks,
-                 const internal::LoaderTuner::Options& tuning)
+Loader::Run::Run(LoaderPlan plan, Memory memory, const internal::LoaderTuner::Options& tuning)
     : plan_(std::move(plan)),
       threads_max_(tuning.threads_max),
-      pool_(std::move(pool)),
+      pool_(std::move(memory.pool)),
+      arrays_(std::move(memory.arrays)),
       shelf_(std::make_shared<BatchShelf>(tuning.depth_max + 8)),
       hand_over_({.depth_max = tuning.depth_max,
                   .threads_max = tuning.threads_max,
@@ -29,7 +29,8 @@ Loader::Run::Run(LoaderPlan plan, BufferPool pool, std::optional<BufferPool> blo
                   .held_warning = plan_.options.held_warning,
                   .held_limit = plan_.options.held_limit}),
       tuner_(tuning) {
-  if (blocks) blocks_.emplace(*plan_.options.order, *std::move(blocks), plan_.options.end_epoch);
+  if (memory.blocks)
+    blocks_.emplace(*plan_.options.order, *std::move(memory.blocks), plan_.options.end_epoch);
   hand_over_.set_limits(tuner_.setting().threads, tuner_.setting().depth);
 }
 
@@ -110,20 +111,23 @@ Status Loader::Run::make_batch(std::uint64_t number, BatchMaker& maker, BatchDat
 
 Status Loader::Run::lease(std::uint64_t number, const LoaderPlan::BatchMemory& memory,
                           BatchData& out) {
-  if (memory.records_bytes > 0) STOKER_TRY(lease_one(number, memory.records_bytes, out.records));
-  if (memory.arrays_bytes > 0) STOKER_TRY(lease_one(number, memory.arrays_bytes, out.arrays));
+  if (memory.records_bytes > 0)
+    STOKER_TRY(lease_one(number, pool_, memory.records_bytes, out.records));
+  if (memory.arrays_bytes > 0)
+    STOKER_TRY(lease_one(number, arrays_ ? *arrays_ : pool_, memory.arrays_bytes, out.arrays));
   return {};
 }
 
-Status Loader::Run::lease_one(std::uint64_t number, std::size_t size_bytes, Lease& out) {
-  if (size_bytes <= pool_.budget_bytes()) {
-    if (Result<Lease> now = pool_.try_lease(size_bytes); now.ok()) {
+Status Loader::Run::lease_one(std::uint64_t number, BufferPool& pool, std::size_t size_bytes,
+                              Lease& out) {
+  if (size_bytes <= pool.budget_bytes()) {
+    if (Result<Lease> now = pool.try_lease(size_bytes); now.ok()) {
       out = *std::move(now);
       return {};
     }
   }
   hand_over_.waits_for_memory(number);
-  STOKER_ASSIGN(out, pool_.lease(size_bytes, stop_source_.get_token()));
+  STOKER_ASSIGN(out, pool.lease(size_bytes, stop_source_.get_token()));
   return {};
 }
 
@@ -176,8 +180,16 @@ void Loader::Run::count(const Taken& taken) {
   if (changed) hand_over_.set_limits(changed->threads, changed->depth);
 }
 
+std::size_t Loader::Run::budget_bytes() const noexcept {
+  return pool_.budget_bytes() + (arrays_ ? arrays_->budget_bytes() : 0);
+}
+
+std::size_t Loader::Run::leased_bytes() const {
+  return pool_.leased_bytes() + (arrays_ ? arrays_->leased_bytes() : 0);
+}
+
 Status Loader::Run::held_status() const {
-  const std::size_t budget = pool_.budget_bytes();
+  const std::size_t budget = budget_bytes();
   const std::size_t given = plan_.options.memory_bytes;
   const std::string_view why =
       blocks_ ? ", and blocks that are read whole use a part of it" : ", rounded up to 2 MiB";
@@ -189,7 +201,7 @@ Status Loader::Run::held_status() const {
                   "of the loader's {} bytes{}. Release each batch before you request the one after "
                   "the next (copy the data you want to keep), or raise memory_bytes; holding one "
                   "batch at a time needs at least {} bytes",
-                  pool_.leased_bytes(), budget, note, plan_.memory_needed()));
+                  leased_bytes(), budget, note, plan_.memory_needed()));
 }
 
 void Loader::Run::stop() noexcept {
@@ -211,8 +223,8 @@ LoaderStats Loader::Run::stats() const {
   }
   out.threads = hand_over_.threads();
   out.depth = hand_over_.depth();
-  out.memory_bytes = pool_.budget_bytes() + (blocks_ ? blocks_->memory_bytes() : 0);
-  out.leased_bytes = pool_.leased_bytes();
+  out.memory_bytes = budget_bytes() + (blocks_ ? blocks_->memory_bytes() : 0);
+  out.leased_bytes = leased_bytes();
   out.block_bytes = blocks_ ? blocks_->leased_bytes() : 0;
   out.blocks = blocks_ ? blocks_->loaded_count() : 0;
   return out;

@@ -36,9 +36,12 @@ namespace stoker {
 /// Thread safety: as Loader.
 class Loader::Run {
  public:
-  /// `blocks`: memory for whole blocks, if the order has blocks and there is memory to spare.
-  Run(internal::LoaderPlan plan, BufferPool pool, std::optional<BufferPool> blocks,
-      const internal::LoaderTuner::Options& tuning);
+  struct Memory {
+    BufferPool pool;                   ///< For batches.
+    std::optional<BufferPool> arrays;  ///< For their arrays, if these are apart.
+    std::optional<BufferPool> blocks;  ///< For whole blocks, if there are any and room for them.
+  };
+  Run(internal::LoaderPlan plan, Memory memory, const internal::LoaderTuner::Options& tuning);
   Run(const Run&) = delete;
   Run& operator=(const Run&) = delete;
   ~Run() { stop(); }  // the jthreads join
@@ -59,7 +62,9 @@ class Loader::Run {
   Status make_batch(std::uint64_t number, internal::BatchMaker& maker, internal::BatchData& out);
   Status lease(std::uint64_t number, const internal::LoaderPlan::BatchMemory& memory,
                internal::BatchData& out);
-  Status lease_one(std::uint64_t number, std::size_t size_bytes, Lease& out);
+  Status lease_one(std::uint64_t number, BufferPool& pool, std::size_t size_bytes, Lease& out);
+  std::size_t budget_bytes() const noexcept;
+  std::size_t leased_bytes() const;
   void count(const internal::BatchQueue::Taken& taken);
   Status held_status() const;
 
@@ -67,6 +72,7 @@ class Loader::Run {
   const internal::LoaderPlan plan_;
   const std::size_t threads_max_;
   BufferPool pool_;
+  std::optional<BufferPool> arrays_;
   std::optional<internal::BlockStore> blocks_;
   const std::shared_ptr<internal::BatchShelf> shelf_;
   internal::BatchQueue hand_over_;

@@ -59,13 +59,16 @@ std::string_view arena_pages_name(ArenaPages pages) noexcept {
 /// The pool's state, shared by the pool and its leases.
 class Lease::Arena {
  public:
-  explicit Arena(MappedArena memory)
-      : memory_(std::move(memory)), free_(memory_.bytes().size(), BufferPool::kAlignBytes) {
-    STOKER_POISON(memory_.bytes());
+  Arena(std::unique_ptr<stoker::Arena> memory, ArenaPages pages)
+      : memory_(std::move(memory)),
+        pages_(pages),
+        free_(memory_->bytes().size(), BufferPool::kAlignBytes) {
+    STOKER_POISON(memory_->bytes());
   }
-  ~Arena() { STOKER_UNPOISON(memory_.bytes()); }
+  ~Arena() { STOKER_UNPOISON(memory_->bytes()); }
 
-  const MappedArena& memory() const noexcept { return memory_; }
+  std::span<std::byte> bytes() const noexcept { return memory_->bytes(); }
+  ArenaPages pages() const noexcept { return pages_; }
 
   Result<std::span<std::byte>> take(std::size_t size, bool may_wait, const std::stop_token& stop,
                                     Deadline deadline) {
@@ -93,15 +96,15 @@ class Lease::Arena {
     } else {
       leased_ += size;
     }
-    return memory_.bytes().subspan(self.offset, size);
+    return bytes().subspan(self.offset, size);
   }
 
-  void give_back(std::span<std::byte> bytes) {
-    mark_returned(bytes);
-    STOKER_POISON(bytes);
+  void give_back(std::span<std::byte> returned) {
+    mark_returned(returned);
+    STOKER_POISON(returned);
     MutexLock lock(mutex_);
-    leased_ -= bytes.size();
-    free_.give_back(static_cast<std::size_t>(bytes.data() - memory_.bytes().data()), bytes.size());
+    leased_ -= returned.size();
+    free_.give_back(static_cast<std::size_t>(returned.data() - bytes().data()), returned.size());
     serve_waiters();
   }
 
@@ -144,7 +147,8 @@ class Lease::Arena {
     }
   }
 
-  const MappedArena memory_;
+  const std::unique_ptr<stoker::Arena> memory_;
+  const ArenaPages pages_;
   Mutex mutex_;
   FreeExtents free_ STOKER_GUARDED_BY(mutex_);
   std::size_t leased_ STOKER_GUARDED_BY(mutex_) = 0;
@@ -161,7 +165,13 @@ Result<BufferPool> BufferPool::make(const Options& options) {
   const std::size_t units = (options.budget_bytes - 1) / kBudgetUnitBytes + 1;
   STOKER_ASSIGN(MappedArena memory,
                 MappedArena::map(units * kBudgetUnitBytes, options.huge_pages, options.touch));
-  return BufferPool(std::make_shared<Lease::Arena>(std::move(memory)));
+  const ArenaPages pages = memory.pages();
+  return BufferPool(
+      std::make_shared<Lease::Arena>(std::make_unique<MappedArena>(std::move(memory)), pages));
+}
+
+BufferPool BufferPool::make(std::unique_ptr<Arena> memory) {
+  return BufferPool(std::make_shared<Lease::Arena>(std::move(memory), ArenaPages::small));
 }
 
 std::size_t BufferPool::size_class_bytes(std::size_t size_bytes) noexcept {
@@ -194,10 +204,10 @@ Result<Lease> BufferPool::try_lease(std::size_t size_bytes) {
 }
 
 std::span<std::byte> BufferPool::memory() const noexcept {
-  return arena_->memory().bytes();
+  return arena_->bytes();
 }
 ArenaPages BufferPool::pages() const noexcept {
-  return arena_->memory().pages();
+  return arena_->pages();
 }
 std::size_t BufferPool::leased_bytes() const {
   return arena_->leased_bytes();

@@ -18,6 +18,8 @@ enum class ArenaPages : std::uint8_t { small, transparent_huge, hugetlb };
 
 std::string_view arena_pages_name(ArenaPages pages) noexcept;
 
+class Arena;
+
 /// A buffer borrowed from a BufferPool; the destructor returns it. It keeps the pool's memory
 /// alive, so it may outlive the BufferPool object.
 ///
@@ -68,6 +70,9 @@ class BufferPool {
   };
 
   static Result<BufferPool> make(const Options& options);
+  /// A pool of the given memory, which is freed after the last lease. Its pages() are not known:
+  /// `small`.
+  static BufferPool make(std::unique_ptr<Arena> memory);
 
   /// Waits for a free buffer. Requests are served in order: a small one does not overtake a large
   /// one. `invalid_argument` if the size exceeds the budget, `cancelled` if `stop` is requested,

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "dataset/loader_support.h"
+#include "io/engine/arena.h"
 #include "io/engine/buffer_pool.h"
 
 namespace stoker::testing {
@@ -72,6 +73,37 @@ TEST(LoaderMemoryTest, the_least_is_enough_for_every_order_and_fields) {
       options.memory_bytes = *Loader::memory_needed(options);
       EXPECT_EQ(all_batches(options), roomy);
     }
+  }
+}
+
+TEST(LoaderMemoryTest, arrays_and_nothing_else_are_in_the_memory_that_is_given_for_them) {
+  const LoaderData data(60);
+  LoaderOptions options = data.options(10);
+  options.fields = {{.name = "cls", .kind = FieldKind::int64},
+                    {.name = "raw", .field = "cls", .kind = FieldKind::bytes}};
+  const auto inside = [](std::span<const std::byte> bytes, std::span<const std::byte> memory) {
+    return bytes.data() >= memory.data() && bytes.data() < memory.data() + memory.size();
+  };
+  for (const std::size_t spare : {std::size_t{0}, std::size_t{64} << 20}) {
+    std::span<const std::byte> given;
+    options.memory_bytes = *Loader::memory_needed(options) + spare;
+    options.array_memory = [&](std::size_t size_bytes) -> Result<std::unique_ptr<Arena>> {
+      STOKER_ASSIGN(MappedArena arena, MappedArena::map(size_bytes, false, true));
+      given = arena.bytes();
+      return std::unique_ptr<Arena>(std::make_unique<MappedArena>(std::move(arena)));
+    };
+    const auto loader = start_loader(options);
+    EXPECT_GE(given.size(), 3U * 4096);
+    for (int number = 0; number < 6; ++number) {
+      NextBatch next = loader->next();
+      ASSERT_EQ(next.kind, Kind::batch);
+      EXPECT_TRUE(inside(next.batch.find("cls")->data, given));
+      for (const auto& view : next.batch.find("raw")->views) EXPECT_FALSE(inside(view, given));
+      const Lease taken = next.batch.take_arrays();
+      EXPECT_TRUE(inside(taken.bytes(), given));
+      EXPECT_TRUE(next.batch.find("cls")->data.empty());
+    }
+    EXPECT_EQ(loader->next().kind, Kind::end);
   }
 }
 
