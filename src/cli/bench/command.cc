@@ -14,7 +14,8 @@ constexpr const char* kFooter = R"(Examples:
   stoker bench disk --quick        some seconds, 256 MiB in this directory
   stoker bench disk /data          about a minute, 4 GiB
   stoker bench cliff /data         how much the drive absorbs at full speed
-  stoker bench checkpoint /data    how long a save blocks, how fast a restore is)";
+  stoker bench checkpoint /data    how long a save blocks, how fast a restore is
+  stoker bench gpu /data           how fast bytes reach a GPU)";
 
 /// Returns what to do about an error; empty if the message says it already.
 std::string_view advice_for(const Status& status) {
@@ -54,6 +55,7 @@ void add_bench_command(Command& stoker, Context& context) {
   add_bench_disk_command(*bench, context);
   add_bench_cliff_command(*bench, context);
   add_bench_checkpoint_command(*bench, context);
+  add_bench_gpu_command(*bench, context);
 }
 
 }  // namespace stoker::cli

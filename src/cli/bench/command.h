@@ -17,6 +17,7 @@ namespace stoker::cli {
 void add_bench_checkpoint_command(Command& bench, Context& context);
 void add_bench_disk_command(Command& bench, Context& context);
 void add_bench_cliff_command(Command& bench, Context& context);
+void add_bench_gpu_command(Command& bench, Context& context);
 
 /// Adds DIR, which is optional. The old spelling, --path DIR, still works but is not shown.
 void add_bench_directory(Command& command, std::string& directory, const char* help);

@@ -30,7 +30,7 @@ TEST(CacheStateTest, cold_and_warm_are_proven_on_a_disk) {
   const int fd = file->file().buffered_fd();
   const Result<FilesystemKind> kind = filesystem_of(fd);
   if (!kind.ok() || !kind->local_block) GTEST_SKIP() << "the temporary directory is not on a disk";
-  Result<BufferPool> pool = BufferPool::make({});
+  Result<BufferPool> pool = BufferPool::make(BufferPool::Options{});
   ASSERT_TRUE(pool.ok());
 
   Result<CacheCheck> check = make_cold(fd);

@@ -21,7 +21,7 @@ class SmallFilesTest : public ::testing::Test {
 
   const TempDir dir_;
   std::unique_ptr<Engine> engine_;
-  BufferPool pool_ = *BufferPool::make({});
+  BufferPool pool_ = *BufferPool::make(BufferPool::Options{});
   FileOps& ops_ = posix_file_ops();
 };
 

@@ -184,7 +184,7 @@ TEST(MappedWorkloadTest, copies_each_block_once_and_checks_its_range) {
   ASSERT_EQ(::pwrite(scratch->file().buffered_fd(), data.data(), data.size(), 0), std::ssize(data));
   const Result<MappedFile> file = MappedFile::open(scratch->reopen_path());
   ASSERT_TRUE(file.ok()) << file.status().message();
-  BufferPool pool = *BufferPool::make({});
+  BufferPool pool = *BufferPool::make(BufferPool::Options{});
 
   const Workload work{.pattern = Pattern::random, .range_bytes = kFileBytes, .block_bytes = kBlock};
   const auto found = run_mapped_workload(*file, pool, work, {});
