@@ -14,12 +14,15 @@ export ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1:malloc_context_si
 max_len_of() {
   case $1 in
     tar_fuzz) echo 65536 ;;  # blocks of 512 bytes
-    index_fuzz | checkpoint_reader_fuzz) echo 16384 ;;
-    cursor_fuzz) echo 8192 ;;
-    checkpoint_manifest_fuzz | litdata_fuzz | mds_fuzz) echo 2048 ;;
-    catalog_fuzz | lock_record_fuzz | step_notes_fuzz | tfrecord_fuzz | units_fuzz) echo 1024 ;;
-    machine_text_fuzz | meeting_fuzz | rank_messages_fuzz) echo 512 ;;
+    index_fuzz) echo 16384 ;;
+    checkpoint_reader_fuzz | cursor_fuzz) echo 8192 ;;
+    litdata_fuzz | mds_fuzz) echo 2048 ;;
+    catalog_fuzz | checkpoint_manifest_fuzz | lock_record_fuzz | manifest_fuzz | strict_json_fuzz) echo 1024 ;;
+    tfrecord_fuzz | units_fuzz) echo 1024 ;;
+    catalog_line_fuzz) echo 768 ;;
+    machine_text_fuzz | meeting_fuzz | rank_messages_fuzz | step_notes_fuzz) echo 512 ;;
     checkpoint_names_fuzz) echo 256 ;;  # longest file name
+    meeting_words_fuzz) echo 256 ;;
     *) echo 4096 ;;
   esac
 }
