@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# run_fuzz.sh TARGET_DIR CORPUS_DIR SECONDS [RUNS]: runs every fuzz target for SECONDS, or with RUNS for that many
-# executions. New inputs are kept in CORPUS_DIR; a crashing input is written there as <target>-crash-*: pass it to the
-# target to reproduce the crash.
+# run_fuzz.sh TARGET_DIR CORPUS_DIR SECONDS [RUNS [TARGET...]]: runs every fuzz target, or those named, for SECONDS, or
+# with RUNS for that many executions. New inputs are kept in CORPUS_DIR; a crashing input is written there as
+# <target>-crash-*: pass it to the target to reproduce the crash.
 set -euo pipefail
 
 targets=$1 corpus=$2 seconds=$3 runs=${4:-}
+chosen=("${@:5}")
 repository=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 # One frame of each allocation's stack: more would cost a fifth of the time. To see the whole stack, run the target with
 # the crashing input.
@@ -33,6 +34,7 @@ found=0
 for target in "$targets"/*_fuzz; do
   [[ -x "$target" && -f "$target" ]] || continue
   name=$(basename "$target")
+  [[ ${#chosen[@]} -eq 0 || " ${chosen[*]} " == *" $name "* ]] || continue
   mkdir -p "$corpus/$name"
   # Committed examples, if any, are read but never added to.
   seeds=("$corpus/$name")
@@ -47,7 +49,7 @@ for target in "$targets"/*_fuzz; do
   }
 done
 if [[ $found -eq 0 ]]; then
-  echo "fuzz: no target called *_fuzz in $targets" >&2
+  echo "fuzz: no such target in $targets" >&2
   exit 1
 fi
 echo "fuzz: $found targets, nothing found"
