@@ -14,7 +14,7 @@
 #include "base/checksum.h"
 #include "checkpoint/catalog/catalog.h"
 #include "checkpoint/directory/checkpoint_directory.h"
-#include "fuzz/manifest_mutator.h"
+#include "fuzz/json_text_mutator.h"
 #include "fuzz/memory_file_ops.h"
 
 extern "C" std::size_t LLVMFuzzerMutate(std::uint8_t* data, std::size_t size, std::size_t max_size);
@@ -97,18 +97,18 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   return 0;
 }
 
-/// Changes the first line as JSON for 2 of 16 seeds, otherwise the input as bytes.
+/// Changes the first line as JSON for 12 of 16 seeds, otherwise the input as bytes.
 extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size,
                                                std::size_t max_size, unsigned seed) {
   std::uint8_t* const end = data + size;
   std::uint8_t* const line_end = std::find(data, end, '\n');
   // After the checksum, which the target corrects.
   std::uint8_t* const begin = std::find(data, line_end, '{');
+  if (begin == line_end || seed % 16 < 4) return LLVMFuzzerMutate(data, size, max_size);
   const std::vector<std::uint8_t> rest(line_end, end);
-  if (begin == line_end || seed % 16 < 14) return LLVMFuzzerMutate(data, size, max_size);
   const std::size_t taken = static_cast<std::size_t>(begin - data) + rest.size();
   const std::size_t line = stoker::mutate_json_input(
-      begin, static_cast<std::size_t>(line_end - begin), max_size - taken, seed, 0);
+      begin, static_cast<std::size_t>(line_end - begin), max_size - taken, seed / 16, 0);
   std::copy(rest.begin(), rest.end(), begin + line);
   return taken + line;
 }

@@ -1,7 +1,7 @@
 // Any text as the manifest of a checkpoint, or as a part of one if it names that format. The text
 // gets a correct checksum first. In an accepted manifest every tensor must be inside its file, the
 // tensors of a file must not be larger than it in total, and the manifest must survive a round
-// trip.
+// trip, which is tested for one of four, because it takes as long as all the rest.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -11,9 +11,12 @@
 
 #include "checkpoint/manifest/manifest.h"
 #include "fuzz/manifest_mutator.h"
+#include "fuzz/sampling.h"
 
 namespace stoker {
 namespace {
+
+constexpr std::size_t kRoundTrips = 4;
 
 void require(bool condition) {
   if (!condition) std::abort();
@@ -46,6 +49,7 @@ void read_manifest(std::string_view text) {
   const Result<CheckpointManifest> manifest = parse_checkpoint_manifest(text, "manifest.json");
   if (manifest.ok()) {
     check_entries(manifest->files, manifest->tensors);
+    if (!is_one_of(kRoundTrips, text)) return;
     const std::string written = format_checkpoint_manifest(*manifest);
     const auto again = parse_checkpoint_manifest(written, "manifest.json");
     require(again.ok() && format_checkpoint_manifest(*again) == written);
@@ -58,6 +62,7 @@ void read_part(std::string_view text) {
   const Result<CheckpointPart> part = parse_checkpoint_part(text, "part.json");
   if (part.ok()) {
     check_entries(part->files, part->tensors);
+    if (!is_one_of(kRoundTrips, text)) return;
     const auto again = parse_checkpoint_part(format_checkpoint_part(*part), "part.json");
     require(again.ok() && *again == *part);
   } else {
@@ -79,5 +84,5 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 
 extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size,
                                                std::size_t max_size, unsigned seed) {
-  return stoker::mutate_json_input(data, size, max_size, seed, 14);
+  return stoker::mutate_manifest_input(data, size, max_size, seed, 1);
 }

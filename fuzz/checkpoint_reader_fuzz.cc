@@ -186,5 +186,5 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 
 extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size,
                                                std::size_t max_size, unsigned seed) {
-  return stoker::mutate_json_input(data, size, max_size, seed, 1);
+  return stoker::mutate_manifest_input(data, size, max_size, seed, 8);
 }

@@ -7,6 +7,7 @@
 
 #include "base/checksum.h"
 #include "dataset/order/cursor.h"
+#include "fuzz/json_text_mutator.h"
 
 namespace stoker {
 namespace {
@@ -60,4 +61,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     summed.push_back(static_cast<std::byte>(sum >> shift));
   stoker::check(stoker::decode_cursor(summed));
   return 0;
+}
+
+extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size,
+                                               std::size_t max_size, unsigned seed) {
+  const bool is_json = size > 0 && data[0] == '{';
+  return stoker::mutate_json_input(data, size, max_size, seed, is_json ? 6 : 16);
 }

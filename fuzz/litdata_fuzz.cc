@@ -9,6 +9,7 @@
 
 #include "formats/litdata/litdata_chunk.h"
 #include "formats/litdata/litdata_inflate.h"
+#include "fuzz/json_text_mutator.h"
 
 namespace stoker {
 namespace {
@@ -123,4 +124,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto& known = stoker::known_indexes();
   stoker::read_chunk(known[data[size - 1] % known.size()], input.first(size - 1));
   return 0;
+}
+
+extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size,
+                                               std::size_t max_size, unsigned seed) {
+  const bool is_json = size > 0 && data[0] == '{';
+  return stoker::mutate_json_input(data, size, max_size, seed, is_json ? 6 : 16);
 }

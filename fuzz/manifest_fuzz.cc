@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "dataset/shards/dataset_manifest.h"
+#include "fuzz/json_text_mutator.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto manifest =
@@ -15,4 +16,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto again = stoker::parse_manifest(stoker::format_manifest(*manifest));
   if (!again.ok() || !(*again == *manifest)) __builtin_trap();
   return 0;
+}
+
+extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size,
+                                               std::size_t max_size, unsigned seed) {
+  return stoker::mutate_json_input(data, size, max_size, seed, 6);
 }

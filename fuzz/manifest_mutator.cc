@@ -1,14 +1,12 @@
 #include "fuzz/manifest_mutator.h"
 
 #include <array>
-#include <cstring>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <vector>
 
 #include "checkpoint/manifest/sealed_json.h"
-
-extern "C" std::size_t LLVMFuzzerMutate(std::uint8_t* data, std::size_t size, std::size_t max_size);
+#include "fuzz/json_text_mutator.h"
 
 namespace stoker {
 namespace {
@@ -192,15 +190,12 @@ std::string mutate_manifest(std::string_view text, std::uint32_t seed) {
   return root.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
-std::size_t mutate_json_input(std::uint8_t* data, std::size_t size, std::size_t max_size,
-                              unsigned seed, unsigned of_bytes) {
+std::size_t mutate_manifest_input(std::uint8_t* data, std::size_t size, std::size_t max_size,
+                                  unsigned seed, unsigned of_tree) {
   constexpr unsigned kSeeds = 16;
-  if (seed % kSeeds < of_bytes) return LLVMFuzzerMutate(data, size, max_size);
-  const std::string text =
-      mutate_manifest(std::string_view(reinterpret_cast<const char*>(data), size), seed / kSeeds);
-  if (text.empty() || text.size() > max_size) return LLVMFuzzerMutate(data, size, max_size);
-  std::memcpy(data, text.data(), text.size());
-  return text.size();
+  if (seed % kSeeds >= of_tree) return mutate_json_input(data, size, max_size, seed / kSeeds, 4);
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  return replace_input(data, size, max_size, mutate_manifest(text, seed / kSeeds));
 }
 
 std::string seal_again(std::string_view text) {

@@ -13,10 +13,10 @@ namespace stoker {
 /// same change.
 std::string mutate_manifest(std::string_view text, std::uint32_t seed);
 
-/// For LLVMFuzzerCustomMutator(): calls mutate_manifest() on the input or, for `of_bytes` of 16
-/// seeds and if the input is not JSON, libFuzzer's own byte mutation. Returns the new size.
-std::size_t mutate_json_input(std::uint8_t* data, std::size_t size, std::size_t max_size,
-                              unsigned seed, unsigned of_bytes);
+/// For LLVMFuzzerCustomMutator(): calls mutate_manifest() for `of_tree` of 16 seeds. The others
+/// change the input as mutate_json_input() does, a quarter of them as bytes. Returns the new size.
+std::size_t mutate_manifest_input(std::uint8_t* data, std::size_t size, std::size_t max_size,
+                                  unsigned seed, unsigned of_tree);
 
 /// Returns the text with a correct checksum at its end, whether it had one or not.
 std::string seal_again(std::string_view text);

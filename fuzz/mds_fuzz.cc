@@ -13,6 +13,7 @@
 #include "formats/mds/mds_compression.h"
 #include "formats/mds/mds_shard.h"
 #include "formats/mds/mds_writer.h"
+#include "fuzz/json_text_mutator.h"
 
 namespace stoker {
 namespace {
@@ -162,4 +163,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     default: stoker::read_shard(input, static_cast<std::uint32_t>(size * 2654435761U));
   }
   return 0;
+}
+
+extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size,
+                                               std::size_t max_size, unsigned seed) {
+  const bool is_json = size > 0 && data[0] == '{';
+  return stoker::mutate_json_input(data, size, max_size, seed, is_json ? 6 : 16);
 }

@@ -2,9 +2,9 @@
 // under any names. A rank that meets there must get an error or a session; a message that is not
 // meant for it must never admit it.
 //
-// The first byte selects the rank that meets, or one parser for the rest of the input, because a
-// meeting is slow. The input of a meeting is messages separated by NUL, each a name, a line break
-// and a text. A file whose name starts with '!' is locked by a live process. In a message, '@' and
+// The first byte selects the rank that meets. The rest is messages separated by NUL, each a name, a
+// line break and a text; meeting_words_fuzz tests their parsers, without a meeting, which is slow.
+// A file whose name starts with '!' is locked by a live process. In a message, '@' and
 // '$' stand for the nonce and the session of the rank that meets; such a message is written during
 // the meeting, when both are visible in the directory.
 #include <fcntl.h>
@@ -20,6 +20,7 @@
 
 #include "checkpoint/ranks/meeting.h"
 #include "checkpoint/ranks/meeting_words.h"
+#include "fuzz/json_text_mutator.h"
 #include "fuzz/memory_file_ops.h"
 
 namespace stoker {
@@ -73,29 +74,6 @@ std::string filled_in(std::string_view text, const std::string& nonce, const std
       filled += c;
   }
   return filled;
-}
-
-/// An accepted message must survive a round trip.
-template <typename Word>
-void read_word(std::string_view text) {
-  const std::optional<Word> word = Word::parse(text);
-  if (!word) return;
-  const std::string written = word->format();
-  const std::optional<Word> again = Word::parse(written);
-  require(again.has_value() && again->format() == written);
-}
-
-void read_claim(std::string_view input) {
-  const std::string_view name = input.substr(0, input.find('\n'));
-  const std::string_view text = input.substr(std::min(name.size() + 1, input.size()));
-  const auto word = parse_word_name(name, kClaimPrefix);
-  if (word)
-    require(parse_word_name(word_name(kClaimPrefix, word->first, word->second), kClaimPrefix) ==
-            word);
-  const auto claim = RankClaim::parse(text, word ? word->first : 0, word ? word->second : "");
-  if (!claim) return;
-  require(std::ranges::none_of(claim->who(), [](char c) { return c >= 0 && c < ' '; }));
-  require(!claim->is_of_another_job(*claim));
 }
 
 class Target {
@@ -185,12 +163,13 @@ class Target {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static stoker::Target target;
   if (size == 0) return 0;
-  const std::string_view rest(reinterpret_cast<const char*>(data) + 1, size - 1);
-  switch (data[0] / 8 % 4) {
-    case 0: stoker::read_claim(rest); break;
-    case 1: stoker::read_word<stoker::RankWelcome>(rest); break;
-    case 2: target.run(data[0], rest); break;
-    default: stoker::read_word<stoker::RankRefusal>(rest);
-  }
+  target.run(data[0], std::string_view(reinterpret_cast<const char*>(data) + 1, size - 1));
   return 0;
+}
+
+/// Changes the messages as JSON for 10 of 16 seeds, otherwise the input as bytes.
+extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size,
+                                               std::size_t max_size, unsigned seed) {
+  if (size == 0) return stoker::mutate_json_input(data, size, max_size, seed, 16);
+  return 1 + stoker::mutate_json_input(data + 1, size - 1, max_size - 1, seed, 6);
 }

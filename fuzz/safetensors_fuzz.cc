@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "formats/arrays/safetensors.h"
+#include "fuzz/json_text_mutator.h"
 
 namespace stoker {
 namespace {
@@ -50,4 +51,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   for (std::size_t i = 0; i < 8; ++i) file[i] = static_cast<std::byte>(length >> (8 * i));
   stoker::read_file(file);
   return 0;
+}
+
+extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size,
+                                               std::size_t max_size, unsigned seed) {
+  constexpr std::size_t kLength = 8;  // of the header, which the target corrects
+  if (size <= kLength) return stoker::mutate_json_input(data, size, max_size, seed, 16);
+  return kLength +
+         stoker::mutate_json_input(data + kLength, size - kLength, max_size - kLength, seed, 8);
 }

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "checkpoint/catalog/notes.h"
+#include "fuzz/json_text_mutator.h"
 #include "fuzz/manifest_mutator.h"
 
 namespace stoker {
@@ -44,5 +45,5 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 
 extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size,
                                                std::size_t max_size, unsigned seed) {
-  return stoker::mutate_json_input(data, size, max_size, seed, 14);
+  return stoker::mutate_json_input(data, size, max_size, seed, 4);
 }

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# run_fuzz.sh TARGET_DIR CORPUS_DIR SECONDS [RUNS]: runs every fuzz target for SECONDS, or with RUNS for that many
-# executions. New inputs are kept in CORPUS_DIR; a crashing input is written there as <target>-crash-*: pass it to the
-# target to reproduce the crash.
+# run_fuzz.sh TARGET_DIR CORPUS_DIR SECONDS [RUNS [TARGET...]]: runs every fuzz target, or those named, for SECONDS, or
+# with RUNS for that many executions. New inputs are kept in CORPUS_DIR; a crashing input is written there as
+# <target>-crash-*: pass it to the target to reproduce the crash.
 set -euo pipefail
 
 targets=$1 corpus=$2 seconds=$3 runs=${4:-}
+chosen=("${@:5}")
 repository=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 # One frame of each allocation's stack: more would cost a fifth of the time. To see the whole stack, run the target with
 # the crashing input.
@@ -14,12 +15,15 @@ export ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1:malloc_context_si
 max_len_of() {
   case $1 in
     tar_fuzz) echo 65536 ;;  # blocks of 512 bytes
-    index_fuzz | checkpoint_reader_fuzz) echo 16384 ;;
-    cursor_fuzz) echo 8192 ;;
-    checkpoint_manifest_fuzz | litdata_fuzz | mds_fuzz) echo 2048 ;;
-    catalog_fuzz | lock_record_fuzz | step_notes_fuzz | tfrecord_fuzz | units_fuzz) echo 1024 ;;
-    machine_text_fuzz | meeting_fuzz | rank_messages_fuzz) echo 512 ;;
+    index_fuzz) echo 16384 ;;
+    checkpoint_reader_fuzz | cursor_fuzz) echo 8192 ;;
+    litdata_fuzz | mds_fuzz) echo 2048 ;;
+    catalog_fuzz | checkpoint_manifest_fuzz | lock_record_fuzz | manifest_fuzz | strict_json_fuzz) echo 1024 ;;
+    tfrecord_fuzz | units_fuzz) echo 1024 ;;
+    catalog_line_fuzz) echo 768 ;;
+    machine_text_fuzz | meeting_fuzz | rank_messages_fuzz | step_notes_fuzz) echo 512 ;;
     checkpoint_names_fuzz) echo 256 ;;  # longest file name
+    meeting_words_fuzz) echo 256 ;;
     *) echo 4096 ;;
   esac
 }
@@ -30,6 +34,7 @@ found=0
 for target in "$targets"/*_fuzz; do
   [[ -x "$target" && -f "$target" ]] || continue
   name=$(basename "$target")
+  [[ ${#chosen[@]} -eq 0 || " ${chosen[*]} " == *" $name "* ]] || continue
   mkdir -p "$corpus/$name"
   # Committed examples, if any, are read but never added to.
   seeds=("$corpus/$name")
@@ -44,7 +49,7 @@ for target in "$targets"/*_fuzz; do
   }
 done
 if [[ $found -eq 0 ]]; then
-  echo "fuzz: no target called *_fuzz in $targets" >&2
+  echo "fuzz: no such target in $targets" >&2
   exit 1
 fi
 echo "fuzz: $found targets, nothing found"

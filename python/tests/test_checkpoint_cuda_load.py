@@ -44,7 +44,7 @@ def _no_copies_by_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     """Host memory for a tensor on the GPU would mean that torch copies it."""
     torch.zeros(1, device="cuda")
     assert has_cuda()
-    staged = targets_module.new_staging
+    staged = targets_module.new_staging  # type: ignore[attr-defined]
 
     def new_staging(array: Any) -> Any:
         assert not (isinstance(array, torch.Tensor) and array.is_cuda)
@@ -95,9 +95,10 @@ def test_strides_overlaps_and_parts_of_memory(tmp_path: Path) -> None:
 
 def test_tied_parameters_of_a_model_and_from_meta(tmp_path: Path) -> None:
     def make(device: str) -> Any:
-        model = torch.nn.Sequential(torch.nn.Linear(300, 300), torch.nn.Linear(300, 300))
+        with torch.device(device):
+            model = torch.nn.Sequential(torch.nn.Linear(300, 300), torch.nn.Linear(300, 300))
         model[1].weight = model[0].weight
-        return model.to(device)
+        return model
 
     first = make("cuda")
     with stoker.Checkpointer(tmp_path) as saver:

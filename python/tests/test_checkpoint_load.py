@@ -15,6 +15,7 @@ import pytest
 
 import stoker
 from stoker._checkpoint import load as _checkpoint_load
+from stoker._checkpoint.lazy_tensor import _box_of
 
 _STOKER = Path(__file__).parents[2] / "build" / "release" / "stoker"
 _CUBE = np.arange(4 * 5 * 6, dtype=np.int32).reshape(4, 5, 6)
@@ -162,7 +163,7 @@ def test_a_flat_tensor_is_read_as_fast_as_a_matrix(tmp_path: Path) -> None:
 
 def test_the_box_of_a_slice_costs_no_walk() -> None:
     size = 1 << 60
-    box, inner = _checkpoint_load._box_of(slice(5, -5, 3), (size,))
+    box, inner = _box_of(slice(5, -5, 3), (size,))
     assert box == ((5,), ((size - 5 - 1 - 5) // 3 * 3 + 1,))
     assert inner == (slice(None, None, 3),)
 

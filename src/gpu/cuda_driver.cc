@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 
+#include <cerrno>
 #include <memory>
 #include <string>
 
@@ -111,7 +112,10 @@ Status CudaDriver::check(CudaResult result, const char* call) const {
   if (!get_error_name || get_error_name(result, &name) != kCudaSuccess || name == nullptr)
     name = "an unknown error";
   const Code code = result == kCudaOutOfMemory ? Code::unavailable : Code::io_error;
-  return Status(code, std::string(call) + ": " + name + " (" + std::to_string(result) + ")");
+  // Not EIO, which would be an error of the medium: a checkpoint that was being read is not
+  // damaged.
+  return Status(code, std::string(call) + ": " + name + " (" + std::to_string(result) + ")",
+                code == Code::io_error ? EREMOTEIO : 0);
 }
 
 }  // namespace stoker

@@ -147,12 +147,14 @@ Status CheckpointRead::copy_to_devices(std::size_t index, std::span<const std::b
   for (std::uint32_t i = job.copies_begin; i < job.copies_end; ++i) {
     const BoxCopy& copy = copies_[order_[i]];
     if (copy.device == kNoDevice) continue;
-    std::vector<CudaUpload>& to_device = uploads[copy.device];
+    std::vector<CudaUpload> of_tensor;  // copies of two tensors are never joined
     for_each_run(copy, begin, begin + bytes.size(), [&](const RunPiece& piece) {
-      add_upload(to_device, {.to = reinterpret_cast<CudaPointer>(piece.into),
+      add_upload(of_tensor, {.to = reinterpret_cast<CudaPointer>(piece.into),
                              .from = bytes.data() + (piece.offset_bytes - begin),
                              .size_bytes = piece.size_bytes});
     });
+    std::vector<CudaUpload>& to_device = uploads[copy.device];
+    to_device.insert(to_device.end(), of_tensor.begin(), of_tensor.end());
   }
   for (auto& [device, copies] : uploads) std::ranges::sort(copies, {}, &CudaUpload::from);
   return devices_->enqueue(index, bytes, uploads);

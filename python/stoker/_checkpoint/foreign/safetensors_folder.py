@@ -30,6 +30,8 @@ def safetensors_files(path: str) -> dict[str, set[str]] | None:
         return _indexed(path)
     if not Path(path).is_dir():
         return None
+    if Path(path).resolve().name.startswith("step-"):  # a checkpoint, even without its manifest
+        return None
     names = sorted(entry.name for entry in Path(path).iterdir())
     others = ("manifest.json", ".metadata", "latest")
     if any(name in others or name.startswith("step-") for name in names):
@@ -66,7 +68,7 @@ def _indexed(path: str) -> dict[str, set[str]]:
         if not file or file in (".", "..") or "/" in file or "\0" in file:
             raise damaged(f"{file!r} is not the name of a file in this folder")
         files.setdefault(os.fspath(folder / file), set()).add(name)
-    for file in files:
-        if not Path(file).is_file():
-            raise damaged(f"it names a missing file: {file}")
+    for place in files:
+        if not Path(place).is_file():
+            raise damaged(f"it names a missing file: {place}")
     return files
