@@ -190,7 +190,8 @@ class Checkpointer(Listing):
             reference: Numbers to compare a resumed run with: ``{"loss": 2.31}``.
             extra: Any JSON value, for people: ``{"git": "abc"}``.
             only: "trainable": torch modules are saved without the parameters that have no gradient,
-                as for LoRA. A fingerprint of those is saved, and compared by ``restore``.
+                as for LoRA. A fingerprint of those is saved, and compared by ``restore``. A module
+                without any other parameters, such as an average of the weights, is saved whole.
             streams: Other CUDA streams that write to the state, or will: as the current streams.
             trees: The state, by any names: dicts, lists, tuples, numbers, str, bytes, None, arrays,
                 torch tensors, modules and optimizers. ``rng=True`` saves the states of the
@@ -216,7 +217,10 @@ class Checkpointer(Listing):
                 follow(given)
                 names = ParameterNames(trees)
                 encoder = TreeEncoder(
-                    parameters=names, is_trainable_only=check_only(only), has_cuda=has_cuda()
+                    parameters=names,
+                    is_trainable_only=check_only(only),
+                    is_one_of=self._ranks.world_size > 1,
+                    has_cuda=has_cuda(),
                 )
                 keyed = {name: names.keyed(tree, name) for name, tree in trees.items()}
                 state = encoder.encode_all(with_rng(keyed))
