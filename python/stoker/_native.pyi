@@ -1148,18 +1148,23 @@ class OpenCheckpoint:
     def tensors(self) -> list[tuple[str, str, tuple[int, ...]]]:
         """Returns name, type and shape of each tensor."""
 
-    def choose_names(self, only: list[str]) -> list[tuple[str, str]]:
+    def choose_names(self, only: list[str], rank: int | None = None) -> list[tuple[str, str]]:
         """
-        Returns the tensors whose names in the trees begin with one of `only`: that name, and the stored one.
+        Returns the tensors whose names in the trees, or in those of a rank, begin with one of `only`: that name, and the stored one.
         """
 
     def digests(self, names: list[str]) -> dict[str, str]:
         """Returns the XXH3-128 of the bytes of each tensor."""
 
-    def read_all(self, targets: list[tuple[Any, ...]]) -> None:
+    def read_all(self, targets: list[tuple[Any, ...]], streams: list[tuple[int, int]] = []) -> None:
         """
-        Reads tensors into memory. Each target: name, box or None, address, strides or None, and (address, size) of all memory.
+        Reads tensors into memory. Each target: name, box or None, address, strides or None, (address, size) of all memory, and the number of its CUDA device if it has one. Streams: device and handle of those whose work comes before.
         """
+
+def open_safetensors(paths: list[bytes]) -> OpenCheckpoint:
+    """
+    Opens safetensors files of any program together, as a checkpoint without checksums.
+    """
 
 def list_checkpoints(directory: bytes, for_newest: bool = False) -> list[tuple[str, int, bool, int, str | None, str]]:
     """
