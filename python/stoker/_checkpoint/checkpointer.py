@@ -18,7 +18,14 @@ from stoker._checkpoint.job import Meetings, find_job, job_text
 from stoker._checkpoint.job_board import open_board
 from stoker._checkpoint.late import telling_late
 from stoker._checkpoint.listing import Listing
-from stoker._checkpoint.names import EmptyTrees, check_any, check_named, check_names, settings_of
+from stoker._checkpoint.names import (
+    EmptyTrees,
+    check_any,
+    check_named,
+    check_names,
+    check_slips,
+    settings_of,
+)
 from stoker._checkpoint.parameters import ParameterNames
 from stoker._checkpoint.pending import Pending
 from stoker._checkpoint.place import refuse_place
@@ -212,6 +219,7 @@ class Checkpointer(Listing):
                 number = step_number(step)
                 check_loader(loader, "state_dict")
                 check_names(trees, SETTINGS)
+                check_slips("save()", trees, SETTINGS)
                 given = check_streams(streams)
                 check_capture()
                 follow(given)
@@ -244,7 +252,9 @@ class Checkpointer(Listing):
 
         A step that was just saved or restored is not due. All ranks get the same answer. With
         ``every``, rank 0's clock decides, and the ranks agree on a step a little later, without a
-        collective: each must call this with every step, in order, from the first one on.
+        collective: each must call this with every step, in order, from the first one on. In one
+        process, ``every`` stays due until a save was begun. With micro-batches, ask only if
+        ``batch.last``.
 
         Raises:
             ValueError: ``every`` with ranks on several machines that use neither torch.distributed
@@ -285,7 +295,7 @@ class Checkpointer(Listing):
 
     def restore(
         self,
-        step: int | str = "latest",
+        step: int | str | None = "latest",
         *unnamed: Any,
         loader: Any = None,
         allow: Iterable[str] = (),
@@ -334,12 +344,14 @@ class Checkpointer(Listing):
                 ``tensor`` of the first damage that it names.
             LateError: A rank did not answer in time.
         """
+        step = "latest" if step is None else step
         self._writer.check_process()
         with self._writer.turns.take():
             self._writer.await_all(None)
             try:
                 check_named("restore(model=model)", step, unnamed)
                 check_names(trees, SETTINGS)
+                check_slips("restore()", trees, SETTINGS)
                 check_verify(verify)
                 wanted = Wanted(
                     with_rng(trees),
@@ -377,10 +389,13 @@ class Checkpointer(Listing):
             error = users.error  # raised below, outside the context of ours
         except Exception as raised:
             wanted.tell_in(raised)
-            if name and isinstance(raised, FileNotFoundError) and raised.strerror:
+            if not name or not isinstance(raised, FileNotFoundError) or not raised.strerror:
+                raise
+            if os.path.isdir(self.path):  # noqa: PTH112
                 there = ", ".join(map(str, self.steps()[-_STEPS_TOLD:]))
-                raised.strerror += f": there are {there}" if there else ""
-            raise
+                raised.strerror += f"; existing steps: {there}" if there else ""
+                raise
+            error = FileNotFoundError(f"no checkpoints in {self.path}: there is no such directory")
         else:
             if not chosen:
                 return None
