@@ -53,9 +53,10 @@ nb::list tensors_of(const OpenCheckpoint& self) {
   return out;
 }
 
-nb::list choose_names(const OpenCheckpoint& self, const std::vector<std::string>& only) {
+nb::list choose_names(const OpenCheckpoint& self, const std::vector<std::string>& only,
+                      std::optional<std::uint32_t> rank) {
   nb::list out;
-  for (const NamedTensor& one : choose_tensors(name_tensors(reader_of(self)), only))
+  for (const NamedTensor& one : choose_tensors(name_tensors(reader_of(self), rank), only))
     out.append(nb::make_tuple(text_of(one.name), text_of(one.tensor->name)));
   return out;
 }
@@ -200,10 +201,11 @@ void bind_checkpoint_read(nb::module_& module) {
       .def("tensors", &tensors_of,
            nb::sig("def tensors(self) -> list[tuple[str, str, tuple[int, ...]]]"),
            "Returns name, type and shape of each tensor.")
-      .def("choose_names", &choose_names, "only"_a,
-           nb::sig("def choose_names(self, only: list[str]) -> list[tuple[str, str]]"),
-           "Returns the tensors whose names in the trees begin with one of `only`: that name, and "
-           "the stored one.")
+      .def("choose_names", &choose_names, "only"_a, "rank"_a = nb::none(),
+           nb::sig("def choose_names(self, only: list[str], rank: int | None = None) -> "
+                   "list[tuple[str, str]]"),
+           "Returns the tensors whose names in the trees, or in those of a rank, begin with one of "
+           "`only`: that name, and the stored one.")
       .def("digests", &digests_of, "names"_a,
            nb::sig("def digests(self, names: list[str]) -> dict[str, str]"),
            "Returns the XXH3-128 of the bytes of each tensor.")

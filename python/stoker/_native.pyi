@@ -1180,9 +1180,9 @@ class OpenCheckpoint:
     def tensors(self) -> list[tuple[str, str, tuple[int, ...]]]:
         """Returns name, type and shape of each tensor."""
 
-    def choose_names(self, only: list[str]) -> list[tuple[str, str]]:
+    def choose_names(self, only: list[str], rank: int | None = None) -> list[tuple[str, str]]:
         """
-        Returns the tensors whose names in the trees begin with one of `only`: that name, and the stored one.
+        Returns the tensors whose names in the trees, or in those of a rank, begin with one of `only`: that name, and the stored one.
         """
 
     def digests(self, names: list[str]) -> dict[str, str]:

@@ -184,8 +184,8 @@ attempt(saver.restore, state={{"a": a}})
 """
     both = _on_two(tmp_path, body)
     messages = [
-        "ValueError: assign: no name for a tree",
-        "ValueError: keep_last: no name for a tree",
+        "ValueError: 'assign' cannot be the name of a tree",
+        "ValueError: 'keep_last' cannot be the name of a tree",
         "ValueError: allow= is about the loader",
         "TypeError: allow is a set of names",
         'ValueError: step="": "latest", a number',

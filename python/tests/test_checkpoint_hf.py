@@ -154,8 +154,64 @@ with stoker.Checkpointer(sys.argv[1], rank=rank, world_size=2) as saver:
     ranks = [subprocess.Popen([sys.executable, "-c", program, folder, str(r)]) for r in (0, 1)]
     assert [rank.wait(timeout=120) for rank in ranks] == [0, 0]
     refused = export(tmp_path / "run", tmp_path / "no", "--only", "model.", "--strip", "model.")
-    advice = '--only "rank-00000.model." --strip "rank-00000.model.", or --hf for the model'
-    assert f"Each rank has saved its own: give {advice}" in refused.stderr
+    advice = "choose one with --rank 0, or give --hf for the model that all ranks share"
+    assert f"Each rank has saved its own: {advice}" in refused.stderr
+
+
+def run_export(folder: Path, out: Path, *more: str) -> subprocess.CompletedProcess[str]:
+    command = [str(_STOKER), "checkpoint", "export", str(folder), "1", str(out), *more]
+    environment = {**os.environ, "STOKER_PYTHON": sys.executable}
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment)
+
+
+def test_an_export_lacks_nothing_that_differs_between_ranks(tmp_path: Path) -> None:
+    program = """
+import sys, numpy as np, stoker
+rank = int(sys.argv[2])
+with stoker.Checkpointer(sys.argv[1], rank=rank, world_size=2) as saver:
+    saver.save(1, model={"w": np.arange(3.0), "b": np.full(2, rank)}, ema={"w": np.ones(2)}).wait()
+"""
+    run = tmp_path / "run"
+    ranks = [subprocess.Popen([sys.executable, "-c", program, str(run), str(r)]) for r in (0, 1)]
+    assert [rank.wait(timeout=120) for rank in ranks] == [0, 0]
+    out = tmp_path / "out.safetensors"
+    for only, told in {
+        "model.": 'a tensor would be missing, which each rank has saved its own of: "model.b". '
+        'For all tensors of one rank, give --rank 0 --only "model."',
+        "rank-00001.model.": 'a tensor would be missing, which all ranks share: "model.w". '
+        'For all tensors of one rank, give --rank 1 --only "model."',
+    }.items():
+        for file in (out, out.with_suffix(".pt")):
+            refused = run_export(run, file, "--only", only)
+            assert refused.returncode == 2
+            assert told in refused.stderr
+            assert not file.exists()
+    refused = export(run, tmp_path / "no")
+    assert "choose the model of one rank: --rank 0" in refused.stderr
+    refused = run_export(run, out, "--rank", "2")
+    assert "--rank 2: this checkpoint is of 2 ranks, and the first is 0" in refused.stderr
+
+    of_rank = run_export(run, out, "--rank", "1", "--only", "model.", "--strip", "model.")
+    assert of_rank.returncode == 0, of_rank.stderr
+    of_rank = export(run, tmp_path / "hf", "--rank", "1", "--json")
+    assert of_rank.returncode == 0, of_rank.stderr
+    assert [tree["tree"] for tree in json.loads(of_rank.stdout)["left_out"]] == ["ema"]
+    for file in (out, tmp_path / "hf" / "model.safetensors"):
+        found = stoker.load(file)
+        values = {name: tensor[...].tolist() for name, tensor in found.items()}
+        assert values == {"w": [0, 1, 2], "b": [1, 1]}
+    for number, more in enumerate(([], ["--only", "model.", "--only", "ema."])):
+        file = tmp_path / f"{number}.pt"
+        of_rank = run_export(run, file, "--rank", "1", *more)
+        assert of_rank.returncode == 0, of_rank.stderr
+        state = torch.load(file, weights_only=True)
+        found = state["model.b"] if more else state["model"]["b"]
+        assert found.tolist() == [1, 1]
+        assert len(state) == (3 if more else 2)
+    both = ["--only", "model.", "--only", "rank-00000.model."]
+    whole = run_export(run, tmp_path / "both.safetensors", *both)
+    assert whole.returncode == 0, whole.stderr
+    assert set(stoker.load(tmp_path / "both.safetensors")) == {"model.w", "rank-00000.model.b"}
 
 
 def test_an_export_names_what_it_has_under_another_name(tmp_path: Path) -> None:

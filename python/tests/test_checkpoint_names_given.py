@@ -20,7 +20,9 @@ def test_a_step_may_be_given_as_text(tmp_path: Path) -> None:
             saver.save(step, state={"w": np.full(2, step)}).wait()
         assert saver.restore("80", state=None) == 80
         for given in (85, "85", "step-000000000085"):
-            with pytest.raises(FileNotFoundError, match=r"step-000000000085.*there are 80, 90"):
+            with pytest.raises(
+                FileNotFoundError, match=r"step-000000000085.*existing steps: 80, 90"
+            ):
                 saver.restore(given, state=None)
     assert stoker.load(tmp_path / "80").step == 80
     assert stoker.load(f"{tmp_path}/80/").step == 80

@@ -45,6 +45,30 @@ def test_every_rank_gets_back_what_it_has_saved(
     assert loaded["rank-00001.state.w"][...].tolist() == [11, 12, 13, 14]
 
 
+def test_each_rank_is_told_what_it_did_not_ask_for(tmp_path: Path, ranks: Any, on_all: Any) -> None:
+    listen = """
+import logging
+lines = []
+class Lines(logging.Handler):
+    def emit(self, record):
+        lines.append(record.getMessage())
+logging.getLogger("stoker").addHandler(Lines(logging.WARNING))
+"""
+    with ranks(tmp_path, 2) as group:
+        on_all(group, listen)
+        on_all(group, "saver.save(1, model={'w': np.ones(2)}, optimizer={'lr': 1.0}).wait()")
+        restore = """
+trees = {"model": {"w": np.zeros(2)}} | ({"optimizer": {"lr": 0.0}} if rank == 0 else {})
+saver.restore(**trees)
+result = lines
+"""
+        first, second = on_all(group, restore)
+    assert first == []
+    assert [line.partition(";")[0] for line in second] == [
+        "step 1 has trees that restore() was not asked for: optimizer"
+    ]
+
+
 def test_a_new_run_hears_nothing_of_the_one_that_was_killed(
     tmp_path: Path, ranks: Any, on_all: Any
 ) -> None:

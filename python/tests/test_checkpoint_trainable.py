@@ -130,13 +130,13 @@ def test_names_below_a_frozen_parameter_belong_to_it(tmp_path: Path) -> None:
 
 
 def test_parts_and_whole_modules(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.WARNING, "stoker")
+    caplog.set_level(logging.INFO, "stoker")
     model, into = make(), make(adapters=2)
     parts = [nn.ModuleDict({"0": model[0]}), nn.ModuleDict({"1": model[1], "2": model[2]})]
     plain, frozen = nn.Linear(2, 2), nn.Linear(2, 2).requires_grad_(False)
     with stoker.Checkpointer(tmp_path) as saver:
         saver.save(1, model=parts, plain=plain, frozen=frozen, only="trainable").wait()
-        assert "frozen: only='trainable' saves nothing of it: all of it is frozen" in caplog.text
+        assert "frozen: all of it is frozen, and other modules are trained" in caplog.text
         assert "plain:" not in caplog.text
         assert saver.restore(model=into, plain=nn.Linear(2, 2), frozen=frozen) == 1
         assert same(model, into)
@@ -149,6 +149,31 @@ def test_parts_and_whole_modules(tmp_path: Path, caplog: pytest.LogCaptureFixtur
         assert torch.equal(done.trees["model"]["0.up.weight"], model[0].up.weight)
         with pytest.raises(ValueError, match="only='lora': it is \"trainable\", or None"):
             saver.save(2, model=model, only="lora")  # type: ignore[arg-type]
+
+
+def test_a_frozen_average_beside_the_model_is_saved_whole(tmp_path: Path) -> None:
+    model, into = nn.Linear(4, 4), nn.Linear(4, 4)
+    averages = [
+        torch.optim.swa_utils.AveragedModel(one).requires_grad_(False) for one in (model, into)
+    ]
+    with torch.no_grad():
+        model.weight.add_(1)
+    averages[0].update_parameters(model)
+    with stoker.Checkpointer(tmp_path) as saver:
+        saver.save(1, model=model, ema=averages[0], only="trainable").wait()
+        assert saver.restore(model=into, ema=averages[1]) == 1
+    assert same(model, into)
+    assert same(averages[0], averages[1])
+
+
+def test_a_save_without_anything_trainable_is_refused(tmp_path: Path) -> None:
+    frozen = make().requires_grad_(False)
+    with stoker.Checkpointer(tmp_path) as saver:
+        with pytest.raises(
+            ValueError, match=r"model: all of its parameters are frozen.*without only="
+        ):
+            saver.save(1, model=frozen, only="trainable")
+        assert saver.steps() == []
 
 
 def test_a_base_on_meta_has_nothing_to_be_filled_with(tmp_path: Path) -> None:

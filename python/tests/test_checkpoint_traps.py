@@ -15,6 +15,7 @@ import pytest
 
 import stoker
 from stoker._checkpoint.checkpointer import SETTINGS
+from stoker._checkpoint.fit_tensors import PART_ADVICE
 from stoker._checkpoint.names import why_no_name
 
 _STOKER = Path(__file__).parents[2] / "build" / "release" / "stoker"
@@ -114,19 +115,49 @@ def test_what_reads_like_a_setting_is_no_tree(tmp_path: Path, name: str) -> None
     tree: dict[str, Any] = {name: {"n": 1}}
     with stoker.Checkpointer(tmp_path) as saver:
         if name not in inspect.signature(saver.save).parameters:
-            with pytest.raises(ValueError, match=f"{name}: no name for a tree"):
+            with pytest.raises(ValueError, match=f"'{name}' cannot be the name of a tree"):
                 saver.save(1, state={"n": 1}, **tree)
         if name not in inspect.signature(saver.restore).parameters:
-            with pytest.raises(ValueError, match=f"{name}: no name for a tree"):
+            with pytest.raises(ValueError, match=f"'{name}' cannot be the name of a tree"):
                 saver.restore(state={"n": 1}, **tree)
         assert saver.steps() == []
 
 
+def test_a_misspelled_setting_is_no_tree(tmp_path: Path) -> None:
+    slips: list[tuple[dict[str, Any], str]] = [
+        ({"stirct": True}, "stirct=True: .*did you mean 'strict', a setting of restore"),
+        ({"onyl": "trainable"}, "onyl='trainable': .*did you mean 'only', a setting of save"),
+        ({"rngs": True}, "rngs=True: .*did you mean 'rng'?"),
+        ({"rng": 1}, "rng=1: it is True, or a tree of your own"),
+        ({"rng": False}, "rng=False: it is True, or a tree of your own"),
+    ]
+    model = {"w": np.ones(3)}
+    with stoker.Checkpointer(tmp_path) as saver:
+        for given, text in slips:
+            with pytest.raises(TypeError, match=text):
+                saver.save(1, model=model, **given)
+        with pytest.raises(TypeError, match=r"loadr=None: save\(\) has no .* mean 'loader'"):
+            saver.save(1, model=model, loadr=None)
+        assert saver.steps() == []
+        saver.save(1, model=model, steps=7, state="text", streamed={"n": 1}).wait()
+        with pytest.raises(TypeError, match=r"strcit=False: restore\(\) has no .* mean 'strict'"):
+            saver.restore(model=model, strcit=False)
+        done = saver.restore(model=model, steps=None, state=None, streamed=None)
+        assert done is not None
+        assert done.trees["steps"] == 7
+        with pytest.raises(ValueError, match=r"step 1 has no tree 'modell'.*did you mean 'model'"):
+            saver.restore(modell=model, partial=True)
+
+
 def test_arguments_of_save_are_no_trees_of_restore_and_the_reverse(tmp_path: Path) -> None:
     with stoker.Checkpointer(tmp_path) as saver:
-        with pytest.raises(ValueError, match=r"extra: no name for a tree: save\(\) has a setting"):
+        with pytest.raises(
+            ValueError, match=r"'extra' cannot be the name of a tree: it is a setting of save\(\)"
+        ):
             saver.restore(extra={"git": "abc"})
-        with pytest.raises(ValueError, match=r"allow: no name for a tree: restore\(\) has a"):
+        with pytest.raises(
+            ValueError, match=r"'allow' cannot be .*: it is a setting of restore\(\)"
+        ):
             saver.save(1, allow={"tail"})
         tagged: dict[str, Any] = {"!tensor": {"n": 1}}
         with pytest.raises(ValueError, match="does not begin with '!'"):
@@ -209,9 +240,7 @@ def test_all_that_does_not_fit_is_told_at_once(tmp_path: Path) -> None:
         assert lines[1] == "  state['new']: not in step 1"
         assert lines[3] == "  state['w0']: float64 (4,), but float64 (3,) in step 1"
         assert lines[11] == "  and 7 more"
-        assert lines[12:] == [
-            'To restore what fits, see "A part of a model" in docs/checkpoints.md'
-        ]
+        assert lines[12:] == [PART_ADVICE]
         assert into["w0"].tolist() == [1] * 4
         with pytest.raises(ValueError, match=r"^state\['new'\]: not in step 1$"):
             saver.restore(state={"new": 1}, partial=True)
@@ -283,7 +312,7 @@ def test_of_a_module_that_was_changed_all_names_are_told(tmp_path: Path) -> None
         "  model['b.bias']: not in step 1",
         "  model['a.weight']: in step 1, but the module has none",
         "  model['a.bias']: in step 1, but the module has none",
-        'To restore what fits, see "A part of a model" in docs/checkpoints.md',
+        PART_ADVICE,
     ]
 
 

@@ -228,7 +228,7 @@ def test_extra_and_reference_say_what_they_take(tmp_path: Path) -> None:
     with stoker.Checkpointer(tmp_path) as saver:
         with pytest.raises(TypeError, match=r"extra\['a'\]: .*no arrays here"):
             saver.save(1, state=1, extra={"a": np.zeros(3)})
-        with pytest.raises(ValueError, match="finite: no name for a tree"):
+        with pytest.raises(ValueError, match="'finite' cannot be the name of a tree"):
             saver.save(1, finite={})
         with pytest.raises(TypeError, match=r"reference\['loss'\]: a number, not str"):
             saver.save(1, state=1, reference={"loss": "high"})

@@ -116,7 +116,7 @@ def test_a_position_between_micro_batches_cannot_be_saved(shards: Path, tmp_path
             batch = next(iteration)
             assert not batch.last
             assert not loader.step_is_done
-            text = f"between micro-batches: {received} of the 4 .* Save after batch.last"
+            text = f"between micro-batches: {received} of the 4 .* Save only if batch.last"
             with pytest.raises(RuntimeError, match=text):
                 loader.state_dict()
             with pytest.raises(RuntimeError, match=text):

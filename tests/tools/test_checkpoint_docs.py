@@ -49,7 +49,7 @@ def test_every_block_of_the_preemption_page_runs(
     blocks = re.findall(r"```python\n(.*?)```", PREEMPTION.read_text(), re.DOTALL)
     for block in blocks:
         exec(compile(block, PREEMPTION.name, "exec"), names)
-    assert len(blocks) == 2
+    assert len(blocks) == 3
     assert stoker.load("run/broken").step == 60
 
 

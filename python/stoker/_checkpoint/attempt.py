@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import logging
 import os
 from dataclasses import dataclass, field
@@ -101,7 +102,7 @@ class Attempt:
         self._world_size = checkpoint.world_size
         manifest = manifest_path(checkpoint)
         self._extra = decode_tree(checkpoint.extra, "extra", manifest, arrays=False)
-        self._wanted, self._is_first = wanted, ranks.rank == 0
+        self._wanted = wanted
         self._keyed: dict[str, Any] = {}  # trees, by the names of parameters
         source = f"step {checkpoint.step}"
         self._saved = _saved_trees(checkpoint, manifest, wanted.trees, ranks)
@@ -122,7 +123,9 @@ class Attempt:
                 self._fit.misfits.missing.append(name)
             elif name not in self._saved:
                 there = ", ".join(self._saved) or "nothing"
-                self._fit.refuse(f"{source} has no tree {name!r}; it has {there}")
+                near = difflib.get_close_matches(name, self._saved, 1)
+                meant = f"; did you mean {near[0]!r}?" if near else ""
+                self._fit.refuse(f"{source} has no tree {name!r}; it has {there}{meant}")
             elif isinstance(have, RngStates):
                 self._check_rng(name, source)
             elif is_fixed(have) and not is_parts(have):
@@ -190,7 +193,7 @@ class Attempt:
         """Sets the loader's state, then everything that is not a tensor."""
         for passed, why in passed_over:
             _log.warning("passed over %s: %s", passed, why)
-        if self._is_first and not self._wanted.is_partial:
+        if not self._wanted.is_partial:
             self._tell_left_out()
         self._tell_copies()
         self._tell_differences()

@@ -18,7 +18,14 @@ from stoker._checkpoint.job import Meetings, find_job, job_text
 from stoker._checkpoint.job_board import open_board
 from stoker._checkpoint.late import telling_late
 from stoker._checkpoint.listing import Listing
-from stoker._checkpoint.names import EmptyTrees, check_any, check_named, check_names, settings_of
+from stoker._checkpoint.names import (
+    EmptyTrees,
+    check_any,
+    check_named,
+    check_names,
+    check_slips,
+    settings_of,
+)
 from stoker._checkpoint.parameters import ParameterNames
 from stoker._checkpoint.pending import Pending
 from stoker._checkpoint.place import refuse_place
@@ -190,7 +197,8 @@ class Checkpointer(Listing):
             reference: Numbers to compare a resumed run with: ``{"loss": 2.31}``.
             extra: Any JSON value, for people: ``{"git": "abc"}``.
             only: "trainable": torch modules are saved without the parameters that have no gradient,
-                as for LoRA. A fingerprint of those is saved, and compared by ``restore``.
+                as for LoRA. A fingerprint of those is saved, and compared by ``restore``. A module
+                without any other parameters, such as an average of the weights, is saved whole.
             streams: Other CUDA streams that write to the state, or will: as the current streams.
             trees: The state, by any names: dicts, lists, tuples, numbers, str, bytes, None, arrays,
                 torch tensors, modules and optimizers. ``rng=True`` saves the states of the
@@ -211,12 +219,16 @@ class Checkpointer(Listing):
                 number = step_number(step)
                 check_loader(loader, "state_dict")
                 check_names(trees, SETTINGS)
+                check_slips("save()", trees, SETTINGS)
                 given = check_streams(streams)
                 check_capture()
                 follow(given)
                 names = ParameterNames(trees)
                 encoder = TreeEncoder(
-                    parameters=names, is_trainable_only=check_only(only), has_cuda=has_cuda()
+                    parameters=names,
+                    is_trainable_only=check_only(only),
+                    is_one_of=self._ranks.world_size > 1,
+                    has_cuda=has_cuda(),
                 )
                 keyed = {name: names.keyed(tree, name) for name, tree in trees.items()}
                 state = encoder.encode_all(with_rng(keyed))
@@ -240,7 +252,9 @@ class Checkpointer(Listing):
 
         A step that was just saved or restored is not due. All ranks get the same answer. With
         ``every``, rank 0's clock decides, and the ranks agree on a step a little later, without a
-        collective: each must call this with every step, in order, from the first one on.
+        collective: each must call this with every step, in order, from the first one on. In one
+        process, ``every`` stays due until a save was begun. With micro-batches, ask only if
+        ``batch.last``.
 
         Raises:
             ValueError: ``every`` with ranks on several machines that use neither torch.distributed
@@ -281,7 +295,7 @@ class Checkpointer(Listing):
 
     def restore(
         self,
-        step: int | str = "latest",
+        step: int | str | None = "latest",
         *unnamed: Any,
         loader: Any = None,
         allow: Iterable[str] = (),
@@ -330,12 +344,14 @@ class Checkpointer(Listing):
                 ``tensor`` of the first damage that it names.
             LateError: A rank did not answer in time.
         """
+        step = "latest" if step is None else step
         self._writer.check_process()
         with self._writer.turns.take():
             self._writer.await_all(None)
             try:
                 check_named("restore(model=model)", step, unnamed)
                 check_names(trees, SETTINGS)
+                check_slips("restore()", trees, SETTINGS)
                 check_verify(verify)
                 wanted = Wanted(
                     with_rng(trees),
@@ -373,10 +389,13 @@ class Checkpointer(Listing):
             error = users.error  # raised below, outside the context of ours
         except Exception as raised:
             wanted.tell_in(raised)
-            if name and isinstance(raised, FileNotFoundError) and raised.strerror:
+            if not name or not isinstance(raised, FileNotFoundError) or not raised.strerror:
+                raise
+            if os.path.isdir(self.path):  # noqa: PTH112
                 there = ", ".join(map(str, self.steps()[-_STEPS_TOLD:]))
-                raised.strerror += f": there are {there}" if there else ""
-            raise
+                raised.strerror += f"; existing steps: {there}" if there else ""
+                raise
+            error = FileNotFoundError(f"no checkpoints in {self.path}: there is no such directory")
         else:
             if not chosen:
                 return None

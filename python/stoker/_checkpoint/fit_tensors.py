@@ -22,7 +22,12 @@ from stoker._checkpoint.targets import Place, Targets
 from stoker._common.corrupt import corrupt_error
 from stoker._common.torch import is_tensor
 
-PART_ADVICE = 'To restore what fits, see "A part of a model" in docs/checkpoints.md'
+PART_ADVICE = (
+    "To restore what fits: strict=False leaves out names that were not saved or are not in memory. "
+    "It does not cover shapes: for those, pass a dict of what fits in place of the module, such as "
+    "{name: one for name, one in model.state_dict().items() if not name.startswith('head.')}. Its "
+    "tensors are those of the module"
+)
 _META_ADVICE = 'restore(device="cpu") gives memory to tensors of modules on meta'
 _TYPE_ADVICE = (
     "Types are never converted: restore into the type that was saved, and convert afterwards"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import inspect
 import logging
 import numbers
@@ -12,6 +13,8 @@ from typing import Any
 from stoker._checkpoint.values import members_of
 
 _log = logging.getLogger("stoker")
+_CALLS = ("save()", "restore()")
+_NEAR = 0.7  # "onyl" is near to "only", "state" is not near to "step"
 # Settings of saving and restoring in other libraries.
 _LIKE_SETTINGS = {
     *("assign", "blocking", "force", "map_location", "non_blocking", "overwrite"),
@@ -32,7 +35,7 @@ def settings_of(functions: Mapping[str, Callable[..., Any]]) -> dict[str, str]:
 def why_no_name(name: str, settings: Mapping[str, str]) -> str | None:
     """Returns why no tree can have this name; None if one can."""
     if name in settings:
-        return f"{settings[name]} has a setting of it"
+        return f"it is a setting of {settings[name]}"
     if name in _LIKE_SETTINGS:
         return "it reads like a setting, and save() and restore() have none of that name"
     if not name or name.startswith("!"):
@@ -45,7 +48,26 @@ def check_names(trees: Iterable[str], settings: Mapping[str, str]) -> None:
     for name in trees:
         why = why_no_name(name, settings)
         if why is not None:
-            raise ValueError(f"{name}: no name for a tree: {why}")
+            raise ValueError(f"{name!r} cannot be the name of a tree: {why}")
+
+
+def check_slips(call: str, trees: Mapping[str, Any], settings: Mapping[str, str]) -> None:
+    """Raises TypeError for a tree that was probably meant as a setting, by its name and value.
+
+    None is a tree of ``restore()``, which it creates.
+    """
+    known = ["rng", *(name for name, what in settings.items() if what in _CALLS)]
+    for name, value in trees.items():
+        if isinstance(value, (bool, str)) or (value is None and call == "save()"):
+            near = [] if name == "rng" else difflib.get_close_matches(name, known, 1, _NEAR)
+            if near:
+                what = f", a setting of {settings[near[0]]}" if near[0] in settings else ""
+                raise TypeError(
+                    f"{name}={value!r}: {call} has no setting of that name; did you mean "
+                    f"{near[0]!r}{what}?"
+                )
+        if name == "rng" and isinstance(value, (int, str)) and value is not True:
+            raise TypeError(f"rng={value!r}: it is True, or a tree of your own, such as a dict")
 
 
 def check_any(trees: Mapping[str, Any], loader: Any) -> None:

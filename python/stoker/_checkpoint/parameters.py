@@ -39,6 +39,14 @@ class ParameterNames:
                         names.append(name)
         return self._names.get(id(parameter), [])
 
+    def has_trainable(self) -> bool:
+        """Whether some module has a parameter that is trained."""
+        return any(
+            parameter.requires_grad
+            for tree, value in self._trees.items()
+            for _, parameter in _parameters_in(value, tree, 1)
+        )
+
     def keyed(self, tree: Any, path: str, saved: Any = ()) -> Any:
         """Returns a dict of optimizers by parameter as one by the parameters' names.
 

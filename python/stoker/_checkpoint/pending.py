@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from stoker import _native
 from stoker._checkpoint.late import LateError, telling_late
+from stoker._common.corrupt import error_text
 
 _log = logging.getLogger("stoker")
 _STOP_SECONDS = 5.0  # for threads that end at once, unless Ctrl-C broke something in them
@@ -232,8 +233,9 @@ class Pending(concurrent.futures.Future[str]):
             return
         seconds = time.monotonic() - self._times.begun
         error = super().exception() if super().done() else None
-        if error is not None:
-            _log.info("step %d %s after %.2f s: %s", self.step, self.outcome, seconds, error)
+        if isinstance(error, Exception):
+            why = error_text(error).removeprefix(f"save step {self.step}: ")
+            _log.warning("step %d %s after %.2f s: %s", self.step, self.outcome, seconds, why)
         elif self.outcome != "committed":
             _log.info("step %d %s, blocked %.2f s", self.step, self.outcome, self._blocked_s)
         else:

@@ -1,6 +1,8 @@
 """save(only="trainable"): modules without their frozen parameters, as for LoRA.
 
-What is left out is the base. A fingerprint of it is saved, so that another base is noticed.
+What is left out is the base. A fingerprint of it is saved, so that another base is noticed. A
+module that is frozen as a whole beside one that is trained, such as an average of the weights, is
+no base: it is saved as it is.
 """
 
 from __future__ import annotations
@@ -41,6 +43,12 @@ def frozen_names(modules: Iterable[Any]) -> set[str]:
         names = bare_names(module, parameters)
         found |= {names[name] for name, one in parameters.items() if not one.requires_grad}
     return found
+
+
+def is_all_frozen(modules: Iterable[Any]) -> bool:
+    """Whether the modules have parameters, and none of them has a gradient."""
+    have = [one.requires_grad for module in modules for one in module.parameters()]
+    return bool(have) and not any(have)
 
 
 def is_frozen(name: str, frozen: set[str]) -> bool:

@@ -37,7 +37,7 @@ from stoker._checkpoint.parameters import ParameterNames, named_state
 from stoker._checkpoint.per_rank import PerRank
 from stoker._checkpoint.rng import RngStates
 from stoker._checkpoint.slice import Box, Slice
-from stoker._checkpoint.trainable import fingerprint, frozen_names, is_frozen
+from stoker._checkpoint.trainable import fingerprint, frozen_names, is_all_frozen, is_frozen
 from stoker._checkpoint.values import (
     NOT_A_LEAF,
     advice,
@@ -70,8 +70,9 @@ class TreeEncoder:
 
     ``keys``: encodes keys of a dict or elements of a set, which a restore must recreate without a
     value in memory. ``parameters``: names for the state of optimizers, which otherwise has numbers.
-    ``is_trainable_only``: modules are saved without their frozen parameters. ``has_cuda``: tensors
-    on CUDA devices stay there; otherwise they are copied to the host.
+    ``is_trainable_only``: modules are saved without their frozen parameters. ``is_one_of``: other
+    ranks save other parts of modules. ``has_cuda``: tensors on CUDA devices stay there; otherwise
+    they are copied to the host.
 
     Attributes:
         tensors: The tensors to save, by name, where the core can read them.
@@ -87,6 +88,7 @@ class TreeEncoder:
         keys: bool = False,
         parameters: ParameterNames | None = None,
         is_trainable_only: bool = False,
+        is_one_of: bool = False,
         has_cuda: bool = False,
     ) -> None:
         self.tensors: dict[str, Memory] = {}
@@ -98,6 +100,7 @@ class TreeEncoder:
         self._keys = keys
         self._parameters = parameters
         self._is_trainable_only = is_trainable_only
+        self._is_one_of = is_one_of  # of several ranks
         self._has_cuda = has_cuda
         self._names: dict[tuple[Any, ...], str] = {}
 
@@ -206,15 +209,35 @@ class TreeEncoder:
         state = bare_state(parts[0]) if len(parts) == 1 else merged_state(parts, path)
         if not self._is_trainable_only or not isinstance(state, dict):
             return self.node(state, path, name, depth)
+        if is_all_frozen(parts) and not self._is_left_out(path):
+            return self.node(state, path, name, depth)
         frozen = frozen_names(parts)
         kept = {key: item for key, item in state.items() if not is_frozen(key, frozen)}
         base = {key: item for key, item in state.items() if key not in kept}
         if not base:
             return self.node(state, path, name, depth)
-        if not kept:
-            _log.warning("%s: only='trainable' saves nothing of it: all of it is frozen", path)
         node = self.node(collections.OrderedDict(kept), path, name, depth + 2)
         return {"!trainable": {"base": fingerprint(base), "state": node}}
+
+    def _is_left_out(self, path: str) -> bool:
+        """Whether a module that is frozen as a whole is a base, or a part of one; else it is saved.
+
+        Raises:
+            ValueError: Nothing in the call is trained, and no other rank may have what is.
+        """
+        if self._parameters is not None and self._parameters.has_trainable():
+            _log.info(
+                "%s: all of it is frozen, and other modules are trained: only='trainable' saves it "
+                "whole, as an average of the weights. Leave out a base that never changes",
+                path,
+            )
+            return False
+        if not self._is_one_of:
+            raise ValueError(
+                f"{path}: all of its parameters are frozen, and those of every other module too: "
+                "only='trainable' would save none of them. Save without only=, or leave it out"
+            )
+        return True
 
     def _dict(self, value: dict[Any, Any], path: str, name: str, depth: int) -> Any:
         keys: list[Any] = list(value)

@@ -108,9 +108,9 @@ class _Reader:
         self._stored = {name: (kind, shape) for name, kind, shape in checkpoint.tensors()}
         self._made: dict[tuple[str, str | None], Any] = {}
 
-    def choose(self, only: list[str]) -> list[tuple[str, str]]:
+    def choose(self, only: list[str], rank: int | None) -> list[tuple[str, str]]:
         """Returns the selected names, in the trees and as stored."""
-        return self._checkpoint.choose_names(only)
+        return self._checkpoint.choose_names(only, rank)
 
     @property
     def tensors(self) -> int:
@@ -136,8 +136,8 @@ class _Reader:
         """Returns the tree with its tensors."""
         if isinstance(node, Differs):
             raise ValueError(
-                f"{path}: each rank has saved its own, and a file has room for one: choose tensors "
-                "with --only"
+                f"{path}: each rank has saved its own, and a file has room for one: choose it with "
+                "--rank 0, or tensors with --only"
             )
         if isinstance(node, TensorNode):
             made = self.tensor(node.name, node.element, path)
@@ -153,10 +153,10 @@ class _Reader:
         return {key: item for (key, _), item in zip(parts, made, strict=True)}
 
 
-def _flat(reader: _Reader, only: list[str], strip: list[str]) -> dict[str, Any]:
+def _flat(reader: _Reader, only: list[str], strip: list[str], rank: int | None) -> dict[str, Any]:
     """Returns tensors by name, selected and shortened as in the native exports."""
     tensors: dict[str, Any] = {}
-    for name, stored in reader.choose(only):
+    for name, stored in reader.choose(only, rank):
         prefixes = sorted((p for p in strip if name.startswith(p)), key=len, reverse=True)
         short = name.removeprefix(prefixes[0]) if prefixes else name
         if not short:
@@ -208,11 +208,11 @@ def export_file(arguments: argparse.Namespace) -> str:
     checkpoint = _native.OpenCheckpoint(os.fsencode(arguments.checkpoint))
     reader = _Reader(checkpoint)
     if arguments.only or arguments.strip:
-        tree = _flat(reader, arguments.only, arguments.strip)
+        tree = _flat(reader, arguments.only, arguments.strip, arguments.rank)
     else:
         manifest = manifest_path(checkpoint)
         states = states_of(checkpoint, manifest)
-        tree = reader.tree(tree_of_all(states, identity_in(checkpoint)), "state")
+        tree = reader.tree(tree_of_all(states, identity_in(checkpoint), arguments.rank), "state")
     staged = out.with_name(f"{out.name}.staged-{secrets.token_hex(16)}")
     file = create_plain(staged)
     try:
@@ -257,6 +257,7 @@ def _parser() -> argparse.ArgumentParser:
     exporting.add_argument("out")
     exporting.add_argument("--only", action="append", default=[])
     exporting.add_argument("--strip", action="append", default=[])
+    exporting.add_argument("--rank", type=int)
     for command in (importing, exporting):
         command.add_argument("--json", action="store_true")
     return parser

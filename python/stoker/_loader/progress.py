@@ -122,8 +122,9 @@ class Progress:
             count = self._plan.cut.micro_batches_at(self.used.position)
             raise RuntimeError(
                 f"the position of a Loader cannot be saved between micro-batches: {self.amid} of "
-                f"the {count} of this step were received. Save after batch.last, when the "
-                "optimizer has done the step (without a Batch, when loader.step_is_done)"
+                f"the {count} of this step were received. Save only if batch.last, when the "
+                "optimizer has done the step (without a Batch, when loader.step_is_done), and ask "
+                "saver.due() and Preemption.requested() only then"
             )
 
     def _end_of(self, epoch: int) -> int:

@@ -106,7 +106,7 @@ Status check_sums_name(std::string_view name) {
 
 Status fill_directory(Export& job, const PathAt& directory) {
   FileOps& ops = job.ops;
-  const std::vector<NamedTensor> named = name_tensors(job.reader);
+  const std::vector<NamedTensor> named = name_tensors(job.reader, job.options.rank);
   STOKER_ASSIGN(std::vector<ExportFile> files, plan_export(named, job.options, /*is_split=*/true));
   job.report.same = same_tensors(named, job.options);
   job.count(files);
@@ -151,7 +151,7 @@ Result<ExportReport> export_safetensors(const CheckpointReader& reader, FileOps&
                     taken +
                         ": already exists, and an export does not replace files; remove it, or "
                         "choose another name");
-  const std::vector<NamedTensor> named = name_tensors(reader);
+  const std::vector<NamedTensor> named = name_tensors(reader, options.rank);
   STOKER_ASSIGN(std::vector<ExportFile> files, plan_export(named, options, /*is_split=*/false));
   report.same = same_tensors(named, options);
   job.count(files);

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,9 @@
 namespace stoker {
 
 struct ExportOptions {
+  /// Export the tensors of this rank, its own and those that ranks share, under the names in its
+  /// trees. Without it, names of tensors that differ between ranks begin with the rank.
+  std::optional<std::uint32_t> rank = {};
   /// Export only tensors whose names begin with one of these; empty: all. A tensor that trees share
   /// has a name in each of them.
   std::vector<std::string> only = {};

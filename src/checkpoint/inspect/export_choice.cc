@@ -59,8 +59,7 @@ std::string_view known_part(std::span<const NamedTensor> named, std::string_view
 
 /// Returns the prefix of a rank's own tensors, "rank-00003."; empty for tensors of all ranks.
 std::string_view rank_prefix(std::string_view name, std::uint64_t world_size) {
-  const std::string_view begin = up_to_point(name, 0);
-  return world_size > 1 && begin.starts_with("rank-") ? begin : std::string_view();
+  return world_size > 1 ? rank_prefix_of(name) : std::string_view();
 }
 
 /// Returns the prefixes that wrappers have put before every name.
@@ -102,7 +101,7 @@ const TensorInfo* find(const ByName& by_name, const std::string& name) {
   return found == by_name.end() ? nullptr : found->second;
 }
 
-/// Counts the tensors of each tree that are not `in_model`.
+/// Counts the tensors of each tree but `model` that are not `in_model`.
 std::vector<LeftOutTree> list_left_out(const CheckpointReader& reader,
                                        const std::set<const TensorInfo*>& in_model) {
   std::map<std::string_view, LeftOutTree> trees;
@@ -110,6 +109,7 @@ std::vector<LeftOutTree> list_left_out(const CheckpointReader& reader,
     if (in_model.contains(&tensor)) continue;
     const std::string_view rank = rank_prefix(tensor.name, reader.manifest().world_size);
     std::string_view tree = up_to_point(std::string_view(tensor.name).substr(rank.size()), 0);
+    if (tree == kModel) continue;  // of another rank
     if (tree.ends_with('.')) tree.remove_suffix(1);
     LeftOutTree& counts = trees[tree];
     ++counts.tensor_count;
@@ -136,8 +136,8 @@ Status check_copies(const CheckpointReader& reader, const ByName& by_name, const
     }
     if (!is_same)
       return Status(Code::invalid_argument,
-                    fmt::format("{}: ranks {} and 0 have saved different tensors; choose one with "
-                                "--only rank-00000.model. --strip rank-00000.model.",
+                    fmt::format("{}: ranks {} and 0 have saved different tensors; choose the model "
+                                "of one rank: --rank 0",
                                 quote_for_message(name), rank));
   }
   return {};
@@ -149,12 +149,10 @@ Status check_only(std::span<const NamedTensor> named, std::span<const std::strin
   for (const std::string& prefix : only) {
     if (some_begin_with(named, prefix)) continue;
     std::string advice;
-    const std::string of_rank = "rank-00000." + prefix;
-    if (some_begin_with(named, of_rank))
+    if (some_begin_with(named, rank_tensor_name(0, prefix)))
       advice = fmt::format(
-          ". Each rank has saved its own: give --only {0} --strip {0}{1}",
-          quote_for_message(of_rank),
-          prefix.starts_with(kModel) ? ", or --hf for the model that all ranks share" : "");
+          ". Each rank has saved its own: choose one with --rank 0{}",
+          prefix.starts_with(kModel) ? ", or give --hf for the model that all ranks share" : "");
     return Status(Code::invalid_argument,
                   fmt::format("--only {}: no tensor name begins with that; there are {}{}",
                               quote_for_message(prefix),
@@ -163,9 +161,11 @@ Status check_only(std::span<const NamedTensor> named, std::span<const std::strin
   return {};
 }
 
-Result<ModelChoice> choose_model(const CheckpointReader& reader) {
-  const std::uint64_t world_size = reader.manifest().world_size;
-  const std::vector<NamedTensor> named = name_tensors(reader);
+Result<ModelChoice> choose_model(const CheckpointReader& reader,
+                                 std::optional<std::uint32_t> chosen_rank) {
+  // The names of a chosen rank have no prefix of a rank.
+  const std::uint64_t world_size = chosen_rank ? 1 : reader.manifest().world_size;
+  const std::vector<NamedTensor> named = name_tensors(reader, chosen_rank);
   ByName by_name;
   for (const NamedTensor& one : named) by_name.emplace(one.name, one.tensor);
   Prefixes prefixes;
@@ -180,7 +180,8 @@ Result<ModelChoice> choose_model(const CheckpointReader& reader) {
       // It is a copy, unless rank 0 has no such tensor.
       if (find(by_name, fmt::format("rank-00000.{}", name)) != nullptr) continue;
       return Status(Code::invalid_argument,
-                    fmt::format("{}: not every rank has saved it; choose with --only and --strip",
+                    fmt::format("{}: not every rank has saved it; choose the model of one rank: "
+                                "--rank 0",
                                 quote_for_message(name)));
     }
     if (!rank.empty()) STOKER_TRY(check_copies(reader, by_name, *one.tensor, name));

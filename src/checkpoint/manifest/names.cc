@@ -170,6 +170,15 @@ std::string rank_tensor_name(std::uint32_t rank, std::string_view name) {
   return fmt::format("rank-{:05}.{}", rank, name);
 }
 
+std::string_view rank_prefix_of(std::string_view tensor_name) {
+  constexpr std::string_view kBegin = "rank-";
+  constexpr std::size_t kDigitsMin = 5;
+  if (!tensor_name.starts_with(kBegin)) return {};
+  const std::size_t end = tensor_name.find_first_not_of("0123456789", kBegin.size());
+  if (end == std::string_view::npos || end < kBegin.size() + kDigitsMin) return {};
+  return tensor_name[end] == '.' ? tensor_name.substr(0, end + 1) : std::string_view();
+}
+
 std::string part_name(std::uint32_t rank) {
   return fmt::format("rank-{:05}.part.json", rank);
 }

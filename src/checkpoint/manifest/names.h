@@ -97,6 +97,8 @@ std::optional<std::uint32_t> parse_place_name(std::string_view name);
 
 /// "rank-00003.model.weight": a tensor that belongs to one rank.
 std::string rank_tensor_name(std::uint32_t rank, std::string_view name);
+/// Returns the beginning of such a name, "rank-00003."; empty if it is no such name.
+std::string_view rank_prefix_of(std::string_view tensor_name);
 
 /// "notes/step-000000001000.json", relative to the checkpoint directory.
 std::string note_path(std::uint64_t step);

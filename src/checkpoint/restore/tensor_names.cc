@@ -129,6 +129,24 @@ std::vector<NamedTensor> name_tensors(const CheckpointReader& reader) {
   return std::move(references.named);
 }
 
+std::vector<NamedTensor> name_tensors(const CheckpointReader& reader,
+                                      std::optional<std::uint32_t> rank) {
+  std::vector<NamedTensor> all = name_tensors(reader);
+  if (!rank || reader.manifest().world_size == 1) return all;
+  const std::string prefix = rank_tensor_name(*rank, "");
+  std::vector<NamedTensor> named;
+  std::set<std::string> own;
+  for (const NamedTensor& one : all) {
+    if (!one.name.starts_with(prefix)) continue;
+    named.push_back({.name = one.name.substr(prefix.size()), .tensor = one.tensor});
+    own.insert(named.back().name);
+  }
+  for (NamedTensor& one : all)
+    if (rank_prefix_of(one.name).empty() && !own.contains(one.name))
+      named.push_back(std::move(one));
+  return named;
+}
+
 std::vector<NamedTensor> choose_tensors(std::span<const NamedTensor> named,
                                         std::span<const std::string> only) {
   static const std::string kAll;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -26,6 +27,11 @@ const TensorInfo* find_in_tree(const CheckpointReader& reader, std::uint32_t ran
 /// its memory at several places of the trees is stored once, under the first name, and listed here
 /// under the others too. The reader must outlive the result.
 std::vector<NamedTensor> name_tensors(const CheckpointReader& reader);
+
+/// Returns the tensors of one rank, under the names in its trees: its own, and those that ranks
+/// share. Without a rank, as name_tensors(): those of other ranks begin with the rank.
+std::vector<NamedTensor> name_tensors(const CheckpointReader& reader,
+                                      std::optional<std::uint32_t> rank);
 
 /// Returns the tensors whose names begin with one of `only`; all if it is empty. For each prefix a
 /// tensor is returned once, under the name it is stored by if that matches.

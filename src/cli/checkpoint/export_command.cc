@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,7 +24,8 @@ constexpr const char* kFooter =
     R"(OUT.safetensors is one file. Its checksum is written to OUT.safetensors.sha256; check it with
 `sha256sum -c` in the directory of the file. Slices of a tensor are joined, and every byte is checked.
 An existing file is never replaced. A tensor that several trees share is exported by every --only
-that matches one of its names.
+that matches one of its names. Names of tensors that differ between ranks begin with the rank:
+--rank exports one rank's, with the tensors that all ranks share, under the names in its trees.
 
 With --hf, OUT is a directory in the layout of Hugging Face models, with checksums in SHA256SUMS. It
 contains the weights only: the tree `model`, under the module's own names. The command prints what it
@@ -48,6 +51,7 @@ struct Arguments {
   bool hf = false;
   bool json = false;
   std::string shard_size;
+  std::optional<std::uint64_t> rank;
   ExportOptions options;
 };
 
@@ -68,6 +72,7 @@ Status hand_over(const Arguments& arguments, const std::string& checkpoint) {
   std::vector<std::string> words = {"export"};
   for (const std::string& prefix : arguments.options.only) words.push_back("--only=" + prefix);
   for (const std::string& prefix : arguments.options.strip) words.push_back("--strip=" + prefix);
+  if (arguments.rank) words.push_back(fmt::format("--rank={}", *arguments.rank));
   if (arguments.json) words.emplace_back("--json");
   words.insert(words.end(), {"--", checkpoint, arguments.out});
   return become_python({.module = "stoker._commands.torch",
@@ -118,11 +123,19 @@ Status run(const Arguments& arguments, Context& context) {
     if (!arguments.hf) return Status(Code::invalid_argument, "--shard-size is for --hf");
     STOKER_ASSIGN(options.file_bytes_max, parse_size_option("--shard-size", arguments.shard_size));
   }
-  STOKER_TRY(check_only(name_tensors(reader), options.only));
+  const std::uint64_t world_size = reader.manifest().world_size;
+  if (arguments.rank && *arguments.rank >= world_size)
+    return Status(Code::invalid_argument,
+                  fmt::format("--rank {}: this checkpoint is of {}, and the first is 0",
+                              *arguments.rank, counted(world_size, "rank")));
+  if (arguments.rank) options.rank = static_cast<std::uint32_t>(*arguments.rank);
+  const std::vector<NamedTensor> named = name_tensors(reader, options.rank);
+  STOKER_TRY(check_only(named, options.only));
+  STOKER_TRY(check_complete(named, options.only, world_size));
   if (is_for_torch(arguments)) return hand_over(arguments, reader.directory());
   std::vector<LeftOutTree> left_out;
   if (arguments.hf && options.only.empty()) {
-    STOKER_ASSIGN(ModelChoice choice, choose_model(reader));
+    STOKER_ASSIGN(ModelChoice choice, choose_model(reader, options.rank));
     options.only = std::move(choice.only);
     if (options.strip.empty()) options.strip = std::move(choice.strip);
     left_out = std::move(choice.left_out);
@@ -165,6 +178,8 @@ void add_checkpoint_export_command(Command& checkpoint, Context& context) {
       ->add_option("--strip", arguments->options.strip,
                    "Remove this from the beginning of names; may be repeated.")
       ->one_value_each();
+  command->add_option("--rank", arguments->rank,
+                      "Export the tensors of this rank: its own, and those that all ranks share.");
   command->add_flag("--json", arguments->json, "Print one JSON object.");
   command->footer(kFooter);
   command->on_chosen([arguments, &context] { return run(*arguments, context); });

@@ -106,13 +106,14 @@ Status check_tree(const std::string& tree) {
       std::ranges::all_of(tree, [&](char c) { return is_letter(c) || (c >= '0' && c <= '9'); });
   // Names that are settings in Python; a Python test compares the two lists.
   constexpr std::array kTaken = {
-      "allow",     "assign",       "blocking",  "close_timeout", "deadline",     "dedup",
-      "device",    "extra",        "finite",    "force",         "in_flight",    "job",
-      "keep_best", "keep_every",   "keep_last", "late",          "loader",       "lock",
-      "lock_ttl",  "map_location", "meeting",   "memory_bytes",  "non_blocking", "only",
-      "overwrite", "partial",      "path",      "rank",          "rate_limit",   "reference",
-      "self",      "step",         "strict",    "sync",          "timeout",      "verify",
-      "wait",      "weights_only", "world_size"};
+      "allow",        "assign",        "blocking",  "close_timeout", "deadline",  "dedup",
+      "device",       "device_memory", "disks",     "extra",         "finite",    "force",
+      "in_flight",    "job",           "keep_best", "keep_every",    "keep_last", "late",
+      "loader",       "lock",          "lock_ttl",  "map_location",  "meeting",   "memory_bytes",
+      "non_blocking", "only",          "overwrite", "partial",       "path",      "rank",
+      "rate_limit",   "reference",     "self",      "stage",         "step",      "streams",
+      "strict",       "sync",          "timeout",   "verify",        "wait",      "weights_only",
+      "world_size"};
   if (std::ranges::find(kTaken, tree) != kTaken.end())
     return Status(Code::invalid_argument,
                   "--as " + tree + ": in Python that is a setting, and no name for a tree");
