@@ -20,8 +20,8 @@ struct CudaUpload {
   std::size_t size_bytes = 0;
 };
 
-/// Appends a copy, or extends the last one if both are adjacent in both memories. All copies must be
-/// to one allocation: the driver refuses a copy that spans two.
+/// Appends a copy, or extends the last one if both are adjacent in both memories. All copies must
+/// be to one allocation: the driver refuses a copy that spans two.
 void add_upload(std::vector<CudaUpload>& uploads, const CudaUpload& upload);
 
 /// Copies host memory to one device, on a stream of its own. The destructor waits for all copies.

@@ -105,7 +105,8 @@ Status SaveLeader::check(std::span<const BeginMessage> messages, const SavesInFl
   Status exists(
       Code::already_exists,
       "step " + std::to_string(step) + " already exists in " + options_.directory +
-          ", saved by this run or by the one that it continues, and a step is saved once: skip this "
+          ", saved by this run or by the one that it continues, and a step is saved once: skip "
+          "this "
           "save (`if saver.due(step, every_steps=1)` is false for a step that was just saved; "
           "`saver.latest` is the newest), or restore an older checkpoint first");
   if (std::ranges::find(in_flight.steps, step) != in_flight.steps.end()) return exists;
