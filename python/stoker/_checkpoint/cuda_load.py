@@ -32,7 +32,8 @@ def new_device_staging(array: Any) -> Any:
 
 def device_of(memory: Memory) -> int | None:
     """Returns the number of the CUDA device; None for host memory."""
-    return None if memory.device is None else int(memory.device.removeprefix(_PREFIX))
+    is_cuda = memory.device is not None and memory.device.startswith(_PREFIX)
+    return int(memory.device.removeprefix(_PREFIX)) if memory.device and is_cuda else None
 
 
 def streams_for(targets: list[tuple[Any, ...]]) -> Streams:

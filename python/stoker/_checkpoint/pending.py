@@ -235,7 +235,7 @@ class Pending(concurrent.futures.Future[str]):
         error = super().exception() if super().done() else None
         if isinstance(error, Exception):
             why = error_text(error).removeprefix(f"save step {self.step}: ")
-            _log.warning("step %d %s after %.2f s: %s", self.step, self.outcome, seconds, why)
+            _log.info("step %d %s after %.2f s: %s", self.step, self.outcome, seconds, why)
         elif self.outcome != "committed":
             _log.info("step %d %s, blocked %.2f s", self.step, self.outcome, self._blocked_s)
         else:
