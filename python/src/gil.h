@@ -1,6 +1,7 @@
 #pragma once
 
 #include <Python.h>
+#include <cxxabi.h>
 #include <unistd.h>
 
 #include <utility>
@@ -10,8 +11,9 @@ namespace stoker::python {
 /// Releases the GIL for its lifetime.
 ///
 /// A daemon thread that wants the GIL back during interpreter shutdown never gets it: it pauses
-/// until the process ends. Before 3.14, CPython would end the thread by unwinding its stack, which
-/// aborts in C++ frames.
+/// until the process ends. Before 3.14, CPython ends such a thread by unwinding its stack, which
+/// aborts in C++ frames: the unwinding is caught here. The shutdown may begin while the thread
+/// already waits for the GIL, so it is not enough to look before.
 ///
 /// Thread safety: belongs to the thread that created it, which must hold the GIL then.
 class ReleasedGil {
@@ -25,7 +27,7 @@ class ReleasedGil {
   ~ReleasedGil() {
     stay_if_ending();
     current_ = outer_;
-    PyEval_RestoreThread(state_);
+    or_stay([this] { PyEval_RestoreThread(state_); });
   }
 
  private:
@@ -41,6 +43,15 @@ class ReleasedGil {
   void stay_if_ending() const noexcept {
     while (!is_ending_ && is_finalizing()) ::pause();
   }
+  /// Calls `take`, which takes the GIL; stays here if CPython ends the thread instead.
+  template <typename Take>
+  static void or_stay(const Take& take) noexcept {
+    try {
+      take();
+    } catch (const abi::__forced_unwind&) {
+      while (true) ::pause();
+    }
+  }
 
   static inline thread_local ReleasedGil* current_ = nullptr;
 
@@ -54,14 +65,14 @@ class TakenGil {
  public:
   TakenGil() noexcept {
     if (ReleasedGil::current_ != nullptr) ReleasedGil::current_->stay_if_ending();
-    state_ = PyGILState_Ensure();
+    ReleasedGil::or_stay([this] { state_ = PyGILState_Ensure(); });
   }
   TakenGil(const TakenGil&) = delete;
   TakenGil& operator=(const TakenGil&) = delete;
   ~TakenGil() { PyGILState_Release(state_); }
 
  private:
-  PyGILState_STATE state_;
+  PyGILState_STATE state_ = PyGILState_UNLOCKED;
 };
 
 /// Runs `work` with the GIL released and returns its result.

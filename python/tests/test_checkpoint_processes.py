@@ -143,6 +143,33 @@ def test_ctrl_c_while_the_program_waits_for_its_save_does_not_abort(
     assert not list(tmp_path.glob("step-*"))
 
 
+_ENDING = """
+import sys, threading, stoker
+pending = stoker.Checkpointer(sys.argv[1]).save(1, state=1)
+pending.wait()
+ready = threading.Semaphore(0)
+
+def ask():
+    while True:
+        pending._native.wait(0.0)       # gives the GIL away, and wants it back at once
+        ready.release()
+
+for _ in range(8):
+    threading.Thread(target=ask, daemon=True).start()
+for _ in range(64):
+    ready.acquire()
+sys.setswitchinterval(100)              # from here on they wait for the GIL
+"""
+
+
+def test_threads_that_wait_for_the_gil_when_the_program_ends_do_not_abort_it(
+    tmp_path: Path,
+) -> None:
+    command = [sys.executable, "-c", _ENDING, str(tmp_path)]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (ran.stderr, ran.returncode) == ("", 0)
+
+
 _FORKED = """
 import os, sys, numpy, stoker
 saver = stoker.Checkpointer(sys.argv[1], rate_limit="8MiB/s")
