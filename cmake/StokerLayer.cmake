@@ -32,8 +32,8 @@ function(stoker_precompile target)
   endif()
 endfunction()
 
-# A build from nothing takes half the time if eight sources are compiled as one. Not in the preset dev, where one
-# source changes at a time, and not under `make lint`, where a source that forgets an include does not compile.
+# A build from nothing takes half the time if eight sources are compiled as one, and clang-tidy a fifth. Not in the
+# preset dev, where one source changes at a time.
 if(CMAKE_BUILD_TYPE STREQUAL Release OR STOKER_SANITIZE)
   set(STOKER_JOINED_DEFAULT ON)
 else()
@@ -78,6 +78,13 @@ function(stoker_layer name)
     target_precompile_headers(stoker_${name} REUSE_FROM stoker_std_headers)
   endif()
   stoker_join_sources(stoker_${name})
+  if(CMAKE_CXX_CLANG_TIDY AND STOKER_JOIN_SOURCES)
+    # Each source alone as well, so that one that forgets an include does not compile.
+    add_library(stoker_${name}_alone OBJECT ${arg_SOURCES})
+    target_include_directories(stoker_${name}_alone PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
+    target_link_libraries(stoker_${name}_alone PRIVATE ${arg_DEPS} ${arg_LIBRARIES} stoker::warnings)
+    set_target_properties(stoker_${name}_alone PROPERTIES CXX_CLANG_TIDY "")
+  endif()
   set_property(GLOBAL APPEND PROPERTY STOKER_LAYERS stoker_${name})
 endfunction()
 
