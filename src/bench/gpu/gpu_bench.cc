@@ -81,7 +81,7 @@ class Bench {
   Status read(std::uint64_t size) {
     static constexpr const char* kWarm = "file to the device, page cache";
     static constexpr const char* kDirect = "file to the device, direct";
-    if (const Status room = check_room(options_.path, size, "--size"); !room.ok()) {
+    if (Status room = check_room(options_.path, size, "--size"); !room.ok()) {
       if (room.code() != Code::no_space) return room;
       for (const char* const name : {kWarm, kDirect})
         report_.cases.push_back({.name = name, .bytes = size, .why = std::string(room.message())});

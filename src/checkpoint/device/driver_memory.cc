@@ -46,7 +46,7 @@ std::function<DeviceMemory(std::int32_t device, std::uint64_t size_bytes)> make_
         std::min({size_bytes, most_bytes, static_cast<std::uint64_t>(free_bytes / 2)});
     CudaPointer memory = 0;
     if (granted == 0 || driver.mem_alloc(&memory, granted) != kCudaSuccess) return {};
-    return {.data = reinterpret_cast<std::byte*>(memory),
+    return {.data = reinterpret_cast<std::byte*>(memory),  // NOLINT(performance-no-int-to-ptr)
             .size_bytes = granted,
             .owner = std::make_shared<DriverBlock>(*device, memory)};
   };

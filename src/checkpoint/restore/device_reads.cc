@@ -120,7 +120,7 @@ Result<bool> DeviceReads::may_reuse(std::span<const std::byte> memory, bool wait
     lent = std::move(found->second);
     lent_.erase(found);
   }
-  const Result<bool> done = is_done(lent, wait);
+  Result<bool> done = is_done(lent, wait);
   if (done.ok() && *done) {
     give_back(lent);
     return true;

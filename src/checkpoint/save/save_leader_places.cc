@@ -131,10 +131,10 @@ RetentionReport SaveLeader::retire_dropped(const EndMessage& end, Held& held) co
     const auto note = notes->find(step.generation);
     Result<std::optional<std::string>> condemned =
         retire_checkpoint(*held.writer, step, note == notes->end() ? nullptr : &note->second);
-    if (condemned.ok() && *condemned) report.condemned.push_back(**std::move(condemned));
     // A checkpoint in a lower layer of an overlay filesystem cannot be moved, and uses no space.
     if (report.failure.ok() && condemned.status().os_error() != EXDEV)
       report.failure = condemned.status();
+    if (condemned.ok() && *condemned) report.condemned.push_back(**std::move(condemned));
   }
   return report;
 }

@@ -156,7 +156,8 @@ Result<ManifestMessage> parse_manifest_message(std::string_view text) {
   if (text.starts_with('=')) return ManifestMessage{.manifest = std::string(text.substr(1))};
   MessageMembers members(text);
   ManifestMessage message{.failure = members.failure()};
-  return if_good(members, std::move(message), !message.failure.ok());
+  const bool has_failure = !message.failure.ok();
+  return if_good(members, std::move(message), has_failure);
 }
 
 Result<EndMessage> parse_end_message(std::string_view text) {
