@@ -18,6 +18,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "tools")]
 
@@ -29,6 +30,7 @@ from peers.data import fsync  # noqa: E402
 from peers.report import Row  # noqa: E402
 from peers.turns import Answer, CallSide, Side, in_turns  # noqa: E402
 from safetensors.torch import load_file, save_file  # noqa: E402
+from torch.distributed.checkpoint.staging import DefaultStager, StagingOptions  # noqa: E402
 
 import stoker  # noqa: E402
 from bench_fio import parse_size, run_json, size_text  # noqa: E402
@@ -50,6 +52,11 @@ class Bench:
         self.state = {f"layer{i:03}": torch.rand(TENSOR_BYTES // 4) for i in range(count)}
         self.saver = stoker.Checkpointer(self.folder / "stoker", keep_last=1)
         self.step = 0
+        # Keeps its buffers from save to save. Pinned memory needs a GPU.
+        pins = torch.cuda.is_available()
+        self.stager = DefaultStager(
+            StagingOptions(use_pinned_memory=pins, use_non_blocking_copy=pins)
+        )
 
     def change(self) -> None:
         """Runs before every save: changes the state, removes old files and waits for writeback."""
@@ -95,11 +102,17 @@ class Bench:
         return self.rate(time.perf_counter() - begin)
 
     def save_dcp_async(self) -> Answer:
-        """DCP in the background, then the directories."""
+        """DCP in the background, then the directories; the state may change once it is staged."""
         begin = time.perf_counter()
-        future = dcp.async_save(self.state, checkpoint_id=self.folder / "dcp-async", no_dist=True)
+        response: Any = dcp.async_save(
+            self.state,
+            checkpoint_id=self.folder / "dcp-async",
+            no_dist=True,
+            async_stager=self.stager,
+        )
+        response.staging_completion.result()
         blocked = time.perf_counter() - begin
-        future.result()
+        response.upload_completion.result()
         fsync(self.folder / "dcp-async")
         fsync(self.folder)
         return self.rate(time.perf_counter() - begin, blocked)
@@ -158,6 +171,8 @@ def compare(bench: Bench, rounds: int) -> list[Row]:
         DCP_ASYNC: bench.save_dcp_async,
         FIO: functools.partial(bench.fio, "write"),
     }
+    bench.change()
+    bench.save_dcp_async()  # at its best from the third save on
     found = run(bench, calls, rounds, bench.change)
     size = size_text(bench.size_bytes)
     rates = {label: [answer["gb_per_s"] for answer in found[label]] for label in calls}
@@ -167,9 +182,9 @@ def compare(bench: Bench, rounds: int) -> list[Row]:
         Row("P10", work, peer, "GB/s", rates[OURS], rates[peer], at_least=5.0)
         for peer in (TORCH, DCP, SAFETENSORS)
     ]
-    rows.append(Row("P10", work, FIO, "GB/s", rates[OURS], rates[FIO], at_least=0.9))
+    rows.append(Row("P10", work, FIO, "GB/s", rates[OURS], rates[FIO], at_least=0.95))
     held = f"training is held up by a save of {size}"
-    rows.append(Row("P11", held, DCP_ASYNC, "ms", blocked[OURS], blocked[DCP_ASYNC], at_most=0.1))
+    rows.append(Row("P11", held, DCP_ASYNC, "ms", blocked[OURS], blocked[DCP_ASYNC], at_most=0.333))
 
     bench.change()  # one save of each side, for the restores below
     for save in (bench.save_ours, bench.save_dcp, bench.save_safetensors):
@@ -188,9 +203,10 @@ def compare(bench: Bench, rounds: int) -> list[Row]:
         found = run(bench, restores, rounds, functools.partial(prepare, bench.folder))
         rates = {label: [answer["gb_per_s"] for answer in found[label]] for label in restores}
         work = f"restore of {size} into tensors, {cache}"
+        targets = {FIO: 0.95} if cache == "cold" else {DCP: 5.0, SAFETENSORS: 1.0}
         for peer in restores:
             if peer != OURS:
-                least = 0.9 if peer == FIO else 5.0 if cache == "cold" else 3.0
+                least = targets.get(peer)
                 rows.append(Row("P12", work, peer, "GB/s", rates[OURS], rates[peer], least))
     return rows
 
@@ -241,6 +257,7 @@ def main() -> None:
         rows = compare(bench, args.rounds)
     finally:
         bench.saver.close()
+        bench.stager.close()
         shutil.rmtree(bench.folder, ignore_errors=True)
     publish("checkpoint_peers", args, facts_of(args), rows)
 
