@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # run_gpu.sh BUNDLE PYTHON: builds the Python module for PYTHON on a GPU machine, with what is missing there from BUNDLE
-# (make_gpu_bundle.sh), and runs the tests that need a GPU.
+# (make_gpu_bundle.sh), and runs the tests that need a GPU, some of them under compute-sanitizer as well.
 set -euo pipefail
 
 bundle=$(realpath "$1") python=$2
@@ -17,3 +17,15 @@ PYTHONPATH=python:$bundle/python "$python" -m pytest -q -p no:cacheprovider -rs 
   python/tests/test_checkpoint_cuda_saves.py python/tests/test_checkpoint_load_device.py \
   python/tests/test_checkpoint_rng.py python/tests/test_checkpoint_meta.py \
   python/tests/test_loader_device.py python/tests/test_loader_pinned.py
+
+# Copies and kernels outside of any allocation: torch's cache of memory would hide them.
+if command -v compute-sanitizer >/dev/null; then
+  echo "gpu: the tests of copies and kernels, under compute-sanitizer"
+  PYTHONPATH=python:$bundle/python PYTORCH_NO_CUDA_MEMORY_CACHING=1 \
+    compute-sanitizer --tool memcheck --leak-check no --error-exitcode 9 "$python" -m pytest -q -p no:cacheprovider \
+    python/tests/test_checkpoint_cuda_saves.py python/tests/test_checkpoint_cuda_load.py \
+    python/tests/test_loader_device.py \
+    -k "small_tensors or enqueued_after or that_are_freed or every_type or overlaps or copied_ahead"
+else
+  echo "gpu: compute-sanitizer is not installed: skipped"
+fi
