@@ -11,7 +11,7 @@ namespace {
 using namespace internal;
 
 /// MDS has no booleans: one becomes an integer, an array of them an array of uint8.
-Status fit(SampleView& sample, FieldView& field) {
+Status fit_mds(SampleView& sample, FieldView& field) {
   if (field.type != FieldType::array || field.dtype != dtype_descr(Dtype::boolean)) return {};
   if (!field.shape.empty() || field.bytes.size() != 1) {
     field.dtype = dtype_descr(Dtype::uint8);
@@ -43,7 +43,7 @@ const ShardFormat& mds_format() {
       .has_index_json = true,
       .keeps_folders = true,
       .make_writer = make_writer,
-      .fit = fit,
+      .fit = fit_mds,
       // Offsets have 32 bits; the difference is for the header.
       .shard_bytes_max = (std::uint64_t{1} << 32) - (std::uint64_t{1} << 24),
       .ending = "mds",

@@ -124,7 +124,7 @@ Status fit_list(SampleView& sample, FieldView& field) {
   return {};
 }
 
-Status fit(SampleView& sample, FieldView& field) {
+Status fit_tfrecord(SampleView& sample, FieldView& field) {
   if (field.type == FieldType::json && !field.dtype.empty()) STOKER_TRY(fit_list(sample, field));
   if (!is_number(field) && field.type != FieldType::array) return {};
   return fit_numbers(sample, field);
@@ -161,7 +161,7 @@ const ShardFormat& tfrecord_format() {
                         ByteSink& sink) -> Result<std::unique_ptr<ShardWriter>> {
         return make_tfrecord_writer(sink, {.key_field = options.key_field});
       },
-      .fit = fit,
+      .fit = fit_tfrecord,
       .ending = "tfrecord"};
   return kFormat;
 }

@@ -53,7 +53,7 @@ void lower_name(SampleView& sample, FieldView& field) {
   field.name = sample.keep(name);
 }
 
-Status fit(SampleView& sample, FieldView& field) {
+Status fit_webdataset(SampleView& sample, FieldView& field) {
   lower_name(sample, field);
   if (!is_number(field) && field.type != FieldType::array) return {};
   return fit_numbers(sample, field);
@@ -77,7 +77,7 @@ const ShardFormat& webdataset_format() {
       .make_reader = [] { return make_webdataset_reader(); },
       .make_writer = [](const ShardWriterOptions& /*options*/, ByteSink& sink)
           -> Result<std::unique_ptr<ShardWriter>> { return make_webdataset_writer(sink); },
-      .fit = fit,
+      .fit = fit_webdataset,
       .field_overhead_bytes = 1024,
       .ending = "tar"};
   return kFormat;
