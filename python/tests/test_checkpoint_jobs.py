@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,8 @@ import stoker
 
 _PAIRS = int(os.environ.get("STOKER_JOB_PAIRS", "10"))  # more in `make crash`
 
-# A rank saves who it is under a step of its job's own, asks for that step again, and says how both
-# went. It waits for a line before it begins, so that all begin at once.
+# A rank saves who it is, asks for the step again, and says how both went. It waits for a line
+# before it begins, so that all begin at once.
 _RANK = r"""
 import json, sys
 import numpy as np
@@ -64,12 +65,21 @@ _TORCHRUN = {"TORCHELASTIC_RUN_ID": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_POR
 _CLUSTER = {**_TORCHRUN, "MASTER_ADDR": "node7"}
 
 
-def _arguments(folder: Path, job: int, world: int, settings: dict[str, Any]) -> list[list[str]]:
-    step = 5 if job == 0 else 9
-    return [
-        [str(folder), str(job), str(rank), str(world), str(step), json.dumps(settings)]
-        for rank in range(world)
-    ]
+@dataclass(frozen=True)
+class Pair:
+    """Two jobs of so many ranks each, with the step that each saves."""
+
+    folder: Path
+    world: int
+    steps: tuple[int, int]
+
+    def arguments(self, job: int, settings: dict[str, Any]) -> list[list[str]]:
+        """Of each rank of a job."""
+        words = [str(self.steps[job]), json.dumps(settings)]
+        return [
+            [str(self.folder), str(job), str(rank), str(self.world), *words]
+            for rank in range(self.world)
+        ]
 
 
 def _spawn(command: list[str]) -> subprocess.Popen[str]:
@@ -92,49 +102,62 @@ def _run(processes: list[subprocess.Popen[str]]) -> list[dict[str, Any]]:
 
 
 def run_launched(
-    folder: Path, world: int, settings: dict[str, Any], variables: dict[str, str] | None
+    pair: Pair, settings: dict[str, Any], variables: dict[str, str] | None
 ) -> list[dict[str, Any]]:
     """Two jobs, each with a launcher of its own."""
     command = [sys.executable, "-c", _LAUNCHER, _RANK]
     jobs = [
-        [*command, json.dumps(_arguments(folder, job, world, settings)), json.dumps(variables)]
+        [*command, json.dumps(pair.arguments(job, settings)), json.dumps(variables)]
         for job in (0, 1)
     ]
     return _run([_spawn(job) for job in jobs])
 
 
-def run_beside(folder: Path, world: int, settings: dict[str, Any]) -> list[dict[str, Any]]:
+def run_beside(pair: Pair, settings: dict[str, Any]) -> list[dict[str, Any]]:
     """The ranks of two jobs, all started by this process."""
-    commands = [a for job in (0, 1) for a in _arguments(folder, job, world, settings)]
+    commands = [a for job in (0, 1) for a in pair.arguments(job, settings)]
     return _run([_spawn([sys.executable, "-c", _RANK, *arguments]) for arguments in commands])
 
 
-def check(folder: Path, world: int, said: list[dict[str, Any]], end: str) -> None:
+def _jobs_in(checkpoint: Path) -> list[int]:
+    """Whose ranks have saved it. Equal numbers are one tensor; those of two jobs are two."""
+    loaded = stoker.load(checkpoint)
+    return [int(tensor[0]) for name, tensor in loaded.items() if name.endswith(".job")]
+
+
+def check(pair: Pair, said: list[dict[str, Any]], end: str) -> None:
     """The oracle: no checkpoint of both jobs, nothing acknowledged that is not there.
 
     ``end``: the jobs are "apart"; or "refused", both named.
     """
     is_apart = end == "apart"
-    assert len(said) == 2 * world, said
-    steps = {0: 5, 1: 9}
-    for job, step in steps.items():
+    assert len(said) == 2 * pair.world, said
+    has_saved = []
+    for job, step in enumerate(pair.steps):
         ranks = [one for one in said if one["job"] == job]
         saved = {one["saved"] for one in ranks}
         assert len(saved) == 1, f"a save succeeded on some ranks of a job only: {ranks}"
         if is_apart:
             assert saved == {True}, ranks
+        has_saved += [job] if saved == {True} else []
+        # A job that was refused may find what the other one has saved as this step: all of it.
+        found = {one["restored"][1] for one in ranks if one["restored"] is not None}
+        assert found <= ({job} if saved == {True} or pair.steps[0] != pair.steps[1] else {0, 1})
+        assert len(found) <= 1, f"a restore of two jobs' states: {ranks}"
         for one in ranks:
-            assert one["restored"] in (None, [step, job, one["rank"]]), one
-            if is_apart:
-                assert one["restored"] is not None, one
-            elif one["restored"] is None or not one["saved"]:
+            if one["restored"] is not None:
+                assert one["restored"] == [step, *found, one["rank"]], one
+            elif is_apart:
+                raise AssertionError(one)
+            if one["restored"] is None or not one["saved"]:
                 assert any("JobConflict" in error for error in one["errors"]), one
-        path = folder / f"step-{step:012}"
-        assert path.exists() == (saved == {True}), said
-        if path.exists():
-            loaded = stoker.load(path)
-            found = [int(tensor[0]) for name, tensor in loaded.items() if name.endswith(".job")]
-            assert found == [job], "two jobs in one checkpoint: their numbers are not one tensor"
+    # A step that both have saved: the second supersedes the first.
+    found_in = {path.name: _jobs_in(path) for path in pair.folder.glob("step-*")}
+    assert all(len(jobs) == 1 for jobs in found_in.values()), f"both in one: {found_in}"
+    assert sorted(job for [job] in found_in.values()) == has_saved, (found_in, said)
+    for job in has_saved:
+        names = [name for name, [found] in found_in.items() if found == job]
+        assert all(name.startswith(f"step-{pair.steps[job]:012}") for name in names), found_in
     # On a busy machine one may be done before the other begins: then there is nothing to refuse.
     were_apart = all(one["saved"] and one["restored"] is not None for one in said)
     if not is_apart and not were_apart:
@@ -145,19 +168,22 @@ def check(folder: Path, world: int, said: list[dict[str, Any]], end: str) -> Non
 
 _LIMITS = {"deadline": 20, "lock": 60}
 _JOB = {**_LIMITS, "job": "a"}
-_CASES: dict[str, tuple[Callable[[Path, int], list[dict[str, Any]]], str]] = {
-    "no variables, two launchers": (lambda f, w: run_launched(f, w, _LIMITS, None), "apart"),
-    "equal variables, one machine": (lambda f, w: run_launched(f, w, _LIMITS, _TORCHRUN), "apart"),
-    "equal variables, a cluster": (lambda f, w: run_launched(f, w, _LIMITS, _CLUSTER), "refused"),
-    "no variables, one parent": (lambda f, w: run_beside(f, w, _LIMITS), "refused"),
-    "one job= for both": (lambda f, w: run_launched(f, w, _JOB, None), "refused"),
+_CASES: dict[str, tuple[Callable[[Pair], list[dict[str, Any]]], str]] = {
+    "no variables, two launchers": (lambda pair: run_launched(pair, _LIMITS, None), "apart"),
+    "equal variables, one machine": (lambda pair: run_launched(pair, _LIMITS, _TORCHRUN), "apart"),
+    "equal variables, a cluster": (lambda pair: run_launched(pair, _LIMITS, _CLUSTER), "refused"),
+    "no variables, one parent": (lambda pair: run_beside(pair, _LIMITS), "refused"),
+    "one job= for both": (lambda pair: run_launched(pair, _JOB, None), "refused"),
 }
+# If both save the same step, ranks of two jobs that met would agree on it, and only what they have
+# saved shows that.
+_STEPS = ((5, 5), (5, 9))
 
 
 @pytest.mark.parametrize("world", [2, 3])
 @pytest.mark.parametrize("case", list(_CASES))
 def test_two_jobs_never_share_a_checkpoint(tmp_path: Path, case: str, world: int) -> None:
     run, end = _CASES[case]
-    for pair in range(max(1, _PAIRS // (2 * len(_CASES)))):
-        folder = tmp_path / str(pair)
-        check(folder, world, run(folder, world), end)
+    for number in range(max(1, _PAIRS // (2 * len(_CASES)))):
+        pair = Pair(tmp_path / str(number), world, _STEPS[(world + number) % len(_STEPS)])
+        check(pair, run(pair), end)
