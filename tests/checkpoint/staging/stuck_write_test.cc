@@ -5,7 +5,9 @@
 #include <cerrno>
 #include <chrono>
 #include <filesystem>
+#include <ostream>
 #include <string>
+#include <vector>
 
 #include "checkpoint/save/checkpointer.h"
 #include "checkpoint/save_support.h"
@@ -180,6 +182,96 @@ TEST_F(StuckWriteTest, a_sync_that_never_ends_fails_its_save_and_no_other) {
   device_->come_back();
   EXPECT_TRUE(saver->close().ok());
 }
+
+/// The sync after a crash point of the commit, of a file or a directory, does not come back, once.
+class HangingCommit final : public ForwardingFileOps {
+ public:
+  HangingCommit(std::shared_ptr<testing::StuckDevice> device, std::string point)
+      : ForwardingFileOps(posix_file_ops()), device_(std::move(device)), point_(std::move(point)) {}
+
+  void arm(bool is_armed) { is_armed_ = is_armed; }
+  void reached(std::string_view crash_point) override {
+    if (is_armed_ && crash_point == point_) is_next_ = true;
+    ForwardingFileOps::reached(crash_point);
+  }
+  Status fsync(int fd) override {
+    STOKER_TRY(hang());
+    return ForwardingFileOps::fsync(fd);
+  }
+  Status fsync_dir(const PathAt& path) override {
+    STOKER_TRY(hang());
+    return ForwardingFileOps::fsync_dir(path);
+  }
+
+ private:
+  Status hang() {
+    if (!is_next_.exchange(false)) return {};
+    is_armed_ = false;
+    const std::shared_ptr<testing::StuckDevice> device = device_;  // the test may end first
+    device->await(kForever);
+    return Status::from_errno(EIO, "fsync", "");
+  }
+
+  std::shared_ptr<testing::StuckDevice> device_;
+  const std::string point_;
+  std::atomic<bool> is_armed_ = false;
+  std::atomic<bool> is_next_ = false;
+};
+
+struct HangingStep {
+  const char* name;
+  const char* point;    ///< Before the sync that hangs.
+  bool may_be_visible;  ///< Then the checkpoint has its name, and nobody knows for how long.
+};
+
+void PrintTo(const HangingStep& step, std::ostream* out) {
+  *out << step.name;
+}
+
+class HangingCommitTest : public StuckWriteTest,
+                          public ::testing::WithParamInterface<HangingStep> {};
+
+TEST_P(HangingCommitTest, fails_its_save_by_the_deadline_and_no_other) {
+  // Never freed: the thread of the stuck sync may outlive the test.
+  auto& ops = *new HangingCommit(device_, GetParam().point);
+  [[maybe_unused]] static std::vector<HangingCommit*> kept;
+  kept.push_back(&ops);
+  CheckpointerOptions options = quiet_options(dir_.path());
+  options.ops = &ops;
+  const std::unique_ptr<Checkpointer> saver = testing::make_saver(std::move(options));
+  const Result<Pending> first = saver->save(request_of(10, tensors_));
+  ASSERT_TRUE(first.ok() && first->wait().ok());
+
+  ops.arm(true);
+  SaveRequest request = request_of(20, tensors_);
+  request.deadline = std::chrono::seconds(1);
+  const Result<Pending> stuck = saver->save(request);
+  ASSERT_TRUE(stuck.ok()) << stuck.status().message();
+  const Status error = stuck->wait();
+  ops.arm(false);
+  EXPECT_EQ(error.os_error(), ETIMEDOUT) << error.message();
+  EXPECT_NE(error.message().find("did not end before the deadline"), std::string_view::npos)
+      << error.message();
+  EXPECT_FALSE(stuck->is_durable());
+  EXPECT_EQ(std::filesystem::exists(dir_.file("step-000000000020")), GetParam().may_be_visible);
+  EXPECT_FALSE(saver->wait().ok()) << "the next call tells it as well";
+
+  const Result<Pending> next = saver->save(request_of(30, tensors_));
+  ASSERT_TRUE(next.ok()) << next.status().message();
+  EXPECT_TRUE(next->wait().ok()) << next->wait().message();
+  testing::expect_whole(dir_.file("step-000000000030"));
+  EXPECT_EQ(std::filesystem::read_symlink(dir_.file("latest")), "step-000000000030");
+  device_->come_back();
+  EXPECT_TRUE(saver->close().ok());
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Syncs, HangingCommitTest,
+    ::testing::Values(HangingStep{"of_the_staging_directory", "checkpoint.part_written", false},
+                      HangingStep{"of_the_manifest", "checkpoint.staging_synced", false},
+                      HangingStep{"of_the_sealed_directory", "checkpoint.manifest_written", false},
+                      HangingStep{"of_the_parent", "checkpoint.renamed", true}),
+    [](const auto& named) { return std::string(named.param.name); });
 
 }  // namespace
 }  // namespace stoker
