@@ -337,6 +337,37 @@ def test_a_loader_built_before_fit_under_ddp_is_refused_with_advice(
     assert "Under Lightning, build it in train_dataloader()" in ran.stderr
 
 
+def same(one: Any, other: Any) -> bool:
+    """Whether two trees have the same values of the same types."""
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, torch.Tensor):
+        return one.dtype == other.dtype and torch.equal(one, other)
+    if isinstance(one, dict):
+        return list(one) == list(other) and all(same(one[key], other[key]) for key in one)
+    if isinstance(one, (list, tuple)):
+        return len(one) == len(other) and all(map(same, one, other))
+    return bool(one == other)
+
+
+def test_the_state_of_a_trainer_can_be_saved_and_restored_as_a_tree(
+    shards: Path, tmp_path: Path
+) -> None:
+    """All that Lightning has in a checkpoint: loops, callbacks, optimizers, the loader, weights."""
+    fit(shards, tmp_path / "run", {}, EACH_1, max_steps=27)
+    state = torch.load(tmp_path / "run" / "last.ckpt", weights_only=False)
+    assert {"loops", "callbacks", "optimizer_states", "state_dict"} <= set(state)
+    with stoker.Checkpointer(tmp_path / "saved") as saver:
+        saver.save(27, trainer=state)
+        found = saver.restore(trainer=None).trees["trainer"]
+    for name, value in state.items():
+        assert same(found[name], value), name
+    # Lightning reads its own file with what came back, and continues there.
+    torch.save(found, tmp_path / "run" / "last.ckpt")
+    seen = fit(shards, tmp_path / "run", {}, EACH_1, resume=True, max_steps=30)
+    assert seen == fit(shards, tmp_path / "unbroken", {}, EACH_1, max_steps=30)[27:]
+
+
 # Accelerate:
 
 
