@@ -12,7 +12,8 @@ tools/setup_peers.sh "$python"
 tools/setup_peer_versions.sh
 
 echo "interop: the peers, by version:"
-for name in mosaicml-streaming litdata webdataset tfrecord safetensors megatron-core; do
+for name in torch mosaicml-streaming litdata webdataset tfrecord safetensors megatron-core lightning \
+  accelerate; do
   versions=$(sed -n "s/^$name==\([^ ]*\).*/\1/p" tests/interop/versions/peers.txt tests/interop/peers/requirements.txt)
   echo "  $name ${versions//$'\n'/, }"
 done
