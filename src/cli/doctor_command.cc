@@ -16,7 +16,8 @@ namespace {
 constexpr const char* kFooter =
     "Exit status: 0 no problem found (there may be warnings), 1 problems found or a path cannot "
     "be\n"
-    "examined, 2 misused. Everything it looks at is listed in docs/doctor.md.";
+    "examined, 2 misused. The page \"stoker doctor\" of the documentation lists everything it "
+    "looks at.";
 
 struct DoctorArguments {
   std::vector<std::string> paths;

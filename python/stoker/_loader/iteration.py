@@ -217,11 +217,11 @@ class Iteration(Iterator[Any]):
 def _warn_of_waits(share: float, waited_in_s: dict[str, float]) -> None:
     stages = {name: s for name, s in waited_in_s.items() if name != "copy"}  # not a wait
     worst = max(stages, key=stages.__getitem__)
-    doctor = "`stoker doctor` looks at the machine; " if worst == "read" else ""
+    doctor = ", and `stoker doctor` looks at the machine" if worst == "read" else ""
     _log.warning(
         "loader: batches used to be ready, and now %.0f %% of the time is spent waiting for them, "
-        "most of it in %r: they no longer keep ahead of training. %sdocs/tuning.md has a row for "
-        "each stage",
+        "most of it in %r: they no longer keep ahead of training. The page 'Tuning' of the "
+        "documentation has a row for each stage%s",
         100 * share,
         worst,
         doctor,
