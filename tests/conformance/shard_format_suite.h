@@ -41,6 +41,8 @@ struct WrittenShard {
 };
 
 struct ShardFormatMaker {
+  /// The name of the format's row in the table (formats/table/shard_formats.h). If there are
+  /// several makers for one row, "_" and more follow it.
   const char* name;
   /// Some samples that the format can hold: as many as `count`, small, of all shapes, with no two
   /// alike. With `random` they differ from call to call.

@@ -30,7 +30,7 @@ OwnedSample sample_of(std::string key, std::string field = "txt") {
 
 ShardFormatMaker webdataset_maker() {
   ShardFormatMaker maker{
-      .name = "webdataset",
+      .name = "tar",
       .samples = some_samples,
       .writer = [](ByteSink& sink, std::span<const OwnedSample>)
           -> Result<std::unique_ptr<ShardWriter>> { return make_webdataset_writer(sink); },
