@@ -216,6 +216,7 @@ bench: apt-bench build-tests
 	@PYTHONPATH=python build/peers/bin/python bench/loader_peers.py $(BENCH_FLAGS)
 	@build/peers/bin/python bench/pack_peers.py build/release/stoker $(BENCH_FLAGS)
 	@PYTHONPATH=python build/peers/bin/python bench/checkpoint_peers.py $(BENCH_FLAGS)
+	@PYTHONPATH=python build/peers/bin/python bench/catalog_cost.py $(BENCH_FLAGS)
 
 .PHONY: format
 format: apt-test $(VENV)

@@ -1,10 +1,13 @@
 // `stoker checkpoint`: what looks at checkpoints and changes nothing.
+#include <sys/resource.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <limits>
 #include <map>
 
 #include "cli/checkpoint_cli_support.h"
@@ -132,6 +135,43 @@ TEST_F(CheckpointCliTest, ls_shows_a_damaged_manifest_and_a_superseded_step) {
   EXPECT_NE(ran.out.find("damaged"), std::string::npos) << ran.out;
   EXPECT_NE(ran.out.find(step_name(10) + ":"), std::string::npos) << ran.out;
   EXPECT_EQ(run({"show", run_dir(), superseded_name(20, 2)}).exit_code, 0);
+}
+
+/// CPU time of all children that have ended.
+double children_cpu_s() {
+  rusage used = {};
+  ::getrusage(RUSAGE_CHILDREN, &used);
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
+  };
+  return seconds(used.ru_utime) + seconds(used.ru_stime);
+}
+
+TEST_F(CheckpointCliTest, show_takes_time_in_proportion_to_the_number_of_tensors) {
+  constexpr std::size_t kFew = 4'000;
+  const auto save_tensors = [&](std::uint64_t step, std::size_t count) {
+    std::vector<OwnedTensor> tensors;
+    for (std::size_t i = 0; i < count; ++i)
+      tensors.push_back(counted("layer." + std::to_string(i), 1, static_cast<float>(i)));
+    const auto saver = make_saver(quiet_options(run_dir()));
+    const Result<Pending> pending = saver->save(request_of(step, tensors));
+    ASSERT_TRUE(pending.ok()) << pending.status().message();
+    ASSERT_TRUE(pending->wait().ok());
+    ASSERT_TRUE(saver->close().ok());
+  };
+  const auto least_cpu_s = [&](const char* step) {
+    double least = std::numeric_limits<double>::infinity();
+    for (int i = 0; i < 3; ++i) {
+      const double before = children_cpu_s();
+      EXPECT_EQ(run({"show", run_dir(), step}).exit_code, 0);
+      least = std::min(least, children_cpu_s() - before);
+    }
+    return least;
+  };
+  save_tensors(1, kFew);
+  save_tensors(2, 10 * kFew);
+  // Ten times as long, or a hundred times if it looks through all tensors for each of them.
+  EXPECT_LT(least_cpu_s("2"), 18 * least_cpu_s("1"));
 }
 
 TEST_F(CheckpointCliTest, show_names_tensors_files_and_state) {
