@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <chrono>
 #include <filesystem>
+#include <memory>
 #include <ostream>
 #include <string>
 #include <vector>
@@ -233,9 +234,9 @@ class HangingCommitTest : public StuckWriteTest,
 
 TEST_P(HangingCommitTest, fails_its_save_by_the_deadline_and_no_other) {
   // Never freed: the thread of the stuck sync may outlive the test.
-  auto& ops = *new HangingCommit(device_, GetParam().point);
-  [[maybe_unused]] static std::vector<HangingCommit*> kept;
-  kept.push_back(&ops);
+  static auto& kept = *new std::vector<std::unique_ptr<HangingCommit>>();
+  HangingCommit& ops =
+      *kept.emplace_back(std::make_unique<HangingCommit>(device_, GetParam().point));
   CheckpointerOptions options = quiet_options(dir_.path());
   options.ops = &ops;
   const std::unique_ptr<Checkpointer> saver = testing::make_saver(std::move(options));
