@@ -118,7 +118,7 @@ build-tests: apt-test build
 demo: build
 	@tools/demo.sh build/release/stoker $(VENV_PYTHON)
 
-# Both runs go on after a failure; the summary counts and decides. Python tests often wait for processes
+# Both runs continue after a failure; the summary counts and decides. Python tests often wait for processes
 # that they have started: one more of them than cores.
 .PHONY: test
 test: build-tests

@@ -54,7 +54,7 @@ class Rank:
         self.heard.set()
 
     def run(self, pause: Callable[[], float], until: int) -> None:
-        """Steps on until it has hit so many agreed steps."""
+        """Steps on until it has hit this number of agreed steps."""
         step, wait = 0, threading.Event()
         while len(self.hits) < until:
             step += 1

@@ -87,7 +87,7 @@ def fork(folder, steps, kill_at=None, rewind=False):
 
 
 def hear(read, lines=None):
-    # What was said until the end, or in so many lines.
+    # What was said until the end, or in this number of lines.
     text = b""
     while lines is None or text.count(b"\n") < lines:
         part = os.read(read, 65536)
@@ -160,7 +160,7 @@ _NOTES = [f"publish_file.{name}" for name in ("staged", "synced", "switched", "d
 def live_and_die(
     shards: Path, folder: Path, cycles: int, points: list[str], rewinds: float
 ) -> dict[str, Any]:
-    """Runs so many lives of a training; what is left of them, all assertions having held."""
+    """Runs this number of lives of a training; returns what is left. Asserts in each."""
     program = folder.with_suffix(".py")
     program.write_text(_ZYGOTE)
     settings = [str(cycles), " ".join(points), "11", str(rewinds)]

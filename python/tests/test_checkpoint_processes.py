@@ -52,7 +52,7 @@ def test_of_two_writers_one_is_refused_and_named(start: Start, tmp_path: Path) -
         for _ in range(2):
             with pytest.raises(stoker.LateError, match=f"another writer holds it.*{other.pid}"):
                 saver.save(5, state="mine")
-        say(other, "\n")  # and the other one goes on
+        say(other, "\n")  # and the other one continues
         say(other, "close\n")
         assert other.stdout is not None
         assert other.stdout.readline() == "free\n"

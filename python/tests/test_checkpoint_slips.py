@@ -131,7 +131,7 @@ def test_what_a_restore_found_damaged_does_not_push_out_what_it_restored(
         saver.save(40, state=state).wait()
         assert sorted(saver.steps()) == [20, 30, 40]
         saver.save(50, state=state).wait()
-        assert sorted(saver.steps()) == [30, 40, 50], "30 is kept for those who can mend it"
+        assert sorted(saver.steps()) == [30, 40, 50], "30 is kept for those who can repair it"
     assert "passed over step-000000000030" in told(caplog)
 
 

@@ -79,7 +79,7 @@ def test_the_choice_is_the_same_whatever_ranks_threads_and_processes(shards: Pat
             assert [plain(batch) for batch in loader] == [batch for batch, _ in whole]
     ranks = [load(shards, map=odd_only, rank=r, world_size=5, epochs=2) for r in range(5)]
     for loader in ranks:
-        loader.load_state_dict(whole[2][1])  # and a resumed run goes on alike
+        loader.load_state_dict(whole[2][1])  # and a resumed run continues alike
     for parts, (batch, _) in zip(zip(*ranks, strict=True), whole[3:], strict=True):
         columns = [plain(part) for part in parts]
         assert {name: [v for c in columns for v in c[name]] for name in batch} == batch

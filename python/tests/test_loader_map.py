@@ -262,7 +262,7 @@ def test_mapped_batches_may_be_held_as_long_as_memory_lasts(
         held.extend(stream)
     count = len(held)
     held.clear()
-    for _ in range(count + 20):  # having let go, it goes on
+    for _ in range(count + 20):  # having let go, it continues
         next(stream)
 
 

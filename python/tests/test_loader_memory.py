@@ -91,7 +91,7 @@ def test_held_batches_are_warned_of_and_then_an_error_that_says_the_cure(
         next(stream)
     assert len(held) >= 3
     held.clear()
-    after = next(stream).cursor  # it goes on where it was
+    after = next(stream).cursor  # it continues where it was
     assert after.epoch * 48 + after.position == before.epoch * 48 + before.position + 8
 
 
@@ -132,7 +132,7 @@ def descriptors() -> int:
     return len(os.listdir("/proc/self/fd"))  # noqa: PTH208
 
 
-@pytest.mark.parametrize("how", ["go on", "new loader", "broken off", "map", "process"])
+@pytest.mark.parametrize("how", ["continue", "new loader", "broken off", "map", "process"])
 def test_a_hundred_epochs_leave_nothing_behind(tmp_path: Path, write_tar: Any, how: str) -> None:
     samples = {
         f"k{i:03}": {"bin": np.full(16 << 10, i % 256, np.uint8).tobytes()} for i in range(64)

@@ -17,7 +17,7 @@ constexpr std::array kTraits{
     FilesystemTraits{btrfs, "btrfs", "atomic inside a subvolume", "durable",
                      "yes, but buffered for compressed files", "inside a subvolume", false},
     FilesystemTraits{tmpfs, "tmpfs", "atomic", "without effect: this is memory",
-                     "without meaning: this is memory", "yes", false},
+                     "not applicable: this is memory", "yes", false},
     FilesystemTraits{
         nfs, "NFS", "atomic on the server, RENAME_NOREPLACE refused",
         "durable once the server has committed; errors may appear only here or at close",

@@ -160,7 +160,7 @@ def ingest(
         dst: A directory that is new or empty.
         format: "tar", "mds", "tfrecord"; for samples of one array each "tokens", and "counted" or
             "shard001" if all have the same length.
-        samples_per_shard: Most samples in a shard.
+        samples_per_shard: Maximum number of samples in a shard.
         shard_size: A shard ends when its samples have this many bytes: 268435456, "256MiB".
 
     Raises:

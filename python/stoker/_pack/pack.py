@@ -83,7 +83,7 @@ def pack(
         dst: A directory that is new, empty, or of the same job; not inside ``src``.
         format: "tar" (default), "mds", "tfrecord", "tokens" (default with a tokenizer), "counted"
             or "shard001".
-        samples_per_shard: Most samples in a shard.
+        samples_per_shard: Maximum number of samples in a shard.
         shard_size: Approximate size of a shard: 268435456, "256MiB".
         shuffle_seed: Seed of a shuffle; None keeps the order of the source.
         threads: Shards to write at a time; 0: one per core.

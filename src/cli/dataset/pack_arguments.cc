@@ -29,10 +29,10 @@ void add_pack_options(Command& command, PackArguments& arguments) {
                      "shard001 (both: rows of one length).");
   command
       .add_option("--samples-per-shard", arguments.samples_per_shard,
-                  "Most samples in a shard (default: as many as its size allows).")
+                  "Maximum number of samples in a shard (default: as many as its size allows).")
       ->check(count_from(1));
   command.add_option("--shard-size", arguments.shard_size,
-                     "Largest size of a shard (default: 256MiB).");
+                     "Maximum size of a shard (default: 256MiB).");
   command
       .add_option("--threads", arguments.threads,
                   "Shards to write at a time (default: one for each core).")

@@ -54,7 +54,7 @@ class TokenBatches final : public BatchMaker {
     out.records = {};
     out.times.enter(LoaderStage::decode);
     for (std::size_t row = 0; row < rows; ++row) {
-      if (!statuses_[row].ok()) STOKER_TRY(mend(row, narrow, out, stop));
+      if (!statuses_[row].ok()) STOKER_TRY(replace_row(row, narrow, out, stop));
       out.key_ends.push_back(0);
       count_row(located_[row], out);
     }
@@ -120,8 +120,8 @@ class TokenBatches final : public BatchMaker {
   }
 
   /// Replaces a row that could not be read, or fails, as OnError says.
-  Status mend(std::size_t row, std::span<std::byte> narrow, BatchData& out,
-              const std::stop_token& stop) {
+  Status replace_row(std::size_t row, std::span<std::byte> narrow, BatchData& out,
+                     const std::stop_token& stop) {
     SampleRef& ref = out.samples[row];
     Status failure = statuses_[row].with_context(
         fmt::format("token {} {}", plan_.tokens.is_packs() ? "pack" : "window", ref.sample));

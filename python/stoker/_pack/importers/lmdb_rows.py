@@ -24,7 +24,7 @@ from stoker._pack.importers.contract import (
 
 _NAMED_BYTES = 48  # of the entry of a named database: sizeof(MDB_db)
 _NAMED_MAX = 64  # databases opened to be named in a message
-_KEPT = 64  # every so many keys, one is kept: a row is found from the nearest before it
+_KEPT = 64  # one of this number of keys is kept: a row is found from the nearest before it
 
 
 class LmdbRows(RowSource):
