@@ -71,22 +71,22 @@ Status run(Arguments& arguments, Context& context) {
     return hand_over_to_python(arguments.source, python_kind, pack_arguments, arguments.import);
   }
   STOKER_TRY(check_apart(arguments.source, pack_arguments.destination));
-  PackInputOptions source_options{.kind = arguments.kind,
-                                  .sequence_length = arguments.sequence_length,
-                                  .excluded_directory = pack_arguments.destination,
-                                  .with_hidden = arguments.hidden,
-                                  .classes = arguments.classes};
+  PackInputOptions input_options{.kind = arguments.kind,
+                                 .sequence_length = arguments.sequence_length,
+                                 .excluded_directory = pack_arguments.destination,
+                                 .with_hidden = arguments.hidden,
+                                 .classes = arguments.classes};
   // For tokens, SRC is a directory of arrays, not of files to store unchanged.
-  if (source_options.kind.empty() && is_token_format(pack_arguments.format))
-    source_options.kind = "tokens";
+  if (input_options.kind.empty() && is_token_format(pack_arguments.format))
+    input_options.kind = "tokens";
   if (!arguments.dtype.empty()) {
-    STOKER_ASSIGN(source_options.dtype, parse_dtype(arguments.dtype));
+    STOKER_ASSIGN(input_options.dtype, parse_dtype(arguments.dtype));
   }
-  STOKER_ASSIGN(const std::unique_ptr<PackInput> source,
-                open_input(arguments.source, source_options));
-  for (const std::string& remark : remarks_on(*source)) context.err << remark << '\n';
+  STOKER_ASSIGN(const std::unique_ptr<PackInput> input,
+                open_input(arguments.source, input_options));
+  for (const std::string& remark : remarks_on(*input)) context.err << remark << '\n';
   STOKER_ASSIGN(const PackReport report,
-                pack(posix_file_ops(), *source, pack_arguments.destination, options));
+                pack(posix_file_ops(), *input, pack_arguments.destination, options));
   progress.clear();
   context.out << render_pack_report(report, pack_arguments.destination, pack_arguments.json);
   return {};

@@ -69,9 +69,9 @@ Result<std::unique_ptr<PackInput>> open_input(const std::string& path,
   return internal::open_tree(path, kind == "classes", options);
 }
 
-std::vector<std::string> remarks_on(const PackInput& source) {
+std::vector<std::string> remarks_on(const PackInput& input) {
   std::vector<std::pair<std::string, std::vector<std::string>>> reasons;
-  for (const LeftOut& file : source.left_out()) {
+  for (const LeftOut& file : input.left_out()) {
     auto reason = std::ranges::find(reasons, file.why, [](const auto& r) { return r.first; });
     if (reason == reasons.end()) reason = reasons.insert(reason, {file.why, {}});
     reason->second.push_back(file.name);
@@ -84,7 +84,7 @@ std::vector<std::string> remarks_on(const PackInput& source) {
     if (names.size() > kNamesShown) line += fmt::format(" and {} more", names.size() - kNamesShown);
     lines.push_back(line + ": " + why);
   }
-  for (std::string& note : source.notes()) lines.push_back("note: " + std::move(note));
+  for (std::string& note : input.notes()) lines.push_back("note: " + std::move(note));
   return lines;
 }
 

@@ -32,15 +32,15 @@ struct IngestedSample {
   std::string describe(std::uint64_t number) const;
 };
 
-/// A source of samples in memory. The first sample determines the columns of MDS and the dtype of
+/// An input of samples in memory. The first sample determines the columns of MDS and the dtype of
 /// tokens.
 ///
 /// Thread safety: const methods from any thread.
-class MemorySource final : public PackInput {
+class MemoryInput final : public PackInput {
  public:
-  /// `samples` outlives the source and is not empty; `first` is the number of the first sample, for
+  /// `samples` outlives the input and is not empty; `first` is the number of the first sample, for
   /// messages.
-  MemorySource(std::span<const IngestedSample> samples, std::uint64_t first)
+  MemoryInput(std::span<const IngestedSample> samples, std::uint64_t first)
       : samples_(samples), first_(first) {}
 
   std::uint64_t sample_count() const noexcept override { return samples_.size(); }

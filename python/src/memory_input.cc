@@ -1,4 +1,4 @@
-#include "memory_source.h"
+#include "memory_input.h"
 
 #include "formats/mds/mds_encoding.h"
 #include "formats/mds/mds_format.h"
@@ -27,21 +27,21 @@ std::string IngestedSample::describe(std::uint64_t number) const {
   return "sample " + std::to_string(number) + " ('" + key + "')";
 }
 
-Result<PackInput::Extent> MemorySource::extent(std::uint64_t sample) const {
+Result<PackInput::Extent> MemoryInput::extent(std::uint64_t sample) const {
   return Extent{.size_bytes = samples_[sample].size_bytes(),
                 .field_count = samples_[sample].fields.size()};
 }
 
-Status MemorySource::read(std::uint64_t sample, InputSample& out) const {
+Status MemoryInput::read(std::uint64_t sample, InputSample& out) const {
   samples_[sample].view(out.view);
   return {};
 }
 
-std::string MemorySource::describe(std::uint64_t sample) const {
+std::string MemoryInput::describe(std::uint64_t sample) const {
   return samples_[sample].describe(first_ + sample);
 }
 
-Result<std::vector<std::pair<std::string, std::string>>> MemorySource::mds_columns() const {
+Result<std::vector<std::pair<std::string, std::string>>> MemoryInput::mds_columns() const {
   std::vector<std::pair<std::string, std::string>> columns;
   InputSample first;
   STOKER_TRY(read(0, first));
@@ -56,7 +56,7 @@ Result<std::vector<std::pair<std::string, std::string>>> MemorySource::mds_colum
   return columns;
 }
 
-std::optional<Dtype> MemorySource::token_dtype() const {
+std::optional<Dtype> MemoryInput::token_dtype() const {
   const std::vector<IngestedSample::Field>& fields = samples_.front().fields;
   if (fields.size() != 1 || fields[0].type != FieldType::array) return std::nullopt;
   const Result<Dtype> dtype = dtype_from_descr(fields[0].dtype);
