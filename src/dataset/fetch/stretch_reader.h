@@ -18,22 +18,22 @@
 
 namespace stoker {
 
-/// Notified of each run when it ends.
-class RunSink {
+/// Notified of each stretch when it ends.
+class StretchSink {
  public:
-  virtual ~RunSink() = default;
+  virtual ~StretchSink() = default;
   /// `bytes` are the requested bytes, in their place in memory.
-  virtual void run_done(const FetchPlan::Run& run, std::span<std::byte> bytes) = 0;
-  virtual void run_failed(const FetchPlan::Run& run, const Status& status) = 0;
+  virtual void stretch_done(const FetchPlan::Stretch& stretch, std::span<std::byte> bytes) = 0;
+  virtual void stretch_failed(const FetchPlan::Stretch& stretch, const Status& status) = 0;
 };
 
-/// Reads runs: those in the page cache on the calling thread, others of local files through an
+/// Reads stretches: those in the page cache on the calling thread, others of local files through an
 /// engine, and those of other stores through one source per store, one store after the other.
 /// Engines and sources are made when first needed. While they work, the calling thread reads from
-/// the page cache and passes completed runs to the sink.
+/// the page cache and passes completed stretches to the sink.
 ///
 /// Thread safety: none, except that counters() may be read from any thread.
-class RunReader final : private RangeFeed {
+class StretchReader final : private RangeFeed {
  public:
   struct Options {
     EngineKind engine = EngineKind::automatic;
@@ -41,8 +41,8 @@ class RunReader final : private RangeFeed {
     std::uint32_t piece_bytes = 0;
   };
 
-  /// The memory that runs are read into: batched runs (FetchPlan::is_batched()) into `memory`, the
-  /// others into `packed`.
+  /// The memory that stretches are read into: batched stretches (FetchPlan::is_batched()) into
+  /// `memory`, the others into `packed`.
   struct Places {
     std::span<std::byte> memory;
     std::span<std::byte> packed;
@@ -58,12 +58,12 @@ class RunReader final : private RangeFeed {
     Counter wait_ns;
   };
 
-  RunReader(FetchShards& shards, const Options& options) : shards_(shards), options_(options) {}
+  StretchReader(FetchShards& shards, const Options& options) : shards_(shards), options_(options) {}
 
-  /// Reads all runs except those of Way::inflated, and notifies `sink` of each. Fails if reading
-  /// cannot continue; `cancelled` if `stop` fires. When it returns, nothing is in flight.
-  Status read(std::span<const FetchPlan::Run> runs, const Places& places, RunSink& sink,
-              const std::stop_token& stop);
+  /// Reads all stretches except those of Way::inflated, and notifies `sink` of each. Fails if
+  /// reading cannot continue; `cancelled` if `stop` fires. When it returns, nothing is in flight.
+  Status read(std::span<const FetchPlan::Stretch> stretches, const Places& places,
+              StretchSink& sink, const std::stop_token& stop);
 
   Status register_memory(std::span<std::byte> memory);
   const Counters& counters() const noexcept { return counters_; }
@@ -77,21 +77,23 @@ class RunReader final : private RangeFeed {
 
   Status start_engine();
   Result<std::optional<RangeReader>*> start_source(ObjectStore& store);
-  ObjectStore& store_of(const FetchPlan::Run& run) const {
-    return shards_.dataset(run.dataset).source().store();
+  ObjectStore& store_of(const FetchPlan::Stretch& stretch) const {
+    return shards_.dataset(stretch.dataset).source().store();
   }
-  Status read_cold_runs(std::optional<RangeReader>& reader);
-  Status read_store_runs();
-  Status read_warm_runs(RunSink& sink, const std::stop_token& stop);
-  Status read_warm(const FetchPlan::Run& run, RunSink& sink, const std::stop_token& stop);
-  Result<ReadPlan> plan_of(const FetchPlan::Run& run);
-  bool has_room_for(const FetchPlan::Run& run) {
-    return shards_.has_room_for(run.dataset, run.shard);
+  Status read_cold_stretches(std::optional<RangeReader>& reader);
+  Status read_store_stretches();
+  Status read_warm_stretches(StretchSink& sink, const std::stop_token& stop);
+  Status read_warm(const FetchPlan::Stretch& stretch, StretchSink& sink,
+                   const std::stop_token& stop);
+  Result<ReadPlan> plan_of(const FetchPlan::Stretch& stretch);
+  bool has_room_for(const FetchPlan::Stretch& stretch) {
+    return shards_.has_room_for(stretch.dataset, stretch.shard);
   }
   std::int64_t transfer(const Request& request) const;
-  void count(const FetchPlan::Run& run, std::size_t size_bytes, std::size_t piece_bytes);
+  void count(const FetchPlan::Stretch& stretch, std::size_t size_bytes, std::size_t piece_bytes);
 
-  // RangeFeed: gives the reader the runs of `cold_`; a request's tag is the number of its run.
+  // RangeFeed: gives the reader the stretches of `cold_`; a request's tag is the number of its
+  // stretch.
   Next next(ReadPlan& plan) override;
   Status came(const ReadPlan& plan, const Result<std::span<std::byte>>& bytes) override;
   void dropped(const ReadPlan& plan) override;
@@ -105,13 +107,13 @@ class RunReader final : private RangeFeed {
   Counters counters_;
 
   // State of the current read; the vectors are kept to reuse their memory.
-  std::span<const FetchPlan::Run> runs_;
+  std::span<const FetchPlan::Stretch> stretches_;
   Places places_;
-  RunSink* sink_ = nullptr;
+  StretchSink* sink_ = nullptr;
   std::stop_token stop_;
-  std::vector<std::uint32_t> cold_;  // runs that the engine or a source reads
-  std::vector<std::uint32_t> far_;   // runs of other stores
-  std::vector<std::uint32_t> warm_;  // runs in the page cache
+  std::vector<std::uint32_t> cold_;  // stretches that the engine or a source reads
+  std::vector<std::uint32_t> far_;   // stretches of other stores
+  std::vector<std::uint32_t> warm_;  // stretches in the page cache
   std::size_t next_cold_ = 0;
   std::size_t next_warm_ = 0;
 };
