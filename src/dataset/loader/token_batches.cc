@@ -70,9 +70,9 @@ class TokenBatches final : public BatchMaker {
  private:
   /// A row that is stored in fewer bytes than the widest is read to the end of its space, from
   /// where it is widened in place.
-  void add_pieces(std::uint32_t dataset, std::size_t row, std::span<const PackPiece> pieces) {
+  void add_pieces(std::uint32_t dataset, std::size_t row, std::span<const BinPiece> pieces) {
     const std::size_t begin = (row + 1) * row_bytes_ - plan_.tokens.row_bytes(dataset);
-    for (const PackPiece& piece : pieces)
+    for (const BinPiece& piece : pieces)
       pieces_.push_back({.dataset = dataset,
                          .shard = piece.shard,
                          .range = piece.range,
@@ -147,9 +147,9 @@ class TokenBatches final : public BatchMaker {
     return no_replacement(failure, last);
   }
 
-  void count_row(std::span<const PackPiece> pieces, BatchData& out) const {
+  void count_row(std::span<const BinPiece> pieces, BatchData& out) const {
     bool is_checked = plan_.options.fetch.checksums;
-    for (const PackPiece& piece : pieces) {
+    for (const BinPiece& piece : pieces) {
       out.record_bytes += piece.range.size_bytes;
       is_checked = is_checked && piece.crc32c.has_value();
     }
@@ -204,9 +204,9 @@ class TokenBatches final : public BatchMaker {
 
   const LoaderPlan& plan_;
   std::unique_ptr<RecordFetcher> fetcher_;
-  const TokenColumn& column_;                    ///< The tokens' column.
-  const std::size_t row_bytes_;                  ///< Maximum stored size of a row.
-  std::vector<std::vector<PackPiece>> located_;  ///< Pieces of each row.
+  const TokenColumn& column_;                   ///< The tokens' column.
+  const std::size_t row_bytes_;                 ///< Maximum stored size of a row.
+  std::vector<std::vector<BinPiece>> located_;  ///< Pieces of each row.
   std::vector<RowPiece> pieces_;
   std::vector<Status> statuses_;
   std::vector<Status> group_;

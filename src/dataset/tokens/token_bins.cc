@@ -125,7 +125,7 @@ Result<std::uint64_t> TokenBins::entry(std::uint64_t number) const {
   return value;
 }
 
-Status TokenBins::locate(std::uint64_t unit, std::vector<PackPiece>& out) const {
+Status TokenBins::locate(std::uint64_t unit, std::vector<BinPiece>& out) const {
   out.clear();
   if (unit >= pack_count_)
     return Status(Code::invalid_argument, "packs: pack " + std::to_string(unit) + " of " +
