@@ -83,7 +83,7 @@ const RetentionRules kKeepOne{.keep_last = 1};
 const RetentionRules kKeepBest{
     .keep_last = 1, .keep_best = KeepBest{.metric = "loss", .order = KeepBest::Order::min}};
 
-// During saves --------------------------------------------------------------------------------------
+// During saves ------------------------------------------------------------------------------------
 
 constexpr int kSaves = 150;
 /// A save with retention reaches about this number of crash points.
