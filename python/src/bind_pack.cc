@@ -128,6 +128,7 @@ void bind_pack(nb::module_& module) {
         return formats;
       },
       "Returns the formats that can be written, and whether their samples are single arrays.");
+  module.def("pack_kinds", &pack_kinds, "Returns all kinds of data that can be packed.");
   module.def(
       "make_ingest_writer",
       [](const std::string& directory, const std::string& format) {

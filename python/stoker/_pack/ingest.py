@@ -21,6 +21,11 @@ FORMATS = tuple(name for name, _ in _native.written_formats())
 ARRAY_FORMATS = tuple(name for name, is_array in _native.written_formats() if is_array)
 
 
+def default_format(*, is_array: bool) -> str:
+    """Returns the format to write if the user names none: the first one for such samples."""
+    return next(name for name, of_arrays in _native.written_formats() if of_arrays == is_array)
+
+
 @dataclass(frozen=True)
 class JsonValue:
     """A value to store as JSON regardless of its type, from a source that knows its types.

@@ -8,6 +8,7 @@
 #include "cli/registry.h"
 #include "dataset/input/input.h"
 #include "dataset/pack/pack_paths.h"
+#include "formats/table/shard_formats.h"
 
 namespace stoker::cli {
 namespace {
@@ -58,7 +59,8 @@ Status run(Arguments& arguments, Context& context) {
   if (arguments.source.empty() || pack_arguments.destination.empty())
     return Status(Code::invalid_argument, "SRC and DST are needed, or --merge DST");
   if (pack_arguments.format.empty())
-    pack_arguments.format = arguments.import.tokenizer.empty() ? "tar" : "tokens";
+    pack_arguments.format =
+        default_written_format(/*is_array=*/!arguments.import.tokenizer.empty()).written_as;
   WorkProgress progress(context, "packing", "samples");
   STOKER_ASSIGN(const PackOptions options, pack_options_from(pack_arguments, context, progress));
   STOKER_ASSIGN(const std::string python_kind,
@@ -109,8 +111,7 @@ void add_pack_command(Command& stoker, Context& context) {
       ->as_path();
   add_pack_options(*command, arguments->pack);
   command->add_option("--from", arguments->kind,
-                      "Kind of SRC (default: recognised): classes, tree, jsonl, tokens, raw, "
-                      "counted, shard001, parquet, petastorm, arrow, hf, hdf5, lmdb or text.");
+                      "Kind of SRC (default: recognised): " + list_pack_kinds() + ".");
   command->add_option("--dtype", arguments->dtype,
                       "Element type of a .bin without a header: uint16, int32, ...");
   command

@@ -99,6 +99,12 @@ struct PackInputOptions {
 Result<std::unique_ptr<PackInput>> open_input(const std::string& path,
                                               const PackInputOptions& options = {});
 
+/// Returns all kinds of data that `stoker pack` takes: those of PackInputOptions, with a kind for
+/// each array format that names do not tell, and import_kinds().
+std::vector<std::string> pack_kinds();
+/// The same for texts: "classes, tree or text".
+std::string list_pack_kinds();
+
 /// Returns what was left out, by reason and with some of the names, and the notes; each one or more
 /// lines.
 std::vector<std::string> remarks_on(const PackInput& input);
@@ -117,6 +123,9 @@ Result<std::unique_ptr<PackInput>> open_tree(const std::string& directory,
 Result<std::unique_ptr<PackInput>> open_jsonl(const std::string& path);
 Result<std::unique_ptr<PackInput>> open_token_arrays(const std::string& path,
                                                      const PackInputOptions& options);
+
+/// Whether a file with this name is an array: ".npy", ".bin".
+bool is_array_name(std::string_view name);
 
 /// The MDS encoding for a file with that extension: "jpeg", "png", "str", "json", "bytes".
 std::string mds_encoding_of_extension(std::string_view extension);

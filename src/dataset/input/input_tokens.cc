@@ -168,8 +168,7 @@ Result<std::unique_ptr<PackInput>> open_token_arrays(const std::string& path,
     paths.clear();
     STOKER_ASSIGN(const std::vector<std::string> names, posix_file_ops().list(path));
     for (const std::string& name : names)
-      if (!name.starts_with('.') && (name.ends_with(".npy") || name.ends_with(".bin")))
-        paths.push_back(path + "/" + name);
+      if (!name.starts_with('.') && is_array_name(name)) paths.push_back(path + "/" + name);
   }
   auto input = std::make_unique<TokenArrayInput>(options.sequence_length);
   for (const std::string& file : paths) {
