@@ -4,6 +4,7 @@
 #include <numeric>
 #include <utility>
 
+#include "dataset/pack/pack_directory.h"
 #include "dataset/pack/pack_merge.h"
 #include "dataset/pack/pack_part.h"
 #include "dataset/pack/pack_shard.h"

@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "dataset/pack/pack_directory.h"
 #include "dataset/pack/pack_merge.h"
 #include "dataset/pack/pack_part.h"
 #include "dataset/pack/pack_paths.h"
