@@ -13,7 +13,7 @@ import pytest
 import stoker
 from stoker._commands import pack as _pack_command
 
-GOLDEN = Path(__file__).parents[2] / "tests" / "golden" / "huggingface"
+GOLDEN = Path(__file__).parents[3] / "tests" / "golden" / "huggingface"
 
 
 def text_of(value: Any) -> str:

@@ -26,7 +26,7 @@ import pytest
 
 import stoker
 
-sys.path.append(str(Path(__file__).parents[2] / "tools"))
+sys.path.append(str(Path(__file__).parents[3] / "tools"))
 from json_mutations import Mutations, seal, xxh3_128
 
 _COUNT = int(os.environ.get("STOKER_MUTATIONS", "300"))

@@ -10,7 +10,7 @@ import pytest
 
 import stoker
 
-COMMAND = Path(__file__).parents[2] / "build" / "release" / "stoker"
+COMMAND = Path(__file__).parents[3] / "build" / "release" / "stoker"
 
 
 def run(*arguments: Any) -> subprocess.CompletedProcess[bytes]:

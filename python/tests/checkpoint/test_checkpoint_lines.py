@@ -13,7 +13,7 @@ import pytest
 
 import stoker
 
-_STOKER = Path(__file__).parents[2] / "build" / "release" / "stoker"
+_STOKER = Path(__file__).parents[3] / "build" / "release" / "stoker"
 
 
 def state(value: float) -> dict[str, Any]:

@@ -16,7 +16,7 @@ import pytest
 import stoker
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install torch")
-_STOKER = Path(__file__).parents[2] / "build" / "release" / "stoker"
+_STOKER = Path(__file__).parents[4] / "build" / "release" / "stoker"
 pytestmark = pytest.mark.skipif(not _STOKER.exists(), reason="the command is not built: make build")
 
 

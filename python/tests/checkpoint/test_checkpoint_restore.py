@@ -328,7 +328,7 @@ def test_a_checkpoint_lent_to_an_attempt_is_closed_afterwards(tmp_path: Path) ->
 
 def test_what_0_1_has_saved_is_restored(tmp_path: Path) -> None:
     """Its trees have fewer tags: an OrderedDict was a dict to it."""
-    golden = Path(__file__).parents[2] / "tests" / "golden" / "version_0_1" / "single"
+    golden = Path(__file__).parents[3] / "tests" / "golden" / "version_0_1" / "single"
     shutil.copytree(golden, tmp_path / "c", symlinks=True)
     plain: Any = collections.OrderedDict([("lr", 0.0), (3, ())])
     into: Any = collections.OrderedDict(w=np.zeros((2, 3), np.float32), plain=plain)

@@ -14,7 +14,7 @@ import pytest
 import stoker
 
 WriteTar = Callable[..., object]
-_STOKER = Path(__file__).parents[2] / "build" / "release" / "stoker"
+_STOKER = Path(__file__).parents[3] / "build" / "release" / "stoker"
 pytestmark = pytest.mark.skipif(not _STOKER.exists(), reason="the command is not built: make build")
 
 

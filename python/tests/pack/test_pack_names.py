@@ -14,7 +14,7 @@ from stoker._commands.pack import _parser
 from stoker._pack.ingest import FORMATS, Format
 from stoker._pack.pack import Kind
 
-HELP = Path(__file__).parents[2] / "tests" / "golden" / "cli" / "stoker-pack.txt"
+HELP = Path(__file__).parents[3] / "tests" / "golden" / "cli" / "stoker-pack.txt"
 # What the native command refuses for the data that Python reads, or does itself.
 NATIVE_ONLY = {"--help", "--dtype", "--sequence-length", "--hidden", "--classes", "--merge"}
 

@@ -11,7 +11,7 @@ import pytest
 
 import stoker
 
-COMMAND = Path(__file__).parents[2] / "build" / "release" / "stoker"
+COMMAND = Path(__file__).parents[3] / "build" / "release" / "stoker"
 
 
 def left_in(folder: Path) -> list[Path]:

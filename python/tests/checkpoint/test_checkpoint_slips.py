@@ -14,7 +14,7 @@ import pytest
 
 import stoker
 
-_STOKER = Path(__file__).parents[2] / "build" / "release" / "stoker"
+_STOKER = Path(__file__).parents[3] / "build" / "release" / "stoker"
 
 
 def told(caplog: pytest.LogCaptureFixture, level: int = logging.WARNING) -> str:

@@ -167,7 +167,7 @@ def test_an_array_without_a_header_is_told_how_to_be_opened(tmp_path: Path) -> N
 
 
 def test_stream_does_not_advise_checksums_for_windows(tmp_path: Path) -> None:
-    command = Path(__file__).parents[2] / "build" / "release" / "stoker"
+    command = Path(__file__).parents[3] / "build" / "release" / "stoker"
     if not command.exists():
         pytest.skip("the command is not built: make build")
     np.save(tmp_path / "t.npy", np.arange(4000, dtype=np.uint16))

@@ -19,11 +19,11 @@ import pytest
 
 import stoker
 
-sys.path.append(str(Path(__file__).parents[2] / "tools"))
+sys.path.append(str(Path(__file__).parents[3] / "tools"))
 from json_mutations import Mutations, seal, text_of, xxh3_128
 
 _COUNT = int(os.environ.get("STOKER_MUTATIONS", "50"))
-_ROOT = Path(__file__).parents[2]
+_ROOT = Path(__file__).parents[3]
 _COMMAND = next(
     (path for name in ("dev", "release") if (path := _ROOT / "build" / name / "stoker").exists()),
     None,

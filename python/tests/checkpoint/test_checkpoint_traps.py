@@ -18,7 +18,7 @@ from stoker._checkpoint.checkpointer import SETTINGS
 from stoker._checkpoint.fit_tensors import PART_ADVICE
 from stoker._checkpoint.names import why_no_name
 
-_STOKER = Path(__file__).parents[2] / "build" / "release" / "stoker"
+_STOKER = Path(__file__).parents[3] / "build" / "release" / "stoker"
 
 
 def told(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -167,7 +167,7 @@ def test_arguments_of_save_are_no_trees_of_restore_and_the_reverse(tmp_path: Pat
 def test_the_command_line_refuses_the_same_names(tmp_path: Path) -> None:
     if not _STOKER.exists():
         pytest.skip(f"there is no {_STOKER}: make build")
-    text = (Path(__file__).parents[2] / "src" / "cli" / "checkpoint" / "import.cc").read_text()
+    text = (Path(__file__).parents[3] / "src" / "cli" / "checkpoint" / "import.cc").read_text()
     begin = text.index("kTaken = {")
     listed = set(text[begin : text.index("}", begin)].split('"')[1::2])
     known = {name for name in listed | set(SETTINGS) if why_no_name(name, SETTINGS) is not None}

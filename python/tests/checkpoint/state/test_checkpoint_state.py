@@ -16,7 +16,7 @@ import pytest
 
 import stoker
 
-sys.path.append(str(Path(__file__).parents[2] / "tools"))
+sys.path.append(str(Path(__file__).parents[4] / "tools"))
 from json_mutations import seal
 
 _PATIENCE_S = 60.0
